@@ -192,15 +192,22 @@ def check_shapes(catalog: Catalog, clip: Spec) -> None:
         if not isinstance(clip, ClipSpec):
             raise SpecError(f"part {part.name!r} has a ClipSpec, so the stream needs one too")
         if (own.shape, own.dtype) != (clip.shape, clip.dtype):
+            mine, others = _told(own), _told(clip)
             raise SpecError(
-                f"clips of part {part.name!r} are {own.dtype}{list(own.shape)}, the stream's are "
-                f"{clip.dtype}{list(clip.shape)}: they must have the same shape"
+                f"clips of part {part.name!r} are {mine}, the stream's are {others}: they must "
+                "have the same shape"
             )
         if own.crops != clip.crops:
             raise SpecError(
                 f"clips of part {part.name!r} have {own.crops} crops, the stream's {clip.crops}: "
                 "they must have the same number"
             )
+
+
+def _told(clip: ClipSpec) -> str:
+    if clip.sound is None:
+        return f"{clip.dtype}{list(clip.shape)}"
+    return " and ".join(f"{clip.dtype[name]}{list(clip.shape[name])}" for name in clip.shape)
 
 
 def _joined_seconds(tables: Sequence[Table]) -> list[Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Literal
 
+from videoload.arguments import real
 from videoload.errors import SpecError
 
 Crop = Literal[
@@ -36,6 +37,15 @@ RATIO = (3 / 4, 4 / 3)
 TRIED_FOR_SIZE = 20  # videos to look at for the native size
 
 FUNCTION = re.compile(r"(?!__main__\b)[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
+
+
+def checked_range(name: str, given: object, most: float) -> tuple[float, float]:
+    """(least, most) as floats. Raises SpecError."""
+    if isinstance(given, tuple | list) and len(given) == 2:
+        low, high = (real(name, value, 0.001, most) for value in given)
+        if low <= high:
+            return low, high
+    raise SpecError(f"{name} must be (least, most), got {given!r}")
 
 
 def check_function(name: str, function: object) -> None:

@@ -30,10 +30,12 @@ from videoload.clips.choices import (
     Span,
     ViewsShare,
     check_function,
+    checked_range,
 )
-from videoload.clips.colours import Jitter, checked_jitter
-from videoload.clips.layouts import array_bytes, as_arrays, shape_of, type_of
+from videoload.clips.colours import Jitter, checked_colours
+from videoload.clips.layouts import array_bytes, as_arrays, checked_output
 from videoload.clips.regions import scaled_size
+from videoload.clips.sounds import SoundPlaces, checked_sound, sound_shape
 from videoload.errors import SpecError
 
 
@@ -119,6 +121,10 @@ class ClipSpec:
         scaling: ``"bilinear"``, the default; or ``"nearest"``: each value is that of one source
             pixel, as depth and label maps need. A frame store keeps no such clips.
         images_fps: Frames per second of sequences of images, which do not say it. Default None.
+        sound: Samples a second of the sound of the clip's own time. Needs ``fps``. A sample is then
+            a dict: ``"video"``, as above, and ``"sound"``, float32 [samples] from -1 to 1, with
+            ``samples = round(frames / fps * sound)``. Default None: no sound.
+        sound_channels: 1, the default: mono. 2: stereo, [2, samples].
 
     Raises:
         SpecError: A value is out of its range, or two fields contradict each other.
@@ -150,6 +156,8 @@ class ClipSpec:
     grayscale: float = 0.0
     scaling: Scaling = "bilinear"
     images_fps: float | None = None
+    sound: int | None = None
+    sound_channels: int = 1
 
     def __post_init__(self) -> None:
         for name in ("frames", "stride", "clips_per_video", "views"):
@@ -161,12 +169,11 @@ class ClipSpec:
         for name in ("flip", "rotate", "square_pixels"):
             if not isinstance(getattr(self, name), bool):
                 raise SpecError(f"{name} must be True or False, got {getattr(self, name)!r}")
-        if self.fps is not None:
-            object.__setattr__(self, "fps", real("fps", self.fps, 0.001))
-            if self.stride != 1:
-                raise SpecError("give stride or fps, not both")
-        if self.images_fps is not None:
-            object.__setattr__(self, "images_fps", real("images_fps", self.images_fps, 0.001))
+        for name in ("fps", "images_fps"):
+            if (rate := getattr(self, name)) is not None:
+                object.__setattr__(self, name, real(name, rate, 0.001))
+        if self.fps is not None and self.stride != 1:
+            raise SpecError("give stride or fps, not both")
         if self.resize is not None:
             object.__setattr__(self, "resize", whole("resize", self.resize, most=MAX_SIDE))
             if self.resize % 2:
@@ -177,8 +184,12 @@ class ClipSpec:
         self._check_span()
         if self.transform is not None:
             check_function("transform", self.transform)
-        self._check_output()
-        self._check_colours()
+        if self.output is not None:
+            object.__setattr__(self, "output", checked_output(self.output, self.transform))
+        colours = checked_colours(self.jitter, self.grayscale, self.pixels)
+        sound = checked_sound(self.sound, self.sound_channels, self.fps)
+        for name, value in {**colours, **sound}.items():
+            object.__setattr__(self, name, value)
         self._check_views()
 
     def _check_size(self) -> None:
@@ -201,14 +212,9 @@ class ClipSpec:
 
     def _check_ranges(self) -> None:
         for name, default, most in (("area", AREA, 1.0), ("ratio", RATIO, 1000.0)):
-            given = getattr(self, name)
-            if not isinstance(given, tuple | list) or len(given) != 2:
-                raise SpecError(f"{name} must be (least, most), got {given!r}")
-            low, high = (real(name, value, 0.001, most) for value in given)
-            if low > high:
-                raise SpecError(f"{name} must be (least, most), got {given!r}")
-            object.__setattr__(self, name, (low, high))
-            if self.crop != "resized" and (low, high) != default:
+            given = checked_range(name, getattr(self, name), most)
+            object.__setattr__(self, name, given)
+            if self.crop != "resized" and given != default:
                 raise SpecError(f'{name} is for crop="resized"')
 
     def _check_dense(self) -> None:
@@ -234,25 +240,6 @@ class ClipSpec:
             raise SpecError('span="video" takes a frame from each part: leave stride and fps out')
         if self.span == "strides" and self.fps is not None:
             raise SpecError('span="strides" counts source frames: give stride, not fps')
-
-    def _check_output(self) -> None:
-        if self.output is None:
-            return
-        if self.transform is None:
-            raise SpecError("output is what a transform returns: give transform")
-        if not isinstance(self.output, tuple | list) or len(self.output) != 2:
-            raise SpecError(f"output must be (shape, type), got {self.output!r}")
-        shape, dtype = self.output
-        output = shape_of("output[0]", shape), type_of("output[1]", dtype)
-        object.__setattr__(self, "output", output)
-
-    def _check_colours(self) -> None:
-        grayscale = real("grayscale", self.grayscale, 0, 1, what="a probability")
-        object.__setattr__(self, "grayscale", grayscale)
-        if self.jitter is not None:
-            object.__setattr__(self, "jitter", checked_jitter(self.jitter))
-        if self.pixels == "gray16" and self.recolours:
-            raise SpecError('pixels="gray16" has no colours: leave jitter and grayscale out')
 
     def _check_views(self) -> None:
         if self.views == 1:
@@ -349,9 +336,15 @@ class ClipSpec:
         return self.decoded_shape if self.output is None else self.output[0]
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of one sample's array. Raises SpecError while ``size`` is None."""
-        return self.clip_shape if self.views == 1 else (self.views, *self.clip_shape)
+    def shape(self) -> Any:
+        """Shape of one sample's array, or a dict. Raises SpecError while ``size`` is None."""
+        shape = self.clip_shape if self.views == 1 else (self.views, *self.clip_shape)
+        return shape if self.sound is None else {"video": shape, "sound": self.sound_shape}
+
+    @property
+    def sound_shape(self) -> tuple[int, ...]:
+        """Shape of one sample's sound."""
+        return sound_shape(self.views, self.sound_channels, self.frames, self.fps, self.sound)
 
     @property
     def frames_shape(self) -> tuple[int, ...]:
@@ -359,25 +352,27 @@ class ClipSpec:
         return (self.frames,) if self.views == 1 else (self.views, self.frames)
 
     @property
-    def dtype(self) -> str:
-        """NumPy's name of a sample's type."""
-        return self.decoded_dtype if self.output is None else self.output[1]
+    def dtype(self) -> Any:
+        """NumPy's name of a sample's type; with ``sound``, a dict of types."""
+        dtype = self.decoded_dtype if self.output is None else self.output[1]
+        return dtype if self.sound is None else {"video": dtype, "sound": "float32"}
 
     @property
     def files(self) -> bool:
         """True: the catalog's paths are files."""
         return True
 
-    def arrays(self, rows: npt.NDArray[np.uint8]) -> npt.NDArray[Any]:
-        """The arrays of samples, as a view.
+    def arrays(self, rows: npt.NDArray[np.uint8]) -> Any:
+        """The arrays of samples, as views.
 
         Args:
             rows: The bytes of the samples, uint8 [..., clip_bytes], contiguous.
 
         Returns:
-            [..., *shape] of ``dtype``.
+            An array [..., *shape] of ``dtype``; with ``sound``, a dict of them.
         """
-        return as_arrays(rows, self.shape, self.dtype)
+        layout = as_arrays if self.sound is None else self.sound_places.arrays
+        return layout(rows, self.shape, self.dtype)
 
     @property
     def draws(self) -> bool:
@@ -390,6 +385,16 @@ class ClipSpec:
         return self.jitter is not None or self.grayscale > 0
 
     @property
+    def silent(self) -> ClipSpec:
+        """This spec without sound."""
+        return replace(self, sound=None, sound_channels=1)
+
+    @property
+    def sound_places(self) -> SoundPlaces:
+        """Where the bytes of pictures and sound are in those of a sample."""
+        return SoundPlaces.of(self.silent.clip_bytes, array_bytes(self.sound_shape, "float32"))
+
+    @property
     def clip_bytes(self) -> int:
         """Bytes of one sample. Raises SpecError while ``size`` is None."""
-        return array_bytes(self.shape, self.dtype)
+        return array_bytes(self.shape, self.dtype) if self.sound is None else self.sound_places[-1]

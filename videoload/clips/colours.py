@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -57,7 +57,18 @@ class Colours(NamedTuple):
     hue: float
 
 
-def checked_jitter(jitter: object) -> Jitter:
+def checked_colours(jitter: object, grayscale: object, pixels: str) -> dict[str, Any]:
+    """``jitter`` and ``grayscale`` of a spec. Raises SpecError."""
+    made = {
+        "jitter": None if jitter is None else _checked_jitter(jitter),
+        "grayscale": real("grayscale", grayscale, 0, 1, what="a probability"),
+    }
+    if pixels == "gray16" and any(made.values()):
+        raise SpecError('pixels="gray16" has no colours: leave jitter and grayscale out')
+    return made
+
+
+def _checked_jitter(jitter: object) -> Jitter:
     """(brightness, contrast, saturation, hue) as floats. Raises SpecError."""
     if not isinstance(jitter, tuple | list) or len(jitter) != 4:
         raise SpecError(f"jitter must be (brightness, contrast, saturation, hue), got {jitter!r}")

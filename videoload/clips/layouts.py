@@ -39,6 +39,16 @@ def type_of(name: str, dtype: Any) -> str:
     return str(found.name)
 
 
+def checked_output(output: Any, transform: str | None) -> tuple[tuple[int, ...], str]:
+    """What a ``transform`` returns for a clip: (shape, type). Raises SpecError."""
+    if transform is None:
+        raise SpecError("output is what a transform returns: give transform")
+    if not isinstance(output, tuple | list) or len(output) != 2:
+        raise SpecError(f"output must be (shape, type), got {output!r}")
+    shape, dtype = output
+    return shape_of("output[0]", shape), type_of("output[1]", dtype)
+
+
 def array_bytes(shape: tuple[int, ...], dtype: str) -> int:
     """Bytes of an array."""
     return math.prod(shape) * np.dtype(dtype).itemsize

@@ -24,7 +24,7 @@ _ALIGNED = 64  # bytes: where a part begins
 # What is the part's own. All else is drawn once, as the first clip's spec says.
 _OWN = (
     "frames", "resize", "size", "pixels", "transform", "output", "rotate", "square_pixels",
-    "jitter", "grayscale", "scaling", "images_fps",
+    "jitter", "grayscale", "scaling", "images_fps", "sound", "sound_channels",
 )  # fmt: skip
 _DRAWN = tuple(field for field in fields(ClipSpec) if field.name not in _OWN)
 
@@ -79,6 +79,7 @@ class SampleSpec:
         for name, item in self.items.items():
             if not item.files or isinstance(item.shape, dict):
                 raise SpecError(f"part {name!r} must make one array of a file")
+        self._check_sound()
         offsets = self.offsets_s or {}
         if unknown := {*offsets} - {*self.names}:
             raise SpecError(f"offset_s names {min(unknown)!r}, which is no part")
@@ -86,6 +87,17 @@ class SampleSpec:
             real(f"offset_s of {name!r}", seconds, -1e9, 1e9)
         if self.by == "frames" and any(offsets.values()):
             raise SpecError('offset_s is in seconds: leave by="frames" out')
+
+    def _check_sound(self) -> None:
+        heard = [name for name, clip in self.clips.items() if clip.sound is not None]
+        if len(heard) > 1:
+            raise SpecError(f"one part may have sound: leave it out of {' or '.join(heard)}")
+        if heard and "sound" in self.names:
+            raise SpecError(f"the sound of part {heard[0]!r} is named 'sound': rename that part")
+        if heard and self.clips[heard[0]].frames != self.leader.frames:
+            raise SpecError(
+                f"the part with sound must have as many frames as part {self.leading!r}"
+            )
 
     def _led(self, name: str, spec: ClipSpec) -> ClipSpec:
         """The spec of a part with what the leader draws. Raises SpecError if it says otherwise."""
@@ -136,13 +148,21 @@ class SampleSpec:
 
     @property
     def shape(self) -> dict[str, tuple[int, ...]]:
-        """Shape of each part's array."""
-        return {name: self.spec_of(name).shape for name in self.names}  # type: ignore[misc]
+        """Shape of each part's array, and of the sound."""
+        return self._flat({name: self.spec_of(name).shape for name in self.names})
 
     @property
     def dtype(self) -> dict[str, str]:
-        """NumPy's name of each part's type."""
-        return {name: self.spec_of(name).dtype for name in self.names}  # type: ignore[misc]
+        """NumPy's name of each part's type, and of that of the sound."""
+        return self._flat({name: self.spec_of(name).dtype for name in self.names})
+
+    def _flat(self, parts: Mapping[str, Any]) -> dict[str, Any]:
+        """The sound of a part as one more part."""
+        found: dict[str, Any] = {}
+        for name, each in parts.items():
+            pair = each if isinstance(each, dict) else {"video": each}
+            found |= {name if key == "video" else key: value for key, value in pair.items()}
+        return found
 
     @property
     def files(self) -> bool:
@@ -174,9 +194,12 @@ class SampleSpec:
         Returns:
             A dict of arrays [..., *shape].
         """
-        return {
-            name: self.spec_of(name).arrays(rows[..., place]) for name, place in self.places.items()
-        }
+        return self._flat(
+            {
+                name: self.spec_of(name).arrays(rows[..., place])
+                for name, place in self.places.items()
+            }
+        )
 
 
 Spec = ClipSpec | ItemSpec | SampleSpec | WindowCounts
@@ -192,6 +215,26 @@ def leader_of(spec: Spec) -> ClipSpec | ItemSpec | WindowCounts:
 def parts_of(spec: Spec) -> list[ClipSpec | ItemSpec | WindowCounts]:
     """The specs of all parts."""
     return [spec.spec_of(name) for name in spec.names] if isinstance(spec, SampleSpec) else [spec]
+
+
+def has_sound(spec: Spec) -> bool:
+    """Whether its samples have sound."""
+    return any(isinstance(part, ClipSpec) and part.sound is not None for part in parts_of(spec))
+
+
+def heard_in(spec: Spec, rows: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_] | None:
+    """Whether the file of each sample has sound, bool [n]; None if the spec asks for none.
+
+    Args:
+        spec: What the samples are.
+        rows: Their bytes, uint8 [n, spec.clip_bytes].
+    """
+    if isinstance(spec, SampleSpec):
+        heard = (heard_in(clip, rows[:, spec.places[name]]) for name, clip in spec.clips.items())
+        return next((found for found in heard if found is not None), None)
+    if not isinstance(spec, ClipSpec) or not has_sound(spec):
+        return None
+    return np.not_equal(rows[:, spec.sound_places.told], 0)
 
 
 def functions_of(spec: Spec) -> list[tuple[str, str]]:

@@ -27,7 +27,7 @@ from videoload.decoding.expected import Expected
 from videoload.decoding.frames import StaleIndexError, read_frames
 from videoload.decoding.functions import Functions, apply
 from videoload.decoding.indexes import Indexes
-from videoload.decoding.items import PreparedItems, checked_name, load_items
+from videoload.decoding.items import PreparedItems, load_items, prepare_items
 from videoload.decoding.open_files import OpenFiles
 from videoload.decoding.prepared import (
     CountedItems,
@@ -40,6 +40,12 @@ from videoload.decoding.prepared import (
     draw,
 )
 from videoload.decoding.samples import PreparedSamples, decode_samples, prepare_samples
+from videoload.decoding.sounds import (
+    PreparedWithSound,
+    Sounds,
+    decode_with_sound,
+    prepare_with_sound,
+)  # fmt: skip
 from videoload.errors import OneClipError, TransformError, VideoError
 from videoload.frame_store.keeper import FormatChangedError, FrameKeeper
 from videoload.index.complete_decode import Report
@@ -53,7 +59,8 @@ from videoload.storage.content import fingerprint_of
 from videoload.storage.keep import NO_FOLDERS, Folders
 from videoload.storage.opening import open_storage
 
-Prepared = PreparedClips | KeptClips | PreparedItems | PreparedSamples | CountedItems
+Clips = PreparedClips | KeptClips | PreparedWithSound
+Prepared = Clips | PreparedItems | PreparedSamples | CountedItems
 _SMALL = ClipSpec(frames=1, resize=32, size=(32, 32))  # shows whether frames can be scaled
 
 
@@ -79,6 +86,7 @@ class Decoder:
         self._functions = Functions(transforms, on_call)
         self._files = OpenFiles()
         self._chains = Chains()
+        self._sounds = Sounds(self._storage)
         self._keeper = None
         if folders.frame_store is not None:
             self._keeper = FrameKeeper(folders.frame_store, self._storage.root, self._chains)
@@ -117,14 +125,13 @@ class Decoder:
         Raises what `decode` raises.
         """
         if isinstance(spec, ItemSpec):
-            return self._prepare_items(path, spec, requests, out)
+            return prepare_items(path, spec, requests, out, self._functions, self._storage)
         try:
             if isinstance(spec, SampleSpec):
                 return self._prepare_samples(path, spec, requests, out, tick)
             if isinstance(spec, WindowCounts):
                 return count_items(path, spec, self.index(path, tick).info, requests, out)
-            prepare = partial(self._prepare, path, spec, requests, out, tick)
-            return self._storage.run(path, prepare, tick)
+            return self._prepare_clips(path, spec, requests, out, tick)
         except UnfitError as error:
             raise (ShortVideoError if error.dropped else VideoError)(path, str(error)) from None
 
@@ -133,16 +140,25 @@ class Decoder:
     ) -> PreparedSamples:
         def prepare(
             name: str, path: str, params: list[ClipParams], shown: list[SampleParams], out: Buffer
-        ) -> PreparedClips | KeptClips | PreparedItems:
+        ) -> Clips | PreparedItems:
             own = spec.spec_of(name)
             if isinstance(own, ClipSpec):
-                work = partial(self._prepare, path, own, requests, out, tick, params)
-                return self._storage.run(path, work, tick)
-            items = self._prepare_items(path, own, requests, out)
+                return self._prepare_clips(path, own, requests, out, tick, params)
+            items = prepare_items(path, own, requests, out, self._functions, self._storage)
             return items._replace(shown=shown, offset_s=spec.offset_s(name))
 
         info_of = lambda path: self.index(path, tick).info  # noqa: E731
         return prepare_samples(path, spec, requests, out, info_of, prepare)
+
+    def _prepare_clips(
+        self, path: str, spec: ClipSpec, requests: Sequence[Request], out: Buffer, tick: Tick,
+        given: list[ClipParams] | None = None,
+    ) -> Clips:  # fmt: skip
+        def prepare(spec: ClipSpec, out: Buffer) -> PreparedClips | KeptClips:
+            work = partial(self._prepare, path, spec, requests, out, tick, given)
+            return self._storage.run(path, work, tick)
+
+        return prepare_with_sound(path, spec, out, prepare) if spec.sound else prepare(spec, out)
 
     def _prepare(
         self,
@@ -207,6 +223,9 @@ class Decoder:
         """Do what was prepared. Returns and raises what `decode` does."""
         if isinstance(prepared, PreparedSamples):
             return decode_samples(prepared, partial(self.decode_prepared, tick=tick))
+        if isinstance(prepared, PreparedWithSound):
+            hear = partial(self._sounds.hear, prepared.path, tick)
+            return decode_with_sound(prepared, partial(self.decode_prepared, tick=tick), hear)
         if isinstance(prepared, CountedItems):
             return np.empty((len(prepared.out), 0), np.int64)
         if isinstance(prepared, PreparedItems):
@@ -223,13 +242,6 @@ class Decoder:
         decode = partial(self._decode, prepared, tick)
         anew = partial(self._anew, prepared, tick)
         return self._storage.run(path, decode, tick, file, anew)
-
-    def lacks_room(self, prepared: Prepared) -> tuple[int, int] | None:
-        """If the frame store has no room for the video of clips that were decoded: the bytes that a
-        video takes, and the limit of the store."""
-        if self._keeper is None or not isinstance(prepared, PreparedClips):
-            return None
-        return self._keeper.lacks_room(prepared.spec, prepared.keeping)
 
     def _decode(self, prepared: PreparedClips, tick: Tick) -> npt.NDArray[np.int64]:
         path, spec, places = prepared.path, prepared.spec, prepared.places
@@ -366,19 +378,3 @@ class Decoder:
     def rest(self) -> None:
         """Keep no file open: there is nothing to do for now."""
         self._files.close()
-
-    def _prepare_items(
-        self, path: str, spec: ItemSpec, requests: Sequence[Request], out: Buffer
-    ) -> PreparedItems:
-        function = self._functions.find("load function", spec.load)
-        if spec.files:
-            if self._storage.fetches:
-                raise TransformError(
-                    f"load function {spec.load} reads files, and {self.root} is no folder: copy "
-                    "them to one, or have the function fetch them (files=False)"
-                )
-            given = self._storage.resolve(path).path
-        else:
-            given = path if self._functions.allowed is None else checked_name(path)
-        seeds = [request.seed for request in requests]
-        return PreparedItems(path, spec, seeds, out, function, given)

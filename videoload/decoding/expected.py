@@ -41,7 +41,7 @@ class Expected:
         self._drawn: dict[tuple[str | Request, ...], _Drawn] = {}
 
     def expect(self, path: str, spec: Spec, requests: Sequence[Request]) -> None:
-        """Fetch what these clips need, as far as that is known."""
+        """Fetch what the pictures of these clips need, as far as that is known."""
         with suppress(VideoError, StorageError, UnfitError):
             if isinstance(spec, SampleSpec):
                 self._expect_samples(path, spec, requests)
@@ -50,7 +50,7 @@ class Expected:
                 params = draw(spec, index.info, requests)
                 if len(self._drawn) >= _MAX_EXPECTED:  # of leases that were handed back
                     self._drawn.clear()
-                self._drawn[path, *requests] = _Drawn(spec, index, params)
+                self._drawn[path, *requests] = _Drawn(spec.silent, index, params)
                 _want(file, index, params)
 
     def drawn(
@@ -58,7 +58,7 @@ class Expected:
     ) -> list[ClipParams]:
         """The parameters of each view of each clip, as `expect` has drawn them, or drawn now."""
         found = self._drawn.pop((path, *requests), None)
-        if found is not None and found.by is spec and found.of is index:
+        if found is not None and found.by == spec and found.of is index:
             return found.params
         return draw(spec, index.info, requests)
 

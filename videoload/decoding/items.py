@@ -20,8 +20,10 @@ import numpy.typing as npt
 
 from videoload.clips.followers import SampleParams
 from videoload.clips.item_spec import ItemSpec
-from videoload.decoding.functions import UserFunction
+from videoload.decoding.functions import Functions, UserFunction
+from videoload.decoding.prepared import Request
 from videoload.errors import OneClipError, TransformError, VideoError
+from videoload.storage.files import Storage
 
 _log = logging.getLogger(__name__)
 
@@ -47,6 +49,28 @@ class PreparedItems(NamedTuple):
     def times_of(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         """Items have no frames, and so no times."""
         return np.empty(frames.shape)
+
+
+def prepare_items(
+    path: str,
+    spec: ItemSpec,
+    requests: Sequence[Request],
+    out: npt.NDArray[np.uint8],
+    functions: Functions,
+    storage: Storage,
+) -> PreparedItems:
+    """Find the function, and what it is called with. Raises VideoError, TransformError."""
+    function = functions.find("load function", spec.load)
+    if spec.files:
+        if storage.fetches:
+            raise TransformError(
+                f"load function {spec.load} reads files, and {storage.root} is no folder: copy "
+                "them to one, or have the function fetch them (files=False)"
+            )
+        given = storage.resolve(path).path
+    else:
+        given = path if functions.allowed is None else checked_name(path)
+    return PreparedItems(path, spec, [each.seed for each in requests], out, function, given)
 
 
 def load_items(prepared: PreparedItems, tick: Callable[[], None]) -> npt.NDArray[np.int64]:

@@ -20,12 +20,13 @@ from videoload.clips.video_info import VideoInfo
 from videoload.clips.windows import Segment
 from videoload.decoding.items import PreparedItems
 from videoload.decoding.prepared import KeptClips, PreparedClips, Request
+from videoload.decoding.sounds import PreparedWithSound
 from videoload.errors import VideoError
 from videoload.pixels.scaling import Buffer
 from videoload.storage.content import SEPARATOR
 
 if TYPE_CHECKING:
-    PreparedPart = PreparedClips | KeptClips | PreparedItems
+    PreparedPart = PreparedClips | KeptClips | PreparedWithSound | PreparedItems
 
 
 class PreparedSamples(NamedTuple):

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from videoload.clips.sample_spec import heard_in
 from videoload.engine.engine import Engine
 from videoload.engine.open_streams import Loan, OpenStream, ReaderQueue
 from videoload.errors import VideoloadError
@@ -64,7 +65,6 @@ class Readers:
         self._numbers = itertools.count()
         self._begun: set[int] = set()  # Steps from which more than a peek was read.
         self._has_warned = False
-        self._told_of_store = False
         self._when_closed: list[weakref.WeakMethod[Callable[[], None]]] = []
         self.options, self.catalog, self.spec = options, source.catalog, source.spec
         self.code = source.code
@@ -279,7 +279,8 @@ class Readers:
         if not info:
             return clips, targets
         shown = times.view(np.float64)
-        come_from = batch_info(batch.step, batch.samples, source.catalog, frames, shown)
+        heard = heard_in(source.spec, rows)
+        come_from = batch_info(batch.step, batch.samples, source.catalog, frames, shown, heard)
         return clips, targets, come_from
 
     def _held(self) -> int:
@@ -300,15 +301,10 @@ class Readers:
         )
 
     def log_epoch(self, step: int) -> None:
-        """Log the figures of an epoch if ``step`` was its last one, and once if the frame store has
-        no room for all videos."""
-        if (step + 1) % len(self):
-            return
-        figures = self.stats(self.meter.since("epoch"))
-        _log.info("epoch %d: %s", (step + 1) // len(self), figures)
-        if figures.full_store is not None and not self._told_of_store:
-            self._told_of_store = True
-            _log.warning("%s", figures.full_store)
+        """Log the figures of an epoch if ``step`` was its last one."""
+        if (step + 1) % len(self) == 0 and _log.isEnabledFor(logging.INFO):
+            figures = self.stats(self.meter.since("epoch"))
+            _log.info("epoch %d: %s", (step + 1) // len(self), figures)
 
     # The end
 

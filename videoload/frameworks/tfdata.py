@@ -39,6 +39,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 import numpy as np
 
 from videoload.catalog.targets import shapes
+from videoload.clips.sample_spec import has_sound
 from videoload.engine.readers import Readers
 from videoload.errors import ClosedError, VideoloadError
 from videoload.frameworks import interrupts
@@ -316,6 +317,7 @@ def _signature(readers: Readers, rows: int | None, *, info: bool) -> tuple[Any, 
         return specs(clips), specs(labels)
     one: dict[str, Any] = dict.fromkeys(("video", "clip", "crop"), ((), "int64"))
     frames = {"frames": (frames_shape, "int64"), "times": (frames_shape, "float64")}
+    one |= {"has_sound": ((), "bool")} if has_sound(readers.spec) else {}
     return specs(clips), specs(labels), specs({**one, "path": ((), "str"), **frames})
 
 
@@ -325,7 +327,8 @@ def _rows(labels: Any) -> int:
 
 
 def _as_dict(info: BatchInfo) -> dict[str, Any]:
-    return {name: value for name, value in info._asdict().items() if name not in ("step", "digest")}
+    left_out = ("step", "digest") if info.has_sound is not None else ("step", "digest", "has_sound")
+    return {name: value for name, value in info._asdict().items() if name not in left_out}
 
 
 @atexit.register

@@ -155,6 +155,8 @@ def _finish(
         raise SpecError(f"mean= and std= need a dtype of floats, got {dtype}")
 
     def finish(clips: Any) -> Any:
+        if isinstance(clips, dict):  # the sound keeps its type
+            return {**clips, "video": finish(clips["video"])}
         if spec.pixels == "yuv420p":
             clips = torch_to_rgb(clips)
         if dtype.is_floating_point:

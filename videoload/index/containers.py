@@ -108,9 +108,9 @@ class OpenedVideo:
     def _open(self) -> None:
         self.moved = False  # the file is no longer at its beginning
         self.taken = self.refused = 0
-        self.container = _container(self.file)
+        self.container = open_container(self.file)
         try:
-            self.stream = _video_stream(self.container, self.file)
+            self.stream = video_stream(self.container, self.file)
         except UnreadableError:
             self.close()
             raise
@@ -209,7 +209,8 @@ def packets(container: InputContainer, stream: VideoStream) -> Iterator[VideoPac
         yield cast("VideoPacket", Packet())
 
 
-def _container(file: VideoFile) -> InputContainer:
+def open_container(file: VideoFile) -> InputContainer:
+    """A file as FFmpeg opens it. Raises UnreadableError."""
     try:
         if file.path[-4:].lower() == ".avi":
             # Asking all of FFmpeg's formats takes as long as the rest of opening such a file.
@@ -238,7 +239,7 @@ def _open_as(format_: str | None, file: VideoFile) -> InputContainer:
     )
 
 
-def _video_stream(container: InputContainer, file: VideoFile) -> VideoStream:
+def video_stream(container: InputContainer, file: VideoFile) -> VideoStream:
     """The stream that the ffmpeg command would take. Raises UnreadableError."""
     covers = Disposition.attached_pic | Disposition.timed_thumbnails
     streams = [stream for stream in container.streams.video if not stream.disposition & covers]

@@ -74,6 +74,8 @@ class BatchInfo(NamedTuple):
             float64, shaped like ``frames``. NaN if the file does not say or the frame is missing.
         digest: 64 bits of SHA-256 over clips and labels, in hex: the same in every run. Default "":
             not computed.
+        has_sound: Whether each clip's file has sound, bool [B]. Default None: the spec asks for
+            none.
     """
 
     step: int
@@ -84,6 +86,7 @@ class BatchInfo(NamedTuple):
     crop: Ints
     times: npt.NDArray[np.float64]
     digest: str = ""
+    has_sound: npt.NDArray[np.bool_] | None = None
 
 
 def batch_info(
@@ -92,13 +95,14 @@ def batch_info(
     catalog: Catalog,
     frames: Ints,
     times: npt.NDArray[np.float64],
+    has_sound: npt.NDArray[np.bool_] | None = None,
 ) -> BatchInfo:
     """Where a batch came from."""
     rows = [(sample.video, sample.clip, sample.crop) for sample in samples]
     video, clip, crop = np.array(rows, np.int64).T.copy()
     paths = catalog._table.paths
     path = np.array([paths[sample.video] for sample in samples], object)
-    return BatchInfo(step, video, frames, path, clip, crop, times)
+    return BatchInfo(step, video, frames, path, clip, crop, times, has_sound=has_sound)
 
 
 Clips = npt.NDArray[np.uint8]  # [B, *clip.shape], or what an ItemSpec says

@@ -143,6 +143,8 @@ def _dense(clip: ClipSpec) -> ClipSpec:
         )
     if not isinstance(clip, ClipSpec) or clip.sampling not in ("center", "dense"):
         raise SpecError('predict takes all windows: give a ClipSpec with sampling="dense"')
+    if clip.sound is not None:
+        raise SpecError("predict shows windows to a model, without their sound: leave sound out")
     if clip.crops > 1 or clip.views > 1:
         raise SpecError(
             f'predict takes one row of a window: leave crop="{clip.crop}" and views= out'

@@ -56,10 +56,10 @@ def check(path: str | Path, spec: Spec) -> Drawable:
     if not isinstance(spec, Drawable):
         raise SpecError("a preview is of clips, and these are items")
     for clip in spec.clips.values() if isinstance(spec, SampleSpec) else [spec]:
-        if clip.output is not None and (clip.dtype != "uint8" or clip.clip_shape[-1:] != (3,)):
+        if clip.output is not None and (clip.output[1] != "uint8" or clip.clip_shape[-1:] != (3,)):
             raise SpecError(
                 "a preview is of pictures, uint8 [T, H, W, 3], and what the transform makes of "
-                f"clips is {clip.dtype} {list(clip.clip_shape)}"
+                f"clips is {clip.output[1]} {list(clip.clip_shape)}"
             )
     if Path(path).suffix.lower() not in (".png", ".webp"):
         raise SpecError(f"a preview is a .png, or a .webp that moves, not {path}")
@@ -114,6 +114,7 @@ def _rows_of(
 ) -> Iterator[Row]:
     """The rows of one part, which is file number ``file`` of a sample."""
     clips, labels, info = batch
+    clips = clips["video"] if isinstance(clips, dict) else clips
     one = 3 if spec.pixels == "yuv420p" else 4  # The dimensions of a clip.
     flat = clips.reshape(-1, *clips.shape[-one:])
     frames = np.asarray(info.frames)

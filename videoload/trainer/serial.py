@@ -15,7 +15,7 @@ import numpy as np
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import check_shapes, clip_of
 from videoload.clips.item_spec import WindowCounts
-from videoload.clips.sample_spec import GivenSpec, Spec, sample_spec
+from videoload.clips.sample_spec import GivenSpec, Spec, heard_in, sample_spec
 from videoload.decoding.decoder import Decoder
 from videoload.decoding.native_size import native_size
 from videoload.decoding.prepared import Request, ShortVideoError
@@ -180,6 +180,7 @@ def _batches(
         if taken:
             n = len(taken)
             shown = frames[:n].reshape(n, *clip.frames_shape)
-            info = batch_info(step, taken, catalog, shown, times[:n].reshape(shown.shape))
+            heard = heard_in(clip, clips[:n])
+            info = batch_info(step, taken, catalog, shown, times[:n].reshape(shown.shape), heard)
             batch = clip.arrays(clips[:n]), catalog.targets_of(info.video, info.frames)
             yield with_digest((*batch, info)) if with_info else batch

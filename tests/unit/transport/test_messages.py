@@ -252,8 +252,8 @@ def test_the_bytes_of_messages_do_not_change() -> None:
     assert sorted(lease["spec"]) == [
         "area", "clips_per_video", "crop", "flip", "fps", "frames", "grayscale", "hop", "hop_s",
         "images_fps", "jitter", "output", "pixels", "ratio", "resize", "rotate", "sampling",
-        "scaling", "short", "size", "span", "square_pixels", "stride", "transform", "views",
-        "views_share",
+        "scaling", "short", "size", "sound", "sound_channels", "span", "square_pixels", "stride",
+        "transform", "views", "views_share",
     ]  # fmt: skip
 
 

@@ -1,0 +1,322 @@
+"""The sound of a clip: aligned to its first frame, the same as a complete decode gives, and the
+same from every worker."""
+
+from __future__ import annotations
+
+import os
+import struct
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import av
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from tests.support import sounds
+from tests.support.avi_files import Chunk, join, split
+from tests.support.digests import digest
+from tests.support.needs import needs_torch
+from tests.support.waiting import SECOND
+from videoload import Catalog, Client, ClipSpec, SpecError, VideoError, decode_serially, torch
+from videoload.trainer.receipts import read
+
+pytestmark = pytest.mark.timeout(60 * SECOND)
+
+Floats = npt.NDArray[np.float32]
+
+RATE = 16_000
+CLIP = ClipSpec(frames=15, fps=25, size=(48, 64), sampling="random", sound=RATE)
+MP3_DELAY_S = 1105 / 44_100  # of encoder and decoder; an AVI has no place to say so
+
+KINDS: dict[str, dict[str, Any]] = {
+    "pcm.avi": {},
+    "mp3.avi": {"sound": "libmp3lame"},
+    "low.avi": {"sound": "libmp3lame", "rate": 22_050, "layout": "mono"},
+    "adpcm.avi": {"sound": "adpcm_ms", "rate": 22_050},
+    "aac.mp4": {"video": "libx264", "sound": "aac"},
+    "late.mp4": {"video": "libx264", "sound": "aac", "late_s": 0.2},
+    "late.mkv": {"video": "libx264", "sound": "aac", "late_s": 0.2},
+    "mp3.mkv": {"sound": "libmp3lame"},
+    "flac.mkv": {"sound": "flac"},
+    "pcm.mkv": {},
+    "opus.webm": {"video": "libvpx", "sound": "libopus", "rate": 48_000},
+}
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file of each kind, one without sound, and two AVIs as other writers make them."""
+    root = tmp_path_factory.mktemp("sounds")
+    for name, how in KINDS.items():
+        sounds.make(root / "a" / name, **how)
+    sounds.make(root / "a" / "silent.avi", sound=None)
+    mp3 = (root / "a" / "mp3.avi").read_bytes()
+    (root / "b").mkdir()
+    (root / "b" / "bytes.avi").write_bytes(_counting_bytes(mp3))
+    (root / "b" / "begins.avi").write_bytes(_beginning_later(mp3, packets=8))
+    return root
+
+
+def _header(header: bytes, stream: int) -> int:
+    """Where the header of a stream begins."""
+    at = -1
+    for _ in range(stream + 1):
+        at = header.index(b"strh", at + 1)
+    return at + 8
+
+
+def _counting_bytes(data: bytes) -> bytes:
+    """Chunks of sound that begin anywhere in a packet, as VirtualDub writes them: their times count
+    bytes."""
+    header, chunks = split(data)
+    changed = bytearray(header)
+    at = _header(header, 1)
+    struct.pack_into("<II", changed, at + 20, 1, 16_000)
+    struct.pack_into("<I", changed, at + 44, 1)
+    form = changed.index(b"strf", at) + 8
+    struct.pack_into("<IH", changed, form + 8, 16_000, 1)
+    sound = b"".join(chunk.data for chunk in chunks if chunk.name == b"01wb")
+    made = []
+    for chunk in chunks:
+        if chunk.name != b"01wb":
+            made += [chunk, Chunk(b"01wb", sound[:640], is_key=True)]
+            sound = sound[640:]
+    return join(bytes(changed), [*made, Chunk(b"01wb", sound, is_key=True)])
+
+
+def _beginning_later(data: bytes, packets: int) -> bytes:
+    """The same sound, so many packets later."""
+    header, chunks = split(data)
+    changed = bytearray(header)
+    struct.pack_into("<I", changed, _header(header, 1) + 28, packets)
+    return join(bytes(changed), chunks)
+
+
+def heard(root: Path, name: str, spec: ClipSpec = CLIP, epochs: int = 2) -> list[Any]:
+    """The first sample of each batch of one file, and its info."""
+    catalog = Catalog([name], [0], ["a"], root)
+    return [
+        ({key: each[0] for key, each in cast(Any, clips).items()}, info)
+        for clips, _, info in decode_serially(catalog, spec, 1, epochs=epochs, info=True, seed=2)
+    ]
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_click_sounds_with_its_white_frame_to_the_sample(root: Path, name: str) -> None:
+    late_s = MP3_DELAY_S if name == "mp3.avi" else 0.0
+    if name == "low.avi":
+        late_s = 1105 / 22_050
+    if "late_s" in KINDS[name]:  # the sound was made for a file whose first frame is at 0
+        late_s -= KINDS[name]["late_s"]
+    seen = 0
+    for sample, info in heard(root / "a", name, epochs=8):
+        white = sample["video"].mean(axis=(1, 2, 3)) > 128
+        assert [sounds.is_white(int(number)) for number in info.frames[0]] == white.tolist()
+        sound = np.abs(sample["sound"])
+        # A white frame may be before the clip if its click is late.
+        for number in filter(sounds.is_white, range(-20, 100)):
+            when = (number / sounds.FPS + late_s - info.times[0, 0]) * RATE
+            if number >= 0 and 200 < when < len(sound) - 200:
+                near = slice(int(when) - 150, int(when) + 150)
+                assert abs(near.start + sound[near].argmax() - when) <= 1
+                assert sound[near].max() > 0.5
+                seen += 1
+        assert info.has_sound.tolist() == [True]
+    assert seen > 4
+
+
+FILES = [*(f"a/{name}" for name in KINDS), "b/bytes.avi", "b/begins.avi"]
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize(("rate", "channels"), [(16_000, 1), (48_000, 2)])
+def test_a_clip_has_what_a_complete_decode_has(
+    root: Path, name: str, rate: int, channels: int
+) -> None:
+    spec = ClipSpec(
+        frames=15, fps=25, size=(48, 64), sampling="random", sound=rate, sound_channels=channels
+    )
+    compare(root, name, spec, epochs=6)
+
+
+def compare(root: Path, name: str, spec: ClipSpec, epochs: int) -> None:
+    """Clips of a file, with what FFmpeg makes of its sound as a whole."""
+    assert spec.sound is not None
+    whole = sounds.whole(root / name, spec.sound, spec.sound_channels)
+    with av.open(str(root / name), metadata_errors="replace") as container:
+        video = container.streams.video[0]
+        start = (video.start_time or 0) * (video.time_base or 0)
+        late_s = 0.0 if name.endswith(".avi") else float(start)
+    for sample, info in heard(root, name, spec, epochs):
+        sound = np.atleast_2d(sample["sound"])
+        first = round((late_s + info.times[0, 0]) * spec.sound)
+        wanted = np.zeros_like(sound)
+        there = whole[:, first : first + sound.shape[1]]
+        wanted[:, : there.shape[1]] = there
+        differs = np.abs(sound - wanted)
+        differs[:, max(0, there.shape[1] - 100) : there.shape[1] + 100] = 0  # its resampler's end
+        assert differs.max() <= 1e-6
+
+
+def real_files() -> list[str]:
+    folder = Path(os.environ.get("VIDEOLOAD_AVI", "/nowhere"))
+    found = []
+    for path in sorted(folder.rglob("*.avi")):
+        try:
+            with av.open(str(path), metadata_errors="replace") as container:
+                if container.streams.video and container.streams.best("audio") is not None:
+                    found.append(str(path.relative_to(folder)))
+        except (av.error.FFmpegError, UnicodeDecodeError):
+            continue
+    return found
+
+
+@pytest.mark.skipif(not real_files(), reason="VIDEOLOAD_AVI names no folder of real AVI files")
+@pytest.mark.parametrize("name", real_files())
+def test_clips_of_real_files_have_what_a_complete_decode_has(name: str) -> None:
+    spec = ClipSpec(frames=8, fps=10, size=(32, 40), crop="stretch", sampling="random", sound=RATE)
+    compare(Path(os.environ["VIDEOLOAD_AVI"]), name, spec, epochs=5)
+
+
+def test_a_file_without_sound_is_silent_and_says_so(root: Path) -> None:
+    [(sample, info)] = heard(root / "a", "silent.avi", epochs=1)
+    assert info.has_sound.tolist() == [False]
+    assert sample["sound"].shape == (9_600,)
+    assert (sample["sound"] == 0).all()
+    assert sample["video"].any()
+
+
+def test_behind_the_end_of_the_file_there_is_silence(root: Path) -> None:
+    """Frames are repeated, sound is not."""
+    spec = ClipSpec(frames=200, fps=25, size=(48, 64), short="loop", sound=RATE)
+    [(sample, _)] = heard(root / "a", "pcm.avi", spec, epochs=1)
+    assert sample["sound"].shape == (8 * RATE,)
+    assert sample["sound"][: 4 * RATE].max() > 0.5
+    assert (sample["sound"][4 * RATE + 100 :] == 0).all()
+
+
+def test_a_gap_is_silence_and_what_follows_keeps_its_time(tmp_path: Path) -> None:
+    """Half a second of packets is missing, and the times of the others tell."""
+    sounds.make(tmp_path / "whole.mkv", sound="flac", rate=16_000)
+    with (
+        av.open(str(tmp_path / "whole.mkv")) as source,
+        av.open(str(tmp_path / "gap.mkv"), "w", format="matroska") as container,
+    ):
+        copies = {
+            stream.index: container.add_stream_from_template(stream) for stream in source.streams
+        }
+        begin_s = end_s = 0.0
+        for packet in source.demux():
+            if packet.dts is None:
+                continue
+            at_s = float((packet.pts or 0) * packet.time_base)
+            if packet.stream.type == "audio" and 1.0 < at_s < 1.9:
+                begin_s = begin_s or at_s
+                end_s = at_s + float((packet.duration or 0) * packet.time_base)
+                continue
+            packet.stream = copies[packet.stream.index]
+            container.mux(packet)
+    assert end_s - begin_s > 0.5
+    spec = ClipSpec(frames=50, fps=25, size=(48, 64), sound=RATE)
+    [(with_gap, info)] = heard(tmp_path, "gap.mkv", spec, epochs=1)
+    [(without, _)] = heard(tmp_path, "whole.mkv", spec, epochs=1)
+    begin, end = (round((at_s - info.times[0, 0]) * RATE) for at_s in (begin_s, end_s))
+    assert (with_gap["sound"][begin + 20 : end - 20] == 0).all()
+    for part in (slice(0, begin - 20), slice(end + 20, None)):
+        np.testing.assert_array_equal(with_gap["sound"][part], without["sound"][part])
+    assert np.abs(with_gap["sound"][end:]).max() > 0.5
+
+
+def test_sound_that_cannot_be_decoded_makes_the_clip_bad(tmp_path: Path) -> None:
+    sounds.make(tmp_path / "noise.avi", sound="libmp3lame")
+    header, chunks = split((tmp_path / "noise.avi").read_bytes())
+    broken = [
+        chunk._replace(data=bytes(len(chunk.data))) if chunk.name == b"01wb" else chunk
+        for chunk in chunks
+    ]
+    (tmp_path / "noise.avi").write_bytes(join(header, broken))
+    with pytest.raises(VideoError, match=r"noise\.avi: has sound here that cannot be decoded"):
+        list(
+            decode_serially(Catalog(["noise.avi"], [0], ["a"], tmp_path), CLIP, 1, on_error="raise")
+        )
+
+
+@pytest.fixture(scope="module")
+def catalog(root: Path) -> Catalog:
+    return Catalog.from_folder(root)
+
+
+@pytest.mark.parametrize("more", [{}, {"views": 2, "sound_channels": 2, "flip": True}])
+def test_workers_give_what_the_serial_stream_gives(
+    catalog: Catalog, client: Client, tmp_path: Path, more: dict[str, Any]
+) -> None:
+    spec = ClipSpec(frames=6, fps=12.5, size=(32, 40), sampling="random", sound=RATE, **more)
+    how: dict[str, Any] = {"shuffle": True, "seed": 4}
+    reference = list(decode_serially(catalog, spec, 3, epochs=2, info=True, **how))
+    stream = client.stream(catalog, spec, 3, **how)
+    stream.keep_receipts(tmp_path / "receipts")
+    made = list(stream.batches(epochs=2, info=True))
+    assert digest(made) == digest(reference)
+    told = [cast(Any, batch[2]).has_sound.tolist() for batch in made]
+    assert told == [cast(Any, batch[2]).has_sound.tolist() for batch in reference]
+    assert {True, False} == {each for batch in told for each in batch}
+    resumed = list(stream.batches(start_step=3, epochs=2, info=True))
+    assert digest(resumed) == digest(reference[3:])
+    receipt = read(tmp_path / "receipts", catalog.root)
+    assert receipt.spec == spec
+    assert receipt.digests[2] == made[2][2].digest
+    silent = client.stream(catalog, spec.silent, 3, **how)
+    assert silent.fingerprint != stream.fingerprint
+    for (pixels, _), (both, *_) in zip(silent, reference, strict=False):
+        np.testing.assert_array_equal(pixels, cast(Any, both)["video"])
+    stream.preview(tmp_path / "sheet.png")
+
+
+@pytest.mark.slow
+def test_pixels_from_the_frame_store_have_the_same_sound(catalog: Catalog, tmp_path: Path) -> None:
+    reference = digest(decode_serially(catalog, CLIP, 3, shuffle=True))
+    for _ in range(2):
+        kept = decode_serially(catalog, CLIP, 3, shuffle=True, frame_store=tmp_path)
+        assert digest(kept) == reference
+
+
+def test_one_part_of_several_files_may_have_sound(root: Path) -> None:
+    parts = [Catalog([f"a/{name}"], [0], ["a"], root) for name in ("late.mp4", "pcm.avi")]
+    both = Catalog.side_by_side(rgb=parts[0], other=parts[1])
+    spec = {"rgb": CLIP.silent, "other": ClipSpec(15, fps=25, size=(24, 32), sound=RATE)}
+    [(clips, _, info)] = decode_serially(both, spec, 1, info=True)
+    arrays = cast(dict[str, Any], clips)
+    assert list(arrays) == ["rgb", "other", "sound"]
+    assert cast(Any, info.has_sound).tolist() == [True]
+    first = round(info.times[0, 0] * RATE)
+    whole = sounds.whole(root / "a" / "pcm.avi", RATE)
+    np.testing.assert_allclose(arrays["sound"], whole[:, first : first + 9_600], atol=1e-6)
+
+
+def test_predict_refuses_sound_by_name(catalog: Catalog, client: Client) -> None:
+    from videoload import predict
+
+    with pytest.raises(SpecError, match="leave sound out"):
+        predict(lambda clips: clips, client, catalog, replace(CLIP, sampling="dense"))
+
+
+def test_tensorflow_gets_pictures_and_sound(tf: Any, catalog: Catalog, client: Client) -> None:
+    stream = client.stream(catalog, CLIP, 3)
+    reference = decode_serially(catalog, CLIP, 3, info=True)
+    dataset = stream.dataset(info=True)
+    assert dataset.element_spec[0]["sound"].shape == (3, 9_600)
+    for (clips, _, told), (arrays, _, info) in zip(dataset, reference, strict=True):
+        np.testing.assert_array_equal(clips["sound"], cast(Any, arrays)["sound"])
+        np.testing.assert_array_equal(clips["video"], cast(Any, arrays)["video"])
+        np.testing.assert_array_equal(told["has_sound"], info.has_sound)
+
+
+@needs_torch
+@pytest.mark.slow
+def test_pytorch_gets_pictures_and_sound(catalog: Catalog, client: Client) -> None:
+    made = torch.batches(client.stream(catalog, CLIP, 3))
+    for (clips, _), (arrays, _) in zip(made, decode_serially(catalog, CLIP, 3), strict=True):
+        assert tuple(clips["video"].shape) == (3, 3, 15, 48, 64)
+        np.testing.assert_array_equal(clips["sound"].numpy(), cast(Any, arrays)["sound"])

@@ -1,0 +1,80 @@
+"""The fields of a spec that ask for sound, and what a sample is then."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from videoload import ClipSpec, SpecError
+from videoload.clips.sample_spec import SampleSpec, Sides, heard_in, sample_spec
+
+CLIP: dict[str, Any] = {"frames": 16, "fps": 12.5, "size": (32, 40)}
+
+
+def test_the_sound_lasts_as_long_as_the_frames_of_the_clip() -> None:
+    assert ClipSpec(**CLIP, sound=16_000).shape["sound"] == (20_480,)
+    assert ClipSpec(**CLIP, sound=16_000, sound_channels=2).shape["sound"] == (2, 20_480)
+    third = ClipSpec(frames=10, fps=30, size=(32, 40), sound=16_000)
+    assert third.shape["sound"] == (5_333,)
+    views = ClipSpec(**CLIP, sound=8_000, views=2, sampling="random")
+    assert views.shape == {"video": (2, 16, 32, 40, 3), "sound": (2, 10_240)}
+    assert views.dtype == {"video": "uint8", "sound": "float32"}
+    assert ClipSpec(**CLIP).shape == (16, 32, 40, 3)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"frames": 16, "sound": 16_000}, "sound needs fps.* give fps=12.5"),
+        ({"frames": 16, "span": "video", "sound": 16_000}, "sound needs fps"),
+        ({**CLIP, "sound": 10}, "sound must be"),
+        ({**CLIP, "sound": True}, "sound must be"),
+        ({**CLIP, "sound": 16_000, "sound_channels": 3}, "sound_channels must be 2 at most"),
+        ({**CLIP, "sound_channels": 2}, "give sound=16000"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_by_name(given: dict[str, Any], words: str) -> None:
+    with pytest.raises(SpecError, match=words):
+        ClipSpec(**given)
+
+
+def test_pixels_and_sound_lie_aligned_in_a_row_and_share_no_byte() -> None:
+    spec = ClipSpec(frames=3, fps=10, size=(3, 5), sound=16_000, sound_channels=2)
+    rows = np.zeros((2, spec.clip_bytes), np.uint8)
+    arrays = spec.arrays(rows)
+    arrays["video"][...] = 255
+    arrays["sound"][1] = 1.5
+    assert arrays["video"].shape == (2, 3, 3, 5, 3)
+    assert (arrays["sound"][0] == 0).all()
+    assert (arrays["video"] == 255).all()
+    heard = heard_in(spec, rows)
+    assert heard is not None
+    assert heard.tolist() == [False, False]
+    assert spec.clip_bytes % 64 == 0
+    assert heard_in(spec.silent, rows) is None
+
+
+def test_the_sound_of_a_part_is_a_part_of_its_own() -> None:
+    sides = Sides(("rgb", "depth"))
+    spec = sample_spec(sides, {"rgb": ClipSpec(**CLIP, sound=16_000), "depth": ClipSpec(**CLIP)})
+    assert isinstance(spec, SampleSpec)
+    assert list(spec.shape) == ["rgb", "sound", "depth"]
+    assert spec.dtype["sound"] == "float32"
+    arrays = spec.arrays(np.zeros((2, spec.clip_bytes), np.uint8))
+    assert arrays["sound"].shape == (2, 20_480)
+
+
+@pytest.mark.parametrize(
+    ("parts", "words"),
+    [
+        ({"a": {"sound": 16_000}, "b": {"sound": 16_000}}, "one part may have sound"),
+        ({"a": {"sound": 16_000}, "sound": {}}, "rename that part"),
+        ({"a": {}, "b": {"frames": 8, "sound": 16_000}}, "as many frames as part 'a'"),
+    ],
+)
+def test_a_sample_has_one_sound(parts: dict[str, dict[str, Any]], words: str) -> None:
+    specs = {name: ClipSpec(**{**CLIP, **more}) for name, more in parts.items()}
+    with pytest.raises(SpecError, match=words):
+        sample_spec(Sides(tuple(parts)), specs)

@@ -1,0 +1,94 @@
+"""Clips with the sound of their own time: the pixels first, and then the sound behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from videoload.clips.clip_spec import ClipSpec
+from videoload.decoding.prepared import KeptClips, PreparedClips
+from videoload.errors import OneClipError, VideoError
+from videoload.index.containers import UnreadableError
+from videoload.pixels.scaling import Buffer
+from videoload.sound.reader import SoundReader, Wanted
+from videoload.sound.resampling import Samples
+from videoload.sound.track import UndecodableError
+from videoload.storage.files import Storage, Tick
+
+
+class Sounds:
+    """The sound of the files below a root."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self._reader = SoundReader()
+
+    def hear(self, path: str, tick: Tick, seconds: float, wanted: Wanted) -> Samples | None:
+        """The sound of a file from ``seconds`` after its first frame on; None if it has none.
+        Raises VideoError, StorageError."""
+
+        def read() -> Samples | None:
+            try:
+                return self._reader.read(self._storage.resolve(path), seconds, wanted, tick)
+            except UndecodableError as error:
+                raise OneClipError(path, str(error)) from None
+            except UnreadableError as error:
+                raise VideoError(path, str(error)) from None
+
+        return self._storage.run(path, read, tick)
+
+
+class PreparedWithSound(NamedTuple):
+    """What is to be done at one video: ``clips`` makes ``pixels``, which belong in ``rows``, uint8
+    [n, spec.clip_bytes]."""
+
+    path: str
+    spec: ClipSpec
+    clips: PreparedClips | KeptClips
+    rows: Buffer
+    pixels: Buffer
+
+    def times_of(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """When a player shows these frames, in seconds."""
+        return self.clips.times_of(frames)
+
+
+def prepare_with_sound(
+    path: str,
+    spec: ClipSpec,
+    out: Buffer,
+    prepare: Callable[[ClipSpec, Buffer], PreparedClips | KeptClips],
+) -> PreparedWithSound:
+    """Prepare clips into ``out``. ``prepare`` is called with the spec without sound, and where its
+    pixels go: into one block of memory."""
+    rows = out.reshape(-1, spec.clip_bytes)
+    pixels = rows[:, spec.sound_places.video]
+    if len(rows) > 1:
+        pixels = np.empty(pixels.shape, np.uint8)
+    return PreparedWithSound(path, spec, prepare(spec.silent, pixels), rows, pixels)
+
+
+def decode_with_sound(
+    prepared: PreparedWithSound,
+    decode: Callable[[PreparedClips | KeptClips], npt.NDArray[np.int64]],
+    hear: Callable[[float, Wanted], Samples | None],
+) -> npt.NDArray[np.int64]:
+    """Decode them. ``hear`` returns the sound from so many seconds after the first frame on; None
+    if there is none. Returns and raises what ``decode`` does, and raises what ``hear`` does."""
+    spec, rows, places = prepared.spec, prepared.rows, prepared.spec.sound_places
+    frames = decode(prepared.clips)
+    if len(rows) > 1:
+        rows[:, places.video] = prepared.pixels
+    firsts = frames.reshape(len(rows), spec.views, -1)[:, :, 0]
+    wanted = Wanted(spec.sound or 0, spec.sound_channels, spec.sound_shape[-1])
+    for row, times in zip(rows, prepared.times_of(firsts).tolist(), strict=True):
+        sound = row[places.sound].view(np.float32)
+        sound = sound.reshape(spec.views, wanted.channels, wanted.samples)
+        for view, seconds in zip(sound, times, strict=True):
+            heard = hear(seconds, wanted)
+            view[...] = 0.0 if heard is None else heard
+            row[places.told] = heard is not None
+    return frames

@@ -1,0 +1,98 @@
+"""Where sound stands in time; pure.
+
+**The rule.** The sound of a file is one long row of samples on the time line of its container.
+FFmpeg decodes it from its beginning, trims what the file says an encoder has added, and the times
+of the container say where each decoded piece begins. Where there is no piece, there is silence. The
+row is resampled once, as a whole, so that sample m of the result is the sound at m / rate seconds.
+The sound of a clip is a stretch of this row: it begins with the sample nearest to the moment at
+which the first frame of the clip is shown.
+
+Nobody decodes the whole row for a clip. A resampler that turns M samples into L repeats itself
+every M samples: so what it makes of a stretch that begins at a multiple of M is what it makes of
+the whole row, to the bit, if the stretch reaches further than its filter.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import NamedTuple
+
+_TAPS = 32  # of FFmpeg's resampler, at the lower of both rates
+_TOLERATED_TICKS = 2  # by which rounded times of a seamless track may lie apart
+
+
+class Stretch(NamedTuple):
+    """A stretch of a track's samples: from ``first`` on, ``length`` in all, which are silence but
+    for ``begin`` up to ``end``. Resampled, ``skip`` samples come before the clip's first."""
+
+    first: int
+    length: int
+    begin: int
+    end: int
+    skip: int
+
+
+def first_sample(seconds: Fraction, rate: int) -> int:
+    """The number of the sample nearest to a moment."""
+    return math.floor(seconds * rate + Fraction(1, 2))
+
+
+def stretch(first: int, samples: int, rate: int, source_rate: int) -> Stretch:
+    """What to decode of a track with ``source_rate`` for its resampled samples from ``first`` on,
+    ``samples`` of them."""
+    made, of = whole_steps(rate, source_rate)
+    margin = reach(rate, source_rate)
+    begin = first * of // made - margin
+    end = -(-(first + samples) * of // made) + margin
+    block = begin // of
+    return Stretch(block * of, -(-(end - block * of) // of) * of, begin, end, first - block * made)
+
+
+def whole_steps(rate: int, source_rate: int) -> tuple[int, int]:
+    """(L, M): every M samples of the source make L samples, in lowest terms."""
+    common = math.gcd(rate, source_rate)
+    return rate // common, source_rate // common
+
+
+def reach(rate: int, source_rate: int) -> int:
+    """How many samples of the source the filter reaches to each side, or some more."""
+    return _TAPS * max(1, -(-source_rate // rate))
+
+
+class Placing:
+    """Where each decoded piece of a track begins.
+
+    A piece follows the one before it without a seam if their times agree. If a tick of the
+    container is longer than a sample, its times are rounded: the first piece, and the first one
+    after a gap, then begin at the nearest place where a piece would begin if all had the same
+    length from the track's beginning on, if that is within the rounding.
+    """
+
+    def __init__(self, tick: Fraction, grid: tuple[int, int] | None = None) -> None:
+        """``tick``: of the container, in samples. ``grid``: the end of the track's first piece, and
+        the length of the next one."""
+        self._samples, self._ticks = tick.numerator, tick.denominator
+        self._rounding = max(1, math.ceil(_TOLERATED_TICKS * tick))
+        self._grid = grid
+        self._end: int | None = None
+
+    def begin(self, pts: int | None, samples: int) -> int | None:
+        """Where a piece of so many samples begins, by its time in ticks; None if nothing tells."""
+        at = self._end
+        if pts is not None:
+            told = (2 * pts * self._samples + self._ticks) // (2 * self._ticks)
+            at = self._placed(told, min(self._rounding, max(1, samples // 2)))
+        if at is not None:
+            self._end = at + samples
+        return at
+
+    def _placed(self, told: int, tolerated: int) -> int:
+        if self._end is not None and abs(told - self._end) <= tolerated:
+            return self._end
+        if self._grid is not None:
+            origin, length = self._grid
+            near = origin + (told - origin + length // 2) // length * length
+            if abs(told - near) <= tolerated:
+                return near
+        return told

@@ -1,0 +1,189 @@
+"""The sound of a file, decoded around a clip: see `timeline` for the rule.
+
+What comes out depends on the bytes of the file and on the moment alone. So each clip gets a decoder
+that has decoded nothing else, because some decoders draw noise and go on drawing. It begins at the
+last packet at or before a fixed time before the clip, which is long enough for what decoders carry
+over from one packet to the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from itertools import chain, islice
+from typing import TYPE_CHECKING, cast
+
+from av.audio.frame import AudioFrame
+from av.stream import Discard
+
+from videoload.index.containers import UnreadableError, open_container, packets, video_stream
+from videoload.index.frame_decoder import REFUSALS
+from videoload.sound.timeline import Placing, first_sample
+from videoload.storage.files import VideoFile
+
+if TYPE_CHECKING:
+    from av.audio.stream import AudioStream
+    from av.packet import Packet
+    from av.video.stream import VideoStream
+
+    SoundPacket = Packet[AudioStream]
+
+Tick = Callable[[], None]
+
+_BEFORE_S = Fraction(1, 4)  # of sound are decoded before a clip: MP3 refers to packets before it
+_AFTER_S = 1  # a packet that begins so long after a clip has nothing of it
+_MOST_PROBED = 256  # packets at the beginning of a file
+
+
+class UndecodableError(UnreadableError):
+    """The sound of this clip cannot be decoded; that of others may."""
+
+
+class NotSoughtError(Exception):
+    """The container does not find the place: read from the beginning."""
+
+
+class Track:
+    """The sound of a file that it opens.
+
+    Attributes:
+        has_sound: Whether there is any. If not, nothing can be decoded.
+        shows_from: When the first frame of the video is shown, in seconds of the container.
+    """
+
+    def __init__(self, file: VideoFile) -> None:
+        """Raises UnreadableError."""
+        self._container = open_container(file)
+        self._decoded: list[AudioFrame] = []  # of the packets at the beginning
+        self._grid: tuple[int, int] | None = None
+        self._refused = 0
+        self.shows_from = Fraction()
+        try:
+            self.has_sound = self._find(video_stream(self._container, file))
+        except BaseException as error:
+            self.close()
+            if isinstance(error, REFUSALS):
+                raise UnreadableError(f"has sound that cannot be read ({error})") from None
+            raise
+
+    def _find(self, video: VideoStream) -> bool:
+        container = self._container
+        stream = cast("AudioStream | None", container.streams.best("audio", related=video))
+        if stream is None:
+            return False
+        if stream.codec_context is None:
+            raise UnreadableError("has sound in a codec that FFmpeg does not know")
+        self._stream, self._context = stream, stream.codec_context
+        self._context.thread_type = "NONE"
+        self._context.thread_count = 1
+        self._base = stream.time_base or Fraction(1, 1000)
+        self._first = stream.start_time
+        is_avi = container.format.name == "avi"
+        for other in container.streams:
+            if other is not stream and not (is_avi and other is video):
+                other.discard = Discard.all
+        self._following, begins = self._packets(), video.start_time
+        if is_avi:  # what it states is not when its first packets are shown
+            begins = self._first_time(video)
+            video.discard = Discard.all
+        self.shows_from = (begins or 0) * (video.time_base or Fraction(1))
+        tick = self._base * (self._context.sample_rate or 1)
+        if tick > 1 and not (is_avi and tick.denominator == 1):
+            self._probe()
+        return True
+
+    def _packets(self) -> Iterator[SoundPacket]:
+        """The packets from where the file stands."""
+        stream = cast("VideoStream", self._stream)  # any kind will do
+        return cast("Iterator[SoundPacket]", packets(self._container, stream))
+
+    def _first_time(self, video: VideoStream) -> int | None:
+        """The time of the first packet of the video. Packets of sound before it are kept."""
+        before: list[SoundPacket] = []
+        found = None
+        for packet in islice(self._container.demux(video, self._stream), _MOST_PROBED):
+            if packet.stream is video:
+                found = packet.dts
+                break
+            before.append(cast("SoundPacket", packet))
+        self._following = chain(before, self._packets())
+        self._first = next((packet.pts for packet in before if packet.pts is not None), None)
+        return found
+
+    def _probe(self) -> None:
+        """Decode the first two pieces: they tell where whole pieces begin."""
+        frames = self._decoded
+        for packet in islice(self._following, _MOST_PROBED):
+            if self._first is None:
+                self._first = packet.pts
+            frames += self._decode(packet)
+            if len(frames) >= 2:
+                break
+        if len(frames) >= 2 and frames[0].pts is not None:
+            begins = first_sample(frames[0].pts * self._base, frames[0].sample_rate)
+            self._grid = begins + frames[0].samples, frames[1].samples
+
+    def placing(self, rate: int) -> Placing:
+        """Where its pieces begin, in samples at this rate."""
+        return Placing(self._base * rate, self._grid)
+
+    def decode(
+        self, begin: Fraction, end: Fraction, tick: Tick, *, seek: bool
+    ) -> Iterator[AudioFrame]:
+        """The pieces of sound from before ``begin`` until after ``end``, in seconds. Without
+        ``seek``, all that comes before is read. Raises NotSoughtError, UndecodableError."""
+        wanted, last = ((at // self._base) for at in (begin - _BEFORE_S, end + _AFTER_S))
+        frames, came = self._decoded, 0
+        try:
+            for packet in self._from(wanted, seek=seek):
+                tick()
+                if packet.pts is not None and packet.pts > last:
+                    break
+                frames += self._decode(packet)
+                came += len(frames)
+                while frames:
+                    yield frames.pop(0)
+        except REFUSALS as error:
+            raise UndecodableError(f"has sound here that cannot be read ({error})") from None
+        if self._refused and not came:
+            raise UndecodableError("has sound here that cannot be decoded")
+
+    def _from(self, wanted: int, *, seek: bool) -> Iterator[SoundPacket]:
+        """The packets from the last one at or before ``wanted`` on."""
+        if seek and (self._first is None or self._first < wanted):
+            try:
+                self._container.seek(wanted, stream=self._stream)
+            except REFUSALS:
+                raise NotSoughtError from None
+            if self._decoded:
+                self._context.flush_buffers()
+                self._decoded.clear()
+            self._following = self._packets()
+        else:
+            seek = False
+        held: list[SoundPacket] = []
+        for packet in self._following:
+            time = packet.pts
+            if time is None and packet.size:
+                held.append(packet)  # it belongs to the one before it
+            elif time is not None and time <= wanted:
+                held = [packet]
+            else:
+                if seek and not held:
+                    raise NotSoughtError
+                yield from held
+                yield packet
+                break
+        yield from self._following
+
+    def _decode(self, packet: SoundPacket) -> list[AudioFrame]:
+        """The pieces of a packet; an empty one brings the last ones. None, if it is refused."""
+        try:
+            return self._context.decode(packet if packet.size else None)
+        except REFUSALS:
+            self._refused += 1
+            return []
+
+    def close(self) -> None:
+        """Close the file."""
+        self._container.close()
