@@ -17,6 +17,7 @@ from videoload.sound.resampling import Resampler, Samples, mixed
 from videoload.sound.timeline import first_sample, stretch
 from videoload.sound.track import NotSoughtError, Tick, Track
 from videoload.storage.files import VideoFile
+from videoload.storage.images import ImageFolder
 
 _MICROSECONDS = 1_000_000
 _TYPES = {"u8": "u1", "s16": "i2", "s32": "i4", "s64": "i8", "flt": "f4", "dbl": "f8"}
@@ -43,14 +44,12 @@ class SoundReader:
     ) -> Samples | None:
         """The sound from ``seconds`` after the first frame of a file on, float32 [channels,
         samples]; None if the file has no sound. Raises UnreadableError."""
+        if isinstance(file, ImageFolder):
+            return None
         try:
             return self._read(file, seconds, wanted, tick, seek=True)
         except NotSoughtError:
             return self._read(file, seconds, wanted, tick, seek=False)
-
-    def read_whole(self, file: VideoFile, wanted: Wanted) -> Samples | None:
-        """What `read` gives from the first frame on, decoded as a whole from the beginning."""
-        return self._read(file, 0.0, wanted, lambda: None, seek=False)
 
     def _read(
         self, file: VideoFile, seconds: float, wanted: Wanted, tick: Tick, *, seek: bool
