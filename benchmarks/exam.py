@@ -40,6 +40,7 @@ _SIDE = 48  # a frame is compared at this many rows and columns
 # difference from the right one, and two that differ by less than _ALIKE grey levels are the same.
 _NEARER, _ALIKE = 0.25, 0.1
 _MADE = "<!-- Made by python -m benchmarks.exam --page. -->"
+_ALL = "<!-- All files. -->"  # before it, the page says how they were examined
 _MODULES = {"OpenCV": "cv2", "PyAV": "av", "SPDL": "spdl", "torchcodec, approximate": "torchcodec"}
 
 Thumbs = npt.NDArray[np.float32]  # [frames, _SIDE, _SIDE]: luma
@@ -104,8 +105,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     show("The frame exam", rows, {name.replace("_", " "): f"{{{name}}}" for name in columns})
     save(told.json, "exam", [asdict(each) for each in answers], summary=rows)
     if told.page:
-        kept = told.page.read_text().partition(_MADE)[0]
-        told.page.write_text(f"{kept}{_MADE}\n\n{page(answers, rows, columns)}")
+        begin, _, rest = told.page.read_text().partition(_MADE)
+        how = rest[rest.index("\n## ") : rest.index(_ALL)]
+        by_loader, by_file = tables(answers, rows, columns)
+        told.page.write_text(f"{begin}{_MADE}\n\n{by_loader}{how}{_ALL}\n\n{by_file}")
     return 0
 
 
@@ -143,8 +146,10 @@ def summary(answers: Sequence[Answer]) -> dict[str, float]:
     }
 
 
-def page(answers: Sequence[Answer], rows: Sequence[Row], columns: Sequence[str]) -> str:
-    """The tables in Markdown: the loaders, and the files that somebody does not read right."""
+def tables(
+    answers: Sequence[Answer], rows: Sequence[Row], columns: Sequence[str]
+) -> tuple[str, str]:
+    """In Markdown: the loaders, and the files that somebody does not read right."""
     loaders = [row["loader"] for row in rows]
     lines = _table(
         [name.replace("_", " ") for name in columns],
@@ -155,12 +160,11 @@ def page(answers: Sequence[Answer], rows: Sequence[Row], columns: Sequence[str])
     for file in dict.fromkeys(each.file for each in answers if not each.is_right):
         told = [found[file, name] for name in loaders]
         by_file.append([f"`{file}`", str(told[0].true_count), *(each.in_words for each in told)])
-    lines += ["", *_table(["file", "frames", *loaders], by_file)]
-    return "\n".join(lines) + "\n"
+    return lines, _table(["file", "frames", *loaders], by_file)
 
 
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    return [f"| {' | '.join(cells)} |" for cells in (heads, ["---"] * len(heads), *rows)]
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in (heads, ["---"] * len(heads), *rows))
 
 
 def examine(files: Sequence[tuple[str, Path]], loaders: Sequence[str]) -> Iterator[Answer]:

@@ -153,8 +153,9 @@ def main() -> int:
     Console().print(table)
     if asked.page is not None:
         text = asked.page.read_text()
-        before, mark, _ = text.partition(_MARK)
-        asked.page.write_text(f"{before}{mark}\n\n{_table(rows, loaders, faults)}")
+        before, mark, rest = text.partition(_MARK)
+        how = rest[rest.index("\n## ") :]
+        asked.page.write_text(f"{before}{mark}\n\n{_table(rows, loaders, faults)}{how}")
     return 0
 
 

@@ -76,3 +76,8 @@ def test_a_loop_resumes_in_the_middle_of_an_epoch_by_its_state(
         assert (clips * 255).round().permute(0, 2, 3, 4, 1).numpy().astype(np.uint8).tobytes() == (
             pixels.tobytes()
         )
+
+
+def test_a_stream_follows_the_protocol_of_torchdata(client: Client, videos: Videos) -> None:
+    stateful = pytest.importorskip("torchdata.stateful_dataloader.stateful")
+    assert isinstance(client.stream(videos.catalog, CLIP, 2), stateful.Stateful)

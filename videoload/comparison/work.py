@@ -254,6 +254,9 @@ def load(
         root = Path(videos)
     facts = folder / f"{name}.json"
     made_by = f"{root} {kind.files} x {kind.names} {kind.copies} {kind.recipe}"
+    if kind.recipe is None:  # somebody else's folder, which may have changed
+        seen = ((path, path.stat()) for path in sorted(root.rglob("*.avi")))
+        made_by += "".join(f"\n{path} {stat.st_size} {stat.st_mtime_ns}" for path, stat in seen)
     try:
         known = msgspec.json.decode(facts.read_bytes(), type=_Facts)
     except (FileNotFoundError, msgspec.ValidationError):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -16,6 +18,12 @@ from videoload.frameworks import yuv
 
 if TYPE_CHECKING:
     import torch
+
+T = TypeVar("T")
+U = TypeVar("U")
+V = TypeVar("V")
+
+_log = logging.getLogger(__name__)
 
 
 def batches(
@@ -32,11 +40,17 @@ def batches(
     finish = _finish(readers.spec, layout, torch.float32 if dtype is None else dtype, mean, std)
     taken: deque[int] = deque()
     made = _counted(readers.read(readers.next_epoch(), taken=taken.append), taken)
-    copied = _through_pinned(made, where) if where.type == "cuda" else _plain(made, where)
+    if where.type == "cuda":
+        copies = _Copies(where)
+        copied = one_ahead(made, copies.begin, copies.end)
+    else:
+        copied = _plain(made, where)
     for last, clips, targets in copied:
         readers.taken(last)
-        yield finish(clips), targets
-        del clips, targets  # they would keep the batch's slot
+        made_clips = finish(clips)
+        del clips
+        yield made_clips, targets
+        del made_clips, targets  # they would keep the batch's slot
     if taken:  # empty batches at the end
         readers.taken(taken[-1])
 
@@ -73,47 +87,104 @@ def _plain(
         del clips, targets
 
 
-def _through_pinned(
-    batches: Iterator[tuple[int, Any]], device: torch.device
-) -> Iterator[tuple[int, Any, Any]]:
-    """Copies each batch to the GPU while the model works on the one before it. There are two
-    buffers in pinned memory for each array: without them, the copy would wait for the model."""
-    import torch
+class Buffers:
+    """A tensor in pinned memory for each array of a batch, or in plain memory where the system
+    allows no more of the other."""
 
-    copying = torch.cuda.Stream(device)
-    buffers: list[dict[int, Any]] = [{}, {}]
-    copied = [torch.cuda.Event(), torch.cuda.Event()]
-    ahead: tuple[int, Any, torch.cuda.Event] | None = None
+    def __init__(self) -> None:
+        self._tensors: list[Any] = []
+        self._pins = True
 
-    def handed_over(last: int, parts: Any, event: torch.cuda.Event) -> tuple[int, Any, Any]:
-        using = torch.cuda.current_stream(device)
+    def fill(self, at: int, source: Any) -> Any:
+        """The values of ``source`` in tensor ``at``, which is made anew if they do not fit."""
+        rows = len(source)
+        if at == len(self._tensors):
+            self._tensors.append(source.new_empty(0))
+        if self._tensors[at][:rows].shape != source.shape:
+            self._tensors[at] = self._empty(source)
+        return self._tensors[at][:rows].copy_(source)
+
+    def _empty(self, like: Any) -> Any:
+        import torch
+
+        if self._pins:
+            try:
+                return torch.empty_like(like, pin_memory=True)
+            except RuntimeError as error:
+                _log.warning("no pinned memory, so copies wait for the model: %s", error)
+                self._pins = False
+        return torch.empty_like(like)
+
+
+class _Copies:
+    """Copies of batches to a GPU, through two buffers in pinned memory for each array: without
+    these, the copy would wait for the model. Each buffer is filled again when its last copy has
+    ended. PyTorch itself keeps memory that is dropped until the copies from it have ended, so a
+    loop may be left at any time."""
+
+    def __init__(self, device: torch.device) -> None:
+        import torch
+
+        # A caller may choose another device meanwhile.
+        number = torch.cuda.current_device() if device.index is None else device.index
+        self._device = torch.device("cuda", number)
+        self._stream = torch.cuda.Stream(self._device)
+        self._copied = [torch.cuda.Event(), torch.cuda.Event()]
+        self._buffers = Buffers(), Buffers()
+        self._turn = 0
+
+    def begin(self, numbered: tuple[int, Any]) -> tuple[int, Any, torch.cuda.Event]:
+        """Begin to copy a batch. Its own arrays are not used any more."""
+        import torch
+
+        last, batch = numbered
+        self._turn = 1 - self._turn
+        buffers, event = self._buffers[self._turn], self._copied[self._turn]
+        event.synchronize()
+        at = itertools.count()
+
+        def moved(array: Any) -> Any:
+            pinned = buffers.fill(next(at), torch.from_numpy(array))
+            return pinned.to(self._device, non_blocking=True)
+
+        with torch.cuda.stream(self._stream):  # it also chooses the device
+            parts = [_each(moved, part) for part in batch]
+            event.record(self._stream)
+        return last, parts, event
+
+    def end(self, begun: tuple[int, Any, torch.cuda.Event]) -> tuple[int, Any, Any]:
+        """Hand a batch over to the stream that the caller uses now."""
+        import torch
+
+        last, (clips, targets), event = begun
+        using = torch.cuda.current_stream(self._device)
         using.wait_event(event)
-        for part in parts:
+        for part in (clips, targets):  # their memory is not used again before that stream is done
             _each(lambda tensor: tensor.record_stream(using), part, of=torch.Tensor)
-        clips, targets = parts
         return last, clips, targets
 
-    for at, (last, batch) in enumerate(batches):
-        buffer, event = buffers[at % 2], copied[at % 2]
-        event.synchronize()  # this buffer's last copy has ended
-        names = iter(range(1 << 20))
 
-        def moved(array: Any, buffer: dict[int, Any] = buffer, names: Any = names) -> Any:
-            source, name = torch.from_numpy(array), next(names)
-            if name not in buffer or buffer[name].shape[1:] != source.shape[1:]:
-                buffer[name] = torch.empty_like(source, pin_memory=True)
-            pinned = buffer[name][: len(source)].copy_(source)
-            return pinned.to(device, non_blocking=True)
-
-        with torch.cuda.stream(copying):
-            parts = [_each(moved, part) for part in batch]
-            event.record(copying)
-        del batch
-        if ahead is not None:
-            yield handed_over(*ahead)
-        ahead = last, parts, event
-    if ahead is not None:
-        yield handed_over(*ahead)
+def one_ahead(items: Iterator[T], begin: Callable[[T], U], end: Callable[[U], V]) -> Iterator[V]:
+    """``end(begin(item))`` for each of ``items``; the next item has begun by then. An error of
+    ``items`` comes after all items before it."""
+    begun: deque[U] = deque()
+    failed: Exception | None = None
+    while failed is None:
+        try:
+            begun.append(begin(next(items)))
+        except StopIteration:
+            break
+        except Exception as error:
+            failed = error
+        if len(begun) > 1:
+            yield end(begun.popleft())
+    while begun:
+        yield end(begun.popleft())
+    try:
+        if failed is not None:
+            raise failed
+    finally:
+        del failed  # it would keep this frame
 
 
 def _each(function: Callable[[Any], Any], part: Any, of: type = np.ndarray) -> Any:
@@ -154,6 +225,14 @@ def _finish(
     if not dtype.is_floating_point and (mean is not None or std is not None):
         raise SpecError(f"mean= and std= need a dtype of floats, got {dtype}")
 
+    # On the device, once: a copy from plain memory waits for all that the device has to do.
+    constants: dict[str, Any] = {}
+
+    def constant(name: str, values: Sequence[float], device: torch.device) -> Any:
+        if name not in constants:
+            constants[name] = torch.tensor(values, dtype=dtype, device=device)
+        return constants[name]
+
     def finish(clips: Any) -> Any:
         if isinstance(clips, dict):  # the sound keeps its type
             return {**clips, "video": finish(clips["video"])}
@@ -162,9 +241,9 @@ def _finish(
         if dtype.is_floating_point:
             clips = clips.to(dtype) / most
             if mean is not None:
-                clips -= torch.tensor(mean, dtype=dtype, device=clips.device)
+                clips -= constant("mean", mean, clips.device)
             if std is not None:
-                clips /= torch.tensor(std, dtype=dtype, device=clips.device)
+                clips /= constant("std", std, clips.device)
         else:
             clips = clips.to(dtype)
         return clips.permute(order).contiguous()
