@@ -98,7 +98,6 @@ TRIED_ELSEWHERE = {
     "frameworks.label_modes": "integration/test_directory_dataset.py",
     "frameworks.onednn": "integration/test_directory_dataset.py",
     "frameworks.keras_layers": "integration/test_sequence.py",
-    "frameworks.torch_batches": "integration/test_torch.py",
     "frameworks.sequence": "integration/test_sequence.py",
     "engine.local_workers": "faults/test_kill.py",
     "engine.membership": "faults/test_kill.py",
