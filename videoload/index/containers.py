@@ -7,9 +7,10 @@ files is refused, and so is every other format; the refusal names what the file 
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 import av
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from videoload.index.frame_decoder import VideoPacket
 
 _CONTAINERS = "avi,mov,mp4,matroska,webm,mpeg,mpegts,mpegvideo,mjpeg,m4v,dv,flv,ogg"
+_OPTIONS = {"format_whitelist": _CONTAINERS, "protocol_whitelist": "file"}
+_HEADERS_ONLY = {"codec_whitelist": "none", "probesize": "2048"}
 _DEFAULT_WEIGHT = 5_000_000  # pixels: ffmpeg prefers a stream that is flagged as the default one
 _NEAR = 4  # reading so many packets on takes less time than a seek
 
@@ -209,14 +212,16 @@ def packets(container: InputContainer, stream: VideoStream) -> Iterator[VideoPac
         yield cast("VideoPacket", Packet())
 
 
-def open_container(file: VideoFile) -> InputContainer:
-    """A file as FFmpeg opens it. Raises UnreadableError."""
+def open_container(file: VideoFile, *, decodes: bool = True) -> InputContainer:
+    """A file as FFmpeg opens it. Unless it ``decodes``, only headers tell what is in it: FFmpeg
+    decodes the first picture otherwise. Raises UnreadableError."""
+    more = {} if decodes else _HEADERS_ONLY
     try:
         if file.path[-4:].lower() == ".avi":
             # Asking all of FFmpeg's formats takes as long as the rest of opening such a file.
             with suppress(*REFUSALS):
-                return _open_as("avi", file)
-        return _open_as(None, file)
+                return _open_as("avi", file, more)
+        return _open_as(None, file, more)
     except REFUSALS as error:
         raise not_opened(error, file) from None
 
@@ -230,12 +235,14 @@ def not_opened(error: Exception, file: VideoFile) -> UnreadableError:
     return UnreadableError(f"is not a video that can be opened ({why})")
 
 
-def _open_as(format_: str | None, file: VideoFile) -> InputContainer:
+def _open_as(
+    format_: str | None, file: VideoFile, more: Mapping[str, str] = MappingProxyType({})
+) -> InputContainer:
     return av.open(
         cast(str, file.ffmpeg_source()),  # PyAV takes what can be read as well
         format=format_,
         metadata_errors="replace",  # a Latin-1 title is no reason to refuse the pictures
-        container_options={"format_whitelist": _CONTAINERS, "protocol_whitelist": "file"},
+        container_options={**_OPTIONS, **more},
     )
 
 

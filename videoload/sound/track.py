@@ -9,6 +9,7 @@ over from one packet to the next.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from fractions import Fraction
 from itertools import chain, islice
 from typing import TYPE_CHECKING, cast
@@ -23,6 +24,7 @@ from videoload.storage.files import VideoFile
 
 if TYPE_CHECKING:
     from av.audio.stream import AudioStream
+    from av.container import InputContainer
     from av.packet import Packet
     from av.video.stream import VideoStream
 
@@ -32,6 +34,7 @@ Tick = Callable[[], None]
 
 _BEFORE_S = Fraction(1, 4)  # of sound are decoded before a clip: MP3 refers to packets before it
 _AFTER_S = 1  # a packet that begins so long after a clip has nothing of it
+_HEADERS_TELL = (".avi", ".mp4", ".m4v", ".mov")
 _MOST_PROBED = 256  # packets at the beginning of a file
 
 
@@ -53,7 +56,7 @@ class Track:
 
     def __init__(self, file: VideoFile) -> None:
         """Raises UnreadableError."""
-        self._container = open_container(file)
+        self._container = _open(file)
         self._decoded: list[AudioFrame] = []  # of the packets at the beginning
         self._grid: tuple[int, int] | None = None
         self._refused = 0
@@ -187,3 +190,25 @@ class Track:
     def close(self) -> None:
         """Close the file."""
         self._container.close()
+
+
+def _open(file: VideoFile) -> InputContainer:
+    """Open a file. To decode its first picture, as FFmpeg does, would take longer than the sound:
+    an AVI and an MP4 with one track of sound have all that is needed in their headers."""
+    if file.path[-4:].lower() in _HEADERS_TELL:
+        with suppress(UnreadableError, *REFUSALS):
+            container = open_container(file, decodes=False)
+            if _headers_tell(container):
+                return container
+            container.close()
+    return open_container(file)
+
+
+def _headers_tell(container: InputContainer) -> bool:
+    sounds = container.streams.audio
+    is_avi = container.format.name == "avi"
+    if len(sounds) > 1 or not (is_avi or container.format.name.startswith("mov")):
+        return False
+    contexts = [stream.codec_context for stream in sounds]
+    begins = is_avi or all(video.start_time is not None for video in container.streams.video)
+    return begins and all(context is None or context.sample_rate for context in contexts)
