@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import struct
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -14,6 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+import videoload as vl
+from benchmarks.object_server import ObjectServer
 from tests.support import sounds
 from tests.support.avi_files import Chunk, join, split
 from tests.support.digests import digest
@@ -281,6 +284,21 @@ def test_workers_give_what_the_serial_stream_gives(
     for (pixels, _), (both, *_) in zip(silent, reference, strict=False):
         np.testing.assert_array_equal(pixels, cast(Any, both)["video"])
     stream.preview(tmp_path / "sheet.png")
+
+
+@pytest.fixture(scope="module")
+def server(root: Path) -> Iterator[ObjectServer]:
+    pytest.importorskip("obstore", reason="needs videoload[remote]")
+    with ObjectServer(root) as made:
+        vl.open(f"{made.url}/a/pcm.avi").close()  # obstore keeps an event loop from then on
+        yield made
+
+
+def test_a_bucket_gives_the_same_sound(catalog: Catalog, server: ObjectServer) -> None:
+    paths = [video.path for video in catalog]
+    far = Catalog(paths, catalog.labels, catalog.classes, server.url)
+    made = decode_serially(far, CLIP, 3, shuffle=True)
+    assert digest(made) == digest(decode_serially(catalog, CLIP, 3, shuffle=True))
 
 
 @pytest.mark.slow
