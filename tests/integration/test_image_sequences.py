@@ -133,8 +133,9 @@ def test_flow_is_two_parts_of_one_folder(tmp_path: Path) -> None:
 
 
 def test_rgb_depth_of_16_bits_and_bones_stay_in_step(tmp_path: Path, client: Client) -> None:
-    """A video of 30 frames a second, depth images at 15 which begin 0.2 s late, and rows."""
-    for number in range(4):
+    """A video of 30 frames a second, depth images at 15 which begin late in some, and rows."""
+    table = ["rgb,depth,bones,label,depth_offset_s"]
+    for number, late_s in enumerate((0.2, 0.0, 0.4, 0.1)):
         name = f"S{number:03}"
         video = tmp_path / f"rgb/a/{name}.avi"
         video.parent.mkdir(parents=True, exist_ok=True)
@@ -145,20 +146,16 @@ def test_rgb_depth_of_16_bits_and_bones_stay_in_step(tmp_path: Path, client: Cli
                 pixels = np.full((48, 64), 2 * frame, np.uint8)
                 container.mux(stream.encode(av.VideoFrame.from_ndarray(pixels, "gray")))
             container.mux(stream.encode(None))
-        write_images(
-            tmp_path / f"depth/a/{name}",
-            [f"MDepth-{i:08}.png" for i in range(1, 25)],
-            lambda n: np.full((24, 32), round(1000 * (0.2 + n / 15)), np.uint16),
-        )
+        moments = [round(1000 * (late_s + n / 15)) for n in range(24)]
+        shown = [np.full((24, 32), moment, np.uint16) for moment in moments]
+        images = [f"MDepth-{i:08}.png" for i in range(1, 25)]
+        write_images(tmp_path / f"depth/a/{name}", images, shown.__getitem__)
         (tmp_path / "bones/a").mkdir(parents=True, exist_ok=True)
         np.save(tmp_path / f"bones/a/{name}.npy", np.arange(60) / 30)
-    catalog = Catalog.side_by_side(
-        rgb=Catalog.from_folder(tmp_path / "rgb"),
-        depth=Catalog.from_folder(tmp_path / "depth"),
-        bones=Catalog.from_folder(tmp_path / "bones", suffixes=[".npy"]),
-        match=r"(S\d+)",
-        offset_s={"depth": 0.2},
-    )
+        table.append(f"rgb/a/{name}.avi,depth/a/{name},bones/a/{name}.npy,a,{late_s}")
+    (tmp_path / "samples.csv").write_text("\n".join(table))
+    names = ("rgb", "depth", "bones")
+    catalog = Catalog.from_csv(tmp_path / "samples.csv", tmp_path, parts=names)
     spec: dict[str, ClipSpec | ItemSpec] = {
         "rgb": ClipSpec(
             6, stride=2, resize=32, size=(24, 24), crop="random", flip=True, sampling="random",

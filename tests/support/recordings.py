@@ -57,7 +57,8 @@ def catalog_of(root: Path) -> Catalog:
     parts: dict[str, Any] = {name: Catalog.from_folder(root / name) for name in PARTS[:3]}
     names = sorted((path.name for path in root.glob("skeleton/*")), reverse=True)
     bones = Catalog(names, [0] * len(names), ["a"], root / "skeleton")
-    return Catalog.side_by_side(match=MATCH, offset_s={"ir": LATE_S}, **parts, skeleton=bones)
+    late: dict[str, Any] = {"ir": LATE_S, "depth": [0.0] * len(names)}  # as one, and for each
+    return Catalog.side_by_side(match=MATCH, offset_s=late, **parts, skeleton=bones)
 
 
 # What the leader's spec says of windows, crops and views.

@@ -26,8 +26,7 @@ class Catalog:
     ``catalog[i]`` and iteration give `Video`, in the order of the arguments. No file is opened.
 
     Args:
-        paths: Paths of the videos, relative to the root, at least one. ``.`` and ``..`` in them are
-            resolved; none may lead out of it.
+        paths: Paths of the videos, relative to the root, at least one. None may lead out of it.
         labels: Index into ``classes`` of each video, int [N].
         classes: Names of the classes, each once, at least one.
         root: Folder that the paths are relative to, or a URL (``s3://``, ``gs://``, ``az://``,
@@ -147,14 +146,16 @@ class Catalog:
         *,
         targets: csv_files.TargetColumns | None = None,
         duplicates: bool = False,
+        parts: Sequence[str] | None = None,
+        by: By = "time",
     ) -> Catalog:
         """A table with a header: columns path, label and, optionally, a segment and frames.
 
-        ``start`` and ``end`` are source frames, ``start_s`` and ``end_s`` seconds (``12.5``); an
-        empty field is the file's begin or end. If all labels are whole numbers, they are indices
-        into ``classes``, or into ``0``, ``1``, ... up to the highest. Otherwise labels are names.
-        With several labels in a field (``cook;talk``), or the header ``labels``, targets are
-        multi-hot, float32 [N, classes]; the first label is the video's ``label``.
+        ``start`` and ``end`` are source frames, ``start_s`` and ``end_s`` seconds; an empty field
+        is the file's begin or end. If all labels are whole numbers, they are indices into
+        ``classes``, or into ``0``, ``1``, ... Otherwise labels are names. With several labels in a
+        field (``cook;talk``), or the header ``labels``, targets are multi-hot, float32 [N,
+        classes]; the first label is the video's ``label``.
 
         Args:
             csv_file: UTF-8, separated by commas, as ``videoload scan --output`` writes it.
@@ -163,6 +164,9 @@ class Catalog:
             targets: Columns of numbers to use instead of labels: ``"x"`` gives float32 [N], ``("x",
                 "y")`` [N, 2], and a dict of these named targets. Default None.
             duplicates: The same segment may come several times. Default False.
+            parts: Columns to take instead of path, side by side: ``("rgb", "depth")``. A column
+                ``depth_offset_s`` has offsets. Default None.
+            by: As in `side_by_side`. Default ``"time"``.
 
         Returns:
             A catalog in the order of the rows.
@@ -170,11 +174,14 @@ class Catalog:
         Raises:
             CatalogError: The file cannot be read, or a row is not valid.
         """
-        return cls._of(csv_files.read_csv(csv_file, root, classes, targets), duplicates=duplicates)
+        columns = csv_files.read_csv(csv_file, root, classes, targets, parts)
+        return cls._of(columns, duplicates=duplicates, by=by)
 
     @classmethod
-    def _of(cls, columns: Columns, *, duplicates: bool = False) -> Catalog:
-        catalog = cls(*columns[:-2], duplicates=duplicates, where=columns.where)
+    def _of(cls, columns: Columns, *, duplicates: bool = False, by: By = "time") -> Catalog:
+        catalog = cls(*columns[:-3], duplicates=duplicates, where=columns.where)
+        if columns.parts is not None:
+            catalog._table, catalog._sides = side_by_side.laid(catalog._table, *columns.parts, by)
         return catalog if columns.targets is None else catalog.with_targets(columns.targets)
 
     @classmethod
@@ -212,7 +219,7 @@ class Catalog:
         *,
         match: str | None = None,
         by: By = "time",
-        offset_s: Mapping[str, float] | None = None,
+        offset_s: Mapping[str, side_by_side.Offset] | None = None,
         **parts: Catalog,
     ) -> Catalog:
         """Several files as one sample: RGB with depth and skeletons, or cameras in step.
@@ -222,7 +229,7 @@ class Catalog:
         Args:
             match: A regular expression for what partners have in common. Default: their place.
             by: Parts show the same ``"time"``, the default, or ``"frames"`` of one number.
-            offset_s: How many seconds later files of a part begin. Default None: all at once.
+            offset_s: Seconds by which files of a part begin later, for all or each. Default None.
             parts: The catalogs, by name. Roots become one, as in `join`.
 
         Returns:
@@ -291,13 +298,7 @@ class Catalog:
     def __getitem__(self, index: SupportsIndex | slice) -> Video | Catalog:
         if isinstance(index, slice):
             return self.subset(np.arange(len(self))[index])
-        try:
-            i, videos = operator.index(index), len(self._table.paths)
-        except TypeError:
-            raise TypeError("for a list of numbers, as from KFold: catalog.subset([...])") from None
-        if not -videos <= i < videos:
-            raise IndexError(f"video {i} of a catalog of {videos}")
-        return self._table.video(i % videos)
+        return self._table.video(index)
 
     def __iter__(self) -> Iterator[Video]:
         return map(self.__getitem__, range(len(self)))

@@ -8,14 +8,19 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
 
 from videoload.catalog.table import Table
 from videoload.clips.sample_spec import By, Sides
 from videoload.errors import CatalogError
 from videoload.listings.columns import names_in, some
-from videoload.storage.content import SEPARATOR
+from videoload.storage.content import SEPARATOR, with_offsets
 
 Root = Path | str | None
+Offset = float | Sequence[float] | npt.NDArray[np.floating[Any]]
 
 
 def check(parts: Mapping[str, object], kind: type) -> None:
@@ -31,14 +36,12 @@ def combined(
     parts: Mapping[str, tuple[Root, Table]],
     match: str | None,
     by: By,
-    offset_s: Mapping[str, float] | None,
+    offset_s: Mapping[str, Offset] | None,
 ) -> tuple[Root, Table, Sides]:
     """The root and the rows of catalogs side by side, with the labels and segments of the first.
     Raises CatalogError."""
     if len(parts) < 2:
         raise CatalogError("side_by_side takes catalogs by name, at least two: rgb=..., depth=...")
-    if by not in ("time", "frames"):
-        raise CatalogError(f'by must be "time" or "frames", got {by!r}')
     roots, (first, *others) = zip(*parts.values(), strict=True)
     if not all(table.is_of_whole_files for table in others):
         raise CatalogError("segments are those of the first part: the others need whole files")
@@ -47,8 +50,49 @@ def combined(
         name: [way + path for path in table.paths]
         for way, (name, (_, table)) in zip(ways, parts.items(), strict=True)
     }
-    sides = Sides(tuple(parts), by, dict(offset_s or {}))
-    return root, first.with_paths(beside(paths, match)), sides
+    return root, *laid(first, paths, offset_s or {}, by, match)
+
+
+def laid(
+    first: Table,
+    paths: Mapping[str, Sequence[str]],
+    offset_s: Mapping[str, Offset],
+    by: By,
+    match: str | None = None,
+) -> tuple[Table, Sides]:
+    """The rows of the first part, with the paths of all parts. Raises CatalogError."""
+    if by not in ("time", "frames"):
+        raise CatalogError(f'by must be "time" or "frames", got {by!r}')
+    samples = beside(paths, match)
+    shared, rows = _offsets(offset_s, list(paths), len(samples))
+    if rows is not None:
+        if by == "frames":
+            raise CatalogError('offset_s is in seconds: leave by="frames" out')
+        samples = list(map(with_offsets, samples, rows.tolist()))
+    return first.with_paths(samples), Sides(tuple(paths), by, shared)
+
+
+def _offsets(
+    given: Mapping[str, Offset], parts: list[str], samples: int
+) -> tuple[dict[str, float], npt.NDArray[np.float64] | None]:
+    """The offsets of parts whose files all begin so much later; and those of each sample, float64
+    [N, parts], if they differ. Raises CatalogError."""
+    shared: dict[str, float] = {}
+    rows = np.zeros((samples, len(parts)))
+    for name, seconds in given.items():
+        if np.ndim(seconds) == 0:
+            shared[name] = cast(float, seconds)
+            continue
+        if name not in parts:
+            raise CatalogError(f"offset_s names {name!r}, which is no part")
+        column = np.asarray(seconds, np.float64)
+        if column.shape != (samples,) or not np.isfinite(column).all():
+            raise CatalogError(
+                f"offset_s of {name!r} is a number of seconds, or one for each of the {samples} "
+                "samples"
+            )
+        rows[:, parts.index(name)] = column
+    return shared, rows if len(shared) < len(given) else None
 
 
 def beside(parts: Mapping[str, Sequence[str]], match: str | None) -> list[str]:

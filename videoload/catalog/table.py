@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, SupportsIndex, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -139,8 +140,15 @@ class Table:
             lengths[~np.isnan(self.seconds).all(0)] = _UNKNOWN
         return lengths
 
-    def video(self, i: int) -> Video:
-        """Row ``i``, from 0."""
+    def video(self, index: SupportsIndex) -> Video:
+        """A row; negative ones count from the end. Raises IndexError, TypeError."""
+        try:
+            i, videos = operator.index(index), len(self.paths)
+        except TypeError:
+            raise TypeError("for a list of numbers, as from KFold: catalog.subset([...])") from None
+        if not -videos <= i < videos:
+            raise IndexError(f"video {i} of a catalog of {videos}")
+        i %= videos
         label, start, end, frames = self._columns[:, i].tolist()
         start_s, end_s = None, None
         if self.seconds is not None:

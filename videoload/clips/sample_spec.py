@@ -6,7 +6,9 @@ and how arrays view them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import copy
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, NamedTuple
 
@@ -140,6 +142,21 @@ class SampleSpec:
         """When the file of a part begins, in seconds after that of the leader."""
         offsets = self.offsets_s or {}
         return offsets.get(name, 0.0) - offsets.get(self.leading, 0.0)
+
+    def shifted(self, offsets_s: Sequence[float]) -> SampleSpec:
+        """This spec for files that begin later by these offsets, one for each part; [] for none.
+        Raises ValueError."""
+        if not offsets_s:
+            return self
+        own, new = self.offsets_s or {}, copy.copy(self)
+        offsets = {
+            name: own.get(name, 0.0) + more
+            for name, more in zip(self.names, offsets_s, strict=True)
+        }
+        if not all(map(math.isfinite, offsets.values())):
+            raise ValueError("an offset is not finite")
+        object.__setattr__(new, "offsets_s", offsets)
+        return new
 
     @property
     def frames_shape(self) -> tuple[int, ...]:

@@ -39,7 +39,12 @@ from videoload.decoding.prepared import (
     count_items,
     draw,
 )
-from videoload.decoding.samples import PreparedSamples, decode_samples, prepare_samples
+from videoload.decoding.samples import (
+    PreparedSamples,
+    decode_samples,
+    of_recording,
+    prepare_samples,
+)
 from videoload.decoding.sounds import (
     PreparedWithSound,
     Sounds,
@@ -138,6 +143,8 @@ class Decoder:
     def _prepare_samples(
         self, path: str, spec: SampleSpec, requests: Sequence[Request], out: Buffer, tick: Tick
     ) -> PreparedSamples:
+        spec = of_recording(path, spec)
+
         def prepare(
             name: str, path: str, params: list[ClipParams], shown: list[SampleParams], out: Buffer
         ) -> Clips | PreparedItems:

@@ -16,7 +16,7 @@ from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.sample_spec import SampleSpec, Spec
 from videoload.decoding.indexes import Indexes
 from videoload.decoding.prepared import Request, draw
-from videoload.decoding.samples import paths_of, shown_of
+from videoload.decoding.samples import of_recording, paths_of, shown_of
 from videoload.errors import StorageError, VideoError
 from videoload.index.index import VideoIndex
 from videoload.storage.files import Storage, VideoFile
@@ -64,7 +64,7 @@ class Expected:
 
     def _expect_samples(self, path: str, spec: SampleSpec, requests: Sequence[Request]) -> None:
         """All parts at once: one after the other, each would be waited for."""
-        paths = paths_of(path, spec)
+        paths, spec = paths_of(path, spec), of_recording(path, spec)
         found = {name: self._known(paths[name]) for name in spec.clips}
         known = {name: both for name, both in found.items() if both is not None}
         if len(known) < len(found):

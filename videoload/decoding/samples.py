@@ -23,7 +23,7 @@ from videoload.decoding.prepared import KeptClips, PreparedClips, Request
 from videoload.decoding.sounds import PreparedWithSound
 from videoload.errors import VideoError
 from videoload.pixels.scaling import Buffer
-from videoload.storage.content import SEPARATOR
+from videoload.storage.content import files_of, offsets_of
 
 if TYPE_CHECKING:
     PreparedPart = PreparedClips | KeptClips | PreparedWithSound | PreparedItems
@@ -86,10 +86,18 @@ def decode_samples(
 
 def paths_of(path: str, spec: SampleSpec) -> dict[str, str]:
     """The path of each part of a sample. Raises VideoError."""
-    paths = dict(zip(spec.names, path.split(SEPARATOR), strict=False))
+    paths = dict(zip(spec.names, files_of(path), strict=False))
     if len(paths) != len(spec.names):
         raise VideoError(path, f"does not name a file for each of {', '.join(spec.names)}")
     return paths
+
+
+def of_recording(path: str, spec: SampleSpec) -> SampleSpec:
+    """The spec with the offsets of these files. Raises VideoError."""
+    try:
+        return spec.shifted(offsets_of(path))
+    except ValueError:
+        raise VideoError(path, "does not tell when its files begin") from None
 
 
 def shown_of(

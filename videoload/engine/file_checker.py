@@ -12,7 +12,7 @@ from queue import SimpleQueue
 
 from videoload.engine.copy_votes import MISSING
 from videoload.errors import StorageError, VideoError
-from videoload.storage.content import SEPARATOR, fingerprint_of
+from videoload.storage.content import files_of, fingerprint_of
 from videoload.storage.files import Storage
 from videoload.storage.images import ImageFolder
 
@@ -54,7 +54,7 @@ class FileChecker:
         thread of its own, which stays for as long as the read does not return."""
 
         def read(path: str) -> None:
-            if all(_can_read(storage, file) for file in path.split(SEPARATOR)):
+            if all(_can_read(storage, file) for file in files_of(path)):
                 told()
 
         self._reads = [thread for thread in self._reads if thread.is_alive()]

@@ -43,6 +43,7 @@ class Columns(NamedTuple):
     ends_s: list[float | None] | None = None
     where: Callable[[int], str] = str
     targets: Any = None  # for `Catalog.with_targets`
+    parts: tuple[dict[str, list[str]], dict[str, list[float]]] | None = None  # paths and offsets
 
 
 def checked_names(names: Sequence[str], where: str) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ from videoload.listings.columns import (  # fmt: skip
     text_lines,
 )
 from videoload.listings.data_sets import KINETICS, read_kinetics
+from videoload.listings.parts_columns import read_parts
 
 TargetColumns = str | Sequence[str] | Mapping[str, str | Sequence[str]]
 
@@ -41,10 +42,13 @@ def read_csv(
     root: PathLike | None,
     classes: ClassNames | None,
     targets: TargetColumns | None = None,
+    parts: Sequence[str] | None = None,
 ) -> Columns:
     """The rows of a table; see `Catalog.from_csv`."""
+    columns_of_parts = None if parts is None else read_parts(csv_file, parts)
+    of_path = "path" if parts is None else parts[0]
     lines_of_kinetics = csv.DictReader(text_lines(csv_file))
-    if {*(lines_of_kinetics.fieldnames or ())} >= KINETICS:
+    if of_path == "path" and {*(lines_of_kinetics.fieldnames or ())} >= KINETICS:
         return read_kinetics(csv_file, lines_of_kinetics, root, classes)
     codes: dict[str, int] = {}  # label text -> its code, in order of appearance
     coded: list[int] = []
@@ -61,7 +65,7 @@ def read_csv(
     def where(i: int) -> str:
         return f"{csv_file}, line {lines[i]}"
 
-    rows = _csv_rows(csv_file, [name for group in wanted.values() for name in group])
+    rows = _csv_rows(csv_file, of_path, [name for group in wanted.values() for name in group])
     several = next(rows) == ["labels"]
     for line, (path, label, *others) in rows:
         lines.append(line)
@@ -99,7 +103,7 @@ def read_csv(
     elif wanted:
         columns = _target_columns(targets, wanted, np.array(numbers, np.float32))
     segments = starts, ends, frames, starts_s, ends_s
-    return Columns(paths, labels, names, root, *segments, where, columns)
+    return Columns(paths, labels, names, root, *segments, where, columns, columns_of_parts)
 
 
 def _classes(
@@ -184,7 +188,7 @@ def _finite(text: str, where: Callable[[int], str], what: str) -> float:
     return number
 
 
-def _csv_rows(csv_file: PathLike, targets: list[str]) -> Iterator[Any]:
+def _csv_rows(csv_file: PathLike, of_path: str, targets: list[str]) -> Iterator[Any]:
     """First the name of the column of labels, in a list: "label", "labels", or none if ``targets``
     are given. Then for each row its line number, and path, label, start, end, frames, start_s,
     end_s and targets; "" for columns that do not exist."""
@@ -192,8 +196,8 @@ def _csv_rows(csv_file: PathLike, targets: list[str]) -> Iterator[Any]:
     try:
         header = [name.strip() for name in next(rows, [])]
         labels = [name for name in ("label", "labels") if name in header]
-        wanted = ["path", *(labels or ["label"]), *_OPTIONAL, *targets]
-        needed = {"path", *targets} if targets else {"path", wanted[1]}
+        wanted = [of_path, *(labels or ["label"]), *_OPTIONAL, *targets]
+        needed = {of_path, *targets} if targets else {of_path, wanted[1]}
         if (
             len(labels) > 1
             or any(header.count(name) > 1 for name in wanted)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
 
 import numpy as np
@@ -12,13 +12,33 @@ from videoload.storage.files import SMALL_BYTES, OpenFile, VideoFile
 from videoload.storage.spans import Range
 
 SEPARATOR = "\n"  # between the paths of a sample that has several files
+_OFFSETS = "/"  # begins a last line that says when the files begin; no path in a root begins so
+
+
+def with_offsets(path: str, offsets_s: Sequence[float]) -> str:
+    """The path of a sample whose files begin so many seconds later."""
+    return f"{path}{SEPARATOR}{_OFFSETS}{','.join(map(repr, offsets_s))}"
+
+
+def files_of(path: str) -> list[str]:
+    """The files of a sample, or of a path the file itself."""
+    lines = path.split(SEPARATOR)
+    return lines[:-1] if len(lines) > 1 and lines[-1].startswith(_OFFSETS) else lines
+
+
+def offsets_of(path: str) -> list[float]:
+    """How many seconds later each of the files begins; [] if that is not said for this sample.
+    Raises ValueError."""
+    last = path.rsplit(SEPARATOR, maxsplit=1)[-1]
+    is_said = SEPARATOR in path and last.startswith(_OFFSETS)
+    return [float(text) for text in last[1:].split(",")] if is_said else []
 
 
 def fingerprint_of(path: str, one: Callable[[str], int]) -> int:
     """The fingerprint of a file by `Storage.fingerprint`, or of all files of a sample together."""
     if SEPARATOR not in path:
         return one(path)
-    several = ",".join(str(one(part)) for part in path.split(SEPARATOR))
+    several = ",".join(str(one(part)) for part in files_of(path))
     return int.from_bytes(blake2b(several.encode(), digest_size=8).digest(), "little") >> 1 or 1
 
 

@@ -31,7 +31,7 @@ from videoload.errors import VideoloadError
 from videoload.plan.identity import Identity, made_of, settings_of, spec_of
 from videoload.plan.options import StreamOptions
 from videoload.plan.plan import BatchWithInfo
-from videoload.storage.content import SEPARATOR
+from videoload.storage.content import files_of
 
 
 class Receipt(NamedTuple):
@@ -121,7 +121,7 @@ def read(path: str | Path, root: str | Path | None, allow: Collection[str] = ())
         options = made_of(StreamOptions, settings)
         paths, labels, *segments = zip(*head["videos"], strict=True)
         sides = spec.names if isinstance(spec, SampleSpec) else ("",)
-        columns = zip(*(path.split(SEPARATOR) for path in paths), strict=True)
+        columns = zip(*map(files_of, paths), strict=True)
         own = [segments, *[()] * len(sides)]
         catalogs: dict[str, Any] = {
             name: Catalog(files, labels, head["classes"], root, *more, duplicates=True)
@@ -130,6 +130,7 @@ def read(path: str | Path, root: str | Path | None, allow: Collection[str] = ())
         catalog = next(iter(catalogs.values()))
         if isinstance(spec, SampleSpec):
             catalog = Catalog.side_by_side(by=spec.by, offset_s=spec.offsets_s, **catalogs)
+            catalog._table = catalog._table.with_paths(paths)
         if head["parts"]:
             parts = [(*part[:4], part[4] and made_of(ClipSpec, part[4])) for part in head["parts"]]
             catalog = mixture(catalog, [Part(*part) for part in parts])

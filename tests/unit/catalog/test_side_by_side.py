@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from videoload import Catalog, CatalogError, join, mix
+from videoload.storage.content import files_of, offsets_of
 
 MATCH = r"(S\d+)"
 
@@ -64,3 +67,21 @@ def test_what_cannot_be_a_part_is_said() -> None:
         Catalog.side_by_side(a=one, b=twice, match=MATCH)
     with pytest.raises(CatalogError, match=r"finds nothing in 'S1\.avi'"):
         Catalog.side_by_side(a=one, b=two, match=r"_(\d+)_")
+
+
+def test_offsets_of_each_sample_are_checked() -> None:
+    one, two = catalog_of("S1.avi", "S2.avi"), catalog_of("d/S2.avi", "d/S1.avi")
+    late: dict[str, Any] = {"depth": np.array([0.5, 0.25]), "rgb": 1}
+    found = Catalog.side_by_side(rgb=one, depth=two, match=MATCH, offset_s=late)
+    assert [offsets_of(video.path) for video in found] == [[0, 0.5], [0, 0.25]]
+    assert found.sides is not None
+    assert found.sides.offsets_s == {"rgb": 1}
+    assert files_of(found[::-1][0].path) == ["S2.avi", "d/S2.avi"]
+    wrong: Any
+    for wrong in ([0.5], [0.5, float("nan")], [[0.5, 0.5]]):
+        with pytest.raises(CatalogError, match="or one for each of the 2 samples"):
+            Catalog.side_by_side(rgb=one, depth=two, offset_s={"depth": wrong})
+    with pytest.raises(CatalogError, match="offset_s names 'ir', which is no part"):
+        Catalog.side_by_side(rgb=one, depth=two, offset_s={"ir": [0.5, 0.5]})
+    with pytest.raises(CatalogError, match='leave by="frames" out'):
+        Catalog.side_by_side(rgb=one, depth=two, offset_s=late, by="frames")

@@ -1,0 +1,67 @@
+"""Tables with a column a part are catalogs of samples; what is missing is named with its line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.catalogs import refused, text
+from videoload.catalog.catalog import Catalog
+from videoload.clips.sample_spec import Sides
+from videoload.storage.content import files_of, offsets_of
+
+TABLE = """rgb,depth,skeleton,label,start_s,end_s,depth_offset_s
+r/1.avi,d/1,s/1.npy,run,,,0.2
+r/2.avi,./d/2,s/2.npy,jump,1.5,4,
+
+r/3.avi,d/3,s/3.npy,run,,,-1e-1
+"""
+PARTS = ("rgb", "depth", "skeleton")
+
+
+def test_each_row_of_a_table_is_a_sample(tmp_path: Path) -> None:
+    table = text(tmp_path, TABLE)
+    catalog = Catalog.from_csv(table, tmp_path, parts=PARTS)
+    assert catalog.sides == Sides(PARTS, "time", {})
+    assert [files_of(video.path) for video in catalog] == [
+        [f"r/{i}.avi", f"d/{i}", f"s/{i}.npy"] for i in (1, 2, 3)
+    ]
+    assert [offsets_of(video.path) for video in catalog] == [[0, 0.2, 0], [0, 0, 0], [0, -0.1, 0]]
+    assert [catalog.classes[video.label] for video in catalog] == ["run", "jump", "run"]
+    assert (catalog[1].start_s, catalog[1].end_s) == (1.5, 4)
+    two = Catalog.from_csv(table, tmp_path, parts=["depth", "rgb"])
+    assert files_of(two[0].path) == ["d/1", "r/1.avi"]
+
+
+def test_without_offsets_rows_are_as_of_catalogs_side_by_side(tmp_path: Path) -> None:
+    table = text(tmp_path, "label,a,b\n0,a1,b1\n1,a2,b2\n")
+    catalog = Catalog.from_csv(table, tmp_path, parts=("a", "b"), by="frames")
+    parts = {part: Catalog([f"{part}1", f"{part}2"], [0, 1], ["0", "1"], tmp_path) for part in "ab"}
+    assert catalog == Catalog.side_by_side(by="frames", match=None, offset_s=None, **parts)
+
+
+@pytest.mark.parametrize(
+    ("table", "why"),
+    [
+        ("rgb,depth,label\na,b,0\nc,,0\n", "line 3: there is no file in the column 'depth'"),
+        ("rgb,depth,label\n,b,0\n", "line 2: there is no file in the column 'rgb'"),
+        ("rgb,depth,label\na,../b,0\n", "line 2: the path '../b' does not lie inside the root"),
+        ("rgb,label\na,0\n", "the header must have 'depth' once, not 'rgb,label'"),
+        ("rgb,depth,depth_offset_s,label\na,b,late,0\n", "line 2: depth_offset_s must be a number"),
+        ("rgb,depth,depth_offset_s,label\na,b,nan,0\n", "line 2: depth_offset_s must be a number"),
+        ("rgb,depth\na,b\n", "the header must have the columns rgb and label"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_line(tmp_path: Path, table: str, why: str) -> None:
+    with refused(why):
+        Catalog.from_csv(text(tmp_path, table), tmp_path, parts=("rgb", "depth"))
+
+
+def test_parts_are_two_columns_at_least_and_offsets_are_seconds(tmp_path: Path) -> None:
+    table = text(tmp_path, TABLE)
+    for parts in (("rgb",), "rgb", ("rgb", "rgb")):
+        with refused("parts are the names of at least two columns"):
+            Catalog.from_csv(table, tmp_path, parts=parts)
+    with refused('offset_s is in seconds: leave by="frames" out'):
+        Catalog.from_csv(table, tmp_path, parts=PARTS, by="frames")
