@@ -50,10 +50,16 @@ class VideoFile(Protocol):
     """One version of a file."""
 
     path: str  # FFmpeg guesses the format from how it ends
-    size: int
-    mtime_ns: int  # of a file below a URL: a number that stands for its version
     identity: tuple[int, ...]  # differs if the file was changed or replaced
     fetches: bool  # whether reading may need a request to another host
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+
+    @property
+    def mtime_ns(self) -> int:
+        """When it was changed. Of a file below a URL: a number that stands for its version."""
 
     def open(self) -> OpenFile:
         """Open it for reading. Raises OSError."""
@@ -154,8 +160,8 @@ class Folder:
         self._fingerprints: LRUCache[str, tuple[tuple[int, ...], int]] = LRUCache(
             _FINGERPRINTS_KEPT
         )
-        self._folders: LRUCache[str, tuple[tuple[int, ...], ImageFolder]] = LRUCache(
-            _IMAGES_KEPT, lambda known: len(known[1].names)
+        self._folders: LRUCache[str, ImageFolder] = LRUCache(
+            _IMAGES_KEPT, lambda known: len(known.names)
         )
 
     def resolve(self, path: str) -> VideoFile:
@@ -188,15 +194,16 @@ class Folder:
         when a training begins. Raises VideoError, OSError."""
         version = status.st_dev, status.st_ino, status.st_mtime_ns
         known = self._folders.get(path)
-        if known is not None and known[0] == version:
-            return known[1]
-        where = full if pattern is None else f"{full}/{pattern}"
+        if known is not None and known.identity == version:
+            return known
         try:
-            found = find_images(where, full, pattern, self._is_inside)
+            names = find_images(full, pattern, self._is_inside)
         except ValueError as error:
             raise VideoError(path, str(error)) from None
-        if len(found.names) <= _IMAGES_KEPT:
-            self._folders[path] = version, found
+        where = full if pattern is None else f"{full}/{pattern}"
+        found = ImageFolder(where, full, names, version)
+        if len(names) <= _IMAGES_KEPT:
+            self._folders[path] = found
         return found
 
     def _is_inside(self, link: str) -> bool:

@@ -11,10 +11,10 @@ import os
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
+from functools import cached_property
 from hashlib import blake2b
 from itertools import accumulate
 from pathlib import Path
-from typing import NamedTuple
 
 from videoload.storage.spans import Range
 
@@ -26,29 +26,46 @@ _NUMBERED = re.compile(r"(.*?)([0-9]+)([^0-9]*)")  # its last number counts
 _PATTERN = re.compile(r"%(?:0?[0-9]+)?d")
 
 
-class Image(NamedTuple):
-    """An image in a folder."""
-
-    name: str
-    size: int
-    mtime_ns: int
-
-
 class ImageFolder:
     """A `VideoFile` whose bytes are those of the images, one after the other."""
 
     fetches = False
 
-    def __init__(self, path: str, folder: str, images: list[Image]) -> None:
-        """``path``: the folder, or a pattern in it."""
+    def __init__(self, path: str, folder: str, names: list[str], identity: tuple[int, ...]) -> None:
+        """``path``: the folder, or a pattern in it. ``identity``: of the folder, which changes when
+        images come, go or are replaced."""
         self.path = path
         self.folder = folder
-        self.names = [image.name for image in images]
-        self._ends = [*accumulate(image.size for image in images)]
-        self.size = self._ends[-1]
-        digest = blake2b(repr(images).encode(errors="surrogateescape"), digest_size=8).digest()
-        self.mtime_ns = int.from_bytes(digest, "little") >> 1  # stands for all images
-        self.identity: tuple[int, ...] = self.size, self.mtime_ns
+        self.names = names
+        self.identity = identity
+
+    @cached_property
+    def _stats(self) -> list[tuple[int, int]]:
+        """Size and time of change of each image: they take longer than all the names."""
+        found = []
+        for name in self.names:
+            try:
+                status = os.stat(f"{self.folder}/{name}")
+            except OSError:  # whoever reads it is told
+                found.append((0, 0))
+            else:
+                found.append((status.st_size, status.st_mtime_ns))
+        return found
+
+    @cached_property
+    def _ends(self) -> list[int]:
+        return [*accumulate(size for size, _ in self._stats)]
+
+    @cached_property
+    def size(self) -> int:
+        """Bytes of all images."""
+        return self._ends[-1]
+
+    @cached_property
+    def mtime_ns(self) -> int:
+        """A number that stands for the names, sizes and times of change of all images."""
+        told = repr((self.names, self._stats)).encode(errors="surrogateescape")
+        return int.from_bytes(blake2b(told, digest_size=8).digest(), "little") >> 1
 
     @property
     def first(self) -> str:
@@ -103,12 +120,10 @@ def is_pattern(name: str) -> bool:
     return name.lower().endswith(SUFFIXES) and len(_PATTERN.findall(name)) == 1
 
 
-def find_images(
-    path: str, folder: str, pattern: str | None, is_inside: Callable[[str], bool]
-) -> ImageFolder:
-    """The images in a folder. ``is_inside``: whether where a link leads may be read. Raises
-    ValueError with what is wrong, OSError."""
-    found: dict[str, Image] = {}
+def find_images(folder: str, pattern: str | None, is_inside: Callable[[str], bool]) -> list[str]:
+    """The names of the images in a folder, in order. ``is_inside``: whether where a link leads may
+    be read. Raises ValueError with what is wrong, OSError."""
+    found = []
     with os.scandir(folder) as entries:
         for entry in entries:
             if is_image(entry.name) and entry.is_file():
@@ -116,13 +131,12 @@ def find_images(
                     raise ValueError(
                         f"its image {entry.name!r} is a link that leads out of the root"
                     )
-                status = entry.stat()
-                found[entry.name] = Image(entry.name, status.st_size, status.st_mtime_ns)
+                found.append(entry.name)
     names = in_order(found, pattern)
     if not names:
         kind = "numbered images" if pattern is None else f"images named {pattern}"
         raise ValueError(f"is not a file, nor a folder of {kind}")
-    return ImageFolder(path, folder, [found[name] for name in names])
+    return names
 
 
 def is_image(name: str) -> bool:
