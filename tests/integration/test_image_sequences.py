@@ -15,7 +15,7 @@ from tests.support.digests import digest
 from tests.support.image_files import depth, image, scene, write_images
 from tests.support.programs import Programs
 from tests.support.waiting import SECOND
-from videoload import Catalog, Client, ClipSpec, ItemSpec, VideoError, decode_serially
+from videoload import Catalog, Client, ClipSpec, ItemSpec, SpecError, VideoError, decode_serially
 from videoload.clips.clip_params import clip_params
 from videoload.clips.video_info import VideoInfo
 from videoload.decoding.decoder import Decoder
@@ -236,3 +236,18 @@ def test_a_scan_reports_images(root: Path, tmp_path: Path) -> None:
     assert (report.container, report.codec, report.frames, report.refused) == (
         "images", "mjpeg", 3, 1,
     )  # fmt: skip
+
+
+def test_parts_have_the_size_of_their_files_if_no_size_is_given(root: Path, client: Client) -> None:
+    parts: Any = {name: Catalog.from_folder(root / name, root=root) for name in ("jpeg", "depth")}
+    catalog = Catalog.side_by_side(by="frames", **parts)
+    native = {"jpeg": ClipSpec(4, resize=36), "depth": ClipSpec(4, pixels="gray16")}
+    given = {
+        "jpeg": ClipSpec(4, resize=36, size=(36, 48)),
+        "depth": ClipSpec(4, size=(48, 64), pixels="gray16"),
+    }
+    expected = digest(decode_serially(catalog, given, 3, info=True))
+    assert digest(decode_serially(catalog, native, 3, info=True)) == expected
+    assert digest(client.stream(catalog, native, 3).batches(info=True)) == expected
+    with pytest.raises(SpecError, match="have a size: give size= to 'depth'"):
+        decode_serially(catalog, {**native, "jpeg": given["jpeg"]}, 3)

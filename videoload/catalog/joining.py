@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import copy
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from videoload.catalog.table import Ints, Part, Table
 from videoload.catalog.turns import weights
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.item_spec import ItemSpec
-from videoload.clips.sample_spec import Spec, functions_of, leader_of
+from videoload.clips.sample_spec import SampleSpec, Spec, functions_of, leader_of
 from videoload.errors import CatalogError, SpecError
 from videoload.storage.content import SEPARATOR
 
@@ -148,6 +149,17 @@ def part_rows(catalog: Catalog, videos: range, side: int) -> Catalog:
         rows._table = catalog._table.with_paths(paths)
     rows._parts, rows._targets, rows._windows, rows._sides = (), None, None, None
     return rows if len(videos) == len(catalog) else rows.subset(np.array(videos), duplicates=True)
+
+
+def with_native_parts(
+    catalog: Catalog, spec: SampleSpec, native: Callable[[Catalog, ClipSpec], Spec]
+) -> SampleSpec:
+    """The spec with the size that ``native`` finds for each clip in the files of its part."""
+    clips: dict[str, Any] = {
+        name: native(part_rows(catalog, range(len(catalog)), spec.names.index(name)), clip)
+        for name, clip in spec.clips.items()
+    }
+    return replace(spec, clips=clips)
 
 
 def with_windows(catalog: Catalog, windows: Ints) -> Catalog:

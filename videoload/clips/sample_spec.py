@@ -10,7 +10,7 @@ import copy
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -76,8 +76,9 @@ class SampleSpec:
             raise SpecError("one part of a sample must be a clip (ClipSpec)")
         led = {name: self._led(name, self.clips[name]) for name in self.names if name in self.clips}
         object.__setattr__(self, "clips", led)
-        if odd := [name for name, clip in led.items() if clip.size is None]:
-            raise SpecError(f"the clips of several parts need a size: give size= to {odd[0]!r}")
+        odd = [name for name, clip in led.items() if clip.size is None]
+        if 0 < len(odd) < len(led):
+            raise SpecError(f"other clips of the sample have a size: give size= to {odd[0]!r}")
         for name, item in self.items.items():
             if not item.files or isinstance(item.shape, dict):
                 raise SpecError(f"part {name!r} must make one array of a file")
@@ -222,6 +223,12 @@ class SampleSpec:
 Spec = ClipSpec | ItemSpec | SampleSpec | WindowCounts
 # What a caller gives: a dict for a catalog of several parts.
 GivenSpec = Spec | Mapping[str, ClipSpec | ItemSpec]
+
+
+def lacks_size(spec: Spec) -> TypeGuard[ClipSpec | SampleSpec]:
+    """Whether clips have the size of the videos, which is not known yet."""
+    leader = leader_of(spec)
+    return isinstance(leader, ClipSpec) and leader.size is None
 
 
 def leader_of(spec: Spec) -> ClipSpec | ItemSpec | WindowCounts:

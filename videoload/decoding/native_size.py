@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import islice
 
 from videoload.catalog.catalog import Catalog
+from videoload.catalog.joining import with_native_parts
 from videoload.clips.choices import TRIED_FOR_SIZE
-from videoload.clips.clip_spec import ClipSpec
-from videoload.clips.sample_spec import Spec
+from videoload.clips.sample_spec import SampleSpec, Spec, lacks_size
 from videoload.decoding.decoder import Decoder
 from videoload.errors import SpecError, VideoError
 
@@ -17,8 +17,10 @@ def native_size(catalog: Catalog, spec: Spec) -> Spec:
 
     Raises SpecError if the videos are not on this host, VideoError if none can be decoded.
     """
-    if not isinstance(spec, ClipSpec) or spec.size is not None:
+    if not lacks_size(spec):
         return spec
+    if isinstance(spec, SampleSpec):
+        return with_native_parts(catalog, spec, native_size)
     if catalog.root is None:
         raise SpecError("size=None needs the videos on this host (root=); give size=")
     decoder = Decoder(catalog.root)

@@ -11,11 +11,14 @@ from __future__ import annotations
 
 import logging
 from fractions import Fraction
+from functools import partial
 from itertools import islice
 
 from videoload.catalog.catalog import Catalog
+from videoload.catalog.joining import with_native_parts
 from videoload.clips.choices import TRIED_FOR_SIZE
 from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.sample_spec import SampleSpec
 from videoload.clips.video_info import VideoInfo
 from videoload.errors import SpecError, VideoError
 from videoload.processes.inspector import Inspector
@@ -24,9 +27,9 @@ _log = logging.getLogger(__name__)
 
 
 def native_size(
-    catalog: Catalog, spec: ClipSpec, *, silence_s: float, cache: str | None
-) -> ClipSpec:
-    """The spec with the size that the catalog's first good video gives it.
+    catalog: Catalog, spec: ClipSpec | SampleSpec, *, silence_s: float, cache: str | None
+) -> ClipSpec | SampleSpec:
+    """The spec with the size that the catalog's first good video gives it, or each part of it.
 
     ``cache`` is the folder of an `IndexCache`. Raises SpecError if the catalog has no root;
     VideoError if none of its first videos can be decoded, or one makes no progress for
@@ -35,6 +38,9 @@ def native_size(
     """
     if catalog.root is None:
         raise SpecError("size=None needs the videos on this host (root=); give size=")
+    if isinstance(spec, SampleSpec):
+        of_part = partial(native_size, silence_s=silence_s, cache=cache)
+        return with_native_parts(catalog, spec, of_part)
     root, failed, inspector = str(catalog.root), None, None
     try:
         for video in islice(catalog, TRIED_FOR_SIZE):

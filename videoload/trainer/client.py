@@ -17,9 +17,8 @@ from videoload import host, native
 from videoload.arguments import MAX_PROCESSES, real, whole
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import check_numbers, check_shapes, functions
-from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.item_spec import WindowCounts
-from videoload.clips.sample_spec import GivenSpec, sample_spec
+from videoload.clips.sample_spec import GivenSpec, lacks_size, sample_spec
 from videoload.engine.copy_votes import CopyVotes
 from videoload.engine.engine import Engine
 from videoload.engine.open_streams import OpenStream
@@ -267,7 +266,7 @@ class Client:
             return self.stream(rows, counts, COUNTED_AT_ONCE, **COUNTING).batches(info=True)
 
         catalog, plan = make_plan(catalog, clip, options, read)
-        if isinstance(clip, ClipSpec) and clip.size is None:
+        if lacks_size(clip):
             clip = native_size(catalog, clip, silence_s=self._stall_s, cache=self._cache)
         check_shapes(catalog, clip)
         code = self._code.of(functions(catalog, clip), listens=bool(self.endpoints))

@@ -40,7 +40,7 @@ import msgspec
 
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.item_spec import ItemSpec, WindowCounts
-from videoload.clips.sample_spec import SampleSpec, Spec, leader_of
+from videoload.clips.sample_spec import SampleSpec, Spec, lacks_size, leader_of
 from videoload.errors import ProtocolError, printable
 
 VERSION = b"videoload/1"
@@ -160,8 +160,7 @@ class Lease(_Message, tag="lease"):
             raise ValueError("a lease has the spec of clips, of items or of samples")
         if self.counts and (self.spec is None or self.others):
             raise ValueError("windows are counted for one spec of clips")
-        specs = [spec for spec in (self.spec, *self.others) if spec is not None]
-        if any(spec.size is None for spec in specs):
+        if any(spec is not None and lacks_size(spec) for spec in (self.asked, *self.others)):
             raise ValueError("the spec of a lease has a size")
         leader = leader_of(self.asked)
         crops = leader.crops if isinstance(leader, ClipSpec) else 1
