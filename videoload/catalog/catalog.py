@@ -164,7 +164,7 @@ class Catalog:
             targets: Columns of numbers to use instead of labels: ``"x"`` gives float32 [N], ``("x",
                 "y")`` [N, 2], and a dict of these named targets. Default None.
             duplicates: The same segment may come several times. Default False.
-            parts: Columns instead of path, side by side; ``depth_offset_s`` has offsets. Default None.
+            parts: Columns instead of path, with ``depth_offset_s`` for offsets. Default None.
             by: As in `side_by_side`. Default ``"time"``.
 
         Returns:

@@ -123,16 +123,19 @@ def is_pattern(name: str) -> bool:
 def find_images(folder: str, pattern: str | None, is_inside: Callable[[str], bool]) -> list[str]:
     """The names of the images in a folder, in order. ``is_inside``: whether where a link leads may
     be read. Raises ValueError with what is wrong, OSError."""
-    found = []
     with os.scandir(folder) as entries:
-        for entry in entries:
-            if is_image(entry.name) and entry.is_file():
-                if entry.is_symlink() and not is_inside(entry.path):
-                    raise ValueError(
-                        f"its image {entry.name!r} is a link that leads out of the root"
-                    )
-                found.append(entry.name)
+        found = {
+            entry.name: entry
+            for entry in entries
+            if is_image(entry.name) and (entry.is_symlink() or entry.is_file())
+        }
     names = in_order(found, pattern)
+    for name in names:
+        if found[name].is_symlink():
+            if not found[name].is_file():  # without it, all frames behind it would move
+                raise ValueError(f"its image {name!r} is a link to no file")
+            if not is_inside(found[name].path):
+                raise ValueError(f"its image {name!r} is a link that leads out of the root")
     if not names:
         kind = "numbered images" if pattern is None else f"images named {pattern}"
         raise ValueError(f"is not a file, nor a folder of {kind}")

@@ -112,6 +112,10 @@ def test_images_outside_of_the_root_are_not_read(tmp_path: Path) -> None:
     (tmp_path / "root/s/i3.png").symlink_to(tmp_path / "out/secret.png")
     with pytest.raises(VideoError, match=r"'i3.png' is a link that leads out of the root"):
         Folder(tmp_path / "root").resolve("s")
+    (tmp_path / "root/s/i3.png").unlink()
+    (tmp_path / "root/s/i3.png").symlink_to("missing.png")
+    with pytest.raises(VideoError, match=r"'i3.png' is a link to no file"):
+        Folder(tmp_path / "root").resolve("s")
     (tmp_path / "root/linked").symlink_to(tmp_path / "out")
     for path in ("linked", "../out", "linked/secret%d.png", "../out/%d.png"):
         with pytest.raises(VideoError, match="outside of the root"):
