@@ -250,6 +250,13 @@ class Decoder:
         anew = partial(self._anew, prepared, tick)
         return self._storage.run(path, decode, tick, file, anew)
 
+    def lacks_room(self, prepared: Prepared) -> tuple[int, int] | None:
+        """If the frame store has no room for the video of clips that were decoded: the bytes that a
+        video takes, and the limit of the store."""
+        if self._keeper is None or not isinstance(prepared, PreparedClips):
+            return None
+        return self._keeper.lacks_room(prepared.spec, prepared.keeping)
+
     def _decode(self, prepared: PreparedClips, tick: Tick) -> npt.NDArray[np.int64]:
         path, spec, places = prepared.path, prepared.spec, prepared.places
         clock, scaling_s, keeping = self.watch.clock, 0.0, prepared.keeping

@@ -65,6 +65,7 @@ class Readers:
         self._numbers = itertools.count()
         self._begun: set[int] = set()  # Steps from which more than a peek was read.
         self._has_warned = False
+        self._told_of_store = False
         self._when_closed: list[weakref.WeakMethod[Callable[[], None]]] = []
         self.options, self.catalog, self.spec = options, source.catalog, source.spec
         self.code = source.code
@@ -301,10 +302,15 @@ class Readers:
         )
 
     def log_epoch(self, step: int) -> None:
-        """Log the figures of an epoch if ``step`` was its last one."""
-        if (step + 1) % len(self) == 0 and _log.isEnabledFor(logging.INFO):
-            figures = self.stats(self.meter.since("epoch"))
-            _log.info("epoch %d: %s", (step + 1) // len(self), figures)
+        """Log the figures of an epoch if ``step`` was its last one, and once if the frame store has
+        no room for all videos."""
+        if (step + 1) % len(self):
+            return
+        figures = self.stats(self.meter.since("epoch"))
+        _log.info("epoch %d: %s", (step + 1) // len(self), figures)
+        if figures.full_store is not None and not self._told_of_store:
+            self._told_of_store = True
+            _log.warning("%s", figures.full_store)
 
     # The end
 

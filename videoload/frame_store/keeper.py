@@ -100,6 +100,13 @@ class FrameKeeper:
         name = path, _version(file), scaling_of(spec)
         return Keeping(self.store, name, spec, info, params, self.chains, kept)
 
+    def lacks_room(self, spec: ClipSpec, keeping: Keeping | None) -> tuple[int, int] | None:
+        """If the store is full, and has nothing of the video of some clips: the bytes that a video
+        takes, and the limit of the store. 0: not known."""
+        if not is_keepable(spec) or (keeping is not None and keeping.is_kept):
+            return None
+        return self.store.lacks_room(scaling_of(spec))
+
 
 class FormatChangedError(Exception):
     """The frames of a video change their format, so they are not kept."""
@@ -138,6 +145,11 @@ class Keeping:
         if kept is not None:
             self._begin(kept.source)
             self.missing = self._read(wanted)
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the video has a place in the store."""
+        return self._stored is not None
 
     def _begin(self, source: FrameFormat) -> None:
         form = self._form = KeptForm(self._spec, self._info, self._params[0], source)

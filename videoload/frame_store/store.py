@@ -84,6 +84,7 @@ class FrameStore:
         self._full_until = 0.0
         self._told: set[str] = set()
         self._skipped = 0
+        self._met: dict[Scaling, tuple[int, int]] = {}  # videos, and the bytes of their frames
         self.pace = Pace()
         self.decode_s = math.inf  # that the last frames took to be decoded and scaled
 
@@ -92,12 +93,15 @@ class FrameStore:
         if time.monotonic() < self._unusable_until or not self.pace.has_time:
             return None
         try:
-            return StoredVideo.open(self._path(path, scaling), version)
+            found = StoredVideo.open(self._path(path, scaling), version)
         except FileNotFoundError:
             return None
         except OSError as error:
             self.failed(error)
             return None
+        if found is not None:
+            self._note(scaling, found.reserved_bytes(scaling))
+        return found
 
     def create(
         self,
@@ -120,6 +124,7 @@ class FrameStore:
         size = StoredVideo.file_bytes(
             frames if scaling.all_frames else needed, frame_bytes, layout, info
         )
+        self._note(scaling, size)
         try:
             while True:
                 with self._room.take(size) as has_room:
@@ -144,6 +149,18 @@ class FrameStore:
         """Whether new videos may be kept, as far as this process knows."""
         free = time.monotonic() >= max(self._full_until, self._unusable_until)
         return free and self.pace.has_time
+
+    def lacks_room(self, scaling: Scaling) -> tuple[int, int] | None:
+        """If the store is full: the mean bytes of the videos that this process has met, and the
+        limit; 0 if there is none."""
+        if time.monotonic() >= self._full_until:
+            return None
+        videos, size = self._met.get(scaling, (1, 0))
+        return size // videos, self._room.max_bytes or 0
+
+    def _note(self, scaling: Scaling, size: int) -> None:
+        videos, before = self._met.get(scaling, (0, 0))
+        self._met[scaling] = videos + 1, before + size
 
     def skip(self) -> None:
         """A frame was not kept, because the disk is slow."""
@@ -291,6 +308,11 @@ class StoredVideo:
             os.close(raw)
             raise
         return cls(raw, frames, frame_bytes, layout, info, bytes(8 * frames))
+
+    def reserved_bytes(self, scaling: Scaling) -> int:
+        """What its frames take of the store's room."""
+        frames = self.frames if scaling.all_frames else int(np.count_nonzero(self._sums))
+        return self._frames_at + frames * self.frame_bytes
 
     @property
     def kept(self) -> set[int]:

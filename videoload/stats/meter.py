@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 
 from videoload.errors import BadVideo
 from videoload.host import cores
+from videoload.stats.full_store import StoreNeed
 from videoload.stats.stats import ClipTimes, SlowFile, StreamStats, Totals, WorkerRecord
 from videoload.stats.verdict import judge, workers_needed
 from videoload.stats.waiting import Figures, Taken, figures
@@ -27,13 +28,15 @@ class Meter:
 
     def __init__(
         self, path: Callable[[int], str] = str, line_is_full: Callable[[], bool] = bool,
-        unreadable: Callable[[], str] = str,
+        unreadable: Callable[[], str] = str, store_need: StoreNeed | None = None,
     ) -> None:  # fmt: skip
         """``path`` gives the path of a video. ``line_is_full`` tells whether the pixels of other
-        hosts fill the trainer's line. ``unreadable`` tells why no worker can read videos, if so."""
+        hosts fill the trainer's line. ``unreadable`` tells why no worker can read videos, if so.
+        ``store_need`` tells what a frame store would have to hold."""
         self.copied = 0
         self.ceiling: float | None = None  # steps per second
         self._path, self._line_is_full, self._unreadable = path, line_is_full, unreadable
+        self._store_need = store_need
         self._lock = threading.RLock()  # a signal handler may ask for figures
         self._taken: deque[Taken] = deque(maxlen=_REMEMBERED)
         self._waiting: dict[int, float] = {}  # since when, by reader
@@ -149,6 +152,7 @@ class Meter:
         batch_clips = found.clips / found.batches if found.clips else math.inf
         ceiling = found.demand / batch_clips if self.ceiling is None else self.ceiling
         work = total(works.values())
+        full = None if self._store_need is None else self._store_need.lacking(work)
         return StreamStats(
             batches=batches,
             clips=clips,
@@ -159,7 +163,7 @@ class Meter:
             departed=departed,
             departed_clips=sum(work.clips for name, work in works.items() if name not in here),
             bad_videos=bad_videos,
-            verdict=verdict.sentence,
+            verdict=verdict.sentence if full is None else f"{verdict.sentence} {full}",
             bottleneck=verdict.bottleneck,
             workers_wanted=verdict.wanted,
             utilisation=verdict.utilisation,
@@ -173,6 +177,7 @@ class Meter:
                 for file in files.slowest
             ),
             kept_share=work.kept / max(1, work.clips),
+            full_store=full,
         )
 
     def _measure(

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from videoload.errors import BadVideo
+from videoload.stats.full_store import FullStore
 from videoload.stats.waiting import count
 from videoload.stats.work import NO_WORK, Work
 
@@ -129,6 +130,7 @@ class StreamStats:
         slowest_files: Up to 8 files whose clips take longest. Default: none.
         kept_share: Share, 0 to 1, of the clips that workers made of frames in the frame store
             alone. Default 0.
+        full_store: What the frame store lacks, if it has no room for all frames. Default None.
     """
 
     batches: int
@@ -151,6 +153,7 @@ class StreamStats:
     clip_times: ClipTimes = ClipTimes(0, 0, 0, 0, 0, 0, 0, 0)
     slowest_files: tuple[SlowFile, ...] = ()
     kept_share: float = 0.0
+    full_store: FullStore | None = None
 
     def __str__(self) -> str:
         parts = [

@@ -20,23 +20,23 @@ class Room:
 
     def __init__(self, folder: Path, max_bytes: int | None, measure: Callable[[], int]) -> None:
         self._folder = folder
-        self._max_bytes = max_bytes
+        self.max_bytes = max_bytes
         self._measure = measure
 
     @contextmanager
     def take(self, size: int) -> Iterator[bool]:
         """Reserve ``size`` bytes. The value tells whether there is room for them. No other process
         reserves any inside the ``with``, so that what they are for appears there."""
-        if self._max_bytes is None:
+        if self.max_bytes is None:
             (self._folder / "bytes").unlink(missing_ok=True)  # who has a limit counts anew
             disk = os.statvfs(self._folder)
             left = disk.f_bavail * disk.f_frsize - size
             yield left >= _FREE * disk.f_blocks * disk.f_frsize
             return
         with self._counted() as count:
-            if count[0] + size > self._max_bytes:
+            if count[0] + size > self.max_bytes:
                 count[0] = self._measure()  # files may have been deleted
-            has_room = count[0] + size <= self._max_bytes
+            has_room = count[0] + size <= self.max_bytes
             if has_room:
                 count[0] += size
             yield has_room

@@ -31,6 +31,7 @@ from videoload.plan.options import StreamArguments, stream_options
 from videoload.plan.plan import BatchWithInfo
 from videoload.plan.quarantine import Quarantine
 from videoload.processes.native_size import native_size
+from videoload.stats.full_store import StoreNeed
 from videoload.stats.meter import Meter
 from videoload.stats.stats import WorkerStats
 from videoload.storage.keep import Folders
@@ -296,6 +297,7 @@ class Client:
                 lambda video: catalog[video].path,
                 self._engine.line_is_full,
                 self._engine.unreadable,
+                StoreNeed(lambda: [video.path for video in catalog], clip),
             ),
             code,
         )

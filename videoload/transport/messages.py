@@ -242,6 +242,8 @@ class Result(_Message, tag="result"):
     times: Annotated[list[_Times], msgspec.Meta(max_length=4096)] = []
     apart: Id | None = None  # the data connection that brings the pixels
     kept: Id = 0  # clips that came from the frame store
+    # Clips whose video has no room there, the bytes that its frames would take, and the limit.
+    no_room: tuple[Id, Id, Id] | None = None
 
 
 class Failed(_Message, tag="failed"):

@@ -32,8 +32,8 @@ _DESCRIPTORS = 8  # that a worker needs to open a file
 
 
 class LeaseRuns:
-    """Decodes one lease. `at` is the clip that it works on, and `frames`, `times`, `clip_s` and
-    `kept` are what a RESULT tells of the clips that are done."""
+    """Decodes one lease. `at` is the clip that it works on, and `frames`, `times`, `clip_s`,
+    `kept` and `no_room` are what a RESULT tells of the clips that are done."""
 
     def __init__(
         self, decoder: Decoder, lease: Lease, out: npt.NDArray[np.uint8], tick: Callable[[], None]
@@ -44,6 +44,7 @@ class LeaseRuns:
         self.times: list[list[float]] = []
         self.clip_s: list[float] = []
         self.kept = 0
+        self.no_room: tuple[int, int, int] | None = None
 
     def decode(self) -> None:
         """Decode all clips. Raises what the decoder raises, about clip `at`."""
@@ -91,6 +92,9 @@ class LeaseRuns:
         self.times += prepared.times_of(frames).tolist()
         if isinstance(prepared, KeptClips):
             self.kept += last - first
+        elif (lacks := self._decoder.lacks_room(prepared)) is not None:
+            clips = self.no_room[0] if self.no_room else 0
+            self.no_room = clips + last - first, *lacks
 
 
 def runs(lease: Lease) -> Iterator[tuple[int, int]]:

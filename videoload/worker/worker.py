@@ -208,7 +208,7 @@ class Worker:
             self._counters.add("decode_seconds", seconds)
             result = Result(
                 lease.lease, runs.frames, seconds, files, spent, runs.clip_s, runs.times,
-                kept=runs.kept,
+                kept=runs.kept, no_room=runs.no_room,
             )  # fmt: skip
             trainer.answer(result, None if shared else out)
         finally:

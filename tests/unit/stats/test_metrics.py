@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from videoload import BadVideo, StreamStats, WorkerStats
+from videoload.stats.full_store import FullStore
 from videoload.stats.metrics import families, workers_wanted
 from videoload.stats.stats import StreamRecord, Totals
 from videoload.transport.metrics_port import Metric
@@ -19,7 +20,10 @@ def worker(pid: int, rate: float, host: str = "a") -> WorkerStats:
 
 def stats(rate: float, waited: float) -> StreamStats:
     bad = (BadVideo("x.avi", "cut"),)
-    return StreamStats(5, 40, rate, waited, 1, (), 0, 0, bad, "all is well", kept_share=0.75)
+    return StreamStats(
+        5, 40, rate, waited, 1, (), 0, 0, bad, "all is well", kept_share=0.75,
+        full_store=FullStore(0.125, 80.0, 70.0, 128),
+    )  # fmt: skip
 
 
 def record(stream: int, stats: StreamStats, totals: Totals) -> StreamRecord:
@@ -41,7 +45,7 @@ def test_every_figure_of_a_stream_is_labelled_with_its_number() -> None:
     for name, value in {
         "batches_total": 7, "clips_total": 56, "copied_batches_total": 1,
         "iter_blocked_seconds_total": 3.5, "wait_ratio": 0.25, "clips_per_second": 60,
-        "bad_videos": 1, "kept_ratio": 0.75,
+        "bad_videos": 1, "kept_ratio": 0.75, "no_room_ratio": 0.125,
     }.items():  # fmt: skip
         assert found[f"videoload_{name}"].samples[0] == (first, value)
         assert found[f"videoload_{name}"].samples[1][0] == {"stream": "4"}
