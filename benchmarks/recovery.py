@@ -103,7 +103,7 @@ class Watch:
             return
         pid, chunk = draw.choice(at_work)
         self._struck.add(pid)
-        rows = set(range(chunk.first, chunk.first + chunk.size))
+        rows = set(chunk.rows)
         self._open = Strike(time.monotonic(), pid, chunk.batch.step, rows)
         os.kill(pid, number)
         yield self._open
@@ -115,7 +115,7 @@ class Watch:
         if self._open is not None and known is not None and known.chunk is not None:
             chunk = known.chunk
             if chunk.batch.step == self._open.step:
-                self._open.rows -= set(range(chunk.first, chunk.first + chunk.size))
+                self._open.rows -= set(chunk.rows)
             if not self._open.rows:
                 self._open.took_s = time.monotonic() - self._open.began
                 self._open.over.set()

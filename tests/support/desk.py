@@ -68,13 +68,13 @@ class Desk:
     def join(self, *workers: str) -> list[Seen]:
         """Workers say HELLO; those with a capital letter are local. A colon is followed by the copy
         that a worker reads, if it is not the trainer's own; a copy that ends with ``//`` is on
-        another host."""
+        another host. A name that has a "/" begins with the host that the worker runs on."""
         commands: list[Command] = []
         for worker in workers:
-            copy = worker.partition(":")[2] or None
+            name, _, copy = worker.partition(":")
             commands += self.table.worker_joined(
-                worker, local=worker.isupper(), now=self.now, copy=copy,
-                fetches=worker.endswith("//"),
+                worker, local=worker.isupper(), now=self.now, copy=copy or None,
+                host=name.rpartition("/")[0] or None, fetches=worker.endswith("//"),
             )  # fmt: skip
         return self._seen(commands)
 
@@ -139,7 +139,9 @@ class Desk:
     ) -> Grant:  # fmt: skip
         """The Grant of these rows of a step, as in the plan."""
         samples = self.plans[stream][step][rows]
-        return Grant(worker, lease, stream, slot, rows.start or 0, tuple(samples))
+        first = rows.start or 0
+        places = range(first, first + len(samples))
+        return Grant(worker, lease, stream, slot, places, tuple(samples))
 
     def is_void(self, lease: Grant) -> bool:
         return self.table.place(lease.worker, lease.lease) is None
@@ -197,7 +199,7 @@ def passed_over(desk: Desk) -> tuple[Grant, Grant]:
     desk.wait(1)
     assert desk.join("b") == []
     [again] = grants(desk.wait(1.5, "b"))
-    assert (again.worker, again.slot, again.first) == ("b", first.slot, first.first)
+    assert (again.worker, again.slot, again.rows) == ("b", first.slot, first.rows)
     assert again.samples == first.samples
     return first, again
 

@@ -7,6 +7,7 @@ batch as soon as it is ready.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -51,6 +52,8 @@ class SimulatedWorker:
     hangs: How | None = None  # hangs in its first lease, and sends nothing any more
     waits: bool = False  # ... because it waits for its storage
     cpu_s: float = 0.0
+    host: str | None = None
+    store: str = ""  # the workers that name the same one share it
 
 
 class Simulation:
@@ -59,9 +62,11 @@ class Simulation:
 
     def __init__(
         self, *, ordered: bool = True, batch: int = 8, slots: int = 8, line: float = math.inf,
-        kill_s: float = STALL_S, videos: int = 800,
+        kill_s: float = STALL_S, videos: int = 800, shuffle: bool = False,
+        kept: float | None = None, step_s: float = 0.0,
     ) -> None:  # fmt: skip
-        """``kill_s``: after so long, its supervisor kills a remote worker that hangs."""
+        """``kill_s``: after so long, its supervisor kills a remote worker that hangs. ``kept``:
+        hosts keep what they decoded, and such a clip takes this times as long."""
         self.table = LeaseTable(credit=2, stall_s=STALL_S, silence_s=SILENCE_S)
         self.now = 0.0
         self.workers: dict[str, SimulatedWorker] = {}
@@ -77,8 +82,11 @@ class Simulation:
         self.met: float | None = None  # when a worker first met one of them
         self.storage_works = True
         self.line = line
-        self._line_free = 0.0
+        self._line_free = self._step_free = 0.0
         self.granted = 0
+        self._shuffle, self._kept, self._step_s = shuffle, kept, step_s
+        self.stores: dict[str, set[int]] = defaultdict(set)
+        self.from_store = 0  # clips
         self.deaths = 0
         self._kill_s = kill_s
         self.after(BEAT_S, self._tick)
@@ -93,11 +101,16 @@ class Simulation:
         local: bool,
         away_s: float = 0.0,
         copy: str | None = None,
+        host: str | None = None,
+        store: str = "",
     ) -> None:
         """A worker joins."""
         takes = clip_s if callable(clip_s) else lambda now: clip_s
-        self.workers[name] = SimulatedWorker(name, local, takes, copy=copy, away_s=away_s)
-        self._obey(self.table.worker_joined(name, local=local, now=self.now, copy=copy))
+        self.workers[name] = SimulatedWorker(
+            name, local, takes, copy=copy, away_s=away_s, host=host, store=store
+        )
+        joined = self.table.worker_joined(name, local=local, now=self.now, copy=copy, host=host)
+        self._obey(joined)
 
         def greet() -> None:
             self.table.heard(name, self.now, 0)
@@ -107,7 +120,7 @@ class Simulation:
     def read(self, reader: int = 0, steps: int = 10_000) -> None:
         """A consumer begins to read a stream of its own."""
         options = StreamOptions(
-            self._batch, False, 0, (0, 1), False, self._ordered, "substitute", 0.1
+            self._batch, self._shuffle, 0, (0, 1), False, self._ordered, "substitute", 0.1
         )
         plan = Plan(self._videos, 1, options)
         paths = [f"{i}.avi" for i in range(self._videos)]
@@ -144,7 +157,8 @@ class Simulation:
         if returns:
             again = partial(
                 self.add_worker, f"{name}'", worker.clip_s, local=worker.local,
-                away_s=worker.away_s, copy=worker.copy,
+                away_s=worker.away_s, copy=worker.copy, host=worker.host,
+                store=worker.store,
             )  # fmt: skip
             self.after(after_s, again)
 
@@ -196,11 +210,21 @@ class Simulation:
         if found is None:
             silent_s = sum(self.slow.get(sample.video, 0.0) for sample in samples)
             worker.hangs = "sleeps" if silent_s else None
-            takes_s = len(samples) * worker.clip_s(self.now) + worker.trip_s
+            takes_s = self._clips(worker, samples) * worker.clip_s(self.now) + worker.trip_s
             self.after(takes_s + silent_s, lambda: self._answer(worker))
             return
         how = self.bad[samples[found].video]
         self.after(found * worker.clip_s(self.now), lambda: self._meet(worker, how))
+
+    def _clips(self, worker: SimulatedWorker, samples: Sequence[Sample]) -> float:
+        """How many clips take as long as these, some of which its host may have kept."""
+        if self._kept is None:
+            return len(samples)
+        store = self.stores[worker.store]
+        kept = sum(sample.video in store for sample in samples)
+        self.from_store += kept
+        store.update(sample.video for sample in samples)
+        return len(samples) - kept + kept * self._kept
 
     def _meet(self, worker: SimulatedWorker, how: How) -> None:
         """A worker has met a bad video."""
@@ -256,6 +280,11 @@ class Simulation:
         if len(worker.leases) == 1:
             self._begin(worker)
 
+    def _trained(self, batch: Ready) -> None:
+        """The consumer is done with a batch."""
+        self._obey(self.table.slot_back(batch.reader, batch.slot))
+        self._obey(self.table.wanted(batch.reader))
+
     def _obey(self, commands: Sequence[Command]) -> None:
         for command in commands:
             if isinstance(command, Grant):
@@ -271,8 +300,11 @@ class Simulation:
             elif isinstance(command, Ready):
                 self.taken.append((self.now, command.reader))
                 self.samples += command.samples
-                self._obey(self.table.slot_back(command.reader, command.slot))
-                self._obey(self.table.wanted(command.reader))
+                self._step_free = max(self.now, self._step_free) + self._step_s
+                if self._step_s:
+                    self.after(self._step_free - self.now, partial(self._trained, command))
+                else:
+                    self._trained(command)
             elif isinstance(command, AskStorage) and self.storage_works:
                 self.table.storage_answered(command.worker)
             elif isinstance(command, Evict):

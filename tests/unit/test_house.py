@@ -260,6 +260,7 @@ PURE = (
     "transport.messages", "transport.private_messages", "transport.limits", "engine.admission",
     "leases.records", "leases.pool",
     "leases.batches", "leases.blame", "leases.table", "leases.paces", "leases.silence",
+    "leases.affinity", "leases.splitting",
     "engine.copy_votes", "stats.waiting", "stats.work", "stats.verdict", "engine.auto_workers",
     "predictions.stitching", "predictions.table",
     "stats.full_store",

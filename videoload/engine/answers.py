@@ -62,10 +62,8 @@ class Answers:
         place = self.table.place(peer, result.lease)
         shares = self.workers[peer].is_child and SHARED
         if place is not None and not shares:
-            stream_id, slot, first, rows = place
-            stream = self.streams[stream_id]
-            shape = (rows, stream.clip_bytes)
-            peer.router.receive_pixels(stream.arena.view(slot, first * shape[1], shape))
+            stream_id, slot, rows = place
+            peer.router.receive_pixels(self.streams[stream_id].pixels(slot, rows))
         self.book(peer, result, is_sent=not shares)
 
     def failed(self, peer: Peer, failed: Failed, now: float) -> None:
@@ -111,9 +109,9 @@ class Answers:
             raise ProtocolError(f"pixels of lease {result.lease}, which it does not have")
         found, place, size = self.table.landing(peer, result.lease), None, 0
         if found is not None:
-            stream_id, slot, first, rows = found
+            stream_id, slot, rows = found
             stream = self.streams[stream_id]
-            place, size = stream.place(slot, first), rows * stream.clip_bytes
+            place, size = stream.place(slot, rows), len(rows) * stream.clip_bytes
         is_connected = self.receivers.land(peer, connection, result.lease, place, size)
         if found is None:
             self.book(peer, result)
@@ -131,7 +129,7 @@ class Answers:
             worker.timer.failed(now)
             self.commands.extend(self.table.result(peer, result.lease, NO_FRAMES, result.decode_s))
             return
-        stream_id, _, _, rows = place
+        stream_id, rows = place[0], len(place[2])
         stream = self.streams[stream_id]
         frames = _as_frames(result, rows, stream.spec)
         work = worker.timer.answered(result, rows, rows * stream.clip_bytes * is_sent, now)

@@ -462,7 +462,7 @@ class Engine:
         if (worker := self._workers.get(peer)) is None:  # it left after this was granted
             return
         stream = self.streams.by_id[grant.stream]
-        place = stream.place(grant.slot, grant.first) if worker.is_child else None
+        place = stream.place(grant.slot, grant.rows) if worker.is_child else None
         if place is None or not SHARED:
             frames_bytes = 18 * (stream.clip_frames + 1)  # in a message, at most
             answer_bytes = len(grant.samples) * (stream.clip_bytes + frames_bytes)

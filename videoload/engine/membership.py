@@ -121,7 +121,9 @@ class Membership:
         copy = None if worker.is_child else worker.which_copy
         local = worker.is_child and SHARED
         self.commands.extend(
-            self.table.worker_joined(peer, local=local, now=now, copy=copy, fetches=worker.fetches)
+            self.table.worker_joined(
+                peer, local=local, now=now, copy=copy, host=worker.host, fetches=worker.fetches
+            )
         )
 
     def welcome(self, peer: Peer) -> None:

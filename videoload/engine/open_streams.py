@@ -38,7 +38,7 @@ from videoload.stats.stats import StreamRecord, WorkerRecord
 from videoload.storage.files import NO_FOLDER, Storage
 from videoload.transport.messages import Clip, Lease, Place
 from videoload.transport.private_messages import Share
-from videoload.transport.slots import SHARED, Arena
+from videoload.transport.slots import SHARED, Arena, spans
 from videoload.user_code import NO_CODE, Code
 
 # malloc keeps no block above 32 MB. A larger answer would be allocated anew, and come half as fast.
@@ -96,9 +96,18 @@ class OpenStream:
             totals=self.meter.totals(),
         )
 
-    def place(self, slot: int, row: int) -> Place:
-        """Where the clips from ``row`` of a slot on are."""
-        return Place(self.id, slot * self.arena.stride + row * self.clip_bytes)
+    def place(self, slot: int, rows: Sequence[int]) -> Place:
+        """Where these rows of a slot are, for a process that maps the arena."""
+        offset = slot * self.arena.stride
+        if isinstance(rows, range) or not SHARED:
+            return Place(self.id, offset + rows[0] * self.clip_bytes)
+        return Place(self.id, offset, list(rows))
+
+    def pixels(self, slot: int, rows: Sequence[int]) -> list[npt.NDArray[np.uint8]]:
+        """These rows of a slot, an array for each run of consecutive ones."""
+        clip_bytes, view = self.clip_bytes, self.arena.view
+        runs = spans(rows)
+        return [view(slot, first * clip_bytes, (n, clip_bytes)) for first, n in runs]
 
     def lease(self, grant: Grant, place: Place | None) -> Lease:
         samples = grant.samples
@@ -140,6 +149,7 @@ class OpenStreams:
             slots=stream.arena.slots, ordered=stream.ordered,
             lease_clips=_LEASE_BYTES // stream.clip_bytes, clip_bytes=stream.clip_bytes,
             fetched=stream.storage is not None and stream.storage.fetches,
+            name_of=lambda video: stream.catalog[video].path,
             function=" or ".join(map(" ".join, functions(stream.catalog, stream.spec))),
         )  # fmt: skip
         shared = stream.arena.fd if SHARED else None

@@ -126,10 +126,12 @@ class Batches:
             stream.batch_clips = max(stream.batch_clips, len(samples))
             batch = Batch(
                 reader, step, stream.free.pop(), samples,
-                np.empty((len(samples), stream.clip_frames), np.int64), missing=len(samples),
+                np.empty((len(samples), stream.clip_frames), np.int64), range(len(samples)),
+                missing=len(samples),
             )  # fmt: skip
             if samples:
-                reader.filling[step] = reader.splitting = batch
+                reader.filling[step] = batch
+                reader.splitting.append(batch)
                 return batch
             reader.complete[step] = batch
             self._opened_empty.append(reader)
@@ -189,7 +191,8 @@ class Batches:
         stream = batch.reader.stream
         if stream.ordered and batch.step != batch.reader.due:
             return []
-        end = min((chunk.first for chunk in batch.chunks), default=batch.next_row)
+        open_rows = [chunk.rows for chunk in batch.chunks] + [batch.left[:1]]
+        end = min((rows[0] for rows in open_rows if rows), default=len(batch.samples))
         decided = [*batch.samples[:end], *map(stream.quarantine.replace, batch.samples[end:][:1])]
         error = stream.quarantine.due(batch.step, decided, complete=False)
         return [] if error is None else self.stop(stream, error)
@@ -210,4 +213,4 @@ def _cancel_all(reader: Reader) -> None:
     reader.complete.clear()
     reader.orphans.clear()
     reader.accused.clear()
-    reader.splitting = None
+    reader.splitting.clear()

@@ -163,7 +163,7 @@ class Blame:
         """The error if it is the function that takes long, and not the clips: it does so at
         several, and no clip comes much quicker."""
         stream = chunk.batch.reader.stream
-        stream.stood_still_in.add((chunk.batch.step, chunk.first))
+        stream.stood_still_in.add((chunk.batch.step, chunk.rows[0]))
         if len(stream.stood_still_in) < 2 or stream.clip_s < self._pool.stall_s / _QUICK:
             return None
         return TransformError(
@@ -208,7 +208,7 @@ class Blame:
         self, chunk: Chunk, at: int, reason: str, *, dropped: bool = False, here_only: bool = False
     ) -> list[Command]:
         """This clip's video is bad: another clip stands in for it, or it is left out."""
-        batch, row = chunk.batch, chunk.first + at
+        batch, row = chunk.batch, chunk.rows[at]
         stream = batch.reader.stream
         try:
             stream.quarantine.add(
@@ -226,7 +226,7 @@ class Blame:
 
     def _end_stream(self, chunk: Chunk, at: int, reason: str) -> list[Command]:
         """The stream cannot go on past this clip."""
-        batch, row = chunk.batch, chunk.first + at
+        batch, row = chunk.batch, chunk.rows[at]
         if batch.error is None or row < batch.error[0]:
             batch.error = row, TransformError(reason)
         return self._batches.done(chunk)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,13 +16,13 @@ WorkerId = Hashable
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """Send this lease. ``samples`` go to the rows of ``slot`` of ``stream`` from ``first`` on."""
+    """Send this lease. ``samples`` go to these rows of ``slot`` of ``stream``, which ascend."""
 
     worker: WorkerId
     lease: int
     stream: int
     slot: int
-    first: int
+    rows: Sequence[int]
     samples: tuple[Sample, ...]
 
 

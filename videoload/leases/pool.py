@@ -15,6 +15,7 @@ import math
 from collections.abc import Collection, Hashable, Iterable, Iterator
 from itertools import chain, count
 
+from videoload.leases.affinity import Affinity
 from videoload.leases.commands import AskStorage, Command, Dismiss, Evict, Pause, WorkerId
 from videoload.leases.line import Line
 from videoload.leases.paces import Paces
@@ -40,6 +41,7 @@ class WorkerPool:
         """As for `LeaseTable`."""
         self.credit = credit
         self.paces = Paces()
+        self.affinity = Affinity()
         self.now = self.answered = -math.inf
         self.stall_s = stall_s
         self._silence_s = silence_s
@@ -103,15 +105,23 @@ class WorkerPool:
         self.now = max(self.now, now)
 
     def join(
-        self, worker: WorkerId, now: float, *, local: bool, copy: Hashable, fetches: bool
+        self,
+        worker: WorkerId,
+        now: float,
+        *,
+        local: bool,
+        copy: Hashable,
+        host: Hashable,
+        fetches: bool,
     ) -> None:
         """A worker is admitted, unless it is known."""
         self.clock(now)
         if worker in self._workers:
             return
-        joined = self._workers[worker] = Worker(worker, local, copy, now, now)
+        joined = self._workers[worker] = Worker(worker, local, copy, host, now, now)
         joined.pace.fetches = self._local_fetches if local else fetches
         self._locals += local
+        self.affinity.joined(host)
         self._file(joined)
 
     def leave(self, worker: WorkerId) -> Worker | None:
@@ -119,6 +129,7 @@ class WorkerPool:
         gone = self._workers.pop(worker, None)
         if gone is not None:
             self._locals -= gone.local
+            self.affinity.left(gone.host)
             gone.suspect = True
             self._file(gone)
         return gone
@@ -195,6 +206,16 @@ class WorkerPool:
     def next_taker(self, passed_over: Collection[Worker]) -> Worker | None:
         """The worker that gets the next lease. All get one before any gets a second."""
         return next((w for w in self._takers(self._by_leases) if w not in passed_over), None)
+
+    @property
+    def takers(self) -> list[Worker]:
+        """The workers that would take a lease, those that hold the fewest first."""
+        return list(self._takers(self._by_leases))
+
+    def would_take(self, worker: Worker) -> bool:
+        """Whether a worker would take a lease."""
+        has_credit = worker.among is not None and worker.among is not self._full
+        return has_credit and (worker.local or self._line.has_room(self.now))
 
     @property
     def idle(self) -> Iterator[Worker]:

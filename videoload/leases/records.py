@@ -1,8 +1,8 @@
 """What the lease table writes down: streams and their readers, batches, the chunks that they are
 split into, leases, and the workers that hold them. Pure.
 
-A *chunk* is a run of consecutive clips of a batch that one lease covers. It is in one of four
-states:
+A *chunk* is what one lease covers: consecutive clips of a batch, or clips that prefer the same host
+(see `affinity`). It is in one of four states:
 
                       granted                    a receiver begins to write
        WAITING ───────────────────> GRANTED ───────────────────────────────> LANDING
@@ -25,7 +25,7 @@ The chunk also notes what speaks against its clips: doubts, and the workers that
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from heapq import heappush
@@ -59,6 +59,7 @@ class Stream:
     clip_bytes: int
     fetched: bool
     function: str  # of the user's, that makes its clips; "" if there is none
+    name_of: Callable[[int], str]  # of a video, the same for all streams that have it
     batch_clips: int = 1
     readers: dict[int, Reader] = field(default_factory=dict)
     owner: Reader | None = None
@@ -91,7 +92,7 @@ class Reader:
     orphans: Heap = field(default_factory=list)
     accused: Heap = field(default_factory=list)
     orphaned: Iterator[int] = field(default_factory=count)  # numbers them
-    splitting: Batch | None = None
+    splitting: list[Batch] = field(default_factory=list)  # they have clips that are in no chunk
     waiting: bool = False
     owed: bool = False  # it owns the slots, and has got no batch since
 
@@ -119,19 +120,35 @@ class Batch:
     slot: int
     samples: list[Sample]
     frames: npt.NDArray[np.int64]
-    next_row: int = 0  # the first row that is in no chunk yet
+    left: Sequence[int]  # rows that are in no chunk yet, ascending
     missing: int = 0  # rows that are not done
     chunks: dict[Chunk, None] = field(default_factory=dict)  # chunks that are not done
     left_out: set[int] = field(default_factory=set)  # rows that cannot be decoded
     error: tuple[int, VideoloadError] | None = None  # the stream ends at this row
+    by_host: dict[Hashable, list[int]] | None = None  # rows of ``left``: see `affinity`
+    sorted_by: int = 0  # ... by this version of the hosts
     writers: int = 0  # if it is cancelled: leases that may still write into its slot
 
-    def choose_substitutes(self, first: int, size: int) -> None:
+    def choose_substitutes(self, rows: Sequence[int]) -> None:
         """Replace the samples that are known to be bad by now."""
         quarantine = self.reader.stream.quarantine
-        if quarantine.avoids:
-            replaced = map(quarantine.replace, self.samples[first : first + size])
-            self.samples[first : first + size] = replaced
+        for row in rows if quarantine.avoids else ():
+            self.samples[row] = quarantine.replace(self.samples[row])
+
+    def cut(self, rows: Sequence[int], host: Hashable = None) -> Chunk:
+        """The first rows that are in no chunk yet become one, or the first ones that prefer this
+        host."""
+        self.choose_substitutes(rows)
+        if host is None or self.by_host is None:
+            self.left = self.left[len(rows) :]
+            self.by_host = None
+        else:
+            taken = set(rows)
+            self.left = [row for row in self.left if row not in taken]
+            self.by_host[host] = self.by_host[host][len(rows) :]
+        if not self.left:
+            self.reader.splitting.remove(self)
+        return Chunk(self, rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,11 +174,10 @@ class ChunkState(Enum):
 
 @dataclass(eq=False, slots=True)
 class Chunk:
-    """Consecutive clips of a batch that one worker decodes."""
+    """Clips of a batch that one worker decodes. Their rows ascend; consecutive rows are a range."""
 
     batch: Batch
-    first: int
-    size: int
+    rows: Sequence[int]
     state: ChunkState = ChunkState.GRANTED
     holders: dict[Lease, None] = field(default_factory=dict)  # the leases whose answers count
     doubts: list[Doubt] = field(default_factory=list)  # about the only clip
@@ -169,12 +185,24 @@ class Chunk:
     noted: float = -math.inf  # when the last of these was noted
 
     def __post_init__(self) -> None:
+        if not isinstance(self.rows, range):
+            first, last = self.rows[0], self.rows[-1]
+            if last - first == len(self.rows) - 1:
+                self.rows = range(first, last + 1)
         self.batch.chunks[self] = None
+
+    @property
+    def size(self) -> int:
+        """How many clips it has."""
+        return len(self.rows)
 
     @property
     def samples(self) -> list[Sample]:
         """The samples that its clips are made for."""
-        return self.batch.samples[self.first : self.first + self.size]
+        samples, rows = self.batch.samples, self.rows
+        if isinstance(rows, range):
+            return samples[rows.start : rows.stop]
+        return [samples[row] for row in rows]
 
     @property
     def waits_in(self) -> Heap:
@@ -229,17 +257,18 @@ class Chunk:
         if self.size == 1:
             return self
         self._end()
-        one = Chunk(self.batch, self.first + at, 1)
-        for first, last in ((0, at), (at + 1, self.size)):
-            if first < last:
-                Chunk(self.batch, self.first + first, last - first).requeue()
+        one = Chunk(self.batch, self.rows[at : at + 1])
+        for others in (self.rows[:at], self.rows[at + 1 :]):
+            if others:
+                Chunk(self.batch, others).requeue()
         return one
 
     def requeue_one_by_one(self) -> None:
         """Its clips are to be granted again, each in a chunk of its own."""
         self._end()
-        for row in range(self.first, self.first + self.size):
-            one = Chunk(self.batch, row, 1, unanswered=dict(self.unanswered), noted=self.noted)
+        for at in range(self.size):
+            rows = self.rows[at : at + 1]
+            one = Chunk(self.batch, rows, unanswered=dict(self.unanswered), noted=self.noted)
             one.requeue()
 
     def _end(self) -> None:
@@ -256,6 +285,11 @@ class Chunk:
         """Whether this worker, if silent, is given time to answer, and the others wait for that."""
         is_new = lease.granted >= self.noted and lease.worker not in self.unanswered
         return bool(self.unanswered) and is_new and lease is lease.worker.at
+
+
+def indices(rows: Sequence[int]) -> slice | list[int]:
+    """What selects these rows of an array."""
+    return slice(rows.start, rows.stop) if isinstance(rows, range) else list(rows)
 
 
 Heap = list[tuple[float, int, Chunk]]  # order, number, and what is to be granted again
@@ -300,6 +334,7 @@ class Worker:
     id: WorkerId
     local: bool
     copy: Hashable  # which copy of the videos it reads; None is the trainer's own
+    host: Hashable
     heard: float
     joined: float
     leases: dict[int, Lease] = field(default_factory=dict)

@@ -1,7 +1,7 @@
 """Which worker owes which clip. Pure: events in, commands out, no sockets, no threads, no clock.
 
 A *reader* reads a stream once, for one consumer. It opens batches, in step order, into free slots.
-Each open batch is split into *chunks* of consecutive clips. A worker is granted a chunk as a
+Each open batch is split into *chunks* of its clips. A worker is granted a chunk as a
 *lease*. The invariants:
 
   * A chunk is done once. Its first valid answer counts, and a later one finds its lease void.
@@ -18,6 +18,8 @@ Other files keep the other invariants:
     batches   slots, turns, the order in which batches are handed over, the end of a stream
     pool      which workers take leases, and how many: silence, pace, mistakes
     records   the states of a chunk
+    splitting which clips of a batch a worker gets, and how many
+    affinity  which host a clip prefers
     blame     whether a clip is bad or its worker
 
 The methods are the events. Each returns the commands that the I/O loop has to carry out.
@@ -26,7 +28,7 @@ The methods are the events. Each returns the commands that the I/O loop has to c
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Sequence
 from heapq import heappop, heappush
 
 import numpy as np
@@ -37,26 +39,20 @@ from videoload.leases.blame import Blame
 from videoload.leases.commands import Command, Grant, WorkerId
 from videoload.leases.pool import AMENDS, WorkerPool
 from videoload.leases.records import (
-    Batch,
     Chunk,
     ChunkState,
     Doubt,
     Heap,
     Lease,
-    Reader,
     Stream,
     Worker,
+    indices,
 )
 from videoload.leases.silence import Look
+from videoload.leases.splitting import LEASE_CLIPS, MAX_CLIPS, Splitting
 from videoload.plan.plan import Plan
 from videoload.plan.quarantine import Quarantine
 
-_LEASE_CLIPS = 16  # at most; with that many, messages cost less than 1 % of a lease's decoding
-_MAX_CLIPS = 64  # at most, if they come from one video: one pass over it decodes them all
-# Clips of one video that take longer than this lie far apart in a long video. One pass spares
-# little there, and the batch would wait for one worker.
-_RUN_S = 0.5
-_LEASE_S = 0.05  # of decoding; with less, messages cost more than 1 % of a lease
 _TRIED_ORPHANS = 32  # so many chunks are looked at for a worker, before it is passed over
 _LATE, _LATE_S = 3.0, 0.1  # a lease is late after this many times what it should take, and 0.1 s
 
@@ -71,6 +67,7 @@ class LeaseTable:
         self._pool = WorkerPool(credit=credit, stall_s=stall_s, silence_s=silence_s)
         self._batches = Batches()
         self._streams = self._batches.streams
+        self._splitting = Splitting(self._pool, self._batches)
         self._blame = Blame(self._pool, self._batches)
         self._landing: dict[int, Lease] = {}
 
@@ -100,18 +97,20 @@ class LeaseTable:
         clip_frames: int,
         slots: int,
         ordered: bool,
-        lease_clips: int = _LEASE_CLIPS,
+        lease_clips: int = LEASE_CLIPS,
         clip_bytes: int = 0,
         fetched: bool = False,
         function: str = "",
+        name_of: Callable[[int], str] = str,
     ) -> None:
         """Make a stream known. ``lease_clips``: how many of its clips fit into one message.
         ``clip_bytes``: the size of a clip that is sent. ``fetched``: local workers get its files
-        from another host. ``function``: what of the user's makes its clips."""
-        most = max(1, min(lease_clips, _MAX_CLIPS))
+        from another host. ``function``: what of the user's makes its clips. ``name_of``: what
+        a video is called, by its number."""
+        most = max(1, min(lease_clips, MAX_CLIPS))
         self._streams[stream] = Stream(
             stream, plan, quarantine, clip_frames, ordered, most, slots,
-            list(range(slots))[::-1], clip_bytes, fetched, function,
+            list(range(slots))[::-1], clip_bytes, fetched, function, name_of,
         )  # fmt: skip
         self._note_what_is_fetched()
 
@@ -162,12 +161,13 @@ class LeaseTable:
         local: bool,
         now: float,
         copy: Hashable = None,
+        host: Hashable = None,
         fetches: bool = False,
     ) -> list[Command]:
         """A worker is admitted. ``local``: it writes into shared memory. ``copy``: which copy of
-        the videos it reads; None is the trainer's own. ``fetches``: it is remote, and gets its
-        files from another host."""
-        self._pool.join(worker, now, local=local, copy=copy, fetches=fetches)
+        the videos it reads; None is the trainer's own. ``host``: where it runs. ``fetches``: it is
+        remote, and gets its files from another host."""
+        self._pool.join(worker, now, local=local, copy=copy, host=host, fetches=fetches)
         return self._grant()
 
     def heard(
@@ -261,21 +261,20 @@ class LeaseTable:
         """Whether this worker still owes an answer to ``lease``, be it void or not."""
         return self._pool.lease(worker, lease) is not None
 
-    def place(self, worker: WorkerId, lease: int) -> tuple[int, int, int, int] | None:
-        """(stream, slot, first row, rows) that the answer to ``lease`` fills; None if it is
-        void."""
+    def place(self, worker: WorkerId, lease: int) -> tuple[int, int, Sequence[int]] | None:
+        """(stream, slot, rows) that the answer to ``lease`` fills; None if it is void."""
         found = self._pool.lease(worker, lease)
         if found is None or found.chunk is None:
             return None
         chunk = found.chunk
-        return chunk.batch.reader.stream.id, chunk.batch.slot, chunk.first, chunk.size
+        return chunk.batch.reader.stream.id, chunk.batch.slot, chunk.rows
 
     def videos(self, worker: WorkerId, lease: int) -> tuple[int, ...]:
         """The videos of the clips of ``lease``, in order; none if it is void."""
         found = self._pool.lease(worker, lease)
         return () if found is None or found.chunk is None else found.videos
 
-    def landing(self, worker: WorkerId, lease: int) -> tuple[int, int, int, int] | None:
+    def landing(self, worker: WorkerId, lease: int) -> tuple[int, int, Sequence[int]] | None:
         """A receiver is to write the answer to ``lease``. Returns what `place` does; until `landed`
         the place is the receiver's alone."""
         found, place = self._pool.lease(worker, lease), self.place(worker, lease)
@@ -335,7 +334,7 @@ class LeaseTable:
             return self._grant()
         batch = chunk.batch
         batch.reader.stream.note_clip_time(decode_s / chunk.size)
-        batch.frames[chunk.first : chunk.first + chunk.size] = frames
+        batch.frames[indices(chunk.rows)] = frames
         chunk.void_leases()
         found.worker.mistakes = max(0.0, found.worker.mistakes - AMENDS * chunk.size)
         return self._blame.decoded(chunk) + self._batches.done(chunk) + self._grant()
@@ -380,6 +379,9 @@ class LeaseTable:
 
     def _grant(self) -> list[Command]:
         """Grant leases to all workers that have credit, as long as there are clips and slots."""
+        if self._pool.affinity.has_choice:
+            granted = self._grant_preferred(others=False) + self._grant_preferred(others=True)
+            return [*granted, *self._batches.deliver_empty()]
         commands: list[Command] = []
         passed_over: set[Worker] = set()  # nothing that is left is for them
         while (worker := self._pool.next_taker(passed_over)) is not None:
@@ -394,10 +396,40 @@ class LeaseTable:
                 break
         return [*commands, *self._batches.deliver_empty()]
 
+    def _grant_preferred(self, *, others: bool) -> list[Command]:
+        """The same if workers of several hosts are connected. Clips that prefer a worker's host are
+        for it; those that prefer ``others`` too, if it would be idle."""
+        commands: list[Command] = []
+        passed_over: set[Worker] = set()
+        dry: set[Hashable] = set()  # nothing that is left is for workers of these hosts
+        takers = self._pool.takers
+        while takers:
+            for worker in takers:
+                if not self._pool.would_take(worker):
+                    continue
+                if others and len(worker.leases) > worker.pace.on_the_way:
+                    passed_over.add(worker)
+                    continue
+                chunk = self._next_chunk(worker, others=others)
+                if chunk is not None:
+                    commands.append(self._grant_to(worker, chunk))
+                elif self._pool.is_slow(worker) or any(
+                    reader.orphans or reader.accused for reader in self._batches.by_need
+                ):
+                    passed_over.add(worker)
+                else:
+                    dry.add(worker.host)
+            takers = [
+                worker
+                for worker in self._pool.takers
+                if worker not in passed_over and worker.host not in dry
+            ]
+        return commands
+
     def _grant_to(self, worker: Worker, chunk: Chunk) -> Grant:
         lease = self._pool.give(worker, chunk)
         slot, samples = chunk.batch.slot, tuple(chunk.samples)
-        return Grant(worker.id, lease.id, lease.stream, slot, chunk.first, samples)
+        return Grant(worker.id, lease.id, lease.stream, slot, chunk.rows, samples)
 
     def _ask_others_too(self) -> list[Command]:
         """Ask an idle worker as well for chunks that a consumer waits for and that a remote worker
@@ -430,7 +462,7 @@ class LeaseTable:
         late_s = _LATE * due_s + lease.worker.pace.trip_s + _LATE_S
         return self._pool.now - lease.granted > late_s
 
-    def _next_chunk(self, worker: Worker) -> Chunk | None:
+    def _next_chunk(self, worker: Worker, *, others: bool = True) -> Chunk | None:
         readers = self._batches.by_need
         may_try = any(reader.accused for reader in readers) and worker in self._pool.reliable
         accused = [reader.accused for reader in readers] if may_try else []
@@ -441,29 +473,18 @@ class LeaseTable:
         if chunk is not None:
             return chunk
         for reader in readers:
-            chunk = self._next_of(reader.orphans, worker) or self._split(reader, worker)
+            chunk = self._next_of(reader.orphans, worker)
+            chunk = chunk or self._splitting.next_chunk(reader, worker, others=others)
             if chunk is not None:
                 return chunk
-        return None if worker.leases else self._next_to_try(accused, worker)  # nothing else is left
+        if worker.leases or not others:
+            return None
+        return self._next_to_try(accused, worker)  # nothing else is left
 
     def _next_to_try(self, accused: list[Heap], worker: Worker) -> Chunk | None:
         """A chunk that left other workers without an answer."""
         chunks = (self._next_of(heap, worker) for heap in accused)
         return next((chunk for chunk in chunks if chunk is not None), None)
-
-    def _split(self, reader: Reader, worker: Worker) -> Chunk | None:
-        """The next clips of a reader that no worker was granted yet."""
-        if self._pool.would_hold_up(worker, reader.stream):
-            return None
-        batch = reader.splitting or self._batches.open(reader)
-        if batch is None:
-            return None
-        size = min(self._chunk_size(batch, worker), len(batch.samples) - batch.next_row)
-        batch.choose_substitutes(batch.next_row, size)
-        chunk = Chunk(batch, batch.next_row, size)
-        batch.next_row += size
-        reader.splitting = batch if batch.next_row < len(batch.samples) else None
-        return chunk
 
     def _next_of(self, heap: Heap, worker: Worker) -> Chunk | None:
         """A chunk that was granted before, and may be granted to this worker."""
@@ -476,7 +497,7 @@ class LeaseTable:
                 continue
             samples = chunk.samples
             if not chunk.holders:  # else an answer may come for the samples as they are
-                chunk.batch.choose_substitutes(chunk.first, chunk.size)
+                chunk.batch.choose_substitutes(chunk.rows)
             if samples != chunk.samples:
                 chunk.acquit()
             if self._blame.may_take(worker, chunk):
@@ -487,29 +508,3 @@ class LeaseTable:
         for orphan in kept:
             heappush(orphan[2].waits_in, orphan)
         return found
-
-    def _chunk_size(self, batch: Batch, worker: Worker) -> int:
-        """How many clips a worker is granted of a batch. A batch is spread over the workers, to be
-        complete early. If clips are quick, messages would cost too much: then leases are longer, as
-        far as the slots keep all workers busy. A short rest gets no lease of its own. A slow worker
-        gets what it decodes in 50 ms, or one clip."""
-        stream, clips, pool = batch.reader.stream, len(batch.samples), self._pool
-        workers = max(1, pool.taking)
-        spare = stream.slots // 2 * clips // (workers * pool.credit + pool.paces.on_the_way)
-        longest = min(stream.lease_clips, _LEASE_CLIPS, max(-(-clips // workers), spare))
-        shortest = max(1, math.ceil(min(clips, _LEASE_S / stream.clip_s)))
-        chunks = max(-(-clips // longest), min(workers, clips // shortest))
-        size = -(-clips // chunks)
-        if not pool.is_slow(worker):
-            return _with_rest_of_video(batch, size, _RUN_S / stream.clip_s)
-        return max(1, min(size, int(_LEASE_S / (stream.clip_s * worker.pace.value))))
-
-
-def _with_rest_of_video(batch: Batch, size: int, most: float) -> int:
-    """``size`` rows, and those after them that come from the same video, up to ``most``."""
-    samples, first = batch.samples, batch.next_row
-    end = min(first + size, len(samples))
-    most = min(first + min(batch.reader.stream.lease_clips, most), len(samples))
-    while end < most and samples[end].video == samples[end - 1].video:
-        end += 1
-    return end - first

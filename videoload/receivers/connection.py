@@ -27,7 +27,7 @@ import socket
 import struct
 import threading
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import suppress
 from functools import cache
 from queue import SimpleQueue
@@ -97,7 +97,7 @@ class PixelReader:
         self.socket = end
         self._cipher = Cipher(key, of_receiver=False) if key else None
         self._sealed = memoryview(bytearray(_PIECE + _TAG))
-        self._told: deque[tuple[int, memoryview | None]] = deque()
+        self._told: deque[tuple[int, Sequence[memoryview] | None]] = deque()
         self._landed = 0
         end.setblocking(False)
         greeting, cipher = memoryview(_GREETING), Cipher(key, of_receiver=True) if key else None
@@ -110,8 +110,9 @@ class PixelReader:
         """Whether there is something to read."""
         return bool(self._told)
 
-    def land(self, lease: int, into: memoryview | None) -> None:
-        """The next answer is for ``lease`` and fills ``into``. With None it is dropped."""
+    def land(self, lease: int, into: Sequence[memoryview] | None) -> None:
+        """The next answer is for ``lease`` and fills ``into``, one part after the other. With None
+        it is dropped."""
         self._told.append((lease, into))
 
     def read(self) -> tuple[int, int | None]:
@@ -142,14 +143,18 @@ class PixelReader:
             yield from self._fill(head)
             lease, size = _HEAD.unpack(head)
             told, into = self._told[0]
-            if lease != told or size != (min(size, _MAX_BYTES) if into is None else len(into)):
+            expected = min(size, _MAX_BYTES) if into is None else sum(map(len, into))
+            if lease != told or size != expected:
                 raise ProtocolError(f"{size} bytes came for lease {lease}, not what was announced")
             if into is None:
                 nowhere = memoryview(bytearray(_PIECE))
                 for at in range(0, size, _PIECE):
                     yield from self._fill(nowhere[: size - at])
-            elif size:
-                yield from self._fill(into)
+            elif self._cipher is None or len(into) == 1:
+                for part in filter(None, into):
+                    yield from self._fill(part)
+            else:
+                yield from self._fill_sealed(into, size)
             self._landed, _ = self._told.popleft()
 
     def _fill(self, into: memoryview) -> Generator[memoryview, None, None]:
@@ -161,6 +166,22 @@ class PixelReader:
             sealed = self._sealed[: len(piece) + _TAG]
             yield sealed
             self._cipher.open(sealed, piece)
+
+    def _fill_sealed(
+        self, into: Sequence[memoryview], size: int
+    ) -> Generator[memoryview, None, None]:
+        """A sealed piece may belong to several parts."""
+        opened, parts = memoryview(bytearray(_PIECE)), deque(into)
+        for at in range(0, size, _PIECE):
+            piece = opened[: size - at]
+            yield from self._fill(piece)
+            while piece:
+                part = parts.popleft()
+                fits = min(len(part), len(piece))
+                part[:fits] = piece[:fits]
+                piece = piece[fits:]
+                if fits < len(part):
+                    parts.appendleft(part[fits:])
 
 
 class PixelSender:

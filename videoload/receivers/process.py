@@ -30,7 +30,7 @@ from videoload.transport.private_messages import (
     Share,
     Unshare,
 )
-from videoload.transport.slots import Window
+from videoload.transport.slots import Window, spans
 
 _BEAT_S = 0.5  # between two `Alive`
 _SILENCE_S = 3.0  # an answer that is silent for this time will not come
@@ -115,7 +115,12 @@ class Receiver:
         place = message.place
         # The stream of an arena that never came was dropped meanwhile.
         if place is not None and (window := self._windows.get(place.arena)) is not None:
-            into = window.view(place.offset, (message.size,)).data
+            rows = place.rows or [0]
+            row_bytes = message.size // len(rows)
+            into = [
+                window.view(place.offset + first * row_bytes, (count * row_bytes,)).data
+                for first, count in spans(rows)
+            ]
         if not connection.reader.is_told:
             connection.waits(now)
             self._epoll.modify(connection.reader.socket, select.EPOLLIN | select.EPOLLRDHUP)

@@ -132,10 +132,11 @@ _crop = attrgetter("crop")
 
 
 class Place(msgspec.Struct, forbid_unknown_fields=True):
-    """Where a lease's clips go: ``offset`` bytes into an arena that the worker maps."""
+    """Where a lease's clips go in an arena that the worker maps: to ``rows``, or one by one."""
 
     arena: Id
     offset: Id
+    rows: Annotated[list[Id], msgspec.Meta(max_length=4096)] = []
 
 
 class Lease(_Message, tag="lease"):

@@ -26,7 +26,8 @@ import mmap
 import os
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import groupby
 
 import numpy as np
 import numpy.typing as npt
@@ -97,6 +98,14 @@ class Arena:
         if self.fd >= 0:
             self._close()
             self.fd = -1
+
+
+def spans(rows: Sequence[int]) -> list[tuple[int, int]]:
+    """The first row, and the number of rows, of each run of consecutive ones."""
+    if isinstance(rows, range):
+        return [(rows.start, len(rows))]
+    runs = groupby(enumerate(rows), lambda place: place[1] - place[0])
+    return [(run[0][1], len(run)) for run in (list(places) for _, places in runs)]
 
 
 class Window:

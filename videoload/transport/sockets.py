@@ -21,7 +21,7 @@ import math
 import os
 import re
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -167,15 +167,21 @@ class Router:
         except ProtocolError as error:
             return peer, error
 
-    def receive_pixels(self, into: npt.NDArray[np.uint8]) -> None:
-        """Take the pixels into ``into``. Raises ProtocolError unless they fill it exactly."""
-        got = 0
-        if self.more:
-            got = self.socket.recv_into(into.reshape(-1).data)
+    def receive_pixels(self, into: Sequence[npt.NDArray[np.uint8]]) -> None:
+        """Take the pixels into these arrays. Raises ProtocolError unless they fill them exactly."""
+        got, size = 0, sum(array.nbytes for array in into)
+        if self.more and len(into) == 1:
+            got = self.socket.recv_into(into[0].reshape(-1).data)
             self.more = bool(self.socket.getsockopt(zmq.RCVMORE))
-        if got != into.nbytes or self.more:
+        elif self.more:
+            pixels = np.frombuffer(self._next_frame().buffer, np.uint8)
+            got, at = len(pixels), 0
+            for array in into if got == size else ():
+                array.reshape(-1)[:] = pixels[at : at + array.nbytes]
+                at += array.nbytes
+        if got != size or self.more:
             self.skip()
-            raise ProtocolError(f"{got} bytes of pixels came, the lease has {into.nbytes}")
+            raise ProtocolError(f"{got} bytes of pixels came, the lease has {size}")
 
     def skip(self) -> None:
         """Drop what is left of the last message."""

@@ -58,9 +58,10 @@ class Decoders:
         return self._shares.get(lease.place.arena, (None, None))[1]
 
     def place(self, lease: Lease) -> tuple[Decoder, npt.NDArray[np.uint8], bool]:
-        """The decoder and the array for a lease's clips, and whether the trainer shares the array.
+        """The decoder and the array for a lease's rows, and whether the trainer shares the array.
         Raises ProtocolError."""
-        shape = (len(lease.clips), lease.asked.clip_bytes)
+        rows = [] if lease.place is None else lease.place.rows
+        shape = (max(rows, default=len(lease.clips) - 1) + 1, lease.asked.clip_bytes)
         if lease.place is None:
             if self.dial_in is None:
                 raise ProtocolError("the lease names no shared memory, and this worker has no root")

@@ -38,6 +38,7 @@ class LeaseRuns:
     def __init__(
         self, decoder: Decoder, lease: Lease, out: npt.NDArray[np.uint8], tick: Callable[[], None]
     ) -> None:
+        """``out``: the rows of the lease's place, or of its clips."""
         self._decoder, self._lease, self._out, self._tick = decoder, lease, out, tick
         self.at = 0
         self.frames: list[list[int]] = []
@@ -72,7 +73,8 @@ class LeaseRuns:
 
     def _prepare(self, first: int, last: int) -> Prepared:
         self.at = first
-        clips, out = self._lease.clips[first:last], self._out[first:last]
+        clips, row = self._lease.clips[first:last], _row(self._lease, first)
+        out = self._out[row : row + last - first]
         spec = self._lease.spec_of(first)
         return self._decoder.prepare(clips[0].path, spec, requests(clips), out, self._tick)
 
@@ -98,14 +100,20 @@ class LeaseRuns:
 
 
 def runs(lease: Lease) -> Iterator[tuple[int, int]]:
-    """Runs [first, last) of clips of the same video that follow the same spec."""
+    """Runs [first, last) of clips of the same video, with the same spec, in consecutive rows."""
     first = 0
     for _, run in groupby(
-        range(len(lease.clips)), lambda at: (lease.clips[at].path, lease.spec_of(at))
+        range(len(lease.clips)),
+        lambda at: (lease.clips[at].path, lease.spec_of(at), _row(lease, at) - at),
     ):
         last = first + sum(1 for _ in run)
         yield first, last
         first = last
+
+
+def _row(lease: Lease, at: int) -> int:
+    """The row that clip ``at`` is written to."""
+    return lease.place.rows[at] if lease.place is not None and lease.place.rows else at
 
 
 def requests(clips: list[Clip]) -> list[Request]:

@@ -22,7 +22,7 @@ def test_a_failed_clip_is_replaced_and_its_chunk_granted_again() -> None:
     planned = desk.plans[0][0]
     other = desk.plans[0].substitute(planned[2])
     [again] = grants(desk.fail(first, at=2))
-    assert again == Grant("A", 2, 0, 0, 0, (planned[0], planned[1], other, planned[3]))
+    assert again == Grant("A", 2, 0, 0, range(4), (planned[0], planned[1], other, planned[3]))
     assert desk.answer(again) == [Given(10, 0, 0)]
     assert desk.ready[10, 0].samples == again.samples
     assert desk.quarantines[0].videos == [("v2.avi", "broken")]
@@ -36,7 +36,7 @@ def test_a_failed_chunk_may_go_to_another_worker() -> None:
     desk.join("C")
     [again] = grants(desk.fail(first))
     assert again.worker == "C"
-    assert desk.leave("C") == [Grant("B", 4, 0, 0, 0, again.samples)]
+    assert desk.leave("C") == [Grant("B", 4, 0, 0, range(4), again.samples)]
 
 
 def test_known_bad_videos_are_replaced_before_they_are_granted() -> None:
@@ -144,7 +144,7 @@ def test_a_fatal_failure_stops_the_stream_and_blames_no_video() -> None:
     assert desk.start(20, stream=1) == []
     failure = "m:f: division by zero"
     desk._seen(desk.table.failed("A", leases[0].lease, 0, failure, fatal=True))
-    commands = desk.answer(*(lease for lease in leases if (lease.slot, lease.first) == (0, 2)))
+    commands = desk.answer(*(lease for lease in leases if (lease.slot, lease.rows[0]) == (0, 2)))
     error = stop_of(commands).error
     assert isinstance(error, TransformError)
     assert str(error) == failure
@@ -178,7 +178,7 @@ def test_a_failure_ahead_ends_the_stream_at_its_own_batch_and_no_earlier(what: s
 
 def test_of_two_bad_clips_of_a_batch_the_first_one_is_named() -> None:
     desk = Desk("A", "B", "C", "D", credit=1, on_error="raise")
-    leases = {lease.first: lease for lease in grants(desk.start(steps=range(1)))}
+    leases = {lease.rows[0]: lease for lease in grants(desk.start(steps=range(1)))}
     commands = desk.fail(leases[3])
     commands += desk.fail(leases[1])
     assert not any(isinstance(command, Stop) for command in commands)
@@ -195,7 +195,7 @@ def test_a_skipped_clip_leaves_its_row_empty() -> None:
     [first] = grants(desk.start(steps=range(1)))
     again = grants(desk.fail(first, at=1))
     planned = desk.plans[0][0]
-    assert [(lease.first, lease.samples) for lease in again] == [
+    assert [(lease.rows[0], lease.samples) for lease in again] == [
         (0, (planned[0],)), (2, (planned[2], planned[3])),
     ]  # fmt: skip
     assert desk.answer(*again) == [Given(10, 0, 0)]
@@ -310,7 +310,7 @@ def test_the_chunk_that_a_worker_died_over_is_granted_again_clip_by_clip() -> No
     desk.start(steps=range(2))
     desk.die("A")
     leases = desk.decode_all(*desk.join("B"))
-    assert [(g.slot, g.first, len(g.samples)) for g in leases] == [
+    assert [(g.slot, g.rows[0], len(g.samples)) for g in leases] == [
         (1, 0, 4),  # it was waiting, not at work; and a new worker begins with it
         (0, 0, 1), (0, 1, 1), (0, 2, 1), (0, 3, 1),
     ]  # fmt: skip

@@ -105,7 +105,7 @@ def test_chunks_cover_each_batch_exactly_once_and_are_spread_over_the_workers(
 ) -> None:
     desk = Desk(*(f"w{i}" for i in range(workers)), batch=batch)
     leases = desk.decode_all(*desk.start(steps=range(3)))
-    places = sorted((g.slot, g.first + i) for g in leases for i in range(len(g.samples)))
+    places = sorted((g.slot, row) for g in leases for row in g.rows)
     assert places == [(slot, row) for slot in range(3) for row in range(batch)]
     assert max(len(lease.samples) for lease in leases) == longest
     assert [desk.ready[10, step].samples for step in range(3)] == [

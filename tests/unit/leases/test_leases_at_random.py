@@ -137,8 +137,8 @@ def ordinals(samples: tuple[Sample, ...]) -> npt.NDArray[np.int64]:
 class World:
     """All that surrounds a lease table."""
 
-    def __init__(self, credit: int) -> None:
-        self.credit = credit
+    def __init__(self, credit: int, hosts: int) -> None:
+        self.credit, self.hosts = credit, hosts
         self.table = LeaseTable(credit=credit, stall_s=STALL_S, silence_s=SILENCE_S)
         self.now = self.ticked = 0.0
         self.streams: list[Stream] = []
@@ -148,6 +148,8 @@ class World:
         self.held: list[Held] = []
         self.landing: list[tuple[Fellow, Grant]] = []  # answers that a receiver writes
         self.names = 0
+        self.commands: deque[Command] = deque()
+        self.obeying = False
         self.back_again = False  # a worker was heard of again: it gets leases at the next tick
         self.table.tick(self.now)
 
@@ -222,12 +224,13 @@ class World:
         self.names += 1
         worker = Fellow(f"{'local' if local else 'remote'}{self.names}", local, clip_s=clip_s)
         self.workers[worker.name] = worker
-        self.obey(self.table.worker_joined(worker.name, local=local, now=self.now))
+        host = self.names % self.hosts
+        self.obey(self.table.worker_joined(worker.name, local=local, now=self.now, host=host))
 
     def write(self, lease: Grant, row: int) -> None:
         """A local worker writes one row of a lease that it was granted, void or not."""
         place = self.streams[lease.stream].places[lease.slot]
-        place.rows[lease.first + row] = (lease.lease, lease.samples[row])
+        place.rows[lease.rows[row]] = (lease.lease, lease.samples[row])
 
     def finish(self, worker: Fellow, at: int = 0) -> None:
         """The worker does a lease of its queue and sends its answer, or dies over it."""
@@ -261,7 +264,7 @@ class World:
             return
         found = self.table.place(worker.name, lease.lease)
         if found is not None:
-            assert found == (lease.stream, lease.slot, lease.first, len(lease.samples))
+            assert found == (lease.stream, lease.slot, lease.rows)
             if not worker.local:
                 for row in range(len(lease.samples)):
                     self.write(lease, row)
@@ -278,7 +281,7 @@ class World:
         if found is None:
             self.obey(self.table.result(worker.name, lease.lease, ordinals(lease.samples)))
         else:
-            assert found == (lease.stream, lease.slot, lease.first, len(lease.samples))
+            assert found == (lease.stream, lease.slot, lease.rows)
             self.landing.append((worker, lease))
 
     def end_landing(self, which: int, *, whole: bool) -> None:
@@ -337,34 +340,43 @@ class World:
     # Commands
 
     def obey(self, commands: list[Command]) -> None:
-        for command in commands:
-            match command:
-                case Grant():
-                    self.granted(command)
-                case Ready():
-                    self.handed_over(command)
-                case Recall():
-                    reader = self.readers[command.reader]
-                    self.close_places(reader.stream)
-                    back = [(batch.step, batch.slot) for batch in reader.inbox]
-                    reader.inbox.clear()
-                    reader.asked = False  # if it still waits, it says so again
-                    for _, slot in back:
-                        reader.stream.places[slot].close()
-                    self.obey(self.table.recalled(command.reader, back))
-                case Evict():
-                    worker = self.workers[str(command.worker)]
-                    late = worker.silent or worker.sent or not worker.alive
-                    assert worker.lost or (worker.local and late)
-                    if worker.local:
-                        worker.sentenced = True
-                    else:
-                        self.leave(worker, died=False)
-                case Stop():
-                    assert isinstance(command.error, TooManyBadVideos | SpecError)
-                    stream = self.streams[command.stream]
-                    stream.stopped = True
-                    self.close_places(stream)
+        """Carry out all commands in order, and after them those that follow, as the engine does."""
+        self.commands.extend(commands)
+        while self.commands and not self.obeying:
+            self.obeying = True
+            try:
+                self.carry_out(self.commands.popleft())
+            finally:
+                self.obeying = False
+
+    def carry_out(self, command: Command) -> None:
+        match command:
+            case Grant():
+                self.granted(command)
+            case Ready():
+                self.handed_over(command)
+            case Recall():
+                reader = self.readers[command.reader]
+                self.close_places(reader.stream)
+                back = [(batch.step, batch.slot) for batch in reader.inbox]
+                reader.inbox.clear()
+                reader.asked = False  # if it still waits, it says so again
+                for _, slot in back:
+                    reader.stream.places[slot].close()
+                self.obey(self.table.recalled(command.reader, back))
+            case Evict():
+                worker = self.workers[str(command.worker)]
+                late = worker.silent or worker.sent or not worker.alive
+                assert worker.lost or (worker.local and late)
+                if worker.local:
+                    worker.sentenced = True
+                else:
+                    self.leave(worker, died=False)
+            case Stop():
+                assert isinstance(command.error, TooManyBadVideos | SpecError)
+                stream = self.streams[command.stream]
+                stream.stopped = True
+                self.close_places(stream)
 
     def granted(self, lease: Grant) -> None:
         worker = self.workers.get(str(lease.worker))
@@ -429,7 +441,7 @@ class World:
         for worker in self.workers.values():
             written += worker.queue if worker.local and worker.alive else ()
         for lease in written:
-            rows = {(lease.stream, lease.slot, lease.first + i) for i in range(len(lease.samples))}
+            rows = {(lease.stream, lease.slot, row) for row in lease.rows}
             assert not rows & writers
             writers |= rows
         slots = {(stream, slot) for stream, slot, _ in writers}
@@ -487,7 +499,9 @@ class World:
                 if not chunk.unanswered
                 or (worker in self.table._pool.reliable and not worker.leases)
             )
-            assert reader.splitting is None
+            if self.hosts > 1 and all(len(w.leases) > w.pace.on_the_way for w in room):
+                continue  # what is left prefers other hosts, and nobody is idle
+            assert not reader.splitting
             assert not stream.free or not (reader.again or reader.opened < reader.stop)
 
     # The end
@@ -563,7 +577,7 @@ class Play:
     def __init__(self, draw: Callable[[int], int]) -> None:
         self.draw = draw
         self.lies = 0
-        self.world = World(credit=1 + draw(3))
+        self.world = World(credit=1 + draw(3), hosts=1 + draw(3))
         for _ in range(1 + draw(2)):
             self.world.add_stream(
                 batch=1 + draw(5), steps=2 + draw(5), slots=2 + draw(3), ordered=draw(2) == 0,

@@ -171,7 +171,7 @@ def test_a_chunk_whose_silent_worker_dies_is_granted_clip_by_clip_alone() -> Non
     desk.start(steps=range(1))
     desk.wait(3)
     desk.die("a")
-    assert [(g.first, len(g.samples)) for g in desk.decode_all(*desk.join("B"))] == [
+    assert [(g.rows[0], len(g.samples)) for g in desk.decode_all(*desk.join("B"))] == [
         (0, 1), (1, 1), (2, 1), (3, 1),
     ]  # fmt: skip
 

@@ -64,16 +64,17 @@ def noise(size: int, seed: int = 0) -> np.ndarray[tuple[int], np.dtype[np.uint8]
 
 @KEYS
 @given(
-    st.lists(st.sampled_from([0, 1, 100, PIECE - 1, PIECE, PIECE + 1, 3 * PIECE + 7]), max_size=5)
+    st.lists(st.sampled_from([0, 1, 100, PIECE - 1, PIECE, PIECE + 1, 3 * PIECE + 7]), max_size=5),
+    st.sampled_from([1, 2, 3, 7]),
 )
-@settings(max_examples=15, deadline=None)
-def test_answers_land_complete_and_in_order(key: bytes, sizes: list[int]) -> None:
+@settings(max_examples=20, deadline=None)
+def test_answers_land_complete_and_in_order(key: bytes, sizes: list[int], parts: int) -> None:
     with connected(key) as (sender, reader):
         wait_until(lambda: sender.is_open, 5 * SECOND)
         sent = [noise(size, seed) for seed, size in enumerate(sizes)]
         places = [np.zeros(size, np.uint8) for size in sizes]
         for lease, (pixels, place) in enumerate(zip(sent, places, strict=True)):
-            reader.land(lease, place.data)
+            reader.land(lease, [part.data for part in np.array_split(place, parts)])
             sender.send(lease, pixels)
         assert read_all(reader, len(sizes)) == list(range(len(sizes)))
         assert not reader.is_told
@@ -103,7 +104,7 @@ def test_a_near_trainer_gets_a_small_send_buffer_and_no_answer_stalls(
         kept = sender._socket.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
         assert (kept == 2 * data_connection.near_buffer_bytes()) is is_near
         place = np.zeros(128 << 20, np.uint8)  # with half the bytes on the way: 5 MB/s
-        reader.land(1, place.data)
+        reader.land(1, [place.data])
         sender.send(1, noise(place.size))
         assert read_all(reader, 1) == [1]
 
@@ -116,7 +117,7 @@ def test_a_void_answer_is_dropped_and_the_next_one_lands(key: bytes) -> None:
         sender.send(1, noise(2 * PIECE + 1, seed=1))
         sender.send(2, pixels)
         reader.land(1, None)
-        reader.land(2, place.data)
+        reader.land(2, [place.data])
         assert read_all(reader, 2) == [1, 2]
         assert np.array_equal(pixels, place)
 
@@ -138,7 +139,7 @@ def test_an_answer_that_was_not_announced_ends_the_connection(
     with connected(key) as (sender, reader):
         wait_until(lambda: sender.is_open, 5 * SECOND)
         place = np.zeros(100, np.uint8)
-        reader.land(1, place.data)
+        reader.land(1, [place.data])
         sender.send(lease, noise(size))
         with pytest.raises(ProtocolError, match="not what was announced"):
             read_all(reader, 1)
@@ -150,7 +151,7 @@ def test_a_piece_sealed_with_another_key_ends_the_connection() -> None:
         wait_until(lambda: sender.is_open, 5 * SECOND)
         reader._cipher._aes = type(reader._cipher._aes)(b"x" * 16)  # type: ignore[union-attr]
         place = np.zeros(100, np.uint8)
-        reader.land(1, place.data)
+        reader.land(1, [place.data])
         sender.send(1, noise(100))
         with pytest.raises(ProtocolError, match="not sealed with its key"):
             read_all(reader, 1)
@@ -171,7 +172,7 @@ def test_a_worker_sends_nothing_to_a_receiver_without_its_key(
 def test_a_worker_that_hangs_up_is_noticed(key: bytes) -> None:
     with connected(key) as (sender, reader):
         wait_until(lambda: sender.is_open, 5 * SECOND)
-        reader.land(1, np.zeros(100, np.uint8).data)
+        reader.land(1, [np.zeros(100, np.uint8).data])
         sender.close()
         with pytest.raises(EOFError):
             read_all(reader, 1)

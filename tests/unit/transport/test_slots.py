@@ -10,7 +10,7 @@ import mmap
 import os
 import resource
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from videoload.transport.slots import SHARED, Arena, Window, aligned_copy
+from videoload.transport.slots import SHARED, Arena, Window, aligned_copy, spans
 
 patient = settings(deadline=None, max_examples=50)
 shared = pytest.mark.skipif(not SHARED, reason="memory is shared by memfd, which Linux has")
@@ -85,6 +85,16 @@ def test_slots_begin_on_pages_and_do_not_overlap(slots: int, slot_bytes: int) ->
         assert [set(view.tolist()) for view in views] == [{slot + 1} for slot in range(slots)]
     finally:
         arena.close()
+
+
+@pytest.mark.parametrize(
+    ("rows", "runs"),
+    [(range(3, 7), [(3, 4)]), ([2], [(2, 1)]), ([0, 1, 4, 6, 7, 8], [(0, 2), (4, 1), (6, 3)])],
+)
+def test_spans_are_the_runs_of_consecutive_rows(
+    rows: Sequence[int], runs: list[tuple[int, int]]
+) -> None:
+    assert spans(rows) == runs
 
 
 def test_fresh_memory_is_zero(arena: Arena) -> None:

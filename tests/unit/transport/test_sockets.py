@@ -6,6 +6,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
 import pytest
 import zmq
 
@@ -85,6 +86,29 @@ def test_a_body_that_is_too_long_is_refused_before_it_is_read() -> None:
             assert got is not None
             assert str(got[1]) == f"a message of {(64 << 20) + 1} bytes, pixels apart"
             router.skip()
+    finally:
+        router.close()
+        context.term()
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+@pytest.mark.parametrize("size", [0, 59, 60, 61])
+def test_pixels_fill_all_their_places_or_none(parts: int, size: int) -> None:
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    router = Router(context, "tcp://127.0.0.1:*")
+    into = np.array_split(np.zeros((60, 1), np.uint8), parts)
+    try:
+        with dealer(router.endpoint, linger_ms=0) as made:
+            made.send_multipart([*pack(Heartbeat(1)), bytes(range(1, size + 1))])
+            assert router.socket.poll(int(10_000 * SECOND))
+            assert router.receive() is not None
+            if size == 60:
+                router.receive_pixels(into)
+                assert np.concatenate(into).tobytes() == bytes(range(1, 61))
+            else:
+                with pytest.raises(ProtocolError, match="the lease has 60"):
+                    router.receive_pixels(into)
+            assert router.receive() is None
     finally:
         router.close()
         context.term()

@@ -12,7 +12,7 @@ import pytest
 from videoload.clips.clip_spec import ClipSpec
 from videoload.decoding.prepared import Request, ShortVideoError
 from videoload.errors import TransformError, VideoError, WorkerError
-from videoload.transport.messages import Clip, Failed, Lease
+from videoload.transport.messages import Clip, Failed, Lease, Place
 from videoload.worker.lease_runs import failure, look_ahead, requests, runs
 
 SPEC, OTHER = (ClipSpec(frames=4, size=(8, 8), stride=stride) for stride in (1, 2))
@@ -25,6 +25,12 @@ def lease(paths: str, which: list[int] | None = None) -> Lease:
 
 def test_consecutive_clips_of_one_video_are_one_run() -> None:
     assert list(runs(lease("aabcca"))) == [(0, 2), (2, 3), (3, 5), (5, 6)]
+
+
+def test_clips_of_one_video_whose_rows_are_not_consecutive_are_two_runs() -> None:
+    apart = lease("aaa")
+    apart.place = Place(7, 0, rows=[1, 2, 5])
+    assert list(runs(apart)) == [(0, 2), (2, 3)]
 
 
 def test_clips_with_another_spec_are_another_run() -> None:

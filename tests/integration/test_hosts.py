@@ -1,0 +1,129 @@
+"""Workers of several hosts: each video goes to the same host in each epoch, and no byte changes.
+
+A host is known by its name, so a worker in a UTS namespace of its own runs on another host.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.support.digests import digest
+from tests.support.programs import Program, Programs
+from tests.support.videos import Videos
+from tests.support.waiting import SECOND
+from videoload import Catalog, Client, ClipSpec, ItemSpec, decode_serially
+
+pytestmark = pytest.mark.timeout(60 * SECOND)
+
+CLIP = ClipSpec(frames=4, resize=36, size=(32, 32), crop="random", sampling="random", flip=True)
+BATCH, VIDEOS = 8, 48
+_CLONE_NEWUTS = 0x04000000
+_WORKER = f"""
+    import ctypes, socket, sys
+    from videoload.commands.cli import main
+
+    sys.path.insert(0, {str(Path(__file__).parents[2])!r})  # tests.support.items is there
+    name = sys.argv.pop(1)
+    ctypes.CDLL(None).unshare({_CLONE_NEWUTS})
+    socket.sethostname(name)
+    main()
+"""
+
+
+@pytest.fixture(scope="module")
+def catalog(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
+    """Many short videos. Skips if hosts cannot have names of their own."""
+    with ThreadPoolExecutor(1) as thread:  # of this thread alone
+        if thread.submit(ctypes.CDLL(None).unshare, _CLONE_NEWUTS).result():
+            pytest.skip("needs root")
+    videos = Videos(tmp_path_factory.mktemp("videos"))
+    for number in range(VIDEOS):
+        videos.add(f"class/{number}.avi", frames=12, size=(48, 64), seed=number)
+    return videos.catalog
+
+
+@pytest.fixture(scope="module")
+def expected(catalog: Catalog) -> str:
+    return digest(decode_serially(catalog, CLIP, BATCH, shuffle=True, seed=5, epochs=10))
+
+
+@pytest.fixture(params=[0, 1], ids=["by ZeroMQ", "by a receiver"])
+def client(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Client]:
+    """A trainer with a worker and a frame store of its own."""
+    listen = "tcp://127.0.0.1:*"
+    here = tmp_path / "here"
+    with Client(1, listen=listen, receivers=request.param, frame_store=here) as client:
+        yield client
+
+
+def host(name: str, programs: Programs, client: Client, catalog: Catalog, store: Path) -> Program:
+    """A host with one worker and a frame store."""
+    flags = (
+        "--root",
+        str(catalog.root),
+        "--processes",
+        "1",
+        "--frame-store",
+        str(store),
+        "--allow",
+        "tests.support.items",
+    )
+    started = programs.script(_WORKER, name, "worker", "--connect", client.endpoints[0], *flags)
+    client.wait_for_workers(2, 30 * SECOND)
+    return started
+
+
+def kept(store: Path) -> float:
+    """The share of the videos that a store has."""
+    return len(list(store.glob("*/[0-9a-f][0-9a-f]/*"))) / VIDEOS
+
+
+def test_a_file_is_decoded_on_the_same_host_in_each_epoch(
+    client: Client, programs: Programs, catalog: Catalog, tmp_path: Path
+) -> None:
+    host("elsewhere", programs, client, catalog, tmp_path)
+    item = ItemSpec(load="tests.support.items:where", shape=(), dtype="int64")
+    stream = client.stream(catalog, item, BATCH, shuffle=True, seed=5)
+    hosts: dict[int, list[int]] = {video: [] for video in range(VIDEOS)}
+    for items, _, info in stream.batches(epochs=8, info=True):
+        for video, where in zip(info.video.tolist(), items.tolist(), strict=True):
+            hosts[video].append(where)
+    assert len({where for each in hosts.values() for where in each}) == 2
+    again = sum(Counter(each).most_common(1)[0][1] for each in hosts.values())
+    assert again > 0.8 * 8 * VIDEOS  # without preference, it is 0.64 on average
+
+
+def test_two_hosts_with_stores_of_their_own_give_the_same_bytes(
+    client: Client, programs: Programs, catalog: Catalog, expected: str, tmp_path: Path
+) -> None:
+    host("elsewhere", programs, client, catalog, tmp_path / "there")
+    assert len({worker.host for worker in client.workers}) == 2
+    stream = client.stream(catalog, CLIP, BATCH, shuffle=True, seed=5)
+    assert digest(stream.batches(epochs=10)) == expected
+    assert kept(tmp_path / "here")
+    assert kept(tmp_path / "there")
+    assert stream.stats().kept_share > 0.5
+
+
+def test_a_host_that_is_killed_and_comes_back_changes_no_byte(
+    client: Client, programs: Programs, catalog: Catalog, expected: str, tmp_path: Path
+) -> None:
+    def interrupted() -> Iterator[object]:
+        for number, batch in enumerate(stream.batches(epochs=10)):
+            if number == 15:
+                first.end()
+            if number == 25:
+                host("elsewhere", programs, client, catalog, there)
+            yield batch
+
+    there = tmp_path / "there"
+    first = host("elsewhere", programs, client, catalog, there)
+    stream = client.stream(catalog, CLIP, BATCH, shuffle=True, seed=5)
+    assert digest(interrupted()) == expected
+    assert len({worker.host for worker in client.workers}) == 2

@@ -1,0 +1,78 @@
+"""Which host a clip prefers."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from videoload.leases.affinity import Affinity, best, keys
+
+VIDEOS = keys(f"class/{number}.avi" for number in range(3000))
+HOSTS = [f"host{number}" for number in range(8)]
+NAMES = st.lists(st.text(max_size=20), min_size=2, max_size=8, unique=True)
+
+
+def preferred(hosts: list[str], weights: list[float] | None = None) -> list[str]:
+    places = best(VIDEOS, keys(hosts), np.array(weights or [1.0] * len(hosts)))
+    return [hosts[place] for place in places]
+
+
+def test_a_name_has_the_same_key_in_each_process() -> None:
+    assert keys(["a.avi", "\udcff"]).tolist() == [1122736327486339726, 10048146903633127691]
+
+
+@given(NAMES)
+def test_a_host_that_leaves_moves_only_its_own_videos(hosts: list[str]) -> None:
+    before, after = preferred(hosts), preferred(hosts[1:])
+    moved = [old for old, new in zip(before, after, strict=True) if old != new]
+    assert set(moved) <= {hosts[0]}
+    assert preferred(hosts[::-1]) == before, "whatever the order in which they came"
+
+
+@given(NAMES)
+def test_a_host_gets_its_share(hosts: list[str]) -> None:
+    count = Counter(preferred(hosts))
+    for host in hosts:
+        assert count[host] / 3000 == pytest.approx(1 / len(hosts), abs=0.06)
+
+
+def test_a_weight_moves_videos_to_its_host_and_between_no_others() -> None:
+    before, after = preferred(HOSTS), preferred(HOSTS, [3.0, *[1.0] * 7])
+    assert {new for old, new in zip(before, after, strict=True) if old != new} == {HOSTS[0]}
+    assert Counter(after)[HOSTS[0]] / 3000 == pytest.approx(3 / 10, abs=0.04)
+
+
+def test_weights_follow_what_hosts_take_from_each_other() -> None:
+    affinity = Affinity()
+    for host in ("quick", "quick", "slow", "slow"):
+        affinity.joined(host)
+    for _ in range(100):  # of ten clips each, one goes to the other host
+        affinity.took("slow", 5)
+        affinity.took("quick", 4)
+        affinity.took("quick", 1, Counter({"slow": 1}))
+    shares = affinity.weights()
+    assert shares["quick"] / sum(shares.values()) == pytest.approx(0.6)
+    affinity.left("slow")
+    affinity.left("slow")
+    assert not affinity.has_choice
+    affinity.joined("slow")
+    shares = affinity.weights()
+    assert shares["quick"] / shares["slow"] == pytest.approx(2 * 0.6 / 0.4), "half the workers"
+
+
+def test_weights_do_not_follow_a_few_clips_or_clips_that_go_both_ways() -> None:
+    affinity = Affinity()
+    affinity.joined("a")
+    affinity.joined("b")
+    for _ in range(100):
+        affinity.took("a", 10)
+        affinity.took("b", 9)
+        affinity.took("b", 1, Counter({"a": 1}))
+    for _ in range(100):
+        affinity.took("a", 5, Counter({"b": 5}))
+        affinity.took("b", 5, Counter({"a": 5}))
+    assert affinity.weights() == {"a": 1.0, "b": 1.0}
