@@ -304,11 +304,12 @@ class Readers:
     def log_epoch(self, step: int) -> None:
         """Log the figures of an epoch if ``step`` was its last one, and once if the frame store has
         no room for all videos."""
-        if (step + 1) % len(self):
+        tells_of_store = self.meter.lacks_room and not self._told_of_store
+        if (step + 1) % len(self) or not (tells_of_store or _log.isEnabledFor(logging.INFO)):
             return
         figures = self.stats(self.meter.since("epoch"))
         _log.info("epoch %d: %s", (step + 1) // len(self), figures)
-        if figures.full_store is not None and not self._told_of_store:
+        if figures.full_store is not None and tells_of_store:
             self._told_of_store = True
             _log.warning("%s", figures.full_store)
 

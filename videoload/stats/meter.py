@@ -34,6 +34,7 @@ class Meter:
         hosts fill the trainer's line. ``unreadable`` tells why no worker can read videos, if so.
         ``store_need`` tells what a frame store would have to hold."""
         self.copied = 0
+        self.lacks_room = False  # for some clip, in the frame store
         self.ceiling: float | None = None  # steps per second
         self._path, self._line_is_full, self._unreadable = path, line_is_full, unreadable
         self._store_need = store_need
@@ -86,6 +87,7 @@ class Meter:
         """A worker answered a lease. ``clips``: each clip's video, and the seconds that the worker
         says it took."""
         with self._lock:
+            self.lacks_room |= work.no_room > 0
             self._answers.append((now, worker, work, clips))
             if len(self._answers) >= _BOOKED:
                 self._book()

@@ -250,6 +250,8 @@ def test_the_verdict_ends_with_what_a_full_store_lacks(clock: Clock) -> None:
     spec = ClipSpec(4, size=(32, 32), sampling="random")
     meter = Meter(store_need=StoreNeed(lambda: ["a.avi", "b.avi"], spec))
     assert read(meter).full_store is None
+    assert not meter.lacks_room
     meter.worked("host:1", Work(clips=2, no_room=1, needed_bytes=10**9), (), clock.now)
+    assert meter.lacks_room
     assert read(meter).full_store == FullStore(0.5, 2.0, 0.0, None)
     assert read(meter).verdict.endswith(f". {read(meter).full_store}")
