@@ -143,13 +143,14 @@ class OpenStreams:
 
     def add(self, stream: OpenStream) -> None:
         self.by_id[stream.id] = stream
+        catalog = stream.catalog  # the table must not keep the stream, and so its memory, alive
         self.table.add_stream(
             stream.id, stream.plan, stream.quarantine,
             clip_frames=2 * stream.clip_frames,  # and their times
             slots=stream.arena.slots, ordered=stream.ordered,
             lease_clips=_LEASE_BYTES // stream.clip_bytes, clip_bytes=stream.clip_bytes,
             fetched=stream.storage is not None and stream.storage.fetches,
-            name_of=lambda video: stream.catalog[video].path,
+            name_of=lambda video: catalog[video].path,
             function=" or ".join(map(" ".join, functions(stream.catalog, stream.spec))),
         )  # fmt: skip
         shared = stream.arena.fd if SHARED else None
