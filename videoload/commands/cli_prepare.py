@@ -51,6 +51,14 @@ def prepare(
     processes: Annotated[
         int | None, typer.Option(min=1, help="Processes that encode.", show_default="one per core")
     ] = None,
+    shard: Annotated[
+        str | None,
+        typer.Option(
+            metavar="I/N",
+            help="Write every N-th file only, from file I on (0/4, 1/4, ...), for N hosts that "
+            "share OUT. Once all are done, the command without it writes OUT/scan.csv.",
+        ),
+    ] = None,
     verbose: Verbose = 0,
 ) -> None:
     """Write a set of videos again, at the size that is trained on.
@@ -75,19 +83,28 @@ def prepare(
     catalog = _both_parts(videos) if root is None else None
     catalog = catalog or sources.load(videos, root)
     count = len({video.path for video in catalog})
-    used = processes or cores()
-    with _bar("writing", count) as advance:
-        done = write(catalog, out, settings, processes=used, on_file=advance)
-    if not done.files:
+    used, (at, shards) = processes or cores(), _shard(shard)
+    with _bar("writing", len(range(at, count, shards))) as advance:
+        done = write(catalog, out, settings, processes=used, shard=(at, shards), on_file=advance)
+    if not done.files and done.bad:
         raise VideoloadError(f"no video could be written; {done.bad[0][0]}: {done.bad[0][1]}")
-    fresh, table = new_catalog(catalog, out, done), None
-    if catalog.targets is None:
+    table = None
+    if catalog.targets is None and shards == 1:
         table = Journal(out / "scan.csv")
         with _bar("scanning", done.files) as advance:
+            fresh = new_catalog(catalog, out, done)
             scan(fresh, processes=used, journal=table, on_row=lambda row: advance())
-    _report(done, out, has_table=table is not None)
+    _report(done, out, has_table=table is not None, is_shard=shards > 1)
     if done.bad:
         raise typer.Exit(1)
+
+
+def _shard(text: str | None) -> tuple[int, int]:
+    """Raises VideoloadError."""
+    at, _, shards = (text or "0/1").partition("/")
+    if not (at.isdecimal() and shards.isdecimal() and int(at) < int(shards)):
+        raise VideoloadError(f"--shard must be I/N, with I from 0 to N - 1, got {text!r}")
+    return int(at), int(shards)
 
 
 def _both_parts(folder: str) -> Catalog | None:
@@ -128,7 +145,7 @@ def _size(size: int) -> str:
     return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"
 
 
-def _report(done: Prepared, out: Path, *, has_table: bool) -> None:
+def _report(done: Prepared, out: Path, *, has_table: bool, is_shard: bool) -> None:
     typer.echo(
         f"{out}: {done.files} files, {done.frames} frames, {_size(done.bytes)} instead of "
         f"{_size(done.source_bytes)}"
@@ -140,6 +157,8 @@ def _report(done: Prepared, out: Path, *, has_table: bool) -> None:
         typer.echo(f"{len(done.names)} files have other names, as {new} for {old}")
     if has_table:
         typer.echo(f'Catalog.from_csv("{out}/scan.csv") has all of them')
+    elif is_shard:
+        typer.echo("once all shards are there, the same command without --shard writes scan.csv")
     for path, what in done.remarks[:_NAMED]:
         typer.echo(f"{path}: {what}")
     for path, why in done.bad[:_NAMED]:

@@ -1,7 +1,8 @@
 """Write a set of videos again, on all cores, into a new root.
 
 A journal has a line for each file that is done. A run that was stopped or killed continues from
-there. Lists and labels that are text files are copied.
+there. Hosts that share the folder write a shard each, with a journal of its own; a run without a
+shard takes what all of them did. Lists and labels that are text files are copied.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -56,10 +57,11 @@ def prepare(
     settings: Settings,
     *,
     processes: int,
+    shard: tuple[int, int] = (0, 1),
     on_file: Callable[[], None] = lambda: None,
 ) -> Prepared:
-    """Write the videos of ``catalog`` again, below ``out``. ``on_file`` is called after each file.
-    Raises VideoloadError."""
+    """Write the videos of ``catalog`` again, below ``out``: all, or every n-th one with ``shard``
+    (i, n). ``on_file`` is called after each file. Raises VideoloadError."""
     root = catalog.root
     if not isinstance(root, Path):
         raise VideoloadError("the videos must be in a folder of this host: copy them to one")
@@ -67,10 +69,15 @@ def prepare(
     if target == source or source in target.parents or target in source.parents:
         raise VideoloadError(f"{out} must lie outside of {root}, which is only read")
     paths = list(dict.fromkeys(video.path for video in catalog))
-    done = Prepared(names=new_names(paths))
+    done, (at, shards) = Prepared(names=new_names(paths)), shard
     try:
-        with closing(_begin(out / JOURNAL, settings)) as journal:
-            _write_all(journal, paths, root, out, settings, done, processes, on_file)
+        with ExitStack() as opened:
+            files = [out / (JOURNAL if shards == 1 else f"prepare.{at}-of-{shards}.jsonl")]
+            if shards == 1:
+                files += out.glob("prepare.*-of-*.jsonl")
+            journals = [opened.enter_context(closing(_begin(file, settings))) for file in files]
+            own = paths[at::shards]
+            _write_all(journals, own, root, out, settings, done, processes, on_file)
         done.lists = list(_copy_lists(root, out, {out / new for new in done.names.values()}))
     except OSError as error:
         raise VideoloadError(f"cannot write below {out}: {error.strerror or error}") from None
@@ -78,7 +85,7 @@ def prepare(
 
 
 def _write_all(
-    journal: Journal,
+    journals: Sequence[Journal],
     paths: Sequence[str],
     root: Path,
     out: Path,
@@ -87,8 +94,8 @@ def _write_all(
     processes: int,
     on_file: Callable[[], None],
 ) -> None:
-    """Write what the journal does not have. Raises OSError."""
-    lines = {entry["path"]: entry for entry in journal.entries}
+    """Write what no journal has, and note it in the first one. Raises OSError."""
+    lines = {entry["path"]: entry for journal in reversed(journals) for entry in journal.entries}
     left = []
     for path in paths:
         line, new = lines.get(path), out / done.names.get(path, path)
@@ -104,7 +111,7 @@ def _write_all(
 
     for path, answer in ask_all(left, processes, start):
         line = {"path": path, "source": _status(root / path), **answer}
-        journal.append(line)
+        journals[0].append(line)
         _add(done, path, line)
         on_file()
 

@@ -65,6 +65,27 @@ def test_a_set_of_two_parts_is_written_with_its_labels_and_lists_and_a_second_ti
     assert "was prepared otherwise (resize 32, gop 12, codec mpeg4, quality 3)" in errors
 
 
+def test_hosts_that_share_the_folder_write_a_shard_each(
+    source: Path, tmp_path: Path, run: RunHere
+) -> None:
+    out = tmp_path / "out"
+    for shard in ("0/2", "1/2"):
+        status, told, errors = run(source, out, "--resize", 32, "--shard", shard)
+        assert status == 0, errors
+        assert "the same command without --shard writes scan.csv" in told
+    assert not (out / "scan.csv").exists()
+    written = {file: file.stat().st_mtime_ns for file in out.rglob("*.avi")}
+    assert len(written) == 3
+    status, told, errors = run(source, out, "--resize", 32)
+    assert status == 0, errors
+    assert f"{out}: 3 files, 42 frames, " in told
+    assert {file: file.stat().st_mtime_ns for file in out.rglob("*.avi")} == written
+    assert len(Catalog.from_csv(out / "scan.csv", out)) == 3
+    status, _, errors = run(source, out, "--shard", "2/2")
+    assert status == 1
+    assert "--shard must be I/N, with I from 0 to N - 1, got '2/2'" in errors
+
+
 def test_segments_and_labels_are_those_of_the_source(source: Path, tmp_path: Path) -> None:
     paths = ["train/run/a.avi", "train/run/a.avi", "train/jump/b.mp4"]
     catalog = Catalog(paths, [0, 1, 1], ["x", "y"], source, starts=[0, 10, 0], ends=[10, 20, 13])
