@@ -388,13 +388,17 @@ class LeaseTable:
             chunk = self._next_chunk(worker)
             if chunk is not None:
                 commands.append(self._grant_to(worker, chunk))
-            elif self._pool.is_slow(worker) or any(
-                reader.orphans or reader.accused for reader in self._batches.by_need
-            ):
+            elif self._is_passed_over(worker):
                 passed_over.add(worker)
             else:
                 break
         return [*commands, *self._batches.deliver_empty()]
+
+    def _is_passed_over(self, worker: Worker) -> bool:
+        """Whether clips may be left for others, though there are none for this worker."""
+        return self._pool.is_slow(worker) or any(
+            reader.orphans or reader.accused for reader in self._batches.by_need
+        )
 
     def _grant_preferred(self, *, others: bool) -> list[Command]:
         """The same if workers of several hosts are connected. Clips that prefer a worker's host are
@@ -413,9 +417,7 @@ class LeaseTable:
                 chunk = self._next_chunk(worker, others=others)
                 if chunk is not None:
                     commands.append(self._grant_to(worker, chunk))
-                elif self._pool.is_slow(worker) or any(
-                    reader.orphans or reader.accused for reader in self._batches.by_need
-                ):
+                elif self._is_passed_over(worker):
                     passed_over.add(worker)
                 else:
                     dry.add(worker.host)
