@@ -257,9 +257,13 @@ class ReaderQueue:
         self._error: VideoloadError | None = None
         self._bell: SimpleQueue[None] = SimpleQueue()  # rung at each change, and sometimes for none
 
+    # While the I/O thread has the lock, it makes nothing that may start Python's garbage collector:
+    # that may wait for the consumer's thread (see `frameworks.tfdata`).
+
     def put(self, batch: Ready) -> None:
+        entry = batch, time.monotonic()
         with self._lock:
-            self._ready.append((batch, time.monotonic()))
+            self._ready.append(entry)
         self._bell.put(None)
 
     def fail(self, error: VideoloadError) -> None:
@@ -270,10 +274,10 @@ class ReaderQueue:
 
     def take_back(self) -> list[Ready]:
         """All batches that the consumer has not taken."""
+        none: deque[tuple[Ready, float]] = deque()
         with self._lock:
-            batches = [batch for batch, _ in self._ready]
-            self._ready.clear()
-        return batches
+            ready, self._ready = self._ready, none
+        return [batch for batch, _ in ready]
 
     def take(self, wait_s: float) -> Ready | None:
         """The next batch, or None if none came in ``wait_s``. Raises what `fail` was given."""

@@ -47,67 +47,80 @@ class Meter:
         self._first_asked: float | None = None
         self._first_batch_s: float | None = None
         self._history, self._files = WorkHistory(), FileTimes()
-        self._answers: list[
-            tuple[float, str, Work, Sequence[tuple[int, float]]]
-        ] = []  # to be booked
+        # To be booked:
+        self._events: deque[tuple[Callable[[int, float, int], None], int, float, int]] = deque()
+        self._answers: deque[tuple[float, str, Work, Sequence[tuple[int, float]]]] = deque()
         self._marks: dict[str, float] = {}
 
-    # Called by readers
+    # Called by readers and by the I/O thread. No lock is taken: the thread that holds it may be
+    # inside Python's garbage collector, which may wait for a reader to leave (see
+    # `frameworks.tfdata`).
 
     def asked(self, reader: int) -> None:
-        with self._lock:
-            self._waiting[reader] = now = time.monotonic()
-            if self._first_asked is None:
-                self._first_asked = now
+        self._events.append((self._book_asked, reader, time.monotonic(), 0))
 
     def got(self, reader: int, clips: int) -> None:
-        with self._lock:
-            asked, now = self._waiting.pop(reader), time.monotonic()
-            self._taken.append(Taken(reader, asked, now, clips))
-            if self._first_batch_s is None:
-                self._first_batch_s = now - (self._first_asked or asked)
-            self._batches += 1
-            self._clips += clips
-            self._blocked_s += now - asked
+        self._events.append((self._book_got, reader, time.monotonic(), clips))
 
     def left(self, reader: int) -> None:
-        with self._lock:
-            if (asked := self._waiting.pop(reader, None)) is not None:
-                self._blocked_s += time.monotonic() - asked
+        self._events.append((self._book_left, reader, time.monotonic(), 0))
 
     def batch_waited(self, seconds: float) -> None:
         """A batch was ready for ``seconds`` before it was taken."""
         self._ready.append((time.monotonic(), seconds))
-
-    # Called by the I/O thread
 
     def worked(
         self, worker: str, work: Work, clips: Sequence[tuple[int, float]], now: float
     ) -> None:
         """A worker answered a lease. ``clips``: each clip's video, and the seconds that the worker
         says it took."""
-        with self._lock:
-            self.lacks_room |= work.no_room > 0
-            self._answers.append((now, worker, work, clips))
-            if len(self._answers) >= _BOOKED:
+        self.lacks_room |= work.no_room > 0
+        self._answers.append((now, worker, work, clips))
+        if len(self._answers) >= _BOOKED:
+            with self._lock:
                 self._book()
 
+    # Booking, with the lock
+
     def _book(self) -> None:
-        answers, self._answers = self._answers, []
+        """Book what happened since the last time."""
+        while self._events:
+            book, reader, now, clips = self._events.popleft()
+            book(reader, now, clips)
         by_worker: dict[str, list[tuple[int, float]]] = {}
-        for now, worker, work, clips in answers:
+        while self._answers:
+            now, worker, work, took = self._answers.popleft()
             self._history.add(now, worker, work)
             # A worker may claim anything.
-            if said := [clip for clip in clips if 0 < clip[1] <= work.busy_s]:
+            if said := [clip for clip in took if 0 < clip[1] <= work.busy_s]:
                 by_worker.setdefault(worker, []).extend(said)
         for worker, said in by_worker.items():
             self._files.add(worker, said)
+
+    def _book_asked(self, reader: int, now: float, _: int) -> None:
+        self._waiting[reader] = now
+        if self._first_asked is None:
+            self._first_asked = now
+
+    def _book_got(self, reader: int, now: float, clips: int) -> None:
+        asked = self._waiting.pop(reader)
+        self._taken.append(Taken(reader, asked, now, clips))
+        if self._first_batch_s is None:
+            self._first_batch_s = now - (self._first_asked or asked)
+        self._batches += 1
+        self._clips += clips
+        self._blocked_s += now - asked
+
+    def _book_left(self, reader: int, now: float, _: int) -> None:
+        if (asked := self._waiting.pop(reader, None)) is not None:
+            self._blocked_s += now - asked
 
     # Results
 
     def totals(self) -> Totals:
         """What was counted since the beginning. Waits that still go on are included."""
         with self._lock:
+            self._book()
             now = time.monotonic()
             going_on = sum(now - asked for asked in self._waiting.values())
             blocked_s = self._blocked_s + going_on
@@ -139,7 +152,6 @@ class Meter:
         """The figures so far, or of the last ``window_s`` seconds. ``workers`` are connected."""
         found, measured, works = self._measure(workers, window_s)
         with self._lock:
-            self._book()
             batches, clips, files = self._batches, self._clips, self._files.read()
         verdict = judge(
             found, measured, cores=cores(), own_host=platform.node(), files=files,
@@ -186,6 +198,7 @@ class Meter:
         self, workers: Sequence[WorkerRecord], window_s: float
     ) -> tuple[Figures, list[WorkerRecord], dict[str, Work]]:
         with self._lock:
+            self._book()
             taken, waiting, now = list(self._taken), dict(self._waiting), time.monotonic()
         since = now - window_s
         # A few steps before the window tell what a pause is.

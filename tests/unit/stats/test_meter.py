@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import platform
+import threading
 from types import SimpleNamespace
 
 import pytest
 
 import videoload.stats.meter
+from tests.support.waiting import SECOND
 from videoload.clips.clip_spec import ClipSpec
 from videoload.errors import BadVideo
 from videoload.stats.full_store import FullStore, StoreNeed
@@ -48,6 +50,24 @@ def read(
     meter: Meter, workers: list[WorkerRecord] = WORKERS, window_s: float = float("inf")
 ) -> StreamStats:
     return meter.read(workers, 0, (), window_s)
+
+
+def test_a_reader_waits_for_no_thread_that_books_or_reads_figures() -> None:
+    # Such a thread may be inside Python's garbage collector, which waits for the reader to leave.
+    meter = Meter()
+
+    def a_reader_leaves() -> None:
+        meter.asked(0)
+        meter.got(0, 8)
+        meter.asked(0)
+        meter.left(0)
+
+    with meter._lock:
+        reader = threading.Thread(target=a_reader_leaves, daemon=True)
+        reader.start()
+        reader.join(20 * SECOND)
+        assert not reader.is_alive()
+    assert read(meter).clips == 8
 
 
 def test_a_stream_that_was_not_read_says_so() -> None:
