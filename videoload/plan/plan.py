@@ -18,7 +18,7 @@ sample is passed over where an epoch ends.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -38,6 +38,7 @@ from videoload.plan.permutation import Permutation, hash64
 from videoload.plan.windows import windows_of
 
 _AT_ONCE = 128  # Samples; in cold caches, a single batch takes three times as long.
+_REMEMBERED = 4  # So many times, since several readers may take turns.
 _OWN_SUBSTITUTES = 8  # Drawn from the pool of a bad clip before other pools are tried.
 
 
@@ -166,6 +167,7 @@ class Plan:
             own = -(-(self.samples - self._rank) // self._world)
         rows = share * crops
         self._at_once = max(1, _AT_ONCE // batch)  # steps
+        self._drawn: dict[int, list[list[Sample]]] = {}  # by their first step
         self._batches = rows // batch if options.drop_remainder else -(-rows // batch)
         self._rows = min(own * crops, self._batches * batch)
         self._share = -(-self._rows // crops)
@@ -215,7 +217,12 @@ class Plan:
         if step < 0:
             raise IndexError(f"step must be at least 0, got {step}")
         first = step - step % self._at_once
-        return list(_batches(self._batch, range(first, first + self._at_once))[step - first])
+        if (drawn := self._drawn.get(first)) is None:
+            drawn = list(map(self._batch, range(first, first + self._at_once)))
+            if len(self._drawn) >= _REMEMBERED:
+                self._drawn = {}
+            self._drawn[first] = drawn
+        return list(drawn[step - first])
 
     def _batch(self, step: int) -> list[Sample]:
         epoch, batch = divmod(step, self._batches)
@@ -280,11 +287,6 @@ def _clips(catalog: Catalog, spec: Spec, videos: range) -> int | Ints:
 
 
 @lru_cache(maxsize=4)  # Several streams may be read in turn.
-def _batches(batch: Callable[[int], list[Sample]], steps: range) -> list[list[Sample]]:
-    return list(map(batch, steps))
-
-
-@lru_cache(maxsize=4)
 def _order(size: int, seed: int, epoch: int) -> Permutation:
     return Permutation(size, hash64(seed, "order", epoch).to_bytes(8, "little"))
 
