@@ -206,6 +206,7 @@ def longest_pause_s(client: Client, over: threading.Event) -> float:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(150 * SECOND)
 @pytest.mark.parametrize("port", ["main", "receivers", "metrics"])
 def test_a_flood_of_connections_at_any_port_does_not_stop_the_io_thread(
     port: str, videos: Videos, serial: list[str], programs: Programs, tell: Callable[[str], None]
@@ -223,7 +224,8 @@ def test_a_flood_of_connections_at_any_port_does_not_stop_the_io_thread(
             "receivers": client._engine._receivers._ports.numbers.get(endpoint, 0),
             "metrics": client.metrics_port or 0,
         }[port]
-        most = 120 if port == "metrics" else 3000  # that port makes dialers wait for seconds
+        # More than fit into the backlog of the metrics port would wait for seconds, one by one.
+        most = 40 if port == "metrics" else 3000
         with reading(client, videos, serial) as epochs:
             wait_until(epochs, 10 * SECOND)
             floods = [programs.script(DIAL, str(number), str(most)) for _ in range(2)]
@@ -235,8 +237,8 @@ def test_a_flood_of_connections_at_any_port_does_not_stop_the_io_thread(
             thread.start()
             try:
                 for flood in floods:
-                    flood.wait_for("it has dialled", 30 * SECOND)
-                wait_until(lambda: epochs() >= before_epochs + 2, 20 * SECOND, "it continues")
+                    flood.wait_for("it has dialled", 60 * SECOND)
+                wait_until(lambda: epochs() >= before_epochs + 2, 60 * SECOND, "it continues")
             finally:
                 over.set()
                 thread.join()
