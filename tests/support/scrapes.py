@@ -9,7 +9,7 @@ import urllib.request
 def get(port: int, path: str) -> tuple[int, str]:
     """Status and text, also for an error status."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as got:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as got:
             return got.status, got.read().decode()
     except urllib.error.HTTPError as error:
         with error:
