@@ -387,7 +387,7 @@ class ClipSpec:
     @property
     def silent(self) -> ClipSpec:
         """This spec without sound."""
-        return replace(self, sound=None, sound_channels=1)
+        return self if self.sound is None else replace(self, sound=None, sound_channels=1)
 
     @property
     def sound_places(self) -> SoundPlaces:
