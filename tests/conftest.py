@@ -6,7 +6,7 @@ each test of integration/ and faults/; `tests.support.leaks` says what it looks 
 
 Several processes run the tests (``-n auto``, pytest-xdist), each taking the next test when it is
 done. There is one more than there are cores, since many tests wait, and at most four; a single
-named test runs in this process. Tests that need TensorFlow in their own process are one
+named test runs in this process. What is marked ``nightly`` runs only then, or if it is named. Tests that need TensorFlow in their own process are one
 ``xdist_group``, so that it is imported once, and go first. The other slow tests follow. Tests that
 measure time are a group too, and go last, when most of the machine is free.
 """
@@ -29,6 +29,7 @@ from tests.support import tables
 from tests.support.forked import Forking
 from tests.support.leaks import Held, collect_garbage, kill_descendants, mark_descendants
 from tests.support.programs import Programs
+from tests.support.thorough import THOROUGH
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND
 from videoload import Client
@@ -73,8 +74,18 @@ _GROUPS = {"tensorflow": 0, "timing": 3}
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    one_test = any("::" in argument for argument in config.args)
-    return 0 if one_test else min(cores() + 1, _MAX_PROCESSES)
+    return 0 if _names_a_test(config) else min(cores() + 1, _MAX_PROCESSES)
+
+
+def _names_a_test(config: pytest.Config) -> bool:
+    return any("::" in argument for argument in config.args)
+
+
+def _deselect_nightly(config: pytest.Config, items: list[pytest.Item]) -> None:
+    nightly = [item for item in items if item.get_closest_marker("nightly")]
+    if nightly:
+        config.hook.pytest_deselected(items=nightly)
+        items[:] = [item for item in items if not item.get_closest_marker("nightly")]
 
 
 @pytest.hookimpl(tryfirst=True)  # before the slow ones are deselected
@@ -86,6 +97,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         unit = _UNIT in item.path.parents
         if config.pluginmanager.hasplugin("_cov") and (not unit or item.get_closest_marker("slow")):
             item.add_marker(pytest.mark.no_cover)  # the floor is that of the quick unit tests
+    if not (THOROUGH or _names_a_test(config) or "nightly" in config.option.markexpr):
+        _deselect_nightly(config, items)
     if hasattr(config, "workerinput"):  # in one of several processes
         items.sort(key=_turn)
 

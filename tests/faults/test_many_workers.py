@@ -50,11 +50,11 @@ TRAINER = """
 
     seen = []
 
-    def open_soon():
-        until = time.monotonic() + 2
+    def soon(open_something):
+        until = time.monotonic() + 20
         while True:
             try:
-                return open(__file__)
+                return open_something()
             except OSError as error:
                 # ZeroMQ accepts first and is asked then: of a crowd that dials again and again, for
                 # a moment more than there is room for.
@@ -64,10 +64,10 @@ TRAINER = """
 
     def opening(batches):
         for batch in batches:
-            seen.append(len(os.listdir("/proc/self/fd")))
+            seen.append(len(soon(lambda: os.listdir("/proc/self/fd"))))
             with ExitStack() as opened:
                 for _ in range(int(files)):
-                    opened.enter_context(open_soon())
+                    opened.enter_context(soon(lambda: open(__file__)))
             yield batch
 
     root, soft, hard, files = sys.argv[1:]

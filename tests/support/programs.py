@@ -54,11 +54,12 @@ class Program:
             pytest.fail(f"still runs after {timeout_s:g} s\n{self.out}\n{self.err}")
 
     def wait_for(self, text: str, timeout_s: float) -> None:
-        """Wait until it has printed ``text`` (to stdout or stderr)."""
+        """Wait until it has printed a line with ``text`` (to stdout or stderr), the whole line: a
+        process that does not buffer writes each argument of a `print` by itself."""
 
         def printed() -> bool:
             ended = self.process.poll() is not None
-            if text in self.out or text in self.err:
+            if any(text in _lines(told) for told in (self.out, self.err)):
                 return True
             if ended:
                 pytest.fail(f"ended without printing {text!r}:\n{self.out}\n{self.err}")
@@ -78,6 +79,11 @@ class Program:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
+
+
+def _lines(told: str) -> str:
+    """The lines that have ended."""
+    return told[: told.rfind("\n") + 1]
 
 
 def _popen(
