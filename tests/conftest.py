@@ -6,9 +6,11 @@ each test of integration/ and faults/; `tests.support.leaks` says what it looks 
 
 Several processes run the tests (``-n auto``, pytest-xdist), each taking the next test when it is
 done. There is one more than there are cores, since many tests wait, and at most four; a single
-named test runs in this process. What is marked ``nightly`` runs only then, or if it is named. Tests that need TensorFlow in their own process are one
+named test runs in this process. Tests that need TensorFlow in their own process are one
 ``xdist_group``, so that it is imported once, and go first. The other slow tests follow. Tests that
 measure time are a group too, and go last, when most of the machine is free.
+
+Tests marked ``nightly`` run at night, and if one is named (`tests.support.thorough`).
 """
 
 from __future__ import annotations
