@@ -34,7 +34,7 @@ from urllib.parse import urlsplit
 GREETING_BYTES = 64
 _MORE, _LONG, _COMMAND = 1, 2, 4
 _SEALED = b"\x07MESSAGE"
-_START_S = 10.0
+_START_S = 30.0
 _READ_BYTES = 1 << 20
 
 

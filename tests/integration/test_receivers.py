@@ -13,6 +13,7 @@ from tests.support.digests import digest
 from tests.support.ports import free_pair, free_port
 from tests.support.processes import children_of, is_alive
 from tests.support.programs import Programs
+from tests.support.thorough import rest_nightly
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, SpecError, TransportError, decode_serially
@@ -23,10 +24,10 @@ from videoload.transport.messages import Place
 from videoload.transport.private_channel import PrivateChannel
 from videoload.transport.private_messages import Adopt, Alive, Land, Landed
 
-pytestmark = pytest.mark.timeout(60 * SECOND)
+pytestmark = pytest.mark.timeout(120 * SECOND)
 
 CLIP = ClipSpec(frames=6, stride=2, resize=36, size=(32, 32), sampling="random", clips_per_video=4)
-BATCH, EPOCHS = 4, 3
+BATCH, EPOCHS = 4, 2
 
 
 def receivers_of(client: Client) -> Receivers:
@@ -38,8 +39,9 @@ def adopted(client: Client) -> int:
     return sum(len(receiver.connections) for receiver in receivers_of(client)._receivers)
 
 
-@pytest.mark.parametrize("has_keys", [False, True], ids=["plain", "sealed"])
-@pytest.mark.parametrize("receivers", [1, 2])
+@pytest.mark.parametrize(
+    ("receivers", "has_keys"), rest_nightly([(2, True), (1, True), (2, False), (1, False)])
+)
 def test_a_stream_through_receivers_equals_the_serial_one(
     videos: Videos, programs: Programs, tmp_path: Path, receivers: int, has_keys: bool
 ) -> None:
@@ -51,14 +53,13 @@ def test_a_stream_through_receivers_equals_the_serial_one(
     with Client(workers=1, listen="tcp://127.0.0.1:*", keys=keys, receivers=receivers) as client:
         for _ in range(2):
             programs.worker(client.endpoints[0], videos.catalog.root or "", *flags)
-        client.wait_for_workers(3)
-        wait_until(lambda: adopted(client) == 2, 5 * SECOND)
+        client.wait_for_workers(3, timeout_s=30 * SECOND)
+        wait_until(lambda: adopted(client) == 2, 30 * SECOND)
         stream = client.stream(videos.catalog, CLIP, BATCH, shuffle=True)
         assert digest(stream.batches(epochs=EPOCHS)) == digest(expected)
         assert adopted(client) == 2
-        other = client.stream(videos.catalog, CLIP, BATCH, seed=1, shuffle=True)  # another arena
-        again = decode_serially(videos.catalog, CLIP, BATCH, seed=1, shuffle=True)
-        assert digest(other.batches()) == digest(again)
+        other = client.stream(videos.catalog, CLIP, BATCH)  # another arena
+        assert digest(other.batches()) == digest(decode_serially(videos.catalog, CLIP, BATCH))
 
 
 def test_a_worker_that_cannot_reach_their_port_sends_pixels_over_zeromq(
@@ -68,12 +69,12 @@ def test_a_worker_that_cannot_reach_their_port_sends_pixels_over_zeromq(
     with Client(workers=0, listen="tcp://127.0.0.1:*", receivers=1) as client:
         unused = free_port()
         receivers_of(client)._ports.numbers[client.endpoints[0]] = unused
-        wait_until(lambda: receivers_of(client)._working, 10 * SECOND)
+        wait_until(lambda: receivers_of(client)._working, 30 * SECOND)
         worker = programs.worker(client.endpoints[0], videos.catalog.root or "")
         stream = client.stream(videos.catalog, CLIP, BATCH, shuffle=True)
         assert digest(stream.batches(epochs=EPOCHS)) == digest(expected)
         assert adopted(client) == 0
-        worker.wait_for(f"port {unused} of 127.0.0.1 cannot be used", 5 * SECOND)
+        worker.wait_for(f"port {unused} of 127.0.0.1 cannot be used", 30 * SECOND)
 
 
 def test_pixels_of_a_dropped_stream_are_discarded() -> None:
@@ -88,12 +89,12 @@ def test_pixels_of_a_dropped_stream_are_discarded() -> None:
         worker.sendall((1).to_bytes(8, "little") + (100).to_bytes(8, "little") + bytes(100))
         told: list[object] = []
         while Landed(3, 1) not in told:
-            got = mine.receive(5 * SECOND)
+            got = mine.receive(30 * SECOND)
             assert got is not None
             told.append(got[0])
         assert set(map(type, told)) <= {Landed, Alive}
     mine.close()
-    assert process.wait(5 * SECOND) == 0
+    assert process.wait(30 * SECOND) == 0
 
 
 def test_receivers_end_with_their_client() -> None:

@@ -105,7 +105,6 @@ TRIED_ELSEWHERE = {
     "engine.listener": "unit/engine/test_engine.py",
     "trainer.ray_workers": "integration/test_ray.py",
     "engine.answers": "integration/test_receivers.py",
-    "receivers.pool": "faults/test_receivers.py",
     "trainer.receipts": "integration/test_replay.py",
     "stats.snapshots": "integration/test_top.py",
     "stats.stats": "unit/stats/test_meter.py",
