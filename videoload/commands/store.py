@@ -6,11 +6,8 @@ Trainings may use the store meanwhile: what is deleted under them is decoded aga
 from __future__ import annotations
 
 import json
-import re
-import shutil
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -20,10 +17,11 @@ from rich.table import Table
 from rich.text import Text
 
 from videoload.errors import VideoloadError, printable
+from videoload.frame_store.sets import delete as delete_set
+from videoload.frame_store.sets import sets_in, videos_in
 from videoload.stats.waiting import count
 from videoload.storage.keep import own_folder
 
-_SET_NAME = re.compile(r"[0-9a-f]{32}(\.all)?")
 _DAY_S = 86_400.0
 _UNITS = ((_DAY_S, "days"), (3600.0, "hours"), (60.0, "minutes"))
 _COLUMNS = 72  # the width of the other columns, about
@@ -53,7 +51,7 @@ def read_store(folder: Path) -> list[StoredSet]:
         raise VideoloadError(f"no such folder: {folder}")
     try:
         with own_folder(folder):
-            found = [_read(path.parent) for path in folder.glob("*/set.json")]
+            found = [_read(path) for path in sets_in(folder)]
             is_store = any(found) or {path.name for path in folder.iterdir()} <= {"bytes"}
     except OSError as error:
         raise VideoloadError(f"{folder}: {error.strerror or error}") from None
@@ -82,11 +80,13 @@ def unused(sets: Sequence[StoredSet], days: float, now: float) -> list[StoredSet
 
 
 def delete(folder: Path, name: str) -> None:
-    """Delete a set. Its description goes last, so that a deletion which was stopped shows. Raises
-    OSError."""
-    for part in (folder / name).glob("[0-9a-f][0-9a-f]"):
-        shutil.rmtree(part)
-    shutil.rmtree(folder / name)
+    """Delete a set. Raises VideoloadError."""
+    try:
+        delete_set(folder / name)
+    except OSError as error:
+        raise VideoloadError(
+            f"cannot delete {folder / name}: {error.strerror or error}; the same command goes on"
+        ) from None
 
 
 def print_json(sets: Sequence[StoredSet]) -> None:
@@ -152,14 +152,11 @@ def ago(seconds: float) -> str:
 
 
 def _read(folder: Path) -> StoredSet | None:
-    """None: another program's folder."""
-    if _SET_NAME.fullmatch(folder.name) is None or folder.is_symlink():
-        return None
+    """None: it has just been deleted."""
     videos = size = 0
-    for file in folder.glob("[0-9a-f][0-9a-f]/*"):
-        with suppress(FileNotFoundError):  # it has just been deleted
-            size += 512 * file.stat().st_blocks
-            videos += 1
+    for file in videos_in(folder):
+        size += 512 * file.st_blocks
+        videos += 1
     try:
         about = json.loads((folder / "set.json").read_text())
         root, scaling, software = (about[name] for name in ("root", "scaling", "software"))

@@ -21,7 +21,6 @@ import logging
 import math
 import os
 import secrets
-import shutil
 import struct
 import time
 import weakref
@@ -35,6 +34,7 @@ import numpy as np
 import numpy.typing as npt
 from xxhash import xxh3_64_intdigest as checksum
 
+from videoload.frame_store import sets
 from videoload.frame_store.pace import Pace
 from videoload.storage.room import Room
 
@@ -45,10 +45,12 @@ _MAGIC = b"vlframe1"
 _HEAD = struct.Struct("<8sIIIIQQQ")
 _READ_AT_ONCE = 16 << 10  # of a file's beginning: head and table of a video of 2 000 frames
 _ALIGNED = 4096
+_ABOUT = "set.json"
 _ALL = ".all"  # the name of a set whose videos have room reserved for all frames
 _PAUSE_S = 600.0  # after a failure, the store is left alone for so long
 _DESCRIBE_S = 600.0  # a set that is used says so this often
 _MANY = 1000  # frames that a slow disk did not take, until it is said
+_MAKE_ROOM_S = 1.0  # the most that a clip waits for a deletion; deletions go on with other clips
 _IN_USE_S = 3600.0  # a set that was used within this time makes room for no other
 
 
@@ -126,20 +128,20 @@ class FrameStore:
         )
         self._note(scaling, size)
         try:
-            while True:
+            for _ in range(2):
                 with self._room.take(size) as has_room:
                     if has_room:
-                        if not (self._set(scaling) / "set.json").exists():  # somebody deleted it
+                        if not (self._set(scaling) / _ABOUT).exists():  # somebody deleted it
                             self._describe(self._set(scaling), scaling)
                         return StoredVideo.create(
                             place, version, frames=frames, frame_bytes=frame_bytes, layout=layout,
                             info=info,
                         )  # fmt: skip
-                if (left := self._left_behind(self._set(scaling))) is None:
+                if not self._make_room(self._set(scaling)):
                     self._full_until = time.monotonic() + _PAUSE_S
                     self.tell("is full; videos that are not in it are decoded each time")
                     return None
-                shutil.rmtree(left, ignore_errors=True)
+            return None  # more is deleted for the next videos
         except OSError as error:
             self.failed(error)
             return None
@@ -205,29 +207,33 @@ class FrameStore:
         about = {"root": self._root, "scaling": scaling.text, "software": self._software}
         new = folder / f"set.{secrets.token_hex(4)}"
         new.write_text(json.dumps(about))
-        new.replace(folder / "set.json")  # its time of change: when the set was last used
+        new.replace(folder / _ABOUT)  # its time of change: when the set was last used
 
-    def _left_behind(self, but: Path) -> Path | None:
-        """The set that was used longest ago, if nobody uses it."""
-        now = time.time()
-        used = [(at, folder) for folder, at in self._sets_and_times() if folder != but]
-        old = [(at, folder) for at, folder in used if now - at > _IN_USE_S]
-        return min(old)[1] if old else None
+    def _make_room(self, but: Path) -> bool:
+        """Delete of the set that was used longest ago, if nobody uses it. False: there is none that
+        can be deleted."""
+        until = time.monotonic() + _MAKE_ROOM_S
+        for _, left in sorted(self._left_behind(but)):
+            with suppress(OSError):  # it may be another user's
+                if sets.delete(left, until):
+                    return True
+        return False
 
-    def _sets_and_times(self) -> Iterable[tuple[Path, float]]:
-        for about in self._folder.glob("*/set.json"):
+    def _left_behind(self, but: Path) -> Iterable[tuple[float, Path]]:
+        for folder in sets.sets_in(self._folder):
             with suppress(OSError):
-                yield about.parent, about.stat().st_mtime
+                used = (folder / _ABOUT).stat().st_mtime
+                if folder != but and time.time() - used > _IN_USE_S:
+                    yield used, folder
 
     def _measure(self) -> int:
         """The bytes that all videos in the store have reserved."""
         total = 0
-        for about in self._folder.glob("*/set.json"):
-            for file in about.parent.glob("[0-9a-f][0-9a-f]/*"):
-                with suppress(OSError):
-                    found = file.stat()
-                    is_all = about.parent.name.endswith(_ALL)
-                    total += found.st_size if is_all else 512 * found.st_blocks
+        for folder in sets.sets_in(self._folder):
+            is_all = folder.name.endswith(_ALL)
+            with suppress(OSError):
+                for file in sets.videos_in(folder):
+                    total += file.st_size if is_all else 512 * file.st_blocks
         return total
 
 
