@@ -1,4 +1,5 @@
-"""The benchmarks run, get the frames that they ask for, and write their results."""
+"""The benchmarks run, get the frames that they ask for, and write their results. A push runs the
+quickest of each kind."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import json
 from pathlib import Path
 
 import av
+import msgspec
 import numpy as np
 import pytest
 
@@ -17,20 +19,22 @@ from benchmarks.faults.judging import Run, Sample, judge
 from tests.support.codecs import KINDS, make
 from tests.support.needs import needs_tensorflow
 from tests.support.programs import Programs
+from tests.support.thorough import rest_nightly
 from tests.support.waiting import SECOND
+from videoload.comparison.run import Order
 from videoload.comparison.videos import Recipe, make_video
 from videoload.index.containers import OpenedVideo
 from videoload.index.index import find_index
 from videoload.storage.files import Folder
 
-# videoload is measured with TensorFlow, which each of its runs imports, so only one work includes
-# it: with a frame store, which its check fills.
+# videoload is measured with TensorFlow, which each of its runs imports, so only one work of the
+# night includes it: with a frame store, which its check fills. A push forks such a check.
 WORKS = {"tiny": ("limit", "serial"), "tiny-first": ("limit", "serial", "videoload frame store")}
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(60 * SECOND)
-@pytest.mark.parametrize("work", WORKS)
+@pytest.mark.timeout(120 * SECOND)
+@pytest.mark.parametrize("work", rest_nightly(WORKS))
 def test_a_small_comparison_has_a_rate_and_right_frames_for_each_loader(
     work: str, programs: Programs, tmp_path: Path
 ) -> None:
@@ -39,7 +43,7 @@ def test_a_small_comparison_has_a_rate_and_right_frames_for_each_loader(
         *(word for name in WORKS[work] for word in ("--loader", name)),
         "--folder", str(tmp_path / "videos"), "--out", str(tmp_path / "out"),
     )  # fmt: skip
-    assert run.wait(50 * SECOND) == 0, run.err
+    assert run.wait(100 * SECOND) == 0, run.err
     results = json.loads((tmp_path / "out" / "results.json").read_text())
     assert not results["skipped"]
     assert not [row["error"] for row in results["rows"] if row["error"]]
@@ -60,6 +64,20 @@ def test_a_small_comparison_has_a_rate_and_right_frames_for_each_loader(
     assert drawn == (importlib.util.find_spec("matplotlib") is not None)
 
 
+@pytest.mark.slow
+@needs_tensorflow
+@pytest.mark.timeout(120 * SECOND)
+def test_the_frames_of_this_loader_are_checked(programs: Programs, tmp_path: Path) -> None:
+    order = Order("videoload", "tiny", str(tmp_path / "videos"), 2, 64, check=64)
+    result = tmp_path / "result.json"
+    arguments = (msgspec.json.encode(order).decode(), str(result))
+    run = programs.python("-m", "videoload.comparison.run", *arguments, imported="tensorflow")
+    assert run.wait(100 * SECOND) == 0, run.err
+    found = json.loads(result.read_text())
+    assert (found["frames"], found["wrong"], found["missing"]) == (64 * 8, 0, 0)
+
+
+@pytest.mark.nightly
 @pytest.mark.slow
 @needs_tensorflow
 @pytest.mark.timeout(120 * SECOND)
@@ -100,14 +118,15 @@ def test_a_packed_file_proves_its_pictures_and_gives_them_in_order(
     assert index.keyframes[:, 0].tolist() == [0]
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
-@pytest.mark.timeout(60 * SECOND)
+@pytest.mark.timeout(120 * SECOND)
 def test_a_long_file_is_complete_and_read_at_random(programs: Programs, tmp_path: Path) -> None:
     run = programs.python(
         "-m", "benchmarks.long", "--file", "mpeg4", "--frames", "1000", "--rounds", "1",
         "--seconds", "0.2", "--folder", str(tmp_path), "--json", str(tmp_path / "long.json"),
     )  # fmt: skip
-    assert run.wait(50 * SECOND) == 0, run.err
+    assert run.wait(100 * SECOND) == 0, run.err
     (row,) = json.loads((tmp_path / "long.json").read_text())["rows"]
     assert row["frames"] == 996  # whole groups of 12
     assert row["first_s"] > 0
@@ -115,13 +134,13 @@ def test_a_long_file_is_complete_and_read_at_random(programs: Programs, tmp_path
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(60 * SECOND)
+@pytest.mark.timeout(120 * SECOND)
 def test_many_names_are_made_read_and_removed(programs: Programs, tmp_path: Path) -> None:
     run = programs.python(
         "-m", "benchmarks.large", "--videos", "400", "--work", "tiny", "--seconds", "0.2",
         "--every", "0.1", "--folder", str(tmp_path), "--json", str(tmp_path / "large.json"),
     )  # fmt: skip
-    assert run.wait(50 * SECOND) == 0, run.err
+    assert run.wait(100 * SECOND) == 0, run.err
     rows = json.loads((tmp_path / "large.json").read_text())["rows"]
     assert {row["epoch"] for row in rows} == {1, 2}
     assert all(0 < row["worker_pss_mb"] <= row["worker_rss_mb"] for row in rows)
@@ -129,16 +148,15 @@ def test_many_names_are_made_read_and_removed(programs: Programs, tmp_path: Path
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(60 * SECOND)
+@pytest.mark.timeout(120 * SECOND)
 @pytest.mark.parametrize(
     ("benchmark", "arguments"),
-    [
-        ("scale", ["--workers", "4"]),  # simulated workers
-        (
-            "overhead",
-            ["--way", "tcp", "--lease", "4", "--rounds", "1"],
-        ),  # workers that decode nothing
-    ],
+    rest_nightly(
+        [
+            ("overhead", ["--way", "tcp", "--lease", "4", "--rounds", "1"]),  # that decode nothing
+            ("scale", ["--workers", "4"]),  # simulated ones
+        ]
+    ),
 )
 def test_workers_of_a_benchmark_answer_as_real_ones_do(
     benchmark: str, arguments: list[str], programs: Programs, tmp_path: Path
@@ -147,12 +165,13 @@ def test_workers_of_a_benchmark_answer_as_real_ones_do(
         "-m", f"benchmarks.{benchmark}", *arguments, "--seconds", "0.2",
         "--json", str(tmp_path / "rows.json"),
     )  # fmt: skip
-    assert run.wait(50 * SECOND) == 0, run.err
+    assert run.wait(100 * SECOND) == 0, run.err
     assert "refused" not in run.err
     rows = json.loads((tmp_path / "rows.json").read_text())["rows"]
     assert all(row["clips_per_s"] > 0 for row in rows)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.timeout(120 * SECOND)
 def test_epochs_with_and_without_kept_frames_are_compared(
@@ -183,7 +202,7 @@ def test_epochs_with_and_without_kept_frames_are_compared(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(60 * SECOND)
+@pytest.mark.timeout(120 * SECOND)
 def test_the_exam_finds_wrong_counts_and_wrong_frames(programs: Programs, tmp_path: Path) -> None:
     (kind,) = (kind for kind in KINDS if kind.name == "mpeg4_header_says_9999")
     (tmp_path / "videos").mkdir()
@@ -193,7 +212,7 @@ def test_the_exam_finds_wrong_counts_and_wrong_frames(programs: Programs, tmp_pa
         "-m", "benchmarks.exam", "--videos", str(tmp_path / "videos"), "--no-made",
         "--loader", "videoload", "--loader", "PyAV", "--json", str(tmp_path / "rows.json"),
     )  # fmt: skip
-    assert run.wait(50 * SECOND) == 0, run.err
+    assert run.wait(100 * SECOND) == 0, run.err
     answers = json.loads((tmp_path / "rows.json").read_text())["rows"]
     assert [(row["file"], row["loader"], row["outcome"], row["count"]) for row in answers] == [
         ("empty.avi", "videoload", "refused", 0), ("empty.avi", "PyAV", "refused", 0),
@@ -226,13 +245,15 @@ def test_the_kill_test_says_how_an_epoch_differs() -> None:
     assert found(3, 1, bad=2) == "1 lost"
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
+@pytest.mark.timeout(120 * SECOND)
 def test_the_kill_test_runs_on_this_loader(programs: Programs, tmp_path: Path) -> None:
     run = programs.python(
         "-m", "benchmarks.faults", "--loader", "videoload", "--fault", "a worker is killed",
         "--out", str(tmp_path / "faults.json"),
     )  # fmt: skip
-    assert run.wait(60 * SECOND) == 0, run.err
+    assert run.wait(100 * SECOND) == 0, run.err
     assert json.loads((tmp_path / "faults.json").read_text()) == {
         "videoload": {"a worker is killed": "as without it"}
     }

@@ -1,4 +1,4 @@
-"""A slow line to a bucket is used fully, and no byte crosses it twice."""
+"""A slow line to a bucket is used fully (at night), and no byte crosses it twice."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from pathlib import Path
 import pytest
 
 from benchmarks.object_server import ObjectServer
-from tests.support.quick import rest_slow
-from tests.support.thorough import either
 from tests.support.videos import make_avi
 from videoload import Catalog, Client, ClipSpec
 
@@ -57,10 +55,12 @@ def bytes_asked(server: ObjectServer) -> tuple[int, int]:
     return everything, different
 
 
-LINES = [(4e6, 8e6), (0.5e6, 6e6), (20e6, 80e6), (1e6, 12e6)]
+def test_no_byte_crosses_a_slow_line_twice(tmp_path: Path) -> None:
+    used_share(tmp_path, make(tmp_path, 2e6), 4e6)
 
 
-@pytest.mark.parametrize(("rate", "total"), rest_slow(LINES[: either(3, 4)]))
+@pytest.mark.nightly
+@pytest.mark.parametrize(("rate", "total"), [(4e6, 8e6), (0.5e6, 6e6), (20e6, 80e6), (1e6, 12e6)])
 def test_a_slow_line_is_used_and_no_byte_crosses_it_twice(
     rate: float, total: float, tmp_path: Path
 ) -> None:

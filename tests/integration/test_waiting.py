@@ -59,6 +59,20 @@ def in_fit(tf: Any, dataset: Any, step_s: float) -> tuple[float, float]:
     return waited, steps[-1][0] - steps[0][0]
 
 
+@pytest.mark.timeout(60 * SECOND)
+def test_a_trainer_that_only_reads_a_dataset_is_said_to_wait(
+    tf: Any, client: Client, videos: Videos
+) -> None:
+    stream = client.stream(videos.catalog, SLOW, BATCH)
+    waited, lasted = in_a_loop(tf, stream.dataset(epochs=2).take(6), 0.0)
+    stats = stream.stats()
+    assert stats.batches == 6, "TensorFlow reads nothing ahead"
+    assert stats.wait_share > 0.3
+    assert stats.bottleneck != "trainer"
+    assert waited / lasted > 0.3
+
+
+@pytest.mark.nightly
 @pytest.mark.xdist_group("timing")
 @pytest.mark.timeout(60 * SECOND)
 @pytest.mark.parametrize("train", [in_a_loop, in_fit])
@@ -93,17 +107,17 @@ def test_the_reported_waiting_behind_a_dataset_is_the_trainers(
 def test_a_trainer_without_workers_is_told_so_while_it_waits(
     videos: Videos, programs: Programs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("videoload.stats.verdict._STALLED_S", 1.5)
+    monkeypatch.setattr("videoload.stats.verdict._STALLED_S", 0.3)
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
         workers = [programs.worker(client.endpoints[0], videos.root) for _ in range(2)]
-        client.wait_for_workers(2, 20 * SECOND)
+        client.wait_for_workers(2, 30 * SECOND)
         stream = client.stream(videos.catalog, CLIP, BATCH)
         reader = stream.batches(epochs=10**4)
         for _ in range(4):
             next(reader)
         for worker in workers:
             worker.signal(signal.SIGTERM)
-        wait_until(lambda: not client.workers, 20 * SECOND, "they leave")
+        wait_until(lambda: not client.workers, 30 * SECOND, "they leave")
         stats = stream.stats()
         assert stats.departed == 2
         assert stats.departed_clips >= stats.clips == 4 * BATCH, "their clips are still counted"
@@ -116,17 +130,18 @@ def test_a_trainer_without_workers_is_told_so_while_it_waits(
         thread = threading.Thread(target=read_on)
         thread.start()
         wait_until(
-            lambda: stream.stats().verdict.endswith(" s. No worker is connected."), 20 * SECOND
+            lambda: stream.stats().verdict.endswith(" s. No worker is connected."), 30 * SECOND
         )
-        stalled = stream.stats(window_s=1)
+        stalled = stream.stats(window_s=0.2)
         assert stalled.wait_share == 1.0
         assert stalled.clips == 0
-    thread.join(10 * SECOND)
+    thread.join(30 * SECOND)
     assert not thread.is_alive()
     # Nobody waits any more, so nothing is added to the waiting.
     assert stream.stats().wait_share == stream.stats().wait_share < 1.0
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(60 * SECOND)
 def test_the_waiting_of_two_threads_that_read_one_stream_is_their_mean(videos: Videos) -> None:
     with Client(workers=2) as client:
