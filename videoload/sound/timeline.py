@@ -65,8 +65,8 @@ class Placing:
 
     A piece follows the one before it without a seam if their times agree. If a tick of the
     container is longer than a sample, its times are rounded: the first piece, and the first one
-    after a gap, then begin at the nearest place where a piece would begin if all had the same
-    length from the track's beginning on, if that is within the rounding.
+    after a gap, then begin at the nearest place where a piece would begin if all had its length
+    from the track's beginning on, if that is within the rounding.
     """
 
     def __init__(self, tick: Fraction, grid: tuple[int, int] | None = None) -> None:
@@ -82,17 +82,26 @@ class Placing:
         at = self._end
         if pts is not None:
             told = (2 * pts * self._samples + self._ticks) // (2 * self._ticks)
-            at = self._placed(told, min(self._rounding, max(1, samples // 2)))
+            at = self._placed(told, samples)
         if at is not None:
             self._end = at + samples
         return at
 
-    def _placed(self, told: int, tolerated: int) -> int:
+    def _placed(self, told: int, samples: int) -> int:
+        tolerated = self._tolerated(samples)
         if self._end is not None and abs(told - self._end) <= tolerated:
             return self._end
-        if self._grid is not None:
-            origin, length = self._grid
+        origin, length = self._grid or (0, 0)
+        if samples == length > 2 * tolerated:  # a finer grid has a place everywhere
             near = origin + (told - origin + length // 2) // length * length
             if abs(told - near) <= tolerated:
                 return near
         return told
+
+    def _tolerated(self, samples: int) -> int:
+        """By how many samples the time of a piece may be wrong. Half a piece may be a missing one;
+        but pieces may be shorter than what is rounded."""
+        half = max(1, samples // 2)
+        if samples * self._ticks % self._samples:
+            half = max(half, math.ceil(self._samples / self._ticks))
+        return min(self._rounding, half)

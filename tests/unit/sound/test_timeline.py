@@ -58,3 +58,21 @@ def test_a_gap_is_kept_where_times_are_rounded() -> None:
 def test_a_tick_as_long_as_a_piece_does_not_hide_a_missing_piece() -> None:
     placing = Placing(Fraction(1152))  # an AVI that counts packets of MP3
     assert [placing.begin(pts, 1152) for pts in (0, 1, 3)] == [0, 1152, 3456]
+
+
+def test_pieces_shorter_than_a_tick_have_no_seam() -> None:
+    placing = Placing(Fraction(48), (40, 40))  # TrueHD in an MKV
+    begins = range(0, 4800, 40)
+    told = [round(begin / 48) for begin in begins]
+    assert [placing.begin(pts, 40) for pts in told] == [*begins]
+
+
+@pytest.mark.parametrize("length", [128, 576])
+def test_pieces_of_another_length_than_the_first_ones_stand_where_their_times_say(
+    length: int,
+) -> None:
+    rate, begin = 44_100, 50_047  # Vorbis: its first pieces are short, and later ones are not
+    placing = Placing(Fraction(rate, 1000), (length, length))
+    at = placing.begin(round(begin * 1000 / rate), 1024)
+    assert at is not None
+    assert abs(at - begin) <= rate / 2000
