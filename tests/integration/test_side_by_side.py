@@ -91,6 +91,24 @@ def test_a_stream_of_workers_is_the_serial_one_and_can_be_resumed_and_made_again
     assert len({stream.fingerprint, other.fingerprint}) == 2
 
 
+def test_each_window_that_all_parts_have_is_shown_once(root: Path, client: Client) -> None:
+    rgb, depth = (Catalog.from_folder(root / name) for name in ("rgb", "depth"))
+    catalog = Catalog.side_by_side(rgb=rgb, depth=depth, offset_s={"depth": -0.5})
+    spec = {
+        "rgb": ClipSpec(4, size=(32, 32), sampling="dense", hop=2),
+        "depth": ClipSpec(4, size=(32, 32)),
+    }
+    stream = client.stream(catalog, spec, batch_size=3, drop_remainder=False)
+    shown = [
+        (int(video), int(frame))
+        for _, _, info in stream.batches(info=True)
+        for video, frame in zip(info.video, info.frames[:, 0], strict=True)
+    ]
+    lengths = [max(f for v, f in shown if v == video) for video in range(SAMPLES)]
+    assert shown == [(v, f) for v, last in enumerate(lengths) for f in range(0, last + 1, 2)]
+    assert max(lengths) <= 56  # the leader goes on for longer
+
+
 def test_a_frame_store_changes_no_byte_of_a_sample(catalog: Catalog, tmp_path: Path) -> None:
     spec = specs(**WAYS["random"])
     expected = digest(decode_serially(catalog, spec, 3, epochs=3))

@@ -140,11 +140,11 @@ def functions(catalog: Catalog, clip: Spec) -> list[tuple[str, str]]:
     return [named for each in clips for named in functions_of(each)]
 
 
-def part_rows(catalog: Catalog, videos: range, side: int) -> Catalog:
-    """The videos of a part, or of the whole catalog, without parts and targets; of several files as
-    one sample, those number ``side``."""
+def file_rows(catalog: Catalog, videos: range, side: int | None = None) -> Catalog:
+    """These videos, without parts and targets. Of several files as one sample, all, or only those
+    number ``side``."""
     rows = copy.copy(catalog)
-    if catalog.sides is not None:
+    if side is not None and catalog.sides is not None:
         paths = [path.split(SEPARATOR)[side] for path in catalog._table.paths]
         rows._table = catalog._table.with_paths(paths)
     rows._parts, rows._targets, rows._windows, rows._sides = (), None, None, None
@@ -156,7 +156,7 @@ def with_native_parts(
 ) -> SampleSpec:
     """The spec with the size that ``native`` finds for each clip in the files of its part."""
     clips: dict[str, Any] = {
-        name: native(part_rows(catalog, range(len(catalog)), spec.names.index(name)), clip)
+        name: native(file_rows(catalog, range(len(catalog)), spec.names.index(name)), clip)
         for name, clip in spec.clips.items()
     }
     return replace(spec, clips=clips)

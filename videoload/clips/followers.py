@@ -45,7 +45,7 @@ def sample_params(
 ) -> SampleParams:
     """Decide a sample of ``videos``: those of the parts that are clips. Raises UnfitError."""
     leading, leader = videos[spec.leading], spec.leader
-    window = _common(spec, videos, frames_in(segment, leading))
+    window = common_frames(spec, videos, segment)
     views = [drawn(leader, leading, window, seed, clip, crop, view) for view in range(leader.views)]
     params: dict[str, list[ClipParams]] = {}
     for name, own in spec.clips.items():
@@ -62,11 +62,12 @@ def sample_params(
     return SampleParams(params, frames, leading.times_of(frames))
 
 
-def _common(
-    spec: SampleSpec, videos: Mapping[str, VideoInfo], segment: tuple[int, int]
+def common_frames(
+    spec: SampleSpec, videos: Mapping[str, VideoInfo], segment: Segment
 ) -> tuple[int, int]:
-    """The frames of the leader, within its segment, at which all parts have frames."""
-    first, last = segment
+    """The frames of the leader, within its segment, at which all parts have frames: the first one,
+    and the one after the last. Raises UnfitError."""
+    first, last = frames_in(segment, videos[spec.leading])
     others = [name for name in spec.clips if name != spec.leading]
     if spec.by == "frames":
         last = min(last, *(videos[name].frames for name in spec.clips))

@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from videoload.clips.choices import check_function
-from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.layouts import array_bytes, as_arrays, shape_of, type_of
 from videoload.errors import SpecError
 
@@ -114,37 +113,6 @@ class ItemSpec:
             items = rows.view(_record(self))[..., 0]
             return {name: items[name] for name in self.shape}
         assert isinstance(self.dtype, str)
-        return as_arrays(rows, self.shape, self.dtype)
-
-
-@dataclass(frozen=True, slots=True)
-class WindowCounts:
-    """Asks workers how many windows segments have, in the place of clips: an item is what
-    `count_windows` gives, int64 [2]."""
-
-    clip: ClipSpec
-    shape: tuple[int, ...] = (2,)
-    dtype: str = "int64"
-    frames_shape: tuple[int, ...] = (0,)
-    files: bool = True
-
-    @classmethod
-    def of(cls, clip: ClipSpec) -> WindowCounts:
-        """What counts the windows of ``clip``: its fields that do not matter have defaults."""
-        return cls(
-            ClipSpec(
-                clip.frames, clip.stride, clip.fps, size=(2, 2), sampling="dense", hop=clip.hop,
-                short=clip.short, hop_s=clip.hop_s, images_fps=clip.images_fps,
-            )
-        )  # fmt: skip
-
-    @property
-    def clip_bytes(self) -> int:
-        """Bytes of one item."""
-        return array_bytes(self.shape, self.dtype)
-
-    def arrays(self, rows: npt.NDArray[np.uint8]) -> Any:
-        """The items as a view [..., 2] of rows of bytes."""
         return as_arrays(rows, self.shape, self.dtype)
 
 

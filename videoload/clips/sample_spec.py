@@ -17,7 +17,8 @@ import numpy.typing as npt
 
 from videoload.arguments import real
 from videoload.clips.clip_spec import ClipSpec
-from videoload.clips.item_spec import ItemSpec, WindowCounts
+from videoload.clips.item_spec import ItemSpec
+from videoload.clips.layouts import array_bytes, as_arrays
 from videoload.errors import SpecError
 
 By = Literal["time", "frames"]
@@ -218,6 +219,42 @@ class SampleSpec:
                 for name, place in self.places.items()
             }
         )
+
+
+@dataclass(frozen=True, slots=True)
+class WindowCounts:
+    """Asks workers how many windows segments have, in the place of clips: an item is what
+    `count_windows` gives, int64 [2]."""
+
+    clip: ClipSpec | SampleSpec
+    shape: tuple[int, ...] = (2,)
+    dtype: str = "int64"
+    frames_shape: tuple[int, ...] = (0,)
+    files: bool = True
+
+    @classmethod
+    def of(cls, clip: ClipSpec | SampleSpec) -> WindowCounts:
+        """What counts the windows of ``clip``: its fields that do not matter have defaults."""
+        if isinstance(clip, ClipSpec):
+            return cls(_windows_alone(clip))
+        clips = {name: _windows_alone(part) for name, part in clip.clips.items()}
+        return cls(replace(clip, clips=clips))
+
+    @property
+    def clip_bytes(self) -> int:
+        """Bytes of one item."""
+        return array_bytes(self.shape, self.dtype)
+
+    def arrays(self, rows: npt.NDArray[np.uint8]) -> Any:
+        """The items as a view [..., 2] of rows of bytes."""
+        return as_arrays(rows, self.shape, self.dtype)
+
+
+def _windows_alone(clip: ClipSpec) -> ClipSpec:
+    return ClipSpec(
+        clip.frames, clip.stride, clip.fps, size=(2, 2), sampling="dense", hop=clip.hop,
+        short=clip.short, hop_s=clip.hop_s, images_fps=clip.images_fps,
+    )  # fmt: skip
 
 
 Spec = ClipSpec | ItemSpec | SampleSpec | WindowCounts

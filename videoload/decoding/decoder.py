@@ -20,9 +20,9 @@ from videoload.clips.choices import UnfitError
 from videoload.clips.clip_params import ClipParams
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.followers import SampleParams
-from videoload.clips.item_spec import ItemSpec, WindowCounts
+from videoload.clips.item_spec import ItemSpec
 from videoload.clips.layouts import array_bytes, as_arrays
-from videoload.clips.sample_spec import SampleSpec, Spec, functions_of
+from videoload.clips.sample_spec import SampleSpec, Spec, WindowCounts, functions_of
 from videoload.decoding.expected import Expected
 from videoload.decoding.frames import StaleIndexError, read_frames
 from videoload.decoding.functions import Functions, apply
@@ -41,6 +41,7 @@ from videoload.decoding.prepared import (
 )
 from videoload.decoding.samples import (
     PreparedSamples,
+    counter,
     decode_samples,
     of_recording,
     prepare_samples,
@@ -135,7 +136,8 @@ class Decoder:
             if isinstance(spec, SampleSpec):
                 return self._prepare_samples(path, spec, requests, out, tick)
             if isinstance(spec, WindowCounts):
-                return count_items(path, spec, self.index(path, tick).info, requests, out)
+                info_of = lambda path: self.index(path, tick).info  # noqa: E731
+                return count_items(path, spec, counter(path, spec.clip, info_of), requests, out)
             return self._prepare_clips(path, spec, requests, out, tick)
         except UnfitError as error:
             raise (ShortVideoError if error.dropped else VideoError)(path, str(error)) from None

@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from videoload.clips.clip_params import ClipParams, clip_params
 from videoload.clips.clip_spec import ClipSpec
-from videoload.clips.item_spec import WindowCounts
+from videoload.clips.sample_spec import WindowCounts
 from videoload.clips.video_info import VideoInfo
-from videoload.clips.windows import Segment, count_windows, frames_in
+from videoload.clips.windows import Segment
 from videoload.decoding.functions import UserFunction
 from videoload.errors import VideoError
 from videoload.frame_store.keeper import Keeping
@@ -34,6 +34,11 @@ class Request(NamedTuple):
     crop: int = 0
     start_s: float | None = None
     end_s: float | None = None
+
+    @property
+    def segment(self) -> Segment:
+        """Which part of the video."""
+        return Segment(self.start, self.end, self.start_s, self.end_s)
 
 
 # For each ordinal, what writes it to its places in the clips.
@@ -93,13 +98,15 @@ class CountedItems(NamedTuple):
 
 
 def count_items(
-    path: str, spec: WindowCounts, info: VideoInfo, requests: Sequence[Request], out: Buffer
+    path: str,
+    spec: WindowCounts,
+    count: Callable[[Segment], tuple[int, int]],
+    requests: Sequence[Request],
+    out: Buffer,
 ) -> CountedItems:
-    """Count the windows of segments into ``out``. Raises UnfitError."""
-    info = info.rated(spec.clip)
+    """Count the windows of segments into ``out``. Raises what ``count`` raises."""
     for request, row in zip(requests, out, strict=True):
-        segment = Segment(request.start, request.end, request.start_s, request.end_s)
-        spec.arrays(row)[:] = count_windows(spec.clip, info, frames_in(segment, info))
+        spec.arrays(row)[:] = count(request.segment)
     return CountedItems(path, out)
 
 

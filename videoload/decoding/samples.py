@@ -14,10 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from videoload.clips.clip_params import ClipParams
-from videoload.clips.followers import SampleParams, sample_params
+from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.followers import SampleParams, common_frames, sample_params
 from videoload.clips.sample_spec import SampleSpec
 from videoload.clips.video_info import VideoInfo
-from videoload.clips.windows import Segment
+from videoload.clips.windows import Segment, count_windows, frames_in
 from videoload.decoding.items import PreparedItems
 from videoload.decoding.prepared import KeptClips, PreparedClips, Request
 from videoload.decoding.sounds import PreparedWithSound
@@ -53,11 +54,7 @@ def prepare_samples(
     """Prepare samples into ``out`` [n, spec.clip_bytes]. ``prepare`` is called for each part with
     its name, path, the parameters of its clips, what all samples show, and its bytes. Raises
     VideoError, UnfitError, TransformError."""
-    paths = paths_of(path, spec)
-    videos: dict[str, VideoInfo] = {}
-    for name in spec.clips:
-        with _named(path, name, paths):
-            videos[name] = info_of(paths[name]).rated(spec.clips[name])
+    paths, videos = paths_of(path, spec), _videos(path, spec, info_of)
     shown = shown_of(spec, videos, requests)
     parts: list[tuple[str, str, PreparedPart, Buffer, Buffer]] = []
     for name, place in spec.places.items():
@@ -68,6 +65,20 @@ def prepare_samples(
             work = prepare(name, paths[name], params, shown, made)
         parts.append((name, paths[name], work, to, made))
     return PreparedSamples(path, parts, shown)
+
+
+def counter(
+    path: str, clip: ClipSpec | SampleSpec, info_of: Callable[[str], VideoInfo]
+) -> Callable[[Segment], tuple[int, int]]:
+    """What counts the windows of a file's segments, or of a sample's: see `count_windows`. Raises
+    VideoError."""
+    if isinstance(clip, ClipSpec):
+        info = info_of(path).rated(clip)
+        return lambda segment: count_windows(clip, info, frames_in(segment, info))
+    spec = of_recording(path, clip)
+    videos = _videos(path, spec, info_of)
+    leader, info = spec.leader, videos[spec.leading]
+    return lambda segment: count_windows(leader, info, common_frames(spec, videos, segment))
 
 
 def decode_samples(
@@ -82,6 +93,18 @@ def decode_samples(
         if made is not to:
             to[...] = made
     return np.array([shown.frames.ravel() for shown in prepared.shown])
+
+
+def _videos(
+    path: str, spec: SampleSpec, info_of: Callable[[str], VideoInfo]
+) -> dict[str, VideoInfo]:
+    """What is known of the clips of a sample. Raises VideoError."""
+    paths = paths_of(path, spec)
+    videos: dict[str, VideoInfo] = {}
+    for name in spec.clips:
+        with _named(path, name, paths):
+            videos[name] = info_of(paths[name]).rated(spec.clips[name])
+    return videos
 
 
 def paths_of(path: str, spec: SampleSpec) -> dict[str, str]:
@@ -108,8 +131,7 @@ def shown_of(
 
 
 def _params(spec: SampleSpec, videos: Mapping[str, VideoInfo], request: Request) -> SampleParams:
-    segment = Segment(request.start, request.end, request.start_s, request.end_s)
-    return sample_params(spec, videos, request.seed, request.clip, segment, request.crop)
+    return sample_params(spec, videos, request.seed, request.clip, request.segment, request.crop)
 
 
 @contextmanager

@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 
 from videoload.catalog.catalog import Catalog
-from videoload.catalog.joining import clip_of, part_rows, with_windows
+from videoload.catalog.joining import clip_of, file_rows, with_windows
 from videoload.catalog.table import Ints
 from videoload.clips.clip_spec import ClipSpec
-from videoload.clips.item_spec import WindowCounts
-from videoload.clips.sample_spec import SampleSpec, Spec, leader_of
+from videoload.clips.sample_spec import SampleSpec, Spec, WindowCounts, leader_of
 from videoload.errors import SpecError
 
 Read = Callable[[Catalog, WindowCounts], Iterator[tuple[Any, Any, Any]]]
@@ -27,23 +26,24 @@ def counted(catalog: Catalog, clip: Spec, read: Read) -> Catalog:
     """The catalog, with the number of windows of each video if it does not follow from its frame
     counts. A video that cannot be read counts as one window: the stream will name it."""
     dense = [(videos, spec) for videos, spec in _specs(catalog, clip) if spec.sampling == "dense"]
-    if all(_lengths_suffice(catalog, videos, spec) for videos, spec in dense):
+    several = isinstance(clip, SampleSpec) and len(clip.clips) > 1  # all of them decide
+    if not several and all(_lengths_suffice(catalog, videos, spec) for videos, spec in dense):
         return catalog
     counts = np.array([[1], [0]]).repeat(len(catalog), 1)
-    side = clip.names.index(clip.leading) if isinstance(clip, SampleSpec) else 0
     for videos, spec in dense:
-        for found, _, info in read(part_rows(catalog, videos, side), WindowCounts.of(spec)):
+        asked = clip if isinstance(clip, SampleSpec) else spec
+        for found, _, info in read(file_rows(catalog, videos), WindowCounts.of(asked)):
             counts[:, videos.start + info.video] = found.T
     return with_windows(catalog, counts)
 
 
 def windows_of(catalog: Catalog, spec: ClipSpec, videos: range) -> tuple[Ints, Ints]:
     """The number of windows of these videos, and how many frames come after the last of each."""
-    if not _lengths_suffice(catalog, videos, spec):
-        if catalog._windows is None:
-            raise SpecError("the windows of this catalog were not counted")
+    if catalog._windows is not None:
         windows, left = catalog._windows[:, videos.start : videos.stop]
         return windows, left
+    if not _lengths_suffice(catalog, videos, spec):
+        raise SpecError("the windows of this catalog were not counted")
     frames = catalog.segment_frames[videos.start : videos.stop]
     lengths, length_of = np.unique(frames, return_inverse=True)
     windows = np.array([spec.windows(length) for length in lengths.tolist()])[length_of]

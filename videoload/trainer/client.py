@@ -17,8 +17,7 @@ from videoload import host, native
 from videoload.arguments import MAX_PROCESSES, real, whole
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import check_numbers, check_shapes, functions
-from videoload.clips.item_spec import WindowCounts
-from videoload.clips.sample_spec import GivenSpec, lacks_size, sample_spec
+from videoload.clips.sample_spec import GivenSpec, WindowCounts, lacks_size, sample_spec
 from videoload.engine.copy_votes import CopyVotes
 from videoload.engine.engine import Engine
 from videoload.engine.open_streams import OpenStream

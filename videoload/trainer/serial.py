@@ -14,8 +14,7 @@ import numpy as np
 
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import check_shapes, clip_of
-from videoload.clips.item_spec import WindowCounts
-from videoload.clips.sample_spec import GivenSpec, Spec, heard_in, sample_spec
+from videoload.clips.sample_spec import GivenSpec, Spec, WindowCounts, heard_in, sample_spec
 from videoload.decoding.decoder import Decoder
 from videoload.decoding.native_size import native_size
 from videoload.decoding.prepared import Request, ShortVideoError

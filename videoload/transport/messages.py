@@ -39,8 +39,8 @@ from typing import Annotated, Literal, TypeVar
 import msgspec
 
 from videoload.clips.clip_spec import ClipSpec
-from videoload.clips.item_spec import ItemSpec, WindowCounts
-from videoload.clips.sample_spec import SampleSpec, Spec, lacks_size, leader_of
+from videoload.clips.item_spec import ItemSpec
+from videoload.clips.sample_spec import SampleSpec, Spec, WindowCounts, lacks_size, leader_of
 from videoload.errors import ProtocolError, printable
 
 VERSION = b"videoload/1"
@@ -159,7 +159,7 @@ class Lease(_Message, tag="lease"):
     def __post_init__(self) -> None:
         if [self.spec, self.item, self.sample].count(None) != 2:
             raise ValueError("a lease has the spec of clips, of items or of samples")
-        if self.counts and (self.spec is None or self.others):
+        if self.counts and (self.item is not None or self.others):
             raise ValueError("windows are counted for one spec of clips")
         if any(spec is not None and lacks_size(spec) for spec in (self.asked, *self.others)):
             raise ValueError("the spec of a lease has a size")
@@ -188,20 +188,20 @@ class Lease(_Message, tag="lease"):
         code: Mapping[str, str] = MappingProxyType({}),
     ) -> Lease:
         """A lease of clips or of items."""
-        if isinstance(spec, ItemSpec):
-            return cls(lease, None, clips, place, spec, code=dict(code))
-        if isinstance(spec, SampleSpec):
-            return cls(lease, None, clips, place, code=dict(code), sample=spec)
-        if isinstance(spec, WindowCounts):
-            return cls(lease, spec.clip, clips, place, counts=True)
-        return cls(lease, spec, clips, place, None, list(others), list(which), dict(code))
+        asked = spec.clip if isinstance(spec, WindowCounts) else spec
+        clip = asked if isinstance(asked, ClipSpec) else None
+        item = asked if isinstance(asked, ItemSpec) else None
+        sample = asked if isinstance(asked, SampleSpec) else None
+        mixed = list(others), list(which), dict(code)
+        return cls(lease, clip, clips, place, item, *mixed, sample, isinstance(spec, WindowCounts))
 
     @property
     def asked(self) -> Spec:
         """The spec of clips or items; of a mixture, the first one."""
-        if self.counts and self.spec is not None:
-            return WindowCounts(self.spec)
-        spec = self.spec or self.item or self.sample
+        clip = self.spec or self.sample
+        if self.counts and clip is not None:
+            return WindowCounts(clip)
+        spec = clip or self.item
         assert spec is not None
         return spec
 

@@ -12,7 +12,7 @@ import pytest
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import mix
 from videoload.clips.clip_spec import ClipSpec
-from videoload.clips.item_spec import WindowCounts
+from videoload.clips.sample_spec import SampleSpec, WindowCounts
 from videoload.errors import SpecError
 from videoload.plan.identity import Identity
 from videoload.plan.options import StreamOptions
@@ -33,7 +33,7 @@ class Reader:
     """Finds as many windows in v3.avi as its name says, and v0.avi is bad."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[list[str], ClipSpec]] = []
+        self.asked: list[tuple[list[str], Any]] = []
 
     def __call__(self, rows: Catalog, counts: WindowCounts) -> Iterator[tuple[Any, Any, Any]]:
         self.asked.append(([video.path for video in rows], counts.clip))
@@ -55,6 +55,14 @@ def test_frame_counts_suffice_for_windows_by_frames() -> None:
     ]
     windows, left = windows_of(videos, BY_FRAMES, range(3))
     assert (windows.tolist(), left.tolist()) == ([1, 1, 2], [0, 3, 0])
+
+
+def test_all_clips_of_a_sample_decide_on_its_windows() -> None:
+    read, videos = Reader(), catalog(100, 100)
+    sample = SampleSpec(("a", "b"), {"a": BY_FRAMES, "b": ClipSpec(4, size=(8, 8))}, {})
+    assert windows_of(counted(videos, sample, read), BY_FRAMES, range(2))[0].tolist() == [1, 1]
+    ((_, asked),) = read.asked
+    assert {*asked.clips} == {"a", "b"}
 
 
 def test_one_pass_counts_what_the_catalog_does_not_tell() -> None:

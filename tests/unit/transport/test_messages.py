@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from videoload.clips.choices import WHOLE_FRAME, Crop, Pixels, Short, Span, ViewsShare
 from videoload.clips.clip_spec import ClipSpec
-from videoload.clips.item_spec import ItemSpec, WindowCounts
-from videoload.clips.sample_spec import SampleSpec, Spec
+from videoload.clips.item_spec import ItemSpec
+from videoload.clips.sample_spec import SampleSpec, Spec, WindowCounts
 from videoload.errors import ProtocolError
 from videoload.transport.messages import (
     VERSION,
@@ -218,13 +218,17 @@ def test_a_spec_arrives_as_the_same_spec(spec: Spec) -> None:
 
 
 def test_a_lease_may_ask_for_numbers_of_windows() -> None:
-    counts = WindowCounts.of(
-        ClipSpec(4, fps=5, hop_s=0.5, size=(9, 9), sampling="dense", flip=True)
-    )
+    clip = ClipSpec(4, fps=5, hop_s=0.5, size=(9, 9), sampling="dense", flip=True)
+    counts = WindowCounts.of(clip)
     lease = unpack_from_trainer(pack(Lease.of(1, counts, [Clip("a.avi", 2, start_s=1.5)])))
     assert isinstance(lease, Lease)
     assert lease.asked == lease.spec_of(0) == counts
     assert lease.clips[0].start_s == 1.5
+    sides = SampleSpec(("a", "b"), dict.fromkeys("ab", clip), {}, "time", {"b": 0.5})
+    of_samples = WindowCounts.of(sides)
+    lease = unpack_from_trainer(pack(Lease.of(1, of_samples, [Clip("a.avi\nb.avi", 2)])))
+    assert isinstance(lease, Lease)
+    assert lease.asked == of_samples
 
 
 def test_a_missing_field_takes_its_default() -> None:
