@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
+import inspect
 import json
 import os
 import re
@@ -14,6 +16,7 @@ from typing import Any
 import pytest
 import typer
 
+import videoload
 from scripts import command_line
 from tests.support.needs import needs_tensorflow
 from tests.support.pages import Block, Step, as_json, blocks, commands, steps
@@ -70,8 +73,14 @@ HERE = {
     "--keys worker-keys": "--keys keys/worker",
 }
 
-# Pages that need packages that the `dev` extra does not install.
+# The pages whose code runs in a push. That of the others runs at night, or when its test is named.
 QUICK = "docs/index.md"  # the quick tests run this page too
+USUAL = [
+    QUICK, "README.md", "docs/tutorial.md", "docs/trust.md", "docs/reference/api.md",
+    *(f"docs/how-to/{name}.md" for name in ("groups", "how-many", "mixtures", "open", "sound")),
+]  # fmt: skip
+
+# Pages that need packages that the `dev` extra does not install.
 NEEDS = {
     "docs/how-to/bucket.md": "obstore",
     "docs/how-to/pytorch.md": "torch",
@@ -107,6 +116,7 @@ ray.init(num_cpus=2, include_dashboard=False)
 }  # fmt: skip
 
 SLOW_TO_IMPORT = ("tensorflow", "torch")
+OF_KERAS = ("Position",)  # its module imports Keras
 TENSORFLOW = re.compile(r"import (keras|tensorflow)|vl\.Position|\.dataset\(")
 
 
@@ -190,8 +200,12 @@ def folder(materials: Path, tmp_path: Path) -> Path:
 
 
 def pages_to_run() -> list[Any]:
-    pages = [page for page in PAGES if todo(page)]
-    return [pytest.param(page, marks=[] if page == QUICK else pytest.mark.slow) for page in pages]
+    """All pages with code. A page that is not quick is slow."""
+    marks = {page: [] if page in USUAL else [pytest.mark.nightly] for page in PAGES if todo(page)}
+    return [
+        pytest.param(page, marks=[*marks[page], *([] if page == QUICK else [pytest.mark.slow])])
+        for page in marks
+    ]
 
 
 @pytest.mark.parametrize("page", pages_to_run())
@@ -243,7 +257,35 @@ def test_from_split_files_to_the_worst_mistakes_are_at_most_45_lines() -> None:
 
 
 def test_every_page_with_special_treatment_exists() -> None:
-    assert {*NEEDS, *RANKS, *TWICE, *BEFORE} <= PAGES.keys()
+    assert {*NEEDS, *RANKS, *TWICE, *BEFORE, *USUAL} <= PAGES.keys()
+
+
+def test_every_page_uses_names_and_arguments_that_exist() -> None:
+    """Of the pages that run at night, a push checks this."""
+    seen = 0
+    for page, text in PAGES.items():
+        for block in blocks(text):
+            if block.language != "python":
+                continue
+            where = f"{page}, line {block.line}"
+            for node in ast.walk(ast.parse(block.code)):
+                if name := name_of_ours(node):
+                    assert name in dir(videoload), (where, name)
+                if not isinstance(node, ast.Call) or not (name := name_of_ours(node.func)):
+                    continue
+                if name not in OF_KERAS and callable(made := getattr(videoload, name)):
+                    taken = inspect.signature(made).parameters.values()
+                    if all(one.kind is not one.VAR_KEYWORD for one in taken):
+                        given = {word.arg for word in node.keywords} - {None}
+                        assert given <= {one.name for one in taken}, (where, name)
+                        seen += 1
+    assert seen > 100
+
+
+def name_of_ours(node: ast.AST) -> str:
+    """``name`` of an expression ``vl.name``."""
+    ours = isinstance(node, ast.Attribute) and ast.unparse(node.value) in ("vl", "videoload")
+    return node.attr if ours else ""
 
 
 # The blocks are found, and a page that is wrong fails
@@ -289,7 +331,7 @@ def test_a_block_that_would_be_skipped_is_an_error(page: str, flaw: str) -> None
         ("```sh\nvideoload keygen --no-such-option\n```\n", "No such option"),
         pytest.param(
             "```sh\nvideoload worker --connect tcp://127.0.0.1:5555 --root none\n```\n"
-            "```python\nimport time\ntime.sleep(3)\n```\n",
+            "```python\nimport os\nos.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)\n```\n",
             "line 2: status 1, ended by itself: True",
             marks=pytest.mark.slow,
         ),
@@ -307,18 +349,19 @@ def test_a_page_that_is_wrong_fails(
 
 @pytest.mark.slow
 def test_the_blocks_of_a_page_share_a_namespace_files_and_commands(
-    programs: Programs, folder: Path
+    programs: Programs, tmp_path: Path
 ) -> None:
     page = (
         '```python title="mine.py"\nanswer = 42\n```\n'
-        "```sh\nvideoload keygen keys\n"
-        "videoload worker --connect tcp://127.0.0.1:5555 --root ucf101\n```\n"
-        "```python\nimport mine\nimport videoload as vl\n```\n"
+        "```sh\nvideoload keygen keys\n```\n"
+        "```python\nimport mine\n```\n"
         "```python\nfrom pathlib import Path\nassert Path('keys/trainer').is_dir()\n"
-        "with vl.Client(workers=0, listen='tcp://127.0.0.1:5555') as client:\n"
-        "    client.wait_for_workers(1)\nprint('the answer is', mine.answer)\n```\n"
+        "print('the answer is', mine.answer)\n```\n"
     )
-    [said] = run_page(programs, "README.md", steps(page, lambda line: False), folder)
+    (tmp_path / "page").mkdir()
+    [said] = run_page(
+        programs, "README.md", steps(page, lambda line: False), tmp_path / "page", COMMANDS
+    )
     assert "the answer is 42" in said
 
 
@@ -416,26 +459,27 @@ def test_the_checks_run_without_an_activated_environment(tmp_path: Path) -> None
 # Links; mkdocs checks the links within docs/
 
 
-@pytest.mark.parametrize("page", [*PAGES, *SITES])
-def test_links_to_files_of_the_repository_exist(page: str) -> None:
-    text = (PROJECT / page).read_text()
-    within = re.findall(r"\]\((?!https?:|#)([^)#\s]+)[^)]*\)", text)
-    without = re.findall(r"github\.com/videoload/videoload/(?:blob|tree)/main/([^)#\s]+)", text)
-    for link in within:
-        assert ((PROJECT / page).parent / link).exists(), link
-    for link in without:
-        assert (PROJECT / link).exists(), link
-    for file in re.findall(r"`(\w+/\w+\.py)`", text):
-        assert (PROJECT / file).exists() or (PROJECT / "videoload" / file).exists(), file
+def test_links_to_files_of_the_repository_exist() -> None:
+    for page in [*PAGES, *SITES]:
+        text = (PROJECT / page).read_text()
+        within = re.findall(r"\]\((?!https?:|#)([^)#\s]+)[^)]*\)", text)
+        without = re.findall(r"github\.com/videoload/videoload/(?:blob|tree)/main/([^)#\s]+)", text)
+        for link in within:
+            assert ((PROJECT / page).parent / link).exists(), (page, link)
+        for link in without:
+            assert (PROJECT / link).exists(), (page, link)
+        for file in re.findall(r"`(\w+/\w+\.py)`", text):
+            places = (PROJECT / file, PROJECT / "videoload" / file)
+            assert any(place.exists() for place in places), (page, file)
 
 
-@pytest.mark.parametrize("page", [*PAGES, *SITES])
-def test_the_tests_that_a_page_names_exist(page: str) -> None:
-    named = set(re.findall(r"`(?:tests/\w+/)?(test_\w+(?:\.py)?)`", (PROJECT / page).read_text()))
+def test_the_tests_that_a_page_names_exist() -> None:
     files = list((PROJECT / "tests").rglob("test_*.py"))
     there = {name for path in files for name in (path.name, path.stem)}
     there |= {name for path in files for name in re.findall(r"def (test_\w+)", path.read_text())}
-    assert named <= there
+    for page in [*PAGES, *SITES]:
+        text = (PROJECT / page).read_text()
+        assert {*re.findall(r"`(?:tests/\w+/)?(test_\w+(?:\.py)?)`", text)} <= there, page
 
 
 def test_every_recipe_of_the_table_is_a_spec() -> None:
@@ -446,9 +490,10 @@ def test_every_recipe_of_the_table_is_a_spec() -> None:
     assert len(set(specs)) == len(told)
 
 
-# What the pages say about other libraries
+# What the pages say about other libraries, at night
 
 
+@pytest.mark.nightly
 def test_an_iterator_of_a_dataset_cannot_be_saved(tf: Any, tmp_path: Path) -> None:
     batches = tf.data.Dataset.from_generator(
         lambda: iter(range(3)), output_signature=tf.TensorSpec((), tf.int64)
@@ -494,6 +539,7 @@ print("saw", seen[0], int(model.optimizer.iterations))
 """
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @needs_tensorflow
 def test_backup_and_restore_does_not_restore_the_dataset(
@@ -521,6 +567,7 @@ print("iterations", int(model.optimizer.iterations))
 """
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @needs_tensorflow
 def test_the_iterations_of_an_optimizer_are_not_batches(programs: Programs) -> None:
