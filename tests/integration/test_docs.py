@@ -284,8 +284,9 @@ def test_every_page_uses_names_and_arguments_that_exist() -> None:
 
 def name_of_ours(node: ast.AST) -> str:
     """``name`` of an expression ``vl.name``."""
-    ours = isinstance(node, ast.Attribute) and ast.unparse(node.value) in ("vl", "videoload")
-    return node.attr if ours else ""
+    if isinstance(node, ast.Attribute) and ast.unparse(node.value) in ("vl", "videoload"):
+        return node.attr
+    return ""
 
 
 # The blocks are found, and a page that is wrong fails

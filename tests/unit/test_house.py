@@ -302,6 +302,11 @@ def tree(module: str) -> ast.Module:
 
 
 @cache
+def nodes(module: str) -> list[ast.AST]:
+    return list(ast.walk(tree(module)))
+
+
+@cache
 def imports(module: str) -> list[Import]:
     return list(_imports(tree(module), top=True))
 
@@ -321,8 +326,8 @@ def _imports(node: ast.AST, *, top: bool) -> Iterator[Import]:
                 yield Import(module, top)
         elif isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING":
             continue
-        else:
-            inside = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        elif not isinstance(child, ast.expr):  # which holds no statement
+            inside = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef)
             yield from _imports(child, top=top and not inside)
 
 
@@ -363,12 +368,12 @@ def test_packages_are_two_levels_deep_and_each_opens_with_a_docstring() -> None:
         assert ast.get_docstring(tree(package))
 
 
-@pytest.mark.parametrize("package", PACKAGES)
-def test_a_package_can_be_taken_in_at_a_glance(package: str) -> None:
-    files = {m: lines(m) for m in modules() if package_of(m) == package and m != package}
-    assert len(files) <= MAX_FILES
-    assert sum(files.values()) <= MAX_PACKAGE_LINES
-    assert [m for m in files if files[m] > MAX_FILE_LINES and m not in LONG_FILES] == []
+def test_a_package_can_be_taken_in_at_a_glance() -> None:
+    for package in PACKAGES:
+        files = {m: lines(m) for m in modules() if package_of(m) == package and m != package}
+        assert len(files) <= MAX_FILES, package
+        assert sum(files.values()) <= MAX_PACKAGE_LINES, package
+        assert [m for m in files if files[m] > MAX_FILE_LINES and m not in LONG_FILES] == []
 
 
 def lines(module: str) -> int:
@@ -386,15 +391,16 @@ def test_every_module_has_its_tests() -> None:
         assert (TESTS / file).is_file(), file
 
 
-@pytest.mark.parametrize("room", [*PACKAGES, "services"])
-def test_quick_tests_touch_every_room(room: str) -> None:
-    assert any(quick_tests(path) for path in TESTS.joinpath("unit", room).glob("test_*.py"))
+def test_quick_tests_touch_every_room() -> None:
+    for room in [*PACKAGES, "services"]:
+        files = TESTS.joinpath("unit", room).glob("test_*.py")
+        assert any(quick_tests(path) for path in files), room
 
 
-@pytest.mark.parametrize("what", QUICK)
-def test_quick_tests_start_real_processes_in_every_way(what: str) -> None:
-    file, name = QUICK[what].split("::")
-    assert name in quick_tests(TESTS / file)
+def test_quick_tests_start_real_processes_in_every_way() -> None:
+    for what, test in QUICK.items():
+        file, name = test.split("::")
+        assert name in quick_tests(TESTS / file), what
 
 
 def quick_tests(path: Path) -> set[str]:
@@ -436,9 +442,9 @@ def test_the_package_itself_imports_no_room_before_it_is_asked() -> None:
     assert rooms_of("__init__") == []
 
 
-@pytest.mark.parametrize("package", HOMES)
-def test_what_is_heavy_is_imported_in_its_own_home_only(package: str) -> None:
-    assert importers(package) <= HOMES[package]
+def test_what_is_heavy_is_imported_in_its_own_home_only() -> None:
+    for package, homes in HOMES.items():
+        assert importers(package) <= homes, package
 
 
 def importers(package: str) -> set[str]:
@@ -449,10 +455,10 @@ def test_numpy_is_not_imported_where_there_are_no_arrays() -> None:
     assert not importers("numpy") & WITHOUT_NUMPY
 
 
-@pytest.mark.parametrize("package", HOMES)
-def test_each_home_is_lived_in(package: str) -> None:
+def test_each_home_is_lived_in() -> None:
     at_type_checking = {"worker.trainer_connection", "worker.trainers"}
-    assert HOMES[package] - {"commands.demo"} - at_type_checking <= importers(package)
+    for package, homes in HOMES.items():
+        assert homes - {"commands.demo"} - at_type_checking <= importers(package), package
 
 
 @pytest.mark.parametrize(
@@ -489,43 +495,50 @@ def test_what_imports_keras_is_imported_by_its_door_alone(module: str) -> None:
     assert [other for other in modules() if "keras" in rooms_of(other, top=False)] == []
 
 
-@pytest.mark.parametrize("module", PURE)
-def test_the_pure_modules_know_no_clock_and_no_machine(module: str) -> None:
-    assert {found.module.split(".")[0] for found in imports(module)} & IMPURE == set()
+def test_the_pure_modules_know_no_clock_and_no_machine() -> None:
+    for module in PURE:
+        impure = {found.module.split(".")[0] for found in imports(module)} & IMPURE
+        assert impure == set(), module
 
 
-@pytest.mark.parametrize("module", modules())
-def test_nothing_reads_the_environment(module: str) -> None:
-    names = {
-        node.attr if isinstance(node, ast.Attribute) else node.id
-        for node in ast.walk(tree(module))
-        if isinstance(node, ast.Attribute | ast.Name)
+def test_nothing_reads_the_environment() -> None:
+    reading = {
+        module
+        for module in modules()
+        if used(module) & {"environ", "environb", "getenv", "getenvb", "putenv", "expandvars"}
     }
-    reading = names & {"environ", "environb", "getenv", "getenvb", "putenv", "expandvars"}
     # It is passed on to children; quiets TensorFlow; says where the user's cache is, and how many
     # ranks a launcher started (for a warning only).
-    if module in (
+    assert reading == {
         "processes.child",
         "comparison.compare",
         "commands.demo",
         "index.cache_folder",
         "trainer.ranks",
-    ):
-        assert reading == {"environ"}
-    else:
-        assert reading == set()
-
-
-@pytest.mark.parametrize("module", modules())
-def test_nothing_is_unpickled_or_evaluated(module: str) -> None:
-    banned = {"pickle", "cPickle", "dill", "marshal", "shelve", "joblib", "cloudpickle"}
-    assert {found.module.split(".")[0] for found in imports(module)} & banned == set()
-    called = {
-        node.func.id
-        for node in ast.walk(tree(module))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
     }
-    assert called & {"eval", "exec", "compile", "__import__"} == set()
+    for module in reading:
+        assert not used(module) & {"getenv", "getenvb", "putenv", "expandvars"}, module
+
+
+def used(module: str) -> set[str]:
+    """All names and attributes in a module."""
+    return {
+        node.attr if isinstance(node, ast.Attribute) else node.id
+        for node in nodes(module)
+        if isinstance(node, ast.Attribute | ast.Name)
+    }
+
+
+def test_nothing_is_unpickled_or_evaluated() -> None:
+    banned = {"pickle", "cPickle", "dill", "marshal", "shelve", "joblib", "cloudpickle"}
+    for module in modules():
+        assert {found.module.split(".")[0] for found in imports(module)} & banned == set(), module
+        called = {
+            node.func.id
+            for node in nodes(module)
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+        }
+        assert called & {"eval", "exec", "compile", "__import__"} == set(), module
 
 
 def test_a_worker_process_loads_nothing_that_only_a_trainer_needs() -> None:
