@@ -27,17 +27,32 @@ import pytest
 from tests.support.digests import digests
 from tests.support.namespaces import Namespace
 from tests.support.programs import Program, Programs
+from tests.support.thorough import rest_nightly
 from tests.support.videos import Videos
-from tests.support.waiting import SECOND, wait_until
+from tests.support.waiting import SECOND
 from videoload import Client, ClipSpec, decode_serially
 
-pytestmark = pytest.mark.timeout(60 * SECOND)
+pytestmark = pytest.mark.timeout(120 * SECOND)
 
 CLIP = ClipSpec(frames=4, stride=2, resize=36, size=(32, 32), sampling="random", clips_per_video=40)
 BATCH, SLOTS = 4, 4
 EPOCHS = 1000  # of 80 batches; nobody reads further
-RECEIVERS = pytest.mark.parametrize("receivers", [0, 1])
 
+# It is forked by a process that lives in this namespace.
+WORKER = """
+    import sys
+
+    from tests.support.namespaces import enter
+    from videoload.commands.cli import main
+
+    path, endpoint, root = sys.argv[1:]
+    enter(path)
+    flags = ["--connect", endpoint, "--root", root, "--processes", "1", "--insecure"]
+    sys.argv = ["videoload", "worker", *flags]
+    main()
+"""
+
+ENOUGH = 10  # faults of each kind
 _PACKET_BYTES = 2048  # more than the 1500 that a device sends
 
 
@@ -86,13 +101,15 @@ def worker_in(
     namespace: Namespace, host: str, client: Client, videos: Videos, programs: Programs
 ) -> Program:
     port = client.endpoints[0].rpartition(":")[2]
-    with namespace:
-        # A forked worker would be in the namespace of the process that forks.
-        return programs.worker(f"tcp://{host}:{port}", videos.root, "--insecure", imported="")
+    return programs.script(WORKER, namespace.path, f"tcp://{host}:{port}", str(videos.root))
 
 
 def clips_of(client: Client, worker: Program) -> int:
     return sum(stats.clips for stats in client.workers if stats.pid == worker.pid)
+
+
+def is_silent(client: Client, worker: Program) -> bool:
+    return "silent" in {stats.state for stats in client.workers if stats.pid == worker.pid}
 
 
 class Reading:
@@ -104,28 +121,28 @@ class Reading:
         self._expected = decode_serially(catalog, CLIP, BATCH, **how)
         stream = client.stream(catalog, CLIP, BATCH, shuffle=True, slots=SLOTS)
         self._batches = stream.batches(epochs=EPOCHS, info=True)
-        self.batches = 0
-        self.longest_s = 0.0
 
     def read(self, count: int) -> None:
         """Read this many more batches, and check them."""
         for _ in range(count):
-            asked = time.monotonic()
-            batch = next(self._batches)
-            if self.batches:
-                self.longest_s = max(self.longest_s, time.monotonic() - asked)
-            assert digests([batch]) == digests([next(self._expected)]), self.batches
-            self.batches += 1
+            assert digests([next(self._batches)]) == digests([next(self._expected)])
 
 
 # Cables
 
 
 @pytest.mark.slow
-@RECEIVERS
+@pytest.mark.parametrize("receivers", rest_nightly([1, 0]))
 def test_a_worker_whose_cable_is_pulled_loses_its_leases_and_continues_when_it_is_back(
-    namespaces: list[Namespace], videos: Videos, programs: Programs, receivers: int
+    namespaces: list[Namespace],
+    videos: Videos,
+    programs: Programs,
+    monkeypatch: pytest.MonkeyPatch,
+    receivers: int,
 ) -> None:
+    monkeypatch.setattr("videoload.engine.engine._SILENCE_S", 1.0)
+    # A worker dials again after forty heartbeats: not within this test.
+    monkeypatch.setattr("videoload.engine.engine._BEAT_S", 0.5)
     trainer, *places = namespaces
     hosts = [cable(trainer, place, number) for number, place in enumerate(places)]
     with client_in(trainer, receivers) as client:
@@ -133,27 +150,25 @@ def test_a_worker_whose_cable_is_pulled_loses_its_leases_and_continues_when_it_i
             worker_in(place, host, client, videos, programs)
             for place, host in zip(places, hosts, strict=True)
         )
-        client.wait_for_workers(2, timeout_s=20 * SECOND)
+        client.wait_for_workers(2, timeout_s=30 * SECOND)
         reading = Reading(client, videos)
-        reading.read(10)
+        while not clips_of(client, cut_off):
+            reading.read(1)
         trainer.ip("link", "set", "trainer0", "down")
+        while not is_silent(client, cut_off):
+            reading.read(1)
         before = clips_of(client, cut_off)
         reading.read(3 * SLOTS)  # its leases are among them
-        assert clips_of(client, cut_off) <= before + 2 * BATCH, "what was already here"
+        assert clips_of(client, cut_off) == before
         trainer.ip("link", "set", "trainer0", "up")
-        before = clips_of(client, cut_off)
-
-        def works_again() -> bool:
+        # More than it was given before: it gets work as ever.
+        while clips_of(client, cut_off) < before + 4 * BATCH:
             reading.read(1)
-            # More than it was given before: it gets work as ever.
-            return clips_of(client, cut_off) > before + 4 * BATCH
-
-        wait_until(works_again, 15 * SECOND, "it is heard again")
         assert cut_off.err.count("serving trainer") == 1, "it is the same connection"
 
 
 @pytest.mark.slow
-@RECEIVERS
+@pytest.mark.parametrize("receivers", rest_nightly([0, 1]))
 def test_the_only_worker_dials_again_after_a_long_cut(
     namespaces: list[Namespace],
     videos: Videos,
@@ -161,20 +176,20 @@ def test_the_only_worker_dials_again_after_a_long_cut(
     monkeypatch: pytest.MonkeyPatch,
     receivers: int,
 ) -> None:
-    # Forty heartbeats of silence: four seconds here. Its old connection stays, half open.
-    monkeypatch.setattr("videoload.engine.engine._BEAT_S", 0.1)
+    # Forty heartbeats of silence: two seconds here. Its old connection stays, half open.
+    monkeypatch.setattr("videoload.engine.engine._BEAT_S", 0.05)
     trainer, place, _ = namespaces
     host = cable(trainer, place, 0)
     with client_in(trainer, receivers) as client:
         worker = worker_in(place, host, client, videos, programs)
-        client.wait_for_workers(1, timeout_s=20 * SECOND)
+        client.wait_for_workers(1, timeout_s=30 * SECOND)
         reading = Reading(client, videos)
         reading.read(10)
         place.ip("link", "set", "worker0", "down")
-        worker.wait_for("has fallen silent; dialling again", 15 * SECOND)
+        worker.wait_for("has fallen silent; dialling again", 30 * SECOND)
         place.ip("link", "set", "worker0", "up")
         reading.read(10 * SLOTS)
-        assert worker.err.count("serving trainer") == 2
+        assert worker.err.count("serving trainer") >= 2
         assert len(client.workers) == 1
 
 
@@ -231,17 +246,17 @@ class Line:
 
 
 @contextmanager
-def relayed(trainer: Namespace, worker: Namespace) -> Iterator[str]:
-    """A bad line in user space."""
+def relayed(trainer: Namespace, worker: Namespace) -> Iterator[tuple[str, Callable[[], int]]]:
+    """A bad line in user space. Yields the trainer's address, and how often each fault has happened
+    at least."""
     if not Path("/dev/net/tun").exists():
         pytest.skip("this kernel has no tun")
     with Line((trainer.tun("10.77.0.1"), worker.tun("10.77.0.2")), seed=1) as line:
-        yield "10.77.0.1"
-    assert min(line.done[what] for what in ("lost", "twice", "late")) > 10, line.done
+        yield "10.77.0.1", lambda: min(line.done[what] for what in ("lost", "twice", "late"))
 
 
 @contextmanager
-def netem(trainer: Namespace, worker: Namespace) -> Iterator[str]:
+def netem(trainer: Namespace, worker: Namespace) -> Iterator[tuple[str, Callable[[], int]]]:
     """A bad line in the kernel."""
     tool = shutil.which("tc", path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
     if tool is None:
@@ -256,23 +271,29 @@ def netem(trainer: Namespace, worker: Namespace) -> Iterator[str]:
             )  # fmt: skip
         if added.returncode:
             pytest.skip("this kernel has no netem")
-    yield host
+    yield host, lambda: ENOUGH
 
 
 @pytest.mark.slow
-@RECEIVERS
-@pytest.mark.parametrize("line", [relayed, netem])
+@pytest.mark.parametrize(
+    ("line", "receivers"), rest_nightly([(relayed, 1), (relayed, 0), (netem, 1), (netem, 0)])
+)
 def test_a_line_that_loses_doubles_and_reorders_packets_changes_nothing(
-    line: Callable[[Namespace, Namespace], Iterator[str]],
+    line: Callable[[Namespace, Namespace], Iterator[tuple[str, Callable[[], int]]]],
     namespaces: list[Namespace],
     videos: Videos,
     programs: Programs,
     receivers: int,
 ) -> None:
     trainer, place, _ = namespaces
-    with line(trainer, place) as host, client_in(trainer, receivers) as client:  # type: ignore[attr-defined]
+    with (
+        line(trainer, place) as (host, faults),  # type: ignore[attr-defined]
+        client_in(trainer, receivers) as client,
+    ):
         for _ in range(2):
             worker_in(place, host, client, videos, programs)
-        client.wait_for_workers(2, timeout_s=20 * SECOND)
+        client.wait_for_workers(2, timeout_s=30 * SECOND)
         reading = Reading(client, videos)
-        reading.read(10 * SLOTS)
+        reading.read(5 * SLOTS)
+        while faults() < ENOUGH:
+            reading.read(1)
