@@ -21,7 +21,7 @@ from tests.support.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, decode_serially
 from videoload.transport.keys import make_keys
 
-pytestmark = pytest.mark.timeout(100 * SECOND)
+pytestmark = pytest.mark.timeout(180 * SECOND)
 
 CLIP = ClipSpec(frames=6, stride=2, resize=36, size=(32, 32), sampling="random", clips_per_video=6)
 BATCH = 4
@@ -112,70 +112,61 @@ def port_of(client: Client) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("mechanism", "what"),
-    [
-        ("NULL", "as a stranger"),
-        ("NULL", "as a worker"),
-        ("NULL", "handshake"),
-        ("CURVE", "handshake"),
-    ],
-)
+@pytest.mark.parametrize("mechanism", ["NULL", "CURVE"])
 def test_a_sender_of_an_endless_message_is_disconnected(
-    mechanism: str, what: str, videos: Videos, serial: list[str], programs: Programs,
+    mechanism: str, videos: Videos, serial: list[str], programs: Programs,
     tmp_path: Path, caplog: pytest.LogCaptureFixture, tell: Callable[[str], None],
 ) -> None:  # fmt: skip
     keys = make_keys(tmp_path / "keys")[0] if mechanism == "CURVE" else None
-    with (
-        Client(workers=1, listen="tcp://127.0.0.1:*", keys=keys, any_software=True) as client,
-        peak_mb() as grown,
-    ):
-        client.wait_for_workers(1, timeout_s=20 * SECOND)
-        stranger = programs.script(ENDLESS, port_of(client), mechanism, what, "0", str(SENT_MB))
-        stranger.wait_for("\n", 30 * SECOND)
-        assert stranger.out.startswith("disconnected after ")
+    ways = ["handshake"] if keys else ["as a stranger", "as a worker", "handshake"]
+    with Client(workers=1, listen="tcp://127.0.0.1:*", keys=keys, any_software=True) as client:
+        client.wait_for_workers(1, timeout_s=30 * SECOND)
+        for what in ways:
+            with peak_mb() as grown:
+                port = port_of(client)
+                stranger = programs.script(ENDLESS, port, mechanism, what, "0", str(SENT_MB))
+                stranger.wait_for("\n", 60 * SECOND)
+            assert stranger.out.startswith("disconnected after ")
+            tell(f"{what}: {stranger.out.strip()} MB, the trainer had {grown():.0f} MB more")
+            assert grown() < MAX_MB
+        assert any("bytes came and are no message yet" in line for line in caplog.messages)
         stream = client.stream(videos.catalog, CLIP, BATCH, shuffle=True)
         assert digests(stream.batches(info=True)) == serial
-        grown_mb = grown()
-    tell(f"{stranger.out.strip()} MB, the trainer had {grown_mb:.0f} MB more")
-    assert grown_mb < MAX_MB
-    assert any("bytes came and are no message yet" in line for line in caplog.messages)
 
 
-@pytest.mark.parametrize("user", [0, 65534])
 def test_the_private_address_accepts_only_this_trainers_own_children(
-    user: int, videos: Videos, serial: list[str], programs: Programs, tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
-) -> None:  # fmt: skip
-    if user and os.getuid():
-        pytest.skip("only root can start a process of another user")
-    with Client(workers=1) as client, peak_mb() as grown:
-        client.wait_for_workers(1, timeout_s=20 * SECOND)
+    videos: Videos, serial: list[str], programs: Programs, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Client(workers=1) as client:
+        client.wait_for_workers(1, timeout_s=30 * SECOND)
         (name,) = private_sockets(descriptors())  # as anybody can read it in /proc/net/unix
-        stranger = programs.script(ENDLESS, name, "NULL", "a stranger", str(user), str(SENT_MB))
-        stranger.wait_for("\n", 30 * SECOND)
-        assert stranger.out.startswith("disconnected after ")
+        for user in (0,) if os.getuid() else (0, 65534):  # only root can start one of another user
+            with peak_mb() as grown:
+                stranger = programs.script(
+                    ENDLESS, name, "NULL", "a stranger", str(user), str(SENT_MB)
+                )
+                stranger.wait_for("\n", 60 * SECOND)
+            assert stranger.out.startswith("disconnected after ")
+            assert grown() < MAX_MB
+            if not user:  # ZeroMQ itself turns others away
+                why = f"process {stranger.pid} is no worker of this trainer"
+                assert any(why in line for line in caplog.messages)
         stream = client.stream(videos.catalog, CLIP, BATCH, shuffle=True)
         assert digests(stream.batches(info=True)) == serial
-        grown_mb = grown()
-    assert grown_mb < MAX_MB
-    if not user:  # ZeroMQ itself turns others away
-        why = f"process {stranger.pid} is no worker of this trainer"
-        assert any(why in line for line in caplog.messages)
 
 
 @pytest.mark.slow
 def test_a_peer_that_never_says_hello_makes_room_for_others(
     videos: Videos, serial: list[str], programs: Programs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("videoload.transport.limits._HELLO_S", 1.0 * SECOND)
     with Client(workers=0, listen="tcp://127.0.0.1:*", any_software=True) as client:
         programs.worker(client.endpoints[0], videos.root)
-        client.wait_for_workers(1, timeout_s=20 * SECOND)
+        client.wait_for_workers(1, timeout_s=30 * SECOND)
         stranger = programs.script(ENDLESS, port_of(client), "NULL", "as a stranger", "0", "0")
-        stranger.wait_for("all was taken", 20 * SECOND)
+        stranger.wait_for("all was taken", 30 * SECOND)
         before = len(descriptors())
-        wait_until(lambda: len(descriptors()) < before, 10 * SECOND, "it is disconnected")
+        monkeypatch.setattr("videoload.transport.limits._HELLO_S", 0.5)
+        wait_until(lambda: len(descriptors()) < before, 30 * SECOND, "it is disconnected")
         stream = client.stream(videos.catalog, CLIP, BATCH, shuffle=True)
         assert digests(stream.batches(info=True)) == serial
         assert len(client.workers) == 1, "and a worker is not"
@@ -230,42 +221,36 @@ def test_more_idle_connections_than_descriptors_break_nothing(
     trainer.wait_for("end", 60 * SECOND)
     address = ("127.0.0.1", number_after(trainer.out, "listens at"))
     with ExitStack() as held:
-        for _ in range(1000):
+        for _ in range(400):
             with suppress(OSError):
                 held.enter_context(socket.create_connection(address, timeout=20 * SECOND))
         done = epochs(trainer.out)
-        trainer.wait_for(f"epoch {done + 3} ", 60 * SECOND)
+        trainer.wait_for(f"epoch {done + 2} ", 60 * SECOND)
         # A killed worker is replaced, which needs descriptors, and another one joins.
         (victim,) = children_of(trainer.pid)
         os.kill(victim, signal.SIGKILL)
         programs.worker(f"tcp://127.0.0.1:{address[1]}", root)
         trainer.wait_for("workers 2 end", 60 * SECOND)
     (root / "over").touch()
-    assert trainer.wait(30 * SECOND) == 0, trainer.err
+    assert trainer.wait(60 * SECOND) == 0, trainer.err
     assert "broke" not in trainer.err
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("hard", "all_of_them"), [(256, False), (4096, True)])
-def test_as_many_workers_are_admitted_as_descriptors_allow(
-    hard: int, all_of_them: bool, programs: Programs, tmp_path: Path
+def test_a_trainer_that_may_raise_its_limit_of_descriptors_admits_more_workers(
+    programs: Programs, tmp_path: Path
 ) -> None:
+    # What a trainer does that may not is tested in `tests.faults.test_many_workers`.
     root = Videos.make(tmp_path / "own").root
-    trainer = programs.script(TRAINER, str(root), "256", str(hard))
+    trainer = programs.script(TRAINER, str(root), "256", "4096")
     trainer.wait_for("end", 60 * SECOND)
-    port = number_after(trainer.out, "listens at")
-    crowd = programs.script(CROWD, str(port), "300")
-    crowd.wait_for("end", 60 * SECOND)
-    admitted, refused = number_after(crowd.out, "admitted"), number_after(crowd.out, "refused")
-    assert (admitted == 300) == all_of_them
-    if not all_of_them:
-        assert 64 < admitted < 256
-        assert refused
-        trainer.wait_for("workers have dialled in, and that is the most", 10 * SECOND)
+    crowd = programs.script(CROWD, str(number_after(trainer.out, "listens at")), "300")
+    crowd.wait_for("all are admitted", 60 * SECOND)
+    crowd.end()
     done = epochs(trainer.out)
-    trainer.wait_for(f"epoch {done + 2} ", 60 * SECOND)
+    trainer.wait_for(f"epoch {done + 1} ", 60 * SECOND)
     (root / "over").touch()
-    assert trainer.wait(30 * SECOND) == 0, trainer.err
+    assert trainer.wait(60 * SECOND) == 0, trainer.err
 
 
 CROWD = """
@@ -273,32 +258,20 @@ CROWD = """
     import time
 
     import zmq
-    from videoload.transport.messages import Hello, Refused, Welcome, pack, unpack_from_trainer
+    from videoload.transport.messages import Hello, Welcome, pack, unpack_from_trainer
 
     port, count = sys.argv[1:]
     context = zmq.Context()
     context.set(zmq.MAX_SOCKETS, 2000)
     made = []
-    said = {}
-    poller = zmq.Poller()
     for number in range(int(count)):
         one = context.socket(zmq.DEALER)
         one.setsockopt(zmq.LINGER, 0)
         one.connect(f"tcp://127.0.0.1:{port}")
         one.send_multipart(pack(Hello(str(number), "elsewhere", number, "software")))
-        poller.register(one, zmq.POLLIN)
         made.append(one)
-    news = time.monotonic()
-    # Who is hung up on, because there is no room, gets no answer.
-    while len(said) < len(made) and time.monotonic() < news + 2:
-        for one, _ in poller.poll(1000):
-            news = news if one in said else time.monotonic()
-            message = unpack_from_trainer(one.recv_multipart())
-            if isinstance(message, Welcome):
-                said[one] = "admitted"
-            elif isinstance(message, Refused):
-                said[one] = "refused"
-    print("admitted", list(said.values()).count("admitted"))
-    print("refused", list(said.values()).count("refused"), "end", flush=True)
+    for one in made:
+        assert isinstance(unpack_from_trainer(one.recv_multipart()), Welcome)
+    print("all are admitted", flush=True)
     time.sleep(1000)
 """
