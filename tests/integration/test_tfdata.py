@@ -8,7 +8,6 @@ import mmap
 import shutil
 import signal
 import threading
-import time
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -24,7 +23,7 @@ from tests.support.models import arrays, recorder, small_model
 from tests.support.needs import needs_tensorflow
 from tests.support.processes import arena_maps, resident_mb
 from tests.support.programs import Programs
-from tests.support.thorough import either
+from tests.support.thorough import THOROUGH, either
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND, wait_until
 from videoload import (
@@ -38,7 +37,7 @@ from videoload import (
 )
 from videoload.frameworks.python_datasets import PythonDatasets
 
-pytestmark = pytest.mark.timeout(60 * SECOND)
+pytestmark = pytest.mark.timeout(120 * SECOND)
 
 CLIP = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random", clips_per_video=3)
 BATCH, SLOTS = 3, 6
@@ -49,7 +48,7 @@ FIT: dict[str, Any] = {"verbose": 0, "shuffle": False}
 @pytest.fixture(scope="module")
 def client(tf: Any) -> Iterator[Client]:
     with Client(workers=2) as made:
-        made.wait_for_workers(2, timeout_s=20 * SECOND)
+        made.wait_for_workers(2, timeout_s=30 * SECOND)
         yield made
 
 
@@ -62,7 +61,7 @@ def wait_for_slots(client: Client, stream: Stream, slots: int = SLOTS) -> None:
     many more, and then no more."""
     collect_garbage()
     wait_until(
-        lambda: all_idle(client), 10 * SECOND, "the workers have finished the remaining leases"
+        lambda: all_idle(client), 30 * SECOND, "the workers have finished the remaining leases"
     )
     before = decoded(client)
     batches = stream.batches(epochs=SLOTS)
@@ -193,7 +192,7 @@ def test_a_dataset_keeps_its_stream_alive_and_releases_it(
         collect_garbage()
         return not arena_maps()
 
-    wait_until(nothing_mapped, 5 * SECOND, "TensorFlow's global graph keeps no stream")
+    wait_until(nothing_mapped, 30 * SECOND, "TensorFlow's global graph keeps no stream")
     collect_garbage()
     assert not [each for each in gc.get_objects() if type(each) is PythonDatasets], "nor graphs"
 
@@ -203,7 +202,7 @@ def test_a_dataset_keeps_its_stream_alive_and_releases_it(
 
 def test_an_abandoned_loop_gives_its_slots_back(tf: Any, client: Client, videos: Videos) -> None:
     stream = make(client, videos)
-    for _ in range(2 * SLOTS):
+    for _ in range(SLOTS + 1):
         for _batch in stream.dataset(epochs=5):
             break
         del _batch
@@ -237,7 +236,7 @@ def collect_in_the_io_thread(client: Client) -> None:
         done.set()
 
     client._engine.post(collect)
-    assert done.wait(10 * SECOND)
+    assert done.wait(30 * SECOND)
 
 
 @pytest.mark.parametrize("ahead", [0, 3])
@@ -249,7 +248,7 @@ def test_the_thread_that_brings_batches_may_free_an_iterator(
     dataset = stream.dataset(epochs=1000)
     gc.disable()
     try:
-        for _ in range(10):
+        for _ in range(4):
             box = Box(iter(dataset.prefetch(ahead) if ahead else dataset))
             next(box.held)
             freed = weakref.ref(box)
@@ -307,7 +306,7 @@ def test_a_fit_that_raises_gives_its_slots_back(tf: Any, client: Client, videos:
 
     stream = make(client, videos)
     model = small_model(tf)
-    for _ in range(3):
+    for _ in range(2):
         with pytest.raises(StumbleError):
             model.fit(stream.dataset(epochs=2), callbacks=[Stumble()], **FIT)
     wait_for_slots(client, stream)
@@ -320,7 +319,7 @@ def test_a_fit_that_raises_gives_its_slots_back(tf: Any, client: Client, videos:
 
 
 def test_fit_gets_every_epoch_with_and_without_steps_per_epoch(
-    tf: Any, client: Client, videos: Videos
+    tf: Any, client: Client, videos: Videos, caplog: pytest.LogCaptureFixture
 ) -> None:
     stream = make(client, videos)
     whole = digests(stream.batches(epochs=3))
@@ -336,6 +335,7 @@ def test_fit_gets_every_epoch_with_and_without_steps_per_epoch(
     model = recorder(tf)  # resumed after 1.5 epochs
     model.fit(stream.dataset(start_step=len(whole) // 2, epochs=3), **FIT)
     assert model.seen == whole[len(whole) // 2 :]
+    assert not [m for m in caplog.messages if "begins anew" in m]
 
 
 def test_fit_trains_and_validates_on_two_streams_of_one_client(
@@ -344,11 +344,11 @@ def test_fit_trains_and_validates_on_two_streams_of_one_client(
     train, val = make(client, videos), make(client, videos)
     model = small_model(tf)
     history = model.fit(
-        train.dataset(epochs=4), validation_data=val.dataset(), epochs=4,
+        train.dataset(epochs=2), validation_data=val.dataset(), epochs=2,
         steps_per_epoch=len(train), **FIT,
     ).history  # fmt: skip
-    assert len(history["loss"]) == len(history["val_loss"]) == 4
-    assert train.stats().batches == val.stats().batches == 4 * len(train)
+    assert len(history["loss"]) == len(history["val_loss"]) == 2
+    assert train.stats().batches == val.stats().batches == 2 * len(train)
     for stream in (train, val):
         wait_for_slots(client, stream)
         assert stream.stats().copied == 0
@@ -359,58 +359,62 @@ STARVED = """
     import tensorflow as tf
     from videoload import Catalog, Client, ClipSpec, decode_serially
 
-    how, root = sys.argv[1:]
-    clip = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random", clips_per_video=24)
-    def train(stream):
-        if how == "steps_per_execution":
-            model = tf.keras.Sequential([
-                tf.keras.layers.GlobalAveragePooling3D(), tf.keras.layers.Dense(3),
-            ])
-            loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-            model.compile("sgd", loss, steps_per_execution=32)
-            dataset = stream.dataset(epochs=2)
-            model.fit(dataset, epochs=2, steps_per_epoch=len(stream), verbose=0, shuffle=False)
-        else:
-            @tf.function
-            def total(dataset):
-                found = tf.constant(0, tf.int64)
-                for clips, labels in dataset:
-                    found += tf.reduce_sum(tf.cast(clips, tf.int64))
-                return found
+    root, clips, slots = sys.argv[1], int(sys.argv[2]), [int(each) for each in sys.argv[3:]]
+    clip = ClipSpec(
+        frames=4, resize=36, size=(32, 32), sampling="random", clips_per_video=clips
+    )
+    def steps_per_execution(stream):
+        model = tf.keras.Sequential([
+            tf.keras.layers.GlobalAveragePooling3D(), tf.keras.layers.Dense(3),
+        ])
+        loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        model.compile("sgd", loss, steps_per_execution=32)
+        dataset = stream.dataset(epochs=2)
+        model.fit(dataset, epochs=2, steps_per_epoch=len(stream), verbose=0, shuffle=False)
 
-            found = total(stream.dataset(epochs=2).prefetch(2))
-            batches = decode_serially(stream.catalog, clip, 2, shuffle=True, epochs=2)
-            assert found == sum(int(clips.sum()) for clips, _ in batches)
+    @tf.function
+    def total(dataset):
+        found = tf.constant(0, tf.int64)
+        for clips, labels in dataset:
+            found += tf.reduce_sum(tf.cast(clips, tf.int64))
+        return found
 
-    print("training", flush=True)
+    def prefetch(stream):
+        found = total(stream.dataset(epochs=2).prefetch(2))
+        batches = decode_serially(stream.catalog, clip, 2, shuffle=True, epochs=2)
+        assert found == sum(int(clips.sum()) for clips, _ in batches)
+
     with Client(workers=2) as client:
-        for slots in (None, 4):
-            stream = client.stream(Catalog.from_folder(root), clip, 2, shuffle=True, slots=slots)
-            assert len(stream) == 96
-            train(stream)
-            figures = stream.stats()
-            assert figures.batches == 192
-            print(figures.copied, flush=True)
+        for train in (steps_per_execution, prefetch):
+            for many in slots:
+                catalog = Catalog.from_folder(root)
+                stream = client.stream(catalog, clip, 2, shuffle=True, slots=many)
+                assert len(stream) == 4 * clips
+                train(stream)
+                figures = stream.stats()
+                assert figures.batches == 8 * clips
+                print(train.__name__, many, figures.copied, flush=True)
 """
 
 
 @pytest.mark.slow
 @needs_tensorflow
-@pytest.mark.parametrize("how", ["steps_per_execution", "prefetch"])
 def test_a_loop_inside_tensorflow_never_waits_for_a_slot_that_it_holds_itself(
-    how: str, videos: Videos, programs: Programs, tell: Callable[[str], None]
+    videos: Videos, programs: Programs, tell: Callable[[str], None]
 ) -> None:
+    slots = ("8", "4") if THOROUGH else ("4",)
     trainer = programs.script(
-        STARVED, how, str(videos.root), imported="tensorflow", env={"TF_CPP_MIN_LOG_LEVEL": "2"}
-    )
-    trainer.wait_for("training", 30 * SECOND)
-    began = time.monotonic()
-    assert trainer.wait(20 * SECOND) == 0, trainer.err
-    usual, few = map(int, trainer.out.splitlines()[1:])
-    took_s = time.monotonic() - began
-    tell(f"copies of 192: {usual}, with 4 slots {few}; {took_s:.1f} s")
-    assert usual == 0
-    assert few <= 12, "17 to 48 are copied where TensorFlow's queue of releases is not flushed"
+        STARVED, str(videos.root), str(either(12, 24)), *slots,
+        imported="tensorflow", env={"TF_CPP_MIN_LOG_LEVEL": "2"},
+    )  # fmt: skip
+    assert trainer.wait(90 * SECOND) == 0, trainer.err
+    copied = [line.split() for line in trainer.out.splitlines()]
+    assert [(how, many) for how, many, _ in copied] == [
+        (how, many) for how in ("steps_per_execution", "prefetch") for many in slots
+    ]
+    tell(f"copies: {copied}")
+    if THOROUGH:  # 17 to 48 of 192 are copied where TensorFlow's queue of releases is not flushed
+        assert all(int(copies) <= (0 if many == "8" else 12) for _, many, copies in copied)
 
 
 MIRRORED = """
@@ -445,13 +449,11 @@ MIRRORED = """
             ])
             loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
             model.compile("sgd", loss)
-        history = model.fit(stream.dataset(), epochs=3, verbose=0, shuffle=False)
-        assert len(history.history["loss"]) == 3
-        history = model.fit(
-            stream.dataset(epochs=3), epochs=3, steps_per_epoch=len(stream), verbose=0,
-            shuffle=False,
-        )
-        assert len(history.history["loss"]) == 3
+        steps = len(stream)
+        for epochs, how in ((1, {}), (2, {"steps_per_epoch": steps}))[: int(sys.argv[2])]:
+            dataset = stream.dataset(epochs=epochs)
+            history = model.fit(dataset, epochs=2, verbose=0, shuffle=False, **how)
+            assert len(history.history["loss"]) == 2
         print("done, copied", stream.stats().copied, flush=True)
 """
 
@@ -462,21 +464,22 @@ def test_a_mirrored_strategy_trains_on_whole_batches_in_order(
     videos: Videos, programs: Programs
 ) -> None:
     trainer = programs.script(
-        MIRRORED, str(videos.root), imported="tensorflow", env={"TF_CPP_MIN_LOG_LEVEL": "2"}
-    )
-    assert trainer.wait(45 * SECOND) == 0, trainer.err
+        MIRRORED, str(videos.root), str(either(1, 2)),
+        imported="tensorflow", env={"TF_CPP_MIN_LOG_LEVEL": "2"},
+    )  # fmt: skip
+    assert trainer.wait(90 * SECOND) == 0, trainer.err
     assert "done" in trainer.out
 
 
 def test_many_epochs_lose_no_slot_and_no_memory(
     tf: Any, client: Client, videos: Videos, tell: Callable[[str], None]
 ) -> None:
-    large = replace(CLIP, resize=104, size=(104, 104))
+    large = replace(CLIP, resize=208, size=(208, 208))
     stream = client.stream(videos.catalog, large, 6, shuffle=True, slots=SLOTS)
     model = small_model(tf)
     dataset = stream.dataset()
     resident = {0: resident_mb()}
-    warm, last = either(6, 50), either(24, 200)
+    warm, last = either(2, 50), either(6, 200)
     for until in (warm, last):
         model.fit(dataset, initial_epoch=max(resident), epochs=until, **FIT)
         assert stream.stats().batches == until * len(stream) + (until > warm)
@@ -519,7 +522,9 @@ def test_the_error_of_too_many_bad_videos_names_them(
     for number in range(5):
         (tmp_path / "bad").mkdir(exist_ok=True)
         (tmp_path / f"bad/{number}.avi").write_text("not a video")
+    good = make(client, videos)
     stream = client.stream(Catalog.from_folder(tmp_path), CLIP, 2)
+    assert stream.error is None
     text = r"TooManyBadVideos: .*videos could not be decoded, max_bad allows 3: .*bad/\d.avi"
     with pytest.raises(tf.errors.OpError, match=text) as caught:
         list(stream.dataset())
@@ -527,6 +532,11 @@ def test_the_error_of_too_many_bad_videos_names_them(
     del caught
     with pytest.raises(tf.errors.OpError, match=text):
         small_model(tf).fit(stream.dataset(), **FIT)
+    assert isinstance(stream.error, TooManyBadVideos), "it is available unwrapped"
+    # by now, the other worker may have met the fifth bad video
+    assert len(stream.error.videos) in (4, 5)
+    assert len(list(good.dataset())) == len(good)
+    assert good.error is None
     said = [r.getMessage() for r in caplog.records if r.levelno >= logging.ERROR]
     assert said
     assert all(line.startswith("the stream stopped: ") for line in said)
@@ -548,52 +558,32 @@ def test_batches_that_were_left_out_are_reported_at_the_end_of_the_epoch(
         assert len([text for text in caplog.messages if text.startswith(f"epoch {epoch}: ")]) == 1
 
 
-def test_the_error_that_ended_a_stream_is_available_unwrapped(
-    tf: Any, client: Client, videos: Videos, tmp_path: Path
-) -> None:
-    good = make(client, videos)
-    (tmp_path / "bad").mkdir()
-    for number in range(5):
-        (tmp_path / f"bad/{number}.avi").write_text("not a video")
-    stream = client.stream(Catalog.from_folder(tmp_path), CLIP, 2)
-    assert stream.error is None
-    with pytest.raises(tf.errors.OpError) as caught:
-        small_model(tf).fit(stream.dataset(), **FIT)
-    assert isinstance(stream.error, TooManyBadVideos)
-    # by now, the other worker may have met the fifth bad video
-    assert len(stream.error.videos) in (4, 5)
-    small_model(tf).fit(good.dataset(), **FIT)
-    assert good.error is None
-    del caught
-
-
 def test_a_dataset_of_several_epochs_that_starts_again_says_what_to_do(
     tf: Any, client: Client, videos: Videos, caplog: pytest.LogCaptureFixture
 ) -> None:
     stream = make(client, videos)
-    small_model(tf).fit(stream.dataset(epochs=3), epochs=3, steps_per_epoch=len(stream), **FIT)
-    small_model(tf).fit(stream.dataset(), epochs=3, **FIT)
-    assert not [m for m in caplog.messages if "begins anew" in m]
-    small_model(tf).fit(stream.dataset(epochs=2), epochs=3, **FIT)
+    recorder(tf).fit(stream.dataset(epochs=2), epochs=3, **FIT)
     [said] = [m for m in caplog.messages if "begins anew" in m]
     assert "fit(dataset, epochs=2)" in said
     assert f"give steps_per_epoch={len(stream)}" in said
 
 
-def test_closing_the_client_while_a_dataset_lives_logs_no_error(
+def test_closing_the_client_ends_a_dataset_with_an_error_and_logs_none(
     tf: Any, videos: Videos, caplog: pytest.LogCaptureFixture
 ) -> None:
     with Client(workers=1) as client, caplog.at_level(logging.INFO):
         stream = make(client, videos)
-        iterator = iter(stream.dataset(epochs=1000))
+        dataset = stream.dataset(epochs=1000)
+        iterator = iter(dataset)
         next(iterator)
         client.close()
-        with pytest.raises(tf.errors.OpError, match="the client is closed"):
-            list(iterator)
+        for closed in (iterator, dataset):
+            with pytest.raises(tf.errors.OpError, match="the client is closed"):
+                list(closed)
     assert isinstance(stream.error, ClosedError)
     assert "the stream stopped: the client is closed" in caplog.messages
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
-    del iterator
+    del iterator, dataset, closed
 
 
 def test_skipped_clips_are_missing_in_a_dataset_of_unknown_length(
@@ -608,17 +598,3 @@ def test_skipped_clips_are_missing_in_a_dataset_of_unknown_length(
     assert dataset.element_spec[0].shape.as_list() == [None, 4, 32, 32, 3]
     expected = digests(decode_serially(catalog, CLIP, BATCH, epochs=2, **options))
     assert digests(arrays(dataset)) == expected
-
-
-def test_a_closed_client_ends_a_dataset_with_an_error(
-    tf: Any, videos: Videos, caplog: pytest.LogCaptureFixture
-) -> None:
-    with Client(workers=1) as client:
-        dataset = make(client, videos).dataset(epochs=1000)
-        iterator = iter(dataset)
-        next(iterator)
-    with pytest.raises(tf.errors.OpError, match="the client is closed"):
-        for _ in iterator:
-            pass
-    with pytest.raises(tf.errors.OpError, match="the client is closed"):
-        list(dataset)
