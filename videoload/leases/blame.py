@@ -188,9 +188,11 @@ class Blame:
         asked = [doubt.worker for doubt in chunk.doubts]
         if worker in asked:
             # A file may have changed while it was decoded: then it is as it should be next time.
+            # A function that a worker lacks stays away.
             alone = all(other in asked for other in self._pool.heard_of)
-            tries = [doubt.of_worker for doubt in chunk.doubts if doubt.worker is worker]
-            return alone and all(tries) and len(tries) < _TRIES
+            tries = [each for each in chunk.doubts if each.worker is worker]
+            again = all(each.of_worker and not each.fatal for each in tries)
+            return alone and again and len(tries) < _TRIES
         copies = {other.copy for other in (*asked, *chunk.unanswered)}
         others = self._pool.reliable if chunk.unanswered else self._pool.heard_of
         return worker.copy not in copies or all(other.copy in copies for other in others)
