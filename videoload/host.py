@@ -66,6 +66,16 @@ def cpu_time(pid: int) -> tuple[float, str] | None:
     return ticks / os.sysconf("SC_CLK_TCK"), state
 
 
+def runs(pid: int) -> bool:
+    """Whether a thread of a process is on a core, or waits for one."""
+    for stat in Path(f"/proc/{pid}/task").glob("*/stat"):
+        with suppress(OSError):
+            text = stat.read_text()
+            if text[text.rindex(")") + 2] == "R":
+                return True
+    return False
+
+
 class CoreClock:
     """How long this process's first thread ran on a core, and how long it waited for one
     (proc_schedstat). The file stays open, because opening it takes ten times as long as reading."""

@@ -25,14 +25,15 @@ from types import MappingProxyType
 
 from videoload import native
 from videoload.errors import WorkerError
+from videoload.host import runs
 
 # A child has one core. With one thread for each core in each of them, 64 workers on 64 cores would
 # start 4 000 threads of OpenBLAS and as many of obstore: more than many containers may have.
 _THREADS = {"OMP_NUM_THREADS": "1", "TOKIO_WORKER_THREADS": "2"}
 _WARNINGS = (signal.SIGUSR1, signal.SIGUSR2)
-# A killed process ends within milliseconds. One in uninterruptible sleep ends when its storage
-# answers, and nobody waits for that.
-_KILL_S = 0.5
+# A killed process ends within milliseconds, or takes longer to get a core on a busy host. One in
+# uninterruptible sleep ends when its storage answers, and nobody waits for that.
+_KILL_S, _BUSY_S, _LOOK_S = 0.5, 20.0, 0.02
 
 
 class ChildProcess:
@@ -145,7 +146,7 @@ def end_all(children: Iterable[ChildProcess], *, ask_s: float = 0.0) -> list[Chi
     """Ask (SIGTERM), wait up to ``ask_s``, kill and reap. With ``ask_s`` 0 they are killed at once.
 
     Returns the children that are killed but do not end now. Takes ``ask_s`` and half a second at
-    most.
+    most, unless a child that is killed waits for a core.
     """
     left = list(children)
     steps = [(ChildProcess.kill, _KILL_S)]
@@ -156,7 +157,10 @@ def end_all(children: Iterable[ChildProcess], *, ask_s: float = 0.0) -> list[Chi
             signal_to(child)
         deadline = time.monotonic() + timeout_s
         left = [child for child in left if child.wait(deadline - time.monotonic()) is None]
-    return left
+    deadline += _BUSY_S
+    while any(runs(child.pid) for child in left) and time.monotonic() < deadline:
+        left = [child for child in left if child.wait(_LOOK_S) is None]
+    return [child for child in left if child.status is None]
 
 
 def inherited() -> list[int]:
