@@ -246,7 +246,7 @@ def test_a_trainer_that_may_raise_its_limit_of_descriptors_admits_more_workers(
     trainer.wait_for("end", 60 * SECOND)
     crowd = programs.script(CROWD, str(number_after(trainer.out, "listens at")), "300")
     crowd.wait_for("all are admitted", 60 * SECOND)
-    crowd.end()
+    crowd.end()  # 300 workers die at once, each with leases
     done = epochs(trainer.out)
     trainer.wait_for(f"epoch {done + 1} ", 60 * SECOND)
     (root / "over").touch()

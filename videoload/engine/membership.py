@@ -140,7 +140,9 @@ class Membership:
 
     # Workers leave
 
-    def gone(self, peer: Peer, *, died: bool, at_work: int | None = None) -> None:
+    def gone(
+        self, peer: Peer, *, died: bool, at_work: int | None = None, more_leave: bool = False
+    ) -> None:
         """A worker has left. For the other arguments, see `LeaseTable.worker_left`."""
         with self._changed:
             worker = self._workers.pop(peer, None)
@@ -150,7 +152,9 @@ class Membership:
             self.receivers.left(peer)
         if worker is not None and not worker.is_child:
             _log.info("worker %s left", worker.name)
-        self.commands.extend(self.table.worker_left(peer, died=died, at_work=at_work))
+        self.commands.extend(
+            self.table.worker_left(peer, died=died, at_work=at_work, more_leave=more_leave)
+        )
         if worker is not None and not worker.is_child:
             self.copies.left(worker)
 
@@ -211,9 +215,13 @@ class Membership:
 
     def send_heartbeats(self) -> None:
         """Tell the workers that this trainer is alive, and find workers that are gone."""
-        for peer, worker in list(self._workers.items()):
-            if not peer.send(Heartbeat()) and not worker.is_child:
-                self.gone(peer, died=True)
+        gone = [
+            peer
+            for peer, worker in self._workers.items()
+            if not peer.send(Heartbeat()) and not worker.is_child
+        ]
+        for peer in gone:  # a host with hundreds of workers may go down
+            self.gone(peer, died=True, more_leave=peer is not gone[-1])
 
     def keep(self, now: float, *, is_read: bool) -> None:
         """Warn if a stream is read and no worker is connected."""

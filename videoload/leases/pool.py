@@ -53,6 +53,7 @@ class WorkerPool:
         self._line = Line()
         self._line_full = 0.0  # the share of the last ticks at which the line had no room
         self._locals = 0
+        self._reliable: frozenset[Worker] | None = None  # until workers or the time change
         self._local_fetches = False
         self._lease_ids = count(1)
         self._ticked: float | None = None
@@ -92,17 +93,20 @@ class WorkerPool:
         return any(each.suspect and each not in workers for each in self._workers.values())
 
     @property
-    def reliable(self) -> list[Worker]:
+    def reliable(self) -> frozenset[Worker]:
         """The workers that take leases and are here for half as long as the oldest of them, or for
         `_SETTLED_S`. A worker that dies and returns all the time is not among them."""
-        takers = [worker for worker in self._workers.values() if worker.among is not None]
-        oldest = min((worker.joined for worker in takers), default=self.now)
-        since = max(self.now - _SETTLED_S, (self.now + oldest) / 2)
-        return [worker for worker in takers if worker.joined <= since]
+        if self._reliable is None:  # each of hundreds of workers is looked up when one has died
+            takers = [worker for worker in self._workers.values() if worker.among is not None]
+            oldest = min((worker.joined for worker in takers), default=self.now)
+            since = max(self.now - _SETTLED_S, (self.now + oldest) / 2)
+            self._reliable = frozenset(worker for worker in takers if worker.joined <= since)
+        return self._reliable
 
     def clock(self, now: float) -> None:
         """The time of what follows."""
-        self.now = max(self.now, now)
+        if now > self.now:
+            self.now, self._reliable = now, None
 
     def join(
         self,
@@ -230,10 +234,13 @@ class WorkerPool:
 
     def _file(self, worker: Worker) -> None:
         """Put a worker into its row, after its leases or its silence changed."""
+        took = worker.among is not None
         if worker.among is not None:
             del worker.among[worker]
         paused = self._ticked is not None and self._ticked < worker.paused_until
         worker.among = None if worker.suspect or paused else self._row(worker)
+        if took != (worker.among is not None):
+            self._reliable = None
         if worker.among is not None:
             worker.among[worker] = None
 

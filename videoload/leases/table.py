@@ -196,11 +196,12 @@ class LeaseTable:
             self._pool.sends(known, now)
 
     def worker_left(
-        self, worker: WorkerId, *, died: bool, at_work: int | None = None
+        self, worker: WorkerId, *, died: bool, at_work: int | None = None, more_leave: bool = False
     ) -> list[Command]:
         """A worker has ended: a local one is reaped, a remote one sent BYE or cannot be reached.
         ``died``: it said no BYE, so the lease that it was at may have ended it. ``at_work``: the
-        number of that lease, 0 if it was at none, None if nobody knows."""
+        number of that lease, 0 if it was at none, None if nobody knows. ``more_leave``: another one
+        is told next, and the clips of both are granted then."""
         gone = self._pool.leave(worker)
         if gone is None:
             return []
@@ -213,7 +214,7 @@ class LeaseTable:
             self._pool.settle(lease)
             if chunk is not None:
                 chunk.requeue_if_abandoned()
-        return commands + self._grant()
+        return commands if more_leave else commands + self._grant()
 
     def worker_returned(self, worker: WorkerId) -> None:
         """A remote worker that had left is back under another name: only its connection broke."""

@@ -7,12 +7,13 @@ from itertools import repeat
 
 import pytest
 
-from tests.support.desk import STALL_S, Desk, Given, Seen, grants, passed_over, rest
+from tests.support.desk import SILENCE_S, STALL_S, Desk, Given, Seen, grants, passed_over, rest
 from videoload.leases.commands import (
     AskStorage,
     Command,
     Evict,
 )
+from videoload.leases.pool import WorkerPool
 from videoload.leases.silence import Look
 
 # Workers that leave or die
@@ -37,6 +38,38 @@ def test_a_worker_that_says_bye_gives_its_leases_back_as_they_are() -> None:
         desk.lease("B", 4, slot=1, step=1),
     ]
     assert desk.answer(first, second) == []
+
+
+def test_the_clips_of_workers_that_leave_together_are_granted_after_the_last_one() -> None:
+    desk = Desk("A", "B", credit=1)
+    begun = grants(desk.start(steps=range(2)))
+    assert desk.table.worker_left("A", died=True, more_leave=True) == []
+    again = grants(desk.join("C") + desk.die("B") + desk.join("D"))
+    assert sum(len(lease.samples) for lease in again) == sum(len(lease.samples) for lease in begun)
+
+
+def test_who_is_reliable_is_found_once_until_workers_or_the_time_change() -> None:
+    # If each of a crowd of 300 is looked up for each one that dies, the stream stops for 40 s.
+    pool = WorkerPool(credit=2, stall_s=STALL_S, silence_s=SILENCE_S)
+
+    def join(*workers: str) -> None:
+        for worker in workers:
+            pool.join(worker, pool.now, local=False, copy=None, host=worker, fetches=False)
+
+    def reliable() -> list[str]:
+        return sorted(str(worker.id) for worker in pool.reliable)
+
+    pool.clock(0.0)
+    join("a", "b")
+    assert reliable() == ["a", "b"]
+    assert pool.reliable is pool.reliable
+    pool.clock(10.0)
+    join("c")
+    assert reliable() == ["a", "b"]
+    pool.clock(30.0)
+    assert reliable() == ["a", "b", "c"]
+    pool.leave("a")
+    assert reliable() == ["b", "c"]
 
 
 def test_a_worker_may_leave_twice_or_without_having_joined() -> None:
