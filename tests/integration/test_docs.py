@@ -185,7 +185,7 @@ def materials(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tested = [line.split()[0] + "\n" for line in listed if "_g05_" in line]
     (folder / "testlist01.txt").write_text("".join(tested))
     (folder / "classInd.txt").write_text("".join(f"{i} {n}\n" for i, n in enumerate(names, 1)))
-    make_videos(folder / "shapes", train_per_class=4, test_per_class=1, frames=40)
+    make_videos(folder / "shapes", train_per_class=2, test_per_class=1, frames=40)
     make_avi(folder / "ntu/S001.avi", frames=30, size=(60, 80))
     (folder / "train.csv").write_text(
         "path,label,start,end\nS001.avi,sit,0,10\nS001.avi,wave,10,\n"
@@ -405,7 +405,7 @@ def test_the_demo_runs(programs: Programs, materials: Path) -> None:
     options = ("--videos", str(materials / "shapes"), "--epochs", "1")
     program = programs.python("-m", "tests.support.small_demo", *options, imported="tensorflow")
     assert program.wait(150 * SECOND) == 0, program.err
-    assert "16 videos to train on, 4 to test on, 4 classes: down, left, right, up" in program.out
+    assert "8 videos to train on, 4 to test on, 4 classes: down, left, right, up" in program.out
     assert "of the test videos recognised (guessing: 25%)" in program.out
     assert "time that the trainer waited" in program.out
     assert "of the clips needed no decoding" in program.out

@@ -22,7 +22,7 @@ from tests.support.scrapes import get
 from tests.support.trained import SMALL, STEPS, expected, make_classes
 from tests.support.waiting import SECOND
 
-pytestmark = pytest.mark.timeout(150 * SECOND)
+pytestmark = pytest.mark.timeout(200 * SECOND)
 
 ONCE = {**SMALL, "EPOCHS": "1", "VERIFY": "1"}
 SERVED = 5555
@@ -50,8 +50,8 @@ class Namespace:
         root = self._root("keys")
         (root / "keys").mkdir()
         job = self._pods["keys"]
-        made = self._run(root, job["initContainers"][0]["command"])
-        assert made.wait(20 * SECOND) == 0, made.err
+        made = self._run(root, job["initContainers"][0]["command"], imported=COMMANDS)
+        assert made.wait(30 * SECOND) == 0, made.err
         create, *files = job["containers"][0]["command"][3:]
         assert create == "generic"
         assert files.pop(0) == job_secret(self._pods["worker"]) == job_secret(self._pods["trainer"])
@@ -140,39 +140,31 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_a_worker_pod_passes_its_probes_and_leaves_when_asked(
+@needs_tensorflow
+def test_a_trainer_and_its_workers_train_an_epoch_and_the_workers_leave_when_asked(
     programs: Programs, tmp_path: Path, data: Path
 ) -> None:
     namespace = Namespace(programs, tmp_path, data, written())
     namespace.make_keys()
     port = free_port()
-    worker = namespace.start("worker", PROCESSES="1", METRICS_PORT=str(port))
-    worker.wait_for("cannot be reached", 20 * SECOND)
+    worker = namespace.start("worker", 0, PROCESSES="1", METRICS_PORT=str(port))
+    namespace.start("worker", 1, PROCESSES="1")
+    trainer = namespace.start("trainer", 0, "tensorflow", **ONCE, WORKERS="2")
+    assert trainer.wait(120 * SECOND) == 0, trainer.err
+    assert expected(data) in trainer.out
+    assert f"{STEPS}/{STEPS} - " in trainer.out
+    assert [path.name for path in (tmp_path / "models").glob("*.keras")] == ["model-4.keras"]
+
     for probe in ("readinessProbe", "livenessProbe"):
         assert namespace.probe("worker", probe, port) == 200
     worker.signal(signal.SIGTERM)
-    assert worker.wait(5 * SECOND) == 0, worker.err
+    assert worker.wait(30 * SECOND) == 0, worker.err
     lines = [json.loads(line) for line in worker.err.splitlines()]
     assert lines[-1]["level"] == "INFO"
     assert any(line["message"].startswith("SIGTERM came") for line in lines)
 
 
-@pytest.mark.slow
-@needs_tensorflow
-def test_a_trainer_and_its_workers_train_an_epoch_on_the_right_clips(
-    programs: Programs, tmp_path: Path, data: Path
-) -> None:
-    namespace = Namespace(programs, tmp_path, data, written())
-    namespace.make_keys()
-    for index in range(2):
-        namespace.start("worker", index, PROCESSES="1")
-    trainer = namespace.start("trainer", 0, **ONCE, WORKERS="2")
-    assert trainer.wait(90 * SECOND) == 0, trainer.err
-    assert expected(data) in trainer.out
-    assert f"{STEPS}/{STEPS} - " in trainer.out
-    assert [path.name for path in (tmp_path / "models").glob("*.keras")] == ["model-4.keras"]
-
-
+@pytest.mark.nightly  # test_ranks.py trains with ranks in each push
 @pytest.mark.slow
 @needs_tensorflow
 def test_ranks_train_together_each_on_its_share_and_resume(

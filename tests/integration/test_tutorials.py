@@ -16,9 +16,10 @@ import videoload as vl
 from benchmarks.numbered import SIDE, make_numbered, read_numbers
 from tests.support.leaks import collect_garbage
 from tests.support.pages import blocks
+from tests.support.thorough import rest_nightly
 from tests.support.waiting import SECOND
 
-pytestmark = pytest.mark.timeout(60 * SECOND)
+pytestmark = pytest.mark.timeout(120 * SECOND)
 
 PAGE = Path(__file__).parents[2] / "docs/how-to/from-tutorials.md"
 LONG, SHORT = 40, 12  # frames of a file
@@ -69,7 +70,9 @@ def test_the_tutorial_of_tensorflow_trains_on_the_frames_of_its_page(
         assert read_numbers(clips).tolist() == np.maximum(info.frames, 0).tolist()
 
 
-@pytest.mark.parametrize("example", ["video_classification.py", "video_transformers.py"])
+@pytest.mark.parametrize(
+    "example", rest_nightly(["video_classification.py", "video_transformers.py"])
+)
 def test_an_example_of_keras_trains_on_the_frames_of_its_page(
     example: str, tf: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,7 +15,7 @@ def main() -> None:
     """The command line."""
     with (
         mock.patch.multiple(demo, _TRAIN_VIDEOS=4, _TEST_VIDEOS=1),
-        mock.patch.dict(demo.measure_waiting.__kwdefaults__, steps=8, warm_up_steps=2),
+        mock.patch.dict(demo.measure_waiting.__kwdefaults__, steps=4, warm_up_steps=1),
     ):
         sys.argv.insert(1, "demo")
         cli.main()
