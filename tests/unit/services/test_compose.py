@@ -48,7 +48,7 @@ MONITORING = {
     name for name, service in SERVICES.items() if service.get("profiles") == ["monitoring"]
 }
 
-pytestmark = pytest.mark.timeout(30)
+pytestmark = pytest.mark.timeout(120)
 
 
 def instructions(name: str, stage: str = "") -> list[str]:

@@ -16,7 +16,7 @@ from videoload.commands import cli
 from videoload.processes import supervisor
 from videoload.transport import sockets as transport
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(120)
 
 OBJECTS = written()
 ROLES = ("trainer", "worker")
