@@ -15,23 +15,24 @@ from pathlib import Path
 import pytest
 
 from tests.support.digests import digests
-from tests.support.processes import children_of, is_alive
+from tests.support.processes import children_of
 from tests.support.programs import Program, Programs
-from tests.support.quick import rest_slow
-from tests.support.thorough import either
+from tests.support.thorough import THOROUGH, either, rest_nightly
 from tests.support.videos import Videos, make_white_avi
 from tests.support.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, Stream, decode_serially
 
-pytestmark = pytest.mark.timeout(40 * SECOND)
+pytestmark = pytest.mark.timeout(90 * SECOND)
 
 CLIP = ClipSpec(
-    frames=16, stride=2, resize=64, size=(64, 64), crop="random", flip=True,
+    frames=8, stride=2, resize=64, size=(64, 64), crop="random", flip=True,
     sampling="random", clips_per_video=24,
 )  # fmt: skip
 BATCH = 8
-BATCHES = 24  # an epoch; about a second's work for one worker
-WORST_S = 2.0 * SECOND  # as long as a worker takes to start on this machine, now
+BATCHES = 24  # an epoch; about half a second's work for one worker
+SOON_S = 30 * SECOND
+# At night, no pause may be longer than this and the time that workers take to start.
+WORST_S = 2.0 * SECOND
 
 
 @pytest.fixture(scope="module")
@@ -65,8 +66,14 @@ def read(
 def start_s(client: Client, workers: int) -> float:
     """Wait for the workers of a client that was just made; returns how long that took."""
     began = time.monotonic()
-    client.wait_for_workers(workers, timeout_s=20 * SECOND)
+    client.wait_for_workers(workers, timeout_s=SOON_S)
     return time.monotonic() - began
+
+
+def check_pause(tell: Callable[[str], None], what: str, longest_s: float, allowed_s: float) -> None:
+    """Tell the longest pause. At night, it must be short."""
+    tell(f"longest pause after {what}: {longest_s:.2f} s")
+    assert not THOROUGH or longest_s < WORST_S + allowed_s
 
 
 def local_workers() -> list[int]:
@@ -90,11 +97,11 @@ def clips_by_pid(client: Client) -> dict[int, int]:
 
 @pytest.mark.parametrize(
     ("workers", "number", "how"),
-    rest_slow(
+    rest_nightly(
         [
-            (3, signal.SIGKILL, "SIGKILL"),
+            (2, signal.SIGKILL, "SIGKILL"),
             (1, signal.SIGKILL, "SIGKILL"),
-            (2, signal.SIGSEGV, "SIGSEGV"),
+            (3, signal.SIGSEGV, "SIGSEGV"),
             (2, signal.SIGTERM, "exit status 0"),
         ]
     ),
@@ -114,14 +121,15 @@ def test_a_local_worker_that_dies_in_mid_epoch_changes_nothing(
         stream = make(client, videos)
         got, longest = read(stream, {BATCHES // 3: lambda: os.kill(victim, number)})
         assert got == serial[:BATCHES]
-        wait_until(lambda: len(clips_by_pid(client)) == workers, 5 * SECOND, "it is replaced")
-        assert victim not in local_workers()
+        wait_until(
+            lambda: len(clips_by_pid(client)) == workers and victim not in clips_by_pid(client),
+            SOON_S, "it is replaced",
+        )  # fmt: skip
         assert len(local_workers()) == workers
         assert not stream.quarantine
     said = [record.getMessage() for record in caplog.records]
     assert said == [f"worker process {victim} ended ({how}); another takes its place"]
-    tell(f"longest pause after {signal.Signals(number).name}: {longest:.2f} s")
-    assert longest < WORST_S + starting_s
+    check_pause(tell, signal.Signals(number).name, longest, starting_s)
 
 
 @pytest.mark.slow
@@ -134,10 +142,9 @@ def test_all_local_workers_killed_at_once_change_nothing(
 
     with Client(workers=2) as client:
         starting_s = start_s(client, 2)
-        got, longest = read(make(client, videos), {5: kill_all, 15: kill_all})
+        got, longest = read(make(client, videos), {5: kill_all})
     assert got == serial[:BATCHES]
-    tell(f"longest pause after all were killed: {longest:.2f} s")
-    assert longest < WORST_S + starting_s
+    check_pause(tell, "all were killed", longest, starting_s)
 
 
 @pytest.mark.slow
@@ -148,9 +155,9 @@ def test_killing_again_and_again_changes_nothing(
     killed: list[int] = []
 
     def kill_one() -> None:
-        if victims := local_workers():
-            killed.append(draw.choice(victims))
-            os.kill(killed[-1], signal.SIGKILL)
+        wait_until(local_workers, SOON_S, "there is one")
+        killed.append(draw.choice(local_workers()))
+        os.kill(killed[-1], signal.SIGKILL)
 
     with Client(workers=2) as client:
         starting_s = start_s(client, 2)
@@ -158,13 +165,11 @@ def test_killing_again_and_again_changes_nothing(
         # no clip meets death again and again and is blamed for it.
         stream = make(client, videos, slots=2)
         got, longest = read(
-            stream, dict.fromkeys(range(3, 2 * BATCHES, either(3, 2)), kill_one), epochs=2
+            stream, dict.fromkeys(range(3, 2 * BATCHES, either(8, 2)), kill_one), epochs=2
         )
         assert got == serial
         assert not stream.quarantine
-    assert len(killed) >= either(12, 18)
-    tell(f"{len(killed)} kills, longest pause {longest:.2f} s")
-    assert longest < WORST_S + starting_s
+    check_pause(tell, f"{len(killed)} kills", longest, starting_s)
 
 
 @pytest.mark.slow
@@ -180,22 +185,22 @@ def test_a_local_worker_that_hangs_is_killed_and_replaced(
         stream = make(client, videos)
         got, longest = read(stream, {BATCHES // 3: lambda: os.kill(victim, signal.SIGSTOP)})
         assert got == serial[:BATCHES]
-        wait_until(lambda: victim not in local_workers(), 3 * SECOND, "it is killed")
-        wait_until(lambda: len(clips_by_pid(client)) == 2, 3 * SECOND, "it is replaced")
+        wait_until(lambda: victim not in local_workers(), SOON_S, "it is killed")
+        wait_until(lambda: len(clips_by_pid(client)) == 2, SOON_S, "it is replaced")
         assert not stream.quarantine
-    assert [record.getMessage() for record in caplog.records] == [
+    # On a busy machine, the other worker may be slow enough to be killed too.
+    assert [message for message in caplog.messages if f" {victim} " in message] == [
         f"worker process {victim} hangs; killing it",
         f"worker process {victim} ended (SIGKILL); another takes its place",
     ]
-    tell(f"longest pause after SIGSTOP with stall_s=1.5: {longest:.2f} s")
-    assert 1.0 * SECOND < longest < 1.5 * SECOND + WORST_S + starting_s
+    check_pause(tell, "SIGSTOP with stall_s=1.5", longest, 1.5 * SECOND + starting_s)
 
 
 @pytest.mark.slow
 def test_a_local_worker_that_sleeps_less_than_stall_s_is_left_alone(
     videos: Videos, serial: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    with Client(workers=2, stall_s=30 * SECOND) as client:
+    with Client(workers=2, stall_s=60 * SECOND) as client:
         start_s(client, 2)
         before = local_workers()
         asleep = before[0]
@@ -261,42 +266,49 @@ SEVERAL = """
 
 @pytest.mark.slow
 def test_a_hanging_worker_is_replaced_and_a_waiting_one_is_not(
-    videos: Videos, serial: list[str], programs: Programs
+    videos: Videos, programs: Programs
 ) -> None:
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
         several = programs.script(SEVERAL, client.endpoints[0], str(videos.root), str(1.0 * SECOND))
         start_s(client, 2)
         hanging, waiting = children_of(several.pid)
         os.kill(hanging, signal.SIGSTOP)
-        several.wait_for(f"worker process {hanging} ended (SIGKILL)", 10 * SECOND)
+        several.wait_for(f"worker process {hanging} ended (SIGKILL)", SOON_S)
         wait_until(
             lambda: len(clips_by_pid(client)) == 2 and hanging not in clips_by_pid(client),
-            20 * SECOND, "it is replaced",
+            SOON_S, "it is replaced",
         )  # fmt: skip
         assert waiting in children_of(several.pid)
-        got, _ = read(make(client, videos), {})
-        assert got == serial[:BATCHES]
         assert several.err.count("hangs; killing it") == 1, several.err
         several.signal(signal.SIGTERM)
-        assert several.wait(5 * SECOND) == 0
+        assert several.wait(SOON_S) == 0
 
 
 @pytest.mark.slow
-def test_a_dialled_in_worker_that_dies_in_mid_epoch_changes_nothing(
+def test_dialled_in_workers_that_die_or_are_told_to_leave_change_nothing(
     videos: Videos,
     serial: list[str],
     programs: Programs,
+    caplog: pytest.LogCaptureFixture,
     tell: Callable[[str], None],
 ) -> None:
-    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
-        (victim, _), starting_s = dial_in(client, programs, videos, 2)
-        got, longest = read(
-            make(client, videos), {BATCHES // 3: lambda: victim.signal(signal.SIGKILL)}
-        )
+    with (
+        caplog.at_level(logging.INFO, "videoload"),
+        Client(workers=0, listen="tcp://127.0.0.1:*") as client,
+    ):
+        (victim, leaving, _), starting_s = dial_in(client, programs, videos, 3)
+        events = {
+            6: lambda: victim.signal(signal.SIGKILL), 14: lambda: leaving.signal(signal.SIGTERM)
+        }  # fmt: skip
+        got, longest = read(make(client, videos), events)
         assert got == serial[:BATCHES]
-        wait_until(lambda: victim.pid not in clips_by_pid(client), 3 * SECOND, "its end is noticed")
-    tell(f"longest pause after SIGKILL of a remote worker: {longest:.2f} s")
-    assert longest < WORST_S + starting_s
+        assert leaving.wait(SOON_S) == 0
+        wait_until(lambda: victim.pid not in clips_by_pid(client), SOON_S, "its end is noticed")
+        wait_until(lambda: leaving.pid not in clips_by_pid(client), SOON_S, "its end is noticed")
+        left = [message for message in caplog.messages if message.endswith(" left")]
+        assert len(left) == 2, "a message each"
+        assert sum(message.endswith(f":{leaving.pid} left") for message in left) == 1
+    check_pause(tell, "SIGKILL and SIGTERM of remote workers", longest, starting_s)
 
 
 @pytest.mark.slow
@@ -319,8 +331,10 @@ def test_a_silent_dialled_in_worker_loses_its_leases_and_may_return(
     videos: Videos,
     serial: list[str],
     programs: Programs,
+    monkeypatch: pytest.MonkeyPatch,
     tell: Callable[[str], None],
 ) -> None:
+    monkeypatch.setattr("videoload.engine.engine._SILENCE_S", 1.0 * SECOND)
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
         (victim, _), starting_s = dial_in(client, programs, videos, 2)
         clips: list[int] = []
@@ -338,34 +352,7 @@ def test_a_silent_dialled_in_worker_loses_its_leases_and_may_return(
     assert got == serial
     assert clips[1] - clips[0] <= 2 * BATCH, "the answers that it had sent before it was stopped"
     assert clips[2] > clips[1], "it works again"
-    tell(f"longest pause after SIGSTOP of a remote worker: {longest:.2f} s")
-    assert longest < 2 * SECOND + WORST_S + starting_s
-
-
-@pytest.mark.slow
-def test_a_dialled_in_worker_that_is_told_to_leave_returns_its_leases_at_once(
-    videos: Videos,
-    serial: list[str],
-    programs: Programs,
-    caplog: pytest.LogCaptureFixture,
-    tell: Callable[[str], None],
-) -> None:
-    with (
-        caplog.at_level(logging.INFO, "videoload"),
-        Client(workers=0, listen="tcp://127.0.0.1:*") as client,
-    ):
-        (leaving, _), starting_s = dial_in(client, programs, videos, 2)
-        got, longest = read(
-            make(client, videos), {BATCHES // 3: lambda: leaving.signal(signal.SIGTERM)}
-        )
-        assert got == serial[:BATCHES]
-        assert leaving.wait(2 * SECOND) == 0
-        assert not is_alive(leaving.pid)
-        left = [message for message in caplog.messages if message.endswith(" left")]
-        assert len(left) == 1
-        assert left[0].endswith(f":{leaving.pid} left")
-    tell(f"longest pause after SIGTERM: {longest:.2f} s")
-    assert longest < WORST_S + starting_s
+    check_pause(tell, "SIGSTOP of a remote worker", longest, 1.0 * SECOND + starting_s)
 
 
 @pytest.mark.slow
@@ -375,7 +362,7 @@ def test_local_workers_take_over_from_remote_ones_and_vice_versa(
     monkeypatch.setattr("videoload.engine.engine._SILENCE_S", 1.0 * SECOND)
     with Client(workers=1, listen="tcp://127.0.0.1:*") as client:
         remote = programs.worker(client.endpoints[0], videos.root)
-        client.wait_for_workers(2, timeout_s=20 * SECOND)
+        client.wait_for_workers(2, timeout_s=SOON_S)
 
         def stop_remote() -> None:
             remote.signal(signal.SIGSTOP)

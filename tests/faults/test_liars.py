@@ -158,7 +158,7 @@ def test_lying_workers_change_no_batch_and_memory_stays_constant(
         run_state_machine_as_test(
             Lies,
             settings=settings(
-                max_examples=either(20, 50),
+                max_examples=either(10, 50),
                 stateful_step_count=30,
                 deadline=None,
                 derandomize=True,
@@ -168,6 +168,6 @@ def test_lying_workers_change_no_batch_and_memory_stays_constant(
         grown_mb = resident_mb() - before_mb
         assert Lies.client.workers, "the honest one is still there"
     assert any(tmp_path.glob("*/*/*")), "it kept frames, as far as there was room"
-    assert Lies.told > either(30, 100)
-    assert Lies.owed > either(5, 50)
+    assert Lies.told > either(15, 100)
+    assert Lies.owed > either(0, 50)
     assert grown_mb < 32

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,17 +20,18 @@ from tests.support.needs import needs_tensorflow
 from tests.support.ports import free_port
 from tests.support.processes import children_of, descriptors, is_alive
 from tests.support.programs import Program, Programs
-from tests.support.quick import rest_slow
-from tests.support.thorough import either
+from tests.support.thorough import either, rest_nightly
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, ClosedError, decode_serially
 from videoload.transport.messages import Lease, Welcome
 
-pytestmark = pytest.mark.timeout(40 * SECOND)
+pytestmark = pytest.mark.timeout(90 * SECOND)
 
 CLIP = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random", clips_per_video=3)
-GONE_S = 2.0 * SECOND
+# The promise is two seconds. A push runs on a busy machine, where it may take longer.
+START_S = 30 * SECOND
+GONE_S = either(15, 2) * SECOND
 
 TRAINER = """
     import os, sys
@@ -42,7 +44,7 @@ TRAINER = """
     stream = client.stream(Catalog.from_folder(root), clip, 8, shuffle=True)
     batches = stream.batches(epochs=1000)
     next(batches)
-    print("training", flush=True)
+    print("training", *[worker.pid for worker in client.workers], flush=True)
     if how == "is left open":
         kept = [client, stream, batches]
     elif how == "closes":
@@ -59,19 +61,14 @@ TRAINER = """
 """
 
 
-def start(programs: Programs, videos: Videos, how: str, *listen: str) -> tuple[Program, list[int]]:
-    """A trainer that is training, and its local workers."""
-    trainer = programs.script(TRAINER, how, str(videos.root), *listen)
-    ends = how in ("closes", "exits", "exits at once", "raises", "is left open")
-    workers: list[int] = []
-
-    def training() -> bool:
-        workers[:] = {*workers, *children_of(trainer.pid)}
-        return "training" in trainer.out
-
-    wait_until(training, 20 * SECOND, f"it trains: {trainer.err}")
-    assert ends or trainer.process.poll() is None
-    assert listen or len(workers) == 2
+def start(
+    programs: Programs, videos: Videos, how: str, *listen: str, **options: Any
+) -> tuple[Program, list[int]]:
+    """A trainer that is training, and its workers."""
+    trainer = programs.script(TRAINER, how, str(videos.root), *listen, **options)
+    trainer.wait_for("training", START_S)
+    workers = [int(pid) for pid in trainer.out.splitlines()[0].split()[1:]]
+    assert len(workers) == (1 if listen else 2)
     return trainer, workers
 
 
@@ -85,15 +82,14 @@ def gone(pids: list[int]) -> bool:
 
 @pytest.mark.parametrize(
     ("how", "status"),
-    rest_slow(
-        [
-            ("is left open", 0),
-            ("exits at once", 4),
-            ("closes", 0),
-            ("exits", 3),
-            ("raises", 1),
-        ]
-    ),
+    [
+        ("is left open", 0),
+        *(
+            pytest.param("exits at once", 4, marks=pytest.mark.slow),
+            pytest.param("raises", 1, marks=pytest.mark.slow),
+        ),
+        *rest_nightly([("closes", 0), ("exits", 3)], usual=0),
+    ],
 )
 def test_when_a_trainer_ends_its_workers_end_with_it(
     how: str, status: int, videos: Videos, programs: Programs
@@ -106,22 +102,16 @@ def test_when_a_trainer_ends_its_workers_end_with_it(
 
 
 @pytest.mark.parametrize(
-    ("number", "status"),
-    rest_slow(
-        [
-            (signal.SIGKILL, -signal.SIGKILL),
-            (signal.SIGINT, -signal.SIGINT),
-            (signal.SIGTERM, -signal.SIGTERM),
-            (signal.SIGHUP, -signal.SIGHUP),
-        ]
-    ),
+    "number", rest_nightly([signal.SIGKILL, signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 )
-def test_when_a_trainer_is_killed_its_workers_end_with_it(
-    number: int, status: int, videos: Videos, programs: Programs
+def test_when_a_trainer_is_killed_its_workers_end_with_it_also_a_stopped_one(
+    number: int, videos: Videos, programs: Programs
 ) -> None:
     trainer, workers = start(programs, videos, "trains on")
+    if number == signal.SIGKILL:
+        os.kill(workers[0], signal.SIGSTOP)
     trainer.signal(number)
-    assert trainer.wait(GONE_S) == status
+    assert trainer.wait(GONE_S) == -number
     wait_until(lambda: gone(workers), GONE_S, "its workers are gone")
 
 
@@ -131,14 +121,10 @@ def test_a_trainer_whose_terminal_is_closed_leaves_nothing_behind(
 ) -> None:
     temporary = tmp_path / "temporary"
     temporary.mkdir()
-    trainer = programs.script(
-        TRAINER, "trains on", str(videos.root), start_new_session=True,
-        env={"TMPDIR": str(temporary)},
-    )  # fmt: skip
-    trainer.wait_for("training", 20 * SECOND)
-    workers = children_of(trainer.pid)
+    trainer, workers = start(
+        programs, videos, "trains on", start_new_session=True, env={"TMPDIR": str(temporary)}
+    )
     sockets = private_sockets(descriptors(trainer.pid))
-    assert len(workers) == 2
     os.killpg(trainer.pid, signal.SIGHUP)  # reaches the workers too
     assert trainer.wait(GONE_S) == -signal.SIGHUP
     wait_until(lambda: gone(workers), GONE_S, "its workers are gone")
@@ -150,10 +136,7 @@ def test_a_trainer_whose_terminal_is_closed_leaves_nothing_behind(
 def test_ctrl_c_in_a_terminal_ends_a_trainer_with_one_traceback(
     videos: Videos, programs: Programs
 ) -> None:
-    trainer = programs.script(TRAINER, "trains on", str(videos.root), start_new_session=True)
-    trainer.wait_for("training", 20 * SECOND)
-    workers = children_of(trainer.pid)
-    assert len(workers) == 2
+    trainer, workers = start(programs, videos, "trains on", start_new_session=True)
     os.killpg(trainer.pid, signal.SIGINT)  # reaches the workers too
     assert trainer.wait(GONE_S) == -signal.SIGINT
     wait_until(lambda: gone(workers), GONE_S, "its workers are gone")
@@ -162,20 +145,9 @@ def test_ctrl_c_in_a_terminal_ends_a_trainer_with_one_traceback(
 
 
 @pytest.mark.slow
-def test_a_worker_that_is_stopped_does_not_outlive_its_trainer(
-    videos: Videos, programs: Programs
-) -> None:
-    trainer, workers = start(programs, videos, "trains on")
-    os.kill(workers[0], signal.SIGSTOP)
-    trainer.signal(signal.SIGKILL)
-    trainer.wait(GONE_S)
-    wait_until(lambda: gone(workers), GONE_S, "its workers are gone")
-
-
-@pytest.mark.slow
 def test_closing_takes_two_seconds_at_most_when_a_worker_hangs(videos: Videos) -> None:
     with Client(workers=2) as client:
-        client.wait_for_workers(2, timeout_s=20 * SECOND)
+        client.wait_for_workers(2, timeout_s=START_S)
         list(client.stream(videos.catalog, CLIP, 4))
         workers = children_of(os.getpid())
         os.kill(workers[0], signal.SIGSTOP)
@@ -189,23 +161,22 @@ def test_closing_takes_two_seconds_at_most_when_a_worker_hangs(videos: Videos) -
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", ["is killed", "closes", "is left open"])
 def test_a_dialled_in_worker_waits_for_the_next_trainer_at_the_same_address(
-    how: str, videos: Videos, programs: Programs
+    videos: Videos, programs: Programs
 ) -> None:
     endpoint = f"tcp://127.0.0.1:{free_port()}"
     worker = programs.worker(endpoint, videos.root)
-    for _ in range(2):
+    for how in ("is killed", "closes", "is left open"):
         first, _ = start(programs, videos, how, endpoint)
         if how == "is killed":
             first.signal(signal.SIGKILL)
         first.wait(GONE_S)
     with Client(workers=0, listen=endpoint) as client:
-        client.wait_for_workers(1, timeout_s=10 * SECOND)
+        client.wait_for_workers(1, timeout_s=START_S)
         stream = client.stream(videos.catalog, CLIP, 4, shuffle=True)
         assert digest(stream) == digest(decode_serially(videos.catalog, CLIP, 4, shuffle=True))
     assert worker.process.poll() is None
-    assert worker.err.count("serving trainer") == 3
+    assert worker.err.count("serving trainer") == 4
     assert "Traceback" not in worker.err
 
 
@@ -217,7 +188,7 @@ def test_a_trainer_that_restarts_quickly_is_served_again(
     endpoint = f"tcp://127.0.0.1:{free_port()}"
     expected = digest(decode_serially(videos.catalog, CLIP, 4, shuffle=True))
     programs.worker(endpoint, videos.root)
-    for _ in range(4):
+    for _ in range(3):
         with Client(workers=0, listen=endpoint) as client:
             stream = client.stream(videos.catalog, CLIP, 4, shuffle=True)
             assert digest(stream) == expected
@@ -250,7 +221,7 @@ def test_closing_ends_a_consumer_that_waits(workers: int, videos: Videos) -> Non
         began = time.monotonic()
         client.close()
         assert time.monotonic() - began < GONE_S
-        consumer.join(1 * SECOND)
+        consumer.join(GONE_S)
         assert not consumer.is_alive()
     assert [str(error) for error in caught] == ["the client is closed"]
 
@@ -276,7 +247,7 @@ def test_workers_that_cannot_start_are_an_error_and_not_a_hang(
                     print(error)
     """
     trainer = programs.script(script, str(videos.root))
-    assert trainer.wait(20 * SECOND) == 0, trainer.err
+    assert trainer.wait(START_S) == 0, trainer.err
     assert trainer.out.splitlines() == 4 * [
         "3 workers in a row gave up as soon as they were started, the last one with exit status "
         "1; see what it printed"
@@ -313,17 +284,17 @@ FITTING = """
 
 @pytest.mark.slow
 @needs_tensorflow
-@pytest.mark.parametrize("how", ["trains", "waits"])
+@pytest.mark.parametrize("how", rest_nightly(["trains", "waits"]))
 def test_ctrl_c_ends_a_fit(how: str, videos: Videos, programs: Programs) -> None:
     trainer = programs.script(
         FITTING, how, str(videos.root), imported="tensorflow", env={"TF_CPP_MIN_LOG_LEVEL": "2"}
     )
     sign = "no worker is connected" if how == "waits" else "fitting"
-    trainer.wait_for(sign, 30 * SECOND)
+    trainer.wait_for(sign, 60 * SECOND)
     workers = children_of(trainer.pid)
     assert len(workers) == (0 if how == "waits" else 2)
     trainer.signal(signal.SIGINT)
-    status = trainer.wait(3 * SECOND)
+    status = trainer.wait(GONE_S)
     assert status in (-signal.SIGINT, 1), trainer.err
     assert "KeyboardInterrupt" in trainer.err
     wait_until(lambda: gone(workers), GONE_S, "its workers are gone")
@@ -335,7 +306,6 @@ PRESSED = """
     import tensorflow as tf
     from videoload import Catalog, Client, ClipSpec
 
-    presses, frozen = int(sys.argv[2]), sys.argv[3] == "frozen"
     draw = random.Random(1)
     clip = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random", clips_per_video=4)
     model = tf.keras.Sequential([
@@ -350,7 +320,7 @@ PRESSED = """
             for worker in client.workers:
                 os.kill(worker.pid, number)
 
-        def press():
+        def press(frozen):
             time.sleep(draw.uniform(0, 0.4))
             if frozen:
                 signal_workers(signal.SIGSTOP)
@@ -362,40 +332,43 @@ PRESSED = """
             signal.raise_signal(signal.SIGINT)  # in a cell of a notebook, say
         except KeyboardInterrupt:
             pass
-        model.fit(stream.dataset(), verbose=0)
+        model.fit(stream.dataset(epochs=1), steps_per_epoch=2, verbose=0)
         print("fitted", flush=True)
-        for _ in range(presses):
-            pressed = []
+        for number in range(int(sys.argv[2])):
+            pressed, how = [], None
             dataset = stream.dataset(epochs=10**4)
-            threading.Thread(target=press).start()
+            steps = draw.choice([3, 9, 99])
+            presses = threading.Thread(target=press, args=[number % 3 == 1])
             try:
-                model.fit(dataset, verbose=0, epochs=10**4, steps_per_epoch=draw.choice([3, 9, 99]))
+                presses.start()
+                model.fit(dataset, verbose=0, epochs=10**4, steps_per_epoch=steps)
             except BaseException as error:
                 how = type(error).__name__
             print(how, time.monotonic() - pressed[0], flush=True)
+            presses.join()
             signal_workers(signal.SIGCONT)
 """
 
 
 @pytest.mark.slow
 @needs_tensorflow
-@pytest.mark.timeout(120 * SECOND)
-@pytest.mark.parametrize("how", ["decoding", "frozen"])
+@pytest.mark.timeout(240 * SECOND)
 def test_ctrl_c_in_fit_is_a_keyboard_interrupt_at_any_moment_and_an_earlier_one_does_not_count(
-    how: str, videos: Videos, programs: Programs, tell: Callable[[str], None]
+    videos: Videos, programs: Programs, tell: Callable[[str], None]
 ) -> None:
-    presses = either(12, 60) if how == "decoding" else either(3, 10)
+    # In each third case the workers are frozen, so that the training waits for a batch.
+    presses = either(6, 60)
     trainer = programs.script(
-        PRESSED, str(videos.root), str(presses), how, imported="tensorflow",
+        PRESSED, str(videos.root), str(presses), imported="tensorflow",
         env={"TF_CPP_MIN_LOG_LEVEL": "2"},
     )  # fmt: skip
-    assert trainer.wait(100 * SECOND) == 0, trainer.err
+    assert trainer.wait(200 * SECOND) == 0, trainer.err
     first, *told = trainer.out.splitlines()
     assert first == "fitted"
     assert [line.split()[0] for line in told] == ["KeyboardInterrupt"] * presses, trainer.err
     took = sorted(float(line.split()[1]) for line in told)
     tell(f"{presses} presses: p50 {took[presses // 2]:.2f} s, the longest {took[-1]:.2f} s")
-    assert took[-1] < 2 * SECOND
+    assert took[-1] < GONE_S
 
 
 # The demo
@@ -405,7 +378,9 @@ def test_ctrl_c_in_fit_is_a_keyboard_interrupt_at_any_moment_and_an_earlier_one_
 @needs_tensorflow
 @pytest.mark.parametrize(
     ("number", "sign"),
-    [(signal.SIGINT, "Epoch 1/"), (signal.SIGINT, "Epoch 2/"), (signal.SIGHUP, "Epoch 1/")],
+    rest_nightly(
+        [(signal.SIGINT, "Epoch 1/"), (signal.SIGINT, "Epoch 2/"), (signal.SIGHUP, "Epoch 1/")]
+    ),
 )
 def test_a_signal_ends_the_demo_within_two_seconds_and_nothing_is_left(
     number: int, sign: str, programs: Programs, tmp_path: Path, tell: Callable[[str], None]
@@ -421,7 +396,7 @@ def test_a_signal_ends_the_demo_within_two_seconds_and_nothing_is_left(
     children = children_of(demo.pid)
     began = time.monotonic()
     os.killpg(demo.pid, number)
-    assert demo.wait(3 * SECOND) == 128 + number
+    assert demo.wait(GONE_S) == 128 + number
     tell(f"{time.monotonic() - began:.2f} s")
     assert "stopping" in demo.err
     assert "Traceback" not in demo.err
@@ -449,15 +424,15 @@ STUCK = """
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP, signal.SIGTERM])
+@pytest.mark.parametrize("number", rest_nightly([signal.SIGHUP, signal.SIGINT, signal.SIGTERM]))
 def test_a_signal_ends_the_demo_even_where_no_exception_can_pass(
     number: int, programs: Programs, tmp_path: Path
 ) -> None:
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     stuck = programs.script(STUCK, env={"TMPDIR": str(temporary)})
-    stuck.wait_for("stuck", 20 * SECOND)
+    stuck.wait_for("stuck", START_S)
     stuck.signal(number)
-    assert stuck.wait(3 * SECOND) == 128 + number
+    assert stuck.wait(GONE_S) == 128 + number
     assert stuck.err == "\nstopping\n"
     assert list(temporary.iterdir()) == []

@@ -9,7 +9,6 @@ import signal
 import stat
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +19,19 @@ from tests.support.digests import digest
 from tests.support.ports import free_port
 from tests.support.processes import catches, children_of, maps_of
 from tests.support.programs import Program, Programs
-from tests.support.quick import rest_slow
 from tests.support.run_here import RunHere
+from tests.support.thorough import either, in_pairs, rest_nightly
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, decode_serially
 from videoload.commands.cli import app
 from videoload.host import cores
 
-pytestmark = pytest.mark.timeout(40 * SECOND)
+pytestmark = pytest.mark.timeout(90 * SECOND)
+
+# The promise is two seconds. A push runs on a busy machine, where it may take longer.
+SOON_S = either(15, 2) * SECOND
+START_S = 30 * SECOND
 
 CLIP = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random", clips_per_video=3)
 BUSY = ClipSpec(frames=32, resize=112, size=(112, 112), sampling="random", clips_per_video=100)
@@ -37,7 +40,7 @@ GROUP: Any = typer.main.get_command(app)
 
 def one_line(program: Program, status: int = 1) -> str:
     """The one line that a failing command prints."""
-    assert program.wait(10 * SECOND) == status, program.err
+    assert program.wait(START_S) == status, program.err
     (line,) = program.err.splitlines()
     assert "Traceback" not in line
     assert not program.out
@@ -158,7 +161,7 @@ def test_ctrl_c_while_a_command_is_imported_prints_no_traceback() -> None:
         "from videoload.__main__ import main; main()"
     )
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, timeout=10 * SECOND, check=False
+        [sys.executable, "-c", script], capture_output=True, timeout=START_S, check=False
     )
     assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
 
@@ -192,7 +195,7 @@ def test_a_worker_takes_options_from_the_environment_and_a_flag_wins(
         }
         programs.videoload("worker", "--processes", "1", env=environment)
         for client in (first, second):
-            client.wait_for_workers(1, timeout_s=10 * SECOND)
+            client.wait_for_workers(1, timeout_s=START_S)
             assert len(client.workers) == 1
 
 
@@ -200,7 +203,7 @@ def test_a_worker_starts_one_process_per_core(videos: Videos, programs: Programs
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
         endpoint = client.endpoints[0]
         programs.videoload("worker", "--connect", endpoint, "--root", str(videos.root))
-        client.wait_for_workers(cores(), timeout_s=20 * SECOND)
+        client.wait_for_workers(cores(), timeout_s=START_S)
 
 
 def test_keygen_makes_keys_that_only_their_owner_can_read_and_never_overwrites_them(
@@ -208,7 +211,7 @@ def test_keygen_makes_keys_that_only_their_owner_can_read_and_never_overwrites_t
 ) -> None:
     folder = tmp_path / "keys"
     first = programs.videoload("keygen", str(folder))
-    assert first.wait(10 * SECOND) == 0, first.err
+    assert first.wait(START_S) == 0, first.err
     assert str(folder / "trainer") in first.out
     assert f"videoload worker --keys {folder / 'worker'}" in first.out
     secrets = list(folder.rglob("*.key_secret"))
@@ -252,42 +255,29 @@ def test_wrong_usage_is_status_two(arguments: list[str], run_here: RunHere) -> N
 
 
 @pytest.mark.parametrize("command", ["", *GROUP.commands])
-def test_every_command_has_a_help_text(
-    command: str, run_here: RunHere, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setenv("TERM", "dumb")
-    status, said, err = run_here(*command.split(), "--help")
-    assert status == 0
-    assert re.search(rf"Usage: .*videoload {command}", said), "as that of python -m, here"
-    assert not err
-    for row in said.splitlines():  # every flag and argument says what it is
-        words = row.strip("│| \t").split("  ")
-        if words[0].lstrip("* ").startswith("--"):
-            assert len(" ".join(words[1:]).split()) >= 3, row
-    if not command:
-        assert all(f" {name} " in said for name in GROUP.commands)
-
-
-@pytest.mark.parametrize("command", ["", *GROUP.commands])
-def test_help_names_every_option_within_80_columns(
+def test_help_tells_what_every_option_is_within_80_columns(
     command: str, run_here: RunHere, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("TERM", "dumb")
     status, said, err = run_here(*command.split(), "--help")
-    assert status == 0, err
+    assert (status, err) == (0, "")
+    assert re.search(rf"Usage: .*videoload {command}", said), "as that of python -m, here"
     for option in (GROUP.commands[command] if command else GROUP).params:
         for name in option.opts if option.param_type_name == "option" else [option.metavar]:
             assert re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", said), name
+        assert option.help, option.name
+        assert len(option.help.split()) >= 2, option.name
     assert "--help" in said
     assert max(map(len, said.splitlines())) <= 80
     assert "…" not in said, "something is cut off"
+    if not command:
+        assert all(f" {name} " in said for name in GROUP.commands)
 
 
 def test_the_version_is_printed(programs: Programs) -> None:
     program = programs.videoload("--version", imported="")  # as a user starts it
-    assert program.wait(10 * SECOND) == 0
+    assert program.wait(START_S) == 0
     assert program.out.startswith("videoload 0.")
 
 
@@ -295,32 +285,24 @@ def test_the_version_is_printed(programs: Programs) -> None:
 
 
 @pytest.mark.slow
-def test_a_worker_soon_says_that_it_cannot_reach_its_trainer_and_serves_it_later(
+def test_a_worker_says_that_it_cannot_reach_its_trainers_and_serves_one_later(
     videos: Videos, programs: Programs
 ) -> None:
-    endpoint = f"tcp://127.0.0.1:{free_port()}"
-    worker = programs.worker(endpoint, videos.root)
-    worker.wait_for(f"trainer {endpoint} cannot be reached", 5 * SECOND)
-    assert worker.err.count("cannot be reached") == 1
+    endpoint, unknown = f"tcp://127.0.0.1:{free_port()}", "tcp://no-such-host.invalid:5555"
+    worker = programs.worker(endpoint, videos.root, "--connect", unknown, "--insecure")
+    for named in (endpoint, unknown):
+        worker.wait_for(f"trainer {named} cannot be reached", START_S)
+        assert worker.err.count(f"{named} cannot be reached") == 1
     with Client(workers=0, listen=endpoint) as client:
-        client.wait_for_workers(1, timeout_s=5 * SECOND)
+        client.wait_for_workers(1, timeout_s=START_S)
         stream = client.stream(videos.catalog, CLIP, 4, shuffle=True)
         assert digest(stream) == digest(decode_serially(videos.catalog, CLIP, 4, shuffle=True))
     # Its last message is lost if the connection breaks before the worker has read it.
     ends = ("waiting for the next", "hung up; dialling again")
-    wait_until(lambda: any(end in worker.err for end in ends), 5 * SECOND)
+    wait_until(lambda: any(end in worker.err for end in ends), START_S)
     assert worker.process.poll() is None
-
-
-@pytest.mark.slow
-def test_a_worker_soon_says_that_its_trainers_name_is_unknown(
-    videos: Videos, programs: Programs
-) -> None:
-    endpoint = "tcp://no-such-host.invalid:5555"
-    worker = programs.worker(endpoint, videos.root, "--insecure")
-    worker.wait_for(f"trainer {endpoint} cannot be reached", 5 * SECOND)
     worker.signal(signal.SIGTERM)
-    assert worker.wait(2 * SECOND) == 0
+    assert worker.wait(SOON_S) == 0
 
 
 def test_a_worker_serves_two_trainers_at_once(videos: Videos, programs: Programs) -> None:
@@ -335,13 +317,12 @@ def test_a_worker_serves_two_trainers_at_once(videos: Videos, programs: Programs
         assert digest(a for a, _ in pairs) == digest(b for _, b in pairs) == expected
 
 
-@pytest.mark.parametrize("state", ["waiting for a trainer", "decoding"])
-@pytest.mark.parametrize("processes", [1, 2])
 @pytest.mark.parametrize(
-    ("number", "status"), rest_slow([(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+    ("state", "processes", "number"),
+    in_pairs(["waiting for a trainer", "decoding"], [1, 2], [signal.SIGTERM, signal.SIGINT]),
 )
 def test_a_worker_ends_within_two_seconds_of_the_signal(
-    state: str, processes: int, number: int, status: int, videos: Videos, programs: Programs
+    state: str, processes: int, number: int, videos: Videos, programs: Programs
 ) -> None:
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
         endpoint = client.endpoints[0]
@@ -350,25 +331,23 @@ def test_a_worker_ends_within_two_seconds_of_the_signal(
         worker = programs.worker(endpoint, videos.root, "--processes", str(processes))
         if state == "waiting for a trainer":
             expected = processes if processes > 1 else 0
-            wait_until(lambda: len(children_of(worker.pid)) == expected, 10 * SECOND)
+            wait_until(lambda: len(children_of(worker.pid)) == expected, START_S)
             for pid in (worker.pid, *children_of(worker.pid)):
-                wait_until(lambda pid=pid: catches(pid, signal.SIGTERM), 10 * SECOND)  # type: ignore[misc]
+                wait_until(lambda pid=pid: catches(pid, signal.SIGTERM), START_S)  # type: ignore[misc]
         else:
-            client.wait_for_workers(processes, timeout_s=10 * SECOND)
+            client.wait_for_workers(processes, timeout_s=START_S)
             batches = iter(client.stream(videos.catalog, BUSY, 8))
             next(batches)
         family = [worker.pid, *children_of(worker.pid)]
         assert len(family) == 1 + (processes if processes > 1 else 0)
-        began = time.monotonic()
         worker.signal(number)
-        assert worker.wait(5 * SECOND) == status, worker.err
-        assert time.monotonic() - began < 2 * SECOND
+        assert worker.wait(SOON_S) == (0 if number == signal.SIGTERM else 130), worker.err
         assert "Traceback" not in worker.err
-        wait_until(lambda: not any(maps_of(pid) for pid in family), SECOND, "all of them are gone")
+        wait_until(lambda: not any(maps_of(pid) for pid in family), SOON_S, "all of them are gone")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("processes", rest_nightly([2, 1]))
 def test_ctrl_c_in_a_terminal_reaches_all_processes_and_prints_no_traceback(
     processes: int, videos: Videos, programs: Programs
 ) -> None:
@@ -377,52 +356,49 @@ def test_ctrl_c_in_a_terminal_reaches_all_processes_and_prints_no_traceback(
             client.endpoints[0], videos.root, "--processes", str(processes),
             start_new_session=True,
         )  # fmt: skip
-        client.wait_for_workers(processes, timeout_s=10 * SECOND)
-        began = time.monotonic()
+        client.wait_for_workers(processes, timeout_s=START_S)
         os.killpg(worker.pid, signal.SIGINT)
-        assert worker.wait(5 * SECOND) == 130
-        assert time.monotonic() - began < 2 * SECOND
+        assert worker.wait(SOON_S) == 130
         assert "Traceback" not in worker.err
-        wait_until(lambda: not client.workers, 3 * SECOND, "the trainer notices")
+        wait_until(lambda: not client.workers, START_S, "the trainer notices")
 
 
 @pytest.mark.slow
 def test_workers_whose_supervisor_is_killed_end_with_it(videos: Videos, programs: Programs) -> None:
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
         worker = programs.worker(client.endpoints[0], videos.root, "--processes", "2")
-        client.wait_for_workers(2, timeout_s=10 * SECOND)
+        client.wait_for_workers(2, timeout_s=START_S)
         children = children_of(worker.pid)
         assert len(children) == 2
         worker.signal(signal.SIGKILL)
-        worker.wait(SECOND)
-        wait_until(lambda: not any(maps_of(pid) for pid in children), 2 * SECOND)
+        worker.wait(SOON_S)
+        wait_until(lambda: not any(maps_of(pid) for pid in children), SOON_S)
 
 
 @pytest.mark.slow
 def test_a_worker_process_that_is_killed_is_replaced(videos: Videos, programs: Programs) -> None:
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
         worker = programs.worker(client.endpoints[0], videos.root, "--processes", "2")
-        client.wait_for_workers(2, timeout_s=10 * SECOND)
+        client.wait_for_workers(2, timeout_s=START_S)
         killed = children_of(worker.pid)[0]
         os.kill(killed, signal.SIGKILL)
-        worker.wait_for(f"worker process {killed} ended (SIGKILL)", 2 * SECOND)
-        wait_until(lambda: len(children_of(worker.pid)) == 2, 2 * SECOND)
+        worker.wait_for(f"worker process {killed} ended (SIGKILL)", START_S)
+        wait_until(lambda: len(set(children_of(worker.pid)) - {killed}) == 2, START_S)
         others = set(children_of(worker.pid)) - {killed}
-        assert len(others) == 2
         wait_until(
             lambda: {worker.pid for worker in client.workers} == others,
-            5 * SECOND,
+            START_S,
         )
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("processes", [2, 1])
+@pytest.mark.parametrize("processes", rest_nightly([2, 1]))
 def test_a_worker_never_loads_tensorflow(
     processes: int, videos: Videos, programs: Programs
 ) -> None:
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
         worker = programs.worker(client.endpoints[0], videos.root, "--processes", str(processes))
-        client.wait_for_workers(processes, timeout_s=10 * SECOND)
+        client.wait_for_workers(processes, timeout_s=START_S)
         list(client.stream(videos.catalog, CLIP, 4))
         family = [worker.pid, *children_of(worker.pid)]
         assert len(family) == 1 + (processes if processes > 1 else 0)
@@ -435,5 +411,5 @@ def test_a_worker_never_loads_tensorflow(
 @pytest.mark.slow
 def test_a_name_with_colons_is_printed_unchanged(programs: Programs, tmp_path: Path) -> None:
     program = programs.videoload("scan", str(tmp_path / "no:x:where"))
-    assert program.wait(20 * SECOND) == 1
+    assert program.wait(START_S) == 1
     assert "no:x:where" in program.err

@@ -49,7 +49,7 @@ def test_a_decode_in_parts_gives_the_same_index_as_in_one_go(
 ) -> None:
     kind = next(kind for kind in KINDS if kind.name == name)
     try:
-        path = make(replace(kind, frames=120), tmp_path)
+        path = make(replace(kind, frames=60), tmp_path)
     except (av.error.FFmpegError, ValueError) as error:
         pytest.skip(f"this FFmpeg cannot write {name}: {error}")
     file = Folder(tmp_path).resolve(path.name)
