@@ -30,7 +30,7 @@ from videoload import (
 )
 from videoload.transport.keys import make_keys
 
-pytestmark = pytest.mark.timeout(60 * SECOND)
+pytestmark = pytest.mark.timeout(120 * SECOND)
 
 SMALL = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random", clips_per_video=3)
 
@@ -47,8 +47,8 @@ def test_keys_admit_the_right_worker_and_refuse_one_with_other_keys(
         endpoint = client.endpoints[0]
         refused = programs.impatient_worker(endpoint, videos.root, "--keys", str(stranger))
         naked = programs.impatient_worker(endpoint, videos.root)
-        refused.wait_for("does not know this worker's key", 10 * SECOND)
-        naked.wait_for("cannot be reached", 10 * SECOND)
+        refused.wait_for("does not know this worker's key", 30 * SECOND)
+        naked.wait_for("cannot be reached", 30 * SECOND)
         with pytest.raises(WorkerError, match="0 of 1 workers came within"):
             client.wait_for_workers(1, timeout_s=0.3 * SECOND)
         programs.worker(endpoint, videos.root, "--keys", str(worker))
@@ -163,7 +163,7 @@ def test_waiting_for_workers_that_do_not_come_ends_with_an_error() -> None:
         began = time.monotonic()
         with pytest.raises(WorkerError) as caught:
             client.wait_for_workers(3, timeout_s=0.3 * SECOND)
-        assert 0.3 * SECOND <= time.monotonic() - began < 2 * SECOND
+        assert 0.3 * SECOND <= time.monotonic() - began < 20 * SECOND
         assert str(caught.value) == (
             f"0 of 3 workers came within {0.3 * SECOND:g} s ({client.endpoints[0]})"
         )
@@ -210,7 +210,7 @@ def test_the_workers_of_a_dropped_client_end(videos: Videos) -> None:
     list(stream)
     del stream, client
     gc.collect()
-    wait_until(lambda: not children_of(os.getpid()), 3 * SECOND)
+    wait_until(lambda: not children_of(os.getpid()), 30 * SECOND)
 
 
 def test_the_garbage_of_imports_is_collected_while_workers_start(

@@ -9,11 +9,12 @@ from collections.abc import Callable
 import pytest
 
 from tests.support.digests import digests
+from tests.support.thorough import either, rest_nightly
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, Stream, decode_serially
 
-pytestmark = pytest.mark.timeout(60 * SECOND)
+pytestmark = pytest.mark.timeout(120 * SECOND)
 
 CLIP = ClipSpec(frames=8, stride=2, resize=36, size=(32, 32), sampling="random", clips_per_video=12)
 BATCH, SLOTS = 4, 4
@@ -32,17 +33,17 @@ def decoded(client: Client) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("workers", [2, 1])
+@pytest.mark.parametrize("workers", rest_nightly([2, 1]))
 def test_a_stream_that_is_read_slowly_or_not_at_all_delays_no_other(
     workers: int, videos: Videos, tell: Callable[[str], None]
 ) -> None:
     with Client(workers=workers) as client:
-        client.wait_for_workers(workers, timeout_s=20 * SECOND)
+        client.wait_for_workers(workers, timeout_s=30 * SECOND)
         unread = make(client, videos, 1).batches(info=True)
         slow = make(client, videos, 2).batches(info=True)
         kept, sipped = digests([next(unread)]), digests([next(slow)])
         full = 2 * (1 + SLOTS) * BATCH  # each was read once, and that slot is free again
-        wait_until(lambda: decoded(client) == full, 10 * SECOND, "they fill their slots")
+        wait_until(lambda: decoded(client) == full, 30 * SECOND, "they fill their slots")
 
         train = make(client, videos, 3)
         asked = time.monotonic()
@@ -58,14 +59,14 @@ def test_a_stream_that_is_read_slowly_or_not_at_all_delays_no_other(
         # Exactly what was read is decoded, plus the slots that are full: nothing was decoded in
         # vain.
         expected = full + (len(got) + len(sipped) - 1) * BATCH
-        wait_until(lambda: decoded(client) == expected, 10 * SECOND, "and no more than that")
+        wait_until(lambda: decoded(client) == expected, 30 * SECOND, "and no more than that")
 
         sipped += digests(slow)
         assert sipped == serial(videos, 2)
         kept += digests(unread)
         assert kept == serial(videos, 1)
     tell(f"first batch beside two full streams: {1000 * first_s:.0f} ms")
-    assert first_s < 2 * SECOND
+    assert first_s < either(20, 2) * SECOND
 
 
 @pytest.mark.slow
@@ -75,7 +76,7 @@ def test_the_stream_whose_consumer_waits_goes_before_one_that_fills_its_slots(
     # The big stream has a hundred slots to fill. Without turns, the small one would wait for all of
     # them.
     with Client(workers=1) as client:
-        client.wait_for_workers(1, timeout_s=20 * SECOND)
+        client.wait_for_workers(1, timeout_s=30 * SECOND)
         full = 100
         big = client.stream(
             videos.catalog, CLIP, BATCH, shuffle=True, seed=1, slots=full
@@ -85,8 +86,8 @@ def test_the_stream_whose_consumer_waits_goes_before_one_that_fills_its_slots(
         got = digests(small.batches(info=True))
         before = decoded(client) - len(got) * BATCH
         assert got == serial(videos, 2)
-        wait_until(lambda: decoded(client) == (len(got) + 1 + full) * BATCH, 20 * SECOND)
+        wait_until(lambda: decoded(client) == (len(got) + 1 + full) * BATCH, 30 * SECOND)
     tell(f"beside {len(got) * BATCH} clips waited for, {before} that were not")
     # The worker holds two leases, so a few of the big stream come in between; not a hundred
-    # batches.
-    assert before < full * BATCH / 2
+    # batches, unless this process hardly ever has a core.
+    assert before < full * BATCH / either(1, 2)

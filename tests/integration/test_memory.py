@@ -13,6 +13,7 @@ import pytest
 
 from tests.support.digests import digests
 from tests.support.processes import arena_maps, children_of
+from tests.support.thorough import either
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND, wait_until
 from videoload import (
@@ -21,16 +22,83 @@ from videoload import (
     decode_serially,
 )
 
-pytestmark = pytest.mark.timeout(60 * SECOND)
+pytestmark = pytest.mark.timeout(120 * SECOND)
 
 SMALL = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random", clips_per_video=3)
 
 
 @pytest.mark.slow
-def test_holding_every_batch_never_deadlocks_and_changes_no_batch(
-    videos: Videos, caplog: pytest.LogCaptureFixture
+def test_a_slice_keeps_its_batch_in_place_when_the_batch_is_dropped(videos: Videos) -> None:
+    with Client(workers=2) as client:
+        stream = client.stream(videos.catalog, SMALL, 3, shuffle=True, slots=4)
+        slices, copies = [], []
+        for clips, _ in stream.batches(epochs=3):
+            for part in (clips[1], clips[2:, ::2, :, 3], clips.reshape(-1)[7::13]):
+                slices.append(part)
+                copies.append(part.copy())
+            slices.append(np.frombuffer(memoryview(clips[0]), np.uint8))
+            copies.append(clips[0].reshape(-1).copy())
+            del clips, part
+        for part, copy in zip(slices, copies, strict=True):
+            assert np.array_equal(part, copy)
+    # ... and also when the client is closed.
+    for part, copy in zip(slices, copies, strict=True):
+        assert np.array_equal(part, copy)
+
+
+def test_a_stream_that_is_dropped_frees_its_memory_here_and_in_the_workers(
+    videos: Videos,
 ) -> None:
-    with Client(workers=2) as client, caplog.at_level(logging.WARNING, "videoload"):
+    with Client(workers=2) as client:
+        keep = client.stream(videos.catalog, SMALL, 3)
+        list(keep)
+        workers = children_of(os.getpid())
+        assert len(workers) == 2
+        wait_until(lambda: all(len(arena_maps(pid)) == 1 for pid in workers), 30 * SECOND)
+        files = len(os.listdir("/proc/self/fd"))
+        for _ in range(5):
+            stream = client.stream(videos.catalog, SMALL, 3)
+            clips, _labels = next(iter(stream))
+            gone = weakref.ref(stream)
+            del stream
+            gc.collect()
+            assert gone() is None
+            wait_until(
+                lambda: all(len(arena_maps(pid)) == 1 for pid in workers), 30 * SECOND,
+                "the workers let go of the arena",
+            )  # fmt: skip
+            assert len(arena_maps()) == 2, "the consumer's batch must stay"
+            del clips
+            wait_until(lambda: len(arena_maps()) == 1, 30 * SECOND, "the trainer frees it")
+        assert len(os.listdir("/proc/self/fd")) == files
+        list(keep)
+
+
+def test_a_closed_client_frees_the_memory_of_its_streams(videos: Videos) -> None:
+    with Client(workers=1) as client:
+        stream = client.stream(videos.catalog, SMALL, 3)
+        batch = next(iter(stream))
+        other = client.stream(videos.catalog, SMALL, 3)
+        half = iter(other)
+        next(half)
+        assert len(arena_maps()) == 2
+    del stream, other, half
+    gc.collect()
+    assert len(arena_maps()) == 1, "the consumer has the batch, nobody has the rest"
+    del batch
+    gc.collect()
+    assert not arena_maps()
+    assert repr(client) == "Client(closed)"  # it is still there
+
+
+# These share a client, so they come last: the others count all that is mapped.
+
+
+@pytest.mark.slow
+def test_holding_every_batch_never_deadlocks_and_changes_no_batch(
+    client: Client, videos: Videos, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, "videoload"):
         slots = 8
         stream = client.stream(videos.catalog, SMALL, 2, shuffle=True, slots=slots)
         held, early = [], []
@@ -58,91 +126,27 @@ def test_holding_every_batch_never_deadlocks_and_changes_no_batch(
 
 
 @pytest.mark.slow
-def test_a_slice_keeps_its_batch_in_place_when_the_batch_is_dropped(videos: Videos) -> None:
-    with Client(workers=2) as client:
-        stream = client.stream(videos.catalog, SMALL, 3, shuffle=True, slots=4)
-        slices, copies = [], []
-        for clips, _ in stream.batches(epochs=3):
-            for part in (clips[1], clips[2:, ::2, :, 3], clips.reshape(-1)[7::13]):
-                slices.append(part)
-                copies.append(part.copy())
-            slices.append(np.frombuffer(memoryview(clips[0]), np.uint8))
-            copies.append(clips[0].reshape(-1).copy())
-            del clips, part
-        for part, copy in zip(slices, copies, strict=True):
-            assert np.array_equal(part, copy)
-    # ... and also when the client is closed.
-    for part, copy in zip(slices, copies, strict=True):
-        assert np.array_equal(part, copy)
+def test_a_consumer_may_write_into_its_batch(client: Client, videos: Videos) -> None:
+    stream = client.stream(videos.catalog, SMALL, 3, slots=2)
+    expected = digests(stream.batches(epochs=2))
+    got = []
+    for clips, labels in stream.batches(epochs=2):
+        got += digests([(clips, labels)])
+        clips[:] = 0
+    assert got == expected
 
 
 @pytest.mark.slow
-def test_a_consumer_may_write_into_its_batch(videos: Videos) -> None:
-    with Client(workers=1) as client:
-        stream = client.stream(videos.catalog, SMALL, 3, slots=2)
-        expected = digests(stream.batches(epochs=2))
-        got = []
-        for clips, labels in stream.batches(epochs=2):
-            got += digests([(clips, labels)])
-            clips[:] = 0
-        assert got == expected
-
-
-def test_a_stream_that_is_dropped_frees_its_memory_here_and_in_the_workers(
-    videos: Videos,
+def test_a_new_stream_does_not_wait_for_the_leases_of_a_dropped_one(
+    client: Client, videos: Videos
 ) -> None:
-    with Client(workers=2) as client:
-        keep = client.stream(videos.catalog, SMALL, 3)
-        list(keep)
-        workers = children_of(os.getpid())
-        assert len(workers) == 2
-        wait_until(lambda: all(len(arena_maps(pid)) == 1 for pid in workers), 5 * SECOND)
-        files = len(os.listdir("/proc/self/fd"))
-        for _ in range(5):
-            stream = client.stream(videos.catalog, SMALL, 3)
-            clips, _labels = next(iter(stream))
-            gone = weakref.ref(stream)
-            del stream
-            gc.collect()
-            assert gone() is None
-            wait_until(
-                lambda: all(len(arena_maps(pid)) == 1 for pid in workers), 5 * SECOND,
-                "the workers let go of the arena",
-            )  # fmt: skip
-            assert len(arena_maps()) == 2, "the consumer's batch must stay"
-            del clips
-            wait_until(lambda: len(arena_maps()) == 1, 5 * SECOND, "the trainer frees it")
-        assert len(os.listdir("/proc/self/fd")) == files
-        list(keep)
-
-
-@pytest.mark.slow
-def test_a_new_stream_does_not_wait_for_the_leases_of_a_dropped_one(videos: Videos) -> None:
     # The workers still have leases of the dropped stream, and are told to free its memory.
     busy = ClipSpec(frames=32, resize=112, size=(112, 112), clips_per_video=40)
-    with Client(workers=2) as client:
-        list(client.stream(videos.catalog, SMALL, 3))  # the workers are connected and warm
-        for _ in range(3):
-            stream = client.stream(videos.catalog, busy, 8, shuffle=True)
-            next(iter(stream))
-            del stream
-            began = time.monotonic()
-            next(iter(client.stream(videos.catalog, SMALL, 3)))
-            assert time.monotonic() - began < 2 * SECOND
-
-
-def test_a_closed_client_frees_the_memory_of_its_streams(videos: Videos) -> None:
-    with Client(workers=1) as client:
-        stream = client.stream(videos.catalog, SMALL, 3)
-        batch = next(iter(stream))
-        other = client.stream(videos.catalog, SMALL, 3)
-        half = iter(other)
-        next(half)
-        assert len(arena_maps()) == 2
-    del stream, other, half
-    gc.collect()
-    assert len(arena_maps()) == 1, "the consumer has the batch, nobody has the rest"
-    del batch
-    gc.collect()
-    assert not arena_maps()
-    assert repr(client) == "Client(closed)"  # it is still there
+    list(client.stream(videos.catalog, SMALL, 3))  # the workers are connected and warm
+    for _ in range(3):
+        stream = client.stream(videos.catalog, busy, 8, shuffle=True)
+        next(iter(stream))
+        del stream
+        began = time.monotonic()
+        next(iter(client.stream(videos.catalog, SMALL, 3)))
+        assert time.monotonic() - began < either(20, 2) * SECOND

@@ -160,17 +160,17 @@ def test_the_command_goes_on_after_a_kill(
     root = Path(str(catalog.root))
 
     def run() -> Any:
-        return programs.python(
-            "-m", "videoload", "extract", str(root / "all.csv"), "out", "--model", "mine:read",
+        return programs.videoload(
+            "extract", str(root / "all.csv"), "out", "--model", "mine:read",
             "--clip", "frames=8, stride=2, hop=4, size=(64, 64)", "--workers", "1", "--csv",
             cwd=tmp_path,
         )  # fmt: skip
 
     killed = run()
-    assert killed.wait(40 * SECOND) == -signal.SIGKILL, killed.err
+    assert killed.wait(60 * SECOND) == -signal.SIGKILL, killed.err
     assert not (tmp_path / "out/short.avi.npy").exists()
     done = run()
-    assert done.wait(40 * SECOND) == 1, done.err  # a file cannot be decoded
+    assert done.wait(60 * SECOND) == 1, done.err  # a file cannot be decoded
     assert "out: 3 of 4 files" in done.out
     assert done.err.count("bad.avi: is not a video") == 1
     for name in FRAMES:

@@ -21,7 +21,7 @@ from videoload.transport.keys import make_keys
 from videoload.transport.messages import Snapshot, Watch, pack, unpack_from_trainer
 from videoload.transport.watching import watch
 
-pytestmark = pytest.mark.timeout(60 * SECOND)
+pytestmark = pytest.mark.timeout(160 * SECOND)
 
 CLIP = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random", clips_per_video=3)
 BATCH = 3
@@ -31,7 +31,7 @@ def test_top_shows_what_happens_and_changes_nothing(
     videos: Videos, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with Client(workers=1, listen="tcp://127.0.0.1:*") as client:
-        client.wait_for_workers(1, 20 * SECOND)
+        client.wait_for_workers(1, 60 * SECOND)
         stream = client.stream(videos.catalog, CLIP, BATCH)
         reader = stream.batches(epochs=2, info=True)
         got = digests(islice(reader, len(stream) + 2))
@@ -69,13 +69,14 @@ def test_endless_questions_are_answered_at_a_limited_rate() -> None:
         Client(workers=0, listen="tcp://127.0.0.1:*") as client,
         dealer(client.endpoints[0], linger_ms=0) as asking,
     ):
-        end, answers = time.monotonic() + 0.5 * SECOND, 0
-        while time.monotonic() < end:
+        began, answers = time.monotonic(), 0
+        while time.monotonic() - began < 0.5 * SECOND or not answers:
             asking.send_multipart(pack(Watch()))
             time.sleep(0.002)
             while asking.poll(0, zmq.POLLIN):
                 answers += isinstance(unpack_from_trainer(asking.recv_multipart()), Snapshot)
-        assert 1 <= answers <= 12
+        # Twenty a second, and this process may have slept since it looked at the clock.
+        assert answers <= 2 + 20 * (time.monotonic() - began)
         assert watch(client.endpoints[0]).streams == [], "others are answered as well"
 
 
@@ -83,5 +84,5 @@ def test_if_nobody_listens_one_line_says_so(programs: Programs) -> None:
     with pytest.raises(TransportError, match=r"tcp://127\.0\.0\.1:1 cannot be reached"):
         watch("tcp://127.0.0.1:1", timeout_s=0.3 * SECOND)
     program = programs.videoload("top", "tcp://127.0.0.1:*", "--json")
-    assert program.wait(20 * SECOND) == 1
+    assert program.wait(60 * SECOND) == 1
     assert program.err == "videoload: cannot dial tcp://127.0.0.1:*: it names no port\n"
