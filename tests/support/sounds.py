@@ -120,4 +120,4 @@ def whole(path: Path, rate: int, channels: int = 1) -> Floats:
     frame.sample_rate = own_rate
     resample = av.AudioResampler("fltp", layout, rate)
     made = [each.to_ndarray() for each in (*resample.resample(frame), *resample.resample(None))]
-    return np.concatenate(made, axis=1)[:, rate:].astype(np.float32)
+    return np.concatenate(made, axis=1)[:, rate:].astype(np.float32).clip(-1, 1)

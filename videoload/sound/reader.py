@@ -13,7 +13,7 @@ import numpy.typing as npt
 from av.audio.frame import AudioFrame
 
 from videoload.index.containers import UnreadableError
-from videoload.sound.resampling import Resampler, Samples, mixed
+from videoload.sound.resampling import Resampler, Samples, floats, limited, mixed
 from videoload.sound.timeline import first_sample, stretch
 from videoload.sound.track import NotSoughtError, Tick, Track
 from videoload.storage.files import VideoFile
@@ -64,7 +64,7 @@ class SoundReader:
             if (piece := next(pieces, None)) is None:
                 return np.zeros((wanted.channels, wanted.samples), np.float32)
             first = first_sample(begin, wanted.rate)
-            return self._resampled(track, piece, pieces, first, wanted)
+            return limited(self._resampled(track, piece, pieces, first, wanted))
 
     def _resampled(
         self, track: Track, piece: AudioFrame, others: Iterator[AudioFrame], first: int,
@@ -88,7 +88,7 @@ class SoundReader:
             low, high = max(at, part.begin), min(at + decoded.samples, part.end)
             if low < high:
                 _write(decoded, low - at, whole[:, low - part.first : high - part.first])
-        sound = mixed(_floats(whole, silence), wanted.channels)
+        sound = mixed(floats(whole, silence), wanted.channels)
         if len(sound) == wanted.channels and rate == wanted.rate:
             return sound[:, part.skip : part.skip + wanted.samples]
         how = _layout(piece, len(sound)), rate, wanted.channels, wanted.rate
@@ -114,14 +114,6 @@ def _write(piece: AudioFrame, begin: int, out: npt.NDArray[Any]) -> None:
     else:
         for plane, to in zip(planes, out, strict=True):
             to[:] = np.frombuffer(plane, out.dtype, piece.samples)[begin:end]
-
-
-def _floats(sound: npt.NDArray[Any], silence: int) -> Samples:
-    """Samples from -1 to 1."""
-    if sound.dtype.kind == "f":
-        return sound.astype(np.float32, copy=False)
-    loudest = np.float32(1 << (8 * sound.dtype.itemsize - 1))
-    return (sound.astype(np.float32) - np.float32(silence)) / loudest
 
 
 def _layout(piece: AudioFrame, channels: int) -> str:

@@ -17,6 +17,21 @@ Samples = npt.NDArray[np.float32]  # [channels, samples]
 _LAYOUTS = ("mono", "stereo")
 
 
+def floats(sound: npt.NDArray[Any], silence: int) -> Samples:
+    """Samples from -1 to 1, of integers around ``silence``, or of a decoder's floats. These are
+    anything where a file is damaged: 1e38, or no number."""
+    if sound.dtype.kind == "f":
+        return limited(np.nan_to_num(sound)).astype(np.float32, copy=False)
+    loudest = np.float32(1 << (8 * sound.dtype.itemsize - 1))
+    return (sound.astype(np.float32) - np.float32(silence)) / loudest
+
+
+def limited(sound: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """What is louder than 1 becomes 1, as for a player's sound card."""
+    quiet: npt.NDArray[Any] = np.clip(sound, np.float32(-1), np.float32(1))
+    return quiet
+
+
 def mixed(sound: Samples, channels: int) -> Samples:
     """One or two channels as ``channels``: mono is the mean of left and right, and stereo has mono
     twice. More channels are left to FFmpeg."""

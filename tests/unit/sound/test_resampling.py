@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from videoload.sound.resampling import Resampler, mixed
+from videoload.sound.resampling import Resampler, floats, mixed
 from videoload.sound.timeline import stretch
 
 RATES = [(44_100, 16_000), (8_000, 16_000), (48_000, 44_100), (44_056, 16_000), (16_000, 16_000)]
@@ -30,6 +30,13 @@ def test_a_stretch_is_a_part_of_the_whole_to_the_bit(source: int, rate: int) -> 
         for resample in (used, Resampler("mono", source, 1, rate)):
             part = cut(first, samples, resample)
             np.testing.assert_array_equal(part, whole[:, first : first + samples])
+
+
+def test_samples_lie_between_minus_one_and_one() -> None:
+    damaged = np.array([[0.5, -1.5, np.nan, 1e300, -np.inf]])
+    assert floats(damaged, 0).tolist() == [[0.5, -1.0, 0.0, 1.0, -1.0]]
+    assert floats(np.array([[-32768, 16384]], np.int16), 0).tolist() == [[-1.0, 0.5]]
+    assert floats(np.array([[128, 0]], np.uint8), 128).tolist() == [[0.0, -1.0]]
 
 
 def test_mono_is_the_mean_and_stereo_has_mono_twice() -> None:
