@@ -75,7 +75,7 @@ def stopping(after: int) -> Callable[[npt.NDArray[Any]], npt.NDArray[Any]]:
 
 
 def test_a_run_that_was_stopped_goes_on_and_ends_with_the_same_table(
-    catalog: vl.Catalog, client: vl.Client, tmp_path: Path
+    catalog: vl.Catalog, client: vl.Client, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     def run(name: str, model: Any, **how: Any) -> vl.Predictions:
         return vl.predict(
@@ -92,7 +92,10 @@ def test_a_run_that_was_stopped_goes_on_and_ends_with_the_same_table(
     assert stops >= 3
     assert [video.path for video in found.failed] == ["bad.avi"]
     assert (tmp_path / "stopped.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
+    caplog.clear()
     assert run("stopped", stopping(0)).failed == found.failed  # it is complete
+    count = len(catalog)
+    assert f"{count} of {count} files were done in an earlier run" in caplog.text
     with pytest.raises(vl.VideoloadError, match=r"of other results .average: None before"):
         run("stopped", read_numbers, average="scores")
 

@@ -7,6 +7,7 @@ gets the same batches as in a run that was not killed.
 
 from __future__ import annotations
 
+import logging
 import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -32,6 +33,8 @@ from videoload.trainer.client import Client
 from videoload.trainer.stream import Stream
 
 Average = Literal["scores", "softmax"]
+
+_log = logging.getLogger(__name__)
 
 _RUN_CLIPS, _RUN_BYTES = 64, 64 << 20  # that a worker decodes in one go, at most
 _USUAL_FPS = 25.0  # it only decides how long a run is
@@ -123,6 +126,11 @@ def predict(
     stream = client.stream(catalog, spec, _run(spec, batch_size), **how)
     results = Results(to_csv, to_npy, _identity(stream, batch_size, average, table), table)
     kept: list[FileScores] = []
+    if results.next_video:
+        _log.warning(
+            "%d of %d files were done in an earlier run, perhaps with another model: delete the "
+            "results to begin again", results.next_video, len(catalog),
+        )  # fmt: skip
     try:
         steps = range(results.step, len(stream))
         with progress_bar(len(steps), sys.stderr.isatty() if progress is None else progress) as bar:
