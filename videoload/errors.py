@@ -36,8 +36,11 @@ def printable(text: str) -> str:
 
 
 def named(path: str) -> str:
-    """The path of a video in one line, or the paths of a sample's files, which have a line each."""
-    return printable(path.replace("\n", " + "))
+    """The path of a video in one line, or the paths of a sample's files, which have a line each. A
+    last line that begins with a slash has their offsets."""
+    files, _, offsets = path.partition("\n/")
+    late = f" (offsets {offsets} s)" if offsets else ""
+    return printable(files.replace("\n", " + ") + late)
 
 
 class BadVideo(NamedTuple):

@@ -25,6 +25,11 @@ def read_parts(csv_file: PathLike, parts: Sequence[str]) -> tuple[Paths, Offsets
     if missing := [part for part in parts if header.count(part) != 1]:
         told = ",".join(header)[:80]
         raise CatalogError(f"{csv_file}: the header must have {missing[0]!r} once, not {told!r}")
+    for name in header:
+        part, offset, rest = name.partition(OFFSET[: -len("_s")])
+        if offset and (rest != "_s" or part not in header):
+            told = ", ".join(part + OFFSET for part in parts)
+            raise CatalogError(f"{csv_file}: the column {name!r} is none of {told}")
     paths: Paths = {part: [] for part in parts}
     offsets: Offsets = {part: [] for part in parts if part + OFFSET in header}
 

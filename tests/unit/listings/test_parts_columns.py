@@ -50,6 +50,8 @@ def test_without_offsets_rows_are_as_of_catalogs_side_by_side(tmp_path: Path) ->
         ("rgb,label\na,0\n", "the header must have 'depth' once, not 'rgb,label'"),
         ("rgb,depth,depth_offset_s,label\na,b,late,0\n", "line 2: depth_offset_s must be a number"),
         ("rgb,depth,depth_offset_s,label\na,b,nan,0\n", "line 2: depth_offset_s must be a number"),
+        ("rgb,depth,depht_offset_s,label\na,b,1,0\n", "'depht_offset_s' is none of rgb_offset_s"),
+        ("rgb,depth,depth_offset,label\na,b,1,0\n", "the column 'depth_offset' is none of rgb_off"),
         ("rgb,depth\na,b\n", "the header must have the columns rgb and label"),
     ],
 )
