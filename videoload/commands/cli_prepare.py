@@ -74,7 +74,7 @@ def prepare(
     from videoload.commands import sources
     from videoload.host import cores
     from videoload.preparing.encoding import Settings
-    from videoload.preparing.prepare import new_catalog
+    from videoload.preparing.prepare import TABLE, new_catalog
     from videoload.preparing.prepare import prepare as write
     from videoload.scanning.journal import Journal
     from videoload.scanning.scan import scan
@@ -90,7 +90,7 @@ def prepare(
         raise VideoloadError(f"no video could be written; {done.bad[0][0]}: {done.bad[0][1]}")
     table = None
     if catalog.targets is None and shards == 1:
-        table = Journal(out / "scan.csv")
+        table = Journal(out / TABLE)
         with _bar("scanning", done.files) as advance:
             fresh = new_catalog(catalog, out, done)
             scan(fresh, processes=used, journal=table, on_row=lambda row: advance())

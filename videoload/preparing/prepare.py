@@ -8,6 +8,7 @@ shard takes what all of them did. Lists and labels that are text files are copie
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
@@ -22,6 +23,7 @@ from videoload.preparing.encoding import Settings
 from videoload.processes.inspector import Inspector, ask_all
 
 JOURNAL = "prepare.jsonl"
+TABLE = "scan.csv"  # of the new files
 _STALL_S = 60.0  # an encoder that shows no progress for so long hangs
 _LISTS = (".txt", ".csv", ".json")
 _LIST_BYTES = 256 << 20  # no list is larger
@@ -70,18 +72,28 @@ def prepare(
         raise VideoloadError(f"{out} must lie outside of {root}, which is only read")
     paths = list(dict.fromkeys(video.path for video in catalog))
     done, (at, shards) = Prepared(names=new_names(paths)), shard
+    own = paths[at::shards]
+    if not any(out.glob("prepare*.jsonl")):
+        _check_new(out, done.names, own)
     try:
         with ExitStack() as opened:
             files = [out / (JOURNAL if shards == 1 else f"prepare.{at}-of-{shards}.jsonl")]
             if shards == 1:
                 files += out.glob("prepare.*-of-*.jsonl")
             journals = [opened.enter_context(closing(_begin(file, settings))) for file in files]
-            own = paths[at::shards]
             _write_all(journals, own, root, out, settings, done, processes, on_file)
-        done.lists = list(_copy_lists(root, out, {out / new for new in done.names.values()}))
+        taken = {out / new for new in done.names.values()} | {out / TABLE}
+        done.lists = list(_copy_lists(root, out, taken))
     except OSError as error:
         raise VideoloadError(f"cannot write below {out}: {error.strerror or error}") from None
     return done
+
+
+def _check_new(out: Path, names: dict[str, str], paths: Sequence[str]) -> None:
+    """Raises VideoloadError if a file would be overwritten that no journal knows."""
+    for path in paths:
+        if os.path.lexists(file := out / names.get(path, path)):
+            raise VideoloadError(f"{file} exists, and was not written by this: give another folder")
 
 
 def _write_all(
@@ -183,7 +195,8 @@ def _add(done: Prepared, path: str, line: dict[str, Any]) -> None:
 
 
 def _copy_lists(root: Path, out: Path, taken: set[Path]) -> Iterator[str]:
-    """Copy text files, which may be lists and labels, and yield their names."""
+    """Copy text files, which may be lists and labels, and yield their names. Those that are there
+    stay as they are: somebody may have changed them."""
     for folder, folders, files in os.walk(root):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(files):
@@ -193,8 +206,11 @@ def _copy_lists(root: Path, out: Path, taken: set[Path]) -> Iterator[str]:
                 continue
             if file.is_symlink() or file.stat().st_size > _LIST_BYTES:
                 continue
-            place.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(file, place)
+            if not os.path.lexists(place):
+                place.parent.mkdir(parents=True, exist_ok=True)
+                new = place.with_name(f".{name}.{secrets.token_hex(4)}")
+                shutil.copyfile(file, new)
+                new.replace(place)  # so that one which is there is whole
             yield str(file.relative_to(root))
 
 

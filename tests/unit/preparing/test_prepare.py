@@ -65,6 +65,32 @@ def test_a_set_of_two_parts_is_written_with_its_labels_and_lists_and_a_second_ti
     assert "was prepared otherwise (resize 32, gop 12, codec mpeg4, quality 3)" in errors
 
 
+def test_files_that_it_did_not_write_are_left_alone(tmp_path: Path) -> None:
+    mine = tmp_path / "out/run/a.avi"
+    mine.parent.mkdir(parents=True)
+    mine.write_text("the only copy")
+    catalog = Catalog(["run/a.mp4"], [0], ["run"], tmp_path / "videos")
+    with pytest.raises(VideoloadError, match="exists, and was not written by this"):
+        prepare(catalog, tmp_path / "out", SMALL, processes=1)
+    assert mine.read_text() == "the only copy"
+    assert [file.name for file in (tmp_path / "out").iterdir()] == ["run"]
+
+
+def test_lists_that_were_edited_stay_and_a_table_of_the_source_is_not_copied(
+    source: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    (source / "scan.csv").write_text("of,the,source\n")
+    catalog = Catalog(["test/run/c.avi"], [0], ["run"], source)
+    assert prepare(catalog, out, SMALL, processes=1).lists == ["trainlist01.txt"]
+    (out / "trainlist01.txt").write_text("edited")
+    prepare(catalog, out, SMALL, processes=1)
+    assert (out / "trainlist01.txt").read_text() == "edited"
+    assert sorted(file.name for file in out.iterdir()) == [
+        "prepare.jsonl", "test", "trainlist01.txt"
+    ]  # fmt: skip
+
+
 def test_hosts_that_share_the_folder_write_a_shard_each(
     source: Path, tmp_path: Path, run: RunHere
 ) -> None:
