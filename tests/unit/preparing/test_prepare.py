@@ -69,6 +69,7 @@ def test_files_that_it_did_not_write_are_left_alone(tmp_path: Path) -> None:
     mine = tmp_path / "out/run/a.avi"
     mine.parent.mkdir(parents=True)
     mine.write_text("the only copy")
+    (tmp_path / "videos").mkdir()
     catalog = Catalog(["run/a.mp4"], [0], ["run"], tmp_path / "videos")
     with pytest.raises(VideoloadError, match="exists, and was not written by this"):
         prepare(catalog, tmp_path / "out", SMALL, processes=1)
