@@ -156,7 +156,10 @@ def test_wrong_arguments_are_told_in_the_words_of_keras(videos: Videos) -> None:
         '`color_mode` must be one of {"rgb", "grayscale"}': {"color_mode": "rgba"},
         "Expected a tuple of 2 integers": {"image_size": (1, 2, 3)},
         "Only one of": {"crop_to_aspect_ratio": True, "pad_to_aspect_ratio": True},
-        "unknown argument 'interpolation': besides its own": {"interpolation": "nearest"},
+        "unknown argument 'strides': besides its own": {"strides": 2},
+        "there is no `interpolation`: frames are scaled bilinearly": {"interpolation": "bicubic"},
+        "batch_size must be a whole number of at least 1, got 0": {"batch_size": 0},
+        "seed must be a whole number, got '1'": {"seed": "1"},
     }  # fmt: skip
     for text, wrong in mistakes.items():
         with pytest.raises(SpecError, match=re.escape(text)):

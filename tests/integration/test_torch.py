@@ -43,7 +43,10 @@ def test_clips_are_normalised_and_channels_come_first(client: Client, videos: Vi
         wanted = ((pixels / 255 - mean) / std).astype(np.float32)
         np.testing.assert_allclose(clips.numpy(), wanted.transpose(0, 4, 1, 2, 3), atol=1e-5)
         assert labels.tolist() == classes.tolist()
-    for wrong in ({"layout": "NCHW"}, {"mean": (0.5,)}, {"dtype": torch.uint8, "std": std}):
+    for wrong in (
+        {"layout": "NCHW"}, {"mean": (0.5,)}, {"mean": 0.5}, {"std": (0, 1, 1)},
+        {"dtype": torch.uint8, "std": std},
+    ):  # fmt: skip
         with pytest.raises(SpecError):
             next(vl.torch.batches(stream, **wrong))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Sized
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -220,8 +220,10 @@ def _finish(
     channels = 1 if spec.pixels in ("gray", "gray16") else 3
     most = 65535 if spec.pixels == "gray16" else 255
     for name, values in (("mean", mean), ("std", std)):
-        if values is not None and len(values) != channels:
+        if values is not None and (not isinstance(values, Sized) or len(values) != channels):
             raise SpecError(f"{name} needs {channels} numbers, one for a channel, got {values!r}")
+    if std is not None and not all(value > 0 for value in std):
+        raise SpecError(f"std divides, so its numbers must be above 0, got {std!r}")
     if not dtype.is_floating_point and (mean is not None or std is not None):
         raise SpecError(f"mean= and std= need a dtype of floats, got {dtype}")
 

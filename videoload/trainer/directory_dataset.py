@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from videoload.arguments import whole
 from videoload.catalog.directories import Listing, list_directory
 from videoload.clips.choices import FROM_SCALED
 from videoload.clips.clip_spec import ClipSpec
@@ -30,6 +31,10 @@ _PIXELS = {"rgb": "rgb24", "grayscale": "gray"}
 _OWN = ("frames", "stride", "fps", "size")  # of a ClipSpec, with a name here
 _CLIP = tuple(field.name for field in fields(ClipSpec) if field.name not in _OWN)
 _MODES = ("int", "categorical", "binary", None)
+_NOT_HERE = {  # arguments of Keras
+    "interpolation": 'frames are scaled bilinearly, and scaling="nearest" mixes no pixels',
+    "data_format": "channels are last; `dataset.map` can transpose clips",
+}
 _SEEDS = 1_000_000
 _ON_BOTH_SIDES = (
     "validation_split goes by file, as in Keras, so recordings (that of %s) are on both sides, and "
@@ -133,8 +138,8 @@ def video_dataset_from_directory(
         frames=frames, stride=stride, fps=fps, image_size=image_size, color_mode=color_mode,
         crops=crop_to_aspect_ratio, pads=pad_to_aspect_ratio, shuffle=shuffle, more=clip,
     )  # fmt: skip
-    if seed is None:
-        seed = int(np.random.randint(_SEEDS))
+    seed = int(np.random.randint(_SEEDS)) if seed is None else whole("seed", seed, None)
+    size = 1 if batch_size is None else whole("batch_size", batch_size)
     if label_mode is None:
         labels = None
     files = list_directory(directory, labels, class_names, follow_links=follow_links)
@@ -158,7 +163,7 @@ def video_dataset_from_directory(
     for name, part in parts.items():
         trains = shuffle and name != "validation"
         stream = client.stream(
-            part.catalog(), drawn if trains else without_draws(drawn), batch_size or 1,
+            part.catalog(), drawn if trains else without_draws(drawn), size,
             shuffle=trains, seed=seed, drop_remainder=False,
         )  # fmt: skip
         turns: Literal["begun", "same"] = "begun" if trains else "same"
@@ -196,6 +201,8 @@ def _spec(
 ) -> ClipSpec:  # fmt: skip
     """The clips to train on. Raises SpecError."""
     for name in more:
+        if name in _NOT_HERE:
+            raise SpecError(f"there is no `{name}`: {_NOT_HERE[name]}")
         if name not in _CLIP:
             raise SpecError(
                 f"unknown argument {name!r}: besides its own arguments, "

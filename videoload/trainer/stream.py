@@ -308,6 +308,7 @@ class Stream:
         raise TypeError(
             "a stream is read in order, without an index: stream.sequence()[i] is batch i of an "
             "epoch; for a part of the videos, as in KFold, make a stream of catalog.subset(numbers)"
+            " (in PyTorch, vl.torch.batches(stream) takes the place of a DataLoader)"
         )
 
     def __reduce__(self) -> NoReturn:
