@@ -142,6 +142,9 @@ class FrameStore:
                     self.tell("is full; videos that are not in it are decoded each time")
                     return None
             return None  # more is deleted for the next videos
+        except TimeoutError as error:
+            self.tell(f"keeps no new videos for now: {error.strerror}")
+            return None
         except OSError as error:
             self.failed(error)
             return None

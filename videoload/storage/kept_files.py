@@ -38,6 +38,7 @@ from videoload.storage.room import Room
 _log = logging.getLogger(__name__)
 
 _WAITING_BYTES = 32 << 20  # that wait to be written; what comes then is not kept
+_LOCK_S = 60.0  # that the thread which writes waits for other processes
 _FULL_S = 600.0  # until a process that found no room looks again
 _LEFT_S = 3600.0  # a file that has been coming for longer was left by a process that was killed
 _MAX_SUFFIX = 16
@@ -64,7 +65,7 @@ class KeptFiles:
     def __init__(self, keep: Keep, root: str) -> None:
         self._keep = keep
         self._root = root
-        self._room = Room(Path(keep.folder), keep.max_bytes, self._measure)
+        self._room = Room(Path(keep.folder), keep.max_bytes, self._measure, _LOCK_S)
         self._asked: SimpleQueue[tuple[str, Version, bytes] | None] = SimpleQueue()
         self._unwritten: set[str] = set()  # names
         self._waiting = 0  # bytes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import time
@@ -13,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from videoload.frame_store.pace import Pace
 from videoload.frame_store.store import FrameStore, Scaling, StoredVideo, Version
 
 FRAMES, FRAME_BYTES = 20, 5000
@@ -223,6 +225,21 @@ def test_after_a_failure_the_store_is_left_alone(
     assert place.open("1.avi", VERSION, S128) is None
     assert place.create("2.avi", VERSION, S128, **WHAT) is None
     assert len(caplog.records) == 1
+
+
+def test_while_another_process_holds_the_lock_only_new_videos_are_not_kept(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    place = store(tmp_path)
+    made(place, "1.avi", 1)
+    place.pace = Pace(clock=lambda: 0.0)  # no time is lost
+    with (tmp_path / "bytes").open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert place.create("2.avi", VERSION, S128, **WHAT) is None
+        assert_has(place.open("1.avi", VERSION, S128), 1)
+    made(place, "2.avi", 1)
+    [record] = caplog.records
+    assert "keeps no new videos for now: another process holds its lock" in record.getMessage()
 
 
 def test_a_folder_that_cannot_be_written_to_keeps_nothing(tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
+
 from videoload.storage.room import Room
 
 
@@ -64,3 +66,10 @@ def test_without_a_limit_a_fifth_of_the_disk_stays_free(tmp_path: Path) -> None:
     room, disk = Room(tmp_path, None, lambda: 0), shutil.disk_usage(tmp_path)
     assert not take(room, disk.free - disk.total // 5 + (1 << 30))
     assert take(room, 0) == (disk.free > disk.total // 5)
+
+
+def test_a_process_that_is_stopped_while_it_holds_the_lock_stops_nobody(tmp_path: Path) -> None:
+    other = Room(tmp_path, 100, lambda: 0)
+    with other.take(10), pytest.raises(TimeoutError, match="holds its lock, and may be stopped"):
+        take(Room(tmp_path, 100, lambda: 0, wait_s=0.01), 10)
+    assert take(Room(tmp_path, 100, lambda: 0, wait_s=0.01), 90)
