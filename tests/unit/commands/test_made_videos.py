@@ -58,25 +58,19 @@ def test_each_class_has_its_folder_with_the_wanted_number_of_videos(made: Path) 
     assert found == sorted(wanted)
 
 
-def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(
-    made: Path, tmp_path: Path
-) -> None:
+def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(tmp_path: Path) -> None:
     calls: list[None] = []
-    again, other = tmp_path / "again", tmp_path / "other"
-    make_videos(
-        again,
-        train_per_class=1,
-        test_per_class=1,
-        frames=FRAMES,
-        seed=5,
-        on_video=lambda: calls.append(None),
-    )
-    make_videos(other, train_per_class=1, test_per_class=0, frames=FRAMES, seed=6)
-    assert len(calls) == 2 * len(MOTIONS)
-    for path in again.rglob("*.avi"):
-        assert path.read_bytes() == (made / path.relative_to(again)).read_bytes()
-    for path in other.rglob("*.avi"):
-        assert path.read_bytes() != (made / path.relative_to(other)).read_bytes()
+    first, again, other = (tmp_path / name for name in ("first", "again", "other"))
+    for folder, seed in ((first, 5), (again, 5), (other, 6)):
+        make_videos(
+            folder, train_per_class=1, test_per_class=1, frames=2, seed=seed,
+            on_video=lambda: calls.append(None),
+        )  # fmt: skip
+    files = [path.relative_to(first) for path in first.rglob("*.avi")]
+    assert len(calls) == 3 * len(files) == 6 * len(MOTIONS)
+    for file in files:
+        assert (again / file).read_bytes() == (first / file).read_bytes()
+        assert (other / file).read_bytes() != (first / file).read_bytes()
 
 
 def test_no_two_videos_of_a_set_look_the_same(made: Path) -> None:
