@@ -18,7 +18,7 @@ from tests.support.thorough import either
 from tests.support.waiting import SECOND, wait_until
 from videoload import Catalog, Client, decode_serially
 
-pytestmark = pytest.mark.timeout(either(60, 1500) * SECOND)
+pytestmark = pytest.mark.timeout(either(180, 1500) * SECOND)
 
 SAMPLES, BATCH = either(12, 200), either(3, 4)
 LOCALS, REMOTES = 1, 2
@@ -44,11 +44,11 @@ def test_kills_of_local_and_remote_workers_bring_no_part_out_of_step(
             return programs.worker(client.endpoints[0], root, "--allow", "tests.support.items")
 
         remote = [dial_in() for _ in range(REMOTES)]
-        client.wait_for_workers(LOCALS + REMOTES, timeout_s=30 * SECOND)
+        client.wait_for_workers(LOCALS + REMOTES, timeout_s=60 * SECOND)
 
         def kill_one() -> None:
             """Whoever is there; the others go on meanwhile."""
-            wait_until(lambda: client.workers, 30 * SECOND, "a worker is there")
+            wait_until(lambda: client.workers, 60 * SECOND, "a worker is there")
             ours = {program.pid: program for program in remote}
             pid = draw.choice(sorted(worker.pid for worker in client.workers))
             killed[pid in ours] += 1

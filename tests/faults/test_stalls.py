@@ -19,6 +19,7 @@ from benchmarks.faults.stalling import ALWAYS, FIRST, build
 from tests.support.digests import digests
 from tests.support.processes import children_of
 from tests.support.programs import Programs
+from tests.support.thorough import THOROUGH, rest_nightly
 from tests.support.videos import Videos, make_avi, make_white_avi
 from tests.support.waiting import SECOND
 from videoload import (
@@ -31,7 +32,7 @@ from videoload import (
     decode_serially,
 )
 
-pytestmark = pytest.mark.timeout(60 * SECOND)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180 * SECOND)]
 
 CLIP = ClipSpec(
     frames=16, stride=2, resize=64, size=(64, 64), crop="random", flip=True,
@@ -68,8 +69,7 @@ class Outage(threading.Thread):
                 os.kill(pid, number)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("workers", "seconds"), [(2, 3), (2, 6), (1, 3)])
+@pytest.mark.parametrize(("workers", "seconds"), rest_nightly([(2, 3), (2, 6), (1, 3)]))
 def test_storage_that_answers_nobody_for_a_while_changes_no_byte_and_condemns_no_file(
     workers: int,
     seconds: float,
@@ -79,7 +79,7 @@ def test_storage_that_answers_nobody_for_a_while_changes_no_byte_and_condemns_no
 ) -> None:
     serial = digests(decode_serially(videos.catalog, CLIP, BATCH, shuffle=True, seed=8, info=True))
     with Client(workers=workers, stall_s=1 * SECOND) as client:
-        client.wait_for_workers(workers, 20 * SECOND)
+        client.wait_for_workers(workers, 60 * SECOND)
         before = children_of(os.getpid())
         outage = Outage(client, seconds * SECOND)
         got: list[str] = []
@@ -98,8 +98,7 @@ def test_storage_that_answers_nobody_for_a_while_changes_no_byte_and_condemns_no
     assert not caplog.records
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("how", ["burn_on_white", "hang_on_white"])
+@pytest.mark.parametrize("how", rest_nightly(["hang_on_white", "burn_on_white"]))
 def test_a_hanging_video_is_found_even_with_only_one_worker(how: str, tmp_path: Path) -> None:
     # One burns CPU. The other sleeps, and the storage is asked and answers.
     for i in range(3):
@@ -115,10 +114,9 @@ def test_a_hanging_video_is_found_even_with_only_one_worker(how: str, tmp_path: 
     assert 3 not in info.video
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("workers", "mark"), [(2, ALWAYS), (1, FIRST)])
+@pytest.mark.parametrize("workers", rest_nightly([2, 1]))
 def test_a_file_whose_read_never_returns_is_named_and_the_epoch_goes_on(
-    workers: int, mark: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     library = build(tmp_path)
     if library is None:
@@ -126,18 +124,18 @@ def test_a_file_whose_read_never_returns_is_named_and_the_epoch_goes_on(
     monkeypatch.setenv("LD_PRELOAD", str(library))  # for the workers
     for i in range(8):
         make_avi(tmp_path / f"x/{i}.avi", frames=12, seed=i)
-    (tmp_path / f"x/5.avi{mark}").touch()
+    (tmp_path / f"x/2.avi{FIRST}").touch()
+    (tmp_path / f"x/5.avi{ALWAYS}").touch()
     catalog = Catalog([f"x/{i}.avi" for i in range(8)], [0] * 8, ["x"], root=tmp_path)
     with Client(workers=workers, stall_s=1 * SECOND, cache=False) as client:
-        stream = client.stream(catalog, TRANSFORMED, 4, on_error="skip")
+        stream = client.stream(catalog, TRANSFORMED, 4, on_error="skip", max_bad=1.0)
         seen = [int(video) for _, _, info in stream.batches(info=True) for video in info.video]
-        bad = [video.path for video in stream.quarantine]
-    assert bad == (["x/5.avi"] if mark == ALWAYS else [])
-    assert seen == [i for i in range(8) if i != 5 or not bad]
+        assert [video.path for video in stream.quarantine] == ["x/5.avi"]
+    assert seen == [i for i in range(8) if i != 5]
+    assert not (tmp_path / f"x/2.avi{FIRST}").exists(), "a read of it did not return"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", rest_nightly([1, 2]))
 def test_a_transform_may_take_longer_to_import_than_a_decoder_may_be_silent(
     workers: int,
     videos: Videos,
@@ -148,8 +146,8 @@ def test_a_transform_may_take_longer_to_import_than_a_decoder_may_be_silent(
     source = (
         "import time\n"
         f"began = time.process_time()\n"
-        f"while time.process_time() - began < {1.5 * SECOND}: pass\n"
-        f"time.sleep({1.5 * SECOND})\n"
+        f"while time.process_time() - began < {0.4 * SECOND}: pass\n"
+        f"time.sleep({1.6 * SECOND})\n"
         "def invert(clip, rng): return 255 - clip\n"
     )
     (tmp_path / "slow_to_import.py").write_text(source)
@@ -157,7 +155,7 @@ def test_a_transform_may_take_longer_to_import_than_a_decoder_may_be_silent(
     spec = replace(TRANSFORMED, transform="slow_to_import:invert")
     plain = replace(TRANSFORMED, transform="tests.support.transforms:invert")
     with Client(workers=workers, stall_s=1 * SECOND) as client:
-        client.wait_for_workers(workers, 20 * SECOND)
+        client.wait_for_workers(workers, 60 * SECOND)
         before = children_of(os.getpid())
         stream = client.stream(videos.catalog, spec, 4, shuffle=True, seed=3)
         got = digests(stream.batches(info=True))
@@ -171,35 +169,34 @@ def test_a_transform_may_take_longer_to_import_than_a_decoder_may_be_silent(
 SLOW = ItemSpec("tests.support.items:takes_long", (), "float32")
 
 
-def slow_items(folder: Path) -> Catalog:
-    """Six files, each of which takes 2.5 seconds."""
-    names = [f"{number}.txt" for number in range(6)]
+def slow_items(folder: Path, count: int) -> Catalog:
+    """Files, each of which takes 2.5 seconds."""
+    names = [f"{number}.txt" for number in range(count)]
     for name in names:
         (folder / name).write_text("")
-    return Catalog(names, [0] * 6, ["all"], root=folder)
+    return Catalog(names, [0] * count, ["all"], root=folder)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", rest_nightly([2, 1]))
 def test_a_function_that_takes_longer_than_stall_s_ends_the_stream_and_condemns_no_file(
     workers: int, tmp_path: Path
 ) -> None:
     with Client(workers=workers, stall_s=1 * SECOND) as client:
-        stream = client.stream(slow_items(tmp_path), SLOW, 1, max_bad=1.0)
+        stream = client.stream(slow_items(tmp_path, 4), SLOW, 1, max_bad=1.0)
         with pytest.raises(TransformError, match=r"^no sign of life for .* s in load function "):
             next(iter(stream))
         assert not stream.quarantine
 
 
-@pytest.mark.slow
 def test_dialled_in_workers_do_nothing_twice_that_takes_longer_than_they_may_be_silent(
     tmp_path: Path, programs: Programs
 ) -> None:
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
         programs.script(SEVERAL, client.endpoints[0], str(tmp_path), "3", "30")
-        client.wait_for_workers(3, 40 * SECOND)
-        assert len(list(client.stream(slow_items(tmp_path), SLOW, 1))) == 6
-    assert [file.read_text() for file in tmp_path.glob("*.calls")] == ["x"] * 6
+        client.wait_for_workers(3, 60 * SECOND)
+        # One worker of three is idle meanwhile.
+        assert len(list(client.stream(slow_items(tmp_path, 2), SLOW, 1))) == 2
+    assert [file.read_text() for file in tmp_path.glob("*.calls")] == ["x"] * 2
 
 
 SEVERAL = """
@@ -217,10 +214,20 @@ SEVERAL = """
 NAMES = [str(number) if number != 17 else "bad" for number in range(40)]
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(120 * SECOND)
-@pytest.mark.parametrize(("hosts", "workers"), [(1, 2), (2, 2), (1, 5)])
-@pytest.mark.parametrize("how", ["hangs_at_a_name", "crashes_at_a_name"])
+@pytest.mark.parametrize(
+    ("how", "hosts", "workers"),
+    rest_nightly(
+        [
+            ("hangs_at_a_name", 1, 2),
+            ("crashes_at_a_name", 2, 2),
+            ("hangs_at_a_name", 2, 2),
+            ("hangs_at_a_name", 1, 5),
+            ("crashes_at_a_name", 1, 2),
+            ("crashes_at_a_name", 1, 5),
+        ],
+        2,
+    ),
+)
 def test_an_item_that_kills_dialled_in_workers_is_named_and_the_others_come_once(
     how: str,
     hosts: int,
@@ -229,28 +236,27 @@ def test_an_item_that_kills_dialled_in_workers_is_named_and_the_others_come_once
     programs: Programs,
     tell: Callable[[str], None],
 ) -> None:
-    stall_s = 2 * SECOND
+    stall_s = 1 * SECOND
     catalog = Catalog(NAMES, [0] * 40, ["all"])
     item = ItemSpec(f"tests.support.items:{how}", (), "float32", files=False)
     with Client(workers=0, listen="tcp://127.0.0.1:*", stall_s=stall_s) as client:
         for _ in range(hosts):
             programs.script(SEVERAL, client.endpoints[0], str(tmp_path), str(workers), str(stall_s))
-        client.wait_for_workers(hosts * workers, 40 * SECOND)
+        client.wait_for_workers(hosts * workers, 60 * SECOND)
         stream = client.stream(catalog, item, 4, on_error="skip")
         began = time.monotonic()
         got = [int(number) for numbers, _ in stream for number in numbers]
         took_s = time.monotonic() - began
         assert [bad.path for bad in stream.quarantine] == ["bad"]
         assert re.search(NAMED, stream.quarantine[0].reason)
-        client.wait_for_workers(hosts * workers, 40 * SECOND)  # none is just starting at the end
+        client.wait_for_workers(hosts * workers, 60 * SECOND)  # none is just starting at the end
     assert got == [number for number in range(40) if number != 17]
     tell(f"an epoch of 40 items, one of which {how}, {hosts} x {workers} workers: {took_s:.1f} s")
-    # Each of up to three workers is replaced before the next one meets it, if there are only two.
-    assert took_s < 4 * stall_s + 2 + 3 * START_S
+    if THOROUGH:  # the next worker may meet it only when the one before is replaced
+        assert took_s < 4 * stall_s + 2 + 3 * START_S
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("how", ["hang_on_white", "crash_on_white"])
+@pytest.mark.parametrize("how", rest_nightly(["crash_on_white", "hang_on_white"]))
 def test_a_video_that_kills_dialled_in_and_local_workers_is_named(
     how: str, tmp_path: Path, programs: Programs
 ) -> None:
@@ -262,7 +268,7 @@ def test_a_video_that_kills_dialled_in_and_local_workers_is_named(
     spec = replace(TRANSFORMED, transform=f"tests.support.transforms:{how}")
     with Client(workers=1, listen="tcp://127.0.0.1:*", stall_s=stall_s) as client:
         programs.script(SEVERAL, client.endpoints[0], str(tmp_path), "2", str(stall_s))
-        client.wait_for_workers(3, 40 * SECOND)
+        client.wait_for_workers(3, 60 * SECOND)
         stream = client.stream(catalog, spec, 3, drop_remainder=False)
         seen = [int(v) for _, _, info in stream.batches(epochs=2, info=True) for v in info.video]
         assert [video.path for video in stream.quarantine] == ["x/white.avi"]

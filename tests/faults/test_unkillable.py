@@ -16,9 +16,10 @@ import pytest
 
 from tests.support.processes import children_of
 from tests.support.programs import Programs
+from tests.support.thorough import either
 from tests.support.waiting import SECOND
 
-pytestmark = pytest.mark.timeout(60 * SECOND)
+pytestmark = pytest.mark.timeout(180 * SECOND)
 
 _SEIZE = 0x4206  # sys/ptrace.h
 _ALSO_TRACED = 0x40000000  # __WALL
@@ -48,16 +49,16 @@ CLOSING = """
 def test_close_does_not_wait_for_a_worker_that_cannot_be_killed(
     programs: Programs, tmp_path: Path
 ) -> None:
-    trainer = programs.script(CLOSING, str(tmp_path / "go"), imported="")
+    trainer = programs.script(CLOSING, str(tmp_path / "go"))
     trainer.wait_for("ready", 60 * SECOND)
     held, _ = children_of(trainer.pid)
     if ctypes.CDLL(None, use_errno=True).ptrace(_SEIZE, held, 0, 0):
         pytest.skip(f"ptrace: {os.strerror(ctypes.get_errno())}")
     try:
         (tmp_path / "go").touch()
-        trainer.wait_for("closed after", 20 * SECOND)
-        assert float(trainer.out.rpartition("after ")[2].split()[0]) < 4 * SECOND
-        assert trainer.wait(10 * SECOND) == 0
+        trainer.wait_for("closed after", 40 * SECOND)
+        assert float(trainer.out.rpartition("after ")[2].split()[0]) < either(10, 4) * SECOND
+        assert trainer.wait(30 * SECOND) == 0
         assert f"worker process {held} is killed and does not end" in trainer.err
     finally:
         with suppress(ProcessLookupError):

@@ -13,11 +13,12 @@ import pytest
 
 from tests.support.digests import digests
 from tests.support.programs import Program, Programs
+from tests.support.thorough import either, rest_nightly
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND, wait_until
 from videoload import Catalog, Client, ClipSpec, ClosedError, ItemSpec, decode_serially
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(60 * SECOND)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180 * SECOND)]
 
 WORKER = """
     import sys
@@ -60,7 +61,7 @@ def worker(programs: Programs, client: Client, root: Path | str, stall_s: float)
     return programs.script(WORKER, client.endpoints[0], str(root), str(stall_s))
 
 
-@pytest.mark.parametrize("load", ["never_returns", "burns"])
+@pytest.mark.parametrize("load", rest_nightly(["never_returns", "burns"]))
 def test_a_worker_whose_function_hangs_says_where_and_ends(
     load: str, programs: Programs, tmp_path: Path
 ) -> None:
@@ -74,10 +75,10 @@ def test_a_worker_whose_function_hangs_says_where_and_ends(
         Client(workers=0, listen="tcp://127.0.0.1:*", stall_s=0.5) as client,
     ):
         alone = worker(programs, client, tmp_path, 1.0 * SECOND)
-        client.wait_for_workers(1, timeout_s=20 * SECOND)
+        client.wait_for_workers(1, timeout_s=60 * SECOND)
         read = pool.submit(list, client.stream(catalog, spec, 1).batches())
-        alone.wait_for("nothing came of clip 'x/bad'", 20 * SECOND)
-        assert alone.wait(5 * SECOND) == 1
+        alone.wait_for("nothing came of clip 'x/bad'", 60 * SECOND)
+        assert alone.wait(30 * SECOND) == 1
         assert f"(tests.support.items:{load})" in alone.err
         assert f"in {load}" in alone.err, "its stack is printed"
     assert isinstance(read.exception(), ClosedError)
@@ -86,9 +87,9 @@ def test_a_worker_whose_function_hangs_says_where_and_ends(
 def test_a_worker_that_was_stopped_or_is_slow_continues(videos: Videos, programs: Programs) -> None:
     clip = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random", clips_per_video=4)
     expected = digests(decode_serially(videos.catalog, clip, 4, info=True))
-    with Client(workers=0, listen="tcp://127.0.0.1:*", stall_s=0.6 * SECOND) as client:
-        alone = worker(programs, client, videos.root, 0.6 * SECOND)
-        client.wait_for_workers(1, timeout_s=20 * SECOND)
+    with Client(workers=0, listen="tcp://127.0.0.1:*", stall_s=1 * SECOND) as client:
+        alone = worker(programs, client, videos.root, 1 * SECOND)
+        client.wait_for_workers(1, timeout_s=60 * SECOND)
         batches = client.stream(videos.catalog, clip, 4).batches(info=True)
         got = digests(islice(batches, 2))
         alone.signal(signal.SIGSTOP)
@@ -96,27 +97,27 @@ def test_a_worker_that_was_stopped_or_is_slow_continues(videos: Videos, programs
         alone.signal(signal.SIGCONT)
         got += digests(batches)
         assert got == expected
-        time.sleep(1 * SECOND)  # it idles for longer than that as well
+        time.sleep(1.5 * SECOND)  # it idles for longer than that as well
         assert alone.process.poll() is None
         alone.signal(signal.SIGTERM)
-        assert alone.wait(5 * SECOND) == 0
+        assert alone.wait(30 * SECOND) == 0
 
 
 def test_sigterm_on_a_busy_core_ends_a_worker_with_status_0(
     videos: Videos, programs: Programs
 ) -> None:
     core = min(os.sched_getaffinity(0))
-    busy = [programs.script("while True: pass") for _ in range(3)]
+    busy = [programs.script("while True: pass") for _ in range(2)]
     for hog in busy:
         os.sched_setaffinity(hog.pid, {core})
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
-        for _ in range(3):
+        for _ in range(either(1, 3)):
             alone = programs.worker(client.endpoints[0], videos.root)
             os.sched_setaffinity(alone.pid, {core})
-            wait_until(lambda: len(client.workers) == 1, 40 * SECOND, "it comes")
+            wait_until(lambda: len(client.workers) == 1, 60 * SECOND, "it comes")
             alone.signal(signal.SIGTERM)
-            assert alone.wait(20 * SECOND) == 0, alone.err
-            wait_until(lambda: not client.workers, 10 * SECOND, "it is gone")
+            assert alone.wait(60 * SECOND) == 0, alone.err
+            wait_until(lambda: not client.workers, 30 * SECOND, "it is gone")
     for hog in busy:
         hog.end()
 
@@ -128,11 +129,11 @@ def test_a_worker_without_descriptors_condemns_no_video_and_ends(
     expected = digests(decode_serially(videos.catalog, clip, 4, info=True))
     with ThreadPoolExecutor(1) as pool, Client(workers=0, listen="tcp://127.0.0.1:*") as client:
         without = programs.script(LEAKING, client.endpoints[0], str(videos.root))
-        client.wait_for_workers(1, timeout_s=20 * SECOND)
+        client.wait_for_workers(1, timeout_s=60 * SECOND)
         stream = client.stream(videos.catalog, clip, 4)
         read = pool.submit(digests, stream.batches(info=True))
-        without.wait_for("this worker cannot open files any more", 20 * SECOND)
-        assert without.wait(5 * SECOND) == 1
+        without.wait_for("this worker cannot open files any more", 60 * SECOND)
+        assert without.wait(30 * SECOND) == 1
         programs.worker(client.endpoints[0], videos.root)
         assert read.result(30 * SECOND) == expected
         assert stream.quarantine == []

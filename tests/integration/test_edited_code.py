@@ -16,7 +16,7 @@ from tests.support.programs import Programs
 from tests.support.waiting import SECOND
 from videoload import Catalog, Client, ItemSpec, TransformError
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(60 * SECOND)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180 * SECOND)]
 
 # Keeps nothing of the module in the process that tests.
 LOAD = "from beside import level\ndef load(name, rng): return np.float32(level())\n"
@@ -63,8 +63,13 @@ def test_local_workers_run_the_code_of_the_streams_beginning(write: Callable[...
 
 
 def test_a_host_with_other_code_decodes_nothing_and_both_logs_say_why(
-    write: Callable[..., str], programs: Programs, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    write: Callable[..., str],
+    programs: Programs,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
+    monkeypatch.setattr("videoload.leases.blame._COMING_S", 0.1)  # no other worker will come
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
         paths = [f"{Path.cwd()}:{write(1)}", f"{Path.cwd()}:{write(2, 'there')}"]
         same, other = (
@@ -82,7 +87,7 @@ def test_a_host_with_other_code_decodes_nothing_and_both_logs_say_why(
         assert str(raised.value) in has_other.err
         assert str(raised.value) in caplog.text
         same()
-        client.wait_for_workers(2, 20 * SECOND)
+        client.wait_for_workers(2, 60 * SECOND)
         stream = client.stream(NUMBERS, ITEM, 2)
         assert {float(number) for numbers, _ in stream for number in numbers} == {1.0}
         assert not stream.quarantine

@@ -6,9 +6,10 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.thorough import either
 from videoload.leases.affinity import Affinity, best, keys
 
 VIDEOS = keys(f"class/{number}.avi" for number in range(3000))
@@ -25,6 +26,7 @@ def test_a_name_has_the_same_key_in_each_process() -> None:
     assert keys(["a.avi", "\udcff"]).tolist() == [1122736327486339726, 10048146903633127691]
 
 
+@settings(max_examples=either(20, 100))
 @given(NAMES)
 def test_a_host_that_leaves_moves_only_its_own_videos(hosts: list[str]) -> None:
     before, after = preferred(hosts), preferred(hosts[1:])
@@ -33,6 +35,7 @@ def test_a_host_that_leaves_moves_only_its_own_videos(hosts: list[str]) -> None:
     assert preferred(hosts[::-1]) == before, "whatever the order in which they came"
 
 
+@settings(max_examples=either(20, 100))
 @given(NAMES)
 def test_a_host_gets_its_share(hosts: list[str]) -> None:
     count = Counter(preferred(hosts))

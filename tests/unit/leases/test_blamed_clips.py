@@ -6,13 +6,12 @@ from __future__ import annotations
 
 import random
 from functools import partial
-from itertools import count
+from itertools import count, product
 
 import pytest
 
-from tests.support.quick import rest_slow
 from tests.support.simulation import RESTART_S, SILENCE_S, STALL_S, How, Simulation
-from tests.support.thorough import either, in_pairs
+from tests.support.thorough import in_pairs, rest_nightly
 
 VIDEOS = 400  # an epoch
 CLIP_S = 0.1
@@ -90,10 +89,10 @@ def test_it_costs_no_more_than_five_workers_though_others_replace_none(workers: 
     assert sum(worker.hangs is not None for worker in simulation.workers.values()) <= 5
 
 
-@pytest.mark.parametrize("first", rest_slow(range(0, either(200, 400), 100)))
+@pytest.mark.parametrize("first", rest_nightly(range(0, 400, 50)))
 def test_whatever_else_happens_these_clips_are_named_and_no_others(first: int) -> None:
     """Hosts that sleep, lines that break, lost answers, slots, and workers, all at random."""
-    for seed in range(first, first + 100):
+    for seed in range(first, first + 50):
         draw = random.Random(seed)
         batch, videos = draw.choice([1, 3, 8, 32]), draw.choice([40, 160])
         simulation = Simulation(
@@ -129,8 +128,10 @@ def test_whatever_else_happens_these_clips_are_named_and_no_others(first: int) -
 # In all that follows, no video is at fault
 
 
-@pytest.mark.parametrize("down_s", [1.0, 5.0, 15.0, 100.0])
-@pytest.mark.parametrize("workers", [1, 2, 8, 32])
+@pytest.mark.parametrize(
+    ("workers", "down_s"),
+    rest_nightly([(1, 5.0), (2, 100.0), (8, 15.0), *product([1, 2, 8, 32], [1, 5, 15, 100])], 3),
+)
 def test_a_line_that_breaks_for_all_names_nothing(workers: int, down_s: float) -> None:
     simulation = Simulation(videos=VIDEOS)
     add_workers(simulation, workers, "remote")
@@ -165,7 +166,7 @@ def test_storage_that_stands_still_names_nothing(
     assert not named(simulation)
 
 
-@pytest.mark.parametrize("where", ["remote", "mixed"])
+@pytest.mark.parametrize("where", rest_nightly(["mixed", "remote"]))
 def test_a_host_that_sleeps_again_and_again_names_nothing(where: str) -> None:
     simulation = Simulation(videos=VIDEOS)
     add_workers(simulation, 8, where)

@@ -28,6 +28,7 @@ from hypothesis import HealthCheck, note, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from tests.support.thorough import either, rest_nightly
 from videoload.catalog.catalog import Catalog
 from videoload.errors import SpecError, TooManyBadVideos
 from videoload.leases.commands import Command, Evict, Grant, Ready, Recall, Stop
@@ -829,7 +830,7 @@ EVENTS = [
 ]
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", rest_nightly(range(10), 4))
 def test_whatever_happens_each_consumer_gets_the_right_batches(seed: int) -> None:
     for number in range(30):
         play = Play(random.Random(f"{seed}.{number}").randrange)
@@ -845,7 +846,7 @@ def test_the_same_events_lead_to_the_same_decisions() -> None:
         return [play.step() for _ in range(80)]
 
     kept: list[list[object]] = []
-    for number in range(40):
+    for number in range(either(15, 40)):
         assert names(f"again {number}") == names(f"again {number}")
 
 
@@ -875,7 +876,7 @@ class Machine(RuleBasedStateMachine):
 TestLeasesAtRandom = Machine.TestCase
 TestLeasesAtRandom.settings = settings(
     deadline=None,
-    max_examples=50,
+    max_examples=either(20, 50),
     stateful_step_count=40,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )

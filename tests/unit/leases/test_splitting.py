@@ -9,10 +9,11 @@ import pytest
 
 from tests.support.desk import Desk, grants
 from tests.support.simulation import Simulation
+from tests.support.thorough import either, rest_nightly
 from videoload.leases.affinity import best, keys
 from videoload.leases.commands import Grant
 
-EPOCHS, VIDEOS = 10, 1600
+EPOCHS, VIDEOS = 10, either(800, 1600)
 CLIP_S = 0.02
 
 
@@ -117,6 +118,6 @@ def test_a_quick_host_keeps_more_and_no_host_keeps_all() -> None:
     assert told.from_store > 0.9
 
 
-@pytest.mark.parametrize("hosts", [[(2, 2), (2, 1)], [(4, 1)] * 4])
+@pytest.mark.parametrize("hosts", rest_nightly([[(2, 2), (2, 1)], [(4, 1)] * 4]))
 def test_preference_costs_nothing_if_nothing_is_kept(hosts: Sequence[tuple[int, float]]) -> None:
     assert Told(*hosts, kept=1).took_s < 1.02 * Told(*hosts, kept=1, has_names=False).took_s

@@ -15,13 +15,14 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from tests.support.thorough import either
 from videoload.catalog.catalog import Catalog
 from videoload.clips.clip_spec import ClipSpec
 from videoload.errors import SpecError
 from videoload.plan.options import StreamOptions
 from videoload.plan.plan import Plan, Sample
 
-patient = settings(deadline=None, max_examples=100)
+patient = settings(deadline=None, max_examples=either(40, 100))
 
 
 def options(**changes: Any) -> StreamOptions:
@@ -149,7 +150,7 @@ def test_a_plan_over_a_billion_samples_is_instant_and_small() -> None:
     tracemalloc.stop()
     assert len(plan) == 250_000_000
     assert len(set(origins(batches))) == 12
-    assert spent_s < 0.5
+    assert spent_s < 5, "of this process"
     assert most_bytes < 1_000_000
 
 
@@ -503,7 +504,7 @@ def test_a_pool_repeats_no_clip_before_all_had_their_turn() -> None:
 
 def test_the_videos_of_a_class_come_equally_often() -> None:
     first: Counter[int] = Counter()
-    for seed in range(600):
+    for seed in range(either(200, 600)):
         plan = balanced(classes(9, 1), batch_size=5, seed=seed)
         first.update(s.video for s in epoch(plan)[0] if s.video < 9)
     assert chi_square(first.values(), sum(first.values()) / 9) < 26.1, "8 degrees of freedom"

@@ -6,9 +6,10 @@ import math
 from random import Random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.thorough import either
 from videoload.stats.work import FileTimes, SlowFiles, Work, WorkHistory, WorkTimer, total
 from videoload.transport.messages import Result, Spent
 
@@ -138,6 +139,7 @@ def test_a_few_slow_files_are_found() -> None:
     assert {file.video for file in found.slowest[:4]} == {0, 1, 2, 3}
 
 
+@settings(max_examples=either(25, 100))
 @given(st.randoms(use_true_random=False))
 def test_slow_files_are_found_in_any_order(rng: Random) -> None:
     """The very first clip may be slow, and a worker may meet only slow files for long."""

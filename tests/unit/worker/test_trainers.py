@@ -144,7 +144,11 @@ def test_a_worker_that_is_refused_again_and_again_rests_longer_each_time(
     assert shop.b.welcomed
 
 
-def test_a_worker_that_is_disconnected_before_its_welcome_rests_and_says_hello_again() -> None:
+def test_a_worker_that_is_disconnected_before_its_welcome_rests_and_says_hello_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # It does not wait so long for each answer.
+    monkeypatch.setattr("videoload.worker.trainer_connection._WELCOME_S", 3600.0)
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     router = Router(context, "tcp://127.0.0.1:*", most=0)  # there is no room for anybody
     links = Trainers(context, WorkerSettings([router.endpoint]), lambda name: [])
@@ -162,4 +166,4 @@ def test_a_worker_that_is_disconnected_before_its_welcome_rests_and_says_hello_a
     router.close()
     context.term()
     assert hellos == hung_up == 3
-    assert 0.3 < took_s < 3 * SECOND, "else it would wait 2 s for each answer"
+    assert took_s > 0.3
