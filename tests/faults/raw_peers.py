@@ -44,7 +44,7 @@ def dealer(endpoint: str, linger_ms: int = 1000) -> Iterator[zmq.Socket[bytes]]:
         context.term()
 
 
-def answer(made: zmq.Socket[bytes], timeout_s: float = 5 * SECOND) -> FromTrainer:
+def answer(made: zmq.Socket[bytes], timeout_s: float = 30 * SECOND) -> FromTrainer:
     """The trainer's next message, ignoring its heartbeats."""
     deadline = time.monotonic() + timeout_s
     while made.poll(max(0, int(1000 * (deadline - time.monotonic())))):
@@ -85,7 +85,7 @@ class Trainer:
         self.peer = b""
 
     def __enter__(self) -> Trainer:
-        self.welcome(20 * SECOND)
+        self.welcome(30 * SECOND)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -98,7 +98,7 @@ class Trainer:
             pass
         self.say(Welcome(self.beat_s))
 
-    def hear(self, timeout_s: float = 5 * SECOND) -> FromWorker:
+    def hear(self, timeout_s: float = 30 * SECOND) -> FromWorker:
         """The worker's next message; the pixels of a RESULT are in ``pixels``."""
         if not self._router.socket.poll(int(1000 * timeout_s)):
             pytest.fail(f"not a word within {timeout_s:g} s: {self.worker.err}")
@@ -109,7 +109,7 @@ class Trainer:
         self.pixels = self._router.socket.recv() if self._router.more else b""
         return message
 
-    def answer(self, timeout_s: float = 5 * SECOND) -> FromWorker:
+    def answer(self, timeout_s: float = 30 * SECOND) -> FromWorker:
         """The worker's next message, ignoring its heartbeats."""
         deadline = time.monotonic() + timeout_s
         while isinstance(message := self.hear(timeout_s), Heartbeat):

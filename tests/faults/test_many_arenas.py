@@ -19,17 +19,17 @@ from tests.support.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, Stream, decode_serially
 from videoload.transport.messages import Bye, Welcome
 
-pytestmark = [pytest.mark.timeout(60 * SECOND), pytest.mark.slow]
+pytestmark = [pytest.mark.timeout(180 * SECOND), pytest.mark.slow]
 
 CLIP = ClipSpec(frames=2, resize=36, size=(32, 32))
-STREAMS = 400  # a socket holds some 270 messages
+STREAMS = 300  # a socket holds some 270 messages
 
 
 @contextmanager
 def with_a_stopped_worker() -> Iterator[tuple[Client, int]]:
     """A client with one local worker, which is stopped, and that worker's pid."""
     with Client(workers=1, listen="tcp://127.0.0.1:*") as client:
-        client.wait_for_workers(1, timeout_s=20 * SECOND)
+        client.wait_for_workers(1, timeout_s=30 * SECOND)
         (pid,) = children_of(os.getpid())
         os.kill(pid, signal.SIGSTOP)
         try:
@@ -52,7 +52,7 @@ def is_served(client: Client, number: int) -> None:
     """The I/O thread has done everything that it was asked before, and continues."""
     with dealer(client.endpoints[0]) as stranger:
         say(stranger, hello(number))
-        assert isinstance(answer(stranger, 2 * SECOND), Welcome)
+        assert isinstance(answer(stranger), Welcome)
         say(stranger, Bye("that was all"))
 
 
@@ -69,7 +69,7 @@ def test_any_number_of_streams_never_waits_for_a_worker_that_does_not_read(
         for seed in (STREAMS - 1, 0):
             serial = decode_serially(videos.catalog, CLIP, 2, shuffle=True, seed=seed, info=True)
             assert digests(streams[seed].batches(info=True)) == digests(serial)
-        wait_until(lambda: len(arena_maps(pid)) == STREAMS, 5 * SECOND, "all of them came")
+        wait_until(lambda: len(arena_maps(pid)) == STREAMS, 30 * SECOND, "all of them came")
         assert children_of(os.getpid()) == [pid], "it is the same worker"
 
 
@@ -80,7 +80,7 @@ def test_streams_that_end_before_a_worker_hears_of_them_leave_nothing(videos: Vi
         kept = streams[-1]
         del streams
         gc.collect()
-        wait_until(lambda: len(arena_maps()) == 1, 5 * SECOND, "the trainer frees them")
+        wait_until(lambda: len(arena_maps()) == 1, 30 * SECOND, "the trainer frees them")
         again = [make(client, videos, 1) for _ in range(STREAMS)]  # of the same descriptors
         is_served(client, 2)
         os.kill(pid, signal.SIGCONT)
@@ -89,9 +89,9 @@ def test_streams_that_end_before_a_worker_hears_of_them_leave_nothing(videos: Vi
             assert digests(stream.batches(info=True)) == digests(serial)
         del again, stream
         gc.collect()
-        wait_until(lambda: len(arena_maps(pid)) == 1, 5 * SECOND, "the worker frees them too")
+        wait_until(lambda: len(arena_maps(pid)) == 1, 30 * SECOND, "the worker frees them too")
         # Python keeps a descriptor of its own for each mapping.
-        wait_until(lambda: len(memory_of("self")) <= 2, 5 * SECOND, "the trainer too")
+        wait_until(lambda: len(memory_of("self")) <= 2, 30 * SECOND, "the trainer too")
         assert len(memory_of(pid)) <= 1
 
 
@@ -106,7 +106,7 @@ def test_unsent_messages_are_dropped_with_the_worker_or_the_client(
             return  # the fixture of all these tests sees what is left
         os.kill(pid, signal.SIGKILL)
         # Its successor hears of all of them when it starts.
-        wait_until(lambda: children_of(os.getpid()) not in ([], [pid]), 5 * SECOND)
+        wait_until(lambda: children_of(os.getpid()) not in ([], [pid]), 30 * SECOND)
         is_served(client, 2)
         serial = digests(decode_serially(videos.catalog, CLIP, 2, shuffle=True, info=True))
         assert digests(streams[-1].batches(info=True)) == serial

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
@@ -16,14 +17,24 @@ from videoload.engine.admission import Admission
 from videoload.pixels.software import software
 from videoload.transport.messages import VERSION, Bye, Hello, Lease, Refused, Welcome
 
-pytestmark = pytest.mark.timeout(60 * SECOND)
+pytestmark = pytest.mark.timeout(120 * SECOND)
 
 CLIP = ClipSpec(frames=4, stride=2, resize=32, size=(32, 32))
 BATCH = 4
 
 
+@pytest.fixture(scope="module")
+def listening() -> Iterator[Client]:
+    with Client(workers=1, listen="tcp://127.0.0.1:*") as client:
+        client.wait_for_workers(1, timeout_s=30 * SECOND)
+        yield client
+
+
 def test_a_message_that_meets_a_defect_affects_only_its_sender(
-    videos: Videos, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    listening: Client,
+    videos: Videos,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     remote = Admission.remote
 
@@ -34,15 +45,14 @@ def test_a_message_that_meets_a_defect_affects_only_its_sender(
 
     monkeypatch.setattr(Admission, "remote", broken)
     expected = digests(decode_serially(videos.catalog, CLIP, BATCH, epochs=2))
-    with Client(workers=1, listen="tcp://127.0.0.1:*") as client:
-        stream = client.stream(videos.catalog, CLIP, BATCH)
-        batches = stream.batches(epochs=2)
-        got = [next(batches)]
-        with dealer(client.endpoints[0]) as made:
-            say(made, Hello("w", "poison", 1, software()))
-            refused = answer(made)
-        got += batches
-        assert digests(got) == expected
+    stream = listening.stream(videos.catalog, CLIP, BATCH)
+    batches = stream.batches(epochs=2)
+    got = [next(batches)]
+    with dealer(listening.endpoints[0]) as made:
+        say(made, Hello("w", "poison", 1, software()))
+        refused = answer(made)
+    got += batches
+    assert digests(got) == expected
     assert isinstance(refused, Refused)
     assert [record.exc_info is not None for record in caplog.records] == [True]
     assert "could not be handled" in caplog.text
@@ -81,18 +91,19 @@ def test_a_worker_that_would_give_other_pixels_is_refused_in_one_line_on_both_si
         {"type": "hello", "worker": "w", "host": "h", "pid": 2**64 - 1, "software": "s"},
     ],
 )
-def test_a_too_large_number_is_refused(fields: dict[str, object], videos: Videos) -> None:
+def test_a_too_large_number_is_refused(
+    fields: dict[str, object], listening: Client, videos: Videos
+) -> None:
     expected = digests(decode_serially(videos.catalog, CLIP, BATCH))
-    with Client(workers=1, listen="tcp://127.0.0.1:*") as client:
-        stream = client.stream(videos.catalog, CLIP, BATCH)
-        with dealer(client.endpoints[0]) as made:
-            say(made, Hello("w", "h", 1, software()))
-            answer(made)
-            made.send_multipart([VERSION, msgspec.msgpack.encode(fields)])
-            while not isinstance(said := answer(made), Refused):
-                pass
-        assert "not a message of this protocol" in said.reason
-        assert digests(stream.batches()) == expected
+    stream = listening.stream(videos.catalog, CLIP, BATCH)
+    with dealer(listening.endpoints[0]) as made:
+        say(made, Hello("w", "h", 1, software()))
+        answer(made)
+        made.send_multipart([VERSION, msgspec.msgpack.encode(fields)])
+        while not isinstance(said := answer(made), Refused):
+            pass
+    assert "not a message of this protocol" in said.reason
+    assert digests(stream.batches()) == expected
 
 
 def test_streams_end_if_no_worker_can_read_the_videos_for_as_long_as_was_said(
@@ -111,7 +122,7 @@ def test_streams_end_if_no_worker_can_read_the_videos_for_as_long_as_was_said(
         assert isinstance(answer(made), Lease)
         say(made, Bye(why, kept_from_leases=True))
         with pytest.raises(StorageError) as ended:
-            first.result(10 * SECOND)
+            first.result(30 * SECOND)
         assert str(ended.value) == f"{why}; no worker has read a video for 0.5 s since"
         assert stream.error is ended.value or str(stream.error) == str(ended.value)
     assert f"hands its leases back: {why}" in caplog.text
