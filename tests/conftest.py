@@ -8,7 +8,8 @@ Several processes run the tests (``-n auto``, pytest-xdist), each taking the nex
 done. There is one more than there are cores, since many tests wait, and at most four; a single
 named test runs in this process. Tests that need TensorFlow in their own process are one
 ``xdist_group``, so that it is imported once, and go first. The other slow tests follow. Tests that
-measure time are a group too, and go last, when most of the machine is free.
+measure time are a group too, and go last, when most of the machine is free. A file whose tests
+share a client is a group of its own, so that it is made once.
 
 Tests marked ``nightly`` run at night, and if one is named (`tests.support.thorough`).
 """
@@ -107,7 +108,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _turn(item: pytest.Item) -> int:
     group = item.get_closest_marker("xdist_group")
-    if group is not None:
+    if group is not None and group.args[0] in _GROUPS:
         return _GROUPS[group.args[0]]
     return 2 if item.get_closest_marker("slow") is None else 1
 

@@ -17,7 +17,7 @@ from videoload.engine.admission import Admission
 from videoload.pixels.software import software
 from videoload.transport.messages import VERSION, Bye, Hello, Lease, Refused, Welcome
 
-pytestmark = pytest.mark.timeout(120 * SECOND)
+pytestmark = [pytest.mark.timeout(120 * SECOND), pytest.mark.xdist_group("peers")]
 
 CLIP = ClipSpec(frames=4, stride=2, resize=32, size=(32, 32))
 BATCH = 4
@@ -54,7 +54,7 @@ def test_a_message_that_meets_a_defect_affects_only_its_sender(
     got += batches
     assert digests(got) == expected
     assert isinstance(refused, Refused)
-    assert [record.exc_info is not None for record in caplog.records] == [True]
+    assert len([record for record in caplog.records if record.exc_info]) == 1
     assert "could not be handled" in caplog.text
 
 
@@ -71,7 +71,7 @@ def test_a_worker_that_would_give_other_pixels_is_refused_in_one_line_on_both_si
     assert isinstance(refused, Refused)
     why = f"it decodes with FFmpeg 0, abacus, this trainer with {software()}: pixels would differ"
     assert refused.reason == f"{why} (any_software=True of the client admits it)"
-    assert caplog.messages == [f"worker h:1 is refused: {refused.reason}"]
+    assert f"worker h:1 is refused: {refused.reason}" in caplog.messages
     with (
         Client(workers=0, listen="tcp://127.0.0.1:*", any_software=True) as client,
         dealer(client.endpoints[0]) as made,

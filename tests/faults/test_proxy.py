@@ -20,7 +20,7 @@ from videoload import Client, ClipSpec
 from videoload.leases.line import MAX_LEASES
 from videoload.transport.keys import make_keys
 
-pytestmark = pytest.mark.timeout(120 * SECOND)
+pytestmark = [pytest.mark.timeout(120 * SECOND), pytest.mark.xdist_group("proxy")]
 
 CLIP = ClipSpec(frames=6, stride=2, resize=36, size=(32, 32), sampling="random", clips_per_video=8)
 BATCH, SLOTS = 4, 4

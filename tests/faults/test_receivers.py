@@ -33,7 +33,7 @@ from videoload.transport.messages import (
     unpack_from_trainer,
 )
 
-pytestmark = pytest.mark.timeout(120 * SECOND)
+pytestmark = [pytest.mark.timeout(120 * SECOND), pytest.mark.xdist_group("receivers")]
 
 CLIP = ClipSpec(frames=6, stride=2, resize=36, size=(32, 32), sampling="random", clips_per_video=8)
 BATCH, SLOTS, EPOCHS = 4, 4, 2
