@@ -24,7 +24,6 @@ import hashlib
 import os
 import random
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
@@ -46,8 +45,10 @@ from tests.faults.liars import LyingWorker
 from tests.faults.proxy import Fault, Kind, Proxy, Way
 from tests.faults.strangers import endless, poison
 from tests.support.digests import digests
+from tests.support.forked import Forked, Forking
 from tests.support.ports import free_pair
 from tests.support.processes import children_of, descriptors, resident_mb
+from tests.support.programs import COMMANDS
 from tests.support.videos import make_avi
 from tests.support.waiting import SECOND, wait_until
 from videoload import Catalog, Client, ClipSpec, Stream, VideoloadError, decode_serially
@@ -119,8 +120,9 @@ def plan_faults(
     *,
     receivers: int = 0,
 ) -> list[Planned]:
-    """The faults, in order. Every kind happens to every target in turn, in random order; one fault
-    in seven follows directly on the one before. ``chosen`` decides by name which kinds happen."""
+    """The faults, in order. Every kind happens to every target in turn, in random order, and no
+    kind a second time before all have come once; one fault in seven follows directly on the one
+    before. ``chosen`` decides by name which kinds happen."""
     draw = random.Random(seed)
     kinds = [
         *[(what, LOCAL) for what in (KILL, CRASH, HANG, LEAVE, SLOW)] * 3,
@@ -140,7 +142,10 @@ def plan_faults(
     deck: list[tuple[str, str]] = []
     while len(planned) < faults:
         if not deck:
-            deck = draw.sample(kinds, len(kinds))
+            rest = draw.sample(kinds, len(kinds))
+            for each in (one_of_each := [*dict(rest).items()]):
+                rest.remove(each)
+            deck = rest + one_of_each  # taken from the end: a short run has all kinds, too
         what, whom = deck.pop()
         close = draw.random() < 1 / 7
         at += draw.randrange(3) if close else mean * 7 / 6 * draw.uniform(0.4, 1.6)
@@ -233,21 +238,35 @@ def keys_at(address: str) -> Iterator[None]:
         yield
 
 
+def start(forking: Forking, log: Path, *words: str) -> Forked:
+    """``videoload words``."""
+    environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
+    with log.open("ab") as out:
+        return forking.start(COMMANDS, ["-m", "videoload", *words], out, out, env=environment)
+
+
 class Fleet:
     """The workers that dial in, by role, and the process ids of all workers."""
 
     def __init__(
-        self, client: Client, root: Path, log: Path, stack: ExitStack, shared: tuple[str, ...] = ()
+        self,
+        client: Client,
+        root: Path,
+        log: Path,
+        stack: ExitStack,
+        forking: Forking,
+        shared: tuple[str, ...] = (),
     ) -> None:
         """``shared``: further arguments of all that dial in."""
         self._shared = shared
+        self._forking = forking
         self._client = client
         self._root = root
         self._log = log
         self._dial: dict[str, tuple[str, ...]] = {}
         self._roots: dict[str, Path] = {}
-        self._all: list[subprocess.Popen[bytes]] = []
-        self.by_role: dict[str, subprocess.Popen[bytes]] = {}
+        self._all: list[Forked] = []
+        self.by_role: dict[str, Forked] = {}
         stack.callback(self._end)
 
     def can(self, role: str, *dial: str, root: Path | None = None) -> None:
@@ -258,19 +277,8 @@ class Fleet:
 
     def start(self, role: str) -> None:
         """Start (again) the worker of a role."""
-        environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
-        with self._log.open("ab") as log:
-            worker = subprocess.Popen(
-                [
-                    *(sys.executable, "-m", "videoload", "worker", "--processes", "1"),
-                    *("--root", str(self._roots[role]), *self._dial[role]),
-                    *self._shared,
-                ],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=environment,
-            )
+        words = ("--processes", "1", "--root", str(self._roots[role]), *self._dial[role])
+        worker = start(self._forking, self._log, "worker", *words, *self._shared)
         self._all.append(worker)
         self.by_role[role] = worker
 
@@ -284,8 +292,11 @@ class Fleet:
 
     def local(self) -> list[int]:
         """The local workers that are connected."""
-        theirs = {worker.pid for worker in self._all}
-        return sorted(self.connected() & {*children_of(os.getpid())} - theirs)
+        return sorted(self.connected() & {*children_of(os.getpid())})
+
+    def everybody(self) -> set[int]:
+        """All workers, and whatever else this process has started."""
+        return {*children_of(os.getpid()), *(worker.pid for worker in self._all)}
 
     def pid(self, role: str) -> int | None:
         """The worker of a role, if it is connected."""
@@ -304,7 +315,7 @@ class Fleet:
         staying = [self.by_role[role] for role in ROLES]
         guests = [worker for worker in self._all if worker not in staying]
         for guest in guests:
-            guest.terminate()
+            guest.send_signal(signal.SIGTERM)
         for guest in guests:
             guest.wait(PATIENCE_S)
 
@@ -689,7 +700,7 @@ class Chaos:
             until = time.monotonic() + FREEZE_S
             stopped: set[int] = set()
             while time.monotonic() < until:
-                for pid in {*children_of(os.getpid())} - left_out:
+                for pid in self._fleet.everybody() - left_out:
                     _signal(pid, signal.SIGSTOP)
                     stopped.add(pid)
                 time.sleep(0.05)
@@ -765,6 +776,7 @@ def _signal(pid: int, number: signal.Signals) -> None:
 
 def run(
     folder: Path,
+    forking: Forking,
     *,
     batches: int,
     faults: int,
@@ -798,6 +810,8 @@ def run(
 
     store = None if frame_store_gb is None else folder / "frames"
     shared = ("--frame-store", str(store), "--frame-store-gb", str(frame_store_gb)) if store else ()
+    log = folder / "workers.log"
+    start(forking, log, "--version").wait(PATIENCE_S)  # from now on there is somebody who forks
     empty = Left.now()
     trainer_keys, worker_keys = make_keys(folder / "keys")
     with ExitStack() as stack:
@@ -819,7 +833,7 @@ def run(
             PROXIED: stack.enter_context(Proxy(plain, seed)),
             SEALED: stack.enter_context(Proxy(sealed_at, seed + 1)),
         }
-        fleet = Fleet(client, folder / "videos", folder / "workers.log", stack, shared)
+        fleet = Fleet(client, folder / "videos", log, stack, forking, shared)
         for role, endpoint in ((STRAIGHT, plain), (JOIN, plain), (PROXIED, None)):
             fleet.can(role, "--connect", endpoint or proxies[PROXIED].endpoint)
         for guest, root in make_roots(folder / "videos", folder / "roots").items():
@@ -950,13 +964,15 @@ def main() -> int:
     def chosen(what: str) -> bool:
         return what in (asked.only or kinds) and what not in asked.without
 
+    forking = Forking()
     with tempfile.TemporaryDirectory() as folder:
         report = run(
-            Path(folder), batches=asked.batches, faults=asked.faults, seed=asked.seed,
+            Path(folder), forking, batches=asked.batches, faults=asked.faults, seed=asked.seed,
             chosen=chosen, receivers=asked.receivers, frame_store_gb=asked.frame_store_gb,
         )  # fmt: skip
         if asked.log:
             asked.log.write_bytes((Path(folder) / "workers.log").read_bytes())
+    forking.end()
     console = Console(width=110, highlight=False)
     for table in report.tables():
         console.print(table)

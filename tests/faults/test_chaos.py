@@ -27,14 +27,15 @@ from tests.faults.chaos import (
     run,
 )  # fmt: skip
 from tests.faults.proxy import Kind
+from tests.support.forked import Forking
 from tests.support.programs import Programs
-from tests.support.thorough import either
+from tests.support.thorough import either, rest_nightly
 from tests.support.videos import make_avi, make_white_avi
 from tests.support.waiting import SECOND
 from videoload import Catalog, Client, ClipSpec
 
 # With these seeds each kind of fault comes at least once.
-BATCHES, FAULTS, SEED = either(800, 1200), either(30, 46), either(1730, 4)
+BATCHES, FAULTS, SEED = either(300, 1200), either(20, 46), 9
 OTHERS = {WRONG_ROOT, EMPTY_ROOT, HALF_ROOT, LIAR, POISON, ENDLESS, FROZEN}
 
 
@@ -57,9 +58,10 @@ def test_the_faults_follow_from_the_seed_alone() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(180 * SECOND)
-@pytest.mark.parametrize(("receivers", "frame_store_gb"), [(0, None), (2, 1.0)])
+@pytest.mark.parametrize(("receivers", "frame_store_gb"), rest_nightly([(2, 1.0), (0, None)]))
 def test_no_fault_changes_a_byte_or_leaves_anything_behind(
     tmp_path: Path,
+    forking: Forking,
     tell: Callable[[str], None],
     monkeypatch: pytest.MonkeyPatch,
     receivers: int,
@@ -67,10 +69,10 @@ def test_no_fault_changes_a_byte_or_leaves_anything_behind(
 ) -> None:
     # Most of the time goes into deadlines, so they are shorter than usual.
     monkeypatch.setattr("videoload.engine.engine._SILENCE_S", 0.8 * SECOND)
-    monkeypatch.setattr("tests.faults.chaos.STALL_S", 1.0 * SECOND)
     monkeypatch.setattr("videoload.receivers.pool._SILENCE_S", 1.5 * SECOND)
     report = run(
-        tmp_path, batches=BATCHES, faults=FAULTS, seed=SEED, epoch_batches=200,
+        tmp_path, forking, batches=BATCHES, faults=FAULTS, seed=SEED,
+        epoch_batches=either(100, 200),
         chosen=lambda what: what not in OTHERS, receivers=receivers, frame_store_gb=frame_store_gb,
     )  # fmt: skip
     tell(
@@ -87,10 +89,13 @@ def test_no_fault_changes_a_byte_or_leaves_anything_behind(
 
 @pytest.mark.slow
 @pytest.mark.timeout(180 * SECOND)
-def test_workers_with_other_files_liars_and_poison_change_no_byte(tmp_path: Path) -> None:
+def test_workers_with_other_files_liars_and_poison_change_no_byte(
+    tmp_path: Path, forking: Forking
+) -> None:
     chosen = {WRONG_ROOT, EMPTY_ROOT, HALF_ROOT, LIAR, POISON}
     report = run(
-        tmp_path, batches=600, faults=10, seed=4, epoch_batches=200, chosen=chosen.__contains__,
+        tmp_path, forking, batches=either(240, 600), faults=either(5, 10), seed=4,
+        epoch_batches=either(80, 200), chosen=chosen.__contains__,
         frame_store_gb=1e-3,
     )  # fmt: skip
     assert report.wrong == []
