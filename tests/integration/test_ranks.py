@@ -90,15 +90,28 @@ RANK = """
         ]
         weights = [round(float(value), 5) for value in model.get_weights()[0].ravel()]
         print("saw", json.dumps([len(stream), seen, losses, weights]), flush=True)
+
+        # Then they decide together on bad videos.
+        @tf.function
+        def mean_of_ranks(number):
+            return strategy.reduce("MEAN", strategy.run(lambda: number), axis=None)
+
+        catalog, clip = vl.Catalog.from_folder(sys.argv[2]), vl.ClipSpec(frames=2, size=(32, 32))
+        stream = client.stream(catalog, clip, 1, shard=(rank, 2), max_bad=1.0)
+        for step, _ in enumerate(stream):
+            bad = len(stream.quarantine)
+            if float(mean_of_ranks(tf.constant(float(bad)))) > 3:
+                print("stopped", step, bad, flush=True)
+                break
 """
 
 
-def start_ranks(programs: Programs, script: str, root: Path) -> list[Program]:
+def start_ranks(programs: Programs, *arguments: str) -> list[Program]:
     """Start the script in one process for each rank."""
     cluster = {"worker": [f"127.0.0.1:{port}" for port in free_ports(RANKS)]}
     return [
         programs.script(
-            script, str(root), imported="tensorflow",
+            RANK, *arguments, imported="tensorflow",
             env={
                 "TF_CONFIG": json.dumps({
                     "cluster": cluster, "task": {"type": "worker", "index": rank},
@@ -110,19 +123,28 @@ def start_ranks(programs: Programs, script: str, root: Path) -> list[Program]:
     ]  # fmt: skip
 
 
-def test_ranks_train_in_step_on_disjoint_complete_equally_long_shards(
-    videos: Videos, programs: Programs
+def lines(program: Program, begin: str) -> list[str]:
+    """The rest of each line that begins so."""
+    printed = program.out.splitlines()
+    return [line.removeprefix(begin) for line in printed if line.startswith(begin)]
+
+
+def test_ranks_train_in_step_on_disjoint_complete_equally_long_shards_and_stop_together(
+    videos: Videos, programs: Programs, tmp_path: Path
 ) -> None:
-    ranks = start_ranks(programs, RANK, videos.root)
+    damaged = tmp_path / "damaged"
+    for number in range(30):
+        name = f"x/{number:02}.avi"
+        if number % 2 and number > 6:  # all of them in the second rank's share
+            (damaged / name).write_text("not a video")
+        else:
+            make_avi(damaged / name, frames=4, size=(32, 32), seed=number)
+    ranks = start_ranks(programs, str(videos.root), str(damaged))
     for program in ranks:
         assert program.wait(150 * SECOND) == 0, program.err
-    told = [
-        json.loads(line.removeprefix("saw "))
-        for program in ranks
-        for line in program.out.splitlines()
-        if line.startswith("saw ")
-    ]
-    (steps, first, losses, weights), (_, second, other_losses, other_weights) = told
+    (steps, first, losses, weights), (_, second, other_losses, other_weights) = (
+        json.loads(told) for program in ranks for told in lines(program, "saw ")
+    )
     assert len(first) == len(second) == len(losses) == steps * EPOCHS
     assert (losses, weights) == (other_losses, other_weights), "they train in step"
     for rank, seen in enumerate((first, second)):
@@ -145,54 +167,8 @@ def test_ranks_train_in_step_on_disjoint_complete_equally_long_shards(
         for shard in ((0, 2), (1, 2), (0, 1))
     ]
     assert whole[0] | whole[1] == whole[2]
-
-
-TOGETHER = """
-    import json
-    import os
-    import sys
-
-    import tensorflow as tf
-
-    strategy = tf.distribute.MultiWorkerMirroredStrategy()
-
-    import videoload as vl
-
-    root, rank = sys.argv[1], json.loads(os.environ["TF_CONFIG"])["task"]["index"]
-    clip = vl.ClipSpec(frames=2, resize=32, size=(32, 32))
-
-    @tf.function
-    def mean_of_ranks(number):
-        return strategy.reduce("MEAN", strategy.run(lambda: number), axis=None)
-
-    with vl.Client(workers=1) as client:
-        catalog = vl.Catalog.from_folder(root)
-        stream = client.stream(catalog, clip, 1, shard=(rank, 2), max_bad=1.0)
-        for step, _ in enumerate(stream):
-            bad = len(stream.quarantine)
-            if float(mean_of_ranks(tf.constant(float(bad)))) > 3:
-                print("stopped", step, bad, flush=True)
-                break
-"""
-
-
-def test_ranks_that_decide_together_on_bad_videos_stop_at_the_same_step(
-    programs: Programs, tmp_path: Path
-) -> None:
-    for number in range(40):
-        name = f"x/{number:02}.avi"
-        if number % 2 and number > 6:  # all of them in the second rank's share
-            (tmp_path / name).write_text("not a video")
-        else:
-            make_avi(tmp_path / name, frames=4, size=(32, 32), seed=number)
-    ranks = start_ranks(programs, TOGETHER, tmp_path)
-    for program in ranks:
-        assert program.wait(150 * SECOND) == 0, program.err
     (step, bad), (other_step, other_bad) = (
-        map(int, line.split()[1:])
-        for program in ranks
-        for line in program.out.splitlines()
-        if line.startswith("stopped ")
+        map(int, told.split()) for program in ranks for told in lines(program, "stopped ")
     )
     assert step == other_step
     assert bad < 3 < other_bad, "by itself, one of them would have continued"

@@ -19,6 +19,7 @@ from tests.support.recordings import (
     seen,
     specs,
 )
+from tests.support.thorough import either
 from tests.support.waiting import SECOND
 from videoload import (
     Catalog,
@@ -53,8 +54,10 @@ def catalog(root: Path) -> Catalog:
 @pytest.mark.parametrize("way", WAYS)
 def test_all_parts_show_the_same_moment_and_the_same_place(catalog: Catalog, way: str) -> None:
     spec = specs(**WAYS[way])
-    batches = decode_serially(catalog, spec, 3, shuffle=True, seed=5, epochs=2, info=True)
-    assert sum(check(batch) for batch in batches) >= 2 * SAMPLES
+    batches = decode_serially(
+        catalog, spec, 3, shuffle=True, seed=5, epochs=either(1, 2), info=True
+    )
+    assert sum(check(batch) for batch in batches) >= SAMPLES
 
 
 def test_frames_of_the_same_number_need_no_rates(root: Path) -> None:
