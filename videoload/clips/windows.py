@@ -248,7 +248,7 @@ def _start(
 def _hop(spec: ClipSpec, fps: Fraction) -> Fraction:
     """Source frames from one window of ``"dense"`` to the next, in a video with this rate."""
     if fps <= 0:
-        raise UnfitError("has no frame rate; give hop instead of hop_s")
+        raise UnfitError("has no frame rate; give hop instead of hop_s (or images_fps for images)")
     if spec.hop_s is None:
         assert spec.fps is not None
         return spec.frames * _step(spec.fps, fps)

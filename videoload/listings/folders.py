@@ -82,6 +82,7 @@ def read_folder(
     of_class = [found.get(name, []) for name in names]
     paths = [path for videos in of_class for path in videos]
     if not paths:
+        pictures = any(passed[f"*{suffix}"] for suffix in IMAGES)
         hint = f"it has {len(found)} class sub-folders (hidden ones and links do not count)"
         if loose:
             hint = (
@@ -89,6 +90,8 @@ def read_folder(
                 "finds the class in each name; or a table for Catalog.from_csv; or your own lists: "
                 "Catalog([paths], [labels], [classes], root)"
             )
+        elif pictures:
+            hint += "; the images of a video need a folder: <class>/<video>/img_00001.jpg"
         raise CatalogError(
             f"{home} has no <class>/**/{_endings(endings)}: {hint}{_passed_over(passed)}"
         )

@@ -20,7 +20,7 @@ def image_folders(
     """The sequences of images below each folder of ``base``, relative to the root; with a
     ``pattern``, the images that it names. ``by_class``: images directly in these folders are no
     sequence, and counted in ``passed``. Raises CatalogError."""
-    if pattern is not None and not is_pattern(pattern):
+    if pattern is not None and not (isinstance(pattern, str) and is_pattern(pattern)):
         raise CatalogError(f"images must be like 'img_%05d.jpg', not {pattern!r}")
     folders, _ = _listing(root, base)
     return {

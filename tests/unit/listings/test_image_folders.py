@@ -46,7 +46,8 @@ def test_what_is_no_sequence_is_named(tmp_path: Path) -> None:
 
 def test_images_that_lie_in_a_class_folder_itself_are_no_sequence(tmp_path: Path) -> None:
     tree(tmp_path, "cats/1.jpg", "dogs/1.jpg")
-    with refused("has no <class>/**/*.avi", "passed over 2 *.jpg"):
+    needed = "the images of a video need a folder: <class>/<video>/img_00001.jpg"
+    with refused("has no <class>/**/*.avi", needed, "passed over 2 *.jpg"):
         Catalog.from_folder(tmp_path)
     tree(tmp_path, "cats/a/1.jpg")
     assert pairs(Catalog.from_folder(tmp_path)) == [("cats/a", "cats")]
