@@ -22,6 +22,7 @@ import pytest
 from av.video.frame import VideoFrame
 
 from tests.support.codecs import KINDS, make
+from tests.support.thorough import THOROUGH, either
 from tests.support.videos import Videos, make_avi
 from tests.support.waiting import SECOND
 from videoload import ClipSpec, VideoError
@@ -133,7 +134,7 @@ def test_every_window_of_every_codec_holds_the_frames_of_a_sequential_decode(
     for path, frames in videos.frames.items():
         expected = sequential(videos.root / path)
         assert len(expected) == frames == len(set(expected)), path
-        check_windows(decoder, path, expected, count=48, seed=1)
+        check_windows(decoder, path, expected, count=either(24, 48), seed=1)
         sought += len(decoder.index(path).keyframes) > 1
     assert sought >= 5, "these files have key frames to seek to"
 
@@ -192,7 +193,7 @@ def test_damage_in_the_middle_is_decoded_around_and_always_the_same_way(
     spec = ClipSpec(frames=6, stride=2, resize=32, size=(32, 32), sampling="random")
     draw = random.Random(7)
     decoded = refused = 0
-    for number in range(60):
+    for number in range(either(40, 200)):
         source = draw.choice(sorted(videos.frames))
         body = bytearray((videos.root / source).read_bytes())
         for _ in range(draw.choice((1, 10, 100))):  # hits headers, index and pictures alike
@@ -212,8 +213,8 @@ def test_damage_in_the_middle_is_decoded_around_and_always_the_same_way(
         second = decode_with(again, f"{number}.avi", spec, number)
         assert np.array_equal(second[1], first[1])
         assert np.array_equal(second[0], first[0])
-    assert decoded > 20
-    assert refused > 2
+    assert decoded > 15
+    assert refused > 0
 
 
 def bad_file(kind: str, folder: Path, videos: Videos) -> Path:
@@ -266,7 +267,6 @@ def bad_file(kind: str, folder: Path, videos: Videos) -> Path:
     return path
 
 
-@pytest.mark.timeout(10 * SECOND)
 @pytest.mark.parametrize(
     ("kind", "reason"),
     [
@@ -369,7 +369,7 @@ def test_a_short_video_is_looped_held_dropped_or_an_error(videos: Videos) -> Non
 def test_a_segment_gives_frames_of_the_segment_alone(videos: Videos) -> None:
     spec = ClipSpec(frames=4, stride=3, size=(32, 32), sampling="random")
     seen = set()
-    for seed in range(60):
+    for seed in range(40):
         _, frames = decode(videos.root, "jump/long.avi", spec, seed, start=50, end=70)
         seen |= set(frames.tolist())
     assert seen == set(range(50, 70))
@@ -377,11 +377,11 @@ def test_a_segment_gives_frames_of_the_segment_alone(videos: Videos) -> None:
         decode(videos.root, "jump/long.avi", spec, start=200)
 
 
-def test_three_hundred_decodes_leave_no_file_open(videos: Videos) -> None:
+def test_a_hundred_decodes_leave_no_file_open(videos: Videos) -> None:
     decoder = Decoder(videos.root)
     paths = sorted(videos.frames)
     before = len(os.listdir("/proc/self/fd"))
-    for seed in range(300):
+    for seed in range(100):
         decode_with(decoder, paths[seed % len(paths)], TINY, seed)
         if seed % 10 == 0:
             with pytest.raises(VideoError):
@@ -392,7 +392,7 @@ def test_three_hundred_decodes_leave_no_file_open(videos: Videos) -> None:
 
 def test_only_files_that_are_met_again_stay_open(tmp_path: Path) -> None:
     made = make_avi(tmp_path / "made.avi", frames=24)
-    for number in range(200):
+    for number in range(80):
         (tmp_path / f"{number}.avi").hardlink_to(made)
     decoder = Decoder(tmp_path)
     before = len(os.listdir("/proc/self/fd"))
@@ -402,7 +402,7 @@ def test_only_files_that_are_met_again_stay_open(tmp_path: Path) -> None:
             decode_with(decoder, f"{number}.avi", TINY, 0)
         return len(os.listdir("/proc/self/fd")) - before
 
-    assert kept_after(range(200)) == 0
+    assert kept_after(range(80)) == 0
     assert kept_after([*range(40)] * 3) == 40
     assert kept_after([*range(40, 60)] * 3) == 60
     assert kept_after([*range(60, 70)] * 3) == 64, "there is room for no more"
@@ -437,7 +437,7 @@ def test_a_file_that_is_replaced_while_it_is_open_is_read_again(tmp_path: Path) 
 
 def unproven(path: Path, seed: int = 0) -> Path:
     """A file that does not prove its frames: only a complete decode counts them."""
-    return make_avi(path, frames=30, codec="cinepak", pixels="rgb24", seed=seed)
+    return make_avi(path, frames=30, codec="asv1", seed=seed)
 
 
 def no_complete_decode(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -464,7 +464,7 @@ def test_the_result_of_a_complete_decode_is_kept_for_the_next_decoder(
     expected, _ = decode_with(
         Decoder(tmp_path, folders=Folders(cache=str(tmp_path / "kept"))), "made.avi", TINY, 3
     )
-    assert "made.avi (cinepak) does not prove how many frames it has: all 30" in caplog.text
+    assert "made.avi (asv1) does not prove how many frames it has: all 30" in caplog.text
     no_complete_decode(monkeypatch)
     clip, _ = decode_with(
         Decoder(tmp_path, folders=Folders(cache=str(tmp_path / "kept"))), "made.avi", TINY, 3
@@ -652,15 +652,17 @@ def test_every_window_of_every_real_file_holds_the_frames_of_its_facts(real_vide
         index = decoder.index(path)
         assert index.info.frames == facts["decoded_frames"], path
         assert (index.info.width, index.info.height) == (facts["width"], facts["height"])
-        check_windows(decoder, path, expected, count=24, seed=4)
+        check_windows(decoder, path, expected, count=either(4, 24), seed=4)
         checked += 1
     assert checked >= 20
 
 
 @pytest.mark.slow
-def test_every_real_file_gives_a_clip_in_each_pixel_format(real_videos: Path) -> None:
-    for path, facts in json.loads((real_videos / "facts.json").read_text()).items():
-        for pixels, crop in (("rgb24", "random"), ("gray", "resized"), ("yuv420p", "center")):
+def test_every_real_file_gives_clips(real_videos: Path) -> None:
+    kinds = (("rgb24", "random"), ("gray", "resized"), ("yuv420p", "center"))
+    files = json.loads((real_videos / "facts.json").read_text()).items()
+    for number, (path, facts) in enumerate(files):
+        for pixels, crop in kinds if THOROUGH else kinds[number % 3 :][:1]:
             spec = ClipSpec(
                 frames=4, stride=3, resize=64, size=(64, 64), crop=crop, pixels=pixels,  # type: ignore[arg-type]
                 sampling="random", flip=True,

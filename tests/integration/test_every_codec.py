@@ -1,5 +1,6 @@
 """Frame i is the i-th frame of a complete sequential decode, for every codec that can be made here,
-and for the real files in the folder that VIDEOLOAD_AVI names."""
+and for the real files in the folder that VIDEOLOAD_AVI names. A push tries each codec and each way
+to index a file; a night tries all kinds and all files."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from av.video.frame import VideoFrame
 
 from tests.support.codecs import KINDS, Kind, make
 from tests.support.tables import tell
-from tests.support.thorough import either
+from tests.support.thorough import either, rest_nightly
 from videoload.clips.clip_params import clip_params
 from videoload.clips.clip_spec import ClipSpec
 from videoload.decoding.decoder import Decoder
@@ -34,8 +35,8 @@ from videoload.pixels.scaling import Buffer, Scaler, SourceFrame
 from videoload.storage.content import Content
 from videoload.storage.files import LocalFile, VideoFile
 
-WINDOWS = either(24, 40)  # each stride from 1 to 8 several times
-CLIPS = either(12, 40)
+WINDOWS = either(16, 40)  # each stride from 1 to 8 several times
+CLIPS = either(8, 40)
 
 CLIP = ClipSpec(frames=1, resize=32, size=(32, 32))
 
@@ -49,6 +50,15 @@ QUICK = {
     "huffyuv_rgb", "ffv1_inter", "cinepak", "vp8", "raw_gray", "mp4_bframes_named_avi",
     "ts_h264_named_avi", "matroska_ffv1_bt709_full", "mov_rawvideo_bt2020", "avi_mpeg4_uneven",
     "mp4_h264_uneven", "mp4_mpeg4_trimmed_by_5", "mp4_h264_open_gop_trimmed_by_17",
+}  # fmt: skip
+# And a push runs one kind of each other codec, container and oddity.
+SLOW = {
+    "mpeg4_quarter_pel", "mpeg4_one_frame", "mpeg4_garbage_index", "mpeg4_dropped_frames",
+    "mpeg4_in_record_lists", "mpeg4_settings_change", "msmpeg4v2", "wmv1", "h263p", "h264_10bit",
+    "h264_nothing_told", "h264_slice_a_packet", "mjpeg_a_field_a_packet", "utvideo", "magicyuv",
+    "msvideo1", "msrle", "asv1", "snow", "zlib", "raw_pal8", "vp8_invisible",
+    "mp4_h264_cut_by_edit_list", "mp4_h264_fragments", "flv_h264_settings_change",
+    "mkv_hevc_named_avi", "webm_vp9_uneven", "mp4_av1_named_avi", "ps_h264_named_avi",
 }  # fmt: skip
 
 
@@ -168,11 +178,14 @@ def compare_clips(path: Path, expected: list[Buffer], draw: random.Random) -> No
             assert np.array_equal(out[0, 0], expected[ordinal]), (shuffled, ordinal)
 
 
-@pytest.mark.timeout(60)
+def when(kind: Kind) -> tuple[pytest.MarkDecorator, ...]:
+    if kind.name in QUICK:
+        return ()
+    return (pytest.mark.slow,) if kind.name in SLOW else (pytest.mark.nightly,)
+
+
 @pytest.mark.parametrize(
-    "kind",
-    [pytest.param(kind, marks=() if kind.name in QUICK else pytest.mark.slow) for kind in KINDS],
-    ids=lambda kind: kind.name,
+    "kind", [pytest.param(kind, marks=when(kind)) for kind in KINDS], ids=lambda kind: kind.name
 )
 def test_every_frame_equals_the_one_of_a_sequential_decode(
     kind: Kind, tmp_path: Path, ledger: Ledger
@@ -195,17 +208,21 @@ UNPROVEN = {
 
 
 def real_files() -> list[str]:
+    """Those of a push first: one of each codec, short ones. (`test_decode.py` compares windows of
+    all files with their facts.)"""
     folder = os.environ.get("VIDEOLOAD_AVI")
     if not folder:
         return []
     facts = json.loads((Path(folder) / "facts.json").read_text())
-    return sorted(name for name, fact in facts.items() if fact["decoded_frames"])
+    good = [name for name, fact in facts.items() if fact["decoded_frames"]]
+    good.sort(key=lambda name: (facts[name]["decoded_frames"], name))
+    firsts = {facts[name]["codec"]: name for name in reversed(good)}
+    return sorted(good, key=lambda name: name not in {*firsts.values(), *UNPROVEN})
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
 @pytest.mark.skipif(not real_files(), reason="VIDEOLOAD_AVI names no folder of real AVI files")
-@pytest.mark.parametrize("name", real_files())
+@pytest.mark.parametrize("name", rest_nightly(real_files(), usual=8))
 def test_every_frame_of_a_real_file_is_right(name: str, ledger: Ledger) -> None:
     index = compare(name, Path(os.environ["VIDEOLOAD_AVI"]) / name, ledger)
     assert index.is_proven == (name not in UNPROVEN)
@@ -236,9 +253,13 @@ def test_most_codecs_can_be_sought(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "times"),
-    [("avi_mpeg4_uneven", True), ("avi_mjpeg_uneven", True), ("mp4_mpeg4_uneven", True),
-     ("mp4_h264_uneven", True), ("mkv_h264_uneven", True), ("webm_vp9_uneven", True),
-     ("mpeg4_dropped_frames", True), ("mp4_bframes_named_avi", False), ("mkv_named_avi", False)],
+    rest_nightly(
+        [("avi_mpeg4_uneven", True), ("mp4_h264_uneven", True), ("mkv_h264_uneven", True),
+         ("mpeg4_dropped_frames", True), ("mp4_bframes_named_avi", False),
+         ("avi_mjpeg_uneven", True), ("mp4_mpeg4_uneven", True), ("webm_vp9_uneven", True),
+         ("mkv_named_avi", False)],
+        usual=5,
+    ),
 )  # fmt: skip
 def test_a_frame_is_shown_when_its_container_says(name: str, times: bool, tmp_path: Path) -> None:
     kind = next(kind for kind in KINDS if kind.name == name)

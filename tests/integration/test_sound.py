@@ -22,6 +22,7 @@ from tests.support.avi_files import Chunk, join, split
 from tests.support.digests import digest
 from tests.support.image_files import scene, write_images
 from tests.support.needs import needs_torch
+from tests.support.thorough import rest_nightly
 from tests.support.waiting import SECOND
 from videoload import Catalog, Client, ClipSpec, SpecError, VideoError, decode_serially, torch
 from videoload.trainer.receipts import read
@@ -134,15 +135,15 @@ def test_a_click_sounds_with_its_white_frame_to_the_sample(root: Path, name: str
 FILES = [*(f"a/{name}" for name in KINDS), "b/bytes.avi", "b/begins.avi"]
 
 
+@pytest.mark.parametrize(("rate", "channels"), rest_nightly([(16_000, 1), (48_000, 2)]))
 @pytest.mark.parametrize("name", FILES)
-@pytest.mark.parametrize(("rate", "channels"), [(16_000, 1), (48_000, 2)])
 def test_a_clip_has_what_a_complete_decode_has(
     root: Path, name: str, rate: int, channels: int
 ) -> None:
     spec = ClipSpec(
         frames=15, fps=25, size=(48, 64), sampling="random", sound=rate, sound_channels=channels
     )
-    compare(root, name, spec, epochs=6)
+    compare(root, name, spec, epochs=4)
 
 
 def compare(root: Path, name: str, spec: ClipSpec, epochs: int) -> None:
@@ -181,7 +182,7 @@ def real_files() -> list[str]:
 @pytest.mark.parametrize("name", real_files())
 def test_clips_of_real_files_have_what_a_complete_decode_has(name: str) -> None:
     spec = ClipSpec(frames=8, fps=10, size=(32, 40), crop="stretch", sampling="random", sound=RATE)
-    compare(Path(os.environ["VIDEOLOAD_AVI"]), name, spec, epochs=5)
+    compare(Path(os.environ["VIDEOLOAD_AVI"]), name, spec, epochs=3)
 
 
 def test_a_file_without_sound_is_silent_and_says_so(root: Path) -> None:

@@ -528,7 +528,7 @@ KINDS = [
     Kind("utvideo", "utvideo"),
     Kind("utvideo_rgb", "utvideo", pixels="gbrp"),
     Kind("magicyuv", "magicyuv"),
-    Kind("cinepak", "cinepak", pixels="rgb24", is_proven=False),
+    Kind("cinepak", "cinepak", pixels="rgb24", size=(48, 32), is_proven=False),
     Kind("msvideo1", "msvideo1", pixels="rgb555le", is_proven=False),
     Kind("msrle", "msrle", pixels="pal8", is_proven=False),
     Kind("asv1", "asv1", is_proven=False),
