@@ -180,10 +180,9 @@ def real_videos() -> Path:
     return Path(folder)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def client() -> Iterator[Client]:
-    """A client with two local workers, for the streams of all tests that ask for it. Do not close
-    it or harm its workers."""
+    """A client with two local workers, for the streams of all tests of a module that ask for it."""
     with Client(workers=2) as made:
         made.wait_for_workers(2, timeout_s=20 * SECOND)  # the test does not leak what they hold
         yield made

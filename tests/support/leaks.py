@@ -76,7 +76,7 @@ class Held:
         left = self._things - before._things
         if len(self._descriptors) > len(before._descriptors):
             new = self._descriptors.items() - before._descriptors.items()
-            left |= {f"descriptor {number}: {target}" for number, target in new}
+            left |= {f"descriptor {number}: {target} {_socket(target)}" for number, target in new}
         return sorted(left)
 
 
@@ -89,6 +89,16 @@ def private_sockets(held: dict[str, str]) -> set[str]:
         if "@videoload" in line and f"socket:[{fields[6]}]" in held.values():
             found.add(fields[-1])
     return found
+
+
+def _socket(target: str) -> str:
+    """What the kernel tells of a socket: its addresses and state, or its name."""
+    inode = target.removeprefix("socket:[").removesuffix("]")
+    for kind in ("tcp", "tcp6", "udp", "unix"):
+        for line in Path("/proc/net", kind).read_text().splitlines():
+            if inode in line.split():
+                return f"({kind} {line.strip()})"
+    return ""
 
 
 def _marked() -> list[int]:

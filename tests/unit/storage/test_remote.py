@@ -50,7 +50,7 @@ def folder(videos: Videos, tmp_path: Path) -> Path:
     (bad / "damaged.avi").write_bytes(whole[:40_000] + bytes(500) + whole[40_500:])
     (bad / "empty.avi").touch()
     (bad / "text.avi").write_bytes(b"no video at all " * 100)
-    make_avi(bad / "palette.avi", frames=20, codec="cinepak", pixels="rgb24", size=(64, 64))
+    make_avi(bad / "palette.avi", frames=20, codec="cinepak", pixels="rgb24", size=(32, 48))
     return tmp_path / "data"
 
 
