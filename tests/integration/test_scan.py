@@ -9,12 +9,10 @@ import shutil
 import signal
 from fractions import Fraction
 from pathlib import Path
-from typing import cast
 
 import av
 import numpy as np
 import pytest
-from av.video.stream import VideoStream
 
 from tests.support.programs import Programs
 from tests.support.thorough import rest_nightly
@@ -120,7 +118,7 @@ def make_long_avi(path: Path) -> None:
     frame = av.VideoFrame.from_ndarray(np.zeros((2160 * 3 // 2, 3840), np.uint8), "yuv420p")
     [packet] = [*encoder.encode(frame), *encoder.encode(None)]
     with av.open(str(path), "w") as container:
-        stream = cast(VideoStream, container.add_stream("ffv1", rate=25))
+        stream = container.add_stream("ffv1", rate=25)
         stream.width, stream.height, stream.pix_fmt = 3840, 2160, "yuv420p"
         for number in range(1600):
             packet.stream, packet.pts, packet.dts = stream, number, number

@@ -125,8 +125,7 @@ TRIED_ELSEWHERE = {
 
 # Quick tests (`pytest -m "not slow"`) also start real processes, in all these ways.
 QUICK = {
-    "worker processes": "integration/test_stream.py::"
-    "test_every_stream_equals_the_serial_one_whichever_workers_decode",
+    "worker processes": "integration/test_stream.py::test_every_stream_equals_the_serial_one",
     "memory": "integration/test_memory.py::"
     "test_a_stream_that_is_dropped_frees_its_memory_here_and_in_the_workers",
     "a fault": "faults/test_kill.py::test_a_local_worker_that_dies_in_mid_epoch_changes_nothing",
