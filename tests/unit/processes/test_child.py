@@ -84,18 +84,18 @@ def test_it_is_alive_until_it_is_reaped_and_tells_how_it_ended(child: Started) -
     os.kill(child.process.pid, signal.SIGINT)
     assert child.process.wait(0.05) is None
     child.channel.sendall(b"3")
-    assert child.process.wait(20 * SECOND) == 3
+    assert child.process.wait(30 * SECOND) == 3
     assert (child.process.status, child.process.how) == (3, "exit status 3")
 
 
 def test_a_crash_is_told_by_its_signal(child: Started) -> None:
     child.channel.sendall(b"crash")
-    assert child.process.wait(20 * SECOND) == -signal.SIGSEGV
+    assert child.process.wait(30 * SECOND) == -signal.SIGSEGV
     assert child.process.how == "SIGSEGV"
 
 
 def test_children_that_end_when_they_are_asked_are_not_killed(child: Started) -> None:
-    assert end_all([child.process], ask_s=20 * SECOND) == []
+    assert end_all([child.process], ask_s=30 * SECOND) == []
     assert child.process.how == "SIGTERM"
 
 
@@ -106,7 +106,7 @@ def test_children_that_do_not_end_when_they_are_asked_are_killed() -> None:
         assert made.lines.readline() == "I stay\n"
     began = time.monotonic()
     assert end_all((made.process for made in both), ask_s=0.1) == []
-    assert time.monotonic() - began < 5 * SECOND, "they are asked together"
+    assert time.monotonic() - began < 30 * SECOND, "they are asked together"
     assert [made.process.how for made in both] == ["SIGKILL"] * 2
     for made in both:
         made.close()

@@ -39,7 +39,7 @@ def serving(root: str, *, complete: bool) -> Iterator[Connection]:
 def ask(pipe: Connection, path: str) -> Any:
     pipe.send_bytes(json.dumps(path).encode())
     while True:
-        assert pipe.poll(20 * SECOND)
+        assert pipe.poll(30 * SECOND)
         if (answer := json.loads(pipe.recv_bytes())) is not None:
             return answer
 
@@ -69,10 +69,10 @@ def test_a_child_that_gives_up_is_an_error_and_not_the_files_fault(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
-    inspector = Inspector([str(tmp_path), None, False], silence_s=20 * SECOND)
+    inspector = Inspector([str(tmp_path), None, False], silence_s=30 * SECOND)
     inspector.ask("a.avi")
     with pytest.raises(WorkerError, match="gave up with exit status 1; see what it printed"):
-        inspector.answer(20 * SECOND)
+        inspector.answer(30 * SECOND)
     inspector.close()
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.thorough import either
 from videoload.transport.limits import Limits
 
 KB, MB = 1 << 10, 1 << 20
@@ -114,6 +115,7 @@ def test_an_unknown_connection_is_ignored(what: str) -> None:
     assert nobody.judge({7: 10 * MB}, 1.0) == {}
 
 
+@settings(max_examples=either(30, 100))
 @given(st.lists(st.tuples(st.integers(0, 200 * KB), st.booleans())))
 def test_a_stranger_never_holds_more_than_its_share_of_memory(
     turns: list[tuple[int, bool]],

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from tests.support.thorough import either
 from videoload.clips.choices import WHOLE_FRAME, Crop, Pixels, Short, Span, ViewsShare
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.item_spec import ItemSpec
@@ -39,7 +40,7 @@ from videoload.transport.messages import (
     unpack_from_worker,
 )
 
-patient = settings(deadline=None, max_examples=150)
+patient = settings(deadline=None, max_examples=either(40, 150))
 
 _CLIPS, _FRAMES = 4096, 100_000  # most in a lease, most in a clip
 
@@ -264,13 +265,13 @@ def test_the_bytes_of_messages_do_not_change() -> None:
 # Anything else
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=either(80, 300))
 @given(st.binary(max_size=60))
 def test_arbitrary_bytes_raise_only_a_protocol_error(data: bytes) -> None:
     taken([VERSION, data])
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=either(60, 200))
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats() | WORDS
@@ -295,7 +296,7 @@ def test_a_truncated_message_is_refused(
             unpack([VERSION, part])
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=either(80, 300))
 @given(message=st.one_of(FROM_WORKER, FROM_TRAINER), data=st.data())
 def test_a_message_with_changed_bytes_is_read_or_raises_a_protocol_error(
     message: FromWorker | FromTrainer, data: st.DataObject

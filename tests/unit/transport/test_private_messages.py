@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.thorough import either
 from videoload.clips.clip_spec import ClipSpec
 from videoload.errors import ProtocolError
 from videoload.transport.messages import (
@@ -40,7 +41,7 @@ from videoload.transport.private_messages import (
     unpack_private,
 )
 
-patient = settings(deadline=None, max_examples=150)
+patient = settings(deadline=None, max_examples=either(40, 150))
 
 NUMBERS = st.integers(0, 2**63 - 1)
 WORDS = st.text(max_size=20)
