@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.chaos import (
+from tests.faults.chaos import run
+from tests.faults.chaos_script import (
     EMPTY_ROOT,
     ENDLESS,
     EVERYBODY,
@@ -24,7 +25,6 @@ from tests.faults.chaos import (
     STRANGER,
     WRONG_ROOT,
     plan_faults,
-    run,
 )  # fmt: skip
 from tests.faults.proxy import Kind
 from tests.support.forked import Forking
