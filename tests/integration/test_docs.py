@@ -28,7 +28,7 @@ from videoload import ClipSpec
 from videoload.commands.cli import app
 from videoload.commands.made_videos import make_videos
 
-pytestmark = pytest.mark.timeout(200 * SECOND)
+pytestmark = pytest.mark.timeout(400 * SECOND)
 
 PROJECT = Path(__file__).parents[2]
 PAGES = {
@@ -418,7 +418,7 @@ def test_ci_runs_the_second_command_of_the_readme(tmp_path: Path) -> None:
         readme = readme.replace(command, f"echo this is command {number}")
     (tmp_path / "README.md").write_text(readme)
     done = subprocess.run(
-        [tmp_path / ".ci/run"], capture_output=True, text=True, check=True, timeout=20
+        [tmp_path / ".ci/run"], capture_output=True, text=True, check=True, timeout=60
     )
     assert done.stdout.splitlines() == ["echo this is command 1", "this is command 1"]
     workflow = (PROJECT / ".github/workflows/check.yml").read_text()
@@ -439,7 +439,7 @@ def test_the_checks_run_without_an_activated_environment(tmp_path: Path) -> None
     environment = {"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin"}
     done = subprocess.run(
         [tmp_path / "scripts/check", "-m", "not slow"],
-        capture_output=True, text=True, check=True, timeout=20, env=environment,
+        capture_output=True, text=True, check=True, timeout=60, env=environment,
     )  # fmt: skip
     assert done.stdout.splitlines() == [
         "right ruff check .",
@@ -451,7 +451,7 @@ def test_the_checks_run_without_an_activated_environment(tmp_path: Path) -> None
     (tmp_path / ".venv/bin/mypy").write_text("#!/bin/sh\nexit 3\n")
     failed = subprocess.run(
         [tmp_path / "scripts/check"],
-        capture_output=True, text=True, check=False, timeout=20, env=environment,
+        capture_output=True, text=True, check=False, timeout=60, env=environment,
     )  # fmt: skip
     assert failed.returncode == 3
     assert "pytest" not in failed.stdout

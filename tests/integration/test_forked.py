@@ -44,7 +44,7 @@ def test_a_forked_program_looks_like_one_that_was_started(
         )
         for imported in ("", "json")
     )  # fmt: skip
-    assert fresh.wait(10 * SECOND) == forked.wait(10 * SECOND) == 3, forked.err
+    assert fresh.wait(60 * SECOND) == forked.wait(60 * SECOND) == 3, forked.err
     assert json.loads(forked.out) == json.loads(fresh.out)
     assert json.loads(forked.out)["environment"]["ANSWER"] == "42"
     assert forked.err == fresh.err == "to stderr"
@@ -64,7 +64,7 @@ def test_a_forked_program_ends_as_it_would_by_itself(
     source: str, status: int, said: str, programs: Programs
 ) -> None:
     program = programs.script(source, imported="json")
-    assert program.wait(10 * SECOND) == status
+    assert program.wait(60 * SECOND) == status
     assert program.err.endswith(said)
 
 
@@ -73,20 +73,20 @@ def test_a_signal_ends_a_forked_program(number: int, programs: Programs) -> None
     program = programs.script(
         "import signal; print('runs', flush=True); signal.pause()", imported="json"
     )
-    program.wait_for("runs", 10 * SECOND)
+    program.wait_for("runs", 60 * SECOND)
     assert program.process.poll() is None
     program.signal(number)
-    assert program.wait(5 * SECOND) == -number
+    assert program.wait(60 * SECOND) == -number
 
 
 def test_a_forked_program_is_found_and_killed_if_a_test_leaves_it_behind(
     programs: Programs,
 ) -> None:
-    programs.script("", imported="json").wait(10 * SECOND)
+    programs.script("", imported="json").wait(60 * SECOND)
     before = Held()
     left = programs.script("import signal; signal.pause()", imported="json")
     assert f"process {left.pid}" in "".join(Held().beyond(before))
     kill_descendants()
-    assert left.wait(5 * SECOND) == -signal.SIGKILL
-    wait_until(lambda: not Held().beyond(before), 5 * SECOND)
-    assert programs.script("", imported="json").wait(10 * SECOND) == 0, "what forks still does"
+    assert left.wait(60 * SECOND) == -signal.SIGKILL
+    wait_until(lambda: not Held().beyond(before), 30 * SECOND)
+    assert programs.script("", imported="json").wait(60 * SECOND) == 0, "what forks still does"

@@ -1,4 +1,4 @@
-"""Workers on a real Ray cluster of several nodes; one node is lost."""
+"""Workers on a real Ray cluster of two nodes; one node is lost."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import pytest
 from tests.support.digests import digest
 from tests.support.ports import free_ports
 from tests.support.programs import Program, Programs
+from tests.support.thorough import either
 from tests.support.videos import make_avi
 from tests.support.waiting import SECOND, wait_until
 from videoload import Catalog, Client, ClipSpec, RayWorkers, SpecError, decode_serially
@@ -22,7 +23,7 @@ from videoload.transport.keys import make_keys
 from videoload.transport.private_messages import WorkerSettings
 
 pytestmark = [
-    pytest.mark.timeout(150 * SECOND),
+    pytest.mark.timeout(500 * SECOND),
     pytest.mark.skipif(find_spec("ray") is None, reason="no Ray here"),
 ]
 
@@ -40,7 +41,7 @@ TRAINER = """
         for step, batch in enumerate(stream.batches(epochs=EPOCHS)):
             if step == 10:
                 print("ten batches", flush=True)
-                wait_until(lambda: os.path.exists(f"{folder}/cut"), 30 * SECOND)
+                wait_until(lambda: os.path.exists(f"{folder}/cut"), 60 * SECOND)
             yield batch
 
     with (
@@ -51,15 +52,17 @@ TRAINER = """
     ):
         client.wait_for_workers(3, 60 * SECOND)
         assert workers.placed == workers.count == 3
+        first = {worker.name for worker in client.workers}
         catalog = vl.Catalog.from_folder(f"{folder}/videos")
         stream = client.stream(catalog, SPEC, BATCH, shuffle=True, seed=3)
         print("digest", digest(batches(stream)))
         client.wait_for_workers(3, 60 * SECOND)
+        assert {worker.name for worker in client.workers} != first, "no worker was on the lost node"
         print("three again", flush=True)
         workers.scale(1)
-        wait_until(lambda: len(client.workers) == 1, 10 * SECOND)
+        wait_until(lambda: len(client.workers) == 1, 60 * SECOND)
         workers.close()
-        wait_until(lambda: not client.workers, 10 * SECOND)
+        wait_until(lambda: not client.workers, 60 * SECOND)
         print("none", flush=True)
         try:
             workers.scale(2)
@@ -86,16 +89,15 @@ def cluster(programs: Programs) -> Iterator[tuple[Program, str, Path]]:
     folder = Path(tempfile.mkdtemp(prefix="vl-ray-"))  # sockets have short names
     program = programs.python("-m", "tests.support.ray_cluster", str(folder))
     try:
-        program.wait_for("address ", 60 * SECOND)
+        program.wait_for("address ", 180 * SECOND)
         yield program, program.out.split()[-1], folder
         program.signal(signal.SIGTERM)
-        program.wait(30 * SECOND)
+        program.wait(60 * SECOND)
     finally:
         shutil.rmtree(folder)
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("timing")  # a cluster is many processes
 def test_losing_a_node_in_mid_epoch_changes_nothing(
     programs: Programs, cluster: tuple[Program, str, Path], tmp_path: Path
 ) -> None:
@@ -104,11 +106,11 @@ def test_losing_a_node_in_mid_epoch_changes_nothing(
         make_avi(tmp_path / f"videos/a/{number}.avi", frames=24, size=(48, 64), seed=number)
     make_keys(tmp_path / "keys")
     trainer = programs.script(TRAINER, str(tmp_path), address)
-    trainer.wait_for("ten batches", 90 * SECOND)
+    trainer.wait_for("ten batches", 150 * SECOND)
     host.signal(signal.SIGUSR1)
-    host.wait_for("cut off", 10 * SECOND)
+    host.wait_for("cut off", 60 * SECOND)
     (tmp_path / "cut").touch()
-    assert trainer.wait(90 * SECOND) == 0, trainer.err
+    assert trainer.wait(150 * SECOND) == 0, trainer.err
     catalog = Catalog.from_folder(tmp_path / "videos")
     right = digest(decode_serially(catalog, SPEC, BATCH, epochs=EPOCHS, shuffle=True, seed=3))
     expected = [
@@ -128,12 +130,12 @@ def test_losing_a_node_in_mid_epoch_changes_nothing(
             "--root", str(tmp_path / "videos"), "--cluster", address,
         )  # fmt: skip
         fleet.wait_for("Ray placed 2 of 2 workers\n", 60 * SECOND)
-        client.wait_for_workers(2, 30 * SECOND)
+        client.wait_for_workers(2, 60 * SECOND)
         batches = client.stream(catalog, SPEC, BATCH)
         assert digest(batches) == digest(decode_serially(catalog, SPEC, BATCH))
         fleet.signal(signal.SIGINT)
-        assert fleet.wait(2 * SECOND) == 130, fleet.err
-        wait_until(lambda: not client.workers, 10 * SECOND)
+        assert fleet.wait(either(30, 2) * SECOND) == 130, fleet.err
+        wait_until(lambda: not client.workers, 30 * SECOND)
 
 
 def test_a_node_that_cannot_store_keys_says_so_and_tries_again(
@@ -141,7 +143,7 @@ def test_a_node_that_cannot_store_keys_says_so_and_tries_again(
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", "/nowhere")
     actor = _Actor(WorkerSettings(["tcp://127.0.0.1:9"], root="/"), {})
-    wait_until(lambda: "trying again in" in caplog.text, 10 * SECOND)
+    wait_until(lambda: "trying again in" in caplog.text, 30 * SECOND)
     assert "No such file or directory: '/nowhere/videoload-" in caplog.text
     assert actor._thread.is_alive()
     actor.leave()
@@ -156,10 +158,10 @@ def test_settings_that_cannot_work_are_reported_at_once(programs: Programs, tmp_
             RayWorkers(client, 1, root="videos")
         flags = ("ray", "--connect", client.endpoints[0], "--root")
         relative = programs.videoload(*flags, "videos")
-        assert relative.wait(30 * SECOND) == 1
+        assert relative.wait(60 * SECOND) == 1
         assert relative.err.endswith("must be absolute, because it is a path on other hosts\n")
         nowhere = f"127.0.0.1:{free_ports(1)[0]}"
         absent = programs.videoload(*flags, str(tmp_path), "--cluster", nowhere)
-        assert absent.wait(60 * SECOND) == 1
+        assert absent.wait(120 * SECOND) == 1
         said = f"videoload: there is no Ray cluster at {nowhere} (Connection refused)\n"
         assert absent.err == said

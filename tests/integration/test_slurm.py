@@ -28,12 +28,12 @@ BUSY = {"PENDING", "RUNNING", "COMPLETING"}
 
 
 def test_the_script_is_valid_bash_and_needs_two_variables() -> None:
-    subprocess.run(["bash", "-n", str(SCRIPT)], check=True, timeout=10)
+    subprocess.run(["bash", "-n", str(SCRIPT)], check=True, timeout=60)
     for given, missing in (({}, "VIDEOLOAD_VIDEOS"), ({"VIDEOLOAD_VIDEOS": "/"}, "VIDEOLOAD_OUT")):
         environment = {k: v for k, v in os.environ.items() if not k.startswith("VIDEOLOAD_")}
         done = subprocess.run(
             ["bash", str(SCRIPT)],
-            env=environment | given, capture_output=True, text=True, check=False, timeout=10,
+            env=environment | given, capture_output=True, text=True, check=False, timeout=60,
         )  # fmt: skip
         assert done.returncode == 1
         assert re.search(rf"{missing}: set it to the folder of .+", done.stderr)

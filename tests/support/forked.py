@@ -34,7 +34,7 @@ from tests.support import leaks
 from tests.support.waiting import SECOND
 
 _ORDER_BYTES, _NUMBER_BYTES = 128 * 1024, 16
-_IMPORT_S = 60 * SECOND
+_IMPORT_S = 180 * SECOND
 
 
 class Forked:
@@ -120,7 +120,7 @@ class Forking:
                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                 env={**env, "OPENBLAS_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "2"},
             )  # fmt: skip
-        process.wait(10 * SECOND)  # its child serves; the tests do not count it as their own
+        process.wait(60 * SECOND)  # its child serves; the tests do not count it as their own
         leaks.spare(int(asking.recv(_NUMBER_BYTES)), asking.fileno())
         return asking
 

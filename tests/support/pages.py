@@ -26,7 +26,7 @@ LANGUAGES = ("python", "sh", "csv", "diff", "text", "")
 
 _SERVES = ("worker", "top")  # commands that run until they are stopped
 _FENCE = re.compile(r'```(?P<language>\w*)(?: title="(?P<title>[^"]+)")?')
-_END_S = 10.0
+_END_S = 60.0
 
 
 @dataclass(frozen=True)

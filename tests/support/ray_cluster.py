@@ -1,4 +1,4 @@
-"""A Ray cluster of several nodes on this host: `python -m tests.support.ray_cluster FOLDER`.
+"""A Ray cluster of two nodes on this host: `python -m tests.support.ray_cluster FOLDER`.
 
 It prints its address. SIGUSR1 cuts its last node off, like a host that loses power; SIGTERM ends
 it.
@@ -10,7 +10,7 @@ import signal
 import sys
 import warnings
 
-CPUS = 3  # of each node but the first one, which has none
+CPUS = 3  # of each of the two nodes
 
 
 def main() -> None:
@@ -21,15 +21,15 @@ def main() -> None:
         warnings.simplefilter("ignore")
         from ray.cluster_utils import Cluster
     soon = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 300,
-            "health_check_timeout_ms": 1000, "health_check_failure_threshold": 2}  # fmt: skip
+            "health_check_timeout_ms": 20_000, "health_check_failure_threshold": 2}  # fmt: skip
     cluster = Cluster(
         initialize_head=True,
         head_node_args={
-            "num_cpus": 0, "include_dashboard": False, "temp_dir": sys.argv[1],
+            "num_cpus": CPUS, "include_dashboard": False, "temp_dir": sys.argv[1],
             "_system_config": soon,
         },
     )  # fmt: skip
-    nodes = [cluster.add_node(num_cpus=CPUS) for _ in range(2)]
+    nodes = [cluster.add_node(num_cpus=CPUS)]
     print("address", cluster.address, flush=True)
     while signal.sigwait(numbers) == signal.SIGUSR1:
         cluster.remove_node(nodes.pop(), allow_graceful=False)
