@@ -32,7 +32,7 @@ from tests.support import tables
 from tests.support.forked import Forking
 from tests.support.leaks import Held, collect_garbage, kill_descendants, mark_descendants
 from tests.support.programs import Programs
-from tests.support.thorough import THOROUGH
+from tests.support.thorough import THOROUGH, either
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND
 from videoload import Client
@@ -50,7 +50,7 @@ _UNIT = Path(__file__).parent / "unit"
 _reports = pytest.StashKey[dict[str, bool]]()
 
 # The machine may be busy: pytest-timeout limits the time.
-hypothesis.settings.register_profile("videoload", deadline=None)
+hypothesis.settings.register_profile("videoload", deadline=None, max_examples=either(50, 100))
 hypothesis.settings.load_profile("videoload")
 
 

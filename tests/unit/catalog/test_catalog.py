@@ -15,11 +15,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.support.catalogs import pairs, refused, tables, tree
+from tests.support.thorough import either
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.table import Video
 
 patient = settings(
-    deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    deadline=None,
+    max_examples=either(25, 60),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 TWO = ("jump", "run")
 

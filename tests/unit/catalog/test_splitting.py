@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.catalogs import refused
+from tests.support.thorough import either
 from videoload.catalog.catalog import Catalog
 
 CLASSES = ("Archery", "Bowling")
@@ -49,7 +50,7 @@ def test_a_pattern_a_function_and_a_list_mean_the_same() -> None:
     assert by_function == by_list == UCF.split(0.6, seed=2, by=RECORDING)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=either(25, 60))
 @given(
     st.lists(st.tuples(st.integers(0, 2), st.integers(0, 9)), min_size=4, max_size=40),
     st.integers(0, 2**40),

@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.thorough import either
 from videoload.catalog.turns import Turns, weights
 from videoload.errors import SpecError
 
-patient = settings(deadline=None, max_examples=80)
+patient = settings(deadline=None, max_examples=either(30, 80))
 WEIGHTS = st.lists(st.integers(1, 30), min_size=1, max_size=6)
 KEYS = st.none() | st.binary(min_size=1, max_size=8)
 

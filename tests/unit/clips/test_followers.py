@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.thorough import either
 from videoload.clips.choices import UnfitError
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.followers import SampleParams, sample_params
@@ -42,7 +43,7 @@ def params(
 RATES = st.sampled_from([Fraction(30), Fraction(15), Fraction(25), Fraction(30000, 1001)])
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=either(30, 80))
 @given(
     rates=st.tuples(RATES, RATES), late=st.floats(-0.5, 0.5), seed=st.integers(0, 2**64 - 1),
     stride=st.integers(1, 4), uneven=st.booleans(),

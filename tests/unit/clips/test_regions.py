@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.thorough import either
 from videoload.clips.regions import (
     Rectangle,
     Size,
@@ -23,7 +24,7 @@ from videoload.clips.regions import (
     turned_back,
 )
 
-patient = settings(deadline=None, max_examples=150)
+patient = settings(deadline=None, max_examples=either(50, 150))
 
 
 @patient

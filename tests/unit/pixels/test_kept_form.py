@@ -10,7 +10,7 @@ import pytest
 from av.video.frame import VideoFrame
 
 from tests.support.frames import FORMATS, frame_of, picture
-from tests.support.thorough import in_pairs
+from tests.support.thorough import either, in_pairs
 from videoload.clips.choices import WHOLE_FRAME, Crop, Pixels
 from videoload.clips.clip_params import clip_params
 from videoload.clips.clip_spec import ClipSpec
@@ -21,7 +21,7 @@ from videoload.pixels.kept_form import KeptForm, pack_format, unpack_format
 from videoload.pixels.scaling import Buffer, Scaler, SourceFrame
 
 KEPT = tuple(pixels for pixels in get_args(Pixels) if pixels != "gray16")
-FRAMES = 5
+FRAMES = 3
 CROPS: list[Crop] = ["center", "random", "three", "five", "resized", "multiscale", "pad", "stretch"]
 
 
@@ -59,7 +59,7 @@ def test_every_crop_of_every_format_is_the_same_to_the_byte(
     resize = None if crop in WHOLE_FRAME else 64
     spec = ClipSpec(FRAMES, resize=resize, size=(48, 56), crop=crop, pixels=pixels, flip=True)
     chains = Chains()
-    for seed in range(3):
+    for seed in range(either(2, 3)):
         assert np.array_equal(
             by_kept_frames(frames, spec, info, seed, chains), directly(frames, spec, info, seed)
         )
@@ -78,7 +78,7 @@ def test_every_size_is_the_same_to_the_byte(
         spec = ClipSpec(
             FRAMES, resize=resize, size=(32, 30), crop="random", square_pixels=square_pixels
         )
-        for seed in range(4):
+        for seed in range(either(2, 4)):
             made = by_kept_frames(frames, spec, info, seed, Chains())
             assert np.array_equal(made, directly(frames, spec, info, seed))
 

@@ -103,9 +103,7 @@ def whole(frame: VideoFrame, spec: ClipSpec, facts: VideoInfo, *, planes: bool =
     return shown if planes else shown[:height]
 
 
-@pytest.mark.parametrize("matrix", [2, 1], ids=["unsaid", "bt709"])
-@pytest.mark.parametrize("range_", [0, 2], ids=["unsaid", "full"])
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize(("name", "range_", "matrix"), in_pairs(FORMATS, [0, 2], [2, 1]))
 def test_every_kind_of_pixels_keeps_its_colours(name: str, range_: int, matrix: int) -> None:
     said = (matrix, range_) if name.startswith(("yuv", "nv", "uyvy")) else (2, 0)
     frame = frame_of(picture(320, 240), name, *said)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from tests.support.thorough import either
 from videoload.errors import VideoError
 from videoload.storage.files import Folder
 
@@ -86,7 +87,7 @@ def test_a_link_that_leads_out_is_refused(target: str, root: Path) -> None:
             Folder(root).resolve(path)
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=either(80, 300), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     path=st.lists(
         st.sampled_from(["a.avi", "deep", "er", "b.avi", "..", ".", "", "out", "in", "/"]),
@@ -169,7 +170,7 @@ def test_a_changed_or_replaced_file_has_another_identity(root: Path) -> None:
 
 
 @given(data=st.binary(max_size=40_000), at=st.integers(0, 2**40))
-@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=either(25, 50), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_copies_have_the_same_fingerprint(data: bytes, at: int, root: Path) -> None:
     (root / "one.avi").write_bytes(data)
     (root / "other.avi").write_bytes(data)
