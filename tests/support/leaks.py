@@ -20,6 +20,7 @@ from tests.support.processes import arena_maps, descriptors
 
 _MARK = "VIDEOLOAD_TEST_RUN"
 _spared: set[int | str] = set()  # processes; where descriptors lead
+_LISTENS = 0x10000  # __SO_ACCEPTCON
 _others: dict[int, bytes] = {}  # processes that this one did not start, and when they began
 
 
@@ -55,8 +56,13 @@ class Held:
     own."""
 
     def __init__(self) -> None:
+        held, sockets = descriptors(), _private_sockets()
+        # Under load, a worker of a client that several tests share may dial again at any time. Then
+        # its connection is there once, twice or not at all.
         self._descriptors = {
-            number: target for number, target in descriptors().items() if target not in _spared
+            number: target
+            for number, target in held.items()
+            if target not in _spared and sockets.get(target, ("", True))[1]
         }
         self._things = {f"process {pid}: {_command(pid)}" for pid in _marked()}
         self._things |= {f"mapping {line}" for line in arena_maps()}
@@ -69,7 +75,9 @@ class Held:
             with suppress(OSError):
                 if Path("/proc/self/task", task, "comm").read_text().startswith("ZMQ"):
                     self._things.add(f"thread {task} of ZeroMQ")
-        self._things |= {f"Unix socket {name}" for name in private_sockets(self._descriptors)}
+        self._things |= {
+            f"Unix socket {sockets[each][0]}" for each in held.values() if each in sockets
+        }
 
     def beyond(self, before: Held) -> list[str]:
         """Everything that is here now and was not there before."""
@@ -83,11 +91,17 @@ class Held:
 def private_sockets(held: dict[str, str]) -> set[str]:
     """The abstract Unix sockets of a trainer for its own workers, among the descriptors ``held``.
     Anybody on this host can read their names."""
-    found = set()
+    return {name for where, (name, _) in _private_sockets().items() if where in held.values()}
+
+
+def _private_sockets() -> dict[str, tuple[str, bool]]:
+    """The abstract Unix sockets of trainers on this host, by where a descriptor leads: the name,
+    and whether it listens. The others are the trainers' ends of connections."""
+    found = {}
     for line in Path("/proc/net/unix").read_text().splitlines():
-        fields = line.split()
-        if "@videoload" in line and f"socket:[{fields[6]}]" in held.values():
-            found.add(fields[-1])
+        if "@videoload" in line:
+            fields = line.split()
+            found[f"socket:[{fields[6]}]"] = fields[-1], bool(int(fields[3], 16) & _LISTENS)
     return found
 
 
