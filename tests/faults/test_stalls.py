@@ -106,7 +106,7 @@ def test_a_hanging_video_is_found_even_with_only_one_worker(how: str, tmp_path: 
     make_white_avi(tmp_path / "x/white.avi")
     catalog = Catalog.from_folder(tmp_path)
     spec = replace(TRANSFORMED, transform=f"tests.support.transforms:{how}")
-    with Client(workers=1, stall_s=1 * SECOND) as client:
+    with Client(workers=1, stall_s=2 * SECOND) as client:
         stream = client.stream(catalog, spec, 4)
         [(_, _, info)] = stream.batches(info=True)
         assert [video.path for video in stream.quarantine] == ["x/white.avi"]
@@ -236,7 +236,7 @@ def test_an_item_that_kills_dialled_in_workers_is_named_and_the_others_come_once
     programs: Programs,
     tell: Callable[[str], None],
 ) -> None:
-    stall_s = 1 * SECOND
+    stall_s = (2 if how.startswith("hangs") else 10) * SECOND
     catalog = Catalog(NAMES, [0] * 40, ["all"])
     item = ItemSpec(f"tests.support.items:{how}", (), "float32", files=False)
     with Client(workers=0, listen="tcp://127.0.0.1:*", stall_s=stall_s) as client:
@@ -260,7 +260,7 @@ def test_an_item_that_kills_dialled_in_workers_is_named_and_the_others_come_once
 def test_a_video_that_kills_dialled_in_and_local_workers_is_named(
     how: str, tmp_path: Path, programs: Programs
 ) -> None:
-    stall_s = 2 * SECOND
+    stall_s = (2 if how.startswith("hang") else 10) * SECOND
     for i in range(5):
         make_avi(tmp_path / f"x/{i}.avi", frames=12, seed=i)
     make_white_avi(tmp_path / "x/white.avi")
