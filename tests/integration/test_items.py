@@ -33,7 +33,7 @@ from videoload import (
     decode_serially,
 )
 
-pytestmark = pytest.mark.timeout(180 * SECOND)
+pytestmark = [pytest.mark.timeout(180 * SECOND), pytest.mark.xdist_group("items")]
 
 SEVERAL: dict[str, Any] = {
     "shape": {"image": (2, 3), "bright": (), "at": (3,)},

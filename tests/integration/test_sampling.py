@@ -32,7 +32,7 @@ from videoload import (
 from videoload.decoding.decoder import Decoder
 from videoload.decoding.prepared import Request
 
-pytestmark = pytest.mark.timeout(180 * SECOND)
+pytestmark = [pytest.mark.timeout(180 * SECOND), pytest.mark.xdist_group("sampling")]
 
 SMALL = ClipSpec(frames=4, stride=2, size=(32, 32))
 TRANSFORMED: dict[str, Any] = {"frames": 4, "stride": 2, "size": (32, 32), "sampling": "random"}
