@@ -24,7 +24,6 @@ from av.video.frame import VideoFrame
 from tests.support.codecs import KINDS, make
 from tests.support.thorough import THOROUGH, either
 from tests.support.videos import Videos, make_avi
-from tests.support.waiting import SECOND
 from videoload import ClipSpec, VideoError
 from videoload.clips.clip_params import clip_params
 from videoload.decoding.decoder import Decoder
@@ -35,8 +34,6 @@ from videoload.index.index import open_video
 from videoload.native import SLOW_GATHER
 from videoload.storage.files import Folder
 from videoload.storage.keep import Folders
-
-pytestmark = pytest.mark.timeout(60 * SECOND)
 
 TINY = ClipSpec(frames=4, size=(32, 32))
 WIDE = ClipSpec(frames=4, stride=3, size=(32, 32))

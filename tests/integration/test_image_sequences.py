@@ -14,15 +14,12 @@ import videoload as vl
 from tests.support.digests import digest
 from tests.support.image_files import depth, image, scene, write_images
 from tests.support.programs import Programs
-from tests.support.waiting import SECOND
 from videoload import Catalog, Client, ClipSpec, ItemSpec, SpecError, VideoError, decode_serially
 from videoload.clips.clip_params import clip_params
 from videoload.clips.video_info import VideoInfo
 from videoload.decoding.decoder import Decoder
 from videoload.pixels.chains import Chains
 from videoload.pixels.scaling import Scaler, SourceFrame
-
-pytestmark = pytest.mark.timeout(60 * SECOND)
 
 FRAMES = 20
 KINDS: dict[str, tuple[str, Any, dict[str, Any]]] = {

@@ -14,7 +14,7 @@ from videoload import Client, ClipSpec, decode_serially
 from videoload.trainer import contact_sheet
 
 Image = pytest.importorskip("PIL.Image")
-pytestmark = pytest.mark.timeout(40 * SECOND)
+pytestmark = pytest.mark.timeout(120 * SECOND)
 
 CLIP = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random", flip=True)
 AS_TEXT = "frames=4, resize=36, size=(32, 32), sampling='random', flip=True"
@@ -43,7 +43,7 @@ def test_the_command_and_a_stream_draw_the_batches_of_a_serial_decode(
     )
     shown = [next(batches), next(batches)]
     contact_sheet.save(tmp_path / "serial.png", shown, videos.catalog, CLIP)
-    assert program.wait(20 * SECOND) == 0, program.err
+    assert program.wait(60 * SECOND) == 0, program.err
     assert program.out == f"{tmp_path / 'command.png'}: 6 clips, from step 3\n"
     expected = pixels(tmp_path / "serial.png")
     assert pixels(tmp_path / "stream.png") == expected
@@ -56,13 +56,13 @@ def test_the_result_of_a_transform_is_refused_if_it_is_not_a_picture(
 ) -> None:
     clip = f"{AS_TEXT}, transform='math:floor', output={output}"
     program = programs.videoload("preview", str(videos.root), "--clip", clip)
-    assert program.wait(10 * SECOND) == 1
+    assert program.wait(60 * SECOND) == 1
     assert program.err.startswith("videoload: a preview is of pictures, uint8 [T, H, W, 3], and ")
     assert program.err.count("\n") == 1
 
 
 def test_wrong_arguments_are_reported_in_one_line(videos: Videos, programs: Programs) -> None:
     program = programs.videoload("preview", str(videos.root), "--clip", "frames=4, strid=2")
-    assert program.wait(10 * SECOND) == 1
+    assert program.wait(60 * SECOND) == 1
     assert program.err.startswith("videoload: --clip: strid is not one of frames, stride, fps, ")
     assert program.err.count("\n") == 1

@@ -141,7 +141,7 @@ def test_a_folder_that_is_deleted_and_workers_that_are_killed_change_nothing(
                 if step % 5 == 2:
                     shutil.rmtree(disk, ignore_errors=True)  # something may be written meanwhile
                 if step % 9 == 4:
-                    client.wait_for_workers(1, timeout_s=20 * SECOND)
+                    client.wait_for_workers(1, timeout_s=60 * SECOND)
                     with suppress(ProcessLookupError):  # it was killed before
                         os.kill(client.workers[0].pid, signal.SIGKILL)
 
@@ -159,7 +159,7 @@ def test_a_folder_that_cannot_be_written_to_is_reported_in_one_line(
         (["--keep-gb", "3"], "keep_gb limits the folder of keep=, which is not given"),
     ):
         done = programs.worker("tcp://127.0.0.1:5555", server.url, *keep)
-        assert done.wait(20 * SECOND) == 1
+        assert done.wait(60 * SECOND) == 1
         assert done.err.count("\n") == 1
         assert what in done.err
 
@@ -183,7 +183,7 @@ def test_hosts_may_have_the_same_data_in_different_places(
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
         programs.worker(client.endpoints[0], videos.root)
         programs.worker(client.endpoints[0], server.url)
-        client.wait_for_workers(2, timeout_s=20 * SECOND)
+        client.wait_for_workers(2, timeout_s=60 * SECOND)
         stream = client.stream(videos.catalog, SPEC, 2, shuffle=True)
         before = len(server.requests)
         assert digest(stream.batches(epochs=3)) == reference
@@ -200,16 +200,16 @@ def test_a_worker_whose_server_does_not_answer_hands_its_leases_back(
         server.fault = 503
         try:
             away = programs.impatient_worker(client.endpoints[0], server.url)
-            client.wait_for_workers(1, timeout_s=20 * SECOND)
+            client.wait_for_workers(1, timeout_s=60 * SECOND)
             stream = client.stream(videos.catalog, SPEC, 2, shuffle=True)
             batches = iter(stream)
             got: list[object] = []
             reader = threading.Thread(target=lambda: got.append(digest(batches)))
             reader.start()
-            away.wait_for("its leases are handed back", 20 * SECOND)
+            away.wait_for("its leases are handed back", 60 * SECOND)
             programs.worker(client.endpoints[0], videos.root)
             reader.join(30 * SECOND)
-            wait_until(lambda: away.err.count("serving trainer") > 1, 20 * SECOND, "it comes again")
+            wait_until(lambda: away.err.count("serving trainer") > 1, 60 * SECOND, "it comes again")
         finally:
             server.fault = None
         assert got == [reference]
@@ -268,7 +268,7 @@ def test_a_batch_of_a_folder_is_replayed_and_drawn_from_a_url(
         pass
     arguments = ("replay", str(tmp_path / "kept.jsonl"), "--step", "1", "--root", server.url)
     done = programs.videoload(*arguments, "--output", str(tmp_path / "batch.png"))
-    assert done.wait(20 * SECOND) == 0, done.err
+    assert done.wait(60 * SECOND) == 0, done.err
     assert done.out.startswith("step 1 is the same batch: ")
     assert (tmp_path / "batch.png").stat().st_size > 0
 
@@ -284,9 +284,9 @@ def test_a_root_that_cannot_be_listed_or_holds_a_secret_is_refused_in_one_line(
     programs: Programs, server: ObjectServer
 ) -> None:
     done = programs.videoload("scan", server.url)
-    assert done.wait(20 * SECOND) == 1
+    assert done.wait(60 * SECOND) == 1
     assert f"videoload: {server.url} cannot be listed: a web server tells no names" in done.err
     done = programs.worker("tcp://127.0.0.1:5555", "s3://me:hunter2@bucket/x")
-    assert done.wait(20 * SECOND) == 1
+    assert done.wait(60 * SECOND) == 1
     assert "put credentials into the environment" in done.err
     assert "hunter2" not in done.err

@@ -65,7 +65,7 @@ def test_without_a_good_file_no_table_is_written_or_claimed(
     ):
         out = tmp_path / "found.csv"
         program = programs.videoload("scan", *map(str, source), "--output", str(out))
-        assert program.wait(30 * SECOND) == 0, program.err
+        assert program.wait(60 * SECOND) == 0, program.err
         assert not out.exists()
         assert set(read(tmp_path / "found.bad.csv")) == {path}
         assert said in " ".join(program.out.split())
@@ -103,7 +103,7 @@ def test_piped_output_is_complete(programs: Programs, tmp_path: Path) -> None:
         programs.videoload(*arguments, *more, env={"COLUMNS": "80"}) for more in ((), ("--json",))
     )
     for program in (shown, as_json):
-        assert program.wait(20 * SECOND) == 0, program.err
+        assert program.wait(60 * SECOND) == 0, program.err
     assert path in shown.out
     assert "clips/s from one core" in shown.out
     (row,) = json.loads(as_json.out)
@@ -137,14 +137,14 @@ def test_a_stopped_scan_continues_where_it_was(programs: Programs, tmp_path: Pat
     stopped = programs.videoload(*arguments)
     wait_until(lambda: out.exists() and len(out.read_text().splitlines()) == 5, 30 * SECOND)
     stopped.signal(signal.SIGINT)
-    assert stopped.wait(20 * SECOND) == 130
+    assert stopped.wait(60 * SECOND) == 130
     assert "Traceback" not in stopped.err
     assert f"{out} has them, and the same command continues with the others" in stopped.err
     assert list(read(out)) == [f"x/{i}.avi" for i in range(4)]
     marked = out.read_text().replace("mpeg4", "known")  # a row that is kept shows it
     out.write_text(marked)
     shutil.copy(first, long)
-    assert programs.videoload(*arguments).wait(30 * SECOND) == 0
+    assert programs.videoload(*arguments).wait(60 * SECOND) == 0
     codecs = {path: row["codec"] for path, row in read(out).items()}
     assert codecs == {f"x/{i}.avi": "known" if i < 4 else "mpeg4" for i in range(10)}
 
@@ -265,7 +265,7 @@ def test_train_and_test_are_not_classes(programs: Programs, tmp_path: Path) -> N
         make_avi(tmp_path / "data" / part / "run/a.avi", frames=12)
     out = tmp_path / "found.csv"
     refused = programs.videoload("scan", str(tmp_path / "data"), "--output", str(out))
-    assert refused.wait(30 * SECOND) == 1
+    assert refused.wait(60 * SECOND) == 1
     assert refused.err == (
         f"videoload: {tmp_path}/data: test, train are parts of a data set, not classes: use "
         f"Catalog.train_and_test, or give {tmp_path}/data/test with the root {tmp_path}/data\n"
@@ -273,7 +273,7 @@ def test_train_and_test_are_not_classes(programs: Programs, tmp_path: Path) -> N
     assert not out.exists()
     part = str(tmp_path / "data/train")
     whole = programs.videoload("scan", part, "--root", str(tmp_path / "data"), "--output", str(out))
-    assert whole.wait(30 * SECOND) == 0, whole.err
+    assert whole.wait(60 * SECOND) == 0, whole.err
     assert Catalog.from_csv(out, tmp_path / "data").classes == ("run",)
 
 
@@ -282,17 +282,17 @@ def test_a_folder_without_classes_and_a_list_can_be_scanned(
     videos: Videos, programs: Programs, tmp_path: Path
 ) -> None:
     loose = programs.videoload("scan", str(videos.root / "walk"), "--processes", "1", "--strict")
-    assert loose.wait(30 * SECOND) == 0, loose.err
+    assert loose.wait(60 * SECOND) == 0, loose.err
     assert "2 of 2 files" in loose.out
     table = tmp_path / "some.csv"
     table.write_text("path,label\nwalk/gop12.avi,walk\n")
     listed = programs.videoload("scan", str(table), "--root", str(videos.root), "--processes", "1")
-    assert listed.wait(30 * SECOND) == 0, listed.err
+    assert listed.wait(60 * SECOND) == 0, listed.err
     assert "1 of 1 files" in listed.out
 
 
 def test_a_missing_folder_is_reported_in_one_line(programs: Programs, tmp_path: Path) -> None:
     program = programs.videoload("scan", str(tmp_path / "none"))
-    assert program.wait(20 * SECOND) == 1
+    assert program.wait(60 * SECOND) == 1
     assert program.err.startswith("videoload: ")
     assert "Traceback" not in program.err

@@ -23,11 +23,8 @@ from tests.support.digests import digest
 from tests.support.image_files import scene, write_images
 from tests.support.needs import needs_torch
 from tests.support.thorough import rest_nightly
-from tests.support.waiting import SECOND
 from videoload import Catalog, Client, ClipSpec, SpecError, VideoError, decode_serially, torch
 from videoload.trainer.receipts import read
-
-pytestmark = pytest.mark.timeout(60 * SECOND)
 
 Floats = npt.NDArray[np.float32]
 

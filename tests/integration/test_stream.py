@@ -29,8 +29,6 @@ from videoload import (
     decode_serially,
 )
 
-pytestmark = pytest.mark.timeout(60 * SECOND)
-
 CLIP = ClipSpec(
     frames=8, stride=2, resize=56, size=(48, 48), crop="random", flip=True,
     sampling="random", clips_per_video=4,
@@ -95,7 +93,7 @@ def fleet(name: str, programs: Programs, videos: Videos, folder: Path) -> Iterat
     with Client(workers=here, listen=address) as client:
         for _ in range(remote):
             programs.worker(client.endpoints[0], videos.root)
-        client.wait_for_workers(here + remote, timeout_s=20 * SECOND)
+        client.wait_for_workers(here + remote, timeout_s=60 * SECOND)
         yield client
 
 

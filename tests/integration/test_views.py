@@ -18,15 +18,12 @@ from av.video.stream import VideoStream
 from tests.support.digests import digest
 from tests.support.quick import rest_slow
 from tests.support.videos import Videos, make_avi
-from tests.support.waiting import SECOND
 from videoload import Catalog, Client, ClipSpec, TransformError, decode_serially
 from videoload.decoding.decoder import Decoder
 from videoload.decoding.prepared import Request
 from videoload.index.complete_decode import decode_index
 from videoload.index.index import VideoIndex
 from videoload.storage.files import Folder
-
-pytestmark = pytest.mark.timeout(60 * SECOND)
 
 GREY = {"transform": "tests.support.transforms:grey_floats", "output": ((4, 32, 32), "float32")}
 RANDOM: dict[str, Any] = {"sampling": "random", "crop": "resized", "flip": True}
