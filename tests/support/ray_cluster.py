@@ -30,7 +30,7 @@ def main() -> None:
         },
     )  # fmt: skip
     nodes = [cluster.add_node(num_cpus=CPUS)]
-    print("address", cluster.address, flush=True)
+    print("the cluster is at", cluster.address, flush=True)
     while signal.sigwait(numbers) == signal.SIGUSR1:
         cluster.remove_node(nodes.pop(), allow_graceful=False)
         print("cut off", flush=True)
