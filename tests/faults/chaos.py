@@ -140,7 +140,7 @@ def run(
         chaos = Chaos(client, fleet, proxies, report, seed)
         got = _read(client, stream, epochs, per_epoch, chaos, script, owed, report)
         _recover(chaos, fleet, proxies, report)
-        report.after = Left.now()
+        report.after = _left(report.before)
         report.blamed = [bad.path for bad in stream.quarantine if bad.path not in BAD]
         del stream, chaos
     _judge(report, got, expected, owed, empty)
@@ -161,6 +161,19 @@ def _recover(chaos: Chaos, fleet: Fleet, proxies: dict[str, Proxy], report: Repo
         wait_until(fleet.complete, PATIENCE_S, "all workers are there again")
     except TimeoutError as error:
         report.wrong.append(str(error))
+
+
+def _left(before: Left | None) -> Left:
+    """What is held once all that came after ``before`` is released, or at the end of patience."""
+    held = [Left.now()]
+
+    def released() -> bool:
+        held.append(Left.now())
+        return before is None or not held[-1].beyond(before)
+
+    with suppress(TimeoutError):  # connections of workers that were killed end a moment later
+        wait_until(released, PATIENCE_S)
+    return held[-1]
 
 
 def _read(

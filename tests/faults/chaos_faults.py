@@ -42,7 +42,7 @@ from videoload import Client
 # The script must not run ahead of the workers. If more than this many faults wait for targets that
 # are on their way back (a refused worker rests), the consumer stops reading for a while.
 MAX_WAITING = 3
-TARGET_S = 10 * SECOND
+TARGET_S = 20 * SECOND
 FREEZE_S = 4 * SECOND  # well above the deadline of a hanging worker
 ENDLESS_MB = 256  # a peer that accepted this much of one message accepts all of it
 
