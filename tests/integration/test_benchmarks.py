@@ -33,7 +33,7 @@ WORKS = {"tiny": ("limit", "serial"), "tiny-first": ("limit", "serial", "videolo
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120 * SECOND)
+@pytest.mark.timeout(240 * SECOND)
 @pytest.mark.parametrize("work", rest_nightly(WORKS))
 def test_a_small_comparison_has_a_rate_and_right_frames_for_each_loader(
     work: str, programs: Programs, tmp_path: Path
@@ -66,7 +66,7 @@ def test_a_small_comparison_has_a_rate_and_right_frames_for_each_loader(
 
 @pytest.mark.slow
 @needs_tensorflow
-@pytest.mark.timeout(120 * SECOND)
+@pytest.mark.timeout(240 * SECOND)
 def test_the_frames_of_this_loader_are_checked(programs: Programs, tmp_path: Path) -> None:
     order = Order("videoload", "tiny", str(tmp_path / "videos"), 2, 64, check=64)
     result = tmp_path / "result.json"
@@ -80,7 +80,7 @@ def test_the_frames_of_this_loader_are_checked(programs: Programs, tmp_path: Pat
 @pytest.mark.nightly
 @pytest.mark.slow
 @needs_tensorflow
-@pytest.mark.timeout(120 * SECOND)
+@pytest.mark.timeout(240 * SECOND)
 def test_a_recipe_runs_beside_an_equivalent_stream(programs: Programs, tmp_path: Path) -> None:
     run = programs.python(
         "-m", "benchmarks.recipes", "--recipe", "runner", "--steps", "20",
@@ -120,7 +120,7 @@ def test_a_packed_file_proves_its_pictures_and_gives_them_in_order(
 
 @pytest.mark.nightly
 @pytest.mark.slow
-@pytest.mark.timeout(120 * SECOND)
+@pytest.mark.timeout(240 * SECOND)
 def test_a_long_file_is_complete_and_read_at_random(programs: Programs, tmp_path: Path) -> None:
     run = programs.python(
         "-m", "benchmarks.long", "--file", "mpeg4", "--frames", "1000", "--rounds", "1",
@@ -134,7 +134,7 @@ def test_a_long_file_is_complete_and_read_at_random(programs: Programs, tmp_path
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120 * SECOND)
+@pytest.mark.timeout(240 * SECOND)
 def test_many_names_are_made_read_and_removed(programs: Programs, tmp_path: Path) -> None:
     run = programs.python(
         "-m", "benchmarks.large", "--videos", "400", "--work", "tiny", "--seconds", "0.2",
@@ -148,7 +148,7 @@ def test_many_names_are_made_read_and_removed(programs: Programs, tmp_path: Path
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120 * SECOND)
+@pytest.mark.timeout(240 * SECOND)
 @pytest.mark.parametrize(
     ("benchmark", "arguments"),
     rest_nightly(
@@ -173,7 +173,7 @@ def test_workers_of_a_benchmark_answer_as_real_ones_do(
 
 @pytest.mark.nightly
 @pytest.mark.slow
-@pytest.mark.timeout(120 * SECOND)
+@pytest.mark.timeout(240 * SECOND)
 def test_epochs_with_and_without_kept_frames_are_compared(
     programs: Programs, tmp_path: Path
 ) -> None:
@@ -202,7 +202,7 @@ def test_epochs_with_and_without_kept_frames_are_compared(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120 * SECOND)
+@pytest.mark.timeout(240 * SECOND)
 def test_the_exam_finds_wrong_counts_and_wrong_frames(programs: Programs, tmp_path: Path) -> None:
     (kind,) = (kind for kind in KINDS if kind.name == "mpeg4_header_says_9999")
     (tmp_path / "videos").mkdir()
@@ -247,7 +247,7 @@ def test_the_kill_test_says_how_an_epoch_differs() -> None:
 
 @pytest.mark.nightly
 @pytest.mark.slow
-@pytest.mark.timeout(120 * SECOND)
+@pytest.mark.timeout(240 * SECOND)
 def test_the_kill_test_runs_on_this_loader(programs: Programs, tmp_path: Path) -> None:
     run = programs.python(
         "-m", "benchmarks.faults", "--loader", "videoload", "--fault", "a worker is killed",

@@ -24,7 +24,7 @@ from videoload.host import cores
 from videoload.stats.waiting import count
 
 pytestmark = [
-    pytest.mark.timeout(60 * SECOND),
+    pytest.mark.timeout(140 * SECOND),
     pytest.mark.slow,
     pytest.mark.xdist_group("timing"),
 ]
@@ -56,7 +56,7 @@ def train(stream: Stream, batches: int, step_s: float = STEP_S) -> StreamStats:
 def four() -> Iterator[Client]:
     """A client with four workers that have imported what they need."""
     with Client(workers=4) as client:
-        client.wait_for_workers(4, 20 * SECOND)
+        client.wait_for_workers(4, 40 * SECOND)
         for _ in client.stream(catalog(1), ITEM, 1):
             pass
         yield client
@@ -131,7 +131,7 @@ def test_a_host_that_is_slower_than_the_others_is_named(programs: Programs, tmp_
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
         for host, pace in (("quick", 1), ("quick", 1), ("snail", 4)):
             remote(programs, client.endpoints[0], tmp_path, host, pace)
-        client.wait_for_workers(3, 20 * SECOND)
+        client.wait_for_workers(3, 40 * SECOND)
         stream = client.stream(catalog(20), ITEM, BATCH)
         train(stream, 20, 0)  # until their speed is known
         stats = train(stream, 30, 0.01 * SECOND)
@@ -149,7 +149,7 @@ def test_a_full_line_is_named(programs: Programs, tmp_path: Path) -> None:
         line(client.endpoints[0], bytes_per_s=1e7) as narrow,
     ):
         worker = remote(programs, narrow.endpoint, tmp_path, "far")
-        client.wait_for_workers(1, 20 * SECOND)
+        client.wait_for_workers(1, 40 * SECOND)
         stats = train(client.stream(catalog(0), item, BATCH), 20, 0.01 * SECOND)
         worker.end()
     assert stats.bottleneck == "line", stats

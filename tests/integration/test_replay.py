@@ -16,7 +16,7 @@ from tests.support.waiting import SECOND
 from videoload import Catalog, Client, ClipSpec, VideoloadError, decode_serially, head_room, mix
 from videoload.trainer import receipts
 
-pytestmark = pytest.mark.timeout(40 * SECOND)
+pytestmark = pytest.mark.timeout(120 * SECOND)
 
 CLIP = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random", flip=True)
 
@@ -61,14 +61,14 @@ def test_a_past_batch_is_made_again_or_reported_as_different(
         out.write('{"step": 9, "dig')  # killed in the middle
     arguments = ("replay", str(kept), "--root", str(copy), "--step")
     same, none = programs.videoload(*arguments, "3"), programs.videoload(*arguments, "9")
-    assert same.wait(20 * SECOND) == 0, same.err
+    assert same.wait(60 * SECOND) == 0, same.err
     assert same.out == f"step 3 is the same batch: {receipts.read(kept, copy).digests[3]}\n"
-    assert none.wait(20 * SECOND) == 1
+    assert none.wait(60 * SECOND) == 1
     assert none.err == f"videoload: {kept} has no receipt of step 9\n"
     for path in videos.frames:
         make_avi(copy / path, frames=60, seed=99)
     changed = programs.videoload(*arguments, "3")
-    assert changed.wait(20 * SECOND) == 1
+    assert changed.wait(60 * SECOND) == 1
     assert changed.err.startswith("videoload: step 3 is another batch: ")
 
 
@@ -120,7 +120,7 @@ def test_batches_with_mixtures_and_other_targets_are_made_again(
         assert found.catalog.parts == catalog.parts
         arguments = ("replay", str(kept), "--root", str(videos.root), "--step", "2")
         same = programs.videoload(*arguments)
-        assert same.wait(20 * SECOND) == 0, same.err
+        assert same.wait(60 * SECOND) == 0, same.err
         but = " (of its clips; targets are not kept)" if name == "targets" else ""
         assert same.out == f"step 2 is the same batch: {found.digests[2]}{but}\n"
 
@@ -134,13 +134,13 @@ def test_a_function_that_receipts_name_is_imported_only_if_it_is_allowed(
     next(iter(stream))
     arguments = ("replay", str(kept), "--root", str(videos.root), "--step", "0")
     refused = programs.videoload(*arguments)
-    assert refused.wait(20 * SECOND) == 1
+    assert refused.wait(60 * SECOND) == 1
     module = function.partition(":")[0]
     assert refused.err == (
         f"videoload: {kept} names the function {function}: add --allow {module} if you trust it\n"
     )
     allowed = programs.videoload(*arguments, "--allow", module)
-    assert allowed.wait(20 * SECOND) == 0, allowed.err
+    assert allowed.wait(60 * SECOND) == 0, allowed.err
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from videoload import (
     decode_serially,
 )
 
-pytestmark = [pytest.mark.timeout(120 * SECOND), pytest.mark.usefixtures("tf")]
+pytestmark = [pytest.mark.timeout(240 * SECOND), pytest.mark.usefixtures("tf")]
 
 CLIP = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random", clips_per_video=3)
 HOW: dict[str, Any] = {"batch_size": 3, "shuffle": True, "seed": 3}

@@ -36,7 +36,7 @@ from videoload.clips.sample_spec import SampleSpec
 from videoload.trainer import contact_sheet
 from videoload.trainer.receipts import read
 
-pytestmark = pytest.mark.timeout(60 * SECOND)
+pytestmark = pytest.mark.timeout(120 * SECOND)
 
 SAMPLES = 6
 

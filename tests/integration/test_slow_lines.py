@@ -12,6 +12,7 @@ import pytest
 
 from benchmarks.object_server import ObjectServer
 from tests.support.videos import make_avi
+from tests.support.waiting import SECOND
 from videoload import Catalog, Client, ClipSpec
 
 pytest.importorskip("obstore", reason="needs videoload[remote]")
@@ -75,7 +76,7 @@ def test_a_slow_line_is_used_and_no_byte_crosses_it_twice(
 def used_share(folder: Path, paths: list[str], rate: float) -> float:
     """The share of a line that an epoch of two workers used. No byte may go over it twice."""
     with ObjectServer(folder, 0.02) as server, Client(workers=2, cache=False) as client:
-        client.wait_for_workers(2)
+        client.wait_for_workers(2, 40 * SECOND)
         catalog = Catalog(paths, [0] * len(paths), ["any"], server.url)
         server.line_rate = rate
         began = time.monotonic()

@@ -17,7 +17,7 @@ from videoload import Catalog, Client, ClipSpec, PerFrame, decode_serially, eval
 from videoload.errors import SpecError
 from videoload.plan.plan import BatchWithInfo
 
-pytestmark = pytest.mark.timeout(60 * SECOND)
+pytestmark = pytest.mark.timeout(240 * SECOND)
 
 CLIP = ClipSpec(
     frames=4, stride=2, resize=36, size=(32, 32), crop="random", sampling="random",

@@ -37,7 +37,7 @@ from videoload import (
 )
 from videoload.frameworks.python_datasets import PythonDatasets
 
-pytestmark = pytest.mark.timeout(120 * SECOND)
+pytestmark = pytest.mark.timeout(240 * SECOND)
 
 CLIP = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random", clips_per_video=3)
 BATCH, SLOTS = 3, 6
