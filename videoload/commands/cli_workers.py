@@ -167,13 +167,15 @@ def worker(
     for name in without or []:
         if name not in REACHES:
             raise VideoloadError(f"--without {name}: not one of {', '.join(REACHES)}")
+    videos = open_root(root)
+    folders = Folders.of(cache_folder(cache), keep, keep_gb, frame_store, frame_store_gb)
     settings = WorkerSettings(
         connect,
-        root=str(open_root(root)),
+        root=str(videos),
         keys=None if keys is None else os.path.realpath(keys),
         insecure=insecure,
         transforms=allow or [],
-        folders=Folders.of(cache_folder(cache), keep, keep_gb, frame_store, frame_store_gb),
+        folders=folders.beside(videos),
         log_format=log_format,
     )
     log_to_stderr("videoload worker", log_format, logging.INFO)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from errno import EACCES, EPERM
 from pathlib import Path
@@ -45,7 +45,8 @@ class Keep:
                         raise PermissionError(EACCES, os.strerror(EACCES))
             except OSError as error:
                 raise SpecError(
-                    f"{name}: nothing can be kept in {path}: {error.strerror}"
+                    f"{name}: nothing can be kept in {path}: {error.strerror}; give a folder of "
+                    "your own"
                 ) from None
         elif not path.is_absolute():
             raise SpecError(
@@ -84,6 +85,23 @@ class Folders:
             cache,
             Keep.of(keep, keep_gb, elsewhere=elsewhere),
             Keep.of(frame_store, frame_store_gb, elsewhere=elsewhere, name="frame_store"),
+        )
+
+    def beside(self, root: object) -> Folders:
+        """The same. Raises SpecError if frames would lie among the videos below ``root``, a Path or
+        a URL: their folder would be a class of its own, and shift the labels of others."""
+        if self.frame_store is None or not isinstance(root, Path):
+            return self
+        videos, frames = root.resolve(), Path(self.frame_store.folder).resolve()
+        if not frames.is_relative_to(videos):
+            return self
+        if any(part.startswith(".") for part in frames.relative_to(videos).parts):
+            return self
+        with suppress(OSError):
+            frames.rmdir()  # if it is empty, it was made for this
+        raise SpecError(
+            f"frame_store={str(frames)!r} lies among the videos of {videos}, where it would be "
+            "taken for a class: give a folder outside"
         )
 
 

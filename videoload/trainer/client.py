@@ -164,6 +164,7 @@ class Client:
         self._workers = count
         self._stall_s = real("stall_s", stall_s, 0.1)
         self._cache = cache_folder(cache)
+        self._folders = Folders.of(self._cache, keep, keep_gb, frame_store, frame_store_gb)
         self._engine = Engine(
             workers=count,
             listen=addresses,
@@ -172,7 +173,7 @@ class Client:
             any_software=any_software,
             receivers=whole("receivers", receivers, 0, MAX_PROCESSES),
             stall_s=self._stall_s,
-            folders=Folders.of(self._cache, keep, keep_gb, frame_store, frame_store_gb),
+            folders=self._folders,
             auto=auto,
             storage_timeout_s=storage_timeout_s and real("storage_timeout_s", storage_timeout_s, 0),
         )
@@ -258,6 +259,7 @@ class Client:
         options = stream_options(batch_size, arguments)
         if catalog.root is None and self._workers and clip.files:
             raise SpecError("local workers need the catalog's root: give root= when it is made")
+        self._folders.beside(catalog.root)
         storage = open_storage(catalog.root) if catalog.root and clip.files else None
         check_ranks(options)
         check_numbers(catalog, [each.catalog for ref in self._open if (each := ref()) is not None])

@@ -128,7 +128,8 @@ def decode_serially(
     catalog, plan = make_plan(catalog, clip, options, read)
     clip = native_size(catalog, clip)
     check_shapes(catalog, clip)
-    folders = Folders(frame_store=Keep.of(frame_store, None, name="frame_store"))
+    kept = Keep.of(frame_store, None, name="frame_store")
+    folders = Folders(frame_store=kept).beside(catalog.root)
     decoder = Decoder(catalog.root or NO_FOLDER, folders=folders)
     return _batches(decoder, catalog, clip, plan, options, plan.steps(start_step, epochs), info)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from videoload.errors import SpecError
-from videoload.storage.keep import Keep
+from videoload.storage.keep import Folders, Keep
 
 
 def test_the_folder_is_made(tmp_path: Path) -> None:
@@ -58,3 +58,15 @@ def test_a_folder_of_another_user_is_refused(tmp_path: Path) -> None:
     os.chown(tmp_path, 12345, 12345)
     with pytest.raises(SpecError, match=r"nothing can be kept in .*: it belongs to another user"):
         Keep.of(tmp_path, None)
+
+
+def test_frames_do_not_lie_among_the_videos_where_they_would_be_a_class(tmp_path: Path) -> None:
+    videos = tmp_path / "videos"
+    videos.mkdir()
+    for folder in (videos, videos / "frames"):
+        with pytest.raises(SpecError, match=r"lies among the videos of .*: give a folder outside"):
+            Folders.of(None, None, None, folder, None).beside(videos)
+    assert not (videos / "frames").exists()
+    for folder in (tmp_path / "frames", tmp_path / "videos2", videos / ".frames" / "a"):
+        assert Folders.of(None, None, None, folder, None).beside(videos)
+        assert Folders.of(None, None, None, folder, None).beside("s3://bucket")
