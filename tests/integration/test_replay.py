@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -141,6 +143,16 @@ def test_a_function_that_receipts_name_is_imported_only_if_it_is_allowed(
     )
     allowed = programs.videoload(*arguments, "--allow", module)
     assert allowed.wait(60 * SECOND) == 0, allowed.err
+
+
+def test_functions_in_the_working_directory_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", sys.path.copy())
+    (tmp_path / "found_here.py").write_text("")
+    import_from_here()
+    assert find_spec("found_here")
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
@@ -66,6 +68,7 @@ def preview(
     from videoload.trainer.serial import decode_serially
 
     spec = parse_clip(clip, _CLIP)
+    import_from_here()
     known = ["batch_size", *StreamArguments.__annotations__]
     options = {"batch_size": 8, **call_text.parse(stream, known, "--stream")}
     contact_sheet.check(output, spec)
@@ -105,6 +108,8 @@ def replay(
     from videoload.trainer import receipts as kept
     from videoload.trainer.serial import decode_serially
 
+    if allow:
+        import_from_here()
     found = kept.read(receipts, root, allow or [])
     logged = found.digests.get(step)
     if logged is None:
@@ -125,6 +130,12 @@ def replay(
         )
     but = " (of its clips; targets are not kept)" if found.has_targets else ""
     typer.echo(f"step {step} is the same batch: {made}{but}")
+
+
+def import_from_here() -> None:
+    """A user's functions are also found in the working directory, as a script of it finds them."""
+    with suppress(FileNotFoundError):  # it was deleted
+        sys.path.insert(0, str(Path.cwd()))
 
 
 def parse_clip(text: str, example: str, **defaults: Any) -> ClipSpec:

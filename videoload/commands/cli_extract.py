@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from videoload.commands.cli_batches import CatalogRoot, Source, parse_clip
+from videoload.commands.cli_batches import CatalogRoot, Source, import_from_here, parse_clip
 from videoload.commands.verbosity import Verbose, say, silent
 
 _CLIP = "frames=16, stride=2, hop=8, resize=128, size=(112, 112)"
@@ -64,7 +63,7 @@ def extract(
 
     spec = parse_clip(clip, _CLIP, sampling="dense")
     check_function("--model", model)
-    sys.path.insert(0, str(Path.cwd()))
+    import_from_here()
     found = Functions(None).find("model", model).function
     names = None if classes is None else classes.read_text(encoding="utf-8").splitlines()
     catalog = sources.load(videos, root)
