@@ -16,6 +16,7 @@ from tests.support.programs import Programs
 from tests.support.videos import Videos, make_avi
 from tests.support.waiting import SECOND
 from videoload import Catalog, Client, ClipSpec, VideoloadError, decode_serially, head_room, mix
+from videoload.commands.cli_batches import import_from_here
 from videoload.trainer import receipts
 
 pytestmark = pytest.mark.timeout(120 * SECOND)
