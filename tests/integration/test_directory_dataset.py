@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 from collections.abc import Iterator
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -164,6 +166,19 @@ def test_wrong_arguments_are_told_in_the_words_of_keras(videos: Videos) -> None:
     for text, wrong in mistakes.items():
         with pytest.raises(SpecError, match=re.escape(text)):
             video_dataset_from_directory(videos.root, **{**SMALL, **wrong})
+
+
+def test_a_class_with_another_label_in_another_directory_is_told(
+    tf: Any, videos: Videos, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("run", "walk"):
+        shutil.copytree(videos.root / name, tmp_path / name)
+    train = video_dataset_from_directory(videos.root, **SMALL)
+    assert not caplog.records
+    test = video_dataset_from_directory(tmp_path, **SMALL)
+    [told] = (record.getMessage() for record in caplog.records)
+    assert f"class 'run' has the label 0 in {tmp_path}, and 1 in {videos.root}: give both" in told
+    assert train.class_names[1:] == test.class_names
 
 
 @pytest.mark.slow

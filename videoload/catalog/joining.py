@@ -180,16 +180,21 @@ def check_numbers(catalog: Catalog, others: Iterable[Catalog]) -> None:
     validation set lacks a class. Classes that only partly overlap may belong to another data set.
     """
     for other in others:
-        few, many = sorted((catalog.classes, other.classes), key=len)
-        moved = [(number, name) for number, name in enumerate(few) if many[number] != name]
-        have_labels = catalog.targets is None and other.targets is None
-        if moved and have_labels and set(few) <= set(many):
-            number, name = moved[0]
+        name = moved_class(catalog.classes, other.classes)
+        if name is not None and catalog.targets is None and other.targets is None:
+            one, two = sorted((catalog.classes, other.classes), key=len)
             raise SpecError(
-                f"the class {name!r} is number {number} in one stream of this client and "
-                f"{many.index(name)} in another: make both catalogs with the same classes, as in "
+                f"the class {name!r} is number {one.index(name)} in one stream of this client and "
+                f"{two.index(name)} in another: make both catalogs with the same classes, as in "
                 "classes=train.classes"
             )
+
+
+def moved_class(one: Sequence[str], other: Sequence[str]) -> str | None:
+    """The first class that has another number in another list, if one of them has all classes."""
+    few, many = sorted((one, other), key=len)
+    moved = (name for name, also in zip(few, many, strict=False) if name != also)
+    return next(moved, None) if set(few) <= set(many) else None
 
 
 def check_shapes(catalog: Catalog, clip: Spec) -> None:

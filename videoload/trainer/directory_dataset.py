@@ -17,6 +17,7 @@ import numpy as np
 
 from videoload.arguments import whole
 from videoload.catalog.directories import Listing, list_directory
+from videoload.catalog.joining import moved_class
 from videoload.clips.choices import FROM_SCALED
 from videoload.clips.clip_spec import ClipSpec
 from videoload.errors import SpecError
@@ -24,6 +25,7 @@ from videoload.frameworks.label_modes import LabelMode, encode
 from videoload.frameworks.tfdata import dataset
 from videoload.listings.columns import PathLike
 from videoload.trainer.client import Client
+from videoload.trainer.stream import Stream
 
 _log = logging.getLogger(__name__)
 
@@ -40,7 +42,14 @@ _ON_BOTH_SIDES = (
     "validation_split goes by file, as in Keras, so recordings (that of %s) are on both sides, and "
     "the validation looks too good: give a folder for each side, or use Catalog.split(by=...)"
 )
+_OTHER_NUMBERS = (
+    "the class %r has the label %d in %s, and %d in %s: give both the same sub-folders (an empty "
+    "one is a class, too), or the labels of one mean other classes"
+)
 
+# The directory and the classes of each stream that lives.
+_classes: weakref.WeakKeyDictionary[Stream, tuple[str, tuple[str, ...]]]
+_classes = weakref.WeakKeyDictionary()
 # By process, workers and frame store.
 _clients: weakref.WeakValueDictionary[tuple[object, ...], Client] = weakref.WeakValueDictionary()
 
@@ -145,6 +154,8 @@ def video_dataset_from_directory(
     files = list_directory(directory, labels, class_names, follow_links=follow_links)
     mode = None if files.labels is None else label_mode
     _check_mode(files, mode)
+    names = files.class_names or () if mode is not None and labels == "inferred" else ()
+    _warn_of_other_numbers(str(directory), names)
     told = [str(files)]
     if shuffle:
         files = files.shuffled(seed)
@@ -166,6 +177,7 @@ def video_dataset_from_directory(
             part.catalog(), drawn if trains else without_draws(drawn), size,
             shuffle=trains, seed=seed, drop_remainder=False,
         )  # fmt: skip
+        _classes[stream] = str(directory), tuple(names)
         turns: Literal["begun", "same"] = "begun" if trains else "same"
         plain = dataset(stream.readers, 0, 1, turns=turns)
         one = encode(plain, mode, len(part.class_names or ()), rows=batch_size is not None)
@@ -271,6 +283,14 @@ def _check_mode(files: Listing, mode: LabelMode) -> None:
             f'`label_mode="categorical"` needs labels from 0 to {len(names) - 1}, without gaps. '
             f"Received: {', '.join(names)}"
         )
+
+
+def _warn_of_other_numbers(directory: str, names: Sequence[str]) -> None:
+    """Warn if a class has another label than in another directory, as if one lacks a class."""
+    for other, theirs in set(_classes.values()):
+        if other != directory and (name := moved_class(names, theirs)) is not None:
+            _log.warning(_OTHER_NUMBERS, name, names.index(name), directory, theirs.index(name),
+                         other)  # fmt: skip
 
 
 def _client(workers: int | Literal["auto"], frame_store: PathLike | None) -> Client:
