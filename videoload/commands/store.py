@@ -84,9 +84,7 @@ def delete(folder: Path, name: str) -> None:
     try:
         delete_set(folder / name)
     except OSError as error:
-        raise VideoloadError(
-            f"cannot delete {folder / name}: {error.strerror or error}; the same command goes on"
-        ) from None
+        raise VideoloadError(f"cannot delete {folder / name}: {error.strerror or error}") from None
 
 
 def print_json(sets: Sequence[StoredSet]) -> None:
