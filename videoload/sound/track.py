@@ -91,7 +91,7 @@ class Track:
             video.discard = Discard.all
         self.shows_from = (begins or 0) * (video.time_base or Fraction(1))
         tick = self._base * (self._context.sample_rate or 1)
-        if tick > 1 and not (is_avi and tick.denominator == 1):
+        if tick != 1 and not (is_avi and tick.denominator == 1):  # times are rounded
             self._probe()
         return True
 

@@ -76,3 +76,11 @@ def test_pieces_of_another_length_than_the_first_ones_stand_where_their_times_sa
     at = placing.begin(round(begin * 1000 / rate), 1024)
     assert at is not None
     assert abs(at - begin) <= rate / 2000
+
+
+@pytest.mark.parametrize("first", [0, 1, 7, 400])
+def test_ticks_of_half_a_sample_move_nothing_by_a_sample(first: int) -> None:
+    tick, length = Fraction(44_100, 90_000), 1024  # MPEG-TS
+    placing = Placing(tick, (length, length))
+    told = int(first * length / tick)  # FFmpeg's muxer rounds down
+    assert placing.begin(told - 1, length) == first * length
