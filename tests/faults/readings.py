@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from itertools import islice
+from pathlib import Path
 
 from tests.support.digests import digests
 from tests.support.videos import Videos
-from videoload import Client, ClipSpec, decode_serially
+from videoload import Catalog, Client, ClipSpec, decode_serially
+
+
+@cache
+def _serial(root: Path, clip: ClipSpec, batch: int, epochs: int) -> list[str]:
+    catalog = Catalog.from_folder(root)
+    return digests(decode_serially(catalog, clip, batch, shuffle=True, epochs=epochs, info=True))
 
 
 class Reading:
@@ -16,12 +24,9 @@ class Reading:
     def __init__(
         self, client: Client, videos: Videos, clip: ClipSpec, batch: int, *, slots: int, epochs: int
     ) -> None:
-        catalog = videos.catalog
-        self.stream = client.stream(catalog, clip, batch, shuffle=True, slots=slots)
+        self.stream = client.stream(videos.catalog, clip, batch, shuffle=True, slots=slots)
         self._epochs = epochs
-        self._serial = digests(
-            decode_serially(catalog, clip, batch, shuffle=True, epochs=epochs, info=True)
-        )
+        self._serial = _serial(videos.root, clip, batch, epochs)
         self._batches = self._endless()
 
     def _endless(self) -> Iterator[tuple[list[str], str]]:

@@ -22,9 +22,9 @@ from videoload.transport.keys import make_keys
 
 pytestmark = [pytest.mark.timeout(120 * SECOND), pytest.mark.xdist_group("proxy")]
 
-CLIP = ClipSpec(frames=6, stride=2, resize=36, size=(32, 32), sampling="random", clips_per_video=8)
+CLIP = ClipSpec(frames=3, stride=2, resize=36, size=(32, 32), sampling="random", clips_per_video=8)
 BATCH, SLOTS = 4, 4
-EPOCHS = 2  # of 16 batches
+EPOCHS = 1  # of 16 batches
 RESULT, LEASE = b"\xa6result", b"\xa5lease"
 HELLO, WELCOME = b"\xa5hello", b"\xa7welcome"
 
@@ -307,7 +307,7 @@ def test_a_broken_greeting_is_sent_again(
     ):
         proxy.arm(Fault(kind, *greeting))
         programs.impatient_worker(proxy.endpoint, videos.root)
-        Reading(client, videos, CLIP, BATCH, slots=SLOTS, epochs=1).read(2 * SLOTS)
+        Reading(client, videos, CLIP, BATCH, slots=SLOTS, epochs=EPOCHS).read(2 * SLOTS)
         assert proxy.done == {kind: 1}
 
 
@@ -327,7 +327,7 @@ def test_a_bad_line_is_not_mistaken_for_a_bad_video(
         Proxy(client.endpoints[0], seed=1) as proxy,
     ):
         programs.impatient_worker(proxy.endpoint, videos.root)
-        reading = Reading(client, videos, CLIP, BATCH, slots=SLOTS, epochs=1)
+        reading = Reading(client, videos, CLIP, BATCH, slots=SLOTS, epochs=EPOCHS)
         reading.read()
         proxy.arm(*[Fault(kind, Way.UP, RESULT)] * TIMES)
         while proxy.done[kind] < TIMES:
@@ -346,7 +346,7 @@ def test_a_lease_held_past_the_deadline_goes_to_others_and_its_answer_is_late(
     ):
         programs.impatient_worker(proxy.endpoint, videos.root)
         client.wait_for_workers(2, timeout_s=30 * SECOND)
-        reading = Reading(client, videos, CLIP, BATCH, slots=SLOTS, epochs=1)
+        reading = Reading(client, videos, CLIP, BATCH, slots=SLOTS, epochs=EPOCHS)
         proxy.arm(Fault(Kind.HOLD, Way.UP, RESULT))
         while not proxy.done[Kind.HOLD]:
             reading.read()
