@@ -29,7 +29,7 @@ from tests.support.namespaces import Namespace
 from tests.support.programs import Program, Programs
 from tests.support.thorough import rest_nightly
 from tests.support.videos import Videos
-from tests.support.waiting import SECOND
+from tests.support.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, decode_serially
 
 pytestmark = pytest.mark.timeout(120 * SECOND)
@@ -155,12 +155,12 @@ def test_a_worker_whose_cable_is_pulled_loses_its_leases_and_continues_when_it_i
         while not clips_of(client, cut_off):
             reading.read(1)
         trainer.ip("link", "set", "trainer0", "down")
-        while not is_silent(client, cut_off):
-            reading.read(1)
+        wait_until(lambda: is_silent(client, cut_off), 30 * SECOND)
         before = clips_of(client, cut_off)
         reading.read(3 * SLOTS)  # its leases are among them
         assert clips_of(client, cut_off) == before
         trainer.ip("link", "set", "trainer0", "up")
+        wait_until(lambda: not is_silent(client, cut_off), 60 * SECOND, "it is heard again")
         # More than it was given before: it gets work as ever.
         while clips_of(client, cut_off) < before + 4 * BATCH:
             reading.read(1)
