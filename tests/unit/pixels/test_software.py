@@ -37,7 +37,7 @@ def test_the_software_names_what_decides_the_pixels() -> None:
 def test_processors_that_round_differently_are_told_apart(flags: int, same: bool) -> None:
     told = subprocess.run(
         [sys.executable, "-c", ELSEWHERE, str(flags)],
-        capture_output=True, check=True, text=True, timeout=20 * SECOND,
+        capture_output=True, check=True, text=True, timeout=60 * SECOND,
     ).stdout  # fmt: skip
     assert (told.strip() == software()) is same
     assert told.partition(", pixels ")[0] == software().partition(", pixels ")[0]

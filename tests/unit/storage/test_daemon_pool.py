@@ -17,7 +17,7 @@ from tests.support.waiting import SECOND, wait_until
 from videoload.errors import StorageError
 from videoload.storage.daemon_pool import DaemonPool
 
-TIMEOUT_S = 10 * SECOND
+TIMEOUT_S = 30 * SECOND
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ def test_after_stop_no_job_begins_and_all_threads_end(pool: DaemonPool) -> None:
     wait_until(lambda: all(future.running() for future in going), TIMEOUT_S)
     began = time.monotonic()
     pool.stop()
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 10 * SECOND
     assert waiting.cancelled()
     gate.set()
     wait_until(lambda: running() == 0, TIMEOUT_S)

@@ -35,7 +35,7 @@ def _no_thread_is_left() -> Iterator[None]:
         files = made.pop()
         files.stop()
         if files._thread is not None:
-            files._thread.join(10 * SECOND)
+            files._thread.join(30 * SECOND)
             assert not files._thread.is_alive()
 
 
@@ -46,7 +46,7 @@ def version_of(data: bytes, tag: str = "1") -> Version:
 def keep(files: KeptFiles, name: str, data: bytes, tag: str = "1") -> None:
     """Keep a file, and wait until it is written or is not kept."""
     files.keep(name, version_of(data, tag), data)
-    wait_until(lambda: not files._waiting, 10 * SECOND, name)
+    wait_until(lambda: not files._waiting, 30 * SECOND, name)
 
 
 def kept_bytes(folder: Path) -> int:
@@ -165,7 +165,7 @@ def test_a_slow_disk_delays_nothing(tmp_path: Path) -> None:
         for number in range(9):
             files.keep(f"{number}.avi", version_of(data), data)
         assert files._waiting == 3 * len(data)
-    wait_until(lambda: not files._waiting, 10 * SECOND)
+    wait_until(lambda: not files._waiting, 30 * SECOND)
     assert kept_bytes(tmp_path) == 3 * len(data)
 
 
