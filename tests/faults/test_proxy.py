@@ -99,7 +99,8 @@ def test_a_fault_happens_to_the_first_message_that_it_fits_and_to_no_other(
         began = time.monotonic()
         ends.up(b"1", b"2", b"3", b"4")
         assert [body for (body,) in ends.got(len(expected))] == expected
-        assert (time.monotonic() - began >= 0.2 * SECOND) == (kind is Kind.DELAY)
+        if kind is Kind.DELAY:
+            assert time.monotonic() - began >= 0.2 * SECOND
         ends.up(b"2")
         assert ends.got() == [[b"2"]]
         assert ends.proxy.done == {kind: 1}
