@@ -105,6 +105,14 @@ class Batches:
         return sorted(owners, key=need)
 
     @property
+    def have_clips(self) -> bool:
+        """Whether there may be clips that a worker can be granted, or a batch can be opened."""
+        return any(
+            reader.splitting or reader.orphans or reader.accused or reader.can_open
+            for reader in self.by_need
+        )
+
+    @property
     def open_chunks(self) -> Iterator[Chunk]:
         """The chunks that are not done."""
         for reader in self._readers.values():
@@ -116,7 +124,7 @@ class Batches:
     def open(self, reader: Reader) -> Batch | None:
         """The next batch of a reader in a free slot, if there is one."""
         stream = reader.stream
-        while stream.free and (reader.again or reader.opened < reader.stop):
+        while reader.can_open:
             if reader.again:
                 step = heappop(reader.again)
             else:

@@ -97,6 +97,11 @@ class Reader:
     owed: bool = False  # it owns the slots, and has got no batch since
 
     @property
+    def can_open(self) -> bool:
+        """Whether it has a batch to open and its stream a free slot."""
+        return bool(self.stream.free and (self.again or self.opened < self.stop))
+
+    @property
     def unfinished(self) -> bool:
         """Whether batches are still to come."""
         return bool(self.opened < self.stop or self.again or self.filling)

@@ -380,6 +380,8 @@ class LeaseTable:
 
     def _grant(self) -> list[Command]:
         """Grant leases to all workers that have credit, as long as there are clips and slots."""
+        if not self._batches.have_clips:  # else each of a crowd that joins asks all the others
+            return [*self._batches.deliver_empty()]
         if self._pool.affinity.has_choice:
             granted = self._grant_preferred(others=False) + self._grant_preferred(others=True)
             return [*granted, *self._batches.deliver_empty()]

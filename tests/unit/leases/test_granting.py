@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import sys
+from collections.abc import Callable
+from types import FrameType
 
 import pytest
 
@@ -209,3 +212,36 @@ def test_a_worker_that_says_hello_twice_is_one_worker() -> None:
     assert desk.join("a") == []
     assert desk.table.workers == 1
     assert len(grants(desk.answer(*leases))) == 2
+
+
+@pytest.mark.parametrize("hosts", [1, 2, 400])
+@pytest.mark.parametrize("are_measured", [False, True])
+def test_a_worker_that_joins_a_crowd_costs_no_look_at_each_of_the_others(
+    hosts: int, are_measured: bool
+) -> None:
+    # If it did, a thousand workers that join at once would stop the I/O thread for 7 s.
+    desk = Desk("A", batch=1, slots=8)
+    begun = grants(desk.start())
+    for lease in begun if are_measured else ():
+        begun += grants(desk.answer(lease, clip_s=0.01))
+    desk.wait(1, "A")
+    names = [f"host{number % hosts}/worker{number}" for number in range(400)]
+    half = calls(lambda: desk.join(*names[:200]))
+    assert calls(lambda: desk.join(*names[200:])) < 2 * half
+
+
+def calls(work: Callable[[], object]) -> int:
+    """How many calls of Python functions, and steps of generators, some work is."""
+    made = 0
+
+    def count(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal made
+        made += event == "call"
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return made
