@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,25 @@ def test_clips_whose_frames_cannot_be_kept_say_so_once(
     told = [r.getMessage() for r in caplog.records if "frame store" in r.getMessage()]
     assert len(told) == 1
     assert 'keeps nothing for crop="resized" without resize=' in told[0]
+
+
+def test_a_worker_that_counts_a_large_store_shows_that_it_is_alive(
+    videos: Videos, tmp_path: Path
+) -> None:
+    part = tmp_path / ("0" * 32) / "ab"
+    part.mkdir(parents=True)
+    (part.parent / "set.json").write_text("{}")
+    for number in range(3000):
+        (part / str(number)).touch()
+    out = np.empty((1, *CLIP.shape), np.uint8)
+    keep = Keep(str(tmp_path), 10**9)
+    counts: list[int] = []
+    for _ in range(2):  # the first one counts the store, for all others
+        ticks: list[None] = []
+        decoder = Decoder(videos.root, folders=Folders(frame_store=keep))
+        decoder.decode("walk/b_frames.avi", CLIP, [Request(7)], out, partial(ticks.append, None))
+        counts.append(len(ticks))
+    assert counts[0] >= 3000 > counts[1]
 
 
 def test_a_clip_whose_frames_are_kept_decodes_nothing(

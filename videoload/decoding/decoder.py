@@ -186,7 +186,10 @@ class Decoder:
         if spec.output is not None:
             rows = np.empty((len(rows), array_bytes(spec.decoded_shape, spec.decoded_dtype)), "u1")
         clips = as_arrays(rows, spec.decoded_shape, spec.decoded_dtype)
-        if keeper is not None and (kept := keeper.find(path, file, spec)) is not None:
+        if keeper is not None:
+            keeper.store.tick = tick
+            kept = keeper.find(path, file, spec)
+        if keeper is not None and kept is not None:
             params = given or draw(spec, kept.info, requests)
             keeping = keeper.keeping(path, file, spec, kept.info, params, kept)
             if keeping is not None and not keeping.missing:

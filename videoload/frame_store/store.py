@@ -24,7 +24,7 @@ import secrets
 import struct
 import time
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
@@ -89,6 +89,9 @@ class FrameStore:
         self._met: dict[Scaling, tuple[int, int]] = {}  # videos, and the bytes of their frames
         self.pace = Pace()
         self.decode_s = math.inf  # that the last frames took to be decoded and scaled
+        # Called after each video that is counted: for a large store on a slow disk, that may take
+        # longer than a worker may be silent. It may raise.
+        self.tick: Callable[[], None] = lambda: None
 
     def open(self, path: str, version: Version, scaling: Scaling) -> StoredVideo | None:
         """The file of a video, if there is one for this version of it."""
@@ -237,6 +240,7 @@ class FrameStore:
             with suppress(OSError):
                 for file in sets.videos_in(folder):
                     total += file.st_size if is_all else 512 * file.st_blocks
+                    self.tick()
         return total
 
 

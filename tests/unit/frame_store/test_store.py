@@ -242,6 +242,24 @@ def test_while_another_process_holds_the_lock_only_new_videos_are_not_kept(
     assert "keeps no new videos for now: another process holds its lock" in record.getMessage()
 
 
+def test_a_count_that_is_broken_off_is_begun_anew_and_holds_no_lock(tmp_path: Path) -> None:
+    first = store(tmp_path)
+    for number in range(3):
+        made(first, f"{number}.avi", 1)
+    counted = int((tmp_path / "bytes").read_text())
+    (tmp_path / "bytes").unlink()
+    place = store(tmp_path)
+
+    def stop() -> None:
+        raise KeyboardInterrupt
+
+    place.tick = stop
+    with pytest.raises(KeyboardInterrupt):
+        place.create("3.avi", VERSION, S128, **WHAT)
+    made(store(tmp_path), "4.avi", 1)
+    assert int((tmp_path / "bytes").read_text()) == counted * 4 // 3
+
+
 def test_a_folder_that_cannot_be_written_to_keeps_nothing(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     place = store(tmp_path / "file")
