@@ -6,7 +6,9 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,7 @@ import pytest
 
 from tests.support.digests import digests
 from tests.support.models import recorder, small_model
-from tests.support.thorough import rest_nightly
+from tests.support.thorough import either, rest_nightly
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND, wait_until
 from videoload import (
@@ -44,7 +46,7 @@ def client(tf: Any) -> Iterator[Client]:
 
 @pytest.fixture
 def of_fit(tf: Any) -> Iterator[Client]:
-    """A client that is closed with the test: TensorFlow keeps what Keras made of a sequence."""
+    """A client that is closed with the test."""
     with Client(workers=2) as made:
         yield made
 
@@ -167,6 +169,34 @@ def test_fit_and_evaluate_read_two_sequences_of_one_client(
     assert model.seen == [
         *train[:size], *check[:n], *train[size:], *check[n:]
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("way", rest_nightly(["fit", "evaluate", "predict"]))
+def test_a_stream_ends_when_its_fit_has_ended_and_nobody_holds_it(
+    way: str, client: Client, tf: Any
+) -> None:
+    names = Catalog([str(n) for n in range(8)], [0] * 8, ["all"])
+    item = ItemSpec("tests.support.items:numbers", (2, 3), "float32", files=False)
+    model = tf.keras.Sequential([tf.keras.layers.Flatten(), tf.keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+
+    def run() -> None:
+        sequence = client.stream(names, item, 2).sequence()
+        getattr(model, way)(sequence, **FIT)
+        assert arenas()
+
+    for _ in range(either(2, 5)):
+        run()
+        wait_until(lambda: not arenas(), 30 * SECOND)
+
+
+def arenas() -> list[str]:
+    """The descriptors and mappings of this process for slots."""
+    found = Path("/proc/self/maps").read_text().splitlines()
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):
+            found.append(str(descriptor.readlink()))
+    return [each for each in found if "memfd:videoload (" in each]
 
 
 @pytest.mark.nightly

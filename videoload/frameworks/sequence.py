@@ -5,15 +5,20 @@ asked for. Numbers in order share one reading of the stream, which is made ahead
 other number is a seek, and nothing is made ahead after it. Keras looks at the first two batches
 before it begins; that is a seek as well.
 
-TensorFlow keeps what ``fit`` was given in its global graph for ever. So a closed client has its
-sequences let go of their streams, and the slots are freed.
+TensorFlow keeps Keras's adapter of a PyDataset in its global graph for ever, and the adapter keeps
+the PyDataset. So the adapter is made to hold only a weak reference: a stream ends, and its slots
+are freed, when ``fit`` has ended and nobody else holds the sequence.
 """
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
+import weakref
 from collections.abc import Generator
+from types import FrameType
+from typing import Any
 
 from videoload.engine.readers import Readers
 from videoload.errors import ClosedError, VideoloadError
@@ -79,8 +84,13 @@ class StreamSequence(keras.utils.PyDataset):  # type: ignore[misc]  # Keras come
                 self._close()
             return batch
 
+    def on_epoch_begin(self) -> None:
+        """Keras calls this before it asks for the batches of an epoch."""
+        self._weaken(sys._getframe(1))
+
     def on_epoch_end(self) -> None:
         """Go on to the next epoch, if each batch of this one was asked for."""
+        self._weaken(sys._getframe(1))
         with self._lock:
             if len(self._given) == len(self):
                 self._given.clear()
@@ -95,6 +105,18 @@ class StreamSequence(keras.utils.PyDataset):  # type: ignore[misc]  # Keras come
         self._idle = tfdata.Idle() if keras.config.backend() == "tensorflow" else None
         self._stop = step + (_ENDLESS if follows else 1)
         self._reader = self._readers.read(range(step, self._stop), self._idle)
+
+    def _weaken(self, caller: FrameType) -> None:
+        """Have the adapter that calls hold this object by a weak reference. Meanwhile `fit`,
+        `evaluate` and `predict` hold it, which were given it. Without this, in a Keras that has no
+        such adapter, the stream lives until its client is closed."""
+        if not caller.f_globals.get("__name__", "").startswith("keras."):
+            return  # f_locals would keep a user's arrays for longer
+        adapter = caller.f_locals.get("self")
+        holders: list[Any] = [adapter, getattr(adapter, "enqueuer", None)]
+        for holder in holders:
+            if getattr(holder, "py_dataset", None) is self:
+                holder.py_dataset = weakref.proxy(self)
 
     def _let_go(self) -> None:
         self._reader = self._readers = None
