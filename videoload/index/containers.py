@@ -12,8 +12,11 @@ from contextlib import suppress
 from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
+from zlib import crc32
 
 import av
+import numpy as np
+import numpy.typing as npt
 from av.container import InputContainer
 from av.packet import Packet
 from av.stream import Disposition
@@ -96,14 +99,49 @@ def decode_all(
             yield cast("PacketMark | None", frames[0].opaque), frames.pop(0)
 
 
+class NotedPackets:
+    """A checksum of each packet that a pass over a file found, uint32 [packets]. ``hold`` until a
+    seek has led to other packets: then nobody seeks in this file any more."""
+
+    def __init__(self, sums: npt.NDArray[np.uint32]) -> None:
+        self.sums = sums
+        self.hold = True
+
+    def have(self, packet: VideoPacket, number: int) -> bool:
+        """Whether the pass found this packet to have this number; an empty one is the end."""
+        if not packet.size:
+            return number == len(self.sums)
+        known = number < len(self.sums) and not changes_decoding(packet)
+        return known and bool(self.sums[number] == checksum_of(packet))
+
+
+def checksum_of(packet: VideoPacket) -> int:
+    """A checksum of the bytes of a packet, its place in the file and its flags."""
+    told = packet.pos, packet.size, packet.is_keyframe, packet.is_corrupt
+    return crc32(memoryview(packet), hash(told) & 0xFFFFFFFF)
+
+
+def changes_decoding(packet: VideoPacket) -> bool:
+    """Whether the container tells the decoder to drop the picture, or to go on with other settings:
+    a decoder that starts later would not know them."""
+    return packet.is_discard or packet.has_sidedata("new_extradata")
+
+
 class OpenedVideo:
-    """A `Video` that FFmpeg has opened."""
+    """A `Video` that FFmpeg has opened. ``noted``: what a pass found, if the container's index is
+    not known to be whole. After a seek each packet must be the one that the pass found."""
 
     def __init__(
-        self, file: VideoFile, *, strict: bool = True, watch: Stopwatch | None = None
+        self,
+        file: VideoFile,
+        *,
+        strict: bool = True,
+        watch: Stopwatch | None = None,
+        noted: NotedPackets | None = None,
     ) -> None:
         """``watch``: notes how long seeking takes. Raises UnreadableError."""
         self.file = file
+        self.noted = noted
         self.watch = watch or Stopwatch()
         self._strict = strict
         self._open()
@@ -111,15 +149,18 @@ class OpenedVideo:
     def _open(self) -> None:
         self.moved = False  # the file is no longer at its beginning
         self.taken = self.refused = 0
+        self.packets = self._open_packets()
+        context = self.stream.codec_context
+        self.decoder = FrameDecoder(context, told_by_container(context), strict=self._strict)
+
+    def _open_packets(self) -> Iterator[VideoPacket]:
         self.container = open_container(self.file)
         try:
             self.stream = video_stream(self.container, self.file)
         except UnreadableError:
             self.close()
             raise
-        context = self.stream.codec_context
-        self.decoder = FrameDecoder(context, told_by_container(context), strict=self._strict)
-        self.packets = packets(self.container, self.stream)
+        return packets(self.container, self.stream)
 
     @property
     def used(self) -> bool:
@@ -163,20 +204,43 @@ class OpenedVideo:
             return self._find(start)
 
     def _find(self, start: KeyFrame) -> VideoPacket | None:
-        try:
-            if start.position >= 0:
+        if start.position >= 0 and (self.noted is None or self.noted.hold):
+            with suppress(*REFUSALS):
                 self.seek(start.time)
                 packet = next(self.packets, None)
                 while packet is not None and packet.size and (packet.pos or 0) < start.position:
                     packet = next(self.packets, None)
                 if packet is not None and packet.pos == start.position:
-                    return packet
-        except REFUSALS:
-            pass
+                    if self.noted is None:
+                        return packet
+                    if self.noted.have(packet, start.packet):
+                        self.packets = self._compared(self.packets, start.packet + 1)
+                        return packet
+            if self.noted is not None:
+                self.noted.hold = False
         if self.used:
             self.reopen()
         coded = (packet for packet in self.packets if packet.size)
         return next(islice(coded, start.packet, None), None)
+
+    def _compared(self, sought: Iterator[VideoPacket], number: int) -> Iterator[VideoPacket]:
+        """The packets from this number on. As long as the pass found the same, those that were
+        ``sought``; then those that come when the file is read from its beginning."""
+        assert self.noted is not None
+        for packet in sought:
+            if not self.noted.have(packet, number):
+                break
+            yield packet
+            number += 1
+        else:
+            return
+        self.noted.hold = False
+        self.container.close()
+        before = number
+        for packet in self._open_packets():
+            if not before:
+                yield packet
+            before -= bool(before and packet.size)
 
     def seek(self, time: int) -> None:
         """Seek to the last key frame at or before ``time`` (dts), as far as the container knows.

@@ -33,7 +33,7 @@ from videoload.bitstreams.pictures import DATA_BYTES, KeyFrame
 from videoload.clips.video_info import VideoInfo
 from videoload.index.avi_index import AviPackets
 from videoload.index.avi_video import AviVideo
-from videoload.index.containers import OpenedVideo, Video, decode_all
+from videoload.index.containers import NotedPackets, OpenedVideo, Video, decode_all
 from videoload.index.image_video import ImageVideo, info_of
 from videoload.index.moov import read_moov, shows_as_stored
 from videoload.index.packets import PacketTable, read_packets, read_plain_avi
@@ -57,6 +57,7 @@ class VideoIndex:
     ``keyframes``: where decoding can start, int64 rows of `KeyFrame`. ``ordinals`` and
     ``reordered``: as in `Pictures`, if the pictures are proven. ``sums``: a checksum for each
     frame, int64 [frames], if the file had to be decoded. ``avi``: where the packets of an AVI are.
+    ``noted``: what each packet must be after a seek.
     ``decodable`` caches, per group of pictures, the first and last frame that still decode; it is
     empty if none do.
     """
@@ -70,6 +71,7 @@ class VideoIndex:
         reordered: bool = False,
         sums: Ints | None = None,
         avi: AviPackets | None = None,
+        noted: NotedPackets | None = None,
     ) -> None:
         self.info = info
         self.keyframes = keyframes
@@ -77,6 +79,7 @@ class VideoIndex:
         self.reordered = reordered
         self.sums = sums
         self.avi = avi
+        self.noted = noted
         self.decodable: dict[int, list[int]] = {}
         self._starts: list[int] = keyframes[:, 0].tolist()  # of a proven one, from 0 on
         self._last: tuple[int, KeyFrame] | None = None
@@ -124,7 +127,9 @@ class VideoIndex:
     def byte_ranges(self, frames: Iterable[int], size: int) -> list[Range]:
         """Where the groups of pictures with these frames are, as far as the index tells, in a file
         of ``size`` bytes."""
-        found = []
+        found: list[Range] = []
+        if self.noted is not None and not self.noted.hold:
+            return found
         for group in {self.group_of(ordinal) for ordinal in frames} - {-1}:
             begin = self.keyframe(group).position
             is_last = group + 1 == len(self.keyframes)
@@ -139,7 +144,8 @@ class VideoIndex:
         times = None if self.info.times is None else np.frombuffer(self.info.times)
         places = () if self.avi is None else (self.avi.positions, self.avi.sizes)
         arrays: tuple[npt.NDArray[Any] | None, ...]
-        arrays = (self.keyframes, self.ordinals, self.sums, times, *places)
+        noted = None if self.noted is None else self.noted.sums
+        arrays = (self.keyframes, self.ordinals, self.sums, times, noted, *places)
         return 1000 + 8 * len(self._starts) + sum(a.nbytes for a in arrays if a is not None)
 
     def to_bytes(self) -> bytes:
@@ -176,7 +182,7 @@ def open_video(
         return ImageVideo(file, strict=strict)
     if index.avi is not None:
         return AviVideo(file, index.avi, strict=strict)
-    return OpenedVideo(file, strict=strict, watch=watch)
+    return OpenedVideo(file, strict=strict, watch=watch, noted=index.noted)
 
 
 def find_index(
@@ -217,6 +223,7 @@ def prove_index(opened: OpenedVideo, content: Content, tick: Tick) -> VideoIndex
     table = read_packets(opened, content, tick)
     if table is None:
         return None
+    opened.noted = table.noted
     turns, mirrored = 0, False
     if not _shows_as_stored(opened, content, table):
         turns, mirrored = orientation(opened, tick)
@@ -232,7 +239,8 @@ def _shows_as_stored(opened: OpenedVideo, content: Content, table: PacketTable) 
     """Whether headers alone tell that frames are neither turned nor mirrored: `orientation` takes
     more than half of the time of an index."""
     context, first = opened.decoder.context, int(table.positions[0])
-    if not opened.container.format.name.startswith("mov") or first < 0:
+    is_mov = opened.container.format.name.startswith("mov")
+    if not is_mov or first < 0 or table.noted is not None:
         return False
     if context.name == "h264" and may_turn(
         context.extradata or b"", content.read(first, DATA_BYTES)
@@ -242,11 +250,13 @@ def _shows_as_stored(opened: OpenedVideo, content: Content, table: PacketTable) 
 
 
 def _index(table: PacketTable, info: VideoInfo) -> VideoIndex:
-    positions, times, pictures, _, avi = table
+    positions, times, pictures, _, avi, noted = table
     starts = pictures.starts
     ordinals = starts if pictures.ordinals is None else pictures.ordinals[starts]
     rows = np.array((ordinals, starts, times[starts], positions[starts])).T
-    return VideoIndex(info, rows, ordinals=pictures.ordinals, reordered=pictures.reordered, avi=avi)
+    return VideoIndex(
+        info, rows, ordinals=pictures.ordinals, reordered=pictures.reordered, avi=avi, noted=noted
+    )
 
 
 def pixel_aspect(opened: OpenedVideo) -> Fraction:

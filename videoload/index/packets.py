@@ -6,6 +6,7 @@ pass over the packets tells, which takes 6 us a packet. Either way nothing is de
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
@@ -30,7 +31,12 @@ from videoload.index.avi_index import (
     read_idx1,
 )  # fmt: skip
 from videoload.index.avi_index import HEADER_BYTES as AVI_HEADER_BYTES
-from videoload.index.containers import OpenedVideo
+from videoload.index.containers import (
+    NotedPackets,
+    OpenedVideo,
+    changes_decoding,
+    checksum_of,
+)  # fmt: skip
 from videoload.index.moov import has_one_description, read_moov
 from videoload.index.timing import Timing, timing_of
 from videoload.storage.content import Content
@@ -45,9 +51,9 @@ _UNKNOWN = -1
 class PacketTable(NamedTuple):
     """What the headers of all packets prove, and how to reach a packet.
 
-    ``positions`` are those of the data in the file. They are -1 if a demuxer that seeks there may
-    go on with other packets, because the container's index is not whole. ``times`` are decoding
-    times. ``avi``: the packets are read by their places.
+    ``positions`` are those of the data in the file; -1 if packets cannot be sought. ``times`` are
+    those to seek to. ``avi``: the packets are read by their places. ``noted``: the container's
+    index may not be whole, so a demuxer that seeks may go on with other packets.
     """
 
     positions: Ints
@@ -55,6 +61,7 @@ class PacketTable(NamedTuple):
     pictures: Pictures
     timing: Timing
     avi: AviPackets | None = None
+    noted: NotedPackets | None = None
 
 
 class _Stream(NamedTuple):
@@ -285,17 +292,20 @@ def _by_pass(opened: OpenedVideo, content: Content, tick: Callable[[], None]) ->
     opened.moved = True
     places: list[tuple[int, int, int]] = []
     shown: list[int | None] = []
+    sums = array("I")
     kept: list[bytes] = []
     kept_bytes = 0
+    is_by_display = opened.container.format.name.startswith("matroska")  # its Cues are
     for packet in opened.packets:
         if not packet.size:
             continue
-        is_new = packet.has_sidedata("new_extradata")  # a later start would not know it
-        if packet.is_discard or is_new or kept_bytes > _MAX_PASS_BYTES:
+        if changes_decoding(packet) or kept_bytes > _MAX_PASS_BYTES:
             return None  # only the decoder can tell
         position = _UNKNOWN if packet.pos is None else packet.pos
-        places.append((position, packet.size, packet.dts or 0))
         shown.append(opened.display_time(packet))
+        time = shown[-1] if is_by_display else packet.dts
+        places.append((position, packet.size, time or 0))
+        sums.append(checksum_of(packet))
         enough = DATA_BYTES if packet.is_keyframe else HEAD_BYTES
         kept.append(bytes(memoryview(packet)[: None if kept_bytes < _PASS_BYTES else enough]))
         kept_bytes += len(kept[-1])
@@ -320,7 +330,10 @@ def _by_pass(opened: OpenedVideo, content: Content, tick: Callable[[], None]) ->
     if stream.avi and _are_chunks(content, stream.avi, positions, sizes):
         avi = _by_places(opened, positions, sizes)
         return PacketTable(positions, times, pictures, timing, avi)
-    return PacketTable(np.full_like(positions, _UNKNOWN), times, pictures, timing)
+    if stream.avi or (np.diff(positions, prepend=_UNKNOWN) < 1).any():
+        return PacketTable(np.full_like(positions, _UNKNOWN), times, pictures, timing)
+    noted = NotedPackets(np.array(sums, np.uint32))
+    return PacketTable(positions, times, pictures, timing, noted=noted)
 
 
 def _are_chunks(content: Content, stream: StreamNumber, positions: Ints, sizes: Ints) -> bool:
