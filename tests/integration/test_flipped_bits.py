@@ -1,8 +1,9 @@
-"""Single flipped bits in the chunk headers and the index of AVI files: the same frames and pixels
-come out by every way, from a folder and from a bucket."""
+"""Single flipped bits in the chunk headers and the index of AVI files, and in MKV files: the same
+frames and pixels come out by every way, from a folder and from a bucket."""
 
 from __future__ import annotations
 
+import random
 import struct
 from collections.abc import Sequence
 from contextlib import suppress
@@ -138,3 +139,32 @@ def compare(
             assert clips(Decoder(root), path, starts[::-1]) == expected, (number, at, bit)
             assert clips(Decoder(server.url), path, starts[::-1]) == expected, (number, at, bit)
             (root / path).unlink()
+
+
+@pytest.mark.parametrize("name", ["mkv_h264_named_avi", "mkv_named_avi"])
+def test_a_flipped_bit_gives_the_same_frames_with_and_without_seeks(
+    name: str, tmp_path: Path
+) -> None:
+    kind = next(kind for kind in KINDS if kind.name == name)
+    data = make(kind, tmp_path).read_bytes()
+    index = Decoder(tmp_path).index(f"{name}.avi")
+    blocks = [(position - 8, 14) for position in index.keyframes[:, 3].tolist()]
+    cluster, cues = data.index(b"\x1f\x43\xb6\x75"), data.rindex(b"\x1c\x53\xbb\x6b")
+    places = [(cues, len(data) - cues), (cluster, 16), *blocks]
+    draw, starts = random.Random(name), [37, 3, 14, 26]
+    root = tmp_path / "files"
+    root.mkdir()
+    with ObjectServer(root) as server:
+        for turn in range(either(2 * len(places), 400)):
+            begin, length = places[turn % len(places)]
+            at, bit, changed = begin + draw.randrange(length), draw.randrange(8), bytearray(data)
+            changed[at] ^= 1 << bit
+            path = f"{turn}.mkv"
+            (root / path).write_bytes(changed)
+            decoder = Decoder(root)
+            with suppress(VideoError):
+                if (noted := decoder.index(path).noted) is not None:
+                    noted.hold = False
+            expected = clips(decoder, path, sorted(starts))
+            assert clips(Decoder(root), path, starts) == expected, (at, bit)
+            assert clips(Decoder(server.url), path, starts) == expected, (at, bit)

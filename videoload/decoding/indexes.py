@@ -42,7 +42,6 @@ class Indexes:
 
     def _find(self, path: str, file: VideoFile, tick: Tick) -> tuple[VideoIndex, Video | None]:
         index, opened = find_index(file, tick, self._watch)
-        file.was_opened()
         recalled = False
         if index is None:
             index = self._cache.recall(path, file)

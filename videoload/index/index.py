@@ -205,6 +205,7 @@ def find_index(
         watch = watch or Stopwatch()
         with watch.phase("open"):
             opened = OpenedVideo(file, watch=watch)
+        file.was_opened()  # a pass may read all of it
         index = prove_index(opened, content, tick)
         # No decoder is made yet: its memory would be cold when the time for it comes.
         if index is not None and index.avi is not None:

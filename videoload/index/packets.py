@@ -1,7 +1,8 @@
 """The coded packets of a file, and what they prove.
 
 If the container's own index is whole, it tells all packets in a tenth of a millisecond. If not, one
-pass over the packets tells, which takes 6 us a packet. Either way nothing is decoded.
+pass over the packets tells, which takes 6 us a packet; it also notes what each packet must be after
+a seek. Either way nothing is decoded.
 """
 
 from __future__ import annotations
