@@ -219,7 +219,7 @@ def test_a_worker_that_says_hello_twice_is_one_worker() -> None:
 def test_a_worker_that_joins_a_crowd_costs_no_look_at_each_of_the_others(
     hosts: int, are_measured: bool
 ) -> None:
-    # If it did, a thousand workers that join at once would stop the I/O thread for 7 s.
+    # If it did, a thousand workers that join at once would stop the I/O thread for seconds.
     desk = Desk("A", batch=1, slots=8)
     begun = grants(desk.start())
     for lease in begun if are_measured else ():
