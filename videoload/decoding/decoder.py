@@ -55,7 +55,7 @@ from videoload.decoding.sounds import (
 from videoload.errors import OneClipError, TransformError, VideoError
 from videoload.frame_store.keeper import FormatChangedError, FrameKeeper
 from videoload.index.complete_decode import Report
-from videoload.index.containers import UnreadableError
+from videoload.index.containers import UnreadableError, Video
 from videoload.index.index import Tick, VideoIndex, open_video
 from videoload.pixels.chains import Chains
 from videoload.pixels.recolouring import RecolouredClip
@@ -90,7 +90,7 @@ class Decoder:
         native.silence_ffmpeg()
         self._storage = open_storage(root, folders.keep)
         self._functions = Functions(transforms, on_call)
-        self._files = OpenFiles()
+        self._files = OpenFiles[Video](lambda opened: opened.decoder.memory_bytes)
         self._chains = Chains()
         self._sounds = Sounds(self._storage)
         self._keeper = None
@@ -397,3 +397,4 @@ class Decoder:
     def rest(self) -> None:
         """Keep no file open: there is nothing to do for now."""
         self._files.close()
+        self._sounds.rest()

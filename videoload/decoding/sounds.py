@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from videoload.clips.clip_spec import ClipSpec
+from videoload.decoding.open_files import OpenFiles
 from videoload.decoding.prepared import KeptClips, PreparedClips
 from videoload.errors import OneClipError, VideoError
 from videoload.index.containers import UnreadableError
 from videoload.pixels.scaling import Buffer
 from videoload.sound.reader import SoundReader, Wanted
 from videoload.sound.resampling import Samples
-from videoload.sound.track import UndecodableError
-from videoload.storage.files import Storage, Tick
+from videoload.sound.track import NotSoughtError, Track, UndecodableError
+from videoload.storage.files import Storage, Tick, VideoFile
+from videoload.storage.images import ImageFolder
 
 
 class Sounds:
@@ -25,6 +28,7 @@ class Sounds:
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
         self._reader = SoundReader()
+        self._files = OpenFiles[Track](lambda track: track.memory_bytes)
 
     def hear(self, path: str, tick: Tick, seconds: float, wanted: Wanted) -> Samples | None:
         """The sound of a file from ``seconds`` after its first frame on; None if it has none.
@@ -32,13 +36,47 @@ class Sounds:
 
         def read() -> Samples | None:
             try:
-                return self._reader.read(self._storage.resolve(path), seconds, wanted, tick)
+                return self._read(self._storage.resolve(path), seconds, wanted, tick)
             except UndecodableError as error:
                 raise OneClipError(path, str(error)) from None
             except UnreadableError as error:
                 raise VideoError(path, str(error)) from None
 
         return self._storage.run(path, read, tick)
+
+    def _read(self, file: VideoFile, seconds: float, wanted: Wanted, tick: Tick) -> Samples | None:
+        if isinstance(file, ImageFolder):
+            return None
+        if not file.fetches and (track := self._files.take(file)) is not None:
+            with suppress(UnreadableError, NotSoughtError):
+                return self._visit(track, seconds, wanted, tick)
+        with suppress(NotSoughtError):
+            return self._visit(Track(file), seconds, wanted, tick)
+        return self._visit(Track(file), seconds, wanted, tick, seek=False)
+
+    def _visit(
+        self, track: Track, seconds: float, wanted: Wanted, tick: Tick, *, seek: bool = True
+    ) -> Samples | None:
+        """The sound of an open file, which is closed or stays open. Raises UnreadableError, and
+        NotSoughtError also if the file has to be opened anew."""
+        was_read = track.was_read
+        try:
+            sound = self._reader.read(track, seconds, wanted, tick, seek=seek)
+            stays = track.is_steady
+        except BaseException:
+            track.close()
+            raise
+        if stays and not track.file.fetches:
+            self._files.put(track)
+            return sound
+        track.close()
+        if was_read:
+            raise NotSoughtError
+        return sound
+
+    def rest(self) -> None:
+        """Keep no file open."""
+        self._files.close()
 
 
 class PreparedWithSound(NamedTuple):

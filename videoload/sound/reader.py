@@ -15,9 +15,7 @@ from av.audio.frame import AudioFrame
 from videoload.index.containers import UnreadableError
 from videoload.sound.resampling import Resampler, Samples, floats, limited, mixed
 from videoload.sound.timeline import first_sample, stretch
-from videoload.sound.track import NotSoughtError, Tick, Track
-from videoload.storage.files import VideoFile
-from videoload.storage.images import ImageFolder
+from videoload.sound.track import Tick, Track
 
 _MICROSECONDS = 1_000_000
 _TYPES = {"u8": "u1", "s16": "i2", "s32": "i4", "s64": "i8", "flt": "f4", "dbl": "f8"}
@@ -40,27 +38,18 @@ class SoundReader:
         self._resamplers: dict[tuple[str, int, int, int], Resampler] = {}
 
     def read(
-        self, file: VideoFile, seconds: float, wanted: Wanted, tick: Tick = lambda: None
-    ) -> Samples | None:
+        self, track: Track, seconds: float, wanted: Wanted, tick: Tick = lambda: None, *,
+        seek: bool = True,
+    ) -> Samples | None:  # fmt: skip
         """The sound from ``seconds`` after the first frame of a file on, float32 [channels,
-        samples]; None if the file has no sound. Raises UnreadableError."""
-        if isinstance(file, ImageFolder):
+        samples]; None if the file has no sound. Without ``seek``, all that comes before is read,
+        and nothing was read before. Raises UnreadableError, NotSoughtError."""
+        if not track.has_sound:
             return None
-        try:
-            return self._read(file, seconds, wanted, tick, seek=True)
-        except NotSoughtError:
-            return self._read(file, seconds, wanted, tick, seek=False)
-
-    def _read(
-        self, file: VideoFile, seconds: float, wanted: Wanted, tick: Tick, *, seek: bool
-    ) -> Samples | None:
-        with closing(Track(file)) as track:
-            if not track.has_sound:
-                return None
-            shown = Fraction(round(seconds * _MICROSECONDS), _MICROSECONDS)
-            begin = track.shows_from + shown
-            end = begin + Fraction(wanted.samples, wanted.rate)
-            pieces = track.decode(begin, end, tick, seek=seek)
+        shown = Fraction(round(seconds * _MICROSECONDS), _MICROSECONDS)
+        begin = track.shows_from + shown
+        end = begin + Fraction(wanted.samples, wanted.rate)
+        with closing(track.decode(begin, end, tick, seek=seek)) as pieces:
             if (piece := next(pieces, None)) is None:
                 return np.zeros((wanted.channels, wanted.samples), np.float32)
             first = first_sample(begin, wanted.rate)
