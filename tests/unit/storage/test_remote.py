@@ -342,12 +342,17 @@ def test_a_file_that_waits_to_be_written_is_not_fetched_again(
     assert server.bytes_sent == sent
 
 
-@pytest.mark.parametrize("codec", ["mpeg4", "libx264"])
+@pytest.mark.parametrize(
+    ("codec", "container"), [("mpeg4", "avi"), ("libx264", "avi"), ("mpeg4", "matroska")]
+)
 def test_once_the_index_is_known_only_the_pictures_of_the_clip_are_fetched(
-    codec: str, tmp_path: Path
+    codec: str, container: str, tmp_path: Path
 ) -> None:
     """And what FFmpeg needs to open the file, if it does."""
-    size = make_avi(tmp_path / "a.avi", frames=400, codec=codec, size=(144, 192)).stat().st_size
+    path = make_avi(
+        tmp_path / "a.avi", frames=400, codec=codec, size=(144, 192), container_format=container
+    )
+    size = path.stat().st_size
     here = Decoder(tmp_path)
     with ObjectServer(tmp_path) as server:
         there = Decoder(server.url)
