@@ -28,7 +28,8 @@ STREAMS = 300  # a socket holds some 270 messages
 @contextmanager
 def with_a_stopped_worker() -> Iterator[tuple[Client, int]]:
     """A client with one local worker, which is stopped, and that worker's pid."""
-    with Client(workers=1, listen="tcp://127.0.0.1:*") as client:
+    # On a busy machine it is stopped for long, and must not be taken for one that hangs.
+    with Client(workers=1, listen="tcp://127.0.0.1:*", stall_s=120 * SECOND) as client:
         client.wait_for_workers(1, timeout_s=30 * SECOND)
         (pid,) = children_of(os.getpid())
         os.kill(pid, signal.SIGSTOP)

@@ -104,6 +104,7 @@ def cluster(programs: Programs) -> Iterator[tuple[Program, str, Path]]:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly  # a cluster of Ray takes as much of a machine as a tenth of all tests
 def test_losing_a_node_in_mid_epoch_changes_nothing(
     programs: Programs, cluster: tuple[Program, str, Path], tmp_path: Path
 ) -> None:
