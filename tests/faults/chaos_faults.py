@@ -7,8 +7,9 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 
 from tests.faults.chaos_fleet import (
     PATIENCE_S,
@@ -179,26 +180,24 @@ class Chaos:
         return True
 
     def _hit_local(self, planned: Planned) -> bool:
-        there = self._fleet.local()
-        if not there or self._frozen:
-            return False
-        pid = there[planned.undo % len(there)]
-        if planned.what == SLOW:
-            self._pulse(planned, pid)
-        else:
-            self._strike(planned.what, pid, DEADLY.get(planned.what, signal.SIGSTOP), local=True)
-        return True
+        strike = partial(self._strike, planned.what, local=True)
+        return self._hit_one(planned, self._fleet.local(), strike)
 
     def _hit_receiver(self, planned: Planned) -> bool:
         receivers = self._client._engine._receivers._receivers
-        there = [receiver.process.pid for receiver in receivers]
-        if not there or self._frozen:
+        return self._hit_one(planned, [each.process.pid for each in receivers], _signal)
+
+    def _hit_one(
+        self, planned: Planned, pids: Sequence[int], strike: Callable[[int, signal.Signals], None]
+    ) -> bool:
+        """Slow one of these processes down, or have ``strike`` send it the planned signal."""
+        if not pids or self._frozen:
             return False
-        pid = there[planned.undo % len(there)]
+        pid = pids[planned.undo % len(pids)]
         if planned.what == SLOW:
             self._pulse(planned, pid)
         else:
-            _signal(pid, DEADLY.get(planned.what, signal.SIGSTOP))
+            strike(pid, DEADLY.get(planned.what, signal.SIGSTOP))
         return True
 
     def _hit_remote(self, planned: Planned) -> bool:
