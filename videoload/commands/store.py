@@ -17,8 +17,8 @@ from rich.table import Table
 from rich.text import Text
 
 from videoload.errors import VideoloadError, printable
+from videoload.frame_store.sets import ABOUT, sets_in, videos_in
 from videoload.frame_store.sets import delete as delete_set
-from videoload.frame_store.sets import sets_in, videos_in
 from videoload.stats.waiting import count
 from videoload.storage.keep import own_folder
 
@@ -156,9 +156,9 @@ def _read(folder: Path) -> StoredSet | None:
         size += 512 * file.st_blocks
         videos += 1
     try:
-        about = json.loads((folder / "set.json").read_text())
+        about = json.loads((folder / ABOUT).read_text())
         root, scaling, software = (about[name] for name in ("root", "scaling", "software"))
-        last_used = (folder / "set.json").stat().st_mtime
+        last_used = (folder / ABOUT).stat().st_mtime
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError):

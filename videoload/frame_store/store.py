@@ -45,7 +45,6 @@ _MAGIC = b"vlframe1"
 _HEAD = struct.Struct("<8sIIIIQQQ")
 _READ_AT_ONCE = 16 << 10  # of a file's beginning: head and table of a video of 2 000 frames
 _ALIGNED = 4096
-_ABOUT = "set.json"
 _ALL = ".all"  # the name of a set whose videos have room reserved for all frames
 _PAUSE_S = 600.0  # after a failure, the store is left alone for so long
 _DESCRIBE_S = 600.0  # a set that is used says so this often
@@ -134,7 +133,7 @@ class FrameStore:
             for _ in range(2):
                 with self._room.take(size) as has_room:
                     if has_room:
-                        if not (self._set(scaling) / _ABOUT).exists():  # somebody deleted it
+                        if not (self._set(scaling) / sets.ABOUT).exists():  # somebody deleted it
                             self._describe(self._set(scaling), scaling)
                         return StoredVideo.create(
                             place, version, frames=frames, frame_bytes=frame_bytes, layout=layout,
@@ -213,7 +212,7 @@ class FrameStore:
         about = {"root": self._root, "scaling": scaling.text, "software": self._software}
         new = folder / f"set.{secrets.token_hex(4)}"
         new.write_text(json.dumps(about))
-        new.replace(folder / _ABOUT)  # its time of change: when the set was last used
+        new.replace(folder / sets.ABOUT)  # its time of change: when the set was last used
 
     def _make_room(self, but: Path) -> bool:
         """Delete of the set that was used longest ago, if nobody uses it. False: there is none that
@@ -228,7 +227,7 @@ class FrameStore:
     def _left_behind(self, but: Path) -> Iterable[tuple[float, Path]]:
         for folder in sets.sets_in(self._folder):
             with suppress(OSError):
-                used = (folder / _ABOUT).stat().st_mtime
+                used = (folder / sets.ABOUT).stat().st_mtime
                 if folder != but and time.time() - used > _IN_USE_S:
                     yield used, folder
 
