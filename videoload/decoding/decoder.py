@@ -23,6 +23,7 @@ from videoload.clips.followers import SampleParams
 from videoload.clips.item_spec import ItemSpec
 from videoload.clips.layouts import array_bytes, as_arrays
 from videoload.clips.sample_spec import SampleSpec, Spec, WindowCounts, functions_of
+from videoload.clips.video_info import VideoInfo
 from videoload.decoding.expected import Expected
 from videoload.decoding.frames import StaleIndexError, read_frames
 from videoload.decoding.functions import Functions, apply
@@ -36,12 +37,11 @@ from videoload.decoding.prepared import (
     PreparedClips,
     Request,
     ShortVideoError,
-    count_items,
     draw,
 )
 from videoload.decoding.samples import (
     PreparedSamples,
-    counter,
+    count_items,
     decode_samples,
     of_recording,
     prepare_samples,
@@ -136,8 +136,7 @@ class Decoder:
             if isinstance(spec, SampleSpec):
                 return self._prepare_samples(path, spec, requests, out, tick)
             if isinstance(spec, WindowCounts):
-                info_of = lambda path: self.index(path, tick).info  # noqa: E731
-                return count_items(path, spec, counter(path, spec.clip, info_of), requests, out)
+                return count_items(path, spec, requests, out, partial(self._info, tick))
             return self._prepare_clips(path, spec, requests, out, tick)
         except UnfitError as error:
             raise (ShortVideoError if error.dropped else VideoError)(path, str(error)) from None
@@ -156,8 +155,10 @@ class Decoder:
             items = prepare_items(path, own, requests, out, self._functions, self._storage)
             return items._replace(shown=shown, offset_s=spec.offset_s(name))
 
-        info_of = lambda path: self.index(path, tick).info  # noqa: E731
-        return prepare_samples(path, spec, requests, out, info_of, prepare)
+        return prepare_samples(path, spec, requests, out, partial(self._info, tick), prepare)
+
+    def _info(self, tick: Tick, path: str) -> VideoInfo:
+        return self.index(path, tick).info
 
     def _prepare_clips(
         self, path: str, spec: ClipSpec, requests: Sequence[Request], out: Buffer, tick: Tick,
@@ -186,10 +187,7 @@ class Decoder:
         if spec.output is not None:
             rows = np.empty((len(rows), array_bytes(spec.decoded_shape, spec.decoded_dtype)), "u1")
         clips = as_arrays(rows, spec.decoded_shape, spec.decoded_dtype)
-        if keeper is not None:
-            keeper.store.tick = tick
-            kept = keeper.find(path, file, spec)
-        if keeper is not None and kept is not None:
+        if keeper is not None and (kept := keeper.find(path, file, spec, tick)) is not None:
             params = given or draw(spec, kept.info, requests)
             keeping = keeper.keeping(path, file, spec, kept.info, params, kept)
             if keeping is not None and not keeping.missing:

@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from videoload.clips.clip_params import ClipParams, clip_params
 from videoload.clips.clip_spec import ClipSpec
-from videoload.clips.sample_spec import WindowCounts
 from videoload.clips.video_info import VideoInfo
 from videoload.clips.windows import Segment
 from videoload.decoding.functions import UserFunction
@@ -95,19 +94,6 @@ class CountedItems(NamedTuple):
     def times_of(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         """They have no frames, and so no times."""
         return np.empty(frames.shape)
-
-
-def count_items(
-    path: str,
-    spec: WindowCounts,
-    count: Callable[[Segment], tuple[int, int]],
-    requests: Sequence[Request],
-    out: Buffer,
-) -> CountedItems:
-    """Count the windows of segments into ``out``. Raises what ``count`` raises."""
-    for request, row in zip(requests, out, strict=True):
-        spec.arrays(row)[:] = count(request.segment)
-    return CountedItems(path, out)
 
 
 def draw(spec: ClipSpec, info: VideoInfo, requests: Sequence[Request]) -> list[ClipParams]:

@@ -16,11 +16,11 @@ import numpy.typing as npt
 from videoload.clips.clip_params import ClipParams
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.followers import SampleParams, common_frames, sample_params
-from videoload.clips.sample_spec import SampleSpec
+from videoload.clips.sample_spec import SampleSpec, WindowCounts
 from videoload.clips.video_info import VideoInfo
 from videoload.clips.windows import Segment, count_windows, frames_in
 from videoload.decoding.items import PreparedItems
-from videoload.decoding.prepared import KeptClips, PreparedClips, Request
+from videoload.decoding.prepared import CountedItems, KeptClips, PreparedClips, Request
 from videoload.decoding.sounds import PreparedWithSound
 from videoload.errors import VideoError
 from videoload.pixels.scaling import Buffer
@@ -67,11 +67,24 @@ def prepare_samples(
     return PreparedSamples(path, parts, shown)
 
 
-def counter(
+def count_items(
+    path: str,
+    spec: WindowCounts,
+    requests: Sequence[Request],
+    out: Buffer,
+    info_of: Callable[[str], VideoInfo],
+) -> CountedItems:
+    """Count the windows of segments of a file, or of a sample, into ``out``: see `count_windows`.
+    Raises VideoError, UnfitError."""
+    count = _counter(path, spec.clip, info_of)
+    for request, row in zip(requests, out, strict=True):
+        spec.arrays(row)[:] = count(request.segment)
+    return CountedItems(path, out)
+
+
+def _counter(
     path: str, clip: ClipSpec | SampleSpec, info_of: Callable[[str], VideoInfo]
 ) -> Callable[[Segment], tuple[int, int]]:
-    """What counts the windows of a file's segments, or of a sample's: see `count_windows`. Raises
-    VideoError."""
     if isinstance(clip, ClipSpec):
         info = info_of(path).rated(clip)
         return lambda segment: count_windows(clip, info, frames_in(segment, info))

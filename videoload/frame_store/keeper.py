@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -70,8 +70,11 @@ class FrameKeeper:
         self.store = FrameStore(keep.folder, keep.max_bytes, root, software())
         self.chains = chains
 
-    def find(self, path: str, file: VideoFile, spec: ClipSpec) -> Kept | None:
-        """What is kept of a video."""
+    def find(
+        self, path: str, file: VideoFile, spec: ClipSpec, tick: Callable[[], None]
+    ) -> Kept | None:
+        """What is kept of a video. ``tick`` is called meanwhile, and while the video is kept."""
+        self.store.tick = tick
         if why := _why_not(spec):
             self.store.tell(f"keeps nothing for {why}")
             return None
