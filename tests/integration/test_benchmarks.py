@@ -23,8 +23,8 @@ from tests.support.thorough import rest_nightly
 from tests.support.waiting import SECOND
 from videoload.comparison.run import Order
 from videoload.comparison.videos import Recipe, make_video
-from videoload.index.containers import OpenedVideo
 from videoload.index.index import find_index
+from videoload.reading.containers import OpenedVideo
 from videoload.storage.files import Folder
 
 # videoload is measured with TensorFlow, which each of its runs imports, so only one work of the

@@ -29,9 +29,9 @@ from videoload.clips.clip_params import clip_params
 from videoload.decoding.decoder import Decoder
 from videoload.decoding.frames import read_frames
 from videoload.decoding.prepared import Request, ShortVideoError
-from videoload.index.containers import OpenedVideo, UnreadableError, Video
 from videoload.index.index import open_video
 from videoload.native import SLOW_GATHER
+from videoload.reading.containers import OpenedVideo, UnreadableError, Video
 from videoload.storage.files import Folder
 from videoload.storage.keep import Folders
 

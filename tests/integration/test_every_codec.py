@@ -28,10 +28,10 @@ from videoload.decoding.decoder import Decoder
 from videoload.decoding.frames import read_frames
 from videoload.decoding.prepared import Request
 from videoload.index.complete_decode import Report, decode_index
-from videoload.index.containers import OpenedVideo, Video
 from videoload.index.index import VideoIndex, find_index, open_video, prove_index
 from videoload.pixels.chains import Chains
 from videoload.pixels.scaling import Buffer, Scaler, SourceFrame
+from videoload.reading.containers import OpenedVideo, Video
 from videoload.storage.content import Content
 from videoload.storage.files import LocalFile, VideoFile
 

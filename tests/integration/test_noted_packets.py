@@ -14,8 +14,8 @@ import pytest
 from tests.support.codecs import KINDS, make
 from tests.support.waiting import SECOND
 from videoload.bitstreams.pictures import KeyFrame
-from videoload.index.containers import NotedPackets
 from videoload.index.index import VideoIndex, find_index, open_video
+from videoload.reading.containers import NotedPackets
 from videoload.storage.files import LocalFile
 
 pytestmark = pytest.mark.timeout(120 * SECOND)

@@ -19,9 +19,9 @@ from tests.support.avi_files import Chunk, join, open_dml, split
 from tests.support.codecs import KINDS, Kind, make
 from tests.support.thorough import either, rest_nightly
 from videoload.bitstreams.pictures import KeyFrame
-from videoload.index.containers import OpenedVideo, UnreadableError
 from videoload.index.index import find_index, open_video, pixel_aspect
 from videoload.index.packets import PacketTable, read_packets, read_plain_avi
+from videoload.reading.containers import OpenedVideo, UnreadableError
 from videoload.storage.content import Content
 from videoload.storage.files import LocalFile
 

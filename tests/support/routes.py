@@ -33,8 +33,8 @@ from tests.support.mutants import mutant
 from videoload import native
 from videoload.decoding.frames import StaleIndexError, read_canonically, read_frames
 from videoload.index.complete_decode import decode_index
-from videoload.index.containers import UnreadableError, Video
 from videoload.index.index import find_index, open_video
+from videoload.reading.containers import UnreadableError, Video
 from videoload.storage.files import LocalFile
 
 LEFT_OUT = (

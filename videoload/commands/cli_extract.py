@@ -56,10 +56,10 @@ def extract(
     """
     from videoload.clips.choices import check_function
     from videoload.commands import sources
-    from videoload.decoding.functions import Functions
     from videoload.plan import quarantine
     from videoload.predictions.predict import predict
     from videoload.trainer.client import Client
+    from videoload.user_code.functions import Functions
 
     spec = parse_clip(clip, _CLIP, sampling="dense")
     check_function("--model", model)

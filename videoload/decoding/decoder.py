@@ -26,9 +26,7 @@ from videoload.clips.sample_spec import SampleSpec, Spec, WindowCounts, function
 from videoload.clips.video_info import VideoInfo
 from videoload.decoding.expected import Expected
 from videoload.decoding.frames import StaleIndexError, read_frames
-from videoload.decoding.functions import Functions, apply
 from videoload.decoding.indexes import Indexes
-from videoload.decoding.items import PreparedItems, load_items, prepare_items
 from videoload.decoding.open_files import OpenFiles
 from videoload.decoding.prepared import (
     CountedItems,
@@ -55,15 +53,17 @@ from videoload.decoding.sounds import (
 from videoload.errors import OneClipError, TransformError, VideoError
 from videoload.frame_store.keeper import FormatChangedError, FrameKeeper
 from videoload.index.complete_decode import Report
-from videoload.index.containers import UnreadableError, Video
 from videoload.index.index import Tick, VideoIndex, open_video
 from videoload.pixels.chains import Chains
 from videoload.pixels.recolouring import RecolouredClip
 from videoload.pixels.scaling import Buffer, Scaler, SourceFrame, blacken
+from videoload.reading.containers import UnreadableError, Video
 from videoload.stopwatch import Stopwatch
 from videoload.storage.content import fingerprint_of
 from videoload.storage.keep import NO_FOLDERS, Folders
 from videoload.storage.opening import open_storage
+from videoload.user_code.functions import Functions, apply
+from videoload.user_code.items import PreparedItems, load_items, prepare_items
 
 Clips = PreparedClips | KeptClips | PreparedWithSound
 Prepared = Clips | PreparedItems | PreparedSamples | CountedItems
@@ -131,7 +131,8 @@ class Decoder:
         Raises what `decode` raises.
         """
         if isinstance(spec, ItemSpec):
-            return prepare_items(path, spec, requests, out, self._functions, self._storage)
+            seeds = [each.seed for each in requests]
+            return prepare_items(path, spec, seeds, out, self._functions, self._storage)
         try:
             if isinstance(spec, SampleSpec):
                 return self._prepare_samples(path, spec, requests, out, tick)
@@ -152,7 +153,8 @@ class Decoder:
             own = spec.spec_of(name)
             if isinstance(own, ClipSpec):
                 return self._prepare_clips(path, own, requests, out, tick, params)
-            items = prepare_items(path, own, requests, out, self._functions, self._storage)
+            seeds = [each.seed for each in requests]
+            items = prepare_items(path, own, seeds, out, self._functions, self._storage)
             return items._replace(shown=shown, offset_s=spec.offset_s(name))
 
         return prepare_samples(path, spec, requests, out, partial(self._info, tick), prepare)

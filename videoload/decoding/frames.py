@@ -25,20 +25,20 @@ from typing import TYPE_CHECKING
 
 from av.video.frame import VideoFrame
 
-from videoload.index.containers import (
+from videoload.index.index import Tick, VideoIndex, checksum, open_video
+from videoload.reading.containers import (
     OpenedVideo,
     UnreadableError,
     Video,
     decode_all,
 )  # fmt: skip
-from videoload.index.frame_decoder import REFUSALS
-from videoload.index.image_video import checked, unreadable
-from videoload.index.index import Tick, VideoIndex, checksum, open_video
+from videoload.reading.frame_decoder import REFUSALS
+from videoload.reading.image_video import checked, unreadable
 from videoload.storage.files import VideoFile
 from videoload.storage.images import ImageFolder
 
 if TYPE_CHECKING:
-    from videoload.index.frame_decoder import VideoPacket
+    from videoload.reading.frame_decoder import VideoPacket
 
 Use = Callable[[int, VideoFrame], None]
 

@@ -7,9 +7,9 @@ import time
 
 from videoload.errors import VideoError
 from videoload.index.complete_decode import Report, decode_index
-from videoload.index.containers import SOFTWARE, UnreadableError, Video
 from videoload.index.index import Tick, VideoIndex, find_index
 from videoload.index.index_cache import IndexCache
+from videoload.reading.containers import SOFTWARE, UnreadableError, Video
 from videoload.stopwatch import Stopwatch
 from videoload.storage.files import VideoFile
 

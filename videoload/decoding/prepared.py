@@ -12,14 +12,14 @@ from videoload.clips.clip_params import ClipParams, clip_params
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.video_info import VideoInfo
 from videoload.clips.windows import Segment
-from videoload.decoding.functions import UserFunction
 from videoload.errors import VideoError
 from videoload.frame_store.keeper import Keeping
-from videoload.index.containers import Video
 from videoload.index.index import VideoIndex
 from videoload.pixels.recolouring import RecolouredClip
 from videoload.pixels.scaling import Buffer, SourceFrame
+from videoload.reading.containers import Video
 from videoload.storage.files import VideoFile
+from videoload.user_code.functions import UserFunction
 
 
 class Request(NamedTuple):

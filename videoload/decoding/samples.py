@@ -19,12 +19,12 @@ from videoload.clips.followers import SampleParams, common_frames, sample_params
 from videoload.clips.sample_spec import SampleSpec, WindowCounts
 from videoload.clips.video_info import VideoInfo
 from videoload.clips.windows import Segment, count_windows, frames_in
-from videoload.decoding.items import PreparedItems
 from videoload.decoding.prepared import CountedItems, KeptClips, PreparedClips, Request
 from videoload.decoding.sounds import PreparedWithSound
 from videoload.errors import VideoError
 from videoload.pixels.scaling import Buffer
 from videoload.storage.content import files_of, offsets_of
+from videoload.user_code.items import PreparedItems
 
 if TYPE_CHECKING:
     PreparedPart = PreparedClips | KeptClips | PreparedWithSound | PreparedItems

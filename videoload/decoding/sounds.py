@@ -13,8 +13,8 @@ from videoload.clips.clip_spec import ClipSpec
 from videoload.decoding.open_files import OpenFiles
 from videoload.decoding.prepared import KeptClips, PreparedClips
 from videoload.errors import OneClipError, VideoError
-from videoload.index.containers import UnreadableError
 from videoload.pixels.scaling import Buffer
+from videoload.reading.containers import UnreadableError
 from videoload.sound.reader import SoundReader, Wanted
 from videoload.sound.resampling import Samples
 from videoload.sound.track import NotSoughtError, Track, UndecodableError

@@ -39,7 +39,7 @@ from videoload.storage.files import NO_FOLDER, Storage
 from videoload.transport.messages import Clip, Lease, Place
 from videoload.transport.private_messages import Share
 from videoload.transport.slots import SHARED, Arena, spans
-from videoload.user_code import NO_CODE, Code
+from videoload.user_code.sources import NO_CODE, Code
 
 # malloc keeps no block above 32 MB. A larger answer would be allocated anew, and come half as fast.
 _LEASE_BYTES = 31 << 20

@@ -7,9 +7,7 @@ the index says. In a large file some are looked at; the others are compared when
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +15,7 @@ import numpy.typing as npt
 from videoload.bitstreams.avi_header import CHUNK
 from videoload.bitstreams.looks import spread
 from videoload.bitstreams.pictures import Bytes, Ints
+from videoload.reading.avi_video import chunk_names
 from videoload.storage.content import Content
 
 CHUNK_BYTES = CHUNK.size
@@ -35,25 +34,6 @@ class StreamNumber(NamedTuple):
 
     number: int
     streams: int
-
-
-class AviPackets(NamedTuple):
-    """Where the packets of an AVI file's video are, and what their decoder is told."""
-
-    codec: str  # FFmpeg's name of the decoder
-    told: Mapping[str, Any]
-    stream: int
-    positions: npt.NDArray[np.integer]  # where the data of each begins
-    sizes: npt.NDArray[np.uint32]
-
-    @classmethod
-    def of(
-        cls, codec: str, told: Mapping[str, Any], stream: int, positions: Ints, sizes: Ints
-    ) -> AviPackets:
-        """As ``int64`` arrays tell."""
-        fits = positions.max() < 1 << 32
-        return cls(codec, told, stream, positions.astype(np.uint32 if fits else np.int64),
-                   sizes.astype(np.uint32))  # fmt: skip
 
 
 def read_idx1(content: Content, movi: int, stream: int) -> tuple[Lines, Lines] | None:
@@ -131,13 +111,6 @@ def _is_chain(content: Content, stream: StreamNumber, begins: Ints, ends: Ints, 
         if at != goal:
             return False
     return True
-
-
-@cache
-def chunk_names(stream: int) -> tuple[int, int]:
-    """The names of the chunks of a video stream, as numbers."""
-    dc, db = (int.from_bytes(b"%02d" % stream + kind, "little") for kind in (b"dc", b"db"))
-    return dc, db
 
 
 def _behind(content: Content, at: int, stream: StreamNumber) -> int:

@@ -22,14 +22,6 @@ from av.video.frame import VideoFrame
 
 from videoload import host
 from videoload.clips.video_info import VideoInfo
-from videoload.index.containers import (
-    OpenedVideo,
-    PacketMark,
-    UnreadableError,
-    decode_all,
-)  # fmt: skip
-from videoload.index.frame_decoder import REFUSALS
-from videoload.index.image_video import ImageVideo
 from videoload.index.index import (
     Tick,
     VideoIndex,
@@ -38,13 +30,22 @@ from videoload.index.index import (
     orientation,
     pixel_aspect,
 )
+from videoload.index.packets import timing_in
+from videoload.reading.containers import (
+    OpenedVideo,
+    PacketMark,
+    UnreadableError,
+    decode_all,
+)  # fmt: skip
+from videoload.reading.frame_decoder import REFUSALS
+from videoload.reading.image_video import ImageVideo
 from videoload.storage.files import VideoFile
 from videoload.storage.images import ImageFolder
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from videoload.index.frame_decoder import VideoPacket
+    from videoload.reading.frame_decoder import VideoPacket
 
 Ints = npt.NDArray[np.int64]
 
@@ -131,7 +132,7 @@ def decode_index(
             opened.taken, len(frames), opened.refused, repaired, kinds,
         )  # fmt: skip
         known = [shown[frame.packet] if frame.packet >= 0 else None for frame in frames]
-        rate, times = opened.timing(known)
+        rate, times = timing_in(opened, known)
         turns, mirrored = orientation(opened, tick)
         info = VideoInfo(len(frames), rate, *size, turns, pixel_aspect(opened), mirrored, times)
     finally:

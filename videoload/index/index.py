@@ -31,12 +31,11 @@ from videoload.bitstreams.avi_header import MAX_STRETCHED
 from videoload.bitstreams.h264 import may_turn
 from videoload.bitstreams.pictures import DATA_BYTES, KeyFrame
 from videoload.clips.video_info import VideoInfo
-from videoload.index.avi_index import AviPackets
-from videoload.index.avi_video import AviVideo
-from videoload.index.containers import NotedPackets, OpenedVideo, Video, decode_all
-from videoload.index.image_video import ImageVideo, info_of
 from videoload.index.moov import read_moov, shows_as_stored
 from videoload.index.packets import PacketTable, read_packets, read_plain_avi
+from videoload.reading.avi_video import AviPackets, AviVideo
+from videoload.reading.containers import NotedPackets, OpenedVideo, Video, decode_all
+from videoload.reading.image_video import ImageVideo, info_of
 from videoload.stopwatch import Stopwatch
 from videoload.storage.content import Content
 from videoload.storage.files import VideoFile

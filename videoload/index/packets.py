@@ -8,7 +8,7 @@ a seek. Either way nothing is decoded.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -25,21 +25,20 @@ from videoload.bitstreams.pictures import DATA_BYTES, HEAD_BYTES, Bytes, Ints, P
 from videoload.bitstreams.proofs import PROVABLE, prove
 from videoload.index.avi_index import (
     CHUNK_BYTES,
-    AviPackets,
     StreamNumber,
-    chunk_names,
     is_whole,
     read_idx1,
 )  # fmt: skip
 from videoload.index.avi_index import HEADER_BYTES as AVI_HEADER_BYTES
-from videoload.index.containers import (
+from videoload.index.moov import has_one_description, read_moov
+from videoload.index.timing import Timing, timing_of
+from videoload.reading.avi_video import AviPackets, chunk_names
+from videoload.reading.containers import (
     NotedPackets,
     OpenedVideo,
     changes_decoding,
     checksum_of,
 )  # fmt: skip
-from videoload.index.moov import has_one_description, read_moov
-from videoload.index.timing import Timing, timing_of
 from videoload.storage.content import Content
 
 _PASS_BYTES = 64 << 20  # a pass keeps whole packets of so many bytes
@@ -126,7 +125,7 @@ def read_packets(
     positions, sizes, times, pictures = proof
     if pictures is None:
         return None
-    timing = opened.timing(_shown(times.tolist(), pictures))
+    timing = timing_in(opened, _shown(times.tolist(), pictures))
     # These are decoding times. If they are even, so are the times of display.
     if timing.times is not None and context.has_b_frames and not opened.is_avi:
         opened.moved = True
@@ -135,9 +134,15 @@ def read_packets(
             if packet.size:
                 shown.append(opened.display_time(packet))
             tick()
-        timing = opened.timing(_shown(shown, pictures))
+        timing = timing_in(opened, _shown(shown, pictures))
     avi = _by_places(opened, positions, sizes) if opened.is_avi else None
     return PacketTable(positions, times, pictures, timing, avi)
+
+
+def timing_in(opened: OpenedVideo, shown: Sequence[int | None]) -> Timing:
+    """The timing of pictures of an open file that are shown at these times."""
+    stream = opened.stream
+    return timing_of(shown, stream.time_base, (stream.average_rate, stream.guessed_rate))
 
 
 def _by_places(opened: OpenedVideo, positions: Ints, sizes: Ints) -> AviPackets:
@@ -327,7 +332,7 @@ def _by_pass(opened: OpenedVideo, content: Content, tick: Callable[[], None]) ->
     ))  # fmt: skip
     if pictures is None:
         return None
-    timing = opened.timing(_shown(shown, pictures))
+    timing = timing_in(opened, _shown(shown, pictures))
     if stream.avi and _are_chunks(content, stream.avi, positions, sizes):
         avi = _by_places(opened, positions, sizes)
         return PacketTable(positions, times, pictures, timing, avi)

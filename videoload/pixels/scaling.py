@@ -20,9 +20,9 @@ from av.video.plane import VideoPlane
 from videoload.clips.clip_params import ClipParams
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.video_info import VideoInfo
-from videoload.index.containers import UnreadableError
 from videoload.pixels.chains import UNSPECIFIED, Chain, Chains, FrameFormat, Way
 from videoload.pixels.crop import PLANAR, cut_frame
+from videoload.reading.containers import UnreadableError
 
 Buffer = npt.NDArray[np.uint8]  # uint16 for gray16
 

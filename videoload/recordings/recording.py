@@ -26,9 +26,9 @@ from videoload.clips.clip_spec import ClipSpec
 from videoload.decoding.frames import Position, StaleIndexError, read_frames
 from videoload.errors import ClosedError, SpecError, VideoError
 from videoload.index.cache_folder import cache_folder
-from videoload.index.containers import UnreadableError, Video
 from videoload.index.index import open_video
 from videoload.pixels.scaling import Scaler, SourceFrame
+from videoload.reading.containers import UnreadableError, Video
 from videoload.recordings import tools
 from videoload.storage.files import VideoFile
 from videoload.storage.opening import open_storage

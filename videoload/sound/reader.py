@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from av.audio.frame import AudioFrame
 
-from videoload.index.containers import UnreadableError
+from videoload.reading.containers import UnreadableError
 from videoload.sound.resampling import Resampler, Samples, floats, limited, mixed
 from videoload.sound.timeline import first_sample, stretch
 from videoload.sound.track import Tick, Track

@@ -25,8 +25,8 @@ from av.bitstream import BitStreamFilterContext
 from av.stream import Discard
 
 from videoload.bitstreams.avi_header import CHUNK
-from videoload.index.containers import UnreadableError, open_container, packets, video_stream
-from videoload.index.frame_decoder import REFUSALS
+from videoload.reading.containers import UnreadableError, open_container, packets, video_stream
+from videoload.reading.frame_decoder import REFUSALS
 from videoload.sound.chunks import is_chain
 from videoload.sound.timeline import Placing, first_sample
 from videoload.storage.files import VideoFile

@@ -8,9 +8,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
-from videoload import user_code
 from videoload.errors import TransformError
-from videoload.user_code import Code, Source
+from videoload.user_code.sources import Code, Source, code_of, warn_of_edits
 
 _log = logging.getLogger(__name__)
 
@@ -25,7 +24,7 @@ class ClientCode:
         """The code of a new stream, whose ``functions`` are named by kind and name. ``listens``:
         workers of other hosts may import it. Raises TransformError."""
         modules = {name.partition(":")[0] for _, name in functions}
-        code = user_code.code_of(modules)
+        code = code_of(modules)
         for name, source in code.sources.items():
             if self._known.setdefault(name, source).text != source.text:
                 raise TransformError(
@@ -33,7 +32,7 @@ class ClientCode:
                     "workers have imported the code of that time: close this client and make a "
                     "new one"
                 )
-        user_code.warn_of_edits(code.sources)
+        warn_of_edits(code.sources)
         if listens and (missing := sorted(modules - code.digests.keys())):
             _log.warning(
                 "the source of %s is not found here, so nothing compares the code of workers that "

@@ -25,7 +25,7 @@ import msgspec
 from videoload.logs import LogFormat
 from videoload.storage.keep import NO_FOLDERS, Folders
 from videoload.transport.messages import Id, Place, decode, encode
-from videoload.user_code import Source
+from videoload.user_code.sources import Source
 
 
 class _Private(msgspec.Struct, forbid_unknown_fields=True, tag_field="type"):

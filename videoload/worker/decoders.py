@@ -11,13 +11,13 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from videoload import user_code
 from videoload.decoding.decoder import Decoder
 from videoload.errors import ProtocolError
 from videoload.transport.messages import Lease
 from videoload.transport.private_channel import PrivateChannel
 from videoload.transport.private_messages import Share, Unshare, WorkerSettings
 from videoload.transport.slots import Window
+from videoload.user_code.sources import pin
 
 CHANNEL_S = 5.0  # a message that is due on the private channel comes within this time
 
@@ -86,7 +86,7 @@ class Decoders:
             while got := self._channel.receive(CHANNEL_S if wait_for is not None else 0):
                 message, descriptor = got
                 if isinstance(message, Share):
-                    user_code.pin(message.code)
+                    pin(message.code)
                     window = None if descriptor is None else Window(descriptor)
                     self._shares[message.arena] = window, self._decoder(message.root)
                     if message.arena == wait_for:

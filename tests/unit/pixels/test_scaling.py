@@ -18,9 +18,9 @@ from videoload.clips.clip_params import clip_params
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.regions import letterbox, scaled_size
 from videoload.clips.video_info import VideoInfo
-from videoload.index.containers import UnreadableError
 from videoload.pixels.chains import Chains
 from videoload.pixels.scaling import Buffer, Scaler, SourceFrame
+from videoload.reading.containers import UnreadableError
 
 SIZES = ((320, 240), (240, 320), (1280, 720), (720, 480), (176, 144), (321, 243))
 SOURCES = ("yuv420p", "yuvj420p", "rgb24", "yuv422p", "yuv420p10le")

@@ -9,23 +9,44 @@ that place, whatever stands before them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from functools import cache
 from struct import Struct
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+import numpy as np
+import numpy.typing as npt
 from av.packet import Packet
 
 from videoload.bitstreams.avi_header import CHUNK
-from videoload.bitstreams.pictures import KeyFrame
-from videoload.index.avi_index import AviPackets, chunk_names
-from videoload.index.containers import not_opened
-from videoload.index.frame_decoder import FrameDecoder
+from videoload.bitstreams.pictures import Ints, KeyFrame
+from videoload.reading.containers import not_opened
+from videoload.reading.frame_decoder import FrameDecoder
 from videoload.storage.content import Content
 from videoload.storage.files import VideoFile
 
 if TYPE_CHECKING:
-    from videoload.index.frame_decoder import VideoPacket
+    from videoload.reading.frame_decoder import VideoPacket
+
+
+class AviPackets(NamedTuple):
+    """Where the packets of an AVI file's video are, and what their decoder is told."""
+
+    codec: str  # FFmpeg's name of the decoder
+    told: Mapping[str, Any]
+    stream: int
+    positions: npt.NDArray[np.integer]  # where the data of each begins
+    sizes: npt.NDArray[np.uint32]
+
+    @classmethod
+    def of(
+        cls, codec: str, told: Mapping[str, Any], stream: int, positions: Ints, sizes: Ints
+    ) -> AviPackets:
+        """As ``int64`` arrays tell."""
+        fits = positions.max() < 1 << 32
+        return cls(codec, told, stream, positions.astype(np.uint32 if fits else np.int64),
+                   sizes.astype(np.uint32))  # fmt: skip
 
 
 class AviVideo:
@@ -88,3 +109,10 @@ class AviVideo:
 
 
 _HEADER = Struct("<II")  # of a chunk: its name as a number, its length
+
+
+@cache
+def chunk_names(stream: int) -> tuple[int, int]:
+    """The names of the chunks of a video stream, as numbers."""
+    dc, db = (int.from_bytes(b"%02d" % stream + kind, "little") for kind in (b"dc", b"db"))
+    return dc, db

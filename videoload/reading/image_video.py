@@ -15,13 +15,13 @@ from av.video.frame import VideoFrame
 
 from videoload.bitstreams.pictures import KeyFrame
 from videoload.clips.video_info import VideoInfo
-from videoload.index.containers import UnreadableError, decode_all
-from videoload.index.frame_decoder import FrameDecoder
+from videoload.reading.containers import UnreadableError, decode_all
+from videoload.reading.frame_decoder import FrameDecoder
 from videoload.storage.files import VideoFile
 from videoload.storage.images import ImageFolder
 
 if TYPE_CHECKING:
-    from videoload.index.frame_decoder import VideoPacket
+    from videoload.reading.frame_decoder import VideoPacket
 
 # FFmpeg's name of the decoder, where it is not that of the suffix.
 _DECODERS = {"jpg": "mjpeg", "jpeg": "mjpeg", "tif": "tiff"}

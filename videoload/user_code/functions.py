@@ -27,10 +27,11 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from videoload import native, user_code
+from videoload import native
 from videoload.clips.clip_spec import ClipSpec
 from videoload.errors import TransformError, WorkersCodeError
 from videoload.pixels.scaling import Buffer
+from videoload.user_code.sources import digest, pin, read, warn_of_edits
 
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
@@ -78,10 +79,10 @@ class Functions:
                 f"{kind} {name}: this worker's owner does not allow it; start the worker with "
                 f"--allow {module}"
             )
-        sources = user_code.read(module)
-        self._digests[module] = user_code.digest(sources)
+        sources = read(module)
+        self._digests[module] = digest(sources)
         if native.is_worker:
-            user_code.pin(sources)
+            pin(sources)
         try:
             with seeded(0):  # a module may draw as well
                 found = getattr(importlib.import_module(module), function)
@@ -95,7 +96,7 @@ class Functions:
         if not callable(found):
             raise WorkersCodeError(f"{kind} {name} is not a function")
         if not native.is_worker:
-            user_code.warn_of_edits(sources)
+            warn_of_edits(sources)
         return UserFunction(cast(Function, found), self._on_call)
 
     def check(self, code: Mapping[str, str]) -> None:

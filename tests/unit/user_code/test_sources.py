@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from videoload import user_code
-from videoload.user_code import code_of, digest, read
+from videoload.user_code import sources
+from videoload.user_code.sources import code_of, digest, read
 
 FILES = {
     "augment.py": "import numpy\nfrom lib.colours import shift\nfrom lib import sizes, LEVEL\n",
@@ -83,16 +83,16 @@ def test_a_process_is_told_that_it_has_imported_an_older_version(
     (folder / "stale.py").write_text(text.format(2))
     loaded = importlib.import_module("stale")
     try:
-        user_code.warn_of_edits(read("stale"))
+        sources.warn_of_edits(read("stale"))
         (folder / "stale.py").write_text("\n# moved\n" + text.format(2))
-        user_code.warn_of_edits(read("stale"))
+        sources.warn_of_edits(read("stale"))
         assert not caplog.records
         (folder / "stale.py").write_text(text.format(33))
-        user_code.warn_of_edits(read("stale"))
+        sources.warn_of_edits(read("stale"))
         assert "imported stale before" in caplog.text
         caplog.clear()
         importlib.reload(loaded)
-        user_code.warn_of_edits(read("stale"))
+        sources.warn_of_edits(read("stale"))
         assert not caplog.records
     finally:
         del sys.modules["stale"]
@@ -102,11 +102,11 @@ def test_a_worker_imports_what_was_read_whatever_is_on_disk_by_then(folder: Path
     script = """
         import sys
         from pathlib import Path
-        from videoload import user_code
+        from videoload.user_code import sources
 
         folder = Path(sys.argv[1])
-        before = user_code.read("augment")
-        user_code.pin(before)
+        before = sources.read("augment")
+        sources.pin(before)
         for file in folder.rglob("*.py"):
             file.write_text("raise SystemExit('edited')")
         (folder / "augment.py").unlink()
@@ -115,8 +115,8 @@ def test_a_worker_imports_what_was_read_whatever_is_on_disk_by_then(folder: Path
         assert augment.LEVEL == 3
         assert augment.__file__ == str(folder / "augment.py")
         import lib.deep
-        assert user_code.digest(user_code.read("augment")) == user_code.digest(before)
-        user_code.pin(user_code.read("third"))  # it was not read before
+        assert sources.digest(sources.read("augment")) == sources.digest(before)
+        sources.pin(sources.read("third"))  # it was not read before
         try:
             import third
         except SystemExit:

@@ -11,9 +11,9 @@ import pytest
 
 from tests.support import items
 from videoload.clips.item_spec import ItemSpec
-from videoload.decoding.functions import UserFunction
-from videoload.decoding.items import PreparedItems, checked_name, load_items
 from videoload.errors import TransformError, VideoError
+from videoload.user_code.functions import UserFunction
+from videoload.user_code.items import PreparedItems, checked_name, load_items
 
 ONE = {"shape": (2, 3), "dtype": "float32"}
 SEVERAL: dict[str, Any] = {

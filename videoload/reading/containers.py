@@ -7,7 +7,7 @@ files is refused, and so is every other format; the refusal names what the file 
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
 from types import MappingProxyType
@@ -24,14 +24,13 @@ from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
 from videoload.bitstreams.pictures import KeyFrame
-from videoload.index.frame_decoder import REFUSALS, FrameDecoder, told_by_container
-from videoload.index.refusals import codec_of, kind_of
-from videoload.index.timing import Timing, timing_of
+from videoload.reading.frame_decoder import REFUSALS, FrameDecoder, told_by_container
+from videoload.reading.refusals import codec_of, kind_of
 from videoload.stopwatch import Stopwatch
 from videoload.storage.files import VideoFile
 
 if TYPE_CHECKING:
-    from videoload.index.frame_decoder import VideoPacket
+    from videoload.reading.frame_decoder import VideoPacket
 
 _CONTAINERS = "avi,mov,mp4,matroska,webm,mpeg,mpegts,mpegvideo,mjpeg,m4v,dv,flv,ogg"
 _OPTIONS = {"format_whitelist": _CONTAINERS, "protocol_whitelist": "file"}
@@ -181,11 +180,6 @@ class OpenedVideo:
         """When the picture of a packet is shown, in units of the stream's time base. An AVI has no
         times of display (FFmpeg guesses some), so its decoding times stand for them."""
         return packet.dts if self.is_avi or packet.pts is None else packet.pts
-
-    def timing(self, shown: Sequence[int | None]) -> Timing:
-        """The timing of pictures that are shown at these times."""
-        stream = self.stream
-        return timing_of(shown, stream.time_base, (stream.average_rate, stream.guessed_rate))
 
     def reopen(self) -> None:
         """Go back to the beginning, where seeking does not lead. Raises UnreadableError."""

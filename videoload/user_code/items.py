@@ -20,10 +20,9 @@ import numpy.typing as npt
 
 from videoload.clips.followers import SampleParams
 from videoload.clips.item_spec import ItemSpec
-from videoload.decoding.functions import Functions, UserFunction
-from videoload.decoding.prepared import Request
 from videoload.errors import OneClipError, TransformError, VideoError
 from videoload.storage.files import Storage
+from videoload.user_code.functions import Functions, UserFunction
 
 _log = logging.getLogger(__name__)
 
@@ -54,7 +53,7 @@ class PreparedItems(NamedTuple):
 def prepare_items(
     path: str,
     spec: ItemSpec,
-    requests: Sequence[Request],
+    seeds: Sequence[int],
     out: npt.NDArray[np.uint8],
     functions: Functions,
     storage: Storage,
@@ -70,7 +69,7 @@ def prepare_items(
         given = storage.resolve(path).path
     else:
         given = path if functions.allowed is None else checked_name(path)
-    return PreparedItems(path, spec, [each.seed for each in requests], out, function, given)
+    return PreparedItems(path, spec, seeds, out, function, given)
 
 
 def load_items(prepared: PreparedItems, tick: Callable[[], None]) -> npt.NDArray[np.int64]:

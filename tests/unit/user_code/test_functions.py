@@ -15,7 +15,7 @@ from numpy.random import RandomState
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from videoload import native
-from videoload.decoding.functions import UserFunction
+from videoload.user_code.functions import UserFunction
 
 
 def threads() -> set[int]:

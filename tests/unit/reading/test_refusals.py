@@ -1,0 +1,41 @@
+"""What a file is that is no video is told by its first bytes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from videoload.reading.refusals import codec_of, kind_of
+from videoload.storage.files import Folder
+
+
+def told(folder: Path, data: bytes) -> str | None:
+    (folder / "a.avi").write_bytes(data)
+    return kind_of(Folder(folder).resolve("a.avi"))
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"", "empty"),
+        (bytes(100), "100 zero bytes"),
+        (b"\n <!DOCTYPE html>", "HTML"),
+        (b"version https://git-lfs.github.com/spec/v1", "git lfs pull"),
+        (b"#EXTM3U\n", "playlist"),
+        (b"RIFF\0\0\0\0WAVE", "WAVE"),
+        (b"DKIF", "convert it first"),
+    ],
+)
+def test_the_first_bytes_tell(tmp_path: Path, data: bytes, words: str) -> None:
+    assert words in (told(tmp_path, data) or "")
+
+
+def test_nothing_is_told_of_what_may_be_a_video(tmp_path: Path) -> None:
+    assert told(tmp_path, b"RIFF\0\0\0\0AVI LIST") is None
+
+
+def test_an_avi_names_its_codec(tmp_path: Path) -> None:
+    header = b"RIFF\0\0\0\0AVI vids" + bytes(8) + b"strf" + bytes(20) + b"XYZW"
+    (tmp_path / "a.avi").write_bytes(header)
+    assert codec_of(Folder(tmp_path).resolve("a.avi")) == "XYZW"
