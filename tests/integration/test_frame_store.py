@@ -262,6 +262,37 @@ def test_a_video_that_changes_is_decoded_again(videos: Videos, tmp_path: Path) -
     assert not np.array_equal(after, before)
 
 
+def gray_video(path: Path, level: int) -> None:
+    """A file whose size and time do not depend on what it shows."""
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("rawvideo", rate=25)
+        stream.width, stream.height, stream.pix_fmt = 64, 48, "yuv420p"
+        for _ in range(20):
+            picture = np.full((72, 64), level, np.uint8)
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, "yuv420p")))
+        container.mux(stream.encode(None))
+    os.utime(path, (1_700_000_000, 1_700_000_000))
+
+
+@pytest.mark.parametrize("way", ["copied onto", "replaced"])
+def test_a_video_of_the_same_size_and_time_does_not_get_the_frames_of_another(
+    way: str, tmp_path: Path
+) -> None:
+    """`cp -p`, `tar` and `rsync -t` make such files."""
+    root, path = tmp_path / "videos", tmp_path / "videos/a.avi"
+    root.mkdir()
+    gray, means = spec(pixels="gray"), []
+    for level in (60, 200):
+        new = path if way == "copied onto" else tmp_path / f"{level}.avi"
+        gray_video(new, level)
+        new.replace(path)
+        out = np.empty((1, *gray.shape), np.uint8)
+        folders = Folders(frame_store=Keep(str(tmp_path / "frames"), None))
+        Decoder(root, folders=folders).decode("a.avi", gray, [Request(7)], out)
+        means.append(int(out.mean()))
+    assert means == [51, 214]
+
+
 def test_damaged_videos_keep_the_pixels_that_they_have_without_a_store(
     videos: Videos, tmp_path: Path
 ) -> None:

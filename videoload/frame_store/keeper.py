@@ -14,7 +14,7 @@ from videoload.clips.choices import DRAWN_CROPS, FROM_SCALED
 from videoload.clips.clip_params import ClipParams
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.video_info import VideoInfo
-from videoload.frame_store.store import FrameStore, Scaling, StoredVideo, Version
+from videoload.frame_store.store import FrameStore, Scaling, StoredVideo
 from videoload.index.index import VideoIndex
 from videoload.pixels.chains import Chain, Chains, FrameFormat
 from videoload.pixels.kept_form import KeptForm, pack_format, unpack_format
@@ -78,7 +78,10 @@ class FrameKeeper:
         if why := _why_not(spec):
             self.store.tell(f"keeps nothing for {why}")
             return None
-        stored = self.store.open(path, _version(file), scaling_of(spec))
+        if not file.has_version:
+            self.store.tell("keeps nothing of files whose server tells no ETag or time of change")
+            return None
+        stored = self.store.open(path, file.identity, scaling_of(spec))
         if stored is None:
             return None
         try:
@@ -98,9 +101,11 @@ class FrameKeeper:
     ) -> Keeping | None:
         """The frames of these clips, as far as they are kept. None if they are not and there is no
         room for them."""
-        if not is_keepable(spec) or (kept is None and not self.store.has_room):
+        if not (is_keepable(spec) and file.has_version):
             return None
-        name = path, _version(file), scaling_of(spec)
+        if kept is None and not self.store.has_room:
+            return None
+        name = path, file.identity, scaling_of(spec)
         return Keeping(self.store, name, spec, info, params, self.chains, kept)
 
     def lacks_room(self, spec: ClipSpec, keeping: Keeping | None) -> tuple[int, int] | None:
@@ -125,7 +130,7 @@ class Keeping:
     def __init__(
         self,
         store: FrameStore,
-        name: tuple[str, Version, Scaling],
+        name: tuple[str, bytes, Scaling],
         spec: ClipSpec,
         info: VideoInfo,
         params: Sequence[ClipParams],
@@ -262,7 +267,3 @@ class Keeping:
     def _give_up(self, error: OSError) -> None:
         self._stored = None
         self._store.failed(error)
-
-
-def _version(file: VideoFile) -> Version:
-    return Version(file.size, file.mtime_ns)

@@ -36,13 +36,15 @@ from xxhash import xxh3_64_intdigest as checksum
 
 from videoload.frame_store import sets
 from videoload.frame_store.pace import Pace
+from videoload.storage.files import IDENTITY_BYTES
 from videoload.storage.room import Room
 
 _log = logging.getLogger(__name__)
 
-_MAGIC = b"vlframe1"
-# magic, frames, bytes of a frame, lengths of layout and info, version, checksum of the head
-_HEAD = struct.Struct("<8sIIIIQQQ")
+_MAGIC = b"vlframe2"
+# magic, frames, bytes of a frame, lengths of layout and info, identity of the file, checksum of
+# the head
+_HEAD = struct.Struct(f"<8sIIII{IDENTITY_BYTES}sQ")
 _READ_AT_ONCE = 16 << 10  # of a file's beginning: head and table of a video of 2 000 frames
 _ALIGNED = 4096
 _ALL = ".all"  # the name of a set whose videos have room reserved for all frames
@@ -51,13 +53,6 @@ _DESCRIBE_S = 600.0  # a set that is used says so this often
 _MANY = 1000  # frames that a slow disk did not take, until it is said
 _MAKE_ROOM_S = 1.0  # the most that a clip waits for a deletion; deletions go on with other clips
 _IN_USE_S = 3600.0  # a set that was used within this time makes room for no other
-
-
-class Version(NamedTuple):
-    """What tells one version of a video file from another."""
-
-    size: int
-    modified_ns: int
 
 
 class Scaling(NamedTuple):
@@ -92,12 +87,12 @@ class FrameStore:
         # longer than a worker may be silent. It may raise.
         self.tick: Callable[[], None] = lambda: None
 
-    def open(self, path: str, version: Version, scaling: Scaling) -> StoredVideo | None:
-        """The file of a video, if there is one for this version of it."""
+    def open(self, path: str, identity: bytes, scaling: Scaling) -> StoredVideo | None:
+        """The file of a video, if there is one of the video file that has this identity."""
         if time.monotonic() < self._unusable_until or not self.pace.has_time:
             return None
         try:
-            found = StoredVideo.open(self._path(path, scaling), version)
+            found = StoredVideo.open(self._path(path, scaling), identity)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -110,7 +105,7 @@ class FrameStore:
     def create(
         self,
         path: str,
-        version: Version,
+        identity: bytes,
         scaling: Scaling,
         *,
         frames: int,
@@ -136,7 +131,7 @@ class FrameStore:
                         if not (self._set(scaling) / sets.ABOUT).exists():  # somebody deleted it
                             self._describe(self._set(scaling), scaling)
                         return StoredVideo.create(
-                            place, version, frames=frames, frame_bytes=frame_bytes, layout=layout,
+                            place, identity, frames=frames, frame_bytes=frame_bytes, layout=layout,
                             info=info,
                         )  # fmt: skip
                 if not self._make_room(self._set(scaling)):
@@ -258,11 +253,11 @@ class StoredVideo:
         self._frames_at = _after_table(self._table_at, frames)
 
     @classmethod
-    def open(cls, path: Path, version: Version) -> StoredVideo | None:
-        """None: what is there is of another version of the video, or damaged; it is removed."""
+    def open(cls, path: Path, identity: bytes) -> StoredVideo | None:
+        """None: what is there is of another video file, or damaged; it is removed."""
         raw = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
         try:
-            found = cls._read(raw, version)
+            found = cls._read(raw, identity)
         except BaseException:
             os.close(raw)
             raise
@@ -273,15 +268,15 @@ class StoredVideo:
         return found
 
     @classmethod
-    def _read(cls, raw: int, version: Version) -> StoredVideo | None:
+    def _read(cls, raw: int, identity: bytes) -> StoredVideo | None:
         start = os.pread(raw, _READ_AT_ONCE, 0)
         if len(start) < _HEAD.size:
             return None
-        magic, frames, frame_bytes, a, b, size, modified, told = _HEAD.unpack_from(start)
+        magic, frames, frame_bytes, a, b, found, told = _HEAD.unpack_from(start)
         table_at = _HEAD.size + a + b
         end = table_at + 8 * frames
         head = start[: _HEAD.size - 8] + start[_HEAD.size : table_at]
-        if magic != _MAGIC or checksum(head) != told or Version(size, modified) != version:
+        if magic != _MAGIC or checksum(head) != told or found != identity:
             return None
         if len(start) < end:
             start += os.pread(raw, end - len(start), len(start))
@@ -294,7 +289,7 @@ class StoredVideo:
     def create(
         cls,
         path: Path,
-        version: Version,
+        identity: bytes,
         *,
         frames: int,
         frame_bytes: int,
@@ -302,7 +297,7 @@ class StoredVideo:
         info: bytes,
     ) -> StoredVideo | None:
         """An empty file; None if another process has just made it."""
-        fixed = (_MAGIC, frames, frame_bytes, len(layout), len(info), *_numbers(version))
+        fixed = (_MAGIC, frames, frame_bytes, len(layout), len(info), identity)
         head = _HEAD.pack(*fixed, 0)[:-8] + layout + info
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         try:
@@ -372,10 +367,6 @@ class StoredVideo:
 
 def _sum(frame: npt.NDArray[np.uint8]) -> int:
     return checksum(frame.data) or 1  # 0 stands for a frame that is not there
-
-
-def _numbers(version: Version) -> tuple[int, int]:
-    return version.size, version.modified_ns
 
 
 def _after_table(table_at: int, frames: int) -> int:

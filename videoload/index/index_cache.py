@@ -39,7 +39,7 @@ _TABLE = (
 
 
 class _Known(NamedTuple):
-    identity: tuple[int, ...]
+    identity: bytes
     found: VideoIndex
     recalled: bool  # from an earlier process
 

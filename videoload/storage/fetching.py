@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from videoload.errors import StorageError
 from videoload.storage.daemon_pool import DaemonPool
+from videoload.storage.files import ChangedError
 from videoload.storage.roots import open_store, why
 
 if TYPE_CHECKING:
@@ -72,10 +73,6 @@ class Part:
         if len(self._pieces) != 1:
             self._pieces = [memoryview(b"".join(self._pieces))]
         return self._pieces[0]
-
-
-class ChangedError(Exception):
-    """The object is not the one whose beginning was read."""
 
 
 class UnavailableError(Exception):

@@ -11,6 +11,7 @@ import stat
 from collections.abc import Callable, Iterable
 from contextlib import closing
 from hashlib import blake2b
+from struct import Struct
 from typing import Protocol, TypeVar
 
 from cachetools import LRUCache
@@ -30,6 +31,19 @@ BLOCK_BYTES = 32 << 10  # the least that is read at once
 _SAMPLES, _SAMPLE_BYTES = 5, 2048  # of a file, to tell one copy from another
 _FINGERPRINTS_KEPT = 4096
 _IMAGES_KEPT = 200_000  # whose names and sizes are known, 100 bytes each
+_IDENTITY = Struct("<QqqQ")  # size, times of change, inode
+IDENTITY_BYTES = _IDENTITY.size
+
+
+class ChangedError(Exception):
+    """The file at a path is not the one that was resolved."""
+
+
+def identity_of(status: os.stat_result) -> bytes:
+    """Which file of this host it is. The inode alone does not tell: `cp -p` writes another content
+    into the same one. `st_ctime_ns` then tells, which no program can set."""
+    changed = status.st_mtime_ns, status.st_ctime_ns
+    return _IDENTITY.pack(status.st_size, *changed, status.st_ino)
 
 
 class OpenFile(Protocol):
@@ -47,11 +61,23 @@ class OpenFile(Protocol):
 
 
 class VideoFile(Protocol):
-    """One version of a file."""
+    """One version of a file.
 
-    path: str  # FFmpeg guesses the format from how it ends
-    identity: tuple[int, ...]  # differs if the file was changed or replaced
-    fetches: bool  # whether reading may need a request to another host
+    Attributes:
+        path: FFmpeg guesses the format from how it ends.
+        fetches: Whether reading may need a request to another host.
+        has_version: Whether a changed file would be seen to be another one. If not, nothing that
+            is found out of it may be kept for another process.
+    """
+
+    path: str
+    fetches: bool
+    has_version: bool
+
+    @property
+    def identity(self) -> bytes:
+        """`IDENTITY_BYTES` that differ if the file was changed or replaced: of a file of this host,
+        its size, times of change and inode; of one below a URL, what its server tells."""
 
     @property
     def size(self) -> int:
@@ -62,7 +88,7 @@ class VideoFile(Protocol):
         """When it was changed. Of a file below a URL: a number that stands for its version."""
 
     def open(self) -> OpenFile:
-        """Open it for reading. Raises OSError."""
+        """Open it for reading. Raises OSError, and ChangedError if it is another file by now."""
 
     def ffmpeg_source(self) -> object:
         """What FFmpeg opens: a path, or an object to read from."""
@@ -78,7 +104,8 @@ class VideoFile(Protocol):
         them."""
 
     def check(self) -> None:
-        """Raise the error that a reader met, if it could not raise it itself."""
+        """Call this after FFmpeg has opened or read the file. Raises ChangedError if its path leads
+        to another one by now, and the error that a reader met but could not raise itself."""
 
 
 class Storage(Protocol):
@@ -107,22 +134,28 @@ class Storage(Protocol):
     ) -> T:  # fmt: skip
         """Returns what ``work`` makes of the file at ``path``. ``tick`` is called while bytes are
         waited for. If bytes did not come, the reason is raised in the place of whatever that led
-        to. If the file has changed, or a kept copy of it is of no use, ``anew`` (``work`` if None)
-        is done with the file as it is now. ``file``: the version that ``work`` reads."""
+        to. If ``work`` raises ChangedError, or a kept copy is of no use, ``anew`` (``work`` if
+        None) is done with the file as it is now. ``file``: the version that ``work`` reads."""
 
 
 class LocalFile:
-    """A `VideoFile` of this host."""
+    """A `VideoFile` of this host. ``identity``: another one, if it is a copy."""
 
     fetches = False
+    has_version = True
 
-    def __init__(self, path: str, status: os.stat_result) -> None:
+    def __init__(self, path: str, status: os.stat_result, identity: bytes = b"") -> None:
         self.path = path
         self.size, self.mtime_ns = status.st_size, status.st_mtime_ns
-        self.identity: tuple[int, ...] = status.st_dev, status.st_ino, self.size, self.mtime_ns
+        self._here = identity_of(status)
+        self.identity = identity or self._here
 
     def open(self) -> OpenFile:
-        return _OpenLocalFile(self.path)
+        opened = _OpenLocalFile(self.path)
+        if identity_of(opened.status()) != self._here:
+            opened.close()
+            raise ChangedError
+        return opened
 
     def ffmpeg_source(self) -> str:
         return self.path
@@ -133,12 +166,21 @@ class LocalFile:
 
     def want_frames(self, ranges: RangesOf, *, opening: bool) -> None: ...
 
-    def check(self) -> None: ...
+    def check(self) -> None:
+        try:
+            here = identity_of(os.stat(self.path))
+        except OSError:
+            here = b""
+        if here != self._here:
+            raise ChangedError
 
 
 class _OpenLocalFile:
     def __init__(self, path: str) -> None:
         self._raw = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+    def status(self) -> os.stat_result:
+        return os.fstat(self._raw)
 
     def pread(self, length: int, at: int) -> bytes:
         return os.pread(self._raw, length, at)
@@ -157,9 +199,7 @@ class Folder:
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.root = os.path.realpath(root)
-        self._fingerprints: LRUCache[str, tuple[tuple[int, ...], int]] = LRUCache(
-            _FINGERPRINTS_KEPT
-        )
+        self._fingerprints: LRUCache[str, tuple[bytes, int]] = LRUCache(_FINGERPRINTS_KEPT)
         self._folders: LRUCache[str, ImageFolder] = LRUCache(
             _IMAGES_KEPT, lambda known: len(known.names)
         )
@@ -180,8 +220,11 @@ class Folder:
         return LocalFile(full, status)
 
     def fingerprint(self, path: str) -> int:
+        return self.run(path, lambda: self._fingerprint(path), lambda: None)
+
+    def _fingerprint(self, path: str) -> int:
         file = self.resolve(path)
-        identity, known = self._fingerprints.get(path, ((), 0))
+        identity, known = self._fingerprints.get(path, (b"", 0))
         if identity != file.identity:
             known = sample(path, file)
             self._fingerprints[path] = file.identity, known
@@ -192,9 +235,9 @@ class Folder:
     ) -> ImageFolder:
         """The images in a folder. They are looked at again if one came, went or was replaced, and
         when a training begins. Raises VideoError, OSError."""
-        version = status.st_dev, status.st_ino, status.st_mtime_ns
+        version = identity_of(status)
         known = self._folders.get(path)
-        if known is not None and known.identity == version:
+        if known is not None and known.version == version:
             return known
         try:
             names = find_images(full, pattern, self._is_inside)
@@ -218,7 +261,14 @@ class Folder:
         self, path: str, work: Work[T], tick: Tick, file: VideoFile | None = None,
         anew: Work[T] | None = None,
     ) -> T:  # fmt: skip
-        return work()
+        try:
+            return work()
+        except ChangedError:
+            pass
+        try:
+            return (anew or work)()
+        except ChangedError:
+            raise VideoError(path, "changes while it is read") from None
 
     def _plain(self, path: str) -> tuple[str, os.stat_result] | None:
         """The file, if the path has no ``..`` and no link in it. The root is resolved already, so

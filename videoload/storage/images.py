@@ -30,31 +30,38 @@ class ImageFolder:
     """A `VideoFile` whose bytes are those of the images, one after the other."""
 
     fetches = False
+    has_version = True
 
-    def __init__(self, path: str, folder: str, names: list[str], identity: tuple[int, ...]) -> None:
-        """``path``: the folder, or a pattern in it. ``identity``: of the folder, which changes when
+    def __init__(self, path: str, folder: str, names: list[str], version: bytes) -> None:
+        """``path``: the folder, or a pattern in it. ``version``: of the folder, which changes when
         images come, go or are replaced."""
         self.path = path
         self.folder = folder
         self.names = names
-        self.identity = identity
+        self.version = version
 
     @cached_property
-    def _stats(self) -> list[tuple[int, int]]:
-        """Size and time of change of each image: they take longer than all the names."""
+    def _stats(self) -> list[tuple[int, int, int, int]]:
+        """Size, times of change and inode of each image: they take longer than all the names."""
         found = []
         for name in self.names:
             try:
-                status = os.stat(f"{self.folder}/{name}")
+                s = os.stat(f"{self.folder}/{name}")
             except OSError:  # whoever reads it is told
-                found.append((0, 0))
+                found.append((0, 0, 0, 0))
             else:
-                found.append((status.st_size, status.st_mtime_ns))
+                found.append((s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_ino))
         return found
 
     @cached_property
     def _ends(self) -> list[int]:
-        return [*accumulate(size for size, _ in self._stats)]
+        return [*accumulate(size for size, *_ in self._stats)]
+
+    @cached_property
+    def identity(self) -> bytes:
+        """Of the names and of all images."""
+        told = repr((self.names, self._stats)).encode(errors="surrogateescape")
+        return blake2b(told, digest_size=32).digest()
 
     @cached_property
     def size(self) -> int:
@@ -63,9 +70,8 @@ class ImageFolder:
 
     @cached_property
     def mtime_ns(self) -> int:
-        """A number that stands for the names, sizes and times of change of all images."""
-        told = repr((self.names, self._stats)).encode(errors="surrogateescape")
-        return int.from_bytes(blake2b(told, digest_size=8).digest(), "little") >> 1
+        """A number that stands for all images."""
+        return int.from_bytes(self.identity[:8], "little") >> 1
 
     @property
     def first(self) -> str:

@@ -81,13 +81,13 @@ class KeptFiles:
         """Whether any version of a file is kept."""
         return _find(self.path(name)) is not None
 
-    def find(self, name: str, version: Version) -> LocalFile | None:
-        """The file, if this version of it is kept."""
+    def find(self, name: str, version: Version, identity: bytes = b"") -> LocalFile | None:
+        """The file, if this version of it is kept. It has the ``identity`` of what it copies."""
         path = self.path(name)
         found = _find(path)
         if found is None or (found.st_size, found.st_mtime_ns) != version:
             return None
-        return LocalFile(path, found)
+        return LocalFile(path, found, identity)
 
     def _leaf(self, name: str) -> str:
         number = blake2b(f"{self._root}\n{name}".encode(), digest_size=16).hexdigest()

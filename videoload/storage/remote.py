@@ -26,14 +26,16 @@ from cachetools import LRUCache
 
 from videoload.errors import VideoError
 from videoload.storage.daemon_pool import DaemonPool
-from videoload.storage.fetching import (
+from videoload.storage.fetching import Fetcher, Part, UnavailableError
+from videoload.storage.files import (
+    SMALL_BYTES,
     ChangedError,
-    Fetcher,
-    Part,
-    UnavailableError,
-    tells_versions,
+    LocalFile,
+    Tick,
+    VideoFile,
+    Work,
+    sample,
 )  # fmt: skip
-from videoload.storage.files import SMALL_BYTES, LocalFile, Tick, VideoFile, Work, sample
 from videoload.storage.images import folder_and_pattern
 from videoload.storage.keep import Keep
 from videoload.storage.kept_files import KeptFiles
@@ -75,10 +77,11 @@ class RemoteStorage:
         if known is None:
             known, part = self._first(path, name)
         disk = None if name in self._set_aside else self._disk
-        if disk is not None and (kept := disk.find(name, known.version)) is not None:
+        kept = None if disk is None else disk.find(name, known.version, known.identity)
+        if kept is not None:
             known.was_kept = True
             return kept
-        if not tells_versions(known.tag):
+        if not known.has_version:
             disk = None
         file = self._at_hand.get(name)
         if file is None or file.known is not known:
@@ -198,7 +201,8 @@ class RemoteStorage:
         def get() -> Part:
             if disk is not None and disk.has_some(name):
                 part = fetcher.get(name, 0, 1)
-                if tells_versions(part.tag) and disk.find(name, Known.of(part).version) is not None:
+                known = Known.of(part)
+                if known.has_version and disk.find(name, known.version) is not None:
                     return part
             return fetcher.get(name, 0, _FIRST_BYTES)
 

@@ -6,14 +6,16 @@ reason as the file's ``failure``, and fails; `RemoteFile.check` then raises the 
 
 from __future__ import annotations
 
+import secrets
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
+from hashlib import blake2b
 
-from videoload.storage.fetching import ChangedError, Fetcher, Part, UnavailableError
-from videoload.storage.files import BLOCK_BYTES, RangesOf
+from videoload.storage.fetching import Fetcher, Part, UnavailableError, tells_versions
+from videoload.storage.files import BLOCK_BYTES, IDENTITY_BYTES, ChangedError, RangesOf
 from videoload.storage.kept_files import KeptFiles, Version
 from videoload.storage.spans import Range, Spans, requests, without
 
@@ -28,6 +30,8 @@ class Known:
 
     version: Version
     tag: str
+    has_version: bool
+    identity: bytes
     opening: list[Range] = field(default_factory=list)
     fingerprint: int = 0
     was_kept: bool = False  # somebody was told to read it on the disk
@@ -35,7 +39,11 @@ class Known:
     @classmethod
     def of(cls, part: Part) -> Known:
         """What a part of the file tells."""
-        return cls(Version.of(part.size, part.tag), part.tag)
+        # If the server tells no versions, a file that is asked for anew may be another one.
+        has_version = tells_versions(part.tag)
+        told = f"{part.size} {part.tag if has_version else secrets.token_hex()}"
+        identity = blake2b(told.encode(), digest_size=IDENTITY_BYTES).digest()
+        return cls(Version.of(part.size, part.tag), part.tag, has_version, identity)
 
 
 class RemoteFile:
@@ -48,7 +56,7 @@ class RemoteFile:
     ) -> None:
         self.path = f"{root}/{name}"
         self.size, self.mtime_ns = known.version
-        self.identity: tuple[int, ...] = known.version
+        self.identity, self.has_version = known.identity, known.has_version
         self.name = name
         self.known = known
         self.failure: BaseException | None = None

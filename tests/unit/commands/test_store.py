@@ -16,7 +16,7 @@ from videoload.clips.clip_spec import ClipSpec
 from videoload.commands.store import StoredSet, ago, choose, in_words, read_store, unused
 from videoload.errors import VideoloadError
 from videoload.frame_store.keeper import scaling_of
-from videoload.frame_store.store import FrameStore, Version
+from videoload.frame_store.store import FrameStore
 
 DAY_S = 86400
 RANDOM = ClipSpec(frames=4, resize=48, size=(40, 40), crop="random", sampling="random")
@@ -46,7 +46,7 @@ def keep(folder: Path, root: str, spec: ClipSpec, *paths: str) -> FrameStore:
 def keep_in(found: FrameStore, spec: ClipSpec, *paths: str) -> None:
     for path in paths:
         video = found.create(
-            path, Version(1, 2), scaling_of(spec), frames=4, frame_bytes=5000, layout=b"layout",
+            path, bytes(32), scaling_of(spec), frames=4, frame_bytes=5000, layout=b"layout",
             info=b"info", needed=4,
         )  # fmt: skip
         assert video is not None

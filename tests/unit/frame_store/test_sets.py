@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from videoload.frame_store import sets
-from videoload.frame_store.store import FrameStore, Scaling, StoredVideo, Version
+from videoload.frame_store.store import FrameStore, Scaling, StoredVideo
 
 SCALING = Scaling("128", all_frames=True)
 SIZE = StoredVideo.file_bytes(1, 100, b"", b"")
@@ -16,7 +16,7 @@ SIZE = StoredVideo.file_bytes(1, 100, b"", b"")
 def keep(folder: Path, root: str, path: str = "a.avi") -> StoredVideo | None:
     place = FrameStore(str(folder), SIZE, root, "software 1")
     return place.create(
-        path, Version(1, 1), SCALING, frames=1, frame_bytes=100, layout=b"", info=b"", needed=1
+        path, bytes(32), SCALING, frames=1, frame_bytes=100, layout=b"", info=b"", needed=1
     )
 
 

@@ -15,11 +15,11 @@ import numpy.typing as npt
 import pytest
 
 from videoload.frame_store.pace import Pace
-from videoload.frame_store.store import FrameStore, Scaling, StoredVideo, Version
+from videoload.frame_store.store import FrameStore, Scaling, StoredVideo
 
 FRAMES, FRAME_BYTES = 20, 5000
 S128 = Scaling("128", all_frames=True)
-VERSION = Version(1_000_000, 1_700_000_000_000_000_000)
+IDENTITY, OTHER = bytes(range(32)), bytes(32)
 WHAT: dict[str, Any] = {
     "frames": FRAMES, "frame_bytes": FRAME_BYTES, "layout": b"layout", "info": b"info",
     "needed": 4,
@@ -39,7 +39,7 @@ def keep(video: StoredVideo, *ordinals: int) -> None:
 
 
 def made(place: FrameStore, path: str = "a/b.avi", *ordinals: int) -> StoredVideo:
-    video = place.create(path, VERSION, S128, **WHAT)
+    video = place.create(path, IDENTITY, S128, **WHAT)
     assert video is not None
     keep(video, *ordinals)
     return video
@@ -66,7 +66,7 @@ def file_of(folder: Path) -> Path:
 
 def test_what_is_kept_is_read_again_in_another_process_s_store(tmp_path: Path) -> None:
     made(store(tmp_path), "a/b.avi", 3, 4, 5, 19, 0)
-    again = store(tmp_path).open("a/b.avi", VERSION, S128)
+    again = store(tmp_path).open("a/b.avi", IDENTITY, S128)
     assert again is not None
     assert (again.layout, again.info, again.frames) == (b"layout", b"info", FRAMES)
     assert_has(again, 0, 3, 4, 5, 19)
@@ -75,43 +75,42 @@ def test_what_is_kept_is_read_again_in_another_process_s_store(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("path", "version", "scaling", "root"),
+    ("path", "identity", "scaling", "root"),
     [
-        ("a/c.avi", VERSION, S128, "/videos"),
-        ("a/b.avi", Version(1_000_001, VERSION.modified_ns), S128, "/videos"),
-        ("a/b.avi", Version(1_000_000, 1), S128, "/videos"),
-        ("a/b.avi", VERSION, S128._replace(text="256"), "/videos"),
-        ("a/b.avi", VERSION, S128, "/other"),
+        ("a/c.avi", IDENTITY, S128, "/videos"),
+        ("a/b.avi", OTHER, S128, "/videos"),
+        ("a/b.avi", IDENTITY, S128._replace(text="256"), "/videos"),
+        ("a/b.avi", IDENTITY, S128, "/other"),
     ],
 )
-def test_another_video_version_scaling_or_root_has_other_frames(
-    tmp_path: Path, path: str, version: Version, scaling: Scaling, root: str
+def test_another_video_file_scaling_or_root_has_other_frames(
+    tmp_path: Path, path: str, identity: bytes, scaling: Scaling, root: str
 ) -> None:
     made(store(tmp_path), "a/b.avi", 1)
-    assert store(tmp_path, root=root).open(path, version, scaling) is None
+    assert store(tmp_path, root=root).open(path, identity, scaling) is None
 
 
-def test_a_version_that_is_gone_makes_place_for_the_new_one(tmp_path: Path) -> None:
+def test_a_file_that_is_gone_makes_place_for_the_new_one(tmp_path: Path) -> None:
     made(store(tmp_path), "a/b.avi", 1)
-    place, now = store(tmp_path), Version(5, 6)
-    assert place.open("a/b.avi", now, S128) is None
-    assert place.create("a/b.avi", now, S128, **WHAT) is not None
+    place = store(tmp_path)
+    assert place.open("a/b.avi", OTHER, S128) is None
+    assert place.create("a/b.avi", OTHER, S128, **WHAT) is not None
 
 
 def test_a_frame_counts_as_kept_only_once_it_is_committed(tmp_path: Path) -> None:
     video = made(store(tmp_path), "a/b.avi", 1)
     video.write(2, pixels(2))  # ... and the process is killed
-    assert read(store(tmp_path).open("a/b.avi", VERSION, S128), 2) is None
+    assert read(store(tmp_path).open("a/b.avi", IDENTITY, S128), 2) is None
 
 
 def test_two_processes_fill_one_file(tmp_path: Path) -> None:
     one = made(store(tmp_path), "a/b.avi", 1)
-    assert store(tmp_path).create("a/b.avi", VERSION, S128, **WHAT) is None
-    two = store(tmp_path).open("a/b.avi", VERSION, S128)
+    assert store(tmp_path).create("a/b.avi", IDENTITY, S128, **WHAT) is None
+    two = store(tmp_path).open("a/b.avi", IDENTITY, S128)
     assert two is not None
     keep(one, 2, 3)
     keep(two, 3, 4)
-    assert_has(store(tmp_path).open("a/b.avi", VERSION, S128), 1, 2, 3, 4)
+    assert_has(store(tmp_path).open("a/b.avi", IDENTITY, S128), 1, 2, 3, 4)
 
 
 def test_every_flipped_bit_is_found_and_its_frame_forgotten(tmp_path: Path) -> None:
@@ -126,7 +125,7 @@ def test_every_flipped_bit_is_found_and_its_frame_forgotten(tmp_path: Path) -> N
         file.write_bytes(damaged)
         place = store(tmp_path)
         for ordinal in range(FRAMES):
-            found = read(place.open("a/b.avi", VERSION, S128), ordinal)
+            found = read(place.open("a/b.avi", IDENTITY, S128), ordinal)
             assert found is None or np.array_equal(found[0], pixels(ordinal)), at
 
 
@@ -134,7 +133,7 @@ def test_every_flipped_bit_is_found_and_its_frame_forgotten(tmp_path: Path) -> N
 def test_a_file_that_is_cut_gives_what_is_left_of_it(tmp_path: Path, length: int) -> None:
     made(store(tmp_path), "a/b.avi", *range(FRAMES))
     os.truncate(file_of(tmp_path), length)
-    video = store(tmp_path).open("a/b.avi", VERSION, S128)
+    video = store(tmp_path).open("a/b.avi", IDENTITY, S128)
     for ordinal in range(FRAMES):
         found = read(video, ordinal)
         assert found is None or np.array_equal(found[0], pixels(ordinal))
@@ -142,11 +141,11 @@ def test_a_file_that_is_cut_gives_what_is_left_of_it(tmp_path: Path, length: int
 
 def test_a_file_may_be_deleted_while_it_is_read(tmp_path: Path) -> None:
     video = made(store(tmp_path), "a/b.avi", 1)
-    again = store(tmp_path).open("a/b.avi", VERSION, S128)
+    again = store(tmp_path).open("a/b.avi", IDENTITY, S128)
     file_of(tmp_path).unlink()
     assert_has(again, 1)
     keep(video, 2)
-    assert store(tmp_path).open("a/b.avi", VERSION, S128) is None
+    assert store(tmp_path).open("a/b.avi", IDENTITY, S128) is None
 
 
 def test_a_full_store_keeps_what_it_has_and_says_so_once(
@@ -157,8 +156,8 @@ def test_a_full_store_keeps_what_it_has_and_says_so_once(
     made(place, "1.avi", 1)
     made(place, "2.avi", 1)
     for name in ("3.avi", "4.avi"):
-        assert place.create(name, VERSION, S128, **WHAT) is None
-    assert_has(place.open("1.avi", VERSION, S128), 1)
+        assert place.create(name, IDENTITY, S128, **WHAT) is None
+    assert_has(place.open("1.avi", IDENTITY, S128), 1)
     assert [record.getMessage() for record in caplog.records] == [
         f"the frame store {tmp_path} is full; videos that are not in it are decoded each time"
     ]
@@ -176,7 +175,7 @@ def test_room_is_reserved_for_the_frames_that_will_be_asked_for(
     place = store(tmp_path, 2 * FRAMES * FRAME_BYTES + 2 * 4096)
     kept = 0
     for i in range(20):
-        video = place.create(f"{i}.avi", VERSION, Scaling("128", all_frames), **WHAT)
+        video = place.create(f"{i}.avi", IDENTITY, Scaling("128", all_frames), **WHAT)
         if video is not None:
             keep(video, *range(4))
             kept += 1
@@ -195,8 +194,8 @@ def test_a_set_that_was_left_behind_makes_room_the_oldest_first(tmp_path: Path) 
         os.utime(about, (left, left))
     place = store(tmp_path, 3 * size)
     made(place, "1.avi", 1)
-    assert store(tmp_path, root="/older").open("a.avi", VERSION, S128) is None
-    assert store(tmp_path, root="/old").open("a.avi", VERSION, S128) is not None
+    assert store(tmp_path, root="/older").open("a.avi", IDENTITY, S128) is None
+    assert store(tmp_path, root="/old").open("a.avi", IDENTITY, S128) is not None
 
 
 def test_a_set_that_is_used_for_long_is_not_left_behind(
@@ -206,11 +205,11 @@ def test_a_set_that_is_used_for_long_is_not_left_behind(
     made(place, "1.avi", 1)
     [about] = tmp_path.glob("*/set.json")
     os.utime(about, (0, 0))
-    assert place.open("1.avi", VERSION, S128) is not None
+    assert place.open("1.avi", IDENTITY, S128) is not None
     assert about.stat().st_mtime == 0, "it is not said at each clip"
     hour = time.monotonic() + 3600
     monkeypatch.setattr(time, "monotonic", lambda: hour)
-    assert place.open("1.avi", VERSION, S128) is not None
+    assert place.open("1.avi", IDENTITY, S128) is not None
     assert about.stat().st_mtime > 0
 
 
@@ -222,8 +221,8 @@ def test_after_a_failure_the_store_is_left_alone(
     made(place, "1.avi", 1)
     place.failed(OSError(code, os.strerror(code)))
     place.failed(OSError(code, os.strerror(code)))
-    assert place.open("1.avi", VERSION, S128) is None
-    assert place.create("2.avi", VERSION, S128, **WHAT) is None
+    assert place.open("1.avi", IDENTITY, S128) is None
+    assert place.create("2.avi", IDENTITY, S128, **WHAT) is None
     assert len(caplog.records) == 1
 
 
@@ -235,8 +234,8 @@ def test_while_another_process_holds_the_lock_only_new_videos_are_not_kept(
     place.pace = Pace(clock=lambda: 0.0)  # no time is lost
     with (tmp_path / "bytes").open() as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        assert place.create("2.avi", VERSION, S128, **WHAT) is None
-        assert_has(place.open("1.avi", VERSION, S128), 1)
+        assert place.create("2.avi", IDENTITY, S128, **WHAT) is None
+        assert_has(place.open("1.avi", IDENTITY, S128), 1)
     made(place, "2.avi", 1)
     [record] = caplog.records
     assert "keeps no new videos for now: another process holds its lock" in record.getMessage()
@@ -255,7 +254,7 @@ def test_a_count_that_is_broken_off_is_begun_anew_and_holds_no_lock(tmp_path: Pa
 
     place.tick = stop
     with pytest.raises(KeyboardInterrupt):
-        place.create("3.avi", VERSION, S128, **WHAT)
+        place.create("3.avi", IDENTITY, S128, **WHAT)
     made(store(tmp_path), "4.avi", 1)
     assert int((tmp_path / "bytes").read_text()) == counted * 4 // 3
 
@@ -263,8 +262,8 @@ def test_a_count_that_is_broken_off_is_begun_anew_and_holds_no_lock(tmp_path: Pa
 def test_a_folder_that_cannot_be_written_to_keeps_nothing(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     place = store(tmp_path / "file")
-    assert place.open("1.avi", VERSION, S128) is None
-    assert place.create("1.avi", VERSION, S128, **WHAT) is None
+    assert place.open("1.avi", IDENTITY, S128) is None
+    assert place.create("1.avi", IDENTITY, S128, **WHAT) is None
 
 
 def test_nobody_else_can_read_it(tmp_path: Path) -> None:

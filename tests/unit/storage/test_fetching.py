@@ -16,7 +16,8 @@ from tests.support.thorough import rest_nightly
 from tests.support.waiting import SECOND, wait_until
 from videoload.errors import StorageError
 from videoload.storage import fetching
-from videoload.storage.fetching import ChangedError, Fetcher, Part, UnavailableError
+from videoload.storage.fetching import Fetcher, Part, UnavailableError
+from videoload.storage.files import ChangedError
 
 pytest.importorskip("obstore", reason="needs videoload[remote]")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.support.thorough import either
 from videoload.errors import VideoError
-from videoload.storage.files import Folder
+from videoload.storage.files import ChangedError, Folder
 
 
 @pytest.fixture
@@ -166,7 +167,42 @@ def test_a_changed_or_replaced_file_has_another_identity(root: Path) -> None:
     os.utime(root / "new.avi", (5, 5))
     (root / "new.avi").replace(root / "a.avi")
     replaced = storage.resolve("a.avi").identity
-    assert len({first, changed, touched, replaced}) == 4
+    with (root / "a.avi").open("r+b") as file:  # as `cp -p` of another file does it
+        file.write(b"MORE than there was")
+    os.utime(root / "a.avi", (5, 5))
+    copied_onto = storage.resolve("a.avi").identity
+    assert len({first, changed, touched, replaced, copied_onto}) == 5
+
+
+def test_a_file_that_was_replaced_since_it_was_resolved_is_not_opened(root: Path) -> None:
+    """`Storage.run` does the work with the file as it is now, once."""
+    storage = Folder(root)
+    file = storage.resolve("a.avi")
+    file.check()
+
+    def work(times: int) -> bytes:
+        for _ in range(times):
+            replace(root / "a.avi")
+        with closing(file.open()) as opened:
+            return bytes(opened.pread(100, 0))
+
+    def replace(path: Path) -> None:
+        path.with_suffix(".new").write_bytes(path.read_bytes()[::-1])
+        path.with_suffix(".new").replace(path)
+
+    def anew(times: int) -> bytes:
+        nonlocal file
+        file = storage.resolve("a.avi")
+        return work(times)
+
+    assert work(0) == b"root/a.avi"
+    assert storage.run("a.avi", lambda: work(1), lambda: None, file, lambda: anew(0)) == (
+        b"iva.a/toor"
+    )
+    with pytest.raises(VideoError, match="changes while it is read"):
+        storage.run("a.avi", lambda: work(1), lambda: None, file, lambda: anew(1))
+    with pytest.raises(ChangedError):
+        file.check()
 
 
 @given(data=st.binary(max_size=40_000), at=st.integers(0, 2**40))

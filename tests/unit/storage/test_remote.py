@@ -208,14 +208,24 @@ def test_two_buckets_of_one_name_can_share_a_folder(
             assert decoded(decoders[-1], path, 0) == known
 
 
-def test_files_of_a_server_without_versions_are_not_kept(
-    server: ObjectServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_kept_of_files_whose_server_tells_no_versions(
+    server: ObjectServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    """Neither the file nor its frames: another one of the same size may take its place."""
     monkeypatch.setattr(fetching, "_tag", lambda meta: f" {meta['size']}")
-    decoder = Decoder(server.url, folders=Folders(keep=keep_in(tmp_path / "disk")))
+    path, frames = "jump/long.avi", tmp_path / "frames"
+    folders = Folders(keep=keep_in(tmp_path / "disk"), frame_store=keep_in(frames))
+    decoder = Decoder(server.url, folders=folders)
     for seed in range(2):
-        assert not isinstance(decoded(decoder, "jump/long.avi", seed), str)
-    assert storage_of(decoder).resolve("jump/long.avi").fetches
+        assert not isinstance(decoded(decoder, path, seed), str)
+    assert storage_of(decoder).resolve(path).fetches
+    assert not list(frames.iterdir())
+    assert "keeps nothing of files whose server tells no ETag or time of change" in caplog.text
+    other = Decoder(server.url)
+    other.index(path)
+    identities = {each._storage.resolve(path).identity for each in (decoder, other)}
+    assert len(identities) == 2
 
 
 def test_a_kept_video_that_is_too_short_is_not_fetched_again(
