@@ -26,7 +26,6 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from urllib.parse import urlsplit
 
 import numpy as np
 import numpy.typing as npt
@@ -34,7 +33,6 @@ import zmq
 
 from videoload.clips.sample_spec import Spec
 from videoload.pixels.software import software
-from videoload.receivers.connection import PixelSender
 from videoload.transport.messages import Bye, Heartbeat, Hello, Lease, Result, Welcome
 from videoload.transport.sockets import Dealer
 
@@ -48,7 +46,6 @@ class Crowd:
     def __init__(
         self, endpoint: str, workers: int, clip_s: float, spread: float, keys: str | None = None
     ) -> None:
-        self.host = urlsplit(endpoint).hostname or ""
         self.clip_s = clip_s
         self.spread = spread
         self.draw = random.Random(0)
@@ -90,7 +87,6 @@ class _Worker:
         self._hello = Hello(uuid.uuid4().hex, socket.gethostname(), next(_PIDS), software())
         self._leases: deque[Lease] = deque()  # the first one is at work
         self._takes_s = 0.0
-        self._pixels: PixelSender | None = None
         self._beat_s = 0.0  # not welcomed yet
         self._said = 0.0
         self._frames = 0
@@ -105,8 +101,6 @@ class _Worker:
                     self._begin(now)
             elif isinstance(message, Welcome):
                 self._beat_s = message.beat_s
-                if message.data is not None:
-                    self._pixels = PixelSender(self._crowd.host, message.data)
                 self._say(Heartbeat(self._frames), now)
             elif isinstance(message, Bye):
                 sys.exit(0)
@@ -122,13 +116,7 @@ class _Worker:
         files = [1] * clips if lease.asked.files else []
         times = [[n / 25 for n in range(shown)]] * clips
         result = Result(lease.lease, frames, seconds, files, times=times)
-        pixels = _pixels(lease.asked, clips)
-        if self._pixels is None or not self._pixels.is_open:
-            self._say(result, now, pixels)
-            return
-        result.apart = self._pixels.number
-        self._say(result, now)
-        self._pixels.send(lease.lease, pixels)
+        self._say(result, now, _pixels(lease.asked, clips))
 
     def beat(self, now: float) -> None:
         """Send what is due: HELLO, or a heartbeat."""

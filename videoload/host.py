@@ -1,4 +1,4 @@
-"""What this host offers a process: cores, memory, caches, and the CPU time that it got.
+"""What this host offers a process: cores, memory, and the CPU time that it got.
 
 A container or a job often gets less than the host has. Its cgroups say how much: those of the
 process itself and all those above it, of version 1 or 2 (cgroups(7)).
@@ -21,7 +21,6 @@ NO_THREAD = (
 _CGROUP = Path("/sys/fs/cgroup")
 _OWN_CGROUP = Path("/proc/self/cgroup")  # where this process is in _CGROUP
 _MEMINFO = Path("/proc/meminfo")
-_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 _SCHEDSTAT_BYTES = 64  # three numbers of 64 bits
 
 
@@ -43,15 +42,6 @@ def memory_left(
     the kernel does not say.
     """
     return min([*_available(host), *_limits(cgroup, own)], default=None)
-
-
-def own_cache_bytes(caches: Path = _CACHES) -> int:
-    """Size of the largest cache that a core does not share (L2); 0: the kernel does not say."""
-    for one in caches.glob("index*"):
-        with suppress(OSError, ValueError):
-            if (one / "level").read_text().strip() == "2":
-                return int((one / "size").read_text().strip().removesuffix("K")) << 10
-    return 0
 
 
 def cpu_time(pid: int) -> tuple[float, str] | None:

@@ -63,9 +63,6 @@ def main(
     any_software: Annotated[
         bool, Option("--any-software", help="Accept workers whose FFmpeg gives other pixels.")
     ] = False,
-    receivers: Annotated[
-        int, Option(min=0, help="Processes that receive pixels, on the port after --listen's.")
-    ] = 0,
     workers: Annotated[int, Option(min=1, help="Start with this many workers.")] = 1,
     patience: Annotated[float, Option(help="Seconds to wait for the workers.")] = 600,
     epochs: Annotated[int, Option(min=1, help="Epochs in total.")] = 10,
@@ -156,7 +153,6 @@ def main(
             keys=keys,
             insecure=insecure,
             any_software=any_software,
-            receivers=receivers,
             metrics_port=metrics_port,
         ) as client,
     ):

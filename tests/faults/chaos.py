@@ -3,7 +3,6 @@
     python -m tests.faults.chaos --batches 20000 --faults 400 --seed 1
     python -m tests.faults.chaos --without "endless message"       # leaves out a kind of fault
     python -m tests.faults.chaos --only "lying worker"
-    python -m tests.faults.chaos --receivers 2                     # pixels through receivers
     python -m tests.faults.chaos --frame-store-gb 1                # one store for all workers
 
 Two local workers and three that dial in (one directly, one through a proxy, one through a proxy
@@ -60,7 +59,7 @@ from tests.faults.chaos_script import (
 from tests.faults.proxy import Proxy
 from tests.support.digests import digests
 from tests.support.forked import Forking
-from tests.support.ports import free_pair
+from tests.support.ports import free_port
 from tests.support.waiting import SECOND, wait_until
 from videoload import Client, Stream, VideoloadError, decode_serially
 from videoload.transport.keys import make_keys
@@ -77,7 +76,6 @@ def run(
     seed: int,
     epoch_batches: int = 500,
     chosen: Callable[[str], bool] = lambda what: True,
-    receivers: int = 0,
     frame_store_gb: float | None = None,
 ) -> Report:
     """Stream at least ``batches`` batches under ``faults`` faults of the ``chosen`` kinds.
@@ -99,7 +97,7 @@ def run(
     report.serial_s = time.monotonic() - began
 
     script: dict[int, list[Planned]] = {}
-    for planned in plan_faults(report.batches, faults, seed, chosen, receivers=receivers):
+    for planned in plan_faults(report.batches, faults, seed, chosen):
         script.setdefault(planned.batch, []).append(planned)
 
     store = None if frame_store_gb is None else folder / "frames"
@@ -109,7 +107,7 @@ def run(
     empty = Left.now()
     trainer_keys, worker_keys = make_keys(folder / "keys")
     with ExitStack() as stack:
-        sealed_at = f"tcp://127.0.0.1:{free_pair()}"
+        sealed_at = f"tcp://127.0.0.1:{free_port()}"
         with keys_at(sealed_at):
             client = stack.enter_context(
                 Client(
@@ -117,7 +115,6 @@ def run(
                     listen=["tcp://127.0.0.1:*", sealed_at],
                     keys=trainer_keys,
                     stall_s=STALL_S,
-                    receivers=receivers,
                     frame_store=store,
                     frame_store_gb=frame_store_gb,
                 )
@@ -260,7 +257,6 @@ def main() -> int:
     parser.add_argument("--batches", type=int, default=20_000)
     parser.add_argument("--faults", type=int, default=400)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--receivers", type=int, default=0)
     parser.add_argument("--frame-store-gb", type=float)
     parser.add_argument("--log", type=Path, help="keep what the workers print here")
     kinds = sorted({planned.what for planned in plan_faults(1000, 1000, 1)})
@@ -275,7 +271,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         report = run(
             Path(folder), forking, batches=asked.batches, faults=asked.faults, seed=asked.seed,
-            chosen=chosen, receivers=asked.receivers, frame_store_gb=asked.frame_store_gb,
+            chosen=chosen, frame_store_gb=asked.frame_store_gb,
         )  # fmt: skip
         if asked.log:
             asked.log.write_bytes((Path(folder) / "workers.log").read_bytes())

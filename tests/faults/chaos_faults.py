@@ -28,7 +28,6 @@ from tests.faults.chaos_script import (
     LIAR,
     LOCAL,
     POISON,
-    RECEIVER,
     ROLES,
     SLOW,
     STRANGER,
@@ -142,8 +141,6 @@ class Chaos:
             done = self._join(planned)
         elif whom == STRANGER:
             done = self._call(what)
-        elif whom == RECEIVER:
-            done = self._hit_receiver(planned)
         else:
             done = self._hit_remote(planned)
         if done:
@@ -182,10 +179,6 @@ class Chaos:
     def _hit_local(self, planned: Planned) -> bool:
         strike = partial(self._strike, planned.what, local=True)
         return self._hit_one(planned, self._fleet.local(), strike)
-
-    def _hit_receiver(self, planned: Planned) -> bool:
-        receivers = self._client._engine._receivers._receivers
-        return self._hit_one(planned, [each.process.pid for each in receivers], _signal)
 
     def _hit_one(
         self, planned: Planned, pids: Sequence[int], strike: Callable[[int, signal.Signals], None]

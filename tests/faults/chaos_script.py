@@ -31,7 +31,6 @@ WRONG_ROOT, EMPTY_ROOT, HALF_ROOT = "wrong root", "empty root", "half-copied roo
 LIAR = "lying worker"
 POISON, ENDLESS = "poisonous message", "endless message"
 STRANGER = "a stranger"
-RECEIVER = "a receiver"
 GUESTS = (JOIN, WRONG_ROOT, EMPTY_ROOT, HALF_ROOT)  # worker processes that come and go
 
 
@@ -52,8 +51,6 @@ def plan_faults(
     faults: int,
     seed: int,
     chosen: Callable[[str], bool] = lambda what: True,
-    *,
-    receivers: int = 0,
 ) -> list[Planned]:
     """The faults, in order. Every kind happens to every target in turn, in random order, and no
     kind a second time before all have come once; one fault in seven follows directly on the one
@@ -68,7 +65,6 @@ def plan_faults(
         (FROZEN, EVERYBODY),
         *[(what, FURTHER) for what in (*GUESTS, LIAR)],
         *[(what, STRANGER) for what in (POISON, ENDLESS)],
-        *[(what, RECEIVER) for what in (KILL, HANG, SLOW)] * (2 if receivers else 0),
     ]
     kinds = [(what, whom) for what, whom in kinds if chosen(what)]
     mean = 0.9 * batches / faults

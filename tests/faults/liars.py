@@ -33,7 +33,7 @@ from videoload.transport.messages import (
 FIELDS: dict[str, tuple[str, ...]] = {
     "hello": ("worker", "host", "pid", "software", "token", "copy", "fetches"),
     "result": (
-        "lease", "frames", "decode_s", "files", "spent", "clip_s", "times", "apart", "kept",
+        "lease", "frames", "decode_s", "files", "spent", "clip_s", "times", "kept",
         "no_room",
     ),
     "failed": ("lease", "at", "reason", "dropped", "fatal", "here_only", "of_worker"),

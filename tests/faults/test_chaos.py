@@ -58,22 +58,20 @@ def test_the_faults_follow_from_the_seed_alone() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(180 * SECOND)
-@pytest.mark.parametrize(("receivers", "frame_store_gb"), rest_nightly([(2, 1.0), (0, None)]))
+@pytest.mark.parametrize("frame_store_gb", rest_nightly([1.0, None]))
 def test_no_fault_changes_a_byte_or_leaves_anything_behind(
     tmp_path: Path,
     forking: Forking,
     tell: Callable[[str], None],
     monkeypatch: pytest.MonkeyPatch,
-    receivers: int,
     frame_store_gb: float | None,
 ) -> None:
     # Most of the time goes into deadlines, so they are shorter than usual.
     monkeypatch.setattr("videoload.engine.engine._SILENCE_S", 0.8 * SECOND)
-    monkeypatch.setattr("videoload.receivers.pool._SILENCE_S", 1.5 * SECOND)
     report = run(
         tmp_path, forking, batches=BATCHES, faults=FAULTS, seed=SEED,
         epoch_batches=either(100, 200),
-        chosen=lambda what: what not in OTHERS, receivers=receivers, frame_store_gb=frame_store_gb,
+        chosen=lambda what: what not in OTHERS, frame_store_gb=frame_store_gb,
     )  # fmt: skip
     tell(
         f"{len(report.injected)} faults, {report.batches} batches, {report.seconds:.0f} s, "

@@ -148,7 +148,6 @@ def test_lying_workers_change_no_batch_and_memory_stays_constant(
     with Client(
         workers=1,
         listen="tcp://127.0.0.1:*",
-        receivers=1,
         frame_store=tmp_path,
         frame_store_gb=1e-3,
     ) as Lies.client:

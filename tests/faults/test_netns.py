@@ -88,11 +88,11 @@ def cable(trainer: Namespace, worker: Namespace, number: int) -> str:
 
 
 @contextmanager
-def client_in(namespace: Namespace, receivers: int) -> Iterator[Client]:
+def client_in(namespace: Namespace) -> Iterator[Client]:
     """A client there that listens on all of its addresses; its user stays here."""
     with ExitStack() as stack:
         with namespace:
-            client = Client(workers=0, listen="tcp://0.0.0.0:*", insecure=True, receivers=receivers)
+            client = Client(workers=0, listen="tcp://0.0.0.0:*", insecure=True)
         stack.enter_context(client)
         yield client
 
@@ -132,20 +132,18 @@ class Reading:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("receivers", rest_nightly([1, 0]))
 def test_a_worker_whose_cable_is_pulled_loses_its_leases_and_continues_when_it_is_back(
     namespaces: list[Namespace],
     videos: Videos,
     programs: Programs,
     monkeypatch: pytest.MonkeyPatch,
-    receivers: int,
 ) -> None:
     monkeypatch.setattr("videoload.engine.engine._SILENCE_S", 1.0)
     # A worker dials again after forty heartbeats: not within this test.
     monkeypatch.setattr("videoload.engine.engine._BEAT_S", 0.5)
     trainer, *places = namespaces
     hosts = [cable(trainer, place, number) for number, place in enumerate(places)]
-    with client_in(trainer, receivers) as client:
+    with client_in(trainer) as client:
         cut_off, _ = (
             worker_in(place, host, client, videos, programs)
             for place, host in zip(places, hosts, strict=True)
@@ -168,19 +166,17 @@ def test_a_worker_whose_cable_is_pulled_loses_its_leases_and_continues_when_it_i
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("receivers", rest_nightly([0, 1]))
 def test_the_only_worker_dials_again_after_a_long_cut(
     namespaces: list[Namespace],
     videos: Videos,
     programs: Programs,
     monkeypatch: pytest.MonkeyPatch,
-    receivers: int,
 ) -> None:
     # Forty heartbeats of silence: two seconds here. Its old connection stays, half open.
     monkeypatch.setattr("videoload.engine.engine._BEAT_S", 0.05)
     trainer, place, _ = namespaces
     host = cable(trainer, place, 0)
-    with client_in(trainer, receivers) as client:
+    with client_in(trainer) as client:
         worker = worker_in(place, host, client, videos, programs)
         client.wait_for_workers(1, timeout_s=30 * SECOND)
         reading = Reading(client, videos)
@@ -275,20 +271,17 @@ def netem(trainer: Namespace, worker: Namespace) -> Iterator[tuple[str, Callable
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("line", "receivers"), rest_nightly([(relayed, 1), (relayed, 0), (netem, 1), (netem, 0)])
-)
+@pytest.mark.parametrize("line", rest_nightly([relayed, netem]))
 def test_a_line_that_loses_doubles_and_reorders_packets_changes_nothing(
     line: Callable[[Namespace, Namespace], Iterator[tuple[str, Callable[[], int]]]],
     namespaces: list[Namespace],
     videos: Videos,
     programs: Programs,
-    receivers: int,
 ) -> None:
     trainer, place, _ = namespaces
     with (
         line(trainer, place) as (host, faults),  # type: ignore[attr-defined]
-        client_in(trainer, receivers) as client,
+        client_in(trainer) as client,
     ):
         for _ in range(2):
             worker_in(place, host, client, videos, programs)

@@ -53,12 +53,10 @@ def expected(catalog: Catalog) -> str:
     return digest(decode_serially(catalog, CLIP, BATCH, shuffle=True, seed=5, epochs=4))
 
 
-@pytest.fixture(params=[0, 1], ids=["by ZeroMQ", "by a receiver"])
-def client(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Client]:
+@pytest.fixture
+def client(tmp_path: Path) -> Iterator[Client]:
     """A trainer with a worker and a frame store of its own."""
-    listen = "tcp://127.0.0.1:*"
-    here = tmp_path / "here"
-    with Client(1, listen=listen, receivers=request.param, frame_store=here) as client:
+    with Client(1, listen="tcp://127.0.0.1:*", frame_store=tmp_path / "here") as client:
         yield client
 
 

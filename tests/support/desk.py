@@ -108,14 +108,6 @@ class Desk:
             self.table.failed(lease.worker, lease.lease, at, "broken", dropped=dropped)
         )
 
-    def land(self, *leases: Grant) -> None:
-        """Receivers begin to write the answers to these leases."""
-        for lease in leases:
-            assert self.table.landing(str(lease.worker), lease.lease) is not None
-
-    def landed(self, lease: Grant, *, whole: bool = True, blame: bool = False) -> list[Seen]:
-        return self._seen(self.table.landed(lease.lease, whole=whole, blame=blame))
-
     def die(self, worker: str) -> list[Seen]:
         return self._seen(self.table.worker_left(worker, died=True))
 

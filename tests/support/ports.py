@@ -26,11 +26,6 @@ def free_ports(count: int) -> list[int]:
     return found
 
 
-def free_pair() -> int:
-    """A free port whose next port is free too."""
-    return next(port for port in free_ports(64) if _is_free(port + 1))
-
-
 def _is_free(port: int) -> bool:
     try:
         socket.create_server(("127.0.0.1", port)).close()

@@ -190,18 +190,6 @@ def test_cpu_time_has_the_seconds_and_the_state_of_a_process() -> None:
     assert host.cpu_time(1 << 30) is None
 
 
-def test_own_cache_bytes_is_the_level_2_cache(tmp_path: Path) -> None:
-    assert host.own_cache_bytes(tmp_path) == 0
-    for index, (level, size) in enumerate([("1", "48K"), ("1", "64K"), ("2", "2048K"), ("3", "?")]):
-        cache = tmp_path / f"index{index}"
-        cache.mkdir()
-        (cache / "level").write_text(level + "\n")
-        (cache / "size").write_text(size + "\n")
-    assert host.own_cache_bytes(tmp_path) == 2 << 20
-    (tmp_path / "index2" / "size").write_text("much\n")
-    assert host.own_cache_bytes(tmp_path) == 0
-
-
 def test_the_core_clock_counts_the_time_on_a_core() -> None:
     clock = host.CoreClock()
     before, now = clock.read(), time.process_time()

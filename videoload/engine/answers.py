@@ -1,10 +1,9 @@
 """Turns the answers of workers into rows of batches.
 
-An answer is a RESULT message and its pixels, which arrive in one of three ways:
+An answer is a RESULT message and its pixels, which arrive in one of two ways:
 
     local workers      write the pixels into their place before they send the message
     remote workers     send the pixels in the same message, and they are copied into their place
-    ... with a data connection: a receiver writes them into their place, and says when it is done
 
 The answer of a remote worker then waits until `copy_check` knows that the worker has the right copy
 of the files. All of this belongs to the I/O thread.
@@ -17,7 +16,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -29,10 +28,8 @@ from videoload.engine.open_streams import OpenStream
 from videoload.errors import ProtocolError
 from videoload.leases.commands import Command
 from videoload.leases.table import LeaseTable
-from videoload.receivers.pool import Receivers
 from videoload.stats.meter import Meter
 from videoload.transport.messages import Failed, Result
-from videoload.transport.private_messages import Ended, Landed
 from videoload.transport.slots import SHARED
 from videoload.transport.sockets import Peer
 
@@ -47,24 +44,18 @@ class Answers:
     table: LeaseTable
     streams: Mapping[int, OpenStream]
     workers: Mapping[Peer, ConnectedWorker]
-    receivers: Receivers
     copies: CopyCheck
     meter: Meter
     commands: deque[Command]
-    # Answers whose pixels a receiver still writes, by data connection and lease.
-    _landing: dict[tuple[int, int], tuple[Peer, Result]] = field(default_factory=dict)
 
     def take(self, peer: Peer, result: Result) -> None:
         """A RESULT came. Raises ProtocolError."""
-        if result.apart is not None:
-            self._start_landing(peer, result, result.apart)
-            return
         place = self.table.place(peer, result.lease)
         shares = self.workers[peer].is_child and SHARED
         if place is not None and not shares:
             stream_id, slot, rows = place
             peer.router.receive_pixels(self.streams[stream_id].pixels(slot, rows))
-        self.book(peer, result, is_sent=not shares)
+        self._book(peer, result, is_sent=not shares)
 
     def failed(self, peer: Peer, failed: Failed, now: float) -> None:
         """A worker could not decode a clip of a lease."""
@@ -80,47 +71,7 @@ class Answers:
             )
         )  # fmt: skip
 
-    def landed(self, told: Landed) -> tuple[Peer, Result] | None:
-        """A receiver has written the pixels of an answer; returns the answer, for `book`. None: it
-        is not wanted any more, or its worker has left."""
-        answer = self._landing.pop((told.connection, told.lease), None)
-        if answer is None:
-            return None
-        self.commands.extend(self.table.landed(told.lease, whole=True))
-        return answer if answer[0] in self.workers else None
-
-    def lost(self, ended: Ended) -> None:
-        """A data connection has ended. Pixels that were to come by it will not come."""
-        blame = not ended.of_receiver
-        for connection, lease in list(self._landing):
-            if connection == ended.connection:
-                peer, _ = self._landing.pop((connection, lease))
-                self._lose(peer, lease, blame=blame)
-                blame = False  # once per connection
-
-    def _lose(self, peer: Peer, lease: int, *, blame: bool) -> None:
-        if (worker := self.workers.get(peer)) is not None:
-            worker.timer.failed(time.monotonic())
-        self.commands.extend(self.table.landed(lease, whole=False, blame=blame))
-
-    def _start_landing(self, peer: Peer, result: Result, connection: int) -> None:
-        """Have a receiver write the pixels, or read and drop them if they are not wanted."""
-        if not self.table.holds(peer, result.lease):
-            raise ProtocolError(f"pixels of lease {result.lease}, which it does not have")
-        found, place, size = self.table.landing(peer, result.lease), None, 0
-        if found is not None:
-            stream_id, slot, rows = found
-            stream = self.streams[stream_id]
-            place, size = stream.place(slot, rows), len(rows) * stream.clip_bytes
-        is_connected = self.receivers.land(peer, connection, result.lease, place, size)
-        if found is None:
-            self.book(peer, result)
-        elif is_connected:
-            self._landing[connection, result.lease] = peer, result
-        else:
-            self._lose(peer, result.lease, blame=True)
-
-    def book(self, peer: Peer, result: Result, *, is_sent: bool = True) -> None:
+    def _book(self, peer: Peer, result: Result, *, is_sent: bool) -> None:
         """The pixels are in their place, if they are wanted. Raises ProtocolError."""
         self.table.arrived(peer, result.lease, result.decode_s, _waited_s(result))
         place, worker = self.table.place(peer, result.lease), self.workers[peer]

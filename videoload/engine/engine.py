@@ -57,7 +57,6 @@ from videoload.errors import (
 from videoload.leases import commands
 from videoload.leases.table import LeaseTable
 from videoload.processes.supervisor import Supervisor
-from videoload.receivers.pool import Receivers
 from videoload.stats.meter import Meter
 from videoload.stats.snapshots import MAX_STREAMS, WINDOW_S, Snapshots, snapshot
 from videoload.stats.stats import WorkerStats
@@ -76,7 +75,7 @@ from videoload.transport.messages import (
     Snapshot,
     Watch,
 )
-from videoload.transport.private_messages import Ended, FromReceiver, Landed, WorkerSettings
+from videoload.transport.private_messages import WorkerSettings
 from videoload.transport.slots import SHARED
 from videoload.transport.sockets import Peer
 
@@ -116,7 +115,6 @@ class Engine:
         stall_s: float,
         folders: Folders,
         auto: bool = False,
-        receivers: int = 0,
         storage_timeout_s: float | None = None,
     ) -> None:
         self._storage_timeout_s = storage_timeout_s
@@ -125,8 +123,6 @@ class Engine:
         self._listen, self._keys, self._insecure = listen, keys, insecure
         self._any_software = any_software
         self._folders = folders
-        self._receiver_processes = receivers if SHARED else 0
-        self._receivers = Receivers()
         self._table = LeaseTable(credit=_CREDIT, stall_s=stall_s, silence_s=_SILENCE_S)
         self._commands: deque[commands.Command] = deque()
         self._token = secrets.token_hex(32)
@@ -143,22 +139,18 @@ class Engine:
         self._refusals, self._warnings = RateLimitedLog(_log), RateLimitedLog(_log)
         self._files = FileChecker()
         self._listener = Listener(self.calls, self._refusals)
-        self.streams = OpenStreams(
-            self._table, self._supervisor, self._receivers, self._commands, bool(listen)
-        )
+        self.streams = OpenStreams(self._table, self._supervisor, self._commands, bool(listen))
         by_id = self.streams.by_id
         self._copies = CopyCheck(
             self._table, by_id, self._workers, self._files, self._warnings, self._commands,
             self.post,
         )  # fmt: skip
         self._answers = Answers(
-            self._table, by_id, self._workers, self._receivers, self._copies, self._meter,
-            self._commands,
-        )  # fmt: skip
+            self._table, by_id, self._workers, self._copies, self._meter, self._commands
+        )
         self.membership = Membership(
-            self._admission, self._table, self._supervisor, self._receivers, self._copies,
-            self._listener, self._warnings, self._commands, _BEAT_S,
-            stall_s,
+            self._admission, self._table, self._supervisor, self._copies, self._listener,
+            self._warnings, self._commands, _BEAT_S, stall_s,
         )  # fmt: skip
         self.local = LocalWorkers(
             self._supervisor, self.membership, self._table, by_id, self._workers, self._files,
@@ -283,8 +275,7 @@ class Engine:
         connections = STRANGERS
         if self._listen:
             used, most = len(os.listdir(_DESCRIPTORS)), native.allow_descriptors()
-            each = 2 if self._receiver_processes else 1  # for messages, and for pixels
-            self._admission.max_remote = workers_at_most(most // each, used + 4 * self._children)
+            self._admission.max_remote = workers_at_most(most, used + 4 * self._children)
             if not self._any_software:
                 from videoload.pixels.software import software  # imports FFmpeg
 
@@ -296,9 +287,6 @@ class Engine:
         endpoints = self._listener.endpoints
         if endpoints:
             self._files.start()
-        if endpoints and self._receiver_processes:
-            bound = dict(zip(endpoints, self._listen, strict=True))
-            self._receivers.open(self._receiver_processes, bound, has_keys=self._keys is not None)
         if self._children:
             settings = WorkerSettings(
                 [self._listener.open_private(context, self._supervisor.pids)],
@@ -313,14 +301,11 @@ class Engine:
 
     def _receive(self) -> Iterator[Callable[[], object]]:
         """Wait until something comes, then yield a call for each event, a bounded number."""
-        children, receivers = self._supervisor.watched(), self._receivers.watched()
-        ready = self._listener.poll(children | receivers, self._tick_at)
+        children = self._supervisor.watched()
+        ready = self._listener.poll(children, self._tick_at)
         self._table.clock(time.monotonic())
         if any(child.fileno() in ready for child in children):
             yield self.local.look_after
-        if any(receiver.fileno() in ready for receiver in receivers):
-            for told in self._receivers.read(ready):
-                yield partial(self._hear_receiver, told)
         yield from self.calls.take()
         for peer, message in () if self._stopping else self._listener.messages(ready):
             yield partial(self._hear, peer, partial(self._handle, peer, message))
@@ -333,8 +318,6 @@ class Engine:
 
     def _tick(self, now: float) -> Iterator[Callable[[], object]]:
         yield self.local.look_after
-        for told in self._receivers.keep(now):
-            yield partial(self._hear_receiver, told)
         yield self._copies.settle_void
         yield self.streams.give_back_dead
         yield partial(self.local.look_at_silent, now)
@@ -419,20 +402,6 @@ class Engine:
         streams = [stream.record(records, departed, WINDOW_S) for stream in latest]
         return snapshot(f"{platform.node()}:{os.getpid()}", streams, self.worker_stats())
 
-    def _hear_receiver(self, told: FromReceiver) -> None:
-        """An answer is in its place, a data connection has ended, or a receiver has begun."""
-        if isinstance(told, Landed):
-            if (answer := self._answers.landed(told)) is not None:
-                self._hear(answer[0], partial(self._answers.book, *answer))
-        elif isinstance(told, Ended):
-            self._answers.lost(told)
-            peer = self._receivers.worker_of(told.connection)
-            if isinstance(peer, Peer) and (worker := self._workers.get(peer)) is not None:
-                _log.info("data connection of worker %s ended: %s", worker.name, told.why)
-                self.membership.welcome(peer)
-        else:
-            self.membership.offer_connections()
-
     # Send
 
     def _send(self) -> None:
@@ -483,7 +452,6 @@ class Engine:
             peer.send(Bye("this trainer is closing"))
         self._listener.close()
         self._supervisor.stop()
-        self._receivers.close()
         self._files.close()
         context.term()
         self.streams.stop_all(self._error or ClosedError("the client is closed"))

@@ -21,7 +21,6 @@ from videoload.errors import printable
 from videoload.leases.commands import Command, Dismiss, Evict, Pause
 from videoload.leases.table import LeaseTable
 from videoload.processes.supervisor import Supervisor
-from videoload.receivers.pool import Receivers
 from videoload.stats.stats import WorkerRecord
 from videoload.transport.messages import Bye, Heartbeat, Hello, Notice, Refused, Welcome
 from videoload.transport.slots import SHARED
@@ -52,7 +51,6 @@ class Membership:
     admission: Admission[Peer]
     table: LeaseTable
     supervisor: Supervisor
-    receivers: Receivers
     copies: CopyCheck
     listener: Listener
     warnings: RateLimitedLog
@@ -117,7 +115,7 @@ class Membership:
         peer.admitted()
         if not worker.is_child:
             _log.info("worker %s joined", worker.name)
-        self.welcome(peer)
+        peer.send(Welcome(self.beat_s, self.stall_s))
         copy = None if worker.is_child else worker.which_copy
         local = worker.is_child and SHARED
         self.commands.extend(
@@ -125,18 +123,6 @@ class Membership:
                 peer, local=local, now=now, copy=copy, host=worker.host, fetches=worker.fetches
             )
         )
-
-    def welcome(self, peer: Peer) -> None:
-        """Tell a worker what it needs to know, and again after its data connection has ended."""
-        is_child = peer.router is self.listener.private
-        offer = None if is_child else self.receivers.offer(peer, peer.router.endpoint)
-        peer.send(Welcome(self.beat_s, self.stall_s, offer))
-
-    def offer_connections(self) -> None:
-        """A receiver works now. Offer it to the workers that send pixels in messages."""
-        for peer, worker in self._workers.items():
-            if not worker.is_child and self.receivers.lacks_offer(peer):
-                self.welcome(peer)
 
     # Workers leave
 
@@ -149,7 +135,6 @@ class Membership:
         if worker is not None:
             self.departed += 1
             peer.left()
-            self.receivers.left(peer)
         if worker is not None and not worker.is_child:
             _log.info("worker %s left", worker.name)
         self.commands.extend(

@@ -32,7 +32,6 @@ from videoload.leases.table import LeaseTable
 from videoload.plan.plan import Plan
 from videoload.plan.quarantine import Quarantine
 from videoload.processes.supervisor import Supervisor
-from videoload.receivers.pool import Receivers
 from videoload.stats.meter import Meter
 from videoload.stats.stats import StreamRecord, WorkerRecord
 from videoload.storage.files import NO_FOLDER, Storage
@@ -135,7 +134,6 @@ class OpenStreams:
 
     table: LeaseTable
     supervisor: Supervisor
-    receivers: Receivers
     commands: deque[Command]
     listens: bool
     by_id: dict[int, OpenStream] = field(default_factory=dict)
@@ -157,13 +155,11 @@ class OpenStreams:
         root = str(stream.catalog.root or NO_FOLDER)
         code = dict(stream.code.sources)
         self.supervisor.share(Share(stream.id, root, shared is not None, code), shared)
-        self.receivers.share(Share(stream.id, NO_FOLDER, memory=True), stream.arena.fd)
 
     def drop(self, stream: OpenStream) -> None:
         if self.by_id.pop(stream.id, None) is None:
             return
         self.supervisor.unshare(stream.id)
-        self.receivers.unshare(stream.id)
         self.commands.extend(self.table.drop_stream(stream.id))
         stream.arena.close()
 

@@ -207,12 +207,12 @@ class Batches:
 
 
 def _cancel_all(reader: Reader) -> None:
-    """A cancelled batch keeps its slot as long as a worker or receiver may write into it."""
+    """A cancelled batch keeps its slot as long as a worker may write into it."""
     for batch in [*reader.filling.values(), *reader.complete.values()]:
         for chunk in batch.chunks:
             for lease in list(chunk.holders):
                 lease.void()
-                if lease.worker.local or lease.lands:
+                if lease.worker.local:
                     lease.drains = batch
                     batch.writers += 1
         if not batch.writers:

@@ -149,10 +149,9 @@ class WorkerPool:
     # Leases
 
     def lease(self, worker: WorkerId, lease: int) -> Lease | None:
-        """A lease that may still be answered. If a receiver writes its answer, it is too late."""
+        """A lease that this worker still owes an answer to."""
         known = self._workers.get(worker)
-        found = None if known is None else known.leases.get(lease)
-        return None if found is None or found.lands else found
+        return None if known is None else known.leases.get(lease)
 
     def give(self, worker: Worker, chunk: Chunk) -> Lease:
         """Grant a lease of this chunk to the worker."""
@@ -330,8 +329,7 @@ class WorkerPool:
     def _look_after(self, worker: Worker, now: float) -> list[Command]:
         commands: list[Command] = []
         silent_s = now - worker.heard
-        has_work = not all(lease.lands for lease in worker.leases.values())
-        worker.idle_ticks += worker.idle_beat and has_work
+        worker.idle_ticks += worker.idle_beat and bool(worker.leases)
         worker.idle_beat = False
         lost = worker.idle_ticks >= _IDLE_TICKS
         if worker.evicted or (worker.suspect and not worker.local):

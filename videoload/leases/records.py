@@ -2,21 +2,17 @@
 split into, leases, and the workers that hold them. Pure.
 
 A *chunk* is what one lease covers: consecutive clips of a batch, or clips that prefer the same host
-(see `affinity`). It is in one of four states:
+(see `affinity`). It is in one of three states:
 
-                      granted                    a receiver begins to write
-       WAITING ───────────────────> GRANTED ───────────────────────────────> LANDING
-          ^  ^                       │  │                                     │   │
-          │  └── its workers left, ──┘  │ answered, left out, or              │   │
-          │      died, or are silent    │ split into smaller chunks           │   │
-          │                             v                                     │   │
-          │                            DONE <────── all of it is there ───────┘   │
-          └──────────────── what was announced does not come ─────────────────────┘
+                      granted               answered, left out, or
+       WAITING ───────────────────> GRANTED ───────────────────────> DONE
+          ^                           │      split into smaller chunks
+          └── its workers left, ──────┘
+              died, or are silent
 
     WAITING   it is in a heap of its reader. A silent remote worker may still answer it: then it is
-              DONE, or LANDING.
+              DONE.
     GRANTED   a worker that is heard of has it, or a silent one has time left: see `blame`.
-    LANDING   a receiver writes the answer. All other leases of the chunk are void.
     DONE      nothing of it is to be decoded any more.
 
 The chunk also notes what speaks against its clips: doubts, and the workers that never answered.
@@ -173,7 +169,6 @@ class ChunkState(Enum):
 
     WAITING = auto()
     GRANTED = auto()
-    LANDING = auto()
     DONE = auto()
 
 
@@ -314,7 +309,6 @@ class Lease:
     size: int  # bytes of its answer that have to be sent
     on_line: int  # bytes of these that are still expected
     drains: Batch | None = None  # the cancelled batch that waits for this writer
-    lands: bool = False  # a receiver writes its answer
     arrived: bool = False  # its answer has come
 
     def void(self) -> None:
@@ -364,4 +358,4 @@ class Worker:
     @property
     def at(self) -> Lease | None:
         """The lease that it works on: it answers them in the order in which they were granted."""
-        return next((lease for lease in self.leases.values() if not lease.lands), None)
+        return next(iter(self.leases.values()), None)

@@ -10,7 +10,6 @@ Each open batch is split into *chunks* of its clips. A worker is granted a chunk
     slot until all its local leases are answered, or their workers are dead.
   * A remote worker does not write. So the chunks of a silent one go to the next worker at once, and
     the first answer wins. If the next worker is local, the remote leases become void.
-  * While a receiver writes an answer, it counts as a local worker: all other leases are void.
   * If a remote worker is late while a consumer waits, an idle worker is asked as well.
 
 Other files keep the other invariants:
@@ -43,7 +42,6 @@ from videoload.leases.records import (
     ChunkState,
     Doubt,
     Heap,
-    Lease,
     Stream,
     Worker,
     indices,
@@ -69,7 +67,6 @@ class LeaseTable:
         self._streams = self._batches.streams
         self._splitting = Splitting(self._pool, self._batches)
         self._blame = Blame(self._pool, self._batches)
-        self._landing: dict[int, Lease] = {}
 
     @property
     def workers(self) -> int:
@@ -209,7 +206,7 @@ class LeaseTable:
         at = gone.at if at_work is None else gone.leases.get(at_work)
         if died and at is not None and not (gone.evicted and gone.silence.blameless):
             commands += self._blame.never_answered(at)
-        for lease in [lease for lease in gone.leases.values() if not lease.lands]:
+        for lease in list(gone.leases.values()):
             chunk = lease.chunk
             self._pool.settle(lease)
             if chunk is not None:
@@ -274,39 +271,6 @@ class LeaseTable:
         """The videos of the clips of ``lease``, in order; none if it is void."""
         found = self._pool.lease(worker, lease)
         return () if found is None or found.chunk is None else found.videos
-
-    def landing(self, worker: WorkerId, lease: int) -> tuple[int, int, Sequence[int]] | None:
-        """A receiver is to write the answer to ``lease``. Returns what `place` does; until `landed`
-        the place is the receiver's alone."""
-        found, place = self._pool.lease(worker, lease), self.place(worker, lease)
-        if found is None or found.chunk is None:
-            return None
-        found.chunk.void_leases(but=found)
-        found.chunk.state = ChunkState.LANDING
-        found.lands = True
-        self._landing[lease] = found
-        return place
-
-    def landed(self, lease: int, *, whole: bool, blame: bool = False) -> list[Command]:
-        """The receiver writes it no more. If it is ``whole`` and its worker is still connected, its
-        `result` follows. If not, its clips are granted again. ``blame``: that may be the worker's
-        fault."""
-        found = self._landing.pop(lease)
-        found.lands = False
-        is_here = self._pool.is_here(found.worker)
-        chunk = found.chunk
-        if chunk is not None:
-            chunk.state = ChunkState.GRANTED
-        if whole and is_here:
-            return []
-        self._pool.settle(found)
-        if chunk is not None:
-            chunk.requeue_if_abandoned()
-        commands: list[Command] = []
-        if blame and is_here:  # it happens, but not to most answers of a worker
-            reason = "the pixels that it announced did not come"
-            commands += self._pool.count_mistake(found.worker, reason, AMENDS)
-        return commands + self._grant()
 
     def arrived(
         self, worker: WorkerId, lease: int, decode_s: float = 0.0, waited_s: float = 0.0

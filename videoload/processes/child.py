@@ -1,6 +1,6 @@
 """One child process: how it is started, watched and ended.
 
-Workers, receivers and the processes that look at files are all started here.
+Workers and the processes that look at files are all started here.
 
 A child is ``python -m MODULE DESCRIPTORS SWITCHED_OFF``. It inherits one end of a socket pair, and
 further descriptors; secrets and paths travel over the socket pair, not over the command line. It

@@ -81,11 +81,6 @@ class Client:
         any_software: Admit workers of other hosts even if their FFmpeg or processor gives other
             pixels than this host's. Batches then depend on which worker decoded them. Default
             False: such a worker is refused, and both logs say why.
-        receivers: Processes on this host that take pixels from workers of other hosts, straight
-            into the batch, at the port after the one of ``listen`` (for ``:*`` at a free one).
-            Without them, the default 0, or for a worker that does not reach that port, pixels come
-            through ``listen``. This costs this process one more copy: 5 GB/s at most, 1 GB/s with
-            keys. Two receivers took 8 and 5 GB/s of the same two cores. Linux only.
         stall_s: Seconds after which a worker of this host that sends no heartbeat is killed and
             replaced. Heartbeats are sent between two packets of a video, so this must be longer
             than the slowest packet or transform takes. Workers on other hosts end themselves, or
@@ -137,7 +132,6 @@ class Client:
         keys: str | os.PathLike[str] | None = None,
         insecure: bool = False,
         any_software: bool = False,
-        receivers: int = 0,
         stall_s: float = 10.0,
         storage_timeout_s: float | None = None,
         cache: str | os.PathLike[str] | Literal[False] | None = None,
@@ -171,7 +165,6 @@ class Client:
             keys=None if keys is None else os.fspath(keys),
             insecure=insecure,
             any_software=any_software,
-            receivers=whole("receivers", receivers, 0, MAX_PROCESSES),
             stall_s=self._stall_s,
             folders=self._folders,
             auto=auto,

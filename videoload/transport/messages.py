@@ -21,7 +21,7 @@
 
 A message is two ZeroMQ frames: the version and a MessagePack map. A RESULT may have a third frame,
 the pixels of the lease's clips, one after the other. It has none if the worker shares memory with
-the trainer, or sends pixels over a connection of their own (`receivers.connection`).
+the trainer.
 
 No message holds code, and a worker looks up every path under its own root. Anything that is not
 exactly one of these messages is a ProtocolError: the types below bound every length and number, and
@@ -43,7 +43,7 @@ from videoload.clips.item_spec import ItemSpec
 from videoload.clips.sample_spec import SampleSpec, Spec, WindowCounts, lacks_size, leader_of
 from videoload.errors import ProtocolError, printable
 
-VERSION = b"videoload/1"
+VERSION = b"videoload/2"
 _MAX_WORD, _MAX_TEXT = 256, 4096
 MAX_FRAMES = 100_000  # of a sample
 
@@ -89,23 +89,12 @@ class Hello(_Shown, tag_field="type", tag="hello"):
     fetches: bool = False  # that copy is on another host
 
 
-class DataOffer(msgspec.Struct, forbid_unknown_fields=True):
-    """A worker may send pixels to this port of the trainer's host if it shows the ``ticket``."""
-
-    connection: Id  # the connection's number at this trainer
-    port: Annotated[int, msgspec.Meta(gt=0, lt=1 << 16)]
-    ticket: Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
-    key: Annotated[bytes, msgspec.Meta(max_length=32)] = b""  # seals the pixels
-
-
 class Welcome(_Message, tag="welcome"):
     """The worker is admitted. It sends a heartbeat at least every ``beat_s`` seconds. It hangs if a
-    lease makes no progress for ``stall_s``, unless it imports a module. A second
-    WELCOME brings the offer that replaces a broken data connection."""
+    lease makes no progress for ``stall_s``, unless it imports a module."""
 
     beat_s: Annotated[float, msgspec.Meta(gt=0)]
     stall_s: Annotated[float, msgspec.Meta(gt=0)] = 30.0
-    data: DataOffer | None = None
 
 
 class Refused(_Shown, tag_field="type", tag="refused"):
@@ -241,7 +230,6 @@ class Result(_Message, tag="result"):
     clip_s: Annotated[list[_Seconds], msgspec.Meta(max_length=4096)] = []  # seconds of each clip
     # When a player shows each of ``frames``, in seconds. NaN if the file does not say.
     times: Annotated[list[_Times], msgspec.Meta(max_length=4096)] = []
-    apart: Id | None = None  # the data connection that brings the pixels
     kept: Id = 0  # clips that came from the frame store
     # Clips whose video has no room there, the bytes that its frames would take, and the limit.
     no_room: tuple[Id, Id, Id] | None = None
@@ -291,7 +279,7 @@ class Notice(_Shown, tag_field="type", tag="notice"):
 
 
 class Bye(_Shown, tag_field="type", tag="bye"):
-    """The sender leaves, or does not know the receiver."""
+    """The sender leaves, or does not know the other side."""
 
     reason: _Text
     kept_from_leases: bool = False  # a worker leaves for a while: something keeps it from decoding

@@ -1,4 +1,4 @@
-"""The private channel between a process and a worker or receiver that it started: a socket pair.
+"""The private channel between a process and a worker that it started: a socket pair.
 
 No other process can connect to it, so only this channel names roots and shared memory.
 
@@ -14,12 +14,9 @@ from __future__ import annotations
 import socket
 from array import array
 from collections import deque
-from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 
 from videoload.transport.private_messages import (
-    Adopt,
     Private,
     Share,
     Unshare,
@@ -103,27 +100,19 @@ class PrivateChannel:
             pass  # ETOOMANYREFS: other processes have to read first; the next flush tries again
 
     def receive(self, timeout_s: float) -> tuple[Private, int | None] | None:
-        """The next message, with the descriptor of a `Share` or an `Adopt`; None if none came in
+        """The next message, with the descriptor of a `Share`; None if none came in
         time. Raises EOFError if the other process is gone, ProtocolError."""
         self.socket.settimeout(timeout_s)
         try:
             while (got := self._take()) is None:
-                self._read(0)
+                self._read()
         except (TimeoutError, BlockingIOError):
             return None
         return got
 
-    def receive_all(self) -> Iterator[tuple[Private, int | None]]:
-        """The messages that have come, after the socket was found readable. Never waits. Raises as
-        `receive` does."""
-        with suppress(BlockingIOError):
-            self._read(socket.MSG_DONTWAIT)
-        while (got := self._take()) is not None:
-            yield got
-
-    def _read(self, flags: int) -> None:
+    def _read(self) -> None:
         try:
-            data, descriptors, _, _ = socket.recv_fds(self.socket, 65536, 8, flags)
+            data, descriptors, _, _ = socket.recv_fds(self.socket, 65536, 8)
         except ConnectionError:
             raise EOFError from None
         self._descriptors.extend(descriptors)
@@ -138,7 +127,7 @@ class PrivateChannel:
         body = bytes(self._received[4 : 4 + length])
         del self._received[: 4 + length]
         message = unpack_private(body)
-        brings = isinstance(message, Adopt) or (isinstance(message, Share) and message.memory)
+        brings = isinstance(message, Share) and message.memory
         return message, self._descriptors.popleft() if brings else None
 
     def _take_back(self, arena: int) -> None:

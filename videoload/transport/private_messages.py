@@ -1,19 +1,11 @@
-"""Every message between a process and a worker or receiver that it started, over their private
-channel.
+"""Every message between a process and a worker that it started, over their private channel.
 
     process                             worker that it started
       WorkerSettings  first      ───>
       Share  (and a descriptor)  ───>
       Unshare                    ───>
 
-    process                             receiver
-      Share, Unshare             ───>
-      Adopt  (and a descriptor)  ───>
-      Land, Abandon              ───>
-                                 <───  Landed, Ended, Alive
-
 Roots and memory are named here only: a worker that dials in has no private channel.
-`receivers.connection` tells what a receiver does with its messages.
 """
 
 from __future__ import annotations
@@ -24,7 +16,7 @@ import msgspec
 
 from videoload.logs import LogFormat
 from videoload.storage.keep import NO_FOLDERS, Folders
-from videoload.transport.messages import Id, Place, decode, encode
+from videoload.transport.messages import Id, decode, encode
 from videoload.user_code.sources import Source
 
 
@@ -66,52 +58,7 @@ class Unshare(_Private, tag="unshare"):
     arena: Id
 
 
-class Adopt(_Private, tag="adopt"):
-    """Take this data connection. Its descriptor travels along. ``key`` opens what comes by it; it
-    is empty if nothing is sealed."""
-
-    connection: Id
-    key: bytes = b""
-
-
-class Land(_Private, tag="land"):
-    """The next answer on this connection is for ``lease``. Write its ``size`` bytes to ``place``.
-    Without a place, drop the answer, whatever its size."""
-
-    connection: Id
-    lease: Id
-    place: Place | None = None
-    size: Id = 0
-
-
-class Abandon(_Private, tag="abandon"):
-    """Write nothing more that comes by this connection, close it, and send `Ended`."""
-
-    connection: Id
-
-
-class Landed(_Private, tag="landed"):
-    """A receiver has written a whole answer."""
-
-    connection: Id
-    lease: Id
-
-
-class Ended(_Private, tag="ended"):
-    """A receiver has closed this connection and writes nothing more that came by it.
-    ``of_receiver``: the connection ended because the receiver did."""
-
-    connection: Id
-    why: str
-    of_receiver: bool = False
-
-
-class Alive(_Private, tag="alive"):
-    """A receiver has taken a turn."""
-
-
-FromReceiver = Landed | Ended | Alive
-Private = WorkerSettings | Share | Unshare | Adopt | Land | Abandon | FromReceiver
+Private = WorkerSettings | Share | Unshare
 
 _decoder: msgspec.msgpack.Decoder[Private] = msgspec.msgpack.Decoder(Private)
 

@@ -15,14 +15,12 @@ import uuid
 from collections import deque
 from hashlib import blake2b
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 import numpy as np
 import numpy.typing as npt
 
 from videoload.errors import ProtocolError
 from videoload.pixels.software import software
-from videoload.receivers.connection import PixelSender
 from videoload.storage.roots import is_url
 from videoload.transport.messages import (
     Bye,
@@ -34,7 +32,6 @@ from videoload.transport.messages import (
     Lease,
     Notice,
     Refused,
-    Result,
     Welcome,
 )
 from videoload.transport.private_messages import WorkerSettings
@@ -79,7 +76,6 @@ class TrainerConnection:
         self._context = context
         self._label = label
         self._settings = settings
-        self._pixels: PixelSender | None = None
         self._id = uuid.uuid4().hex  # the same after a cut: this worker is not dead
         self._warn_at = time.monotonic() + UNREACHABLE_S
         self._rest_s, self._rest_until = _REST_S, -math.inf
@@ -155,16 +151,6 @@ class TrainerConnection:
         self._said = time.monotonic()
         return True
 
-    def answer(self, result: Result, pixels: npt.NDArray[np.uint8] | None) -> None:
-        """Send an answer. ``pixels`` that are not in shared memory go over the data connection, if
-        there is one."""
-        if pixels is None or self._pixels is None or not self._pixels.is_open:
-            self.say(result, pixels)
-            return
-        result.apart = self._pixels.number
-        if self.say(result):
-            self._pixels.send(result.lease, pixels)
-
     def give_back(self, reason: str) -> None:
         """Hand all leases back, for other workers, and dial again after a pause."""
         level = logging.INFO if self._settings.token else logging.WARNING  # that trainer logs it
@@ -178,7 +164,6 @@ class TrainerConnection:
         if self.dealer is not None:
             self.dealer.close(drain=drain)
             self.dealer = None
-        self._close_pixels()
 
     def _take(self, message: FromTrainer) -> None:
         match message:
@@ -192,10 +177,6 @@ class TrainerConnection:
                 if not self.welcomed:
                     _log.info("serving trainer %s", self._label)
                 self._beat_s, self.stall_s = message.beat_s, message.stall_s
-                self._close_pixels()
-                if message.data is not None:
-                    host = urlsplit(self.address).hostname or ""
-                    self._pixels = PixelSender(host, message.data)
                 self.say(Heartbeat())  # at once: it shows how far away this worker is
             case Refused():
                 _log.error("trainer %s refuses this worker: %s", self._label, message.reason)
@@ -207,11 +188,6 @@ class TrainerConnection:
                 self._hang_up()
             case _:
                 pass
-
-    def _close_pixels(self) -> None:
-        if self._pixels is not None:
-            self._pixels.close()
-            self._pixels = None
 
     def _dial(self) -> None:
         self.dealer = Dealer(

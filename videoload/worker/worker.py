@@ -210,7 +210,7 @@ class Worker:
                 lease.lease, runs.frames, seconds, files, spent, runs.clip_s, runs.times,
                 kept=runs.kept, no_room=runs.no_room,
             )  # fmt: skip
-            trainer.answer(result, None if shared else out)
+            trainer.say(result, None if shared else out)
         finally:
             self._decoding = None
             self._counters.lease, self._counters.stall_s = 0, 0.0

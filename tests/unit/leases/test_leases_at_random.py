@@ -6,7 +6,6 @@ was never written, was written for another batch, or may still be written, is fo
 
     local worker    has a lease ── writes rows, at any time ──> answers, leaves, or is killed
     remote worker   has a lease ─────────────────────────────> answers; the engine writes the rows
-                                                               or a receiver does, at any time
     consumer        waits ──> is handed batches ──> holds their slots ──> gives them back
 
 A `Play` lets things happen at random. In the end all play fair, and then every consumer that is
@@ -147,7 +146,6 @@ class World:
         self.workers: dict[str, Fellow] = {}  # those that the table knows
         self.gone: list[Fellow] = []
         self.held: list[Held] = []
-        self.landing: list[tuple[Fellow, Grant]] = []  # answers that a receiver writes
         self.names = 0
         self.commands: deque[Command] = deque()
         self.obeying = False
@@ -272,33 +270,6 @@ class World:
         decode_s = worker.clip_s * len(lease.samples)
         self.obey(self.table.result(worker.name, lease.lease, ordinals(lease.samples), decode_s))
 
-    def land(self, worker: Fellow, lease: Grant) -> None:
-        """The engine gets an answer whose pixels a receiver has."""
-        before = self.table.workers
-        if not self.table.heard(worker.name, self.now):
-            return
-        self.back_again |= self.table.workers > before
-        found = self.table.landing(worker.name, lease.lease)
-        if found is None:
-            self.obey(self.table.result(worker.name, lease.lease, ordinals(lease.samples)))
-        else:
-            assert found == (lease.stream, lease.slot, lease.rows)
-            self.landing.append((worker, lease))
-
-    def end_landing(self, which: int, *, whole: bool) -> None:
-        """A receiver has written all of an answer, or never will."""
-        worker, lease = self.landing[which]
-        for row in range(len(lease.samples) if whole else 0):
-            self.write(lease, row)
-        del self.landing[which]
-        self.obey(self.table.landed(lease.lease, whole=whole, blame=False))
-        if whole and self.table.heard(worker.name, self.now):
-            self.obey(self.table.result(worker.name, lease.lease, ordinals(lease.samples)))
-
-    def end_all_landings(self) -> None:
-        while self.landing:
-            self.end_landing(0, whole=True)
-
     def come_back(self, worker: Fellow) -> None:
         """A remote worker was only cut off, and says HELLO again."""
         self.gone.remove(worker)
@@ -420,9 +391,8 @@ class World:
         """Each slot is in exactly one place."""
         draining: dict[int, list[int]] = {stream.id: [] for stream in self.streams}
         batches = set()
-        holders = [worker.leases for worker in self.table._pool._workers.values()]
-        for leases in [*holders, self.table._landing]:
-            for lease in leases.values():
+        for worker in self.table._pool._workers.values():
+            for lease in worker.leases.values():
                 if lease.drains is not None and lease.drains not in batches:
                     batches.add(lease.drains)
                     draining[lease.drains.reader.stream.id].append(lease.drains.slot)
@@ -438,7 +408,7 @@ class World:
     def check_writers(self) -> None:
         """No worker may write into a slot that is free or handed over. One may write into a row."""
         writers: set[tuple[int, int, int]] = set()
-        written = [lease for _, lease in self.landing]
+        written: list[Grant] = []
         for worker in self.workers.values():
             written += worker.queue if worker.local and worker.alive else ()
         for lease in written:
@@ -526,13 +496,11 @@ class World:
             self.give_back(self.held[0])
         for worker in list(self.workers.values()):
             self.leave(worker, died=False)
-        self.end_all_landings()
         self.check_slots()
         for stream in self.streams:
             assert len(self.table._streams[stream.id].free) == len(stream.places)
 
     def one_fair_turn(self) -> None:
-        self.end_all_landings()
         for local in (True, False):
             if not any(w.local is local and not w.silent for w in self.workers.values()):
                 self.join(local=local)
@@ -659,11 +627,7 @@ class Play:
         self.hear(worker, worker.old[-1])
 
     def hear(self, worker: Fellow, answer: tuple[Grant, Failure | None]) -> None:
-        lease, failure = answer
-        if failure is None and not worker.local and self.draw(2) == 0:
-            self.world.land(worker, lease)
-        else:
-            self.world.arrive(worker, answer)
+        self.world.arrive(worker, answer)
 
     # Workers
 
@@ -699,19 +663,6 @@ class Play:
         if answered:
             worker = self.one_of(answered)
             self.hear(worker, self.one_of(worker.old))
-
-    def a_receiver_writes_a_row(self) -> None:
-        if self.world.landing:
-            _, lease = self.one_of(self.world.landing)
-            self.world.write(lease, self.draw(len(lease.samples)))
-
-    def an_answer_lands(self) -> None:
-        if self.world.landing:
-            self.world.end_landing(self.draw(len(self.world.landing)), whole=True)
-
-    def an_answer_never_lands(self) -> None:
-        if self.world.landing:
-            self.world.end_landing(self.draw(len(self.world.landing)), whole=False)
 
     def a_worker_is_silent(self) -> None:
         if self.at_work():
@@ -807,10 +758,6 @@ EVENTS = [
     Play.an_answer_arrives,
     Play.an_answer_arrives,
     Play.an_answer_arrives_again,
-    Play.a_receiver_writes_a_row,
-    Play.an_answer_lands,
-    Play.an_answer_lands,
-    Play.an_answer_never_lands,
     Play.a_worker_is_silent,
     Play.a_silent_worker_answers_after_all,
     Play.a_worker_dies,

@@ -27,12 +27,6 @@ from videoload.transport.messages import (
     unpack_from_worker,
 )
 from videoload.transport.private_messages import (
-    Abandon,
-    Adopt,
-    Alive,
-    Ended,
-    Land,
-    Landed,
     Private,
     Share,
     Unshare,
@@ -57,12 +51,6 @@ PRIVATE: st.SearchStrategy[Private] = st.one_of(
     ),
     st.builds(Share, arena=NUMBERS, root=WORDS, memory=st.booleans()),
     st.builds(Unshare, arena=NUMBERS),
-    st.builds(Adopt, connection=NUMBERS, key=st.binary(max_size=16)),
-    st.builds(Land, connection=NUMBERS, lease=NUMBERS, size=NUMBERS),
-    st.builds(Abandon, connection=NUMBERS),
-    st.builds(Landed, connection=NUMBERS, lease=NUMBERS),
-    st.builds(Ended, connection=NUMBERS, why=WORDS, of_receiver=st.booleans()),
-    st.just(Alive()),
 )
 
 

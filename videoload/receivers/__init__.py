@@ -1,1 +1,0 @@
-"""Pixels from other hosts, past ZeroMQ, straight into the slots."""
