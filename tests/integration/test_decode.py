@@ -621,7 +621,7 @@ def test_a_file_whose_frames_cannot_be_scaled_is_not_reported_as_good(
     def refuse(*_: object, **__: object) -> None:
         raise UnreadableError("has frames that cannot be scaled (for this test)")
 
-    monkeypatch.setattr("videoload.pixels.scaling.Scaler.write", refuse)
+    monkeypatch.setattr("videoload.pixels.clip_pixels.ClipPixels.take", refuse)
     with pytest.raises(VideoError, match="cannot be scaled"):
         decoder.report(path)
 

@@ -20,6 +20,7 @@ from av.codec.context import Flags
 from av.video.frame import VideoFrame
 
 from tests.support.codecs import KINDS, Kind, make
+from tests.support.frames import clip_of
 from tests.support.tables import tell
 from tests.support.thorough import either, rest_nightly
 from videoload.clips.clip_params import clip_params
@@ -30,7 +31,7 @@ from videoload.decoding.prepared import Request
 from videoload.index.complete_decode import Report, decode_index
 from videoload.index.index import VideoIndex, find_index, open_video, prove_index
 from videoload.pixels.chains import Chains
-from videoload.pixels.scaling import Buffer, Scaler, SourceFrame
+from videoload.pixels.planes import Buffer
 from videoload.reading.containers import OpenedVideo, Video
 from videoload.storage.content import Content
 from videoload.storage.files import LocalFile, VideoFile
@@ -131,12 +132,11 @@ def compare(name: str, path: Path, ledger: Ledger) -> VideoIndex:
     half of them."""
     file = LocalFile(str(path), path.stat())
     index, report = index_of(file)
-    scaler = Scaler(CLIP, index.info, clip_params(CLIP, index.info, 0), Chains())
+    params, chains = clip_params(CLIP, index.info, 0), Chains()
     reference, scaled = [], []
     for frame in decode_from_start_to_end(path):
         reference.append(fingerprint(frame))
-        scaled.append(np.empty((32, 32, 3), np.uint8))
-        scaler.write(SourceFrame(frame), scaled[-1])
+        scaled.append(clip_of([frame], CLIP, index.info, params, chains)[0])
         del frame
     assert index.info.frames == len(reference)
     draw = random.Random(name)

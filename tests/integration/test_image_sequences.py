@@ -12,14 +12,13 @@ import pytest
 
 import videoload as vl
 from tests.support.digests import digest
+from tests.support.frames import clip_of
 from tests.support.image_files import depth, image, scene, write_images
 from tests.support.programs import Programs
 from videoload import Catalog, Client, ClipSpec, ItemSpec, SpecError, VideoError, decode_serially
 from videoload.clips.clip_params import clip_params
 from videoload.clips.video_info import VideoInfo
 from videoload.decoding.decoder import Decoder
-from videoload.pixels.chains import Chains
-from videoload.pixels.scaling import Scaler, SourceFrame
 
 FRAMES = 20
 KINDS: dict[str, tuple[str, Any, dict[str, Any]]] = {
@@ -68,14 +67,12 @@ def test_a_sequence_equals_a_complete_decode_by_image2(kind: str, root: Path) ->
     spec, info = spec_of(kind), VideoInfo(FRAMES, Fraction(), 64, 48)
     frames = by_image2(root / kind / "a/s0")
     assert len(frames) == FRAMES
-    scaler, seen = Scaler(spec, info, clip_params(spec, info, 0), Chains()), set()
+    params, seen = clip_params(spec, info, 0), set()
     for clips, _, told in decode_serially(catalog, spec, **HOW, epochs=3, info=True):
         assert clips.dtype == spec.dtype
         for clip, ordinals in zip(clips, told.frames.tolist(), strict=True):
-            for got, ordinal in zip(clip, ordinals, strict=True):
-                expected: Any = np.empty(spec.shape[1:], spec.dtype)
-                scaler.write(SourceFrame(frames[ordinal]), expected)
-                np.testing.assert_array_equal(got, expected)
+            expected = clip_of([frames[ordinal] for ordinal in ordinals], spec, info, params)
+            np.testing.assert_array_equal(clip, expected)
             seen.update(ordinals)
         assert np.isnan(told.times).all()
     assert len(seen) > 8

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from av.video.frame import VideoFrame
 
-from videoload.pixels.scaling import Buffer
+from videoload.clips.clip_params import ClipParams
+from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.video_info import VideoInfo
+from videoload.pixels.chains import Chains
+from videoload.pixels.clip_pixels import ClipPixels, SourceFrame
+from videoload.pixels.planes import Buffer
 
 # The formats that AVI files decode to.
 FORMATS = (
@@ -31,3 +38,16 @@ def frame_of(pixels: Buffer, name: str, matrix: int = 2, range_: int = 0) -> Vid
     )
     frame.colorspace, frame.color_range = matrix, range_
     return frame
+
+
+def clip_of(
+    frames: Sequence[VideoFrame], spec: ClipSpec, info: VideoInfo, params: ClipParams,
+    chains: Chains | None = None,
+) -> Buffer:  # fmt: skip
+    """The pixels of a clip that shows these frames."""
+    out: Buffer = np.empty((len(frames), *spec.shape[1:]), spec.dtype)
+    made = ClipPixels(spec, info, params, Chains() if chains is None else chains, out)
+    for at, frame in enumerate(frames):
+        made.take(SourceFrame(frame), at)
+    made.finish()
+    return out

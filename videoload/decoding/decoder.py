@@ -55,8 +55,8 @@ from videoload.frame_store.keeper import FormatChangedError, FrameKeeper
 from videoload.index.complete_decode import Report
 from videoload.index.index import Tick, VideoIndex, open_video
 from videoload.pixels.chains import Chains
-from videoload.pixels.recolouring import RecolouredClip
-from videoload.pixels.scaling import Buffer, Scaler, SourceFrame, blacken
+from videoload.pixels.clip_pixels import ClipPixels, SourceFrame
+from videoload.pixels.planes import Buffer
 from videoload.reading.containers import UnreadableError, Video
 from videoload.stopwatch import Stopwatch
 from videoload.storage.content import fingerprint_of
@@ -201,33 +201,26 @@ class Decoder:
         if keeper is not None and (kept is None or kept.info != index.info):
             keeping = keeper.keeping(path, file, spec, index.info, params, None)
         decoded = [] if keeping else zip(params, clips, strict=True)
-        places, recoloured = self._places(spec, index, decoded)
+        places, made = self._places(spec, index, decoded)
         wanted = [*keeping.missing, *keeping.also(index)] if keeping else places
         file.want_frames(partial(index.byte_ranges, wanted), opening=index.avi is None)
         return PreparedClips(
             path, spec, requests, out, transform, file, opened, index, clips, params, places,
-            recoloured, keeping, given,
+            made, keeping, given,
         )  # fmt: skip
 
     def _places(
         self, spec: ClipSpec, index: VideoIndex, clips: Iterable[tuple[ClipParams, Buffer]]
-    ) -> tuple[Places, list[RecolouredClip]]:
+    ) -> tuple[Places, list[ClipPixels]]:
         """Where each frame goes, and the clips to finish then."""
         places: Places = {}
-        recoloured: list[RecolouredClip] = []
+        made: list[ClipPixels] = []
         for drawn, clip in clips:
-            scaler = Scaler(spec, index.info, drawn, self._chains)
-            whole = RecolouredClip(spec, index.info, drawn, self._chains, clip)
-            if drawn.colours is not None:
-                recoloured.append(whole)
+            made.append(ClipPixels(spec, index.info, drawn, self._chains, clip))
             for at, ordinal in enumerate(drawn.frames.tolist()):
-                if ordinal < 0:
-                    blacken(clip[at : at + 1], spec.pixels)
-                elif drawn.colours is not None:
-                    places.setdefault(ordinal, []).append(partial(whole.take, at=at))
-                else:
-                    places.setdefault(ordinal, []).append(partial(scaler.write, out=clip[at]))
-        return places, recoloured
+                if ordinal >= 0:
+                    places.setdefault(ordinal, []).append(partial(made[-1].take, at=at))
+        return places, made
 
     def decode_prepared(
         self, prepared: Prepared, tick: Tick = lambda: None
@@ -292,15 +285,13 @@ class Decoder:
             began = clock()
             if keeping is not None:
                 keeping.show(prepared.clips)
-            for clip in prepared.recoloured:
+            for clip in prepared.made:
                 clip.finish()
             scaling_s += clock() - began
         except FormatChangedError:
             clips = zip(prepared.params, prepared.clips, strict=True)
-            places, recoloured = self._places(spec, prepared.known, clips)
-            plain = prepared._replace(
-                keeping=None, opened=None, places=places, recoloured=recoloured
-            )
+            places, made = self._places(spec, prepared.known, clips)
+            plain = prepared._replace(keeping=None, opened=None, places=places, made=made)
             return self._decode(plain, tick)
         except UnreadableError as error:
             raise OneClipError(path, str(error)) from None

@@ -15,8 +15,8 @@ from videoload.clips.windows import Segment
 from videoload.errors import VideoError
 from videoload.frame_store.keeper import Keeping
 from videoload.index.index import VideoIndex
-from videoload.pixels.recolouring import RecolouredClip
-from videoload.pixels.scaling import Buffer, SourceFrame
+from videoload.pixels.clip_pixels import ClipPixels, SourceFrame
+from videoload.pixels.planes import Buffer
 from videoload.reading.containers import Video
 from videoload.storage.files import VideoFile
 from videoload.user_code.functions import UserFunction
@@ -58,7 +58,7 @@ class PreparedClips(NamedTuple):
     clips: Buffer  # all views: in ``out``, or where the transform will find them
     params: list[ClipParams]
     places: Places
-    recoloured: list[RecolouredClip]  # to be finished when all frames are there
+    made: list[ClipPixels]  # to be finished when all frames are there
     keeping: Keeping | None  # takes the frames instead, if they are kept
     given: list[ClipParams] | None = None  # as a part of samples: what it shows was decided
 

@@ -22,7 +22,7 @@ from videoload.clips.windows import Segment, count_windows, frames_in
 from videoload.decoding.prepared import CountedItems, KeptClips, PreparedClips, Request
 from videoload.decoding.sounds import PreparedWithSound
 from videoload.errors import VideoError
-from videoload.pixels.scaling import Buffer
+from videoload.pixels.planes import Buffer
 from videoload.storage.content import files_of, offsets_of
 from videoload.user_code.items import PreparedItems
 

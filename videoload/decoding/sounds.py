@@ -13,7 +13,7 @@ from videoload.clips.clip_spec import ClipSpec
 from videoload.decoding.open_files import OpenFiles
 from videoload.decoding.prepared import KeptClips, PreparedClips
 from videoload.errors import OneClipError, VideoError
-from videoload.pixels.scaling import Buffer
+from videoload.pixels.planes import Buffer
 from videoload.reading.containers import UnreadableError
 from videoload.sound.reader import SoundReader, Wanted
 from videoload.sound.resampling import Samples

@@ -10,15 +10,22 @@ from typing import NamedTuple
 import numpy as np
 from av.video.frame import VideoFrame
 
-from videoload.clips.choices import DRAWN_CROPS, FROM_SCALED
+from videoload.clips.choices import FROM_SCALED, WHOLE_FRAME
 from videoload.clips.clip_params import ClipParams
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.video_info import VideoInfo
 from videoload.frame_store.store import FrameStore, Scaling, StoredVideo
 from videoload.index.index import VideoIndex
-from videoload.pixels.chains import Chain, Chains, FrameFormat
-from videoload.pixels.kept_form import KeptForm, pack_format, unpack_format
-from videoload.pixels.scaling import REFUSED, Buffer, SourceFrame, blacken, cannot_be_scaled
+from videoload.pixels.chains import Chain, Chains, FrameFormat, Way
+from videoload.pixels.clip_pixels import ClipPixels, SourceFrame, scaling_way
+from videoload.pixels.planes import Buffer
+from videoload.pixels.scaled_frames import (
+    frame_bytes,
+    pack_format,
+    pack_frame,
+    unpack_format,
+    unpack_frames,
+)
 from videoload.pixels.software import software
 from videoload.storage.files import VideoFile
 from videoload.storage.keep import Keep
@@ -50,7 +57,7 @@ def scaling_of(spec: ClipSpec) -> Scaling:
     fields = [f"resize={spec.resize}", f"pixels={spec.pixels}", f"rotate={spec.rotate}"]
     if spec.square_pixels:
         fields.append("square_pixels")
-    if spec.crop not in DRAWN_CROPS:  # what such a crop does not show is not scaled
+    if spec.crop in WHOLE_FRAME:  # they scale a frame to the clip's size
         fields += [f"crop={spec.crop}", f"size={spec.height}x{spec.width}"]
     return Scaling(" ".join(fields), spec.sampling in ("random", "dense"))
 
@@ -142,10 +149,10 @@ class Keeping:
         self._spec, self._info, self._params = spec, info, params
         wanted = sorted({ordinal for drawn in params for ordinal in drawn.frames.tolist()} - {-1})
         self._row_of = {ordinal: row for row, ordinal in enumerate(wanted)}
-        self._form: KeptForm | None = None
+        self._way: Way | None = None  # of source frames to kept ones
         self._rows = np.empty((0, 0), np.uint8)  # the kept frames of the clips, [n, frame_bytes]
         self._stored = None if kept is None else kept.stored
-        self._chain: Chain | None = None  # of source frames to kept ones
+        self._chain: Chain | None = None
         self._sums: dict[int, int] = {}
         self._also: list[int] | None = None
         self._began_s = 0.0  # on a core, when the first frame came
@@ -160,9 +167,9 @@ class Keeping:
         return self._stored is not None
 
     def _begin(self, source: FrameFormat) -> None:
-        form = self._form = KeptForm(self._spec, self._info, self._params[0], source)
-        self._rows = np.empty((len(self._row_of), form.frame_bytes), np.uint8)
-        if self._stored is not None and self._stored.frame_bytes != form.frame_bytes:
+        way = self._way = scaling_way(self._spec, self._info, self._params[0], source)
+        self._rows = np.empty((len(self._row_of), frame_bytes(way.made)), np.uint8)
+        if self._stored is not None and self._stored.frame_bytes != self._rows.shape[1]:
             self._stored = None
 
     def _read(self, wanted: list[int]) -> list[int]:
@@ -201,11 +208,11 @@ class Keeping:
     def take(self, ordinal: int, frame: VideoFrame) -> None:
         """A frame was decoded. Raises UnreadableError, FormatChangedError."""
         source = SourceFrame(frame)
-        if self._form is None:
+        if self._way is None:
             self._create(source.format)
-        elif source.format != self._form.source:
+        elif source.format != self._way.source:
             raise FormatChangedError
-        assert self._form is not None
+        assert self._way is not None
         at, is_kept = self._row_of.get(ordinal), self._stored is not None
         if is_kept and not self._store.pace.has_time:
             self._store.skip()
@@ -213,23 +220,17 @@ class Keeping:
         if at is None and not is_kept:
             return
         self._began_s = self._began_s or time.process_time()  # no wait for the disk
-        try:
-            if self._chain is None:
-                self._chain = self._chains[self._form.way._replace(goes="to kept")]
-            kept, _ = source.through(self._chain)
-        except REFUSED as error:
-            raise cannot_be_scaled(error) from None
-        row = np.empty(self._form.frame_bytes, np.uint8) if at is None else self._rows[at]
-        self._form.pack(kept, row)
+        chain = self._chain = self._chain or self._chains[self._way]
+        row = np.empty(self._rows.shape[1], np.uint8) if at is None else self._rows[at]
+        pack_frame(source.through(chain), row)
         if is_kept:
             self._write(ordinal, row)
 
     def _create(self, source: FrameFormat) -> None:
         self._begin(source)
-        assert self._form is not None
         with self._store.pace.expecting(_FILE_S):
             self._stored = self._store.create(
-                *self._name, frames=self._info.frames, frame_bytes=self._form.frame_bytes,
+                *self._name, frames=self._info.frames, frame_bytes=self._rows.shape[1],
                 layout=pack_format(source), info=self._info.to_bytes(), needed=len(self._row_of),
             )  # fmt: skip
 
@@ -254,15 +255,15 @@ class Keeping:
 
     def show(self, clips: Buffer) -> None:
         """Make the clips [n, ...]. Raises UnreadableError."""
-        assert self._form is not None
+        assert self._way is not None
         for drawn, clip in zip(self._params, clips, strict=True):
-            shown = [n for n in drawn.frames.tolist() if n >= 0]  # missing ones come last
-            places = [self._row_of[ordinal] for ordinal in shown]
-            in_order = places == list(range(len(self._rows)))
-            rows = self._rows if in_order else self._rows.take(places, 0)
-            form = KeptForm(self._spec, self._info, drawn, self._form.source)
-            form.show(form.planes(rows), self._chains, clip[: len(shown)], drawn.colours)
-            blacken(clip[len(shown) :], self._spec.pixels)
+            made = ClipPixels(self._spec, self._info, drawn, self._chains, clip)
+            at = np.flatnonzero(drawn.frames >= 0).tolist()
+            rows = [self._row_of[ordinal] for ordinal in drawn.frames[at].tolist()]
+            in_order = rows == list(range(len(self._rows)))
+            kept = self._rows if in_order else self._rows.take(rows, 0)
+            made.take_scaled(self._way.source, unpack_frames(kept, self._way.made), at)
+            made.finish()
 
     def _give_up(self, error: OSError) -> None:
         self._stored = None

@@ -23,7 +23,7 @@ from videoload.clips.clip_params import ClipParams
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.video_info import VideoInfo
 from videoload.pixels.chains import Chains
-from videoload.pixels.scaling import Scaler, SourceFrame
+from videoload.pixels.clip_pixels import ClipPixels, SourceFrame
 
 _WIDTH, _HEIGHT = 320, 240
 _SCALED, _CORNER, _CROP = (170, 128), (28, 8), (112, 112)
@@ -52,6 +52,8 @@ def _scaled() -> str:
     for pixels in get_args(Pixels):
         spec = ClipSpec(frames=1, resize=_SCALED[1], size=_CROP, pixels=pixels)
         out: Any = np.empty(spec.shape, spec.dtype)
-        Scaler(spec, info, params, Chains()).write(SourceFrame(frame), out[0])
+        clip = ClipPixels(spec, info, params, Chains(), out)
+        clip.take(SourceFrame(frame), 0)
+        clip.finish()
         digest.update(out.tobytes())
     return digest.hexdigest()

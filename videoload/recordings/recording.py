@@ -1,8 +1,8 @@
 """`Recording`: one video file as an array of its frames.
 
 Frame i is the same frame, with the same pixels, as in a clip. So a recording is another way to ask
-for what `decoding.frames` and `pixels.scaling` make. It keeps its file open, and reading goes on
-where the last call ended, so frames that are asked for in order are each decoded once.
+for what `decoding.frames` and `pixels.clip_pixels` make. It keeps its file open, and reading goes
+on where the last call ended, so frames that are asked for in order are each decoded once.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from videoload.decoding.frames import Position, StaleIndexError, read_frames
 from videoload.errors import ClosedError, SpecError, VideoError
 from videoload.index.cache_folder import cache_folder
 from videoload.index.index import open_video
-from videoload.pixels.scaling import Scaler, SourceFrame
+from videoload.pixels.clip_pixels import ClipPixels, SourceFrame
 from videoload.reading.containers import UnreadableError, Video
 from videoload.recordings import tools
 from videoload.storage.files import VideoFile
@@ -266,16 +266,20 @@ class Recording:
         places: dict[int, list[Frames]] = {}
         for ordinal, row in zip(ordinals, rows, strict=True):
             places.setdefault(ordinal, []).append(row)
-        scaler = Scaler(self._spec, self._index.info, self._params, tools.chains())
+        if not places:
+            return
+        made = ClipPixels(
+            self._spec, self._index.info, self._params, tools.chains(), rows[0][None]
+        )  # fmt: skip
 
         def write(ordinal: int, frame: VideoFrame) -> None:
             first, *others = places[ordinal]
-            scaler.write(SourceFrame(frame), first)
+            made.out = first[None]
+            made.take(SourceFrame(frame), 0)
+            made.finish()
             for other in others:
                 np.copyto(other, first)
 
-        if not places:
-            return
         with self._turn():
             self._run(lambda: self._decode(sorted(places), write), self._file)
 

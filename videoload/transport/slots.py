@@ -7,7 +7,7 @@
 The trainer makes the arena. A worker that it started gets the file descriptor and maps the same
 pages. The lease table alone decides who may write where: a clip's place belongs to the one live
 lease that names it, and a whole slot belongs to the consumer once its batch is handed over. In a
-worker, `pixels.scaling` writes the pixels; the trainer's I/O thread writes those of other hosts.
+worker, `pixels.clip_pixels` writes them; the trainer's I/O thread writes those of other hosts.
 
 The memory has no name, so there is nothing to unlink. It is released when the last descriptor is
 closed and the last array that looks into it dies, in any order, also after a crash. The size is

@@ -30,7 +30,7 @@ import numpy.typing as npt
 from videoload import native
 from videoload.clips.clip_spec import ClipSpec
 from videoload.errors import TransformError, WorkersCodeError
-from videoload.pixels.scaling import Buffer
+from videoload.pixels.planes import Buffer
 from videoload.user_code.sources import digest, pin, read, warn_of_edits
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from videoload.frame_store.store import FrameStore
 
 DAY_S = 86400
 RANDOM = ClipSpec(frames=4, resize=48, size=(40, 40), crop="random", sampling="random")
-CENTER = ClipSpec(frames=4, resize=64, size=(32, 40), pixels="gray", square_pixels=True)
+CENTER = ClipSpec(frames=4, size=(32, 40), pixels="gray", crop="stretch", square_pixels=True)
 NATIVE = ClipSpec(frames=4, size=(32, 40), rotate=False, crop="random")
 
 
@@ -77,7 +77,7 @@ def test_the_scaling_is_told_in_words(tmp_path: Path) -> None:
         keep(tmp_path, f"/{number}", spec, "a.avi")
     assert [in_words(each) for each in read_store(tmp_path)] == [
         "short side 48",
-        "short side 64, gray, square pixels, center crop, 32x40",
+        "native size, gray, square pixels, stretch crop, 32x40",
         "native size, not rotated",
     ]
 

@@ -8,15 +8,13 @@ import numpy as np
 import pytest
 from av.video.frame import VideoFrame
 
-from tests.support.frames import frame_of, picture
+from tests.support.frames import clip_of, frame_of, picture
 from videoload.clips.choices import Crop, Pixels
 from videoload.clips.clip_params import clip_params
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.colours import Colours, recolour_planes, recolour_rgb
 from videoload.clips.video_info import VideoInfo
-from videoload.pixels.chains import Chains
-from videoload.pixels.recolouring import RecolouredClip
-from videoload.pixels.scaling import Buffer, Scaler, SourceFrame
+from videoload.pixels.planes import Buffer
 
 SAME = Colours(1.0, 1.0, 1.0, 0.0)
 MILD = Colours(0.9, 0.8, 0.7, 0.05)
@@ -29,21 +27,12 @@ def frames_of(*sources: str) -> list[VideoFrame]:
 
 
 def recoloured(frames: list[VideoFrame], spec: ClipSpec, colours: Colours, seed: int = 0) -> Buffer:
-    out = np.empty(spec.shape, np.uint8)
     params = clip_params(spec, INFO, seed)._replace(colours=colours)
-    clip = RecolouredClip(spec, INFO, params, Chains(), out)
-    for at, frame in enumerate(frames):
-        clip.take(SourceFrame(frame), at)
-    clip.finish()
-    return out
+    return clip_of(frames, spec, INFO, params)
 
 
 def plain(frames: list[VideoFrame], spec: ClipSpec, seed: int = 0) -> Buffer:
-    out = np.empty(spec.shape, np.uint8)
-    scaler = Scaler(spec, INFO, clip_params(spec, INFO, seed), Chains())
-    for frame, place in zip(frames, out, strict=True):
-        scaler.write(SourceFrame(frame), place)
-    return out
+    return clip_of(frames, spec, INFO, clip_params(spec, INFO, seed))
 
 
 @pytest.mark.parametrize("pixels", ["rgb24", "gray", "yuv420p"])

@@ -1,4 +1,4 @@
-"""Scaling a cut gives what scaling the whole frame would have given; all kinds of pixels arrive."""
+"""A clip is cut out of the whole scaled frame; all kinds of pixels arrive."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pytest
 from av.video.frame import VideoFrame
 
-from tests.support.frames import FORMATS, frame_of, picture
+from tests.support.frames import FORMATS, clip_of, frame_of, picture
 from tests.support.thorough import in_pairs
 from videoload.clips.choices import Crop, Pixels
 from videoload.clips.clip_params import clip_params
@@ -19,7 +19,8 @@ from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.regions import letterbox, scaled_size
 from videoload.clips.video_info import VideoInfo
 from videoload.pixels.chains import Chains
-from videoload.pixels.scaling import Buffer, Scaler, SourceFrame
+from videoload.pixels.clip_pixels import ClipPixels, SourceFrame
+from videoload.pixels.planes import Buffer
 from videoload.reading.containers import UnreadableError
 
 SIZES = ((320, 240), (240, 320), (1280, 720), (720, 480), (176, 144), (321, 243))
@@ -31,10 +32,8 @@ SMALL = INFO._replace(width=96, height=64)
 def write(
     frame: VideoFrame, spec: ClipSpec, facts: VideoInfo, key: int = 0, chains: Chains | None = None
 ) -> Buffer:
-    out: Buffer = np.empty(spec.shape[1:], spec.dtype)
-    chains = Chains() if chains is None else chains
-    Scaler(spec, facts, clip_params(spec, facts, key), chains).write(SourceFrame(frame), out)
-    return out
+    shown: Buffer = clip_of([frame], spec, facts, clip_params(spec, facts, key), chains)[0]
+    return shown
 
 
 def apart(one: Buffer, other: Buffer) -> tuple[float, int]:
@@ -43,39 +42,27 @@ def apart(one: Buffer, other: Buffer) -> tuple[float, int]:
     return float(difference.mean()), int(difference.max())
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("resize", [64, 128, 300, None])
-@pytest.mark.parametrize("length", [48, 47])
-def test_a_cut_shows_what_the_whole_frame_would_show(
-    length: int, resize: int | None, size: tuple[int, int]
-) -> None:
-    facts, spec = (
-        VideoInfo(100, Fraction(25), *size),
-        ClipSpec(1, resize=resize, size=(length,) * 2),
-    )
-    frame = frame_of(picture(*size), "yuv420p")
-    x, y, *_ = clip_params(spec, facts, 0).part
-    shown = whole(frame, spec, facts)[y : y + length, x : x + length]
-    mean, most = apart(write(frame, spec, facts), shown)
-    # swscale stretches the chroma of odd frames by half a sample; a cut has even edges.
-    assert mean < (4 if size[0] % 2 else 1)
-    assert most < (20 if size[0] % 2 else 8)
-
-
 @pytest.mark.parametrize(
-    ("resize", "size", "source", "pixels"),
-    in_pairs([64, 128, 300], SIZES, SOURCES, get_args(Pixels)),
-)
-def test_a_random_crop_is_cut_out_of_the_scaled_frame_to_the_byte(
-    resize: int, size: tuple[int, int], source: str, pixels: Pixels
+    ("resize", "size", "source", "pixels", "crop", "length"),
+    in_pairs(
+        [64, 128, 300, None], SIZES, SOURCES, get_args(Pixels), ["center", "random", "five"],
+        [47, 48],
+    ),
+)  # fmt: skip
+def test_a_crop_is_cut_out_of_the_scaled_frame_to_the_byte(
+    resize: int, size: tuple[int, int], source: str, pixels: Pixels, crop: Crop, length: int
 ) -> None:
+    length += length % 2 if pixels == "yuv420p" else 0
     facts, frame = VideoInfo(100, Fraction(25), *size), frame_of(picture(*size), source)
-    spec, chains = ClipSpec(1, resize=resize, size=(48, 56), crop="random", pixels=pixels), Chains()
+    spec, chains = (
+        ClipSpec(1, resize=resize, size=(length, length), crop=crop, pixels=pixels),
+        Chains(),
+    )
     expected = whole(frame, spec, facts)
     for key in range(8):
         x, y, *_ = clip_params(spec, facts, key).part
-        shown = write(frame, spec, facts, key, chains)[:48]
-        assert np.array_equal(shown, expected[y : y + 48, x : x + 56])
+        shown = write(frame, spec, facts, key, chains)[:length]
+        assert np.array_equal(shown, expected[y : y + length, x : x + length])
 
 
 @pytest.mark.parametrize("crop", ["resized", "multiscale"])
@@ -141,12 +128,9 @@ def luma(rgb: Buffer) -> Buffer:
 
 def test_frames_whose_size_changes_within_a_file_are_brought_to_its_first() -> None:
     spec, chains = spec_of("rgb24"), Chains()
-    scaler = Scaler(spec, INFO, clip_params(spec, INFO, 0), chains)
-    made = []
-    for size in ((320, 240), (640, 480), (320, 240)):
-        out = np.empty(spec.shape[1:], np.uint8)
-        scaler.write(SourceFrame(frame_of(picture(*size), "yuv420p")), out)
-        made.append(out)
+    sizes = ((320, 240), (640, 480), (320, 240))
+    frames = [frame_of(picture(*size), "yuv420p") for size in sizes]
+    made = clip_of(frames, spec, INFO, clip_params(spec, INFO, 0), chains)
     assert np.array_equal(made[0], made[2])
     assert apart(made[0], made[1])[0] < 4
 
@@ -173,11 +157,9 @@ def test_turned_frames_are_turned_frames(pixels: Pixels, turns: int) -> None:
     # Where the corners of what is shown lie in what is stored, clockwise.
     around = [0, 1, 3, 2]
     for number, crop in enumerate(around):
-        made, out = clip_params(shown, facts, 0, crop=crop), np.empty(shown.shape[1:], np.uint8)
-        Scaler(shown, facts, made, Chains()).write(SourceFrame(frame), out)
+        [out] = clip_of([frame], shown, facts, clip_params(shown, facts, 0, crop=crop))
         at = around[(number - turns) % 4]
-        plain, lying = clip_params(stored, INFO, 0, crop=at), np.empty(stored.shape[1:], np.uint8)
-        Scaler(stored, INFO, plain, Chains()).write(SourceFrame(frame), lying)
+        [lying] = clip_of([frame], stored, INFO, clip_params(stored, INFO, 0, crop=at))
         top, left = out[:100].reshape(100, 80, *channels), lying[: size[0]]
         assert np.array_equal(top, np.rot90(left.reshape(*size, *channels), -turns))
 
@@ -236,36 +218,34 @@ def test_all_crops_of_a_clip_are_cut_out_of_the_same_pixels(crop: Crop, source: 
     frame, chains = frame_of(picture(320, 240), source), Chains()
     spec = ClipSpec(frames=1, resize=128, size=(112, 112), crop=crop)
     whole = ClipSpec(frames=1, resize=128, size=(128, 170))
-    expected, shown = write(frame, whole, INFO).astype(int), SourceFrame(frame)
+    expected, shown = write(frame, whole, INFO), SourceFrame(frame)
     for number in range(spec.crops):
         params = clip_params(spec, INFO, 0, crop=number)
-        out = np.empty(spec.shape[1:], np.uint8)
-        Scaler(spec, INFO, params, chains).write(shown, out)
+        out = np.empty(spec.shape, np.uint8)
+        made = ClipPixels(spec, INFO, params, chains, out)
+        made.take(shown, 0)
+        made.finish()
         x, y, *_ = params.part
-        assert np.abs(expected[y : y + 112, x : x + 112] - out).max() <= 2
-        alone = np.empty(spec.shape[1:], np.uint8)
-        Scaler(spec, INFO, params, Chains()).write(SourceFrame(frame), alone)
-        assert np.array_equal(alone, out), "whichever others are asked for"
-    [chain] = chains.values()
+        assert np.array_equal(expected[y : y + 112, x : x + 112], out[0])
+    [chain] = [chain for way, chain in chains.items() if way.source == shown.format]
     assert shown.through(chain) is shown.through(chain), "made once"
 
 
-def test_all_random_crops_share_a_chain() -> None:
+def test_all_random_crops_share_their_chains() -> None:
     chains = Chains()
     frame = frame_of(picture(320, 240), "yuv420p")
     spec = ClipSpec(frames=1, resize=128, size=(112, 112), crop="random")
     for key in range(300):
         write(frame, spec, INFO, key, chains)
-    assert len(chains) == 1
+    assert len(chains) <= 5, "one scales, and one converts for each way to begin within a sample"
 
 
 def test_what_ffmpeg_cannot_scale_is_named() -> None:
     frame = VideoFrame(320, 240, "yuv420p")
     spec = spec_of("rgb24")
     facts = INFO._replace(width=100_000, height=1)  # wider than swscale goes
-    scaler = Scaler(spec, facts, clip_params(spec, INFO, 0), Chains())
     with pytest.raises(UnreadableError, match="cannot be scaled"):
-        scaler.write(SourceFrame(frame), np.empty(spec.shape[1:], np.uint8))
+        clip_of([frame], spec, facts, clip_params(spec, INFO, 0))
 
 
 @pytest.mark.parametrize("name", ["yuv420p", "yuv444p10le", "gbrp", "gray"])

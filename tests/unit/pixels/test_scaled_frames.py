@@ -9,16 +9,23 @@ import numpy as np
 import pytest
 from av.video.frame import VideoFrame
 
-from tests.support.frames import FORMATS, frame_of, picture
+from tests.support.frames import FORMATS, clip_of, frame_of, picture
 from tests.support.thorough import either, in_pairs
 from videoload.clips.choices import WHOLE_FRAME, Crop, Pixels
 from videoload.clips.clip_params import clip_params
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.video_info import VideoInfo
 from videoload.frame_store.keeper import is_keepable, scaling_of
-from videoload.pixels.chains import Chains
-from videoload.pixels.kept_form import KeptForm, pack_format, unpack_format
-from videoload.pixels.scaling import Buffer, Scaler, SourceFrame
+from videoload.pixels.chains import Chains, FrameFormat
+from videoload.pixels.clip_pixels import ClipPixels, SourceFrame, scaling_way
+from videoload.pixels.planes import Buffer
+from videoload.pixels.scaled_frames import (
+    frame_bytes,
+    pack_format,
+    pack_frame,
+    unpack_format,
+    unpack_frames,
+)
 
 KEPT = tuple(pixels for pixels in get_args(Pixels) if pixels != "gray16")
 FRAMES = 3
@@ -31,23 +38,21 @@ def source_frames(size: tuple[int, int], source: str, matrix: int = 2) -> list[V
 
 
 def directly(frames: list[VideoFrame], spec: ClipSpec, info: VideoInfo, seed: int) -> Buffer:
-    clip, params = np.empty(spec.shape, np.uint8), clip_params(spec, info, seed)
-    scaler = Scaler(spec, info, params, Chains())
-    for frame, out in zip(frames, clip, strict=True):
-        scaler.write(SourceFrame(frame), out)
-    return clip
+    return clip_of(frames, spec, info, clip_params(spec, info, seed))
 
 
 def by_kept_frames(
     frames: list[VideoFrame], spec: ClipSpec, info: VideoInfo, seed: int, chains: Chains
 ) -> Buffer:
     clip, sources = np.empty(spec.shape, np.uint8), [SourceFrame(frame) for frame in frames]
-    form = KeptForm(spec, info, clip_params(spec, info, seed), sources[0].format)
-    rows = np.empty((len(frames), form.frame_bytes), np.uint8)
-    chain = chains[form.way._replace(goes="to kept")]
+    params = clip_params(spec, info, seed)
+    way = scaling_way(spec, info, params, sources[0].format)
+    rows = np.empty((len(frames), frame_bytes(way.made)), np.uint8)
     for source, row in zip(sources, rows, strict=True):
-        form.pack(source.through(chain)[0], row)
-    form.show(form.planes(rows), chains, clip)
+        pack_frame(source.through(chains[way]), row)
+    made = ClipPixels(spec, info, params, chains, clip)
+    made.take_scaled(way.source, unpack_frames(rows, way.made), range(len(frames)))
+    made.finish()
     return clip
 
 
@@ -89,18 +94,20 @@ def test_a_kept_frame_takes_half_the_space_of_rgb(source: str) -> None:
         ClipSpec(1, resize=128, size=(112, 112), crop="random"),
         VideoInfo(100, Fraction(25), 320, 240),
     )
-    form = KeptForm(spec, info, clip_params(spec, info, 0), (320, 240, source, 2, 1))
-    assert form.frame_bytes == 170 * 128 * 3 // 2
+    format_ = FrameFormat(320, 240, source, 2, 1)
+    scaled = scaling_way(spec, info, clip_params(spec, info, 0), format_).made
+    assert frame_bytes(scaled) == 170 * 128 * 3 // 2
 
 
 def test_specs_that_scale_alike_share_their_frames() -> None:
     one = ClipSpec(16, stride=2, resize=128, size=(112, 112), crop="random", sampling="random")
     same = ClipSpec(8, resize=128, size=(96, 96), crop="resized", flip=True, sampling="random")
-    assert scaling_of(one) == scaling_of(same)
+    middle = ClipSpec(16, resize=128, size=(64, 64), crop="three", sampling="random")
+    assert scaling_of(one) == scaling_of(same) == scaling_of(middle)
     others = [
         ClipSpec(16, resize=120, size=(112, 112), crop="random", sampling="random"),
         ClipSpec(16, resize=128, size=(112, 112), crop="random", sampling="random", pixels="gray"),
-        ClipSpec(16, resize=128, size=(112, 112), sampling="random"),  # cut before it is scaled
+        ClipSpec(16, size=(112, 112), crop="stretch", sampling="random"),
         ClipSpec(16, resize=128, size=(112, 112), crop="random", sampling="random", rotate=False),
         ClipSpec(16, resize=128, size=(112, 112), crop="random", sampling="center"),
     ]
@@ -115,5 +122,5 @@ def test_what_is_drawn_before_it_is_scaled_cannot_be_kept(crop: Crop) -> None:
 
 def test_a_format_survives_as_bytes() -> None:
     for name in FORMATS:
-        told = 320, 240, name, 5, 2
+        told = FrameFormat(320, 240, name, 5, 2)
         assert unpack_format(pack_format(told)) == told
