@@ -151,7 +151,7 @@ def same(one: PacketTable | None, other: PacketTable | None) -> bool:
         return one is other
     a, b = one.pictures, other.pictures
     return (
-        (a.frames, a.reordered) == (b.frames, b.reordered)
+        a.frames == b.frames
         and np.array_equal(a.starts, b.starts)
         and (a.ordinals is None) == (b.ordinals is None)
         and (a.ordinals is None or b.ordinals is None or np.array_equal(a.ordinals, b.ordinals))

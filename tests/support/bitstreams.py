@@ -123,8 +123,9 @@ def sps(
     return (bits if usability is None else bits.join(usability)).to_bytes()
 
 
-def usability(*, restricted: bool, full: bool = False) -> BitWriter:
-    """The VUI of a sequence parameter set: only the restrictions, or ``full``."""
+def usability(*, held: int | None, full: bool = False) -> BitWriter:
+    """The VUI of a sequence parameter set: only how many pictures a decoder holds back (None: it
+    does not say), or ``full``."""
     bits = BitWriter()
     if full:
         bits.put(1, 1).put(255, 8).put(1, 16).put(1, 16).put(1, 1).put(0, 1)  # aspect, overscan
@@ -138,18 +139,44 @@ def usability(*, restricted: bool, full: bool = False) -> BitWriter:
         bits.put(0, 1)
     else:
         bits.put(0, 7)
-    bits.put(0, 1).put(restricted, 1)
-    if restricted:
-        bits.put(1, 1).golomb(0).golomb(0).golomb(9).golomb(9).golomb(2).golomb(4)
+    bits.put(0, 1).put(held is not None, 1)
+    if held is not None:
+        bits.put(1, 1).golomb(0).golomb(0).golomb(9).golomb(9).golomb(held).golomb(4)
     return bits
 
 
 PPS = bytes((0x68, 0xCE, 0x38, 0x80))
 
 
-def h264_slice(*, idr: bool = False, first_macroblock: int = 0, kind: int = 7) -> bytes:
-    """A slice, as a NAL unit; ``kind`` 0 to 4 are P, B, I, SP, SI, and so are 5 to 9."""
-    bits = BitWriter().put(0x65 if idr else 0x41, 8).golomb(first_macroblock).golomb(kind)
+def pps(*, counts_both: bool = False) -> bytes:
+    """A picture parameter set, as a NAL unit."""
+    return BitWriter().put(0x68, 8).put(6 | counts_both, 4).put(0xE388, 16).to_bytes()
+
+
+def h264_slice(
+    number: int = 0,
+    count: int | None = 0,
+    *,
+    idr: bool = False,
+    first_macroblock: int = 0,
+    reference: bool = True,
+    field: bool | None = None,
+    later: int | None = None,
+) -> bytes:
+    """A slice of the sets above, as a NAL unit: ``frame_num`` and picture order count (None: of
+    order type 2). ``field``: whether it is of a field, if the SPS allows fields. ``later``: how
+    much later the other field is shown, at most 0."""
+    header = (0x60 if reference else 0) | (5 if idr else 1)
+    bits = BitWriter().put(header, 8).golomb(first_macroblock).golomb(7).golomb(0)
+    bits.put(number % 256, 8)
+    if field is not None:
+        bits.put(field, 1)
+    if idr:
+        bits.golomb(0)
+    if count is not None:
+        bits.put(count % 256, 8)
+    if later is not None:
+        bits.golomb(-2 * later)
     return bits.to_bytes() + PAYLOAD
 
 

@@ -261,7 +261,7 @@ PURE = (
     "stats.metrics", "stats.snapshots", "stats.stats", "processes.restarts", "processes.metrics",
     "bitstreams.pictures",
     "storage.spans", "bitstreams.looks", "bitstreams.h264", "bitstreams.mpeg4",
-    "bitstreams.proofs",
+    "bitstreams.nal_units", "bitstreams.proofs",
 )  # fmt: skip
 IMPURE = {
     "asyncio", "concurrent", "multiprocessing", "os", "pathlib", "select", "selectors", "signal",

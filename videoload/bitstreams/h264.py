@@ -1,24 +1,36 @@
-"""What the headers of H.264 pictures prove. Pure."""
+"""What the headers of H.264 pictures prove. Pure.
+
+Pictures are shown in the order of their picture order counts, which begin anew at each IDR picture.
+A decoder does not wait for all of them: it holds back as many pictures as the sequence parameter
+set says, and shows the lowest count of them whenever it has one more. What comes too late is
+dropped. If the set does not say how many, FFmpeg finds out while it decodes, and drops pictures
+until it knows; so only pictures that are in order already are proven then.
+
+**Two numbers in each slice header decide.** The count is written as its last bits, or follows from
+``frame_num``. ``frame_num`` says how many references came before since the IDR picture. If it is
+not that number, a picture is missing, or references are dropped (MMCO 5): nothing is proven.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from contextlib import suppress
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from videoload.bitstreams.nal_units import START_CODES, listed_units, nal_units, unescaped
 from videoload.bitstreams.pictures import (
     DATA_BYTES,
+    HEAD_BYTES,
     Bits,
-    Bytes,
     Ints,
     Packets,
     Pictures,
     are_settings_known,
+    by_counts,
+    is_shown_in_order,
 )
 
 _SLICE, _IDR, _SEI, _SPS, _PPS = 1, 5, 6, 7, 8
@@ -26,8 +38,9 @@ _ORIENTATION = 47  # a kind of SEI message
 _SETTINGS = (_SPS, _PPS, 13, 15)
 _MACROBLOCK_0 = 0x80
 _LOSSLESS_PROFILE = 244
+_SLICE_BYTES = 32  # the part of a slice's header that is read is not longer
 _MAX_SPS_BYTES = 8192  # more than all that the standard allows takes
-_MAX_CYCLE = 255  # frames in a cycle of picture order counts, by the standard
+_MAX = 16  # bits of a number in a slice's header, and pictures that are held back
 _MAX_BUFFERS = 32  # of a hypothetical reference decoder, by the standard
 _X264 = re.compile(rb"x264 - core (\d+)")
 _X264_AS_SPECIFIED = 151  # from this build on, without loss as well
@@ -38,49 +51,108 @@ def prove_h264(packets: Packets) -> Pictures | None:
     """Each packet is a picture, if there are no fields and no gaps. IDR pictures are found in the
     packets, because containers flag others as key frames too."""
     length_bytes, units = _avc_configuration(packets.extradata)
-    told = frozenset(unit for kind, unit in units if kind in _SETTINGS)
-    heads = packets.heads()
-    begin = np.full(len(heads), length_bytes or 3)  # where the first unit begins
-    if not length_bytes:
-        begin += heads[:, 2] == 0  # start codes have three bytes or four
-        if heads[:, :2].any() or (heads[np.arange(len(heads)), begin - 1] != 1).any():
-            return None
-    kinds = heads[np.arange(len(heads)), begin] & 31
-    slices = heads[np.arange(len(heads)), begin + 1]  # first macroblock, type
+    told = frozenset(unit for unit in units if _kind(unit) in _SETTINGS)
+    found = _first_slices(packets, length_bytes)
+    if found is None:
+        return None
+    slices, settings = found
+    starts = [i for i, unit in enumerate(slices) if _kind(unit) == _IDR]
+    if starts[:1] != [0] or not are_settings_known(settings, told, starts):
+        return None
+    used = settings.get(0, told)  # where packets have them, a decoder takes the latest
+    sets = [unit for unit in used if _kind(unit) == _SPS] or [u for u in told if _kind(u) == _SPS]
+    sequence = _sequence(sets[0]) if len(sets) == 1 else None
+    counts_both = {_counts_both(unit) for unit in used | told if _kind(unit) == _PPS}
+    if sequence is None or len(counts_both) != 1 or None in counts_both:
+        return None
+    counts = _order_counts(slices, sequence, True in counts_both)
+    if counts is None or not is_shown_in_order(counts, sequence.held):
+        return None
+    pictures = by_counts(counts, np.array(starts))
+    if pictures is not None and sequence.profile == _LOSSLESS_PROFILE:
+        pictures = pictures._replace(starts=_with_encoder(packets, pictures.starts))
+    return pictures
+
+
+def _kind(unit: bytes) -> int:
+    return unit[0] & 31
+
+
+def _first_slices(
+    packets: Packets, length_bytes: int
+) -> tuple[list[bytes], dict[int, frozenset[bytes]]] | None:
+    """The header of the first slice in each packet, and the settings in packets that have some.
+    None if a packet does not begin with the first slice of a picture."""
+    slices: list[bytes] = []
     settings: dict[int, frozenset[bytes]] = {}
-    for i in np.flatnonzero((kinds != _SLICE) & (kinds != _IDR)).tolist():
-        found = set()
-        for kind, unit in _nal_units(packets.data(i, DATA_BYTES), length_bytes):
-            if kind in _SETTINGS:
-                found.add(unit)
-            if _SLICE <= kind <= _IDR:
-                kinds[i], slices[i] = kind, unit[1] if len(unit) > 1 else 0
-                break
-        if found:
-            settings[i] = frozenset(found)
-    starts = np.flatnonzero(kinds == _IDR)
-    if not ((kinds == _SLICE) | (kinds == _IDR)).all() or (slices < _MACROBLOCK_0).any():
-        return None
-    units_told = told.union(*settings.values())
-    sequences = [_sequence(unit) for unit in units_told if unit[0] & 31 == _SPS]
-    if not sequences or not all(sequence.frames_only for sequence in sequences):
-        return None
-    # If nothing says how far pictures are reordered, a decoder finds out while it decodes, and
-    # drops the pictures for which it finds out too late.
-    if not all(sequence.tells_order for sequence in sequences) and _is_b(slices).any():
-        return None
-    if starts[:1].tolist() != [0] or not are_settings_known(settings, told, starts.tolist()):
-        return None
-    if any(sequence.profile == _LOSSLESS_PROFILE for sequence in sequences):
-        starts = _with_encoder(packets, starts)
-    return Pictures(len(packets.sizes), starts, reordered=packets.has_b_frames)
+    heads = packets.heads().tobytes()
+    for i, size in enumerate(packets.sizes.tolist()):
+        head = heads[i * HEAD_BYTES : (i + 1) * HEAD_BYTES]
+        if not length_bytes and not head.startswith(START_CODES):
+            return None
+        unit, sets = _first_slice(head, length_bytes)
+        if len(unit) < _SLICE_BYTES and size > HEAD_BYTES:
+            unit, sets = _first_slice(packets.data(i, DATA_BYTES), length_bytes)
+        if sets:
+            settings[i] = frozenset(sets)
+        if len(unit) < 2 or _kind(unit) not in (_SLICE, _IDR) or unit[1] < _MACROBLOCK_0:
+            return None
+        slices.append(unit[:_SLICE_BYTES])
+    return slices, settings
 
 
-def _is_b(slices: Bytes) -> npt.NDArray[np.bool_]:
-    """Whether slices are B-slices, from the byte after their header: a 1 for macroblock 0, then 010
-    or 00111."""
-    found: npt.NDArray[np.bool_] = (slices & 0x70 == 0x20) | (slices & 0x7C == 0x1C)
-    return found
+def _first_slice(data: bytes, length_bytes: int) -> tuple[bytes, list[bytes]]:
+    """The first slice in the beginning of a packet, and the settings before it."""
+    sets: list[bytes] = []
+    for unit in nal_units(data, length_bytes):
+        kind = _kind(unit)
+        if _SLICE <= kind <= _IDR:
+            return unit, sets
+        if kind in _SETTINGS:
+            sets.append(unit)
+    return b"", sets
+
+
+def _order_counts(
+    slices: list[bytes], sequence: _Sequence, counts_both: bool
+) -> list[tuple[int, int]] | None:
+    """For each picture, the number of its IDR picture and its picture order count. ``counts_both``:
+    both fields of a frame have a count."""
+    counts: list[tuple[int, int]] = []
+    group = references = before = 0
+    half = 1 << sequence.order_bits >> 1
+    for unit in slices:
+        is_idr, is_reference = _kind(unit) == _IDR, unit[0] & 0x60 > 0
+        if is_idr:
+            group, references, before = group + 1, 0, 0
+        bits = Bits(unescaped(unit[1:]))
+        try:
+            bits.golomb(), bits.golomb(), bits.golomb()  # macroblock, type, picture parameter set
+            if bits.take(sequence.frame_bits) != references % (1 << sequence.frame_bits):
+                return None
+            if sequence.has_fields and bits.take(1):  # a field
+                return None
+            if is_idr:
+                if not is_reference:
+                    return None
+                bits.golomb()
+            if sequence.order_type:
+                count = 2 * references - (not is_reference)
+            else:
+                count = bits.take(sequence.order_bits)
+                if not is_idr:  # the one that is next to the last reference's
+                    count = before + (count - before + half) % (2 * half) - half
+                    count += 2 * half * (count == before - half)
+                last = count
+                if counts_both:
+                    count += min(0, bits.signed_golomb())
+                if is_reference:
+                    before = last
+        except EOFError:
+            return None
+        counts.append((group, count))
+        references += is_reference
+    return counts
 
 
 def _with_encoder(packets: Packets, starts: Ints) -> Ints:
@@ -97,7 +169,8 @@ def may_turn(extradata: bytes, data: bytes) -> bool:
     """Whether the first packet, which begins with ``data``, may say how its picture is to be
     turned (the SEI message "display orientation")."""
     length_bytes, _ = _avc_configuration(extradata)
-    for kind, unit in _nal_units(data, length_bytes):
+    for unit in nal_units(data, length_bytes):
+        kind = _kind(unit)
         if _SLICE <= kind <= _IDR:
             return False
         if kind == _SEI and _ORIENTATION in _messages(unit):
@@ -107,7 +180,7 @@ def may_turn(extradata: bytes, data: bytes) -> bool:
 
 def _messages(sei: bytes) -> set[int]:
     """The kinds of messages in a SEI unit; all that are asked for, if it is not as it should be."""
-    data, kinds, at = sei.replace(b"\0\0\3", b"\0\0"), set(), 1
+    data, kinds, at = unescaped(sei), set(), 1
     while at < len(data) - 1 or data[at : at + 1] not in (b"\x80", b""):
         numbers = []
         for _ in range(2):  # kind, length
@@ -124,48 +197,36 @@ def _messages(sei: bytes) -> set[int]:
     return kinds
 
 
-def _avc_configuration(extradata: bytes) -> tuple[int, list[tuple[int, bytes]]]:
+def _avc_configuration(extradata: bytes) -> tuple[int, list[bytes]]:
     """How many bytes the length before a NAL unit has (0: start codes), and the units in it."""
     if extradata[:1] != b"\1" or len(extradata) < 8:
-        return 0, list(_nal_units(extradata, 0))
+        return 0, list(nal_units(extradata, 0))
     units, at = [], 5
     for mask in (31, 255):  # sequence and picture parameter sets
-        count, at = extradata[at : at + 1], at + 1
-        for _ in range(count[0] & mask if count else 0):
-            length = int.from_bytes(extradata[at : at + 2], "big")
-            unit = extradata[at + 2 : at + 2 + length]
-            at += 2 + length
-            if unit:
-                units.append((unit[0] & 31, unit))
+        count = extradata[at] & mask if at < len(extradata) else 0
+        some, at = listed_units(extradata, at + 1, count)
+        units += some
     return (extradata[4] & 3) + 1, units
 
 
-def _nal_units(data: bytes, length_bytes: int) -> Iterator[tuple[int, bytes]]:
-    """Type and bytes of each NAL unit in ``data``."""
-    at = 0
-    while length_bytes and at + length_bytes < len(data):
-        begin = at + length_bytes
-        at = begin + int.from_bytes(data[at:begin], "big")
-        if at > begin:
-            yield data[begin] & 31, data[begin:at]
-    if not length_bytes:
-        for unit in re.split(b"\0\0\1", data)[1:]:
-            if unit:
-                yield unit[0] & 31, unit.rstrip(b"\0")
-
-
 class _Sequence(NamedTuple):
-    """A sequence parameter set. ``frames_only``: all pictures are frames, without gaps between
-    them. ``tells_order``: it says how far they are reordered. Both are False if it is cut off."""
+    """A sequence parameter set. ``frame_bits``: of ``frame_num``. ``has_fields``: a picture may
+    be a field. ``order_type``, ``order_bits``: how picture order counts are written. ``held``: so
+    many pictures a decoder holds back; 0 if the set does not say it."""
 
-    profile: int = 0
-    frames_only: bool = False
-    tells_order: bool = False
+    profile: int
+    frame_bits: int
+    has_fields: bool
+    order_type: int
+    order_bits: int
+    held: int
 
 
 @lru_cache(256)  # encoders write the same one into all their files
-def _sequence(sps: bytes) -> _Sequence:
-    bits = Bits(sps[:_MAX_SPS_BYTES].replace(b"\0\0\3", b"\0\0"))
+def _sequence(sps: bytes) -> _Sequence | None:
+    """A set, if no gaps between pictures are allowed, and they are counted in a usual way."""
+    bits = Bits.until_stop(unescaped(sps[:_MAX_SPS_BYTES]))
+    order_bits = 0
     try:
         bits.take(8)
         profile = bits.take(8)
@@ -173,64 +234,77 @@ def _sequence(sps: bytes) -> _Sequence:
         bits.golomb()
         if profile in _HIGH_PROFILES:
             chroma = bits.golomb()
-            if chroma == 3:
-                bits.take(1)
+            if chroma == 3 and bits.take(1):  # planes apart
+                return None
             bits.golomb(), bits.golomb()
             bits.take(1)
             if bits.take(1):
                 for i in range(12 if chroma == 3 else 8):
                     if bits.take(1):
                         _skip_scaling_list(bits, 16 if i < 6 else 64)
-        bits.golomb()
+        frame_bits = bits.golomb() + 4
         order_type = bits.golomb()
         if order_type == 0:
-            bits.golomb()
-        elif order_type == 1:
-            bits.take(1)
-            bits.golomb(), bits.golomb()
-            cycle = bits.golomb()
-            if cycle > _MAX_CYCLE:
-                return _Sequence()
-            for _ in range(cycle):
-                bits.golomb()
+            order_bits = bits.golomb() + 4
         bits.golomb()
         gaps = bits.take(1)
         bits.golomb(), bits.golomb()
-        frames_only = not gaps and bool(bits.take(1))
-        tells_order = order_type == 2 or (frames_only and _is_restricted(bits))
-    except EOFError:
-        return _Sequence()
-    return _Sequence(profile, frames_only, tells_order)
-
-
-def _is_restricted(bits: Bits) -> bool:
-    """Whether the rest of a set has restrictions of the bitstream at its end."""
-    with suppress(EOFError):
-        bits.take(1)
-        if bits.take(1):  # cropping
-            bits.golomb(), bits.golomb(), bits.golomb(), bits.golomb()
-        if not bits.take(1):  # usability information
-            return False
-        if bits.take(1) and bits.take(8) == 255:  # aspect ratio
-            bits.take(32)
-        if bits.take(1):  # overscan
+        has_fields = not bits.take(1)
+        if gaps or order_type not in (0, 2):
+            return None
+        if has_fields:
             bits.take(1)
-        if bits.take(1):  # signal
-            bits.take(4)
-            if bits.take(1):  # colours
-                bits.take(24)
-        if bits.take(1):  # place of chroma
-            bits.golomb(), bits.golomb()
-        if bits.take(1):  # timing
-            bits.take(65)
-        models = 0
-        for _ in range(2):
-            if bits.take(1):
-                models += 1
-                _skip_decoder_model(bits)
-        bits.take(2 if models else 1)
+        held = _held(bits)
+        if max(frame_bits, order_bits, held) > _MAX:
+            return None
+        return _Sequence(profile, frame_bits, has_fields, order_type, order_bits, held)
+    except EOFError:
+        return None
+
+
+@lru_cache(256)
+def _counts_both(pps: bytes) -> bool | None:
+    """Whether slices of a picture parameter set have a count for each field of a frame."""
+    bits = Bits(unescaped(pps[1:_SLICE_BYTES]))
+    with suppress(EOFError):
+        bits.golomb(), bits.golomb()
+        bits.take(1)
         return bool(bits.take(1))
-    return False
+    return None
+
+
+def _held(bits: Bits) -> int:
+    """How many pictures are held back, if the rest of a set has restrictions of the bitstream at
+    its end. Raises EOFError."""
+    bits.take(1)
+    if bits.take(1):  # cropping
+        bits.golomb(), bits.golomb(), bits.golomb(), bits.golomb()
+    if not bits.take(1):  # usability information
+        return 0
+    if bits.take(1) and bits.take(8) == 255:  # aspect ratio
+        bits.take(32)
+    if bits.take(1):  # overscan
+        bits.take(1)
+    if bits.take(1):  # signal
+        bits.take(4)
+        if bits.take(1):  # colours
+            bits.take(24)
+    if bits.take(1) and max(bits.golomb(), bits.golomb()) > 5:  # place of chroma
+        raise EOFError
+    if bits.take(1):  # timing
+        bits.take(65)
+    models = 0
+    for _ in range(2):
+        if bits.take(1):
+            models += 1
+            _skip_decoder_model(bits)
+    bits.take(2 if models else 1)
+    if not bits.take(1):
+        return 0
+    bits.take(1)
+    bits.golomb(), bits.golomb(), bits.golomb(), bits.golomb()
+    held, _ = bits.golomb(), bits.golomb()
+    return held
 
 
 def _skip_decoder_model(bits: Bits) -> None:

@@ -38,7 +38,7 @@ def extend(some: Pictures | None, looked: Ints, keys: Flags) -> Pictures | None:
         return None
     if not np.array_equal(some.starts, np.flatnonzero(keys[looked])):
         return None
-    return Pictures(len(keys), np.flatnonzero(keys), reordered=some.reordered)
+    return Pictures(len(keys), np.flatnonzero(keys))
 
 
 def spread(count: int, most: int) -> Ints:

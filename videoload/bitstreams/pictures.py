@@ -6,8 +6,10 @@ reference picture of a file they are not shown, because the decoder lacks their 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from heapq import heappush, heappushpop
+from operator import lt
+from typing import NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -42,14 +44,12 @@ class Pictures(NamedTuple):
 
     ``frames``: how many there are. ``starts``: the packets where decoding can begin, rising; what
     is shown from there on needs nothing before. ``ordinals``: the frame that each packet gives, -1
-    for none, int64 [packets]. None: packet i gives frame i; if ``reordered``, only starts do, and
-    the decoder alone knows the order of the frames between them.
+    for none, int64 [packets]. None: packet i gives frame i.
     """
 
     frames: int
     starts: Ints
     ordinals: Ints | None = None
-    reordered: bool = False
 
 
 class KeyFrame(NamedTuple):
@@ -91,6 +91,32 @@ def by_types(types: Ints) -> Pictures | None:
     return Pictures(shown + 1, starts, np.array(ordinals))
 
 
+def is_shown_in_order(counts: Sequence[tuple[int, int]], held: int) -> bool:
+    """Whether a decoder shows each picture once and in the order of ``counts`` if it holds back so
+    many, and otherwise shows the lowest one of them and the next."""
+    waiting: list[tuple[int, int]] = []
+    shown = []
+    for count in counts:
+        if len(waiting) < held:
+            heappush(waiting, count)
+        else:
+            shown.append(heappushpop(waiting, count))
+    shown += sorted(waiting)
+    return all(map(lt, shown, shown[1:]))
+
+
+def by_counts(counts: Sequence[tuple[int, int]], starts: Ints) -> Pictures | None:
+    """What pictures prove that are shown in the order of ``counts``, if each of the ``starts`` is
+    shown before all that follow it in the file, and after all before it."""
+    each = np.arange(len(counts))
+    order = sorted(each.tolist(), key=counts.__getitem__)
+    ordinals = np.empty_like(each)
+    ordinals[order] = each
+    if (ordinals[starts] != starts).any():
+        return None
+    return Pictures(len(each), starts, None if np.array_equal(order, each) else ordinals)
+
+
 def are_settings_known(found: Mapping[int, object], told: object, starts: Iterable[int]) -> bool:
     """Whether a decoder knows the same settings of a codec wherever it begins. The settings
     ``found`` in packets must all be the same, and each start must have them, unless the container
@@ -108,6 +134,15 @@ class Bits:
         self._value = int.from_bytes(data, "big")
         self._left = 8 * len(data)
 
+    @classmethod
+    def until_stop(cls, data: bytes) -> Self:
+        """The bits before the last 1, which only says where they end."""
+        bits = cls(data)
+        after = (bits._value & -bits._value).bit_length()
+        bits._value >>= after
+        bits._left -= after
+        return bits
+
     def take(self, count: int) -> int:
         """The next ``count`` bits as a number."""
         self._left -= count
@@ -123,3 +158,8 @@ class Bits:
             if zeros > 32:
                 raise EOFError
         return (1 << zeros) - 1 + self.take(zeros)
+
+    def signed_golomb(self) -> int:
+        """An Exp-Golomb code, signed."""
+        code = self.golomb()
+        return (code + 1) // 2 * (1 if code % 2 else -1)

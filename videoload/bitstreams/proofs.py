@@ -9,7 +9,7 @@ tell. A codec that few files have is not worth a prover: the complete decode is 
     I and P pictures           MS-MPEG4, FFV1
     show_frame                 VP8
     VOP types                  MPEG-4: B-VOPs, VOPs that are not coded, two in a packet (packed)
-    IDR pictures and SPS       H.264: frames only, no gaps; all before an IDR is shown before it
+    picture order counts       H.264: frames, without gaps; all before an IDR is shown before it
 """
 
 from __future__ import annotations

@@ -181,11 +181,7 @@ def _read_strictly(
 def _is_in_order(index: VideoIndex, ordinal: int, frame: VideoFrame) -> bool:
     """Whether this frame should come now, as far as the number of its packet tells."""
     packet = frame.opaque
-    if not isinstance(packet, int):
-        return False
-    if index.ordinals is not None:
-        return bool(index.ordinals[packet] == ordinal)
-    return index.group_of(packet) == index.group_of(ordinal)
+    return isinstance(packet, int) and index.ordinal(packet) == ordinal
 
 
 def _begin(
@@ -295,7 +291,7 @@ def _show(
             return came
         packets = chain((first,), fresh.packets)
         for mark, frame in decode_all(fresh, tick, packets, start.packet):
-            ordinal = -1 if mark is None else index.ordinal(mark.number, group, len(came))
+            ordinal = -1 if mark is None else index.ordinal(mark.number)
             if ordinal > (came[-1] if came else start.ordinal - 1) and ordinal < end:
                 came.append(ordinal)
                 for place in places.get(ordinal, ()):

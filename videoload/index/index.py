@@ -53,10 +53,10 @@ _SLACK_BYTES = 4096  # around a group of pictures: headers, a few packets of sou
 class VideoIndex:
     """The index of a video.
 
-    ``keyframes``: where decoding can start, int64 rows of `KeyFrame`. ``ordinals`` and
-    ``reordered``: as in `Pictures`, if the pictures are proven. ``sums``: a checksum for each
-    frame, int64 [frames], if the file had to be decoded. ``avi``: where the packets of an AVI are.
-    ``noted``: what each packet must be after a seek.
+    ``keyframes``: where decoding can start, int64 rows of `KeyFrame`. ``ordinals``: as in
+    `Pictures`, if the pictures are proven. ``sums``: a checksum for each frame, int64 [frames], if
+    the file had to be decoded. ``avi``: where the packets of an AVI are. ``noted``: what each
+    packet must be after a seek.
     ``decodable`` caches, per group of pictures, the first and last frame that still decode; it is
     empty if none do.
     """
@@ -67,7 +67,6 @@ class VideoIndex:
         keyframes: Ints,
         *,
         ordinals: Ints | None = None,
-        reordered: bool = False,
         sums: Ints | None = None,
         avi: AviPackets | None = None,
         noted: NotedPackets | None = None,
@@ -75,7 +74,6 @@ class VideoIndex:
         self.info = info
         self.keyframes = keyframes
         self.ordinals = ordinals
-        self.reordered = reordered
         self.sums = sums
         self.avi = avi
         self.noted = noted
@@ -91,7 +89,7 @@ class VideoIndex:
     @property
     def gives_a_frame_a_packet(self) -> bool:
         """Whether each packet brings one frame, its own picture."""
-        return self.is_proven and self.ordinals is None and not self.reordered
+        return self.is_proven and self.ordinals is None
 
     def keyframe_before(self, ordinal: int) -> KeyFrame | None:
         """The last place at or before a frame where decoding can start."""
@@ -113,15 +111,11 @@ class VideoIndex:
         """The ordinal after the last frame of a group."""
         return [*self._starts[group + 1 : group + 2], self.info.frames][0]
 
-    def ordinal(self, packet: int, group: int, shown: int) -> int:
-        """The ordinal of the frame that a packet of a proven video gives, if ``shown`` frames of
-        its group came before; -1 for a packet before this group."""
-        if self.ordinals is not None:
-            return int(self.ordinals[packet]) if packet < len(self.ordinals) else -1
-        if not self.reordered or packet >= self.end(group):
+    def ordinal(self, packet: int) -> int:
+        """The ordinal of the frame that a packet of a proven video gives; -1 for none."""
+        if self.ordinals is None:
             return packet
-        # If some pictures are refused, the last ordinals of the group are missing.
-        return self._starts[group] + shown if packet >= self._starts[group] else -1
+        return int(self.ordinals[packet]) if packet < len(self.ordinals) else -1
 
     def byte_ranges(self, frames: Iterable[int], size: int) -> list[Range]:
         """Where the groups of pictures with these frames are, as far as the index tells, in a file
@@ -254,9 +248,7 @@ def _index(table: PacketTable, info: VideoInfo) -> VideoIndex:
     starts = pictures.starts
     ordinals = starts if pictures.ordinals is None else pictures.ordinals[starts]
     rows = np.array((ordinals, starts, times[starts], positions[starts])).T
-    return VideoIndex(
-        info, rows, ordinals=pictures.ordinals, reordered=pictures.reordered, avi=avi, noted=noted
-    )
+    return VideoIndex(info, rows, ordinals=pictures.ordinals, avi=avi, noted=noted)
 
 
 def pixel_aspect(opened: OpenedVideo) -> Fraction:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +17,7 @@ from tests.support.bitstreams import (
     avcc,
     h264_slice,
     packets,
+    pps,
     sps,
     usability,
 )
@@ -22,25 +26,47 @@ from videoload.bitstreams.pictures import Pictures
 from videoload.bitstreams.proofs import prove
 
 IDR = h264_slice(idr=True)
-SLICE = h264_slice()
+SLICE = h264_slice(1, 2)
 SEI = b"\x06\x05\x10" + b"x264" * 4 + b"\x80"
 DELIMITER = b"\x09\xf0"
 
 
-def proven(*data: bytes, extradata: bytes = b"", has_b_frames: bool = False) -> Pictures | None:
-    return prove(packets("h264", data, extradata=extradata, has_b_frames=has_b_frames))
+def proven(*data: bytes, extradata: bytes = b"") -> Pictures | None:
+    return prove(packets("h264", data, extradata=extradata))
 
 
-@pytest.mark.parametrize("has_b_frames", [False, True])
-@pytest.mark.parametrize("order_type", [0, 1, 2])
-def test_each_packet_is_a_picture_and_decoding_begins_at_idrs(
-    order_type: int, has_b_frames: bool
-) -> None:
-    head = annex_b(sps(order_type=order_type), PPS, SEI, IDR)
-    pictures = proven(head, annex_b(SLICE), annex_b(SLICE), head, has_b_frames=has_b_frames)
+def stream(types: str, counts: Sequence[int], sequence: bytes, **how: Any) -> Pictures | None:
+    """What is proven of pictures of types I (IDR), P and B, where a B is no reference."""
+    data: list[bytes] = []
+    references = 0
+    for kind, count in zip(types, counts, strict=True):
+        references *= kind != "I"
+        unit = h264_slice(references, count, idr=kind == "I", reference=kind != "B", **how)
+        data.append(annex_b(unit) if data else annex_b(sequence, pps(), unit))
+        references += kind != "B"
+    return prove(packets("h264", data, extradata=annex_b(sequence, pps())))
+
+
+def held(pictures: int) -> bytes:
+    return sps(usability=usability(held=pictures))
+
+
+def ordinals(pictures: Pictures | None) -> list[int] | None:
+    assert pictures is not None
+    return None if pictures.ordinals is None else pictures.ordinals.tolist()
+
+
+@pytest.mark.parametrize("order_type", [0, 2])
+def test_each_packet_is_a_picture_and_decoding_begins_at_idrs(order_type: int) -> None:
+    def count(number: int) -> int | None:
+        return None if order_type else 2 * number
+
+    head = annex_b(sps(order_type=order_type), PPS, SEI, h264_slice(0, count(0), idr=True))
+    others = [annex_b(h264_slice(number, count(number))) for number in (1, 2)]
+    pictures = proven(head, *others, head)
     assert pictures is not None
     assert (pictures.frames, pictures.starts.tolist()) == (4, [0, 3])
-    assert pictures.reordered == has_b_frames
+    assert pictures.ordinals is None
 
 
 def test_the_container_may_tell_the_settings() -> None:
@@ -50,23 +76,50 @@ def test_the_container_may_tell_the_settings() -> None:
 
 
 @pytest.mark.parametrize("full", [False, True])
-@pytest.mark.parametrize("kind", range(10))
-def test_b_slices_are_proven_if_the_sps_says_how_far_they_are_reordered(
-    kind: int, full: bool
-) -> None:
-    def is_proven(sequence: bytes) -> bool:
-        data = (
-            annex_b(sequence, PPS, IDR),
-            annex_b(DELIMITER, SLICE),
-            annex_b(h264_slice(kind=kind)),
-        )
-        return proven(*data, has_b_frames=True) is not None
+def test_pictures_are_shown_by_their_counts_if_the_decoder_waits_for_them(full: bool) -> None:
+    types, counts = "IPBBIPB", [0, 6, 2, 4, 0, 4, 2]
+    pictures = stream(types, counts, sps(usability=usability(held=1, full=full)))
+    assert pictures is not None
+    assert (pictures.frames, pictures.starts.tolist()) == (7, [0, 4])
+    assert ordinals(pictures) == [0, 3, 1, 2, 4, 6, 5]
+    assert stream(types, counts, held(0)) is None, "the Bs come too late"
+    assert stream(types, counts, sps(usability=usability(held=None, full=full))) is None
+    assert stream(types, counts, sps()) is None, "the decoder finds out too late"
+    assert stream("IPPB", [0, 2, 4, 6], sps()) is not None, "they are in order"
 
-    assert is_proven(sps(usability=usability(restricted=True, full=full)))
-    assert is_proven(sps(order_type=2)), "they are in order"
-    is_b = kind % 5 == 1
-    assert is_proven(sps()) is not is_b
-    assert is_proven(sps(usability=usability(restricted=False, full=full))) is not is_b
+
+def test_a_pyramid_needs_a_decoder_that_waits_for_two() -> None:
+    assert ordinals(stream("IPPBB", [0, 8, 4, 2, 6], held(2))) == [0, 4, 2, 1, 3]
+    assert stream("IPPBB", [0, 8, 4, 2, 6], held(1)) is None
+
+
+def test_only_the_last_bits_of_a_count_are_written() -> None:
+    pictures = 300
+    counts = [count for i in range(0, 2 * pictures, 4) for count in (i + 4, i + 2)]
+    found = ordinals(stream("I" + "PB" * (pictures // 2), [0, *counts], held(1)))
+    assert found == [0, *(i + 1 for pair in zip(counts[::2], counts[1::2], strict=True)
+                          for i in (pair[0] // 2 - 1, pair[1] // 2 - 1))]  # fmt: skip
+
+
+def test_of_two_fields_in_a_frame_the_first_one_counts() -> None:
+    sequence, both = held(1), pps(counts_both=True)
+
+    def ordered(later: int) -> Pictures | None:
+        return proven(
+            annex_b(sequence, both, h264_slice(0, 0, idr=True, later=0)),
+            annex_b(h264_slice(1, 3, later=later)),
+            annex_b(h264_slice(2, 2, reference=False, later=0)),
+        )
+
+    assert ordinals(ordered(0)) == [0, 2, 1]
+    assert ordinals(ordered(-2)) is None, "1 and 2: in order"
+    assert ordered(-1) is None, "2 and 2"
+
+
+def test_frames_may_be_interlaced_but_a_field_is_no_frame() -> None:
+    sequence = sps(frames_only=False)
+    assert ordinals(stream("IPP", [0, 2, 4], sequence, field=False)) is None
+    assert stream("IPP", [0, 2, 4], sequence, field=True) is None
 
 
 @pytest.mark.parametrize(("profile", "build", "starts"), [
@@ -90,10 +143,26 @@ def test_decoding_of_old_lossless_files_begins_only_where_the_encoder_is_named(
     [
         pytest.param([annex_b(sps(), PPS, SLICE)], id="begins in the middle"),
         pytest.param([annex_b(IDR)], id="no settings"),
-        pytest.param([annex_b(sps(frames_only=False), PPS, IDR)], id="may be fields"),
+        pytest.param(
+            [annex_b(sps(), PPS, IDR), annex_b(h264_slice(2, 4))], id="a reference is missing"
+        ),
+        pytest.param(
+            [annex_b(sps(), PPS, IDR), annex_b(SLICE), annex_b(h264_slice(2, 2))], id="same count"
+        ),
+        pytest.param(
+            [annex_b(sps(), PPS, IDR), annex_b(h264_slice(1, -2))], id="shown before the IDR"
+        ),
+        pytest.param(
+            [annex_b(sps(), PPS, h264_slice(idr=True, reference=False))], id="an IDR that is none"
+        ),
+        pytest.param([annex_b(sps(), sps(profile=77), PPS, IDR)], id="one of two sequences"),
+        pytest.param([annex_b(sps(), PPS, pps(counts_both=True), IDR)], id="one of two kinds"),
+        pytest.param([annex_b(sps(order_type=1), PPS, IDR)], id="counted in an unusual way"),
+        pytest.param([annex_b(sps(usability=usability(held=17)), PPS, IDR)], id="waits too long"),
+        pytest.param([annex_b(sps()[:-1], PPS, IDR)], id="a sequence that is cut off"),
         pytest.param([annex_b(sps(gaps=True), PPS, IDR)], id="numbers may be left out"),
         pytest.param(
-            [annex_b(sps(), PPS, IDR), annex_b(h264_slice(first_macroblock=9))],
+            [annex_b(sps(), PPS, IDR), annex_b(h264_slice(1, 2, first_macroblock=9))],
             id="a slice a packet",
         ),
         pytest.param([annex_b(sps(), PPS, IDR), annex_b(SEI)], id="a packet without a picture"),

@@ -46,7 +46,6 @@ def test_without_b_vops_each_packet_is_a_frame() -> None:
     assert pictures is not None
     assert (pictures.frames, pictures.starts.tolist()) == (5, [0, 3])
     assert pictures.ordinals is None
-    assert not pictures.reordered
 
 
 @given(

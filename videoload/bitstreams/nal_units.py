@@ -1,0 +1,45 @@
+"""NAL units, of which H.264 and HEVC consist. Pure.
+
+A packet has one picture: units that say things about it, then its slices. Start codes stand before
+the units (AVI, MPEG-TS), or each unit has its length before it (MP4, MKV); the container's
+configuration tells which. Within a unit, a 3 behind two zeros is an escape and no part of what it
+says.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+START_CODES = (b"\0\0\1", b"\0\0\0\1")
+_START_CODE = re.compile(b"\0\0\1")
+
+
+def nal_units(data: bytes, length_bytes: int) -> Iterator[bytes]:
+    """Each NAL unit in ``data``. The length before it has so many bytes; 0: start codes."""
+    at = 0
+    while length_bytes and at + length_bytes < len(data):
+        begin = at + length_bytes
+        at = begin + int.from_bytes(data[at:begin], "big")
+        if at > begin:
+            yield data[begin:at]
+    if not length_bytes:
+        for unit in _START_CODE.split(data)[1:]:
+            if unit := unit.rstrip(b"\0"):
+                yield unit
+
+
+def listed_units(data: bytes, at: int, counts: int) -> tuple[list[bytes], int]:
+    """So many units behind each other in a configuration, each behind its length in two bytes; and
+    where they end."""
+    units = []
+    for _ in range(counts):
+        length = int.from_bytes(data[at : at + 2], "big")
+        units.append(data[at + 2 : at + 2 + length])
+        at += 2 + length
+    return list(filter(None, units)), at
+
+
+def unescaped(unit: bytes) -> bytes:
+    """What a unit says."""
+    return unit.replace(b"\0\0\3", b"\0\0")
