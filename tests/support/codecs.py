@@ -490,7 +490,7 @@ KINDS = [
     Kind("h264_lossless_of_old_x264", "libx264", options={
         "preset": "medium", "x264-params": "qp=0:bframes=0:keyint=12:log-level=none"},
         then=lambda data: re.sub(rb"core \d\d\d", b"core 148", data)),
-    Kind("h264_fields", "libx264", is_proven=False, options={
+    Kind("h264_interlaced", "libx264", options={
         "preset": "veryfast", "x264-params": "interlaced=1:tff=1:keyint=12:log-level=none"}),
     Kind("h264_from_mid_gop", "libx264", is_proven=False, options={**_X264, "bf": "0"},
          then=_chunks(lambda chunks: chunks[3:])),
