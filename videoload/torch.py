@@ -8,7 +8,7 @@ for clips, labels in vl.torch.batches(stream, device="cuda"):
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from videoload.frameworks import torch_batches
@@ -18,7 +18,36 @@ if TYPE_CHECKING:
 
     from videoload.trainer.stream import Stream
 
-__all__ = ["batches", "to_rgb"]
+__all__ = ["Batches", "batches", "to_rgb"]
+
+
+class Batches:
+    """The batches of a stream as tensors; made by `videoload.torch.batches`. Each loop over them is
+    the stream's next epoch. Trainers that want a ``DataLoader`` take them."""
+
+    def __init__(self, stream: Stream, device: Any, finish: Any, *, info: bool) -> None:
+        self._stream, self._device, self._finish, self._info = stream, device, finish, info
+
+    def __len__(self) -> int:
+        """Batches per epoch."""
+        return len(self._stream)
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        """Read the next epoch, as `videoload.torch.batches` says."""
+        readers, device = self._stream.readers, self._device
+        return torch_batches.batches(readers, device, self._finish, info=self._info)
+
+    def state_dict(self) -> dict[str, int | str]:
+        """As `Stream.state_dict`."""
+        return self._stream.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, int | str]) -> None:
+        """As `Stream.load_state_dict`.
+
+        Args:
+            state: What `state_dict` returned, on any rank.
+        """
+        self._stream.load_state_dict(state)
 
 
 def batches(
@@ -29,32 +58,37 @@ def batches(
     dtype: torch.dtype | None = None,
     mean: Sequence[float] | None = None,
     std: Sequence[float] | None = None,
-) -> Iterator[tuple[Any, Any]]:
-    """Read one epoch, as a loop over the stream does: the next one each time.
+    info: bool = False,
+) -> Batches:
+    """The batches of a stream as tensors on the device. Each loop over them is the next epoch.
 
     The bytes travel to the device as uint8, a quarter of the floats, and become floats there. With
     CUDA, each batch is copied while the model works on the one before it, through two buffers in
     pinned memory. ``pixels="yuv420p"`` halves the traffic once more and becomes RGB on the device.
 
     Args:
-        stream: The stream. Its `Stream.state_dict` counts the batches that this loop has yielded.
+        stream: The stream. Its `Stream.state_dict` counts the batches that such a loop has yielded.
         device: Where the tensors are wanted. Default None: the CPU.
         layout: Order of the axes: N, T, H, W, C, and with ``views`` V behind N. Default
             ``"NCTHW"``, as 3D convolutions want it.
         dtype: Type of the clips. Floats are 0 to 1. Default None: ``torch.float32``.
         mean: Of each channel, 0 to 1; it is subtracted. Default None.
         std: Of each channel; it divides. Default None.
+        info: Say where each batch came from. Default False.
 
-    Yields:
-        (clips, labels): tensors on the device, clips of [B, C, T, H, W] and labels int64 [B]. Items
-        of an `ItemSpec` keep their shape and type. Targets are tensors, or dicts of them; text
-        stays NumPy's.
+    Returns:
+        What a loop reads again and again, with a ``len``, and ``state_dict`` and
+        ``load_state_dict`` as a stream has. It yields (clips, labels), or with ``info`` (clips,
+        labels, BatchInfo): tensors on the device, clips of [B, C, T, H, W] and labels int64 [B].
+        Items of an `ItemSpec` keep their shape and type. Targets are tensors, or dicts of them;
+        text stays NumPy's.
 
     Raises:
         SpecError: ``layout``, ``mean`` or ``std`` do not fit the clips.
         VideoloadError: PyTorch is not installed; or as in `Stream.batches`.
     """
-    return torch_batches.batches(stream.readers, device, layout, dtype, mean, std)
+    finish = torch_batches.finishing(stream.clip, layout, dtype, mean, std)
+    return Batches(stream, device, finish, info=info)
 
 
 def to_rgb(clips: torch.Tensor) -> torch.Tensor:

@@ -19,7 +19,7 @@ from tests.support.digests import digest, digests
 from tests.support.programs import Programs
 from tests.support.thorough import rest_nightly
 from tests.support.videos import Videos, make_avi
-from tests.support.waiting import SECOND
+from tests.support.waiting import SECOND, wait_until
 from videoload import (
     Catalog,
     Client,
@@ -287,26 +287,50 @@ def test_an_epoch_whose_last_batches_are_left_out_is_over_too(
     assert digests(stream) == digests(stream.batches(2 * len(stream), epochs=3))
 
 
-def test_an_epoch_that_is_left_early_is_read_again(videos: Videos, client: Client) -> None:
+def test_a_pass_that_was_left_early_is_followed_by_the_next_epoch(
+    videos: Videos, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
     stream = client.stream(videos.catalog, SMALL, BATCH, shuffle=True)
-    whole = digests(stream.batches(epochs=2))
-    for _ in range(3):
-        for batch in stream:
-            assert digests([batch]) == whole[:1]
-            break
-    assert digests(stream) == whole[: len(stream)]
-    assert digests(stream) == whole[len(stream) :]
+    size = len(stream)
+    whole = digests(stream.batches(epochs=4))
+    for taken in (1, 2):  # only a look
+        assert digests(islice(stream, taken)) == whole[:taken]
+    assert digests(islice(stream, 3)) == whole[:3]
+    assert digests(islice(stream.batches(), 4)) == whole[size : size + 4]
+    assert digests(stream.batches(start_step=2)) == whole[2:size], "by number: no pass"
+    assert digests(batch[:2] for batch in stream.batches(info=True)) == whole[2 * size : 3 * size]
+    assert digests(stream) == whole[3 * size :]
+    assert caplog.messages == []
 
 
-@pytest.mark.parametrize("how", ["batches", "left early"])
-def test_a_shuffled_stream_that_gives_the_same_batches_again_warns_once(
-    how: str, videos: Videos, client: Client, caplog: pytest.LogCaptureFixture
+def test_after_a_pass_the_batches_of_the_next_one_are_made_ahead(
+    videos: Videos, client: Client
+) -> None:
+    def decoded() -> int:
+        wait_until(lambda: all(each.state == "idle" for each in client.workers), 30 * SECOND)
+        return sum(worker.clips for worker in client.workers)
+
+    for ordered in (True, False):
+        before = decoded()
+        stream = client.stream(videos.catalog, SMALL, BATCH, shuffle=True, ordered=ordered)
+        whole, size = digests(stream.batches(epochs=2)), len(stream)
+        own = 2 * size * BATCH
+        assert decoded() - before == own
+        assert sorted(digests(stream)) == sorted(whole[:size])
+        ahead = decoded() - before - own - size * BATCH
+        assert ahead > 0 if ordered else ahead == 0
+        assert sorted(digests(stream)) == sorted(whole[size:])
+        del stream
+
+
+def test_a_shuffled_stream_that_is_read_again_by_number_warns_once(
+    videos: Videos, client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     stream = client.stream(videos.catalog, CLIP, 1, shuffle=True)
     assert len(stream) > 4
 
     def read(count: int) -> None:
-        for _ in islice(stream if how == "left early" else stream.batches(), count):
+        for _ in islice(stream.batches(epochs=1), count):
             pass
 
     read(2)
@@ -403,7 +427,7 @@ def test_two_slots_are_enough(videos: Videos, serial: dict[str, list[str]], clie
     clip, options = STREAMS["all of it random"]
     stream = client.stream(videos.catalog, clip, BATCH, slots=2, **options)
     assert digests(stream.batches(epochs=2, info=True)) == serial["all of it random"]
-    pairs = zip(stream.batches(), stream.batches(), strict=True)
+    pairs = zip(stream.batches(epochs=1), stream.batches(epochs=1), strict=True)
     assert len(list(pairs)) == len(stream)
     with pytest.raises(SpecError, match="slots"):
         client.stream(videos.catalog, clip, BATCH, slots=1)
@@ -441,6 +465,13 @@ def test_a_loop_continues_where_its_state_says(videos: Videos, client: Client) -
     assert digests(again) == whole[epoch:]
     with pytest.raises(VideoloadError, match="another stream"):
         client.stream(videos.catalog, SMALL, 2, seed=3).load_state_dict(state)
-    other = client.stream(videos.catalog, SMALL, 2, shuffle=True, seed=3, shard=(1, 2))
-    with pytest.raises(VideoloadError, match="0 of 1"):
-        other.load_state_dict(state)
+    first, second = (
+        client.stream(videos.catalog, SMALL, 2, shuffle=True, seed=3, shard=(rank, 2))
+        for rank in range(2)
+    )
+    with pytest.raises(VideoloadError, match="its world is 1, and this stream's is 2"):
+        second.load_state_dict(state)
+    own = digests(second.batches(epochs=1))
+    list(islice(first, 2))
+    second.load_state_dict(first.state_dict())  # as everybody's loop over ranks does
+    assert digests(second) == own[2:]

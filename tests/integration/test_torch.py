@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -48,7 +50,7 @@ def test_clips_are_normalised_and_channels_come_first(client: Client, videos: Vi
         {"dtype": torch.uint8, "std": std},
     ):  # fmt: skip
         with pytest.raises(SpecError):
-            next(vl.torch.batches(stream, **wrong))
+            vl.torch.batches(stream, **wrong)
 
 
 def test_yuv420p_becomes_the_rgb_of_rgb24(client: Client, videos: Videos) -> None:
@@ -56,7 +58,7 @@ def test_yuv420p_becomes_the_rgb_of_rgb24(client: Client, videos: Videos) -> Non
 
     planes = client.stream(videos.catalog, replace(CLIP, pixels="yuv420p"), 1)
     made = vl.torch.batches(planes, layout="NTHWC", dtype=torch.uint8)
-    paths = [info.path[0] for _, _, info in planes.batches(info=True)]
+    paths = [info.path[0] for _, _, info in planes.batches(epochs=1, info=True)]
     serial = decode_serially(videos.catalog, CLIP, 1)
     for (clips, _), (pixels, _), path in zip(made, serial, paths, strict=True):
         far = np.abs(clips.numpy().astype(int) - pixels).max()
@@ -79,6 +81,31 @@ def test_a_loop_resumes_in_the_middle_of_an_epoch_by_its_state(
         assert (clips * 255).round().permute(0, 2, 3, 4, 1).numpy().astype(np.uint8).tobytes() == (
             pixels.tobytes()
         )
+
+
+def test_batches_are_a_loader_with_a_length_and_an_epoch_for_each_loop(
+    client: Client, videos: Videos
+) -> None:
+    stream = client.stream(videos.catalog, CLIP, 2, shuffle=True)
+    loader, size = vl.torch.batches(stream, info=True), len(stream)
+    assert len(loader) == size > 3
+    seen = [info.step for limit in (3, 2, size, size) for *_, info in islice(loader, limit)]
+    assert seen == [0, 1, 2, *range(size, size + 2), *range(size, 3 * size)]
+    state = loader.state_dict()
+    assert state == stream.state_dict()
+    assert state["step"] == 3 * size
+    loader.load_state_dict({**state, "step": 1})
+    assert [info.step for *_, info in loader] == [*range(1, size)]
+
+
+def test_an_epoch_whose_last_batches_are_left_out_is_followed_by_the_next(
+    client: Client, videos: Videos, tmp_path: Path
+) -> None:
+    shutil.copy(videos.root / "walk/gop12.avi", tmp_path / "good.avi")
+    (tmp_path / "worse.avi").write_text("not a video")
+    catalog = vl.Catalog(["good.avi", "worse.avi"], [0, 0], ["any"], tmp_path)
+    loader = vl.torch.batches(client.stream(catalog, CLIP, 1, on_error="skip"), info=True)
+    assert [info.step for _ in range(2) for *_, info in loader] == [0, 1, 2, 6, 7, 8]
 
 
 def test_a_stream_follows_the_protocol_of_torchdata(client: Client, videos: Videos) -> None:

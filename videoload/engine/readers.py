@@ -14,7 +14,7 @@ import math
 import time
 import weakref
 from collections import Counter
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from functools import cached_property, partial
 from typing import Any
 
@@ -27,6 +27,7 @@ from videoload.errors import VideoloadError
 from videoload.leases.commands import Ready
 from videoload.plan.identity import Identity
 from videoload.plan.options import StreamOptions
+from videoload.plan.passes import Passes
 from videoload.plan.plan import Batch, BatchWithInfo, batch_info
 from videoload.stats.stats import StreamRecord, StreamStats
 from videoload.transport.slots import aligned_copy
@@ -37,6 +38,7 @@ _WAIT_S = 0.2  # A waiting consumer sees Ctrl-C after this time at most.
 _IDLE_WAIT_S = 0.05  # The same, if `idle` is called meanwhile.
 _REMIND_S = 60.0  # Between two warnings about a batch that does not come.
 _PEEK = 2  # Batches that are read only to look at a stream: Keras takes two.
+_ENDLESS = 1 << 40  # steps: who reads passes goes on in the next epochs
 _KEPT = 2  # These slots are never lent. A consumer that holds all others gets copies.
 
 
@@ -48,7 +50,7 @@ class Readers:
         code: The user's modules, as they were when the stream was made.
         on_batch: Called with the step, clips and labels of each batch that is handed over.
         error: What ended the last reading, or None.
-        step: Number of batches, over all epochs, up to the last one that a loop has taken.
+        passes: Which epoch the next pass has.
         close_client: Ends this stream and all others of its client, which this keeps alive.
     """
 
@@ -64,15 +66,16 @@ class Readers:
         self._source = source
         self._numbers = itertools.count()
         self._begun: set[int] = set()  # Steps from which more than a peek was read.
-        self._has_warned = False
+        self._warned = False
         self._told_of_store = False
         self._when_closed: list[weakref.WeakMethod[Callable[[], None]]] = []
         self.options, self.catalog, self.spec = options, source.catalog, source.spec
         self.code = source.code
         self.meter = source.meter
         self.quarantine = source.quarantine
-        self._start = 0  # Where the next loop begins: no loop has read its epoch to the end.
-        self.step = 0  # Behind the last batch that a loop has taken.
+        self.passes = Passes(len(self))
+        # By the step that it comes to next: the reading of the last pass that came to its end.
+        self._resting: dict[int, _Reading] = {}
         self.on_batch: Callable[[int, Any, Any], None] | None = None
         self.error: VideoloadError | None = None
         engine.post(lambda: engine.streams.add(source))
@@ -87,25 +90,10 @@ class Readers:
         """What the stream is. Nothing of it changes, and a training may ask for it in each step."""
         return Identity.of(self.catalog, self.spec, self.options, self.code.digests)
 
-    def steps(self, start_step: int, epochs: int) -> range:
-        """The steps from ``start_step`` to the end of epoch number ``epochs``. Raises SpecError."""
+    def steps(self, start_step: int, epochs: int | None) -> range:
+        """The steps from ``start_step`` to the end of epoch number ``epochs``, or of its own epoch.
+        Raises SpecError."""
         return self._source.plan.steps(start_step, epochs)
-
-    def next_epoch(self) -> range:
-        """The steps of the next loop: to the end of the first epoch that no loop has read to its
-        end."""
-        epochs = self._start // len(self) + 1
-        return self._source.plan.steps(self._start, epochs)
-
-    def taken(self, step: int) -> None:
-        """A loop has taken the batch of a step of `next_epoch`."""
-        self.step = step + 1
-        if self.step % len(self) == 0:  # The caller may not ask for one more, like `zip`.
-            self._start = max(self._start, self.step)
-
-    def go_to(self, step: int) -> None:
-        """Have the next loop begin at a step."""
-        self._start = self.step = step
 
     def new_reader(self) -> int:
         """A number that no other reader of the client has."""
@@ -120,7 +108,7 @@ class Readers:
         counts: bool = True,
         info: bool = False,
         pauses: bool = False,
-        repeats: bool = False,
+        follows: bool = False,
         taken: Callable[[int], None] = lambda step: None,
     ) -> Generator[Any, None, None]:
         """Read the batches of ``steps``, with their BatchInfo if ``info``.
@@ -128,43 +116,36 @@ class Readers:
         ``idle`` is called every 50 ms of a wait, and at its beginning if a worker waits for a slot.
         A ``reader`` with a number notes by itself in the meter when it waits. Unless it ``counts``,
         the reading is in no figures, and `on_batch` does not see its batches. With ``pauses``, None
-        is yielded every 50 ms of a wait. With ``repeats``, it is no mistake to read steps again.
-        ``taken`` is called with each step before its batch is yielded, also for an empty batch,
-        which is not. Raises what ended the stream.
+        is yielded every 50 ms of a wait, and for an empty batch. If it ``follows``, the steps are a
+        pass, and those behind them are made ahead for the next pass. ``taken`` is called with each
+        step before its batch is yielded, also for an empty batch, which is not. Raises what ended
+        the stream.
         """
-        engine, source, queue = self._engine, self._source, ReaderQueue()
-        number = self.new_reader() if reader is None else reader
+        engine, source = self._engine, self._source
+        goes_on, over, self.error = follows and self.options.ordered, False, None
+        reading = self._reading(steps, goes_on=goes_on)
+        queue, number = reading.queue, reading.id
         meter = self.meter if counts and reader is None else None
-        self.error = None
-        reading = _Reading()
-        end = weakref.finalize(reading, engine.post, lambda: engine.streams.end(source, number))
-        end.atexit = False
         try:
             engine.check()
-            engine.post(lambda: engine.streams.begin(source, number, queue, steps))
             engine.collect_garbage()
-            if counts and not repeats:
-                self._check_repetition(steps)
-            for at, step in enumerate(steps):
-                if counts and at == _PEEK:
-                    self._begun.add(steps.start)
+            for step in steps:
+                if counts and not follows:
+                    self._check_repetition(steps, step)
                 if meter is not None:
                     meter.asked(number)
-                batch, warn_at = queue.take(0), time.monotonic() + _REMIND_S
-                while batch is None:
-                    if time.monotonic() > warn_at:
-                        warn_at += _REMIND_S
-                        self._warn_of_wait(step)
-                    if (batch := self._wait(queue, number, idle)) is not None:
-                        break
-                    if pauses:
-                        yield None
-                    else:
-                        engine.calls.check_thread()
+                if (batch := queue.take(0)) is None:
+                    for batch in self._awaited(reading, step, idle):
+                        if batch is None and pauses:
+                            yield None
+                        elif batch is None:
+                            engine.calls.check_thread()
+                assert batch is not None
                 source.meter.batch_waited(queue.waited_s)
                 source.step = batch.step
                 if meter is not None:
                     meter.got(number, len(batch.samples))
+                reading.next = step + 1
                 if batch.samples:
                     # No variable holds the arrays: it would keep the slot.
                     yield self._noted(
@@ -175,15 +156,46 @@ class Readers:
                     engine.post(partial(engine.streams.give_back, source, batch), about_leases=True)
                     queue.handed_over()
                     taken(step)
+                    if pauses:
+                        yield None
                 if meter is not None:
                     self.log_epoch(step)
+            over = True
+        except GeneratorExit:
+            over = True  # the caller may not ask for one more than the last
+            raise
         except VideoloadError as error:
             self.error = copy.copy(error)
             raise
         finally:
-            end()
+            if over and goes_on and reading.next == steps.stop:
+                self._resting = {steps.stop: reading}
+            else:
+                reading.end()
             if meter is not None:
                 meter.left(number)
+
+    def _reading(self, steps: range, *, goes_on: bool) -> _Reading:
+        """A reader of ``steps``; if it ``goes_on``, of all that follow, which may have begun."""
+        if goes_on and (resting := self._resting.pop(steps.start, None)) is not None:
+            return resting
+        engine, source = self._engine, self._source
+        reading = _Reading(engine, source, self.new_reader(), steps.start)
+        number, queue = reading.id, reading.queue
+        ahead = range(steps.start, steps.start + _ENDLESS) if goes_on else steps
+        engine.post(lambda: engine.streams.begin(source, number, queue, ahead))
+        return reading
+
+    def _awaited(
+        self, reading: _Reading, step: int, idle: Callable[[], None] | None
+    ) -> Iterator[Ready | None]:
+        """None every 200 ms, with ``idle`` every 50 ms, and the batch of a step at last."""
+        warn_at, batch = time.monotonic() + _REMIND_S, None
+        while batch is None:
+            if time.monotonic() > warn_at:
+                warn_at += _REMIND_S
+                self._warn_of_wait(step)
+            yield (batch := self._wait(reading.queue, reading.id, idle))
 
     def _warn_of_wait(self, step: int) -> None:
         """Say who keeps the consumer waiting. If no worker is connected, `Membership` says so."""
@@ -194,16 +206,18 @@ class Readers:
                 "and again, their storage may be down, or all clips hang)", step, _REMIND_S, told,
             )  # fmt: skip
 
-    def _check_repetition(self, steps: range) -> None:
-        """Warn, once per stream, if a shuffled stream is read again from the same step. A stream
-        that is not shuffled may be for validation, where this is meant."""
-        if steps.start in self._begun and self.options.shuffle and not self._has_warned:
-            self._has_warned = True
+    def _check_repetition(self, steps: range, step: int) -> None:
+        """Warn, once per stream, if a shuffled stream is read by number from a step for a second
+        time. A stream that is not shuffled may be for validation, where this is meant."""
+        at = step - steps.start
+        if at == _PEEK:
+            self._begun.add(steps.start)
+        elif not at and steps.start in self._begun and self.options.shuffle and not self._warned:
+            self._warned = True
             _log.warning(
                 "the stream is read from step %d again and gives the same batches as before: "
-                "batches() and dataset() begin at start_step=, and a loop that was left early "
-                "begins its epoch again; give start_step=, with epochs= for all epochs, or loop "
-                "over the stream itself to the end of its epoch", steps.start,
+                "batches() with start_step= or epochs= is that range; leave both out, and each "
+                "pass is the next epoch", steps.start,
             )  # fmt: skip
 
     def _noted(
@@ -327,7 +341,12 @@ class Readers:
 
 
 class _Reading:
-    """Lives as long as one reading. Its end ends the reader, even if a Ctrl-C strikes before the
-    ``finally`` does."""
+    """A reader of the engine, and its batches. It ends with this object, even if a Ctrl-C strikes
+    before the ``finally`` does."""
 
-    __slots__ = ("__weakref__",)
+    __slots__ = ("__weakref__", "end", "id", "next", "queue")
+
+    def __init__(self, engine: Engine, source: OpenStream, number: int, step: int) -> None:
+        self.id, self.queue, self.next = number, ReaderQueue(), step
+        self.end = weakref.finalize(self, engine.post, lambda: engine.streams.end(source, number))
+        self.end.atexit = False

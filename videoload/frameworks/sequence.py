@@ -21,9 +21,10 @@ from types import FrameType
 from typing import Any
 
 from videoload.engine.readers import Readers
-from videoload.errors import ClosedError, VideoloadError
+from videoload.errors import ClosedError, SpecError, VideoloadError
 from videoload.frameworks import tfdata
 from videoload.plan.options import check_numbered
+from videoload.plan.passes import Pass
 from videoload.plan.plan import Batch, BatchWithInfo
 
 try:
@@ -39,37 +40,39 @@ _ENDLESS = 1 << 40  # steps: a reading in order continues in the next epochs
 class StreamSequence(keras.utils.PyDataset):  # type: ignore[misc]  # Keras comes without types
     """The batches of one epoch of a stream, by number; made by `Stream.sequence`.
 
-    Attributes:
-        epoch: The epoch of these batches. `on_epoch_end` goes on to the next one, if each batch was
-            asked for.
+    `on_epoch_end` goes on to the next epoch, if three batches were asked for, or all.
     """
 
     def __init__(self, readers: Readers) -> None:
         super().__init__()
         check_numbered(readers.options, "a sequence")
-        self.epoch = 0
-        self._size = len(readers)
+        self._passes = readers.passes
+        self._pass = self._begin()
         self._readers: Readers | None = readers
         readers.when_closed(self._let_go)
         self._lock = threading.Lock()  # Keras may ask in several threads.
         self._reader: Generator[BatchWithInfo, None, None] | None = None
         self._next = self._stop = -1  # The step that follows, and the one at which `_reader` ends.
-        self._given: set[int] = set()  # The numbers that were asked for in this epoch.
+        self._given: set[int] = set()  # The steps that were asked for in this epoch.
         self._idle: tfdata.Idle | None = None
         if keras.config.backend() == "tensorflow":
             tfdata.expect_reader(readers)
 
     def __len__(self) -> int:
         """Batches of an epoch."""
-        return self._size
+        return self._passes.size
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of these batches, from 0."""
+        return self._pass.steps.start // len(self)
 
     def __getitem__(self, index: int) -> Batch:
         """Batch number ``index`` of the epoch: (clips, labels). Raises what the stream raises."""
-        number = range(len(self))[index]  # raises IndexError
         with self._lock:
-            step = self.epoch * len(self) + number
+            step = self._pass.steps[index]  # raises IndexError
             if self._reader is None or step != self._next:
-                self._seek(step, follows=step == self._next or number == 0)
+                self._seek(step, follows=step in (self._next, self._pass.steps.start))
             assert self._reader is not None
             if self._idle is not None:
                 self._idle.asked = time.monotonic()
@@ -79,7 +82,9 @@ class StreamSequence(keras.utils.PyDataset):  # type: ignore[misc]  # Keras come
                 self._reader = None
                 raise
             self._next = step + 1
-            self._given.add(number)
+            if step not in self._given:
+                self._given.add(step)
+                self._pass.taken(step)
             if self._next == self._stop:
                 self._close()
             return batch
@@ -89,12 +94,20 @@ class StreamSequence(keras.utils.PyDataset):  # type: ignore[misc]  # Keras come
         self._weaken(sys._getframe(1))
 
     def on_epoch_end(self) -> None:
-        """Go on to the next epoch, if each batch of this one was asked for."""
+        """Go on to the next epoch, if enough batches of this one were asked for."""
         self._weaken(sys._getframe(1))
         with self._lock:
-            if len(self._given) == len(self):
-                self._given.clear()
-                self.epoch += 1
+            self._given.clear()
+            self._pass = self._begin()
+
+    def _begin(self) -> Pass:
+        own = self._passes.begin()
+        if len(own.steps) < self._passes.size:
+            raise SpecError(
+                f"the stream stands at batch {own.steps.start}, in the middle of an epoch: read "
+                "its rest with a loop or dataset(), then make a sequence"
+            )
+        return own
 
     def _seek(self, step: int, *, follows: bool) -> None:
         """Read from ``step`` on, or only ``step`` unless it ``follows`` the step before it."""

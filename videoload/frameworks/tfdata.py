@@ -34,7 +34,7 @@ from collections.abc import Generator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -49,6 +49,7 @@ from videoload.frameworks.python_datasets import PythonDatasets, itself
 if TYPE_CHECKING:
     import tensorflow as tf
 
+    from videoload.plan.passes import Pass, Passes
     from videoload.plan.plan import Batch, BatchInfo, BatchWithInfo
 
 _log = logging.getLogger(__name__)
@@ -57,30 +58,15 @@ _PREFETCH = 1  # More would only take slots, which read ahead already.
 _LEAVE_S = 2.0
 _BEGINS_ANEW = (
     "a dataset of more than one epoch begins anew: fit(dataset, epochs=%d) trains on all of it in "
-    "each of its epochs; give steps_per_epoch=%d as well, or a dataset of one epoch"
+    "each of its epochs; leave epochs= out of dataset(), and each epoch of fit is the next one"
 )
-
-Turns = Literal["complete", "begun", "same"]
-_PEEK = 2  # Batches that are read only to look at a dataset: Keras takes two.
 
 _read_here: weakref.WeakSet[Readers] = weakref.WeakSet()  # TensorFlow may be reading these.
 
 
-def dataset(
-    readers: Readers,
-    start_step: int,
-    epochs: int,
-    *,
-    info: bool = False,
-    turns: Turns = "complete",
-) -> tf.data.Dataset:
-    """What `Stream.dataset` returns. The dataset keeps the stream alive.
-
-    ``turns`` tells which batches an iteration has. ``"complete"``: it continues where the last
-    complete one ended, so that epochs differ; an iterator that was left early does not count.
-    ``"begun"``: an iterator that took more than a peek does count. ``"same"``: each iteration has
-    the same batches.
-    """
+def dataset(readers: Readers, passes: Passes, *, info: bool = False) -> tf.data.Dataset:
+    """What `Stream.dataset` returns: each iteration is one of the ``passes``. The dataset keeps the
+    stream alive."""
     try:
         import tensorflow as tf
     except ImportError:
@@ -89,10 +75,10 @@ def dataset(
         ) from None
 
     check_onednn()
-    steps = readers.steps(start_step, epochs)
+    steps = passes.begin().steps
     skips = readers.options.on_error == "skip"
     expect_reader(readers)
-    reading = _Reading(readers, steps, turns, info=info)
+    reading = _Reading(readers, passes, info=info)
     rows = readers.options.batch_size if readers.options.drop_remainder and not skips else None
     signature = _signature(readers, rows, info=info)
     number, python = tf.TensorSpec((), tf.int64), PythonDatasets()
@@ -112,7 +98,8 @@ def dataset(
     made.readers, made.functions = readers, python  # They live as long as the dataset.
     if tf.inside_function():  # It forgets the dataset as soon as it is traced.
         reading.functions = python
-    if not skips:
+    # Not in the middle of an epoch that a state was loaded for: the later ones are longer.
+    if not skips and len(steps) == (len(readers) if passes.length is None else passes.length):
         made = made.apply(tf.data.experimental.assert_cardinality(len(steps)))
     options = tf.data.Options()
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
@@ -127,10 +114,9 @@ def dataset(
 class _Iteration:
     """One iteration over the dataset."""
 
-    turn: int  # This many iterations counted when it began.
+    own: Pass
     step: int  # The step of the last batch that the trainer got.
     batches: Generator[tuple[Any, ...] | None, None, None] = field(init=False)
-    taken: int = 0  # This many batches the trainer got.
     asked: int = 0  # For this many more it asks.
     there: deque[tuple[int, int]] = field(default_factory=deque)  # Step and clips of each more.
     is_over: bool = False  # No more batches come.
@@ -147,14 +133,11 @@ class _Reading:
     these methods, so only the dataset holds the stream and the graphs.
     """
 
-    def __init__(self, readers: Readers, steps: range, turns: Turns, *, info: bool) -> None:
+    def __init__(self, readers: Readers, passes: Passes, *, info: bool) -> None:
         self._readers = weakref.ref(readers)
+        self._passes = passes
         self._info = info
-        self._steps = steps
-        self._turns = turns
-        # An iteration counts when the trainer has got this many batches.
-        self._counts_at = min(len(steps), _PEEK + 1) if turns == "begun" else len(steps)
-        self._finished = 0  # Iterations that count.
+        self._first = passes.start
         self._warned = False
         self._iterations: dict[int, _Iteration] = {}
         self._errors: dict[int, VideoloadError] = {}  # By reader: what ended it.
@@ -162,10 +145,14 @@ class _Reading:
 
     def begin(self) -> int:
         """Begin an iteration. Returns the number of its reader."""
-        reader = self._readers_now().new_reader()
-        first = self._steps.start + self._finished * len(self._steps)
-        iteration = self._iterations[reader] = _Iteration(self._finished, first - 1)
+        readers, own = self._readers_now(), self._passes.begin()
+        reader = readers.new_reader()
+        iteration = self._iterations[reader] = _Iteration(own, own.steps.start - 1)
         iteration.batches = self._batches(reader, iteration)
+        epochs = -(-(self._passes.length or 0) // len(readers))
+        if epochs > 1 and own.steps.start > self._first and not self._warned:
+            self._warned = True
+            _log.warning(_BEGINS_ANEW, epochs)
         return reader
 
     def end(self, reader: np.int64) -> np.int64:
@@ -206,22 +193,19 @@ class _Reading:
                 iteration.asked -= 1
                 iteration.step, clips = iteration.there.popleft()
                 readers.meter.got(reader, clips)
-                iteration.taken += 1
-                if iteration.taken == self._counts_at:  # The trainer may not ask once more.
-                    self._count(iteration)
             if iteration.is_over and not iteration.there:
                 iteration.step = max(iteration.step, iteration.end)
                 self._iterations.pop(reader, None)
                 readers.meter.left(reader)
             done = range(before + 1, iteration.step + 1)  # Some of them may have had no batch.
         for step in done:
+            iteration.own.taken(step)
             readers.log_epoch(step)
 
     def _batches(
         self, reader: int, iteration: _Iteration
     ) -> Generator[tuple[Any, ...] | None, None, None]:
-        readers, steps = self._readers_now(), self._steps
-        before = iteration.turn * len(steps)
+        readers = self._readers_now()
         idle, waits, step = Idle(), False, -1
 
         def taken(number: int) -> None:
@@ -236,12 +220,9 @@ class _Reading:
             self._match(readers, reader, iteration)
             return batch if len(batch) == 2 else (*batch[:2], _as_dict(batch[2]))
 
-        if iteration.turn and len(steps) > len(readers) and not self._warned:
-            self._warned = True
-            _log.warning(_BEGINS_ANEW, -(-len(steps) // len(readers)), len(readers))
         batches = readers.read(
-            range(steps.start + before, steps.stop + before), idle, reader=reader, info=self._info,
-            pauses=True, repeats=self._turns != "complete", taken=taken,
+            iteration.own.steps, idle, reader=reader, info=self._info, pauses=True,
+            follows=self._passes.length is None, taken=taken,
         )  # fmt: skip
         try:
             with suppress(StopIteration):
@@ -251,8 +232,6 @@ class _Reading:
                     if not waits:
                         idle.asked = time.monotonic()
             iteration.end = step
-            if readers.options.on_error == "skip":  # There may be fewer batches than steps.
-                self._count(iteration)
         except VideoloadError as error:
             # It is no error to leave `with Client` while a dataset lives. The text is logged, not
             # the error: a kept log record would keep frames.
@@ -265,10 +244,6 @@ class _Reading:
         finally:
             iteration.is_over = True
             self._match(readers, reader, iteration)
-
-    def _count(self, iteration: _Iteration) -> None:
-        if self._turns != "same":
-            self._finished = max(self._finished, iteration.turn + 1)
 
     def _readers_now(self) -> Readers:
         if (readers := self._readers()) is None:

@@ -22,69 +22,58 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 U = TypeVar("U")
 V = TypeVar("V")
+Numbered = tuple[tuple[int, ...], Any]  # steps, and the batch of the last one
+Finish = Callable[[Any], Any]
 
 _log = logging.getLogger(__name__)
 
 
 def batches(
-    readers: Readers,
-    device: torch.device | str | None,
-    layout: str,
-    dtype: torch.dtype | None,
-    mean: Sequence[float] | None,
-    std: Sequence[float] | None,
-) -> Iterator[tuple[Any, Any]]:
-    """See `videoload.torch.batches`."""
-    torch = _torch()
-    where = torch.device("cpu" if device is None else device)
-    finish = _finish(readers.spec, layout, torch.float32 if dtype is None else dtype, mean, std)
-    taken: deque[int] = deque()
-    made = _counted(readers.read(readers.next_epoch(), taken=taken.append), taken)
-    if where.type == "cuda":
-        copies = _Copies(where)
+    readers: Readers, where: torch.device | str | None, finish: Finish, *, info: bool
+) -> Iterator[tuple[Any, ...]]:
+    """The next epoch, on a device; None: the CPU."""
+    import torch
+
+    device = torch.device("cpu" if where is None else where)
+    own = readers.passes.begin()
+    read: deque[int] = deque()
+    made = _counted(readers.read(own.steps, info=info, follows=True, taken=read.append), read)
+    if device.type == "cuda":
+        copies = _Copies(device)
         copied = one_ahead(made, copies.begin, copies.end)
     else:
-        copied = _plain(made, where)
-    for last, clips, targets in copied:
-        readers.taken(last)
-        made_clips = finish(clips)
+        copied = _plain(made, device)
+    for steps, (clips, *rest) in copied:
+        for step in steps:
+            own.taken(step)
+        finished = finish(clips)
         del clips
-        yield made_clips, targets
-        del made_clips, targets  # they would keep the batch's slot
-    if taken:  # empty batches at the end
-        readers.taken(taken[-1])
+        yield finished, *rest
+        del finished, rest  # they would keep the batch's slot
+    for step in read:  # empty batches at the end
+        own.taken(step)
 
 
-def _torch() -> Any:
-    try:
-        import torch
-    except ImportError:
-        raise VideoloadError("PyTorch is not installed: pip install torch") from None
-    return torch
-
-
-def _counted(batches: Iterator[Any], taken: deque[int]) -> Iterator[tuple[int, Any]]:
-    """Each batch, and its step."""
+def _counted(batches: Iterator[Any], read: deque[int]) -> Iterator[Numbered]:
+    """Each batch, and its step with those of the empty batches before it."""
     for batch in batches:
-        last = taken[-1]
-        taken.clear()
-        yield last, batch
+        steps = tuple(read)
+        read.clear()
+        yield steps, batch
         del batch
 
 
-def _plain(
-    batches: Iterator[tuple[int, Any]], device: torch.device
-) -> Iterator[tuple[int, Any, Any]]:
+def _plain(batches: Iterator[Numbered], device: torch.device) -> Iterator[Numbered]:
     import torch
 
     def moved(array: Any) -> Any:
         return torch.from_numpy(array).to(device)
 
-    for last, batch in batches:
-        clips, targets = (_each(moved, part) for part in batch)
-        del batch
-        yield last, clips, targets
+    for steps, (clips, targets, *info) in batches:
+        made = [_each(moved, part) for part in (clips, targets)]
         del clips, targets
+        yield steps, (*made, *info)
+        del made
 
 
 class Buffers:
@@ -133,11 +122,11 @@ class _Copies:
         self._buffers = Buffers(), Buffers()
         self._turn = 0
 
-    def begin(self, numbered: tuple[int, Any]) -> tuple[int, Any, torch.cuda.Event]:
+    def begin(self, numbered: Numbered) -> tuple[Numbered, torch.cuda.Event]:
         """Begin to copy a batch. Its own arrays are not used any more."""
         import torch
 
-        last, batch = numbered
+        steps, (clips, targets, *info) = numbered
         self._turn = 1 - self._turn
         buffers, event = self._buffers[self._turn], self._copied[self._turn]
         event.synchronize()
@@ -148,20 +137,20 @@ class _Copies:
             return pinned.to(self._device, non_blocking=True)
 
         with torch.cuda.stream(self._stream):  # it also chooses the device
-            parts = [_each(moved, part) for part in batch]
+            parts = [_each(moved, part) for part in (clips, targets)]
             event.record(self._stream)
-        return last, parts, event
+        return (steps, (*parts, *info)), event
 
-    def end(self, begun: tuple[int, Any, torch.cuda.Event]) -> tuple[int, Any, Any]:
+    def end(self, begun: tuple[Numbered, torch.cuda.Event]) -> Numbered:
         """Hand a batch over to the stream that the caller uses now."""
         import torch
 
-        last, (clips, targets), event = begun
+        numbered, event = begun
         using = torch.cuda.current_stream(self._device)
         using.wait_event(event)
-        for part in (clips, targets):  # their memory is not used again before that stream is done
+        for part in numbered[1][:2]:  # their memory is not used again before that stream is done
             _each(lambda tensor: tensor.record_stream(using), part, of=torch.Tensor)
-        return last, clips, targets
+        return numbered
 
 
 def one_ahead(items: Iterator[T], begin: Callable[[T], U], end: Callable[[U], V]) -> Iterator[V]:
@@ -196,16 +185,20 @@ def _each(function: Callable[[Any], Any], part: Any, of: type = np.ndarray) -> A
     return part
 
 
-def _finish(
+def finishing(
     spec: Spec,
     layout: str,
-    dtype: torch.dtype,
+    dtype: torch.dtype | None,
     mean: Sequence[float] | None,
     std: Sequence[float] | None,
-) -> Callable[[Any], Any]:
-    """What is done with clips on the device. Raises SpecError."""
-    import torch
-
+) -> Finish:
+    """What is done with clips on the device. Raises SpecError, and VideoloadError if PyTorch is not
+    installed."""
+    try:
+        import torch
+    except ImportError:
+        raise VideoloadError("PyTorch is not installed: pip install torch") from None
+    dtype = torch.float32 if dtype is None else dtype
     if not isinstance(spec, ClipSpec):
         if mean is not None or std is not None:
             raise SpecError(

@@ -250,11 +250,14 @@ class Plan:
         seed = hash64(self._options.seed, "clip", epoch, origin, attempt)
         return Sample(epoch, origin, attempt, *found, seed, crop)
 
-    def steps(self, start_step: int, epochs: int) -> range:
-        """The steps from ``start_step`` to the end of epoch number ``epochs``. Raises SpecError."""
+    def steps(self, start_step: int, epochs: int | None) -> range:
+        """The steps from ``start_step`` to the end of epoch number ``epochs``; None: to the end of
+        the epoch that ``start_step`` is in. Raises SpecError."""
+        start = whole("start_step", start_step, 0)
+        if epochs is None:
+            epochs = start // self._batches + 1
         epochs = whole("epochs", epochs, 0)
         stop = epochs * self._batches
-        start = whole("start_step", start_step, 0)
         if start > stop:
             raise SpecError(f"start_step must be in 0..{stop} ({epochs} epochs), got {start}")
         if start and not self._options.ordered:

@@ -258,7 +258,7 @@ class Client:
         check_numbers(catalog, [each.catalog for ref in self._open if (each := ref()) is not None])
 
         def read(rows: Catalog, counts: WindowCounts) -> Iterator[BatchWithInfo]:
-            return self.stream(rows, counts, COUNTED_AT_ONCE, **COUNTING).batches(info=True)
+            return self.stream(rows, counts, COUNTED_AT_ONCE, **COUNTING).batches(0, info=True)
 
         catalog, plan = make_plan(catalog, clip, options, read)
         if lacks_size(clip):

@@ -22,7 +22,6 @@ from videoload.clips.choices import FROM_SCALED
 from videoload.clips.clip_spec import ClipSpec
 from videoload.errors import SpecError
 from videoload.frameworks.label_modes import LabelMode, encode
-from videoload.frameworks.tfdata import dataset
 from videoload.listings.columns import PathLike
 from videoload.trainer.client import Client
 from videoload.trainer.stream import Stream
@@ -178,9 +177,9 @@ def video_dataset_from_directory(
             shuffle=trains, seed=seed, drop_remainder=False,
         )  # fmt: skip
         _classes[stream] = str(directory), tuple(names)
-        turns: Literal["begun", "same"] = "begun" if trains else "same"
-        plain = dataset(stream.readers, 0, 1, turns=turns)
-        one = encode(plain, mode, len(part.class_names or ()), rows=batch_size is not None)
+        one = encode(
+            stream.dataset(), mode, len(part.class_names or ()), rows=batch_size is not None
+        )
         one.class_names, one.file_paths, one.videoload = part.class_names, part.file_paths, stream
         made.append(one)
     return tuple(made) if subset == "both" else made[0]

@@ -25,7 +25,7 @@ class StreamMonitor(keras.callbacks.Callback):  # type: ignore[misc]  # Keras co
     that come after this one.
 
         callbacks = [StreamMonitor(stream), keras.callbacks.TensorBoard("runs/first")]
-        model.fit(stream.dataset(epochs=10), epochs=10, callbacks=callbacks)
+        model.fit(stream.dataset(), epochs=10, callbacks=callbacks)
 
     Args:
         stream: The stream that the model is trained on. For a validation stream, use

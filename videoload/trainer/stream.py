@@ -14,6 +14,7 @@ from videoload.clips.sample_spec import Spec
 from videoload.engine.readers import Readers
 from videoload.errors import BadVideo, VideoloadError
 from videoload.plan.options import StreamOptions
+from videoload.plan.passes import Passes
 from videoload.plan.plan import Batch, BatchWithInfo
 from videoload.stats.stats import StreamStats
 from videoload.trainer.receipts import Receipts, with_digest
@@ -69,10 +70,11 @@ class Stream:
         return len(self.readers)
 
     def __iter__(self) -> Iterator[Batch]:
-        """Read one epoch: the first one that no loop has read to its end.
+        """Read the next epoch.
 
-        A loop that is left before its last batch does not count. The next loop reads the same epoch
-        again.
+        Every pass is the next epoch: of a loop, of `batches`, `dataset`, `sequence` and
+        `videoload.torch.batches`, also after a pass that was left early. A pass that took less than
+        three batches does not count, since frameworks look at a batch or two before they begin.
 
         Yields:
             (clips, labels): uint8 [B, *clip.shape] and int64 [B].
@@ -80,39 +82,44 @@ class Stream:
         Raises:
             VideoloadError: As in `batches`.
         """
-        return self.readers.read(self.readers.next_epoch(), taken=self.readers.taken)
+        return self.batches()
 
     @overload
     def batches(
-        self, start_step: int = 0, epochs: int = 1, *, info: Literal[False] = False
+        self,
+        start_step: int | None = None,
+        epochs: int | None = None,
+        *,
+        info: Literal[False] = False,
     ) -> Iterator[Batch]: ...
 
     @overload
     def batches(
-        self, start_step: int = 0, epochs: int = 1, *, info: Literal[True]
+        self, start_step: int | None = None, epochs: int | None = None, *, info: Literal[True]
     ) -> Iterator[BatchWithInfo]: ...
 
     @overload
     def batches(
-        self, start_step: int = 0, epochs: int = 1, *, info: bool
+        self, start_step: int | None = None, epochs: int | None = None, *, info: bool
     ) -> Iterator[Batch | BatchWithInfo]: ...
 
     def batches(
-        self, start_step: int = 0, epochs: int = 1, *, info: bool = False
+        self, start_step: int | None = None, epochs: int | None = None, *, info: bool = False
     ) -> Iterator[Batch | BatchWithInfo]:
-        """Read from any step to the end of any epoch.
+        """Read the next epoch; or, with ``start_step`` or ``epochs``, a range of batches by number.
 
         To resume, pass the number of batches already trained on as ``start_step``: nothing before
         it is decoded. With ``on_error="skip"``, pass ``info.step + 1`` of the last batch, since
-        some steps have none.
+        some steps have none. A range is the same each time, and is no pass: the next loop reads the
+        epoch that it would have read.
 
         Args:
-            start_step: First batch to read, counted over all epochs from 0. Default 0.
+            start_step: First batch to read, counted over all epochs from 0. None, the default: the
+                next epoch; or 0, if ``epochs`` is given.
             epochs: Epoch at whose end to stop, counted from the stream's beginning and not from
                 ``start_step``: ``batches(start_step, epochs=3)`` ends with batch
-                ``3 * len(stream) - 1``. Default 1.
-            info: Say where each batch came from, and its digest, which takes about 1 ms per MB.
-                Default False.
+                ``3 * len(stream) - 1``. None, the default: the epoch that ``start_step`` is in.
+            info: Say where each batch came from. Default False.
 
         Yields:
             (clips, labels): uint8 [B, *clip.shape] and int64 [B]; with ``info`` (clips, labels,
@@ -127,24 +134,33 @@ class Stream:
             WorkerError: The workers of this host end at their start.
             ClosedError: The client is closed.
         """
-        batches = self.readers.read(self.readers.steps(start_step, epochs), info=info)
+        if start_step is None and epochs is None:
+            own = self.readers.passes.begin()
+            batches = self.readers.read(own.steps, info=info, follows=True, taken=own.taken)
+        else:
+            batches = self.readers.read(self.readers.steps(start_step or 0, epochs), info=info)
         # `map`, since the variable of a loop here would keep the batch's slot.
         return map(with_digest, batches) if info else batches
 
     def dataset(
-        self, start_step: int = 0, epochs: int = 1, *, info: bool = False
+        self, start_step: int | None = None, epochs: int | None = None, *, info: bool = False
     ) -> tf.data.Dataset:
         """The stream as a ``tf.data.Dataset``, without copying a batch.
 
+        Each iteration is the next epoch, as in a loop, and the batches of the one after it are made
+        ahead. So ``fit(stream.dataset(), epochs=10)`` trains on ten epochs. With ``start_step`` or
+        ``epochs`` it is one pass over that range; each further iteration is a range of the same
+        length behind it.
+
         Its cardinality is known, it prefetches by itself, and auto-sharding is off, since the
-        stream has its own ``shard``. Each iteration continues where the last complete one ended, so
-        that epochs differ. An iterator that was left early does not count. An error arrives as
-        TensorFlow's; `error` is the original.
+        stream has its own ``shard``. An error arrives as TensorFlow's; `error` is the original.
 
         Args:
             start_step: First batch, counted over all epochs from 0: the number of batches already
-                trained on, as in `batches`. Default 0.
-            epochs: Epoch at whose end to stop, counted from the stream's beginning. Default 1.
+                trained on, as in `batches`. None, the default: the next epoch; or 0, if ``epochs``
+                is given.
+            epochs: Epoch at whose end to stop, counted from the stream's beginning. None, the
+                default: the epoch that ``start_step`` is in.
             info: Say where each batch came from. Default False.
 
         Returns:
@@ -160,14 +176,19 @@ class Stream:
         """
         from videoload.frameworks.tfdata import dataset
 
-        return dataset(self.readers, start_step, epochs, info=info)
+        passes = self.readers.passes
+        if start_step is not None or epochs is not None:
+            steps = self.readers.steps(start_step or 0, epochs)
+            passes = Passes(len(self), steps.start, len(steps))
+        return dataset(self.readers, passes, info=info)
 
     def sequence(self) -> StreamSequence:
         """One epoch of the stream as a ``keras.utils.PyDataset``: ``len(it)`` batches, ``it[i]``.
 
         ``it[i]`` is step i of the epoch, whenever it is asked for. Each Keras epoch takes the
-        stream's next one. Batches are made ahead if they are asked for in order; another number is
-        a seek. So leave the shuffling to the stream: ``fit(it, shuffle=False)``.
+        stream's next one; one that asked for less than three batches does not count. Batches are
+        made ahead if they are asked for in order; another number is a seek. So leave the shuffling
+        to the stream: ``fit(it, shuffle=False)``.
 
         Returns:
             A sequence whose items are (clips, labels), as in a loop.
@@ -181,39 +202,39 @@ class Stream:
         return StreamSequence(self.readers)
 
     def state_dict(self) -> dict[str, int | str]:
-        """Where the last loop over the stream stands, by the protocol of torchdata.
+        """Where the last pass over the stream stands, by the protocol of torchdata.
 
-        It counts what ``for clips, labels in stream`` and `videoload.torch.batches` have taken, and
-        not what `batches` and `dataset` gave, which have ``start_step``.
+        It counts what loops and `videoload.torch.batches` have taken, not what is read by number
+        (``start_step``). All ranks of ``shard`` stand at the same step, so the state of one resumes
+        each of them.
 
         Returns:
-            ``step``, the number of batches over all epochs; ``fingerprint`` and ``shard``. They can
-            be pickled, and written as JSON.
+            ``step``, the number of batches over all epochs; ``fingerprint`` and ``world``, the
+            number of ranks. They can be pickled, and written as JSON.
         """
-        rank, world = self.options.shard
+        world = self.options.shard[1]
         return {
-            "step": self.readers.step,
-            "fingerprint": self.fingerprint,
-            "shard": f"{rank} of {world}",
-        }
+            "step": self.readers.passes.step, "fingerprint": self.fingerprint, "world": world
+        }  # fmt: skip
 
     def load_state_dict(self, state: Mapping[str, int | str]) -> None:
-        """Have the next loop over the stream continue where `state_dict` was made.
+        """Have the next pass over the stream continue where `state_dict` was made, in the middle of
+        its epoch.
 
         Args:
-            state: What `state_dict` returned, for a stream of the same arguments.
+            state: What `state_dict` returned, on any rank of a stream of the same arguments.
 
         Raises:
-            VideoloadError: It is of another stream, or of another rank's share.
+            VideoloadError: It is of another stream, or of another number of ranks.
         """
         own = self.state_dict()
-        for what in ("fingerprint", "shard"):
+        for what in ("fingerprint", "world"):
             if state.get(what) != own[what]:
                 raise VideoloadError(
                     f"this state is another stream's: its {what} is {state.get(what)}, and this "
                     f"stream's is {own[what]}; videos, labels, clip spec and options must be equal"
                 )
-        self.readers.go_to(whole("step", state["step"], 0))
+        self.readers.passes.go_to(whole("step", state["step"], 0))
 
     def keep_receipts(self, path: str | os.PathLike[str]) -> None:
         """Write a line for each batch that is handed over from now on: its step and a digest.

@@ -1,0 +1,59 @@
+"""Which batches the next pass over a stream has. Pure.
+
+Every pass is the next epoch: a loop, an iteration of a dataset, an epoch of a sequence. So a loop
+that is left early, as in a trial run or with a limit of batches, trains on other clips the next
+time. Frameworks look at a batch or two before they begin; such a peek counts for nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+_COUNTS_AT = 3  # batches; Keras and strategies look at two at most
+
+
+@dataclass
+class Passes:
+    """The passes over a stream of ``size`` batches an epoch.
+
+    Attributes:
+        start: The step at which the next pass begins.
+        length: Batches of each pass. Default None: to the end of the epoch.
+        step: Number of batches, over all epochs, up to the last one that a pass has taken.
+    """
+
+    size: int
+    start: int = 0
+    length: int | None = None
+    step: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.step = self.start
+
+    def begin(self) -> Pass:
+        """The next pass. It is the same one until it has taken enough batches to count."""
+        stop = (self.start // self.size + 1) * self.size
+        if self.length is not None:
+            stop = self.start + self.length
+        return Pass(self, range(self.start, stop))
+
+    def go_to(self, step: int) -> None:
+        """Have the next pass begin at a step."""
+        self.start = self.step = step
+
+
+@dataclass
+class Pass:
+    """One pass: its ``steps``, and how many of them were ``count``ed."""
+
+    of: Passes
+    steps: range
+    count: int = 0
+
+    def taken(self, step: int) -> None:
+        """The batch of a step was taken, or it was empty."""
+        self.of.step = step + 1
+        self.count += 1
+        # The caller may not ask for one more than the last, like `zip`.
+        if self.count >= min(_COUNTS_AT, len(self.steps)):
+            self.of.start = max(self.of.start, self.steps.stop)
