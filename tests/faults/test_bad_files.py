@@ -105,7 +105,7 @@ def test_bad_videos_are_named_once_and_replaced_as_in_a_serial_run(
         assert stream.stats().bad_videos == tuple(bad)
         # Another stream meets them again, with the same result.
         assert digests(
-            client.stream(spoiled, CLIP, BATCH, shuffle=True).batches(info=True)
+            client.stream(spoiled, CLIP, BATCH, shuffle=True).batches(epochs=1, info=True)
         ) == expected[: len(stream)]  # fmt: skip
     got = digests(batches)
     assert (got if ordered else Counter(got)) == (expected if ordered else Counter(expected))
@@ -296,7 +296,7 @@ def test_one_good_video_among_many_bad_ones_is_enough(
     options: dict[str, Any] = {"shuffle": True, "max_bad": 1.0}
     expected = digests(decode_serially(catalog, CLIP, BATCH, info=True, **options))
     stream = client.stream(catalog, CLIP, BATCH, **options)
-    assert digests(stream.batches(info=True)) == expected
+    assert digests(stream.batches(epochs=1, info=True)) == expected
     assert len(stream.quarantine) == 30
 
 
@@ -312,9 +312,9 @@ def test_short_videos_are_looped_or_held(short: str, videos: Videos, client: Cli
     catalog, clip = videos.catalog, long_clip(short)
     expected = digests(decode_serially(catalog, clip, BATCH, shuffle=True, info=True))
     stream = client.stream(catalog, clip, BATCH, shuffle=True)
-    assert digests(stream.batches(info=True)) == expected
+    assert digests(stream.batches(epochs=1, info=True)) == expected
     assert not stream.quarantine
-    for _, _, info in stream.batches(info=True):
+    for _, _, info in stream.batches(epochs=1, info=True):
         for video, frames in zip(info.video, info.frames, strict=True):
             count = videos.frames[catalog[int(video)].path]
             if count < 25:

@@ -131,7 +131,7 @@ def test_a_sender_of_an_endless_message_is_disconnected(
             assert grown() < MAX_MB
         assert any("bytes came and are no message yet" in line for line in caplog.messages)
         stream = client.stream(videos.catalog, CLIP, BATCH, shuffle=True)
-        assert digests(stream.batches(info=True)) == serial
+        assert digests(stream.batches(epochs=1, info=True)) == serial
 
 
 def test_the_private_address_accepts_only_this_trainers_own_children(
@@ -152,7 +152,7 @@ def test_the_private_address_accepts_only_this_trainers_own_children(
                 why = f"process {stranger.pid} is no worker of this trainer"
                 assert any(why in line for line in caplog.messages)
         stream = client.stream(videos.catalog, CLIP, BATCH, shuffle=True)
-        assert digests(stream.batches(info=True)) == serial
+        assert digests(stream.batches(epochs=1, info=True)) == serial
 
 
 @pytest.mark.slow
@@ -168,7 +168,7 @@ def test_a_peer_that_never_says_hello_makes_room_for_others(
         monkeypatch.setattr("videoload.transport.limits._HELLO_S", 0.5)
         wait_until(lambda: len(descriptors()) < before, 30 * SECOND, "it is disconnected")
         stream = client.stream(videos.catalog, CLIP, BATCH, shuffle=True)
-        assert digests(stream.batches(info=True)) == serial
+        assert digests(stream.batches(epochs=1, info=True)) == serial
         assert len(client.workers) == 1, "and a worker is not"
 
 
@@ -196,7 +196,7 @@ TRAINER = """
         stream = client.stream(catalog, clip, 4, shuffle=True)
         epochs = 0
         while not os.path.exists(root + "/over"):
-            assert digests(stream.batches(info=True)) == expected
+            assert digests(stream.batches(epochs=1, info=True)) == expected
             epochs += 1
             print("epoch", epochs, "workers", len(client.workers), "end", flush=True)
     print("closed", flush=True)

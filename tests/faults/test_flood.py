@@ -44,7 +44,7 @@ def reading(client: Client, videos: Videos, serial: list[str]) -> Iterator[Calla
 
     def read() -> None:
         while not over.is_set():
-            epochs.append(digests(stream.batches(info=True)) == serial)
+            epochs.append(digests(stream.batches(epochs=1, info=True)) == serial)
 
     thread = threading.Thread(target=read)
     thread.start()

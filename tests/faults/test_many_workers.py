@@ -80,7 +80,7 @@ TRAINER = """
         client.wait_for_workers(1, 60)
         # Before the crowd comes: memory and modules that are loaded late need descriptors too.
         stream = client.stream(catalog, clip, 4, shuffle=True)
-        assert digests(opening(stream.batches(info=True))) == expected
+        assert digests(opening(stream.batches(epochs=1, info=True))) == expected
         print("listens at", client.endpoints[0], "end", flush=True)
         while not os.path.exists(root + "/all"):
             print("workers", len(client.workers), "end", flush=True)
@@ -88,7 +88,7 @@ TRAINER = """
         print("idle", idle_share() if int(measured) else 0.0, "end", flush=True)
         epochs = 0
         while not os.path.exists(root + "/over"):
-            assert digests(opening(stream.batches(info=True))) == expected
+            assert digests(opening(stream.batches(epochs=1, info=True))) == expected
             epochs += 1
             served = sum(worker.clips > 0 for worker in client.workers)
             print("epoch", epochs, "served", served, "workers", len(client.workers), flush=True)

@@ -84,7 +84,7 @@ def test_storage_that_answers_nobody_for_a_while_changes_no_byte_and_condemns_no
         outage = Outage(client, seconds * SECOND)
         got: list[str] = []
         longest = asked = 0.0
-        for batch in make(client, videos).batches(info=True):
+        for batch in make(client, videos).batches(epochs=1, info=True):
             longest = max(longest, time.monotonic() - asked) if got else 0.0
             got += digests([batch])
             if len(got) == 8:
@@ -108,7 +108,7 @@ def test_a_hanging_video_is_found_even_with_only_one_worker(how: str, tmp_path: 
     spec = replace(TRANSFORMED, transform=f"tests.support.transforms:{how}")
     with Client(workers=1, stall_s=2 * SECOND) as client:
         stream = client.stream(catalog, spec, 4)
-        [(_, _, info)] = stream.batches(info=True)
+        [(_, _, info)] = stream.batches(epochs=1, info=True)
         assert [video.path for video in stream.quarantine] == ["x/white.avi"]
         assert re.search(NAMED, stream.quarantine[0].reason)
     assert 3 not in info.video
@@ -129,7 +129,9 @@ def test_a_file_whose_read_never_returns_is_named_and_the_epoch_goes_on(
     catalog = Catalog([f"x/{i}.avi" for i in range(8)], [0] * 8, ["x"], root=tmp_path)
     with Client(workers=workers, stall_s=1 * SECOND, cache=False) as client:
         stream = client.stream(catalog, TRANSFORMED, 4, on_error="skip", max_bad=1.0)
-        seen = [int(video) for _, _, info in stream.batches(info=True) for video in info.video]
+        seen = [
+            int(video) for _, _, info in stream.batches(epochs=1, info=True) for video in info.video
+        ]
         assert [video.path for video in stream.quarantine] == ["x/5.avi"]
     assert seen == [i for i in range(8) if i != 5]
     assert not (tmp_path / f"x/2.avi{FIRST}").exists(), "a read of it did not return"
@@ -158,7 +160,7 @@ def test_a_transform_may_take_longer_to_import_than_a_decoder_may_be_silent(
         client.wait_for_workers(workers, 60 * SECOND)
         before = children_of(os.getpid())
         stream = client.stream(videos.catalog, spec, 4, shuffle=True, seed=3)
-        got = digests(stream.batches(info=True))
+        got = digests(stream.batches(epochs=1, info=True))
         assert children_of(os.getpid()) == before, "nobody was killed for it"
     assert got == digests(
         decode_serially(videos.catalog, plain, 4, shuffle=True, seed=3, info=True)
@@ -195,7 +197,8 @@ def test_dialled_in_workers_do_nothing_twice_that_takes_longer_than_they_may_be_
         programs.script(SEVERAL, client.endpoints[0], str(tmp_path), "3", "30")
         client.wait_for_workers(3, 60 * SECOND)
         # One worker of three is idle meanwhile.
-        assert len(list(client.stream(slow_items(tmp_path, 2), SLOW, 1))) == 2
+        stream = client.stream(slow_items(tmp_path, 2), SLOW, 1)
+        assert len(list(stream.batches(epochs=1))) == 2
     assert [file.read_text() for file in tmp_path.glob("*.calls")] == ["x"] * 2
 
 

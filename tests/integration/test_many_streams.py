@@ -39,8 +39,8 @@ def test_a_stream_that_is_read_slowly_or_not_at_all_delays_no_other(
 ) -> None:
     with Client(workers=workers) as client:
         client.wait_for_workers(workers, timeout_s=30 * SECOND)
-        unread = make(client, videos, 1).batches(info=True)
-        slow = make(client, videos, 2).batches(info=True)
+        unread = make(client, videos, 1).batches(epochs=1, info=True)
+        slow = make(client, videos, 2).batches(epochs=1, info=True)
         kept, sipped = digests([next(unread)]), digests([next(slow)])
         full = 2 * (1 + SLOTS) * BATCH  # each was read once, and that slot is free again
         wait_until(lambda: decoded(client) == full, 30 * SECOND, "they fill their slots")
@@ -48,7 +48,7 @@ def test_a_stream_that_is_read_slowly_or_not_at_all_delays_no_other(
         train = make(client, videos, 3)
         asked = time.monotonic()
         got: list[str] = []
-        for batch in train.batches(info=True):
+        for batch in train.batches(epochs=1, info=True):
             got += digests([batch])
             if len(got) == 1:
                 first_s = time.monotonic() - asked
@@ -83,7 +83,7 @@ def test_the_stream_whose_consumer_waits_goes_before_one_that_fills_its_slots(
         ).batches(epochs=5, info=True)  # fmt: skip
         next(big)
         small = make(client, videos, 2)
-        got = digests(small.batches(info=True))
+        got = digests(small.batches(epochs=1, info=True))
         before = decoded(client) - len(got) * BATCH
         assert got == serial(videos, 2)
         wait_until(lambda: decoded(client) == (len(got) + 1 + full) * BATCH, 30 * SECOND)

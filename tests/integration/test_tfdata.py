@@ -432,7 +432,10 @@ MIRRORED = """
     assert strategy.num_replicas_in_sync == 2
     with Client(workers=2) as client:
         stream = client.stream(Catalog.from_folder(sys.argv[1]), clip, 4, shuffle=True)
-        expected = [(clips.astype(int).sum(), labels.tolist()) for clips, labels in stream.batches(epochs=1)]
+        expected = [
+            (clips.astype(int).sum(), labels.tolist())
+            for clips, labels in stream.batches(epochs=1)
+        ]
 
         got = []
         for clips, labels in strategy.experimental_distribute_dataset(stream.dataset()):

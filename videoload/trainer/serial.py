@@ -34,8 +34,8 @@ def decode_serially(
     clip: GivenSpec,
     batch_size: int,
     *,
-    start_step: int = 0,
-    epochs: int = 1,
+    start_step: int | None = None,
+    epochs: int | None = None,
     info: Literal[False] = False,
     frame_store: str | os.PathLike[str] | None = None,
     **arguments: Unpack[StreamArguments],
@@ -48,8 +48,8 @@ def decode_serially(
     clip: GivenSpec,
     batch_size: int,
     *,
-    start_step: int = 0,
-    epochs: int = 1,
+    start_step: int | None = None,
+    epochs: int | None = None,
     info: Literal[True],
     frame_store: str | os.PathLike[str] | None = None,
     **arguments: Unpack[StreamArguments],
@@ -62,8 +62,8 @@ def decode_serially(
     clip: GivenSpec,
     batch_size: int,
     *,
-    start_step: int = 0,
-    epochs: int = 1,
+    start_step: int | None = None,
+    epochs: int | None = None,
     info: bool,
     frame_store: str | os.PathLike[str] | None = None,
     **arguments: Unpack[StreamArguments],
@@ -75,8 +75,8 @@ def decode_serially(
     clip: GivenSpec,
     batch_size: int,
     *,
-    start_step: int = 0,
-    epochs: int = 1,
+    start_step: int | None = None,
+    epochs: int | None = None,
     info: bool = False,
     frame_store: str | os.PathLike[str] | None = None,
     **arguments: Unpack[StreamArguments],
@@ -91,8 +91,9 @@ def decode_serially(
         clip: How clips are cut from a video; or an ItemSpec, for items of any kind; or a dict of
             them, for a catalog of several parts (`Catalog.side_by_side`).
         batch_size: Clips in a batch (B), at least 1.
-        start_step: First batch, counted over all epochs from 0. Default 0.
-        epochs: Epoch at whose end to stop, counted from the stream's beginning. Default 1.
+        start_step: First batch, counted over all epochs from 0. None, the default: 0.
+        epochs: Epoch at whose end to stop, counted from the stream's beginning. None, the default:
+            the epoch that ``start_step`` is in.
         info: Say where each batch came from. Default False.
         frame_store: Folder that keeps scaled frames, as in `Client`. Default None.
         shuffle: As in `Client.stream`, like all that follow. Default False.
@@ -131,7 +132,9 @@ def decode_serially(
     kept = Keep.of(frame_store, None, name="frame_store")
     folders = Folders(frame_store=kept).beside(catalog.root)
     decoder = Decoder(catalog.root or NO_FOLDER, folders=folders)
-    return _batches(decoder, catalog, clip, plan, options, plan.steps(start_step, epochs), info)
+    return _batches(
+        decoder, catalog, clip, plan, options, plan.steps(start_step or 0, epochs), info
+    )
 
 
 def _batches(
