@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import os
-import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -29,8 +28,7 @@ def cores(cgroup: Path = _CGROUP, own: Path = _OWN_CGROUP) -> int:
 
     It is the number of workers worth starting: 2 in a container with two CPUs of a 64-core host.
     """
-    allowed = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
-    return max(1, min([allowed, *map(math.ceil, _quotas(cgroup, own))]))
+    return max(1, min([len(os.sched_getaffinity(0)), *map(math.ceil, _quotas(cgroup, own))]))
 
 
 def memory_left(

@@ -1,6 +1,7 @@
 """How far a long job came: a file of lines of JSON, each written at once.
 
-The first line says what the job is. A kill may cut off the last line, which then does not count.
+The first line says what the job is. A kill may cut off the last line, which then does not count. A
+file that is no journal is refused and left as it is.
 One process at a time goes on with a journal.
 """
 
@@ -14,6 +15,7 @@ from typing import Any
 from videoload.errors import VideoloadError
 
 Entry = dict[str, Any]
+_NO_JOURNAL = "{} is not a journal: move it away"
 
 
 class Journal:
@@ -35,33 +37,32 @@ class Journal:
                 fcntl.flock(self._raw, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 raise VideoloadError(f"another process writes there: {file} is locked") from None
-            self._read()
+            self._raw.seek(0)
+            *lines, cut_off = self._raw.read().split(b"\n")
+            self._whole = sum(len(line) + 1 for line in lines)
+            first = json.dumps(head).encode()
+            try:
+                self.entries = [json.loads(line) for line in lines]
+            except ValueError:
+                raise VideoloadError(_NO_JOURNAL.format(file)) from None
+            begins = bool(lines) or first.startswith(cut_off)
+            if not begins or not all(isinstance(entry, dict) for entry in self.entries):
+                raise VideoloadError(_NO_JOURNAL.format(file))
             if not self.entries:
                 self.append(head)
                 self.entries.append(head)
             self.head = self.entries.pop(0)
-            if not isinstance(self.head, dict):
-                raise VideoloadError(f"{file} is not a journal: move it away")
         except BaseException:
             self.close()
             raise
 
-    def _read(self) -> None:
-        self._raw.seek(0)
-        whole = 0
-        for line in self._raw.read().splitlines(keepends=True):
-            if not line.endswith(b"\n"):
-                break
-            try:
-                self.entries.append(json.loads(line))
-            except ValueError:
-                break
-            whole += len(line)
-        self._raw.truncate(whole)
-
     def append(self, entry: Entry) -> None:
         """Add a line. Raises OSError."""
-        self._raw.write(json.dumps(entry).encode() + b"\n")
+        self._raw.truncate(self._whole)  # without what a kill or a full disk cut off
+        line = left = json.dumps(entry).encode() + b"\n"
+        while left:
+            left = left[self._raw.write(left) :]
+        self._whole += len(line)
 
     def close(self) -> None:
         """Let another process go on with it."""

@@ -20,7 +20,6 @@ import logging
 import platform
 import resource
 import signal
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
@@ -147,7 +146,7 @@ def allow_descriptors() -> int:
 def die_with_parent() -> None:
     """Make Linux kill this process, even in a hung decoder, when the thread that started it
     ends."""
-    if "parent-death" not in _off and sys.platform == "linux":
+    if "parent-death" not in _off:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 

@@ -6,6 +6,7 @@ import copy
 import gc
 import os
 import pickle
+import socket
 import sys
 import threading
 import time
@@ -104,6 +105,16 @@ def test_a_port_in_use_is_reported_in_one_line() -> None:
     ):
         Client(workers=2, listen=client.endpoints[0])
     assert str(caught.value) == f"cannot listen on {client.endpoints[0]}: the port is in use"
+
+
+def test_a_client_whose_metrics_port_is_taken_leaves_nothing() -> None:
+    pytest.importorskip("prometheus_client", reason="needs videoload[metrics]")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        before = set(threading.enumerate()), len(os.listdir("/proc/self/fd"))
+        with pytest.raises(TransportError, match="cannot serve metrics") as caught:
+            Client(workers=1, metrics_port=taken.getsockname()[1])
+        now = set(threading.enumerate()), len(os.listdir("/proc/self/fd"))
+        assert now == before, caught.value
 
 
 @pytest.mark.parametrize("port", [None, 0])

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,9 +41,56 @@ def test_it_says_what_it_is_of(tmp_path: Path) -> None:
     other = Journal(tmp_path / "journal", {"hop": "4"})
     assert other.head == ONE
     other.close()
-    (tmp_path / "text").write_text("[1]\n")
+
+
+@pytest.mark.parametrize("text", ["[1]\n", "my\nnotes\n", "notes", '{"a": 1}', "\n", "\0\0"])
+def test_a_file_that_is_no_journal_is_refused_and_stays(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "notes"
+    file.write_text(text)
     with pytest.raises(VideoloadError, match="not a journal"):
-        Journal(tmp_path / "text", ONE)
+        Journal(file, ONE)
+    assert file.read_text() == text
+
+
+def test_a_journal_of_another_job_stays_as_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "lines"
+    file.write_text('{"a": 1}\n{"b": 2}')
+    Journal(file, ONE).close()
+    assert file.read_text() == '{"a": 1}\n{"b": 2}'
+
+
+class Full:
+    """A disk that is full in the middle of a line, and takes the rest or nothing."""
+
+    def __init__(self, file: Any, *, for_a_moment: bool) -> None:
+        self._file, self._for_a_moment = file, for_a_moment
+        self._writes = 0
+
+    def write(self, data: bytes) -> int:
+        self._writes += 1
+        if self._writes == 2 and not self._for_a_moment:
+            raise OSError(errno.ENOSPC, "no space left")
+        return int(self._file.write(data[:5] if self._writes == 1 else data))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+
+@pytest.mark.parametrize("for_a_moment", [True, False])
+def test_a_disk_that_is_full_in_the_middle_of_a_line_takes_no_other_line_along(
+    tmp_path: Path, for_a_moment: bool
+) -> None:
+    journal = Journal(tmp_path / "journal", ONE)
+    journal.append({"video": 1})
+    journal._raw = Full(journal._raw, for_a_moment=for_a_moment)  # type: ignore[assignment]
+    with nullcontext() if for_a_moment else pytest.raises(OSError, match="no space"):
+        journal.append({"video": 2})
+    journal.append({"video": 3})
+    journal.close()
+    again = Journal(tmp_path / "journal", ONE)
+    again.close()
+    told = [entry["video"] for entry in again.entries]
+    assert told == ([1, 2, 3] if for_a_moment else [1, 3])
 
 
 def test_one_process_at_a_time_goes_on(tmp_path: Path) -> None:

@@ -43,6 +43,7 @@ class ConnectedWorker:
     copy: str = ""  # which copy of the videos a remote worker reads
     fetches: bool = False  # that copy is on another host
     timer: WorkTimer = field(default_factory=WorkTimer)
+    joined: float = -math.inf  # when it was admitted
     heard: float = math.inf  # when its last message came
     last_error: str = ""
 
@@ -61,7 +62,10 @@ class ConnectedWorker:
         state = "idle" if self.timer.is_free else "decoding"
         if now - self.heard > _SILENT_S:
             state = "silent"
-        return WorkerRecord(self.name, self.host, self.pid, self.is_child, state, self.last_error)
+        return WorkerRecord(
+            self.name, self.host, self.pid, self.is_child, state, self.last_error,
+            age_s=now - self.joined,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,6 @@ from videoload.leases.commands import Command
 from videoload.leases.table import LeaseTable
 from videoload.stats.meter import Meter
 from videoload.transport.messages import Failed, Result
-from videoload.transport.slots import SHARED
 from videoload.transport.sockets import Peer
 
 _log = logging.getLogger(__name__)
@@ -51,7 +50,7 @@ class Answers:
     def take(self, peer: Peer, result: Result) -> None:
         """A RESULT came. Raises ProtocolError."""
         place = self.table.place(peer, result.lease)
-        shares = self.workers[peer].is_child and SHARED
+        shares = self.workers[peer].is_child
         if place is not None and not shares:
             stream_id, slot, rows = place
             peer.router.receive_pixels(self.streams[stream_id].pixels(slot, rows))

@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import Callable, Iterator
 
 from videoload.errors import VideoloadError
-from videoload.transport.private_channel import NO_SIGNAL
 
 _WAKE_BYTES = 4096  # read in one go, at most
 _MAX_STUCK_S = 20.0  # no garbage collection takes this long, unless it waits for a batch
@@ -30,8 +29,9 @@ class CallQueue:
         self._stuck_s = 0.0
         self._checked = time.monotonic()
 
-    def post(self, call: Callable[[], object], *, wake: bool = True) -> None:
-        """Have ``call`` made soon. Without ``wake``, it waits until the thread wakes next.
+    def post(self, call: Callable[[], object], *, wake: Callable[[], bool] = lambda: True) -> None:
+        """Have ``call`` made soon. Unless ``wake()``, it waits until the thread wakes next. This is
+        asked when the call is in the queue: a thread that goes to sleep looks at the queue last.
 
         It never blocks and takes no lock, since finalizers use it. In the copy that a fork made,
         it does nothing.
@@ -39,10 +39,10 @@ class CallQueue:
         if os.getpid() != self._pid:
             return
         self._calls.append(call)
-        if not wake:
+        if not wake():
             return
         try:
-            self._wake.send(b"\0", NO_SIGNAL)
+            self._wake.send(b"\0", socket.MSG_NOSIGNAL)
         except BlockingIOError:
             pass  # The socket is full, so the thread is already woken.
         except OSError:

@@ -76,7 +76,6 @@ from videoload.transport.messages import (
     Watch,
 )
 from videoload.transport.private_messages import WorkerSettings
-from videoload.transport.slots import SHARED
 from videoload.transport.sockets import Peer
 
 _log = logging.getLogger(__name__)
@@ -183,7 +182,7 @@ class Engine:
         """Have ``call`` made in the I/O thread soon. It never blocks and takes no lock, since
         finalizers use it. A call ``about_leases`` can only lead to a lease. It does not wake the
         thread while every worker has its leases; it is then made before the next answer."""
-        self.calls.post(call, wake=self.has_credit or not about_leases)
+        self.calls.post(call, wake=lambda: self.has_credit or not about_leases)
 
     def stop(self) -> None:
         """End the thread, its sockets and its workers. It takes two seconds at most. Further calls
@@ -192,7 +191,9 @@ class Engine:
             return
         self._stopping = True
         self.post(lambda: None)
-        if self._thread.ident is not None and self._thread is not threading.current_thread():
+        if self._thread.ident is None:  # it was never started
+            self.calls.close()
+        elif self._thread is not threading.current_thread():
             self._thread.join(_STOP_S)
 
     @property
@@ -432,7 +433,7 @@ class Engine:
             return
         stream = self.streams.by_id[grant.stream]
         place = stream.place(grant.slot, grant.rows) if worker.is_child else None
-        if place is None or not SHARED:
+        if place is None:
             frames_bytes = 18 * (stream.clip_frames + 1)  # in a message, at most
             answer_bytes = len(grant.samples) * (stream.clip_bytes + frames_bytes)
             peer.granted(answer_bytes, self._table.held(peer))

@@ -23,7 +23,6 @@ from videoload.leases.table import LeaseTable
 from videoload.processes.supervisor import Supervisor
 from videoload.stats.stats import WorkerRecord
 from videoload.transport.messages import Bye, Heartbeat, Hello, Notice, Refused, Welcome
-from videoload.transport.slots import SHARED
 from videoload.transport.sockets import Peer
 
 _log = logging.getLogger(__name__)
@@ -109,6 +108,7 @@ class Membership:
             if not decision.worker.is_child:  # it was cut off: its connection is to blame
                 self.table.worker_returned(other)
         worker = decision.worker
+        worker.joined = now
         with self._changed:
             self._workers[peer] = worker
             self._changed.notify_all()
@@ -117,10 +117,14 @@ class Membership:
             _log.info("worker %s joined", worker.name)
         peer.send(Welcome(self.beat_s, self.stall_s))
         copy = None if worker.is_child else worker.which_copy
-        local = worker.is_child and SHARED
         self.commands.extend(
             self.table.worker_joined(
-                peer, local=local, now=now, copy=copy, host=worker.host, fetches=worker.fetches
+                peer,
+                local=worker.is_child,
+                now=now,
+                copy=copy,
+                host=worker.host,
+                fetches=worker.fetches,
             )
         )
 
@@ -153,7 +157,7 @@ class Membership:
             self.warnings.add(what, now)
         self.gone(peer, died=False)
 
-    def child_ended(self, pid: int, *, at_work: int | None) -> None:
+    def child_ended(self, pid: int, *, at_work: int) -> None:
         for peer, worker in list(self._workers.items()):
             if worker.is_child and worker.pid == pid:
                 self.gone(peer, died=True, at_work=at_work)

@@ -37,7 +37,7 @@ from videoload.stats.stats import StreamRecord, WorkerRecord
 from videoload.storage.files import NO_FOLDER, Storage
 from videoload.transport.messages import Clip, Lease, Place
 from videoload.transport.private_messages import Share
-from videoload.transport.slots import SHARED, Arena, spans
+from videoload.transport.slots import Arena, spans
 from videoload.user_code.sources import NO_CODE, Code
 
 # malloc keeps no block above 32 MB. A larger answer would be allocated anew, and come half as fast.
@@ -98,7 +98,7 @@ class OpenStream:
     def place(self, slot: int, rows: Sequence[int]) -> Place:
         """Where these rows of a slot are, for a process that maps the arena."""
         offset = slot * self.arena.stride
-        if isinstance(rows, range) or not SHARED:
+        if isinstance(rows, range):
             return Place(self.id, offset + rows[0] * self.clip_bytes)
         return Place(self.id, offset, list(rows))
 
@@ -151,10 +151,9 @@ class OpenStreams:
             name_of=lambda video: catalog[video].path,
             function=" or ".join(map(" ".join, functions(stream.catalog, stream.spec))),
         )  # fmt: skip
-        shared = stream.arena.fd if SHARED else None
         root = str(stream.catalog.root or NO_FOLDER)
         code = dict(stream.code.sources)
-        self.supervisor.share(Share(stream.id, root, shared is not None, code), shared)
+        self.supervisor.share(Share(stream.id, root, code), stream.arena.fd)
 
     def drop(self, stream: OpenStream) -> None:
         if self.by_id.pop(stream.id, None) is None:
@@ -251,7 +250,7 @@ class ReaderQueue:
         self.waited_s = 0.0  # how long the last batch that was taken had been ready
         self._taken: list[Ready] = []  # but not handed over yet
         self._error: VideoloadError | None = None
-        self._bell: SimpleQueue[None] = SimpleQueue()  # rung at each change, and sometimes for none
+        self._bell: SimpleQueue[None] = SimpleQueue()  # empty, or rung: look again
 
     # While the I/O thread has the lock, it makes nothing that may start Python's garbage collector:
     # that may wait for the consumer's thread (see `frameworks.tfdata`).
@@ -260,13 +259,18 @@ class ReaderQueue:
         entry = batch, time.monotonic()
         with self._lock:
             self._ready.append(entry)
-        self._bell.put(None)
+        self._ring()
 
     def fail(self, error: VideoloadError) -> None:
         """End the queue: the consumer gets ``error`` after the batches that are queued."""
         with self._lock:
             self._error = self._error or error
-        self._bell.put(None)
+        self._ring()
+
+    def _ring(self) -> None:
+        """Have the consumer look again. It empties the bell before it looks."""
+        if self._bell.empty():
+            self._bell.put(None)
 
     def take_back(self) -> list[Ready]:
         """All batches that the consumer has not taken."""

@@ -33,7 +33,7 @@ from videoload.processes.restarts import Restarts
 from videoload.transport.metrics_port import MetricsPort
 from videoload.transport.private_channel import PrivateChannel
 from videoload.transport.private_messages import Share, Unshare, WorkerSettings
-from videoload.transport.slots import SHARED, Arena
+from videoload.transport.slots import Arena
 
 _log = logging.getLogger(__name__)
 
@@ -48,12 +48,11 @@ _ASK_S = 1.2  # from asking to killing; a worker looks for signals every 200 ms 
 
 
 class Ended(NamedTuple):
-    """A child that has ended, how it ended, and the lease that it worked on (0: none; None:
-    unknown)."""
+    """A child that has ended, how it ended, and the lease that it worked on (0: none)."""
 
     pid: int
     how: str
-    lease: int | None
+    lease: int
 
 
 class WorkerProcess:
@@ -67,13 +66,12 @@ class WorkerProcess:
         self._checks = 0
         memory = None
         try:
-            memory = Arena(1, SIZE, "worker-counters") if SHARED else None
+            memory = Arena(1, SIZE, "worker-counters")
             self.channel, theirs = PrivateChannel.pair()
-            self._counters = None if memory is None else Counters(memory.view(0, 0, (SIZE,)))
+            self._counters = Counters(memory.view(0, 0, (SIZE,)))
             try:
                 env = native.hidden_gpus() if settings.token else {}
-                descriptors = [] if memory is None else [memory.fd]
-                self.process = ChildProcess(MODULE, theirs, *descriptors, env=env)
+                self.process = ChildProcess(MODULE, theirs, memory.fd, env=env)
             except WorkerError:
                 self.channel.close()
                 raise
@@ -90,14 +88,12 @@ class WorkerProcess:
     @property
     def worked(self) -> bool:
         """Whether it has begun to work: its imports are done, and it has taken a turn."""
-        if self._counters is None:  # it is not known
-            return time.monotonic() - self.process.began > _YOUNG_S
         return bool(self._counters.pulse[0])
 
     def checks_without_progress(self) -> int:
         """How many checks in a row, including this one, found no progress. Checks are counted, and
         time is not measured, because this process may have been stopped itself."""
-        now = b"" if self._counters is None else self._counters.pulse.tobytes()
+        now = self._counters.pulse.tobytes()
         # The pulse is zero before the first turn: imports may take long where the disk is slow.
         still = now == self._last and any(now)
         self._last, self._checks = now, self._checks + 1 if still else 0
@@ -111,15 +107,15 @@ class WorkerProcess:
     @property
     def stall_s(self) -> float:
         """How long it may make no progress at its lease; 0 if it has none."""
-        return 0.0 if self._counters is None else self._counters.stall_s
+        return self._counters.stall_s
 
     def counted(self) -> dict[str, float]:
-        return {} if self._counters is None else self._counters.read()
+        return self._counters.read()
 
     @property
-    def lease(self) -> int | None:
-        """The lease that it works on, 0 if none; None where memory cannot be shared."""
-        return None if self._counters is None else self._counters.lease
+    def lease(self) -> int:
+        """The lease that it works on, 0 if none."""
+        return self._counters.lease
 
 
 class Supervisor:
@@ -128,7 +124,7 @@ class Supervisor:
     def __init__(self) -> None:
         self._count = 0
         self._settings: WorkerSettings | None = None
-        self._shares: dict[int, tuple[Share, int | None]] = {}
+        self._shares: dict[int, tuple[Share, int]] = {}
         self._restarts = Restarts()
         self._gone: Counter[str] = Counter()  # what children that ended had counted
         self._ended = 0
@@ -144,7 +140,7 @@ class Supervisor:
             self.stop()
             raise
 
-    def share(self, message: Share, descriptor: int | None) -> None:
+    def share(self, message: Share, descriptor: int) -> None:
         """Share an arena with all children, also with later ones. The descriptor stays
         the caller's and must stay open until `unshare`."""
         self._shares[message.arena] = (message, descriptor)

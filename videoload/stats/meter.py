@@ -52,8 +52,8 @@ class Meter:
         self._answers: deque[tuple[float, str, Work, Sequence[tuple[int, float]]]] = deque()
         self._marks: dict[str, float] = {}
 
-    # Called by readers and by the I/O thread. No lock is taken: the thread that holds it may be
-    # inside Python's garbage collector, which may wait for a reader to leave (see
+    # Called by readers and by the I/O thread. Nobody waits for the lock: the thread that holds it
+    # may be inside Python's garbage collector, which may wait for a reader to leave (see
     # `frameworks.tfdata`).
 
     def asked(self, reader: int) -> None:
@@ -76,9 +76,11 @@ class Meter:
         says it took."""
         self.lacks_room |= work.no_room > 0
         self._answers.append((now, worker, work, clips))
-        if len(self._answers) >= _BOOKED:
-            with self._lock:
+        if len(self._answers) >= _BOOKED and self._lock.acquire(blocking=False):
+            try:
                 self._book()
+            finally:
+                self._lock.release()
 
     # Booking, with the lock
 

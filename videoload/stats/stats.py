@@ -8,6 +8,7 @@ StreamRecord ──> StreamStats   `Stream.stats`, and the log at the end of an 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -172,7 +173,8 @@ class StreamStats:
 
 
 class WorkerRecord(NamedTuple):
-    """A connected worker, and its ``work``. ``is_child``: the trainer's process started it."""
+    """A connected worker, and its ``work``. ``is_child``: the trainer's process started it.
+    ``age_s``: how long it has been connected."""
 
     name: str
     host: str
@@ -181,11 +183,14 @@ class WorkerRecord(NamedTuple):
     state: str
     last_error: str
     work: Work = NO_WORK
+    age_s: float = math.inf
 
     def stats(self, lately: Work | None = None, lately_s: float = 0.0) -> WorkerStats:
-        """For display. The shares are of its work ``lately``, in ``lately_s`` seconds, if that is
-        given, and else of all its work."""
-        of, passed_s = (self.work, self.work.passed_s) if lately is None else (lately, lately_s)
+        """For display. The shares are of its work ``lately``, in ``lately_s`` seconds or since it
+        came, if that is given, and else of all its work."""
+        of, passed_s = self.work, self.work.passed_s
+        if lately is not None:
+            of, passed_s = lately, min(lately_s, self.age_s)
         busy, wire = (
             min(1.0, seconds / passed_s) if passed_s > 0 else 0.0
             for seconds in (of.busy_s, of.wire_s)

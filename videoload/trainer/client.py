@@ -172,14 +172,14 @@ class Client:
         )
         self._code = ClientCode()
         self._open: list[weakref.ref[Readers]] = []
-        scrapes = None
-        if metrics_port is not None:
-            scrapes = serve_metrics(metrics_port, self._engine, self._open)
-        self.metrics_port: int | None = None if scrapes is None else scrapes.port
+        scrapes: list[MetricsPort] = []
         # It also runs when the interpreter ends, so no worker outlives a script without `with`.
         self._finalizer = weakref.finalize(self, _end, self._engine, scrapes)
         self._streams = itertools.count()
         try:
+            if metrics_port is not None:
+                scrapes.append(serve_metrics(metrics_port, self._engine, self._open))
+            self.metrics_port: int | None = scrapes[0].port if scrapes else None
             self.endpoints: tuple[str, ...] = tuple(self._engine.start())
         except BaseException:
             self._finalizer()
@@ -359,9 +359,9 @@ class Client:
         return f"Client({', '.join((state, *self.endpoints))})"
 
 
-def _end(engine: Engine, scrapes: MetricsPort | None) -> None:
-    if scrapes is not None:
-        scrapes.close()
+def _end(engine: Engine, scrapes: Sequence[MetricsPort]) -> None:
+    for port in scrapes:
+        port.close()
     engine.stop()
 
 

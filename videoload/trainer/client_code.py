@@ -9,7 +9,7 @@ import logging
 from collections.abc import Iterable
 
 from videoload.errors import TransformError
-from videoload.user_code.sources import Code, Source, code_of, warn_of_edits
+from videoload.user_code.sources import Code, Source, code_of
 
 _log = logging.getLogger(__name__)
 
@@ -32,7 +32,6 @@ class ClientCode:
                     "workers have imported the code of that time: close this client and make a "
                     "new one"
                 )
-        warn_of_edits(code.sources)
         if listens and (missing := sorted(modules - code.digests.keys())):
             _log.warning(
                 "the source of %s is not found here, so nothing compares the code of workers that "

@@ -12,7 +12,6 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from videoload.errors import TransportError
-from videoload.transport.slots import SHARED
 
 _MAX_PATH = 107  # in a sockaddr_un
 _LOOPBACK_NAMES = ("localhost", "ip6-localhost")
@@ -20,8 +19,8 @@ _LOOPBACK_NAMES = ("localhost", "ip6-localhost")
 
 def private_endpoint() -> str:
     """An address for the workers that this process starts: an abstract Unix socket, which leaves no
-    file behind, or a loopback port on systems without them."""
-    return f"ipc://@videoload-{secrets.token_hex(16)}" if SHARED else "tcp://127.0.0.1:*"
+    file behind."""
+    return f"ipc://@videoload-{secrets.token_hex(16)}"
 
 
 def is_name(endpoint: str) -> bool:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import os
 import socket
 import struct
-import sys
 import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
@@ -23,8 +22,6 @@ from contextlib import suppress
 import zmq
 
 from videoload.transport.limits import Limits
-
-WATCHED = sys.platform == "linux"  # TCP_INFO and SO_PEERCRED are Linux's
 
 _EVENTS = zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED
 _EVENT = struct.Struct("=hi")  # event and descriptor: zmq_socket_monitor(3)

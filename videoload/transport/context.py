@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import select
-import sys
 import threading
 
 import zmq
@@ -22,8 +21,7 @@ def new_context(io_threads: int = 1) -> zmq.Context[zmq.Socket[bytes]]:
     """A context with so many threads for its connections. Raises TransportError if this system
     does not allow what it needs."""
     _try_threads(io_threads + 1)  # one more closes sockets
-    if sys.platform == "linux":
-        _try_calls()
+    _try_calls()
     return zmq.Context(io_threads)
 
 

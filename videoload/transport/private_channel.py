@@ -27,8 +27,6 @@ from videoload.transport.private_messages import (
 # About forty messages. Linux limits how many descriptors of a user are on the way at once to what
 # one process may have open, often 1024.
 _BUFFER_BYTES = 16 << 10
-# A program may have set SIGPIPE back to its default. A child that has died must not end it.
-NO_SIGNAL: int = getattr(socket, "MSG_NOSIGNAL", 0)  # macOS has none
 
 
 @dataclass(eq=False, slots=True)
@@ -80,15 +78,16 @@ class PrivateChannel:
             return
         try:
             self.socket.setblocking(False)
+            # NOSIGNAL: a child that has died must not end a program that set SIGPIPE back.
             while self._unsent:
                 first = self._unsent[0]
                 if first.descriptor is None or first.begun:
-                    sent = self.socket.send(first.left, NO_SIGNAL)
+                    sent = self.socket.send(first.left, socket.MSG_NOSIGNAL)
                 else:
                     # socket.send_fds drops its flags.
                     fds = array("i", [first.descriptor])
                     rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)]
-                    sent = self.socket.sendmsg([first.left], rights, NO_SIGNAL)
+                    sent = self.socket.sendmsg([first.left], rights, socket.MSG_NOSIGNAL)
                 first.left, first.begun = first.left[sent:], True
                 if not first.left:
                     self._unsent.popleft()
@@ -127,8 +126,7 @@ class PrivateChannel:
         body = bytes(self._received[4 : 4 + length])
         del self._received[: 4 + length]
         message = unpack_private(body)
-        brings = isinstance(message, Share) and message.memory
-        return message, self._descriptors.popleft() if brings else None
+        return message, self._descriptors.popleft() if isinstance(message, Share) else None
 
     def _take_back(self, arena: int) -> None:
         for unsent in self._unsent:

@@ -42,13 +42,11 @@ class WorkerSettings(_Private, tag="settings"):
 
 
 class Share(_Private, tag="share"):
-    """A stream's arena. Its videos lie under ``root``. With ``memory``, the arena's descriptor
-    travels along. Without, this host cannot share memory and pixels are sent. ``code``: the sources
-    of the user's modules, by name, as they were when the stream was made."""
+    """A stream's arena, whose descriptor travels along. Its videos lie under ``root``. ``code``:
+    the sources of the user's modules, by name, as they were when the stream was made."""
 
     arena: Id
     root: str
-    memory: bool
     code: dict[str, Source] = {}
 
 

@@ -24,15 +24,12 @@ import fcntl
 import math
 import mmap
 import os
-import sys
 import weakref
 from collections.abc import Callable, Sequence
 from itertools import groupby
 
 import numpy as np
 import numpy.typing as npt
-
-SHARED = sys.platform == "linux"  # memfd; on other systems workers send their pixels
 
 _ALIGNMENT = 64
 _SHM = "/dev/shm"
@@ -42,15 +39,14 @@ _HINTS = {
     errno.ENOSPC: f"; memory is short, or {_SHM} is too small (docker: --shm-size)",
     errno.EMFILE: "; this process has too many files open (ulimit -n)",
 }
-_SEALS = 0 if not SHARED else fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
 
 class Arena:
     """``slots`` slots of ``slot_bytes`` bytes each, in memory that workers can map.
 
-    ``fd`` is the descriptor for workers, -1 where memory cannot be shared. The kernel shows the
-    memory by its ``name``. Raises MemoryError if there is not enough memory, now and not in the
-    middle of an epoch.
+    ``fd`` is the descriptor for workers. The kernel shows the memory by its ``name``. Raises
+    MemoryError if there is not enough memory, now and not in the middle of an epoch.
     """
 
     def __init__(self, slots: int, slot_bytes: int, name: str = "videoload") -> None:
@@ -58,9 +54,6 @@ class Arena:
         self.stride = -(-slot_bytes // mmap.PAGESIZE) * mmap.PAGESIZE
         self.size = slots * self.stride
         self.fd = -1
-        if not SHARED:
-            self._memory = mmap.mmap(-1, self.size)
-            return
         try:
             self.fd, seals = _memory(name)
             # A trainer may end before it closes its last arena.

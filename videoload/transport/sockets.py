@@ -32,7 +32,7 @@ import zmq
 
 from videoload.errors import ProtocolError, TransportError
 from videoload.transport.addresses import check_address, claim_socket_file
-from videoload.transport.connections import WATCHED, Connections
+from videoload.transport.connections import Connections
 from videoload.transport.keys import TRAINER, WORKER, load_key, own_keys
 from videoload.transport.limits import Limits
 from videoload.transport.messages import (
@@ -131,7 +131,7 @@ class Router:
                 self.socket.setsockopt_string(zmq.ZAP_DOMAIN, "videoload")
             if endpoint.startswith("ipc://@"):
                 self.socket.setsockopt(zmq.IPC_FILTER_UID, os.getuid())
-            if WATCHED and (endpoint.startswith("tcp://") or children is not None):
+            if endpoint.startswith("tcp://") or children is not None:
                 self._connections = Connections(context, self.socket, self.limits, children)
             try:
                 self.socket.bind(endpoint)

@@ -21,7 +21,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -31,7 +31,7 @@ from videoload import native
 from videoload.clips.clip_spec import ClipSpec
 from videoload.errors import TransformError, WorkersCodeError
 from videoload.pixels.planes import Buffer
-from videoload.user_code.sources import digest, pin, read, warn_of_edits
+from videoload.user_code.sources import digest, pin, read
 
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
@@ -95,9 +95,21 @@ class Functions:
             raise WorkersCodeError(f"{kind} {name} cannot be imported: {error}") from None
         if not callable(found):
             raise WorkersCodeError(f"{kind} {name} is not a function")
-        if not native.is_worker:
-            warn_of_edits(sources)
+        self._check_owner(kind, name, found)
         return UserFunction(cast(Function, found), self._on_call)
+
+    def _check_owner(self, kind: str, name: str, function: object) -> None:
+        """An allowed module may have imported functions that do anything, such as `import_module`,
+        and a trainer may name any of them. Raises TransformError."""
+        while isinstance(function, partial):
+            function = function.func
+        owner = str(getattr(function, "__module__", ""))
+        allowed = self.allowed
+        if allowed is not None and not any(f"{owner}.".startswith(f"{one}.") for one in allowed):
+            raise WorkersCodeError(
+                f"{kind} {name} is a function of {owner}, which this worker's owner does not "
+                f"allow; start the worker with --allow {owner}, and name it by that module"
+            )
 
     def check(self, code: Mapping[str, str]) -> None:
         """Compare the digests of a trainer's modules with what was imported here. Raises

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import ast
 import importlib
-import logging
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -22,10 +21,8 @@ from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import spec_from_file_location
 from pathlib import Path
-from types import CodeType, FunctionType, ModuleType
+from types import CodeType, ModuleType
 from typing import NamedTuple
-
-_log = logging.getLogger(__name__)
 
 _PACKAGE = "__init__.py"
 _OURS = __name__.partition(".")[0]
@@ -102,17 +99,6 @@ def pin(sources: Sources) -> None:
         _pinned.sources.setdefault(name, source)
 
 
-def warn_of_edits(sources: Sources) -> None:
-    """Warn of modules that this process has imported with other functions than the sources have."""
-    for name, source in sources.items():
-        if (loaded := sys.modules.get(name)) is not None and _differs(loaded, source):
-            _log.warning(
-                "this process imported %s before %s was edited: workers import it as it is now, "
-                "and decode_serially uses what was imported; restart this process, or call "
-                "importlib.reload", name, source.file,
-            )  # fmt: skip
-
-
 # Where a module is
 
 
@@ -183,36 +169,6 @@ def _imported(name: str, source: Source) -> Iterator[str]:
 
 def _is_package(source: Source) -> bool:
     return Path(source.file).name == _PACKAGE
-
-
-def _differs(loaded: ModuleType, source: Source) -> bool:
-    """Whether a function of a module that was imported is not in its source. Lines may move."""
-    try:
-        whole = SourceFileLoader(loaded.__name__, source.file).source_to_code(
-            source.text, source.file
-        )
-    except (SyntaxError, ValueError):
-        return True
-    known = set(_facts(whole))
-    return any(not known.issuperset(_facts(code)) for code in _codes(loaded, source.file))
-
-
-def _codes(owner: object, file: str) -> Iterator[CodeType]:
-    """The functions of a module that come from this file, and the methods of its classes."""
-    for value in list(vars(owner).values()):
-        if isinstance(value, FunctionType) and value.__code__.co_filename == file:
-            yield value.__code__
-        elif isinstance(value, type) and not isinstance(owner, type):
-            yield from _codes(value, file)
-
-
-def _facts(code: CodeType) -> Iterator[tuple[object, ...]]:
-    """What a function does, and those in it."""
-    inner = [value for value in code.co_consts if isinstance(value, CodeType)]
-    plain = repr([value for value in code.co_consts if not isinstance(value, CodeType)])
-    yield code.co_name, code.co_code, code.co_names, code.co_varnames, plain
-    for each in inner:
-        yield from _facts(each)
 
 
 # How a worker imports it

@@ -41,7 +41,7 @@ class Decoders:
         self._on_call = on_call
         self._channel = channel
         self.fetches = False  # some files are on other hosts
-        self._shares: dict[int, tuple[Window | None, Decoder]] = {}
+        self._shares: dict[int, tuple[Window, Decoder]] = {}
         self._unshared: set[int] = set()  # a lease of a dropped stream may come after its end
         self._by_root: dict[str, Decoder] = {}  # kept while arenas come and go
         self.dial_in = None if settings.root is None else self._decoder(settings.root)
@@ -55,7 +55,8 @@ class Decoders:
         """The decoder for a lease, if it is known by now."""
         if lease.place is None:
             return self.dial_in
-        return self._shares.get(lease.place.arena, (None, None))[1]
+        _, decoder = self._shares.get(lease.place.arena, (None, None))
+        return decoder
 
     def place(self, lease: Lease) -> tuple[Decoder, npt.NDArray[np.uint8], bool]:
         """The decoder and the array for a lease's rows, and whether the trainer shares the array.
@@ -73,8 +74,6 @@ class Decoders:
         if arena not in self._shares:
             raise ProtocolError(f"arena {arena} is not shared with this worker")
         window, decoder = self._shares[arena]
-        if window is None:
-            return decoder, np.empty(shape, np.uint8), False
         return decoder, window.view(lease.place.offset, shape), True
 
     def read_channel(self, wait_for: int | None = None) -> None:
@@ -87,8 +86,8 @@ class Decoders:
                 message, descriptor = got
                 if isinstance(message, Share):
                     pin(message.code)
-                    window = None if descriptor is None else Window(descriptor)
-                    self._shares[message.arena] = window, self._decoder(message.root)
+                    assert descriptor is not None
+                    self._shares[message.arena] = Window(descriptor), self._decoder(message.root)
                     if message.arena == wait_for:
                         wait_for = None  # go on: a poll does not see what was read already
                 elif isinstance(message, Unshare):

@@ -335,8 +335,7 @@ def main() -> int:
         first = channel.receive(CHANNEL_S)
         if first is None or not isinstance(first[0], WorkerSettings):
             raise ProtocolError("the private channel did not begin with the settings")
-        pulse = Window(descriptors[1]).view(0, (SIZE,)) if len(descriptors) > 1 else None
-        return serve(first[0], channel, pulse=pulse)
+        return serve(first[0], channel, pulse=Window(descriptors[1]).view(0, (SIZE,)))
     except EOFError:
         return 0
     except VideoloadError as error:

@@ -193,11 +193,14 @@ def test_a_remote_worker_with_other_software_is_refused(
 
 def test_a_worker_is_idle_decoding_or_silent() -> None:
     worker = ConnectedWorker("there", 7, is_child=False)
-    assert worker.record(100.0) == WorkerRecord("there:7", "there", 7, False, "idle", "")
+    worker.joined = 40.0
+    assert worker.record(100.0) == WorkerRecord(
+        "there:7", "there", 7, False, "idle", "", age_s=60.0
+    )
     worker.timer.granted(100.0)
     worker.heard, worker.last_error = 100.0, "is not a video"
     assert worker.record(102.0).state == "decoding"
-    assert worker.record(102.1)[-3:-1] == ("silent", "is not a video")
+    assert worker.record(102.1)[4:6] == ("silent", "is not a video")
 
 
 @pytest.mark.parametrize(

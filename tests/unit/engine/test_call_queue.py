@@ -52,10 +52,17 @@ def test_several_posts_wake_the_polling_thread_once(queue: CallQueue) -> None:
 
 def test_a_call_without_wake_wakes_nobody_and_is_made_with_the_others(queue: CallQueue) -> None:
     made: list[int] = []
-    queue.post(lambda: made.append(1), wake=False)
+    queue.post(lambda: made.append(1), wake=lambda: False)
     assert not is_woken(queue)
     make_calls(queue)
     assert made == [1]
+
+
+def test_whether_to_wake_is_asked_when_the_call_is_in_the_queue(queue: CallQueue) -> None:
+    """A thread notes that it is to be woken, looks at the queue, and sleeps. A call that came
+    between the last two has to see the note."""
+    queue.post(list, wake=lambda: len(queue) == 1)
+    assert is_woken(queue)
 
 
 def test_a_call_that_another_call_posts_is_made_next_time(queue: CallQueue) -> None:

@@ -118,3 +118,14 @@ def test_the_queue_knows_how_long_a_batch_was_ready_before_it_was_taken() -> Non
     assert queue.waited_s <= time.monotonic() - put + first_s, (
         "not since its first time in the queue"
     )
+
+
+def test_a_consumer_that_never_waits_leaves_nothing_behind_at_each_batch() -> None:
+    queue = ReaderQueue()
+    for step in range(2000):
+        queue.put(batch(step))
+        assert next_step(queue) == step
+        queue.handed_over()
+    assert queue._bell.qsize() <= 1
+    queue.put(batch(7))
+    assert [next_step(queue, 20), next_step(queue)] == [7, None]

@@ -70,6 +70,29 @@ def test_a_reader_waits_for_no_thread_that_books_or_reads_figures() -> None:
     assert read(meter).clips == 8
 
 
+def test_the_io_thread_waits_for_no_thread_that_reads_figures(clock: Clock) -> None:
+    meter = Meter()
+    answers = 200  # more than are booked at once
+
+    def the_workers_answer() -> None:
+        for _ in range(answers):
+            meter.worked("host:1", Work(clips=1, leases=1, busy_s=0.1), (), clock.now)
+
+    with meter._lock:
+        thread = threading.Thread(target=the_workers_answer, daemon=True)
+        thread.start()
+        thread.join(20 * SECOND)
+        assert not thread.is_alive()
+    assert read(meter).workers[0].clips == answers
+
+
+def test_a_young_workers_shares_are_of_its_own_time() -> None:
+    work = Work(clips=30, leases=30, busy_s=3.0)
+    for age_s, share in ((3.0, 1.0), (6.0, 0.5), (600.0, 0.3)):
+        record = WORKERS[0]._replace(work=work, age_s=age_s)
+        assert record.stats(work, 10.0).busy_share == pytest.approx(share)
+
+
 def test_a_stream_that_was_not_read_says_so() -> None:
     stats = read(Meter())
     assert (stats.batches, stats.clips, stats.clips_per_s, stats.wait_share) == (0, 0, 0.0, 0.0)

@@ -27,9 +27,9 @@ Ends = tuple[PrivateChannel, PrivateChannel]
 MANY = 400  # a full channel holds some forty
 MESSAGES: list[Private] = [
     WorkerSettings(["tcp://127.0.0.1:5555"], root="/videos"),
-    Share(1, "/videos", memory=False),
     Unshare(1),
-    Share(2, "/" + 1000 * "x", memory=False),
+    WorkerSettings(["tcp://127.0.0.1:5555"], root="/" + 1000 * "x"),
+    Unshare(1 << 40),
 ]
 
 
@@ -112,15 +112,14 @@ def test_a_message_larger_than_the_sockets_buffer_arrives(ends: Ends) -> None:
 def test_each_share_brings_its_own_descriptor(ends: Ends) -> None:
     files = [os.memfd_create("one"), os.memfd_create("other")]
     try:
-        ends[0].send(Share(1, "/", memory=True), files[0])
-        ends[0].send(Share(2, "/", memory=False))
+        ends[0].send(Share(1, "/"), files[0])
+        ends[0].send(Unshare(2))
         ends[0].send(Unshare(5))
-        ends[0].send(Share(3, "/", memory=True), files[1])
+        ends[0].send(Share(3, "/"), files[1])
         got = [ends[1].receive(30 * SECOND) for _ in range(4)]
         descriptors = [found[1] for found in got if found is not None]
         assert [found[0] for found in got if found is not None] == [
-            Share(1, "/", memory=True), Share(2, "/", memory=False), Unshare(5),
-            Share(3, "/", memory=True),
+            Share(1, "/"), Unshare(2), Unshare(5), Share(3, "/"),
         ]  # fmt: skip
         one, *none, other = descriptors
         assert none == [None, None]
@@ -166,7 +165,7 @@ def test_nobody_waits_for_a_process_that_does_not_read_and_it_gets_everything_la
     with memory() as file:
         sent: list[tuple[Private, int | None]] = []
         for arena in range(MANY):
-            sent += [(Share(arena, "/", memory=True), file), (Unshare(MANY + arena), None)]
+            sent += [(Share(arena, "/"), file), (Unshare(MANY + arena), None)]
         for message, descriptor in sent:
             ends[0].send(message, descriptor)
         assert ends[0].is_full
@@ -183,17 +182,17 @@ def test_nobody_waits_for_a_process_that_does_not_read_and_it_gets_everything_la
 def test_an_arena_that_is_dropped_before_it_was_sent_is_never_sent(ends: Ends) -> None:
     with memory() as first:
         for arena in range(MANY):
-            ends[0].send(Share(arena, "/", memory=True), first)
+            ends[0].send(Share(arena, "/"), first)
         for arena in range(MANY):
             ends[0].send(Unshare(arena))
     with memory() as later:  # whose descriptor is the same number
         assert later == first
-        ends[0].send(Share(MANY, "/", memory=True), later)
+        ends[0].send(Share(MANY, "/"), later)
         got = receive_all(ends)
         expected = file_of(later)
     *shared, (last, descriptor) = [found for found in got if isinstance(found[0], Share)]
     assert 0 < len(shared) < MANY / 4, "only the ones that were sent"
-    assert last == Share(MANY, "/", memory=True)
+    assert last == Share(MANY, "/")
     assert descriptor is not None
     assert file_of(descriptor) == expected
     ended = [message for message, _ in got if isinstance(message, Unshare)]
@@ -206,7 +205,7 @@ def test_an_arena_that_is_dropped_before_it_was_sent_is_never_sent(ends: Ends) -
 def test_only_a_few_descriptors_are_on_the_way_at_once(ends: Ends) -> None:
     with memory() as file:
         for arena in range(MANY):
-            ends[0].send(Share(arena, "/", memory=True), file)
+            ends[0].send(Share(arena, "/"), file)
     on_the_way = 0
     while (found := ends[1].receive(0)) is not None:
         assert found[1] is not None

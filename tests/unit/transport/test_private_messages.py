@@ -49,7 +49,7 @@ PRIVATE: st.SearchStrategy[Private] = st.one_of(
         insecure=st.booleans(),
         transforms=st.none() | st.lists(WORDS, max_size=3),
     ),
-    st.builds(Share, arena=NUMBERS, root=WORDS, memory=st.booleans()),
+    st.builds(Share, arena=NUMBERS, root=WORDS),
     st.builds(Unshare, arena=NUMBERS),
 )
 
@@ -85,7 +85,7 @@ def test_a_truncated_private_message_is_refused(message: Private, data: st.DataO
 
 
 @pytest.mark.parametrize(
-    "message", [WorkerSettings(["tcp://h:1"], root="/"), Share(1, "/", False), Unshare(1)]
+    "message", [WorkerSettings(["tcp://h:1"], root="/"), Share(1, "/"), Unshare(1)]
 )
 def test_nobody_who_dials_in_can_send_private_messages(message: Private) -> None:
     for unpack in (unpack_from_worker, unpack_from_trainer):
@@ -112,9 +112,9 @@ def test_the_private_channel_knows_no_other_messages(message: FromWorker | FromT
         {"type": "settings", "trainers": "tcp://h:1"},
         {"type": "settings"},
         {"type": "settings", "trainers": ["t"], "transforms": "any"},
-        {"type": "share", "arena": -1, "root": "/", "memory": True},
-        {"type": "share", "arena": 1, "root": "/"},
-        {"type": "share", "arena": 1, "root": None, "memory": True},
+        {"type": "share", "arena": -1, "root": "/"},
+        {"type": "share", "arena": 1},
+        {"type": "share", "arena": 1, "root": None},
         {"type": "unshare", "arena": -1},
         {"type": "unshare", "arena": 1, "root": "/"},
         {"arena": 1},

@@ -18,10 +18,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from videoload.transport.slots import SHARED, Arena, Window, aligned_copy, spans
+from videoload.transport.slots import Arena, Window, aligned_copy, spans
 
 patient = settings(deadline=None, max_examples=50)
-shared = pytest.mark.skipif(not SHARED, reason="memory is shared by memfd, which Linux has")
 
 SHAPE = (3, 4, 5)
 
@@ -121,7 +120,6 @@ def test_a_view_beyond_the_memory_is_refused(arena: Arena) -> None:
 # Workers
 
 
-@shared
 def test_a_window_shows_what_the_arena_holds_and_the_other_way_round(arena: Arena) -> None:
     window = Window(os.dup(arena.fd))
     assert window.size == arena.size
@@ -131,7 +129,6 @@ def test_a_window_shows_what_the_arena_holds_and_the_other_way_round(arena: Aren
     assert (window.view(0, SHAPE) == 8).all()
 
 
-@shared
 @pytest.mark.parametrize(
     ("offset", "shape"),
     [
@@ -150,7 +147,6 @@ def test_a_worker_cannot_look_outside_of_the_arena(
         window.view(offset, shape)
 
 
-@shared
 @pytest.mark.parametrize("shape", [(2**32, 2**32), (2**31, 2**31, 3), (2**64, 1), (2**21,) * 3])
 def test_a_shape_whose_size_overflows_is_refused_as_well(
     arena: Arena, shape: tuple[int, ...]
@@ -159,14 +155,12 @@ def test_a_shape_whose_size_overflows_is_refused_as_well(
         Window(os.dup(arena.fd)).view(0, shape)
 
 
-@shared
 def test_a_worker_can_look_at_all_of_the_arena(arena: Arena) -> None:
     window = Window(os.dup(arena.fd))
     assert window.view(0, (arena.size,)).nbytes == arena.size
     assert window.view(arena.size - 60, SHAPE).shape == SHAPE
 
 
-@shared
 def test_a_window_closes_the_descriptor_that_it_was_given(arena: Arena) -> None:
     fd = os.dup(arena.fd)
     window = Window(fd)
@@ -175,7 +169,6 @@ def test_a_window_closes_the_descriptor_that_it_was_given(arena: Arena) -> None:
     assert window.view(0, SHAPE).shape == SHAPE
 
 
-@shared
 def test_a_window_that_cannot_be_made_closes_the_descriptor_as_well() -> None:
     read, write = os.pipe()
     os.close(write)
@@ -185,7 +178,6 @@ def test_a_window_that_cannot_be_made_closes_the_descriptor_as_well() -> None:
         os.fstat(read)
 
 
-@shared
 def test_nobody_can_change_the_size(arena: Arena) -> None:
     for size in (0, arena.size - 1, arena.size + mmap.PAGESIZE):
         with pytest.raises(PermissionError):
@@ -195,7 +187,6 @@ def test_nobody_can_change_the_size(arena: Arena) -> None:
     assert os.fstat(arena.fd).st_size == arena.size
 
 
-@shared
 def test_the_descriptor_is_not_inherited_by_accident(arena: Arena) -> None:
     assert not os.get_inheritable(arena.fd)
 
@@ -213,7 +204,6 @@ def test_arrays_outlive_the_arena() -> None:
     assert view.sum() == 300
 
 
-@shared
 def test_a_closed_arena_holds_no_descriptor() -> None:
     before = descriptors()
     arena = Arena(2, 100)
@@ -229,7 +219,6 @@ def test_a_closed_arena_holds_no_descriptor() -> None:
     assert descriptors() == before
 
 
-@shared
 def test_the_descriptor_of_an_arena_that_nobody_closed_is_closed() -> None:
     arena = Arena(2, 100)
     view, fd = arena.view(1, 0, (100,)), arena.fd
@@ -239,7 +228,6 @@ def test_the_descriptor_of_an_arena_that_nobody_closed_is_closed() -> None:
     assert not view.any()
 
 
-@shared
 def test_missing_memory_is_reported_at_once() -> None:
     before = descriptors()
     with limited_files(1 << 20), pytest.raises(MemoryError) as caught:
@@ -251,7 +239,6 @@ def test_missing_memory_is_reported_at_once() -> None:
     assert descriptors() == before
 
 
-@shared
 @pytest.mark.parametrize("free", [0, 1])
 def test_a_missing_descriptor_is_reported(free: int) -> None:
     before = descriptors()

@@ -13,7 +13,6 @@ import zmq
 from tests.faults.raw_peers import dealer
 from tests.support.waiting import SECOND, wait_until
 from videoload import ProtocolError, TransportError
-from videoload.transport.connections import WATCHED
 from videoload.transport.messages import VERSION, FromWorker, Heartbeat, pack
 from videoload.transport.sockets import Dealer, Router
 
@@ -114,7 +113,6 @@ def test_pixels_fill_all_their_places_or_none(parts: int, size: int) -> None:
         context.term()
 
 
-@pytest.mark.skipif(not WATCHED, reason="the kernel tells only on Linux")
 def test_a_worker_that_is_sending_is_known_before_its_message_is_read() -> None:
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     router = Router(context, "tcp://127.0.0.1:*")

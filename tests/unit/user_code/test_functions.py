@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import ModuleType
 
 import numpy as np
@@ -15,7 +16,8 @@ from numpy.random import RandomState
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from videoload import native
-from videoload.user_code.functions import UserFunction
+from videoload.errors import TransformError
+from videoload.user_code.functions import Functions, UserFunction
 
 
 def threads() -> set[int]:
@@ -132,3 +134,31 @@ def test_a_call_that_may_take_long_is_announced() -> None:
         function(given, 0)
     told, slept = "announced", "slow"
     assert calls == [told, "first", slept, told, "after a slow one", "quick"]
+
+
+@pytest.mark.parametrize(
+    ("name", "owner"),
+    [
+        ("allowed:import_module", "importlib"),
+        ("allowed:bound", "importlib"),
+        ("allowed:system", "posix"),
+        ("allowed:Path", "pathlib"),
+    ],
+)
+def test_an_allowed_module_lends_no_function_that_it_has_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, owner: str
+) -> None:
+    (tmp_path / "allowed.py").write_text(
+        "from functools import partial\nfrom importlib import import_module\n"
+        "from os import system\nfrom pathlib import Path\nbound = partial(import_module, 'this')\n"
+        "def own(path, rng): pass\nown_too = partial(own)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "allowed", raising=False)
+    functions = Functions(["allowed"])
+    with pytest.raises(TransformError, match=f"--allow {owner}"):
+        functions.find("load function", name)
+    functions.find("load function", "allowed:own")
+    functions.find("load function", "allowed:own_too")
+    Functions(None).find("load function", name)
+    sys.modules.pop("allowed")

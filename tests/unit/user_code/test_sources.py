@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import subprocess
 import sys
 import textwrap
@@ -10,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from videoload.user_code import sources
 from videoload.user_code.sources import code_of, digest, read
 
 FILES = {
@@ -73,29 +71,6 @@ def test_the_digest_follows_from_the_text_alone(folder: Path) -> None:
     assert digest(read("augment")) == edited
     (folder / "augment.py").write_text("def f(:\n")  # its import will fail
     assert sorted(read("augment")) == ["augment"]
-
-
-def test_a_process_is_told_that_it_has_imported_an_older_version(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    text = "import re\nclass C:\n    def f(self): return [x * {} for x in (1, 2)]\ng = re.compile\n"
-    (folder / "stale.py").write_text(text.format(2))
-    loaded = importlib.import_module("stale")
-    try:
-        sources.warn_of_edits(read("stale"))
-        (folder / "stale.py").write_text("\n# moved\n" + text.format(2))
-        sources.warn_of_edits(read("stale"))
-        assert not caplog.records
-        (folder / "stale.py").write_text(text.format(33))
-        sources.warn_of_edits(read("stale"))
-        assert "imported stale before" in caplog.text
-        caplog.clear()
-        importlib.reload(loaded)
-        sources.warn_of_edits(read("stale"))
-        assert not caplog.records
-    finally:
-        del sys.modules["stale"]
 
 
 def test_a_worker_imports_what_was_read_whatever_is_on_disk_by_then(folder: Path) -> None:
