@@ -44,7 +44,8 @@ TRIED_ELSEWHERE = {
     "pixels.chains": "unit/pixels/test_clip_pixels.py",
     "pixels.planes": "unit/pixels/test_clip_pixels.py",
     "decoding.decoder": "integration/test_decode.py",
-    "frame_store.keeper": "integration/test_frame_store.py",
+    "frame_store.clip_frames": "integration/test_frame_store.py",
+    "frame_store.stored_video": "unit/frame_store/test_store.py",
     "decoding.expected": "unit/storage/test_remote.py",
     "decoding.frames": "integration/test_decode.py",
     "decoding.indexes": "integration/test_decode.py",
@@ -165,7 +166,7 @@ HOMES = {
         "pixels.scaled_frames",
         "pixels.software",
         "decoding.decoder",
-        "frame_store.keeper",
+        "frame_store.clip_frames",
         "preparing.encoding",  # writes videos
         "native",
         "commands.made_videos",  # writes videos
@@ -260,7 +261,7 @@ PURE = (
     "stats.full_store",
     "stats.metrics", "stats.snapshots", "stats.stats", "processes.restarts", "processes.metrics",
     "bitstreams.pictures",
-    "storage.spans", "bitstreams.looks", "bitstreams.h264", "bitstreams.mpeg4",
+    "storage.blocks", "storage.spans", "bitstreams.looks", "bitstreams.h264", "bitstreams.mpeg4",
     "bitstreams.nal_units", "bitstreams.proofs",
 )  # fmt: skip
 IMPURE = {

@@ -51,7 +51,7 @@ from videoload.decoding.sounds import (
     prepare_with_sound,
 )  # fmt: skip
 from videoload.errors import OneClipError, TransformError, VideoError
-from videoload.frame_store.keeper import FormatChangedError, FrameKeeper
+from videoload.frame_store.clip_frames import ClipStore, FormatChangedError
 from videoload.index.complete_decode import Report
 from videoload.index.index import Tick, VideoIndex, open_video
 from videoload.pixels.chains import Chains
@@ -95,7 +95,7 @@ class Decoder:
         self._sounds = Sounds(self._storage)
         self._keeper = None
         if folders.frame_store is not None:
-            self._keeper = FrameKeeper(folders.frame_store, self._storage.root, self._chains)
+            self._keeper = ClipStore(folders.frame_store, self._storage.root, self._chains)
         self.watch = Stopwatch()  # where the time goes, since it was started
         self._indexes = Indexes(folders.cache, self._storage.root, self.watch)
         self._expected = Expected(self._storage, self._indexes)
@@ -191,7 +191,7 @@ class Decoder:
         clips = as_arrays(rows, spec.decoded_shape, spec.decoded_dtype)
         if keeper is not None and (kept := keeper.find(path, file, spec, tick)) is not None:
             params = given or draw(spec, kept.info, requests)
-            keeping = keeper.keeping(path, file, spec, kept.info, params, kept)
+            keeping = keeper.frames_of(path, file, spec, kept.info, params, kept)
             if keeping is not None and not keeping.missing:
                 return KeptClips(
                     path, spec, requests, out, transform, keeping, kept.info, clips, params
@@ -199,7 +199,7 @@ class Decoder:
         index, opened = self._indexes.find(path, file, tick)
         params = given or self._expected.drawn(path, spec, index, requests)
         if keeper is not None and (kept is None or kept.info != index.info):
-            keeping = keeper.keeping(path, file, spec, index.info, params, None)
+            keeping = keeper.frames_of(path, file, spec, index.info, params, None)
         decoded = [] if keeping else zip(params, clips, strict=True)
         places, made = self._places(spec, index, decoded)
         wanted = [*keeping.missing, *keeping.also(index)] if keeping else places

@@ -13,7 +13,7 @@ from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.video_info import VideoInfo
 from videoload.clips.windows import Segment
 from videoload.errors import VideoError
-from videoload.frame_store.keeper import Keeping
+from videoload.frame_store.clip_frames import ClipFrames
 from videoload.index.index import VideoIndex
 from videoload.pixels.clip_pixels import ClipPixels, SourceFrame
 from videoload.pixels.planes import Buffer
@@ -59,7 +59,7 @@ class PreparedClips(NamedTuple):
     params: list[ClipParams]
     places: Places
     made: list[ClipPixels]  # to be finished when all frames are there
-    keeping: Keeping | None  # takes the frames instead, if they are kept
+    keeping: ClipFrames | None  # takes the frames instead, if they are kept
     given: list[ClipParams] | None = None  # as a part of samples: what it shows was decided
 
     def times_of(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
@@ -75,7 +75,7 @@ class KeptClips(NamedTuple):
     requests: Sequence[Request]
     out: Buffer
     transform: UserFunction | None
-    keeping: Keeping
+    keeping: ClipFrames
     info: VideoInfo
     clips: Buffer
     params: list[ClipParams]

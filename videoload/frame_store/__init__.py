@@ -1,1 +1,1 @@
-"""Scaled frames, kept on a disk. `store` has the files; `keeper` fills and reads them."""
+"""Scaled frames, kept on a disk. `store` has the files, `clip_frames` fills and reads them."""

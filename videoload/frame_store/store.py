@@ -2,12 +2,7 @@
 
     FOLDER/5c1e.../              a set: one root, one way of scaling, one version of the software
     FOLDER/5c1e.../set.json      what the set is, for people
-    FOLDER/5c1e.../3f/9a41...    one video: a head, a table of checksums, room for every frame
-
-A video's file is sparse: it has a place for every frame, and takes disk space for those that were
-written. A frame counts as kept once its checksum is in the table, which happens after its bytes
-were written and after the pass over the video ended without a complaint. So a process that is
-killed leaves nothing half kept. Two processes that write the same frame write the same bytes.
+    FOLDER/5c1e.../3f/9a41...    one video (see `stored_video`)
 
 Nothing rests on the store. Anybody may delete any of it at any time. A frame whose checksum does
 not match is decoded again, and so is all that cannot be read or written.
@@ -19,38 +14,28 @@ import errno
 import json
 import logging
 import math
-import os
 import secrets
-import struct
 import time
-import weakref
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
-from typing import NamedTuple
-
-import numpy as np
-import numpy.typing as npt
-from xxhash import xxh3_64_intdigest as checksum
+from typing import NamedTuple, TypeVar
 
 from videoload.frame_store import sets
 from videoload.frame_store.pace import Pace
-from videoload.storage.files import IDENTITY_BYTES
+from videoload.frame_store.stored_video import Head, StoredVideo
 from videoload.storage.room import Room
+
+T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
-_MAGIC = b"vlframe2"
-# magic, frames, bytes of a frame, lengths of layout and info, identity of the file, checksum of
-# the head
-_HEAD = struct.Struct(f"<8sIIII{IDENTITY_BYTES}sQ")
-_READ_AT_ONCE = 16 << 10  # of a file's beginning: head and table of a video of 2 000 frames
-_ALIGNED = 4096
 _ALL = ".all"  # the name of a set whose videos have room reserved for all frames
-_PAUSE_S = 600.0  # after a failure, the store is left alone for so long
+_PAUSE_S = 5.0  # after a failure, the disk is left alone for so long
+_TRIES = 2  # to find room: once more after some was made
 _DESCRIBE_S = 600.0  # a set that is used says so this often
-_MANY = 1000  # frames that a slow disk did not take, until it is said
+_MANY = 1000  # times that a slow disk was not used, until it is said
 _MAKE_ROOM_S = 1.0  # the most that a clip waits for a deletion; deletions go on with other clips
 _IN_USE_S = 3600.0  # a set that was used within this time makes room for no other
 
@@ -66,7 +51,10 @@ class Scaling(NamedTuple):
 class FrameStore:
     """The kept frames of the videos under one root. Nothing here raises for what the disk does:
     a store that cannot be used keeps nothing, and says so once. One on a slow disk keeps what the
-    disk takes in a part of the ``pace``."""
+    disk takes in a part of the ``pace``.
+
+    Room is taken for what is written, before it is written, from what all sets and processes share.
+    """
 
     def __init__(self, folder: str, max_bytes: int | None, root: str, software: str) -> None:
         """``max_bytes``: for all sets and processes together; None: until a fifth of the disk is
@@ -76,7 +64,7 @@ class FrameStore:
         self._room = Room(self._folder, max_bytes, self._measure)
         self._sets: dict[Scaling, Path] = {}
         self._describe_at: dict[Scaling, float] = {}
-        self._unusable_until = 0.0
+        self._read_again_at = self._write_again_at = 0.0  # after a failure
         self._full_until = 0.0
         self._told: set[str] = set()
         self._skipped = 0
@@ -89,68 +77,86 @@ class FrameStore:
 
     def open(self, path: str, identity: bytes, scaling: Scaling) -> StoredVideo | None:
         """The file of a video, if there is one of the video file that has this identity."""
-        if time.monotonic() < self._unusable_until or not self.pace.has_time:
+        if time.monotonic() < self._read_again_at or not self.has_time:
             return None
         try:
             found = StoredVideo.open(self._path(path, scaling), identity)
         except FileNotFoundError:
             return None
         except OSError as error:
-            self.failed(error)
+            self.failed_to_read(error)
             return None
         if found is not None:
-            self._note(scaling, found.reserved_bytes(scaling))
+            size = found.head.file_bytes if scaling.all_frames else found.used_bytes
+            self._note(scaling, size)
         return found
 
     def create(
-        self,
-        path: str,
-        identity: bytes,
-        scaling: Scaling,
-        *,
-        frames: int,
-        frame_bytes: int,
-        layout: bytes,
-        info: bytes,
-        needed: int,
+        self, path: str, scaling: Scaling, head: Head, ordinals: Sequence[int]
     ) -> StoredVideo | None:
-        """A new file for a video of so many ``frames``, if there is room for those that are
-        ``needed``. ``layout`` and ``info`` come back with `open`: how a frame's bytes are laid out,
-        and what is known of the video."""
-        if not self.has_room:
-            return None
-        place = self._path(path, scaling)
-        size = StoredVideo.file_bytes(
-            frames if scaling.all_frames else needed, frame_bytes, layout, info
-        )
-        self._note(scaling, size)
+        """A new file for a video, if there is room for the frames that are to be written."""
+        parts = [range(head.file_bytes)] if scaling.all_frames else head.parts(ordinals, new=True)
+        self._note(scaling, sum(map(len, parts)))
+
+        def create() -> StoredVideo | None:
+            if not (self._set(scaling) / sets.ABOUT).exists():  # somebody deleted it
+                self._describe(self._set(scaling), scaling)
+            video = StoredVideo.create(self._path(path, scaling), head)
+            if video is not None and self._has_blocks_taken(scaling):
+                video.allocate(parts)
+            return video
+
+        return self._if_there_is_room(parts, scaling, create)
+
+    def takes(self, video: StoredVideo, scaling: Scaling, ordinals: Sequence[int]) -> bool:
+        """Whether there is room for these frames in the file of a video, which is then taken."""
+        if not video.is_writable:
+            self.failed_to_write(OSError(errno.EROFS, ""))
+        if time.monotonic() < self._write_again_at:
+            return False
+        if not self._has_blocks_taken(scaling):  # room was taken when the file was made
+            try:
+                return not self._room.is_over
+            except OSError:
+                return False
+        parts = video.head.parts(ordinals)
+        return bool(self._if_there_is_room(parts, scaling, lambda: video.allocate(parts)))
+
+    def _has_blocks_taken(self, scaling: Scaling) -> bool:
+        """Whether blocks of the disk are taken for frames before they are written: then all
+        processes count them."""
+        return not scaling.all_frames and self._room.max_bytes is not None
+
+    def _if_there_is_room(
+        self, parts: Sequence[range], scaling: Scaling, use: Callable[[], T]
+    ) -> T | None:
+        """What ``use`` returns, which takes these parts of the disk; None if they are too many."""
+        size = sum(map(len, parts))
         try:
-            for _ in range(2):
-                with self._room.take(size) as has_room:
-                    if has_room:
-                        if not (self._set(scaling) / sets.ABOUT).exists():  # somebody deleted it
-                            self._describe(self._set(scaling), scaling)
-                        return StoredVideo.create(
-                            place, identity, frames=frames, frame_bytes=frame_bytes, layout=layout,
-                            info=info,
-                        )  # fmt: skip
+            for _ in range(_TRIES):
+                if not self.has_room:
+                    break
+                try:
+                    with self._room.take(size) as has_room:
+                        if has_room:
+                            return use()
+                except FileNotFoundError:  # the store was deleted
+                    self._describe(self._set(scaling), scaling)
+                    continue
                 if not self._make_room(self._set(scaling)):
-                    self._full_until = time.monotonic() + _PAUSE_S
+                    self._full_until = time.monotonic() + self._room.pause_s
                     self.tell("is full; videos that are not in it are decoded each time")
-                    return None
-            return None  # more is deleted for the next videos
         except TimeoutError as error:
-            self.tell(f"keeps no new videos for now: {error.strerror}")
-            return None
+            self.tell(f"keeps no new frames for now: {error.strerror}")
         except OSError as error:
-            self.failed(error)
-            return None
+            self.failed_to_write(error)
+        return None  # if something was deleted, more is deleted for the next videos
 
     @property
     def has_room(self) -> bool:
-        """Whether new videos may be kept, as far as this process knows."""
-        free = time.monotonic() >= max(self._full_until, self._unusable_until)
-        return free and self.pace.has_time
+        """Whether more frames may be kept, as far as this process knows."""
+        free = time.monotonic() >= max(self._full_until, self._write_again_at)
+        return free and self.has_time
 
     def lacks_room(self, scaling: Scaling) -> tuple[int, int] | None:
         """If the store is full: the mean bytes of the videos that this process has met, and the
@@ -164,20 +170,30 @@ class FrameStore:
         videos, before = self._met.get(scaling, (0, 0))
         self._met[scaling] = videos + 1, before + size
 
-    def skip(self) -> None:
-        """A frame was not kept, because the disk is slow."""
+    @property
+    def has_time(self) -> bool:
+        """Whether the disk may be used now, by its pace."""
+        if self.pace.has_time:
+            return True
         self._skipped += 1
         if self._skipped == _MANY:
-            self.tell(
-                f"is on a slow disk: {_MANY} frames were not kept in time; they are decoded again"
-            )
+            self.tell(f"is on a slow disk: {_MANY} times, frames were decoded meanwhile")
+        return False
 
-    def failed(self, error: OSError) -> None:
-        """Reading or writing raised this: the store is left alone for a while."""
-        self._unusable_until = time.monotonic() + _PAUSE_S
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        what = "has no room on its disk" if full else f"cannot be used: {error.strerror or error}"
-        self.tell(f"{what}; frames are decoded")
+    def failed_to_read(self, error: OSError) -> None:
+        """Reading raised this: nothing is read or written for a while."""
+        self._read_again_at = time.monotonic() + _PAUSE_S
+        self.failed_to_write(error)
+
+    def failed_to_write(self, error: OSError) -> None:
+        """Writing raised this: nothing is written for a while."""
+        self._write_again_at = time.monotonic() + _PAUSE_S
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            self.tell("has no room on its disk; frames are decoded")
+        elif error.errno == errno.EROFS:
+            self.tell("can only be read; frames that are not in it are decoded")
+        else:
+            self.tell(f"cannot be used: {error.strerror or error}; frames are decoded")
 
     def tell(self, what: str) -> None:
         """Log it, once."""
@@ -216,6 +232,7 @@ class FrameStore:
         for _, left in sorted(self._left_behind(but)):
             with suppress(OSError):  # it may be another user's
                 if sets.delete(left, until):
+                    self._room.deleted()
                     return True
         return False
 
@@ -236,138 +253,3 @@ class FrameStore:
                     total += file.st_size if is_all else 512 * file.st_blocks
                     self.tick()
         return total
-
-
-class StoredVideo:
-    """The kept frames of one video. Methods raise OSError for what the disk does."""
-
-    def __init__(
-        self, raw: int, frames: int, frame_bytes: int, layout: bytes, info: bytes, table: bytes
-    ) -> None:
-        self.frames, self.frame_bytes = frames, frame_bytes
-        self.layout, self.info = layout, info
-        self._raw = raw
-        self._close = weakref.finalize(self, os.close, raw)
-        self._sums = np.frombuffer(table, np.uint64)
-        self._table_at = _HEAD.size + len(layout) + len(info)
-        self._frames_at = _after_table(self._table_at, frames)
-
-    @classmethod
-    def open(cls, path: Path, identity: bytes) -> StoredVideo | None:
-        """None: what is there is of another video file, or damaged; it is removed."""
-        raw = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-        try:
-            found = cls._read(raw, identity)
-        except BaseException:
-            os.close(raw)
-            raise
-        if found is None:
-            os.close(raw)
-            with suppress(FileNotFoundError):
-                path.unlink()
-        return found
-
-    @classmethod
-    def _read(cls, raw: int, identity: bytes) -> StoredVideo | None:
-        start = os.pread(raw, _READ_AT_ONCE, 0)
-        if len(start) < _HEAD.size:
-            return None
-        magic, frames, frame_bytes, a, b, found, told = _HEAD.unpack_from(start)
-        table_at = _HEAD.size + a + b
-        end = table_at + 8 * frames
-        head = start[: _HEAD.size - 8] + start[_HEAD.size : table_at]
-        if magic != _MAGIC or checksum(head) != told or found != identity:
-            return None
-        if len(start) < end:
-            start += os.pread(raw, end - len(start), len(start))
-            if len(start) < end:
-                return None
-        layout, info = start[_HEAD.size : _HEAD.size + a], start[_HEAD.size + a : table_at]
-        return cls(raw, frames, frame_bytes, layout, info, start[table_at:end])
-
-    @classmethod
-    def create(
-        cls,
-        path: Path,
-        identity: bytes,
-        *,
-        frames: int,
-        frame_bytes: int,
-        layout: bytes,
-        info: bytes,
-    ) -> StoredVideo | None:
-        """An empty file; None if another process has just made it."""
-        fixed = (_MAGIC, frames, frame_bytes, len(layout), len(info), identity)
-        head = _HEAD.pack(*fixed, 0)[:-8] + layout + info
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        try:
-            try:
-                raw = os.open(path, flags, 0o600)
-            except FileNotFoundError:
-                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                raw = os.open(path, flags, 0o600)
-        except FileExistsError:
-            return None
-        try:  # A file without a head, here or after a kill, is removed by whoever opens it.
-            os.pwrite(raw, _HEAD.pack(*fixed, checksum(head)) + layout + info, 0)
-            os.ftruncate(raw, cls.file_bytes(frames, frame_bytes, layout, info))
-        except BaseException:
-            os.close(raw)
-            raise
-        return cls(raw, frames, frame_bytes, layout, info, bytes(8 * frames))
-
-    def reserved_bytes(self, scaling: Scaling) -> int:
-        """What its frames take of the store's room."""
-        frames = self.frames if scaling.all_frames else int(np.count_nonzero(self._sums))
-        return self._frames_at + frames * self.frame_bytes
-
-    @property
-    def kept(self) -> set[int]:
-        """The frames that are there."""
-        return set(np.flatnonzero(self._sums).tolist())
-
-    @staticmethod
-    def file_bytes(frames: int, frame_bytes: int, layout: bytes, info: bytes) -> int:
-        """The size of a file with room for all frames."""
-        table_at = _HEAD.size + len(layout) + len(info)
-        return _after_table(table_at, frames) + frames * frame_bytes
-
-    def read(self, ordinals: Sequence[int], out: npt.NDArray[np.uint8]) -> list[int]:
-        """Read frames into ``out`` [n, frame_bytes]. Returns those that are not there, or are not
-        what was written: the latter are forgotten."""
-        missing = []
-        for ordinal, told, row in zip(
-            ordinals, self._sums.take(ordinals).tolist(), out, strict=True
-        ):
-            if told:
-                at = self._frames_at + ordinal * self.frame_bytes
-                if os.preadv(self._raw, [row], at) == self.frame_bytes and _sum(row) == told:
-                    continue
-                os.pwrite(self._raw, bytes(8), self._table_at + 8 * ordinal)
-            missing.append(ordinal)
-        return missing
-
-    def write(self, ordinal: int, frame: npt.NDArray[np.uint8]) -> int:
-        """Write the bytes of a frame; returns the checksum that `commit` needs. The frame does not
-        count as kept before."""
-        os.pwrite(self._raw, frame.data, self._frames_at + ordinal * self.frame_bytes)
-        return _sum(frame)
-
-    def commit(self, sums: dict[int, int]) -> None:
-        """These frames were written, and the pass over the video met with no complaint."""
-        ordinals = sorted(sums)
-        while ordinals:
-            run = 1
-            while run < len(ordinals) and ordinals[run] == ordinals[0] + run:
-                run += 1
-            part = np.array([sums[ordinal] for ordinal in ordinals[:run]], np.uint64)
-            os.pwrite(self._raw, part.tobytes(), self._table_at + 8 * ordinals[0])
-            del ordinals[:run]
-
-
-def _sum(frame: npt.NDArray[np.uint8]) -> int:
-    return checksum(frame.data) or 1  # 0 stands for a frame that is not there
-
-
-def _after_table(table_at: int, frames: int) -> int:
-    return -(-(table_at + 8 * frames) // _ALIGNED) * _ALIGNED

@@ -41,7 +41,8 @@ class Keep:
         if not elsewhere:
             try:
                 with own_folder(path):
-                    if not os.access(path, os.W_OK | os.X_OK):
+                    is_read_only = os.statvfs(path).f_flag & os.ST_RDONLY  # it serves what it has
+                    if not os.access(path, (0 if is_read_only else os.W_OK) | os.X_OK):
                         raise PermissionError(EACCES, os.strerror(EACCES))
             except OSError as error:
                 raise SpecError(

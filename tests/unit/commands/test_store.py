@@ -15,10 +15,12 @@ from tests.support.run_here import RunHere
 from videoload.clips.clip_spec import ClipSpec
 from videoload.commands.store import StoredSet, ago, choose, in_words, read_store, unused
 from videoload.errors import VideoloadError
-from videoload.frame_store.keeper import scaling_of
+from videoload.frame_store.clip_frames import scaling_of
 from videoload.frame_store.store import FrameStore
+from videoload.frame_store.stored_video import Head
 
 DAY_S = 86400
+HEAD = Head(bytes(32), 4, 5000, b"layout", b"info")
 RANDOM = ClipSpec(frames=4, resize=48, size=(40, 40), crop="random", sampling="random")
 CENTER = ClipSpec(frames=4, size=(32, 40), pixels="gray", crop="stretch", square_pixels=True)
 NATIVE = ClipSpec(frames=4, size=(32, 40), rotate=False, crop="random")
@@ -45,12 +47,9 @@ def keep(folder: Path, root: str, spec: ClipSpec, *paths: str) -> FrameStore:
 
 def keep_in(found: FrameStore, spec: ClipSpec, *paths: str) -> None:
     for path in paths:
-        video = found.create(
-            path, bytes(32), scaling_of(spec), frames=4, frame_bytes=5000, layout=b"layout",
-            info=b"info", needed=4,
-        )  # fmt: skip
+        video = found.create(path, scaling_of(spec), HEAD, range(4))
         assert video is not None
-        video.write(0, np.ones(5000, np.uint8))
+        video.write(0, [np.ones(5000, np.uint8)])
 
 
 def age(folder: Path, root: str, days: float) -> None:

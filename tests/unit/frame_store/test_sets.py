@@ -7,17 +7,16 @@ import time
 from pathlib import Path
 
 from videoload.frame_store import sets
-from videoload.frame_store.store import FrameStore, Scaling, StoredVideo
+from videoload.frame_store.store import FrameStore, Scaling
+from videoload.frame_store.stored_video import Head, StoredVideo
 
 SCALING = Scaling("128", all_frames=True)
-SIZE = StoredVideo.file_bytes(1, 100, b"", b"")
+HEAD = Head(bytes(32), 1, 100, b"", b"")
 
 
 def keep(folder: Path, root: str, path: str = "a.avi") -> StoredVideo | None:
-    place = FrameStore(str(folder), SIZE, root, "software 1")
-    return place.create(
-        path, bytes(32), SCALING, frames=1, frame_bytes=100, layout=b"", info=b"", needed=1
-    )
+    place = FrameStore(str(folder), HEAD.file_bytes, root, "software 1")
+    return place.create(path, SCALING, HEAD, [0])
 
 
 def make_set(folder: Path, files: int = 3) -> Path:
@@ -26,7 +25,7 @@ def make_set(folder: Path, files: int = 3) -> Path:
     (folder / "set.json").write_text("{}")
     os.utime(folder / "set.json", (1, 1))
     for number in range(files):
-        (part / f"{number:030x}").write_bytes(bytes(100 * SIZE))
+        (part / f"{number:030x}").write_bytes(bytes(100 * HEAD.file_bytes))
     return folder
 
 
@@ -38,7 +37,7 @@ def test_only_a_folder_with_the_name_of_a_set_is_one(tmp_path: Path) -> None:
     (tmp_path / ("3" * 32)).mkdir()  # without a description
     (tmp_path / ("4" * 32)).symlink_to(tmp_path / "results")
     assert set(sets.sets_in(tmp_path)) == {one, all_frames}
-    assert [file.st_size for file in sets.videos_in(one)] == [100 * SIZE] * 3
+    assert [file.st_size for file in sets.videos_in(one)] == [100 * HEAD.file_bytes] * 3
 
 
 def test_a_full_store_deletes_nothing_of_others(tmp_path: Path) -> None:

@@ -6,24 +6,23 @@ import errno
 import fcntl
 import json
 import os
+import shutil
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
 from videoload.frame_store.pace import Pace
-from videoload.frame_store.store import FrameStore, Scaling, StoredVideo
+from videoload.frame_store.store import FrameStore, Scaling
+from videoload.frame_store.stored_video import Head, StoredVideo
+from videoload.storage import room
 
 FRAMES, FRAME_BYTES = 20, 5000
 S128 = Scaling("128", all_frames=True)
 IDENTITY, OTHER = bytes(range(32)), bytes(32)
-WHAT: dict[str, Any] = {
-    "frames": FRAMES, "frame_bytes": FRAME_BYTES, "layout": b"layout", "info": b"info",
-    "needed": 4,
-}  # fmt: skip
+HEAD = Head(IDENTITY, FRAMES, FRAME_BYTES, b"layout", b"info")
 
 
 def store(folder: Path, max_bytes: int | None = 10**9, root: str = "/videos") -> FrameStore:
@@ -35,11 +34,11 @@ def pixels(ordinal: int) -> npt.NDArray[np.uint8]:
 
 
 def keep(video: StoredVideo, *ordinals: int) -> None:
-    video.commit({ordinal: video.write(ordinal, pixels(ordinal)) for ordinal in ordinals})
+    video.commit({ordinal: video.write(ordinal, [pixels(ordinal)])[0] for ordinal in ordinals})
 
 
 def made(place: FrameStore, path: str = "a/b.avi", *ordinals: int) -> StoredVideo:
-    video = place.create(path, IDENTITY, S128, **WHAT)
+    video = place.create(path, S128, HEAD, range(4))
     assert video is not None
     keep(video, *ordinals)
     return video
@@ -68,7 +67,7 @@ def test_what_is_kept_is_read_again_in_another_process_s_store(tmp_path: Path) -
     made(store(tmp_path), "a/b.avi", 3, 4, 5, 19, 0)
     again = store(tmp_path).open("a/b.avi", IDENTITY, S128)
     assert again is not None
-    assert (again.layout, again.info, again.frames) == (b"layout", b"info", FRAMES)
+    assert again.head == HEAD
     assert_has(again, 0, 3, 4, 5, 19)
     assert_has(again, 5, 5, 0)  # in any order, and twice
     assert read(again, 3, 6) is None
@@ -94,18 +93,18 @@ def test_a_file_that_is_gone_makes_place_for_the_new_one(tmp_path: Path) -> None
     made(store(tmp_path), "a/b.avi", 1)
     place = store(tmp_path)
     assert place.open("a/b.avi", OTHER, S128) is None
-    assert place.create("a/b.avi", OTHER, S128, **WHAT) is not None
+    assert place.create("a/b.avi", S128, HEAD._replace(identity=OTHER), range(4)) is not None
 
 
 def test_a_frame_counts_as_kept_only_once_it_is_committed(tmp_path: Path) -> None:
     video = made(store(tmp_path), "a/b.avi", 1)
-    video.write(2, pixels(2))  # ... and the process is killed
+    video.write(2, [pixels(2)])  # ... and the process is killed
     assert read(store(tmp_path).open("a/b.avi", IDENTITY, S128), 2) is None
 
 
 def test_two_processes_fill_one_file(tmp_path: Path) -> None:
     one = made(store(tmp_path), "a/b.avi", 1)
-    assert store(tmp_path).create("a/b.avi", IDENTITY, S128, **WHAT) is None
+    assert store(tmp_path).create("a/b.avi", S128, HEAD, range(4)) is None
     two = store(tmp_path).open("a/b.avi", IDENTITY, S128)
     assert two is not None
     keep(one, 2, 3)
@@ -151,12 +150,12 @@ def test_a_file_may_be_deleted_while_it_is_read(tmp_path: Path) -> None:
 def test_a_full_store_keeps_what_it_has_and_says_so_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    size = StoredVideo.file_bytes(FRAMES, FRAME_BYTES, b"layout", b"info")
+    size = HEAD.file_bytes
     place = store(tmp_path, 2 * size)
     made(place, "1.avi", 1)
     made(place, "2.avi", 1)
     for name in ("3.avi", "4.avi"):
-        assert place.create(name, IDENTITY, S128, **WHAT) is None
+        assert place.create(name, S128, HEAD, range(4)) is None
     assert_has(place.open("1.avi", IDENTITY, S128), 1)
     assert [record.getMessage() for record in caplog.records] == [
         f"the frame store {tmp_path} is full; videos that are not in it are decoded each time"
@@ -175,15 +174,55 @@ def test_room_is_reserved_for_the_frames_that_will_be_asked_for(
     place = store(tmp_path, 2 * FRAMES * FRAME_BYTES + 2 * 4096)
     kept = 0
     for i in range(20):
-        video = place.create(f"{i}.avi", IDENTITY, Scaling("128", all_frames), **WHAT)
+        video = place.create(f"{i}.avi", Scaling("128", all_frames), HEAD, range(4))
         if video is not None:
             keep(video, *range(4))
             kept += 1
     assert kept in videos
 
 
+@pytest.mark.parametrize("max_bytes", [300_000, None])
+def test_room_is_taken_for_frames_that_come_later_in_all_processes(
+    tmp_path: Path, max_bytes: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A limit counts what is on the disk; without one, a fifth of the disk stays free."""
+    few = Scaling("128", all_frames=False)
+    first = store(tmp_path, max_bytes)
+    for name in "abc":
+        assert first.create(name, few, HEAD, [7]) is not None
+    places = [first, store(tmp_path, max_bytes), store(tmp_path, max_bytes)]
+    if max_bytes is None:
+        monkeypatch.setattr(room, "_FREE", 1.0)
+    written = 0
+    for ordinal in range(FRAMES):
+        for place, name in zip(places, "abc", strict=True):
+            video = place.open(name, IDENTITY, few)
+            assert video is not None
+            if place.takes(video, few, [ordinal]):
+                keep(video, ordinal)
+                written += 1
+            used = sum(512 * file.stat().st_blocks for file in tmp_path.glob("*/*/*"))
+            assert used <= 300_000
+    assert (40 <= written < 57) if max_bytes else written == 0
+
+
+def test_a_store_that_is_deleted_is_filled_again_soon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if it was full."""
+    place = store(tmp_path / "frames", HEAD.file_bytes)
+    made(place, "1.avi", 1)
+    assert place.create("2.avi", S128, HEAD, range(4)) is None
+    shutil.rmtree(tmp_path / "frames")
+    soon = time.monotonic() + 3
+    monkeypatch.setattr(time, "monotonic", lambda: soon)
+    made(place, "2.avi", 1)
+    shutil.rmtree(tmp_path / "frames")
+    made(place, "3.avi", 1)
+
+
 def test_a_set_that_was_left_behind_makes_room_the_oldest_first(tmp_path: Path) -> None:
-    size = StoredVideo.file_bytes(FRAMES, FRAME_BYTES, b"layout", b"info")
+    size = HEAD.file_bytes
     for i, root in enumerate(("/old", "/older", "/busy")):
         made(store(tmp_path, 3 * size, root), "a.avi", 1)
         [about] = [
@@ -219,10 +258,10 @@ def test_after_a_failure_the_store_is_left_alone(
 ) -> None:
     place = store(tmp_path)
     made(place, "1.avi", 1)
-    place.failed(OSError(code, os.strerror(code)))
-    place.failed(OSError(code, os.strerror(code)))
+    place.failed_to_read(OSError(code, os.strerror(code)))
+    place.failed_to_read(OSError(code, os.strerror(code)))
     assert place.open("1.avi", IDENTITY, S128) is None
-    assert place.create("2.avi", IDENTITY, S128, **WHAT) is None
+    assert place.create("2.avi", S128, HEAD, range(4)) is None
     assert len(caplog.records) == 1
 
 
@@ -234,11 +273,11 @@ def test_while_another_process_holds_the_lock_only_new_videos_are_not_kept(
     place.pace = Pace(clock=lambda: 0.0)  # no time is lost
     with (tmp_path / "bytes").open() as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        assert place.create("2.avi", IDENTITY, S128, **WHAT) is None
+        assert place.create("2.avi", S128, HEAD, range(4)) is None
         assert_has(place.open("1.avi", IDENTITY, S128), 1)
     made(place, "2.avi", 1)
     [record] = caplog.records
-    assert "keeps no new videos for now: another process holds its lock" in record.getMessage()
+    assert "keeps no new frames for now: another process holds its lock" in record.getMessage()
 
 
 def test_a_count_that_is_broken_off_is_begun_anew_and_holds_no_lock(tmp_path: Path) -> None:
@@ -254,7 +293,7 @@ def test_a_count_that_is_broken_off_is_begun_anew_and_holds_no_lock(tmp_path: Pa
 
     place.tick = stop
     with pytest.raises(KeyboardInterrupt):
-        place.create("3.avi", IDENTITY, S128, **WHAT)
+        place.create("3.avi", S128, HEAD, range(4))
     made(store(tmp_path), "4.avi", 1)
     assert int((tmp_path / "bytes").read_text()) == counted * 4 // 3
 
@@ -263,7 +302,7 @@ def test_a_folder_that_cannot_be_written_to_keeps_nothing(tmp_path: Path) -> Non
     (tmp_path / "file").write_text("")
     place = store(tmp_path / "file")
     assert place.open("1.avi", IDENTITY, S128) is None
-    assert place.create("1.avi", IDENTITY, S128, **WHAT) is None
+    assert place.create("1.avi", S128, HEAD, range(4)) is None
 
 
 def test_nobody_else_can_read_it(tmp_path: Path) -> None:

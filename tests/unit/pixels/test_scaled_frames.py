@@ -15,7 +15,7 @@ from videoload.clips.choices import WHOLE_FRAME, Crop, Pixels
 from videoload.clips.clip_params import clip_params
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.video_info import VideoInfo
-from videoload.frame_store.keeper import is_keepable, scaling_of
+from videoload.frame_store.clip_frames import is_keepable, scaling_of
 from videoload.pixels.chains import Chains, FrameFormat
 from videoload.pixels.clip_pixels import ClipPixels, SourceFrame, scaling_way
 from videoload.pixels.planes import Buffer

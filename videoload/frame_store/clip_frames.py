@@ -14,7 +14,8 @@ from videoload.clips.choices import FROM_SCALED, WHOLE_FRAME
 from videoload.clips.clip_params import ClipParams
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.video_info import VideoInfo
-from videoload.frame_store.store import FrameStore, Scaling, StoredVideo
+from videoload.frame_store.store import FrameStore, Scaling
+from videoload.frame_store.stored_video import Head, StoredVideo
 from videoload.index.index import VideoIndex
 from videoload.pixels.chains import Chain, Chains, FrameFormat, Way
 from videoload.pixels.clip_pixels import ClipPixels, SourceFrame, scaling_way
@@ -32,6 +33,7 @@ from videoload.storage.keep import Keep
 
 _BYTES_A_S = 5e8  # what memory takes at least: a disk that takes less is slow
 _FILE_S = 2e-3  # a new file takes less, unless the disk is slow
+_RUN = 12  # frames that are written at once take half the time of single ones
 
 
 def is_keepable(spec: ClipSpec) -> bool:
@@ -53,7 +55,7 @@ def _why_not(spec: ClipSpec) -> str:
 
 def scaling_of(spec: ClipSpec) -> Scaling:
     """What decides how a frame is scaled, beside the frame itself: specs that agree in it share
-    their kept frames."""
+    their frames."""
     fields = [f"resize={spec.resize}", f"pixels={spec.pixels}", f"rotate={spec.rotate}"]
     if spec.square_pixels:
         fields.append("square_pixels")
@@ -62,16 +64,16 @@ def scaling_of(spec: ClipSpec) -> Scaling:
     return Scaling(" ".join(fields), spec.sampling in ("random", "dense"))
 
 
-class Kept(NamedTuple):
-    """What is kept of a video."""
+class FoundVideo(NamedTuple):
+    """What the store has of a video."""
 
     stored: StoredVideo
     info: VideoInfo
     source: FrameFormat
 
 
-class FrameKeeper:
-    """The kept frames of the videos under one root, and how clips are made of them."""
+class ClipStore:
+    """The frame store of the videos under one root, as clips are made from it."""
 
     def __init__(self, keep: Keep, root: str, chains: Chains) -> None:
         self.store = FrameStore(keep.folder, keep.max_bytes, root, software())
@@ -79,8 +81,9 @@ class FrameKeeper:
 
     def find(
         self, path: str, file: VideoFile, spec: ClipSpec, tick: Callable[[], None]
-    ) -> Kept | None:
-        """What is kept of a video. ``tick`` is called meanwhile, and while the video is kept."""
+    ) -> FoundVideo | None:
+        """What the store has of a video. ``tick`` is called meanwhile, and while its frames are
+        written."""
         self.store.tick = tick
         if why := _why_not(spec):
             self.store.tell(f"keeps nothing for {why}")
@@ -92,33 +95,32 @@ class FrameKeeper:
         if stored is None:
             return None
         try:
-            info, source = VideoInfo.from_bytes(stored.info), unpack_format(stored.layout)
+            info = VideoInfo.from_bytes(stored.head.info)
+            return FoundVideo(stored, info, unpack_format(stored.head.layout))
         except (ValueError, struct.error):
             return None
-        return Kept(stored, info, source)
 
-    def keeping(
+    def frames_of(
         self,
         path: str,
         file: VideoFile,
         spec: ClipSpec,
         info: VideoInfo,
         params: Sequence[ClipParams],
-        kept: Kept | None,
-    ) -> Keeping | None:
-        """The frames of these clips, as far as they are kept. None if they are not and there is no
-        room for them."""
+        found: FoundVideo | None,
+    ) -> ClipFrames | None:
+        """The frames of these clips, as far as the store has them. None if it has none of the video
+        and no room for it."""
         if not (is_keepable(spec) and file.has_version):
             return None
-        if kept is None and not self.store.has_room:
+        if found is None and not self.store.has_room:
             return None
-        name = path, file.identity, scaling_of(spec)
-        return Keeping(self.store, name, spec, info, params, self.chains, kept)
+        return ClipFrames(self.store, path, file.identity, spec, info, params, self.chains, found)
 
-    def lacks_room(self, spec: ClipSpec, keeping: Keeping | None) -> tuple[int, int] | None:
-        """If the store is full, and has nothing of the video of some clips: the bytes that a video
-        takes, and the limit of the store. 0: not known."""
-        if not is_keepable(spec) or (keeping is not None and keeping.is_kept):
+    def lacks_room(self, spec: ClipSpec, frames: ClipFrames | None) -> tuple[int, int] | None:
+        """If the store is full, and takes no more frames of the video of some clips: the bytes that
+        a video takes, and the limit of the store. 0: not known."""
+        if not is_keepable(spec) or (frames is not None and frames.are_kept):
             return None
         return self.store.lacks_room(scaling_of(spec))
 
@@ -127,7 +129,7 @@ class FormatChangedError(Exception):
     """The frames of a video change their format, so they are not kept."""
 
 
-class Keeping:
+class ClipFrames:
     """The frames of some clips of a video: from the store, or decoded and on their way into it.
 
     Attributes:
@@ -137,43 +139,47 @@ class Keeping:
     def __init__(
         self,
         store: FrameStore,
-        name: tuple[str, bytes, Scaling],
+        path: str,
+        identity: bytes,
         spec: ClipSpec,
         info: VideoInfo,
         params: Sequence[ClipParams],
         chains: Chains,
-        kept: Kept | None,
+        found: FoundVideo | None,
     ) -> None:
-        """``name``: the arguments of `FrameStore.open`."""
-        self._store, self._name, self._chains = store, name, chains
+        self._store, self._path, self._identity = store, path, identity
         self._spec, self._info, self._params = spec, info, params
+        self._scaling, self._chains = scaling_of(spec), chains
         wanted = sorted({ordinal for drawn in params for ordinal in drawn.frames.tolist()} - {-1})
         self._row_of = {ordinal: row for row, ordinal in enumerate(wanted)}
-        self._way: Way | None = None  # of source frames to kept ones
-        self._rows = np.empty((0, 0), np.uint8)  # the kept frames of the clips, [n, frame_bytes]
-        self._stored = None if kept is None else kept.stored
+        self._way: Way | None = None  # of source frames to scaled ones
+        self._rows = np.empty((0, 0), np.uint8)  # the scaled frames of the clips, [n, frame_bytes]
+        self._stored = None if found is None else found.stored
+        self._target: StoredVideo | None = None  # where frames that are decoded are written
         self._chain: Chain | None = None
+        self._run: list[Buffer] = []  # of consecutive frames, which are written at once
+        self._run_end = 0
         self._sums: dict[int, int] = {}
         self._also: list[int] | None = None
         self._began_s = 0.0  # on a core, when the first frame came
         self.missing = wanted
-        if kept is not None:
-            self._begin(kept.source)
+        if found is not None:
+            self._begin(found.source)
             self.missing = self._read(wanted)
 
     @property
-    def is_kept(self) -> bool:
-        """Whether the video has a place in the store."""
-        return self._stored is not None
+    def are_kept(self) -> bool:
+        """Whether the frames that are decoded are written."""
+        return self._target is not None
 
     def _begin(self, source: FrameFormat) -> None:
         way = self._way = scaling_way(self._spec, self._info, self._params[0], source)
         self._rows = np.empty((len(self._row_of), frame_bytes(way.made)), np.uint8)
-        if self._stored is not None and self._stored.frame_bytes != self._rows.shape[1]:
+        if self._stored is not None and self._stored.head.frame_bytes != self._rows.shape[1]:
             self._stored = None
 
     def _read(self, wanted: list[int]) -> list[int]:
-        """Read what is kept; returns what is not."""
+        """Read what is stored; returns what is not."""
         if self._stored is None:
             return wanted
         try:
@@ -181,20 +187,28 @@ class Keeping:
             with self._store.pace.expecting(2 * len(wanted) * self._store.decode_s):
                 return self._stored.read(wanted, self._rows)
         except OSError as error:
-            self._give_up(error)
+            self._stored = None
+            self._store.failed_to_read(error)
             return wanted
 
     def also(self, index: VideoIndex) -> list[int]:
-        """Frames to keep beside those that are missing. When a video is met for the first time,
-        these are the others that are decoded on the way. Later they are all frames of the groups of
-        pictures: that costs more once, and less in all epochs together."""
+        """Frames to write beside those that are missing, if there is room. When a video is met for
+        the first time, these are the others that are decoded on the way. Later they are all frames
+        of the groups of pictures: that costs more once, and less in all epochs together."""
         if self._also is None:
-            self._also = self._choose(index)
+            self._also = self._choose(index) if self._scaling.all_frames and self.missing else []
+            if self._stored is not None and self.missing:
+                if self._store.takes(self._stored, self._scaling, self._written):
+                    self._target = self._stored
+                else:
+                    self._also = []
         return self._also
 
+    @property
+    def _written(self) -> list[int]:
+        return sorted({*self.missing, *(self._also or ())})
+
     def _choose(self, index: VideoIndex) -> list[int]:
-        if not self._name[2].all_frames or not self.missing:
-            return []
         groups = {index.group_of(ordinal) for ordinal in self.missing} - {-1}
         last = self.missing[-1] if self._stored is None else index.info.frames
         kept = () if self._stored is None else self._stored.kept
@@ -213,41 +227,46 @@ class Keeping:
         elif source.format != self._way.source:
             raise FormatChangedError
         assert self._way is not None
-        at, is_kept = self._row_of.get(ordinal), self._stored is not None
-        if is_kept and not self._store.pace.has_time:
-            self._store.skip()
-            is_kept = False
-        if at is None and not is_kept:
+        at, is_written = self._row_of.get(ordinal), self._target is not None
+        is_written = is_written and self._store.has_time
+        if at is None and not is_written:
             return
         self._began_s = self._began_s or time.process_time()  # no wait for the disk
         chain = self._chain = self._chain or self._chains[self._way]
         row = np.empty(self._rows.shape[1], np.uint8) if at is None else self._rows[at]
         pack_frame(source.through(chain), row)
-        if is_kept:
-            self._write(ordinal, row)
+        if is_written:
+            if ordinal != self._run_end or len(self._run) >= _RUN:
+                self._write()
+            self._run.append(row)
+            self._run_end = ordinal + 1
 
     def _create(self, source: FrameFormat) -> None:
         self._begin(source)
+        layout, info = pack_format(source), self._info.to_bytes()
+        head = Head(self._identity, self._info.frames, self._rows.shape[1], layout, info)
         with self._store.pace.expecting(_FILE_S):
-            self._stored = self._store.create(
-                *self._name, frames=self._info.frames, frame_bytes=self._rows.shape[1],
-                layout=pack_format(source), info=self._info.to_bytes(), needed=len(self._row_of),
-            )  # fmt: skip
+            self._target = self._store.create(self._path, self._scaling, head, self._written)
 
-    def _write(self, ordinal: int, row: Buffer) -> None:
-        assert self._stored is not None
-        began = time.perf_counter()
+    def _write(self) -> None:
+        run, self._run = self._run, []
+        if not run or self._target is None:
+            return
+        began, first = time.perf_counter(), self._run_end - len(run)
         try:
-            self._sums[ordinal] = self._stored.write(ordinal, row)
+            sums = self._target.write(first, run)
+            self._sums.update(zip(range(first, self._run_end), sums, strict=True))
         except OSError as error:
             self._give_up(error)
-        self._store.pace.took(time.perf_counter() - began, len(row) / _BYTES_A_S)
+        expected = sum(map(len, run)) / _BYTES_A_S
+        self._store.pace.took(time.perf_counter() - began, expected)
 
     def commit(self) -> None:
         """The pass met with no complaint: its frames count as kept from now on."""
-        if self._stored is not None:
+        self._write()
+        if self._target is not None:
             try:
-                self._stored.commit(self._sums)
+                self._target.commit(self._sums)
             except OSError as error:
                 self._give_up(error)
         if self._sums:
@@ -266,5 +285,5 @@ class Keeping:
             made.finish()
 
     def _give_up(self, error: OSError) -> None:
-        self._stored = None
-        self._store.failed(error)
+        self._target = None
+        self._store.failed_to_write(error)
