@@ -5,12 +5,43 @@ A NumPy integer is a whole number, and True is not.
 
 from __future__ import annotations
 
+import inspect
 import math
 import operator
+from collections.abc import Iterable
+from difflib import get_close_matches
+from functools import wraps
+from typing import TypeVar
 
 from videoload.errors import SpecError
 
+T = TypeVar("T")
+
 MAX_PROCESSES = 1024  # on one host; a larger number is a mistake
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """What a wrong argument may have been, for a message."""
+    names = list(known)
+    # A part of the name counts more than a likeness: image_size means size, and not images_fps.
+    close = [each for each in names if len(each) > 3 and f"_{each}_" in f"_{name}_"]
+    close = close or get_close_matches(name, names, 1)
+    return f"did you mean {close[0]}=?" if close else f"there are {', '.join(names)}"
+
+
+def hinting(cls: type[T]) -> type[T]:
+    """Have a dataclass say what a wrong argument may have been. It raises TypeError as before."""
+    init = cls.__init__
+    known = list(inspect.signature(init).parameters)[1:]
+
+    @wraps(init)
+    def checked(self: object, *values: object, **named: object) -> None:
+        for name in named.keys() - known:
+            raise TypeError(f"{cls.__name__} has no argument {name}=: {did_you_mean(name, known)}")
+        init(self, *values, **named)
+
+    cls.__init__ = checked  # type: ignore[method-assign]
+    return cls
 
 
 def whole(name: str, value: object, least: int | None = 1, most: int | None = None) -> int:

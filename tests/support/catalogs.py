@@ -32,7 +32,8 @@ def text(folder: Path, content: str | bytes, name: str = "list.txt") -> Path:
 
 
 def pairs(catalog: Catalog) -> list[tuple[str, str]]:
-    return [(video.path, catalog.classes[video.label]) for video in catalog]
+    """Each path with its class, "" for none."""
+    return [(v.path, catalog.classes[v.label] if v.label >= 0 else "") for v in catalog]
 
 
 def refused(*words: str | Path) -> Any:

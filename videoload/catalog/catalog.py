@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, SupportsIndex, overload
 
@@ -15,9 +15,19 @@ from videoload.catalog import targets as targets_
 from videoload.catalog.table import Column, Ints, Part, Seconds, Table, Video
 from videoload.clips.sample_spec import By, Sides
 from videoload.errors import CatalogError
-from videoload.listings import csv_files, data_sets, lists
-from videoload.listings.columns import ClassNames, Columns, PathLike, checked_names, normal_path
-from videoload.listings.folders import SUFFIXES, open_root, read_folder, train_and_test
+from videoload.listings import data_sets
+from videoload.listings.columns import ClassNames, Columns, Listed, PathLike, checked_names
+from videoload.listings.data_sets import KINETICS, KINETICS_PATHS
+from videoload.listings.folders import (
+    BY_FOLDER,
+    SUFFIXES,
+    open_root,
+    read_folder,
+    train_and_test,
+)
+from videoload.listings.rows import read_csv, rows_of
+from videoload.listings.tables import Names, PartColumns, TargetColumns, labels_of, read_table
+from videoload.listings.there import from_absolute
 
 
 class Catalog:
@@ -26,11 +36,14 @@ class Catalog:
     ``catalog[i]`` and iteration give `Video`, in the order of the arguments. No file is opened.
 
     Args:
-        paths: Paths of the videos, relative to the root, at least one. None may lead out of it.
-        labels: Index into ``classes`` of each video, int [N].
-        classes: Names of the classes, each once, at least one.
+        paths: Paths of the videos, at least one, relative to the root; or all of them absolute,
+            without a root.
+        labels: Index into ``classes`` of each video, or without ``classes`` its name: [N]. -1, and
+            None, the default: no label.
+        classes: Names of the classes. Default None: those of the labels.
         root: Folder that the paths are relative to, or a URL (``s3://``, ``gs://``, ``az://``,
-            ``http://``). None, the default: the files are only on the workers' hosts.
+            ``http://``). None, the default: the working directory here, its own root on a worker
+            that dials in.
         starts: First source frame of each segment, int [N]. Default None: 0, for one or for all.
         ends: Source frame after each segment's last, int [N]; -1, the default: the file's end.
         frames: True frame count of each file, int [N]; -1: not known. Default None.
@@ -38,8 +51,10 @@ class Catalog:
             instead of ``starts``; its frames are those that a player begins to show from then on.
             NaN, and None, the default: not given, also in ``ends_s``.
         ends_s: When each segment ends, in seconds, instead of ``ends``. Default None.
+        at: The frame that matters in each, int [N]; -1: none. Default None.
+        at_s: The same in seconds, float [N]. Default None.
+        box: What matters in the frames: left, top, right, bottom in pixels, [N, 4]. Default None.
         duplicates: The same segment may come several times. Default False.
-        where: Returns the source of video i for messages. Default: ``"video i"``.
 
     Raises:
         CatalogError: A path, label or segment is not valid, or a segment comes twice.
@@ -52,30 +67,220 @@ class Catalog:
     def __init__(
         self,
         paths: Sequence[str],
-        labels: Column,
-        classes: Sequence[str],
+        labels: Column | Sequence[str] | None = None,
+        classes: Sequence[str] | None = None,
         root: PathLike | None = None,
         starts: Column | None = None,
         ends: Column | None = None,
+        *,
         frames: Column | None = None,
         starts_s: Seconds | None = None,
         ends_s: Seconds | None = None,
-        *,
+        at: Column | None = None,
+        at_s: Seconds | None = None,
+        box: Any = None,
         duplicates: bool = False,
-        where: Callable[[int], str] = "video {}".format,
     ) -> None:
-        normal = [normal_path(path, where, i) for i, path in enumerate(paths)]
-        self._root = None if root is None else open_root(root)
-        self._classes = checked_names(classes, "classes")
-        self._table = Table(
-            normal, labels, starts, ends, frames, starts_s, ends_s,
-            classes=len(self._classes), duplicates=duplicates, where=where,
-        )  # fmt: skip
+        if isinstance(paths, str):
+            raise CatalogError(f"paths are a list, not {paths!r}: [{paths!r}]")
+        if root is None:
+            root, paths = from_absolute(list(paths))
+        columns = Columns(paths, labels, starts, ends, frames, starts_s, ends_s, at, at_s, box)
+        if classes is not None:
+            known = checked_names(classes, "classes") if len(classes) or labels is not None else ()
+        elif labels is None:
+            known = ()
+        else:
+            columns.labels, known, _ = labels_of(list(labels), None, columns.where)
+        self._fill(Listed(columns, known, root), duplicates=duplicates)
+
+    def _fill(self, listed: Listed, *, duplicates: bool) -> None:
+        self._root = None if listed.root is None else open_root(listed.root)
+        self._classes = listed.classes
+        self._table = Table(listed.columns, len(self._classes), duplicates=duplicates)
         self._duplicates = duplicates
         self._targets: targets_.Targets | None = None
         self._parts: tuple[Part, ...] = ()
         self._sides: Sides | None = None
         self._windows: Ints | None = None  # see `plan.windows`
+
+    @classmethod
+    def _of(cls, listed: Listed, *, duplicates: bool = False, by: By = "time") -> Catalog:
+        catalog = object.__new__(cls)
+        catalog._fill(listed, duplicates=duplicates)
+        if listed.parts is not None:
+            catalog._table, catalog._sides = side_by_side.laid(catalog._table, *listed.parts, by)
+        return catalog if listed.targets is None else catalog.with_targets(listed.targets)
+
+    @classmethod
+    def from_table(
+        cls,
+        table: Any,
+        root: PathLike | None = None,
+        classes: ClassNames | None = None,
+        *,
+        path: str = "path",
+        label: str | None = "label",
+        labels: str | None = "labels",
+        targets: TargetColumns | None = "targets",
+        start: str | None = "start",
+        end: str | None = "end",
+        start_s: str | None = "start_s",
+        end_s: str | None = "end_s",
+        frames: str | None = "frames",
+        at: str | None = "at",
+        at_s: str | None = "at_s",
+        box: str | Sequence[str] | None = "box",
+        parts: PartColumns | None = None,
+        by: By = "time",
+        where: Mapping[str, Any] | None = None,
+        ignore: Sequence[str] = (),
+        duplicates: bool = False,
+    ) -> Catalog:
+        """The rows of a table: a DataFrame of pandas or polars, a dict of columns, or rows (dicts).
+
+        A keyword names a column. By default that is the one with its own name, if there is one;
+        None: none. A column that looks as if it was meant for something, and is not used, is an
+        error (``stop_s`` without ``end_s="stop_s"``). The log names others at level INFO.
+
+        Args:
+            table: The table. An empty cell, None or NaN is not given.
+            root: Folder that the paths are relative to, or a URL. Default: as in `Catalog`.
+            classes: Path of a classInd.txt (lines ``3 Archery``) or labels.json, or the names in
+                their order. Default: those of the labels, sorted.
+            path: The files: a column, or a pattern of columns, as ``"Videos/{FileName}.avi"`` or
+                ``"{subject:03}/{take}.avi"``. A pattern that begins with ``**/`` finds files by
+                their name below the root, with any suffix if it ends with ``.*``. Default ``path``.
+            label: Classes: names, or whole numbers from 0; -1: no label. Several in a cell (a list,
+                or ``cook;talk``) are multi-hot targets, float32 [N, classes]; the first is the
+                ``label``. Without such a column, all labels are -1. Default ``label``.
+            labels: The same, and always multi-hot. Default ``labels``.
+            targets: Numbers to use instead of labels: ``"x"`` gives float32 [N], ``("x", "y")``
+                [N, 2], and a dict of these named targets. Default ``targets``.
+            start: First source frame of a segment, from 0. Default ``start``.
+            end: Source frame after its last. Default ``end``.
+            start_s: When a segment starts, in seconds from its file's first frame, instead of
+                ``start``. Default ``start_s``.
+            end_s: When it ends. Default ``end_s``.
+            frames: True frame count of the file. Default ``frames``.
+            at: The frame that matters. Default ``at``.
+            at_s: The same in seconds. Default ``at_s``.
+            box: What matters in the frame: left, top, right and bottom in pixels, in a column (a
+                list, or text) or in four. Default ``box``.
+            parts: Columns or patterns instead of path, for several files as one sample: names, or
+                a dict of names. The column ``depth_offset_s`` says how much later the file of the
+                part depth begins. Default None.
+            by: As in `side_by_side`. Default ``"time"``.
+            where: Which rows: ``{"Split": "TRAIN"}``, or a list of values. Default None: all.
+            ignore: Columns that look as if they were meant for something, and are not. Default ().
+            duplicates: The same segment may come several times. Default False.
+
+        Returns:
+            A catalog in the order of the rows.
+
+        Raises:
+            CatalogError: A column is missing, a row is not valid, or no file is there.
+        """
+        names = Names(
+            path, label, labels, targets, start, end, start_s, end_s, frames, at, at_s, box, parts,
+            where, ignore,
+        )  # fmt: skip
+        found = read_table(rows_of(table), root, classes, names)
+        return cls._of(found, duplicates=duplicates, by=by)
+
+    @classmethod
+    def from_csv(
+        cls,
+        csv_file: PathLike,
+        root: PathLike | None = None,
+        classes: ClassNames | None = None,
+        *,
+        path: str = "path",
+        label: str | None = "label",
+        labels: str | None = "labels",
+        targets: TargetColumns | None = "targets",
+        start: str | None = "start",
+        end: str | None = "end",
+        start_s: str | None = "start_s",
+        end_s: str | None = "end_s",
+        frames: str | None = "frames",
+        at: str | None = "at",
+        at_s: str | None = "at_s",
+        box: str | Sequence[str] | None = "box",
+        parts: PartColumns | None = None,
+        by: By = "time",
+        where: Mapping[str, Any] | None = None,
+        ignore: Sequence[str] = (),
+        duplicates: bool = False,
+    ) -> Catalog:
+        """The rows of a CSV file with a header: `from_table` of a file, with its arguments.
+
+        The file is UTF-8, separated by ``,``, ``;`` or tabs, as ``videoload scan --output`` writes
+        it. A list of Kinetics is one, too.
+
+        Args:
+            csv_file: Path of the file.
+            root: As in `from_table`, like all that follow. Default None.
+            classes: Names of the classes, or a file of them. Default: those of the labels, sorted.
+            path: Column of the files, or a pattern of columns. Default ``path``.
+            label: Column of classes. Default ``label``.
+            labels: Column of several classes. Default ``labels``.
+            targets: Columns of numbers. Default ``targets``.
+            start: Column of first frames. Default ``start``.
+            end: Column of frames after the last. Default ``end``.
+            start_s: Column of the seconds at which segments start. Default ``start_s``.
+            end_s: Column of the seconds at which they end. Default ``end_s``.
+            frames: Column of frame counts. Default ``frames``.
+            at: Column of frames that matter. Default ``at``.
+            at_s: The same in seconds. Default ``at_s``.
+            box: Column of boxes, or four of them. Default ``box``.
+            parts: Columns or patterns of several files. Default None.
+            by: As in `side_by_side`. Default ``"time"``.
+            where: Which rows. Default None: all.
+            ignore: Columns that are not meant for anything. Default ().
+            duplicates: The same segment may come several times. Default False.
+
+        Returns:
+            A catalog in the order of the rows.
+
+        Raises:
+            CatalogError: The file cannot be read; or as in `from_table`.
+        """
+        rows = read_csv(csv_file)
+        paths: str | Sequence[str] = path
+        if path == "path" and parts is None and rows.columns.keys() >= KINETICS:
+            paths = KINETICS_PATHS
+        names = Names(
+            paths, label, labels, targets, start, end, start_s, end_s, frames, at, at_s, box, parts,
+            where, ignore,
+        )  # fmt: skip
+        return cls._of(read_table(rows, root, classes, names), duplicates=duplicates, by=by)
+
+    @classmethod
+    def from_list(
+        cls,
+        list_file: PathLike,
+        root: PathLike | None = None,
+        classes: ClassNames | None = None,
+        *,
+        duplicates: bool = False,
+    ) -> Catalog:
+        """A split file of UCF-101 (Soomro et al. 2012): ``Archery/v_Archery_g01_c01.avi 3``.
+
+        Args:
+            list_file: trainlist01.txt or the like. The number is the class, from 1; without one, it
+                is the first folder of the path. Or a JSON list of Something-Something.
+            root: As in `from_table`. Default None.
+            classes: Path of a classInd.txt, or the names. Default: the sub-folders of ``root``.
+            duplicates: The same segment may come several times. Default False.
+
+        Returns:
+            A catalog in the order of the lines.
+
+        Raises:
+            CatalogError: The file cannot be read, or a line has no such class.
+        """
+        return cls._of(data_sets.read_list(list_file, root, classes), duplicates=duplicates)
 
     @classmethod
     def from_folder(
@@ -85,7 +290,7 @@ class Catalog:
         root: PathLike | None = None,
         classes: ClassNames | None = None,
         suffixes: Sequence[str] = SUFFIXES,
-        label: str | None = None,
+        label: str | None = BY_FOLDER,
         images: str | None = None,
     ) -> Catalog:
         """The videos ``folder/<class>/**/*``, by class and then by path.
@@ -95,11 +300,11 @@ class Catalog:
         Args:
             folder: Has a sub-folder for each class. It may be in a bucket (``s3://...``).
             root: Folder that paths are relative to, ``folder`` or a parent. Default: ``folder``.
-            classes: Path of a classInd.txt (lines ``3 Archery``), or the names in their order.
-                None, the default: all visible sub-folders, sorted by name.
+            classes: As in `from_table`. Default: all visible sub-folders, sorted by name.
             suffixes: Of the videos' names. Default: those of the formats that are read.
-            label: A regular expression that finds the class in each path, wherever the videos lie:
-                ``r"A(\\d{3})"`` in NTU RGB+D. Default None: the sub-folders are the classes.
+            label: Default: the sub-folders are the classes. A regular expression finds the class in
+                each path, wherever the videos lie: ``r"A(\\d{3})"`` in NTU RGB+D. None: there are
+                no labels.
             images: ``"flow_x_%05d.jpg"``: each folder of images with such names is a video. Default
                 None: if there are no videos, each folder of numbered images is one.
 
@@ -110,78 +315,6 @@ class Catalog:
             CatalogError: There are no videos, or a folder or a link (out of the root) is wrong.
         """
         return cls._of(read_folder(folder, root, classes, suffixes, label, images))
-
-    @classmethod
-    def from_list(
-        cls,
-        list_file: PathLike,
-        root: PathLike | None,
-        classes: ClassNames | None = None,
-        *,
-        duplicates: bool = False,
-    ) -> Catalog:
-        """A split file of UCF-101 (Soomro et al. 2012): ``Archery/v_Archery_g01_c01.avi 3``.
-
-        Args:
-            list_file: trainlist01.txt or the like. The number is the class, from 1; without one, it
-                is the first folder of the path. Or a JSON list of Something-Something.
-            root: Folder that the paths are relative to. None: only workers have it.
-            classes: Path of a classInd.txt, or the names. Default: the sub-folders of ``root``.
-            duplicates: As in `from_csv`. Default False.
-
-        Returns:
-            A catalog in the order of the lines.
-
-        Raises:
-            CatalogError: The file cannot be read, or a line has no such class.
-        """
-        return cls._of(lists.read_list(list_file, root, classes), duplicates=duplicates)
-
-    @classmethod
-    def from_csv(
-        cls,
-        csv_file: PathLike,
-        root: PathLike | None,
-        classes: ClassNames | None = None,
-        *,
-        targets: csv_files.TargetColumns | None = None,
-        duplicates: bool = False,
-        parts: Sequence[str] | None = None,
-        by: By = "time",
-    ) -> Catalog:
-        """A table with a header: columns path, label and, optionally, a segment and frames.
-
-        ``start`` and ``end`` are source frames, ``start_s`` and ``end_s`` seconds; an empty field
-        is the file's begin or end. If all labels are whole numbers, they are indices into
-        ``classes``, or into ``0``, ``1``, ... Otherwise labels are names. With several labels in a
-        field (``cook;talk``), or the header ``labels``, targets are multi-hot, float32 [N,
-        classes]; the first label is the video's ``label``.
-
-        Args:
-            csv_file: UTF-8, separated by commas, as ``videoload scan --output`` writes it.
-            root: Folder that the paths are relative to. None: only workers have it.
-            classes: Path of a classInd.txt, or the names. Default: those of the labels, sorted.
-            targets: Columns of numbers to use instead of labels: ``"x"`` gives float32 [N], ``("x",
-                "y")`` [N, 2], and a dict of these named targets. Default None.
-            duplicates: The same segment may come several times. Default False.
-            parts: Columns instead of path, with ``depth_offset_s`` for offsets. Default None.
-            by: As in `side_by_side`. Default ``"time"``.
-
-        Returns:
-            A catalog in the order of the rows.
-
-        Raises:
-            CatalogError: The file cannot be read, or a row is not valid.
-        """
-        columns = csv_files.read_csv(csv_file, root, classes, targets, parts)
-        return cls._of(columns, duplicates=duplicates, by=by)
-
-    @classmethod
-    def _of(cls, columns: Columns, *, duplicates: bool = False, by: By = "time") -> Catalog:
-        catalog = cls(*columns[:-3], duplicates=duplicates, where=columns.where)
-        if columns.parts is not None:
-            catalog._table, catalog._sides = side_by_side.laid(catalog._table, *columns.parts, by)
-        return catalog if columns.targets is None else catalog.with_targets(columns.targets)
 
     @classmethod
     def train_and_test(
@@ -262,13 +395,18 @@ class Catalog:
 
     @property
     def labels(self) -> Ints:
-        """Label of each video, an index into ``classes``: int64 [N], read-only."""
+        """Label of each video, an index into ``classes``; -1: none. int64 [N], read-only."""
         return self._table.labels
 
     @property
     def targets(self) -> targets_.Targets | None:
         """The targets from `with_targets`, read-only; None: the labels are the targets."""
         return self._targets
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Path of each video, relative to the root; of several files as one sample, all of them."""
+        return self._table.paths
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -313,7 +451,8 @@ class Catalog:
         return hash((self._root, self._classes, len(self)))
 
     def __repr__(self) -> str:
-        return f"Catalog({len(self)} videos, {len(self._classes)} classes, root={self._root})"
+        rows = f"{len(self)} rows of {self.files} files, {len(self._classes)} classes"
+        return f"Catalog({rows}, root={self._root})"
 
     def with_targets(self, targets: object) -> Catalog:
         """This catalog with other targets than labels. `split` and ``balance`` use the labels.

@@ -10,20 +10,21 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.splitting import recording
-from videoload.errors import CatalogError, SpecError, StorageError
-from videoload.listings.columns import PathLike, is_hidden, some
-from videoload.listings.folders import SUFFIXES, are_parts, open_root
-from videoload.storage.roots import files_below, is_url
+from videoload.errors import CatalogError, SpecError
+from videoload.listings.columns import PathLike, some
+from videoload.listings.folders import SUFFIXES, Found, are_parts, open_root
+from videoload.listings.there import from_absolute
+from videoload.storage.roots import is_url
 
 _log = logging.getLogger(__name__)
 
@@ -90,16 +91,16 @@ class Listing:
 
     def catalog(self) -> Catalog:
         """Its catalog, with the labels as targets. Raises CatalogError."""
-        root: Path | str = self.directory
+        root: str | None = self.directory
         paths = self.paths
-        if not is_url(root):
-            root = Path(os.path.realpath(root))
-            if self.has_links:
-                root, paths = _inside_one_root(root, paths)
-        catalog = Catalog(
-            paths, self.numbers, self.class_names or ["all"], root,
-            duplicates=len(set(paths)) < len(paths),
-        )  # fmt: skip
+        if not is_url(self.directory):
+            root = os.path.realpath(self.directory)
+            real = [os.path.realpath(f"{root}/{path}") for path in paths] if self.has_links else []
+            # Workers open nothing outside of their root, and links may lead out of this one.
+            if not all(path.startswith(os.path.join(root, "")) for path in real):
+                root, paths = from_absolute(real)
+        numbers = None if self.labels is None else self.numbers
+        catalog = Catalog(paths, numbers, self.class_names, root, duplicates=True)
         return catalog if self.labels is None else catalog.with_targets(self.labels)
 
 
@@ -124,10 +125,11 @@ def list_directory(
             else "When argument `labels` is specified, argument `class_names` cannot be specified "
             "(the `class_names` will be the sorted list of labels)."
         )
-    files = _Remote(top) if is_url(top) else _Local(top, follow_links=follow_links)
-    names = [""]
+    links: Literal["all", "files"] = "all" if follow_links else "files"
+    files = Found(open_root(top) if is_url(top) else Path(top), links=links)
+    of_folder, names = files.by_folder(), [""]
     if inferred:
-        names = files.classes()
+        names = files.folders
         if class_names is not None:
             if not set(class_names) <= set(names):
                 raise SpecError(
@@ -141,11 +143,11 @@ def list_directory(
                 f"{top}: {', '.join(names)} are parts of a data set, not classes: make a dataset "
                 f"of {os.path.join(top, names[0])}, and another of the other part"
             )
-    found = [files.below(name) for name in names]
+    found = [of_folder[name] for name in names] if inferred else [files.videos]
     paths = [path for videos in found for path in videos]
     if not paths:
         hint = ""
-        if inferred and (loose := files.below("")):
+        if inferred and (loose := of_folder[""]):
             hint = f" Its {len(loose)} videos lie in no class sub-folder: give labels=."
         raise CatalogError(
             f"No videos found in directory {top}. Allowed formats: {', '.join(SUFFIXES)}.{hint}"
@@ -188,81 +190,3 @@ def _own_labels(
         raise SpecError(f"`labels` must be numbers, one for each file. Received: labels={labels!r}")
     kind = np.float32 if values.dtype.kind == "f" else np.int32
     return values.astype(kind), values.tolist()
-
-
-class _Local:
-    """A directory of this host."""
-
-    def __init__(self, top: str, *, follow_links: bool) -> None:
-        self._top, self._follow_links = top, follow_links
-        self.has_links = False
-
-    def classes(self) -> list[str]:
-        """The names of its sub-folders, sorted."""
-        return sorted(e.name for e in self._entries("") if e.is_dir())
-
-    def below(self, name: str) -> list[str]:
-        """The videos below a sub-folder, or below the directory itself if ``name`` is empty."""
-        above = {os.path.realpath(os.path.join(self._top, name))}
-        here = sorted(self._walk(name, above))
-        return [os.path.join(folder, video) for folder, videos in here for video in videos]
-
-    def _walk(self, folder: str, above: set[str]) -> Iterator[tuple[str, list[str]]]:
-        """Each folder below one, with its videos. A folder that is ``above`` itself is left out: a
-        link leads to it."""
-        videos = []
-        for entry in self._entries(folder):
-            if not entry.is_dir():
-                if entry.name.lower().endswith(SUFFIXES):
-                    videos.append(entry.name)
-            elif self._follow_links or not entry.is_symlink():
-                real = os.path.realpath(entry.path)
-                if real not in above:
-                    yield from self._walk(os.path.join(folder, entry.name), {*above, real})
-        yield folder, sorted(videos)
-
-    def _entries(self, folder: str) -> list[os.DirEntry[str]]:
-        """What is in a folder and not hidden."""
-        path = os.path.join(self._top, folder) if folder else self._top
-        try:
-            with os.scandir(path) as entries:
-                found = [entry for entry in entries if not is_hidden(entry.name)]
-        except OSError as error:
-            raise CatalogError(f"{path} cannot be listed: {error.strerror}") from error
-        self.has_links = self.has_links or any(entry.is_symlink() for entry in found)
-        return found
-
-
-class _Remote:
-    """A directory below a URL."""
-
-    has_links = False
-
-    def __init__(self, top: str) -> None:
-        try:
-            found = files_below(str(open_root(top)), "")
-        except StorageError as error:
-            raise CatalogError(str(error)) from None
-        self._paths = []
-        for path in found:
-            hidden = any(map(is_hidden, path.split("/")))
-            if not hidden and path.lower().endswith(SUFFIXES):
-                self._paths.append(path)
-
-    def classes(self) -> list[str]:
-        folders = {path.split("/")[0] for path in self._paths if "/" in path}
-        return sorted(folders)
-
-    def below(self, name: str) -> list[str]:
-        inside = [path for path in self._paths if not name or path.startswith(f"{name}/")]
-        return sorted(inside, key=os.path.split)
-
-
-def _inside_one_root(top: Path, paths: list[str]) -> tuple[Path, list[str]]:
-    """A root that holds all the videos, and their paths in it. It is ``top``, unless links lead out
-    of it: workers open nothing outside of their root."""
-    real = [os.path.realpath(top / path) for path in paths]
-    if all(path.startswith(os.path.join(top, "")) for path in real):
-        return top, paths
-    root = os.path.commonpath([Path(path).parent for path in real])
-    return Path(root), [os.path.relpath(path, root) for path in real]

@@ -10,6 +10,8 @@ import copy
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -18,12 +20,13 @@ from videoload.arguments import real
 from videoload.catalog import targets as targets_
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.side_by_side import common_root
-from videoload.catalog.table import Ints, Part, Table
+from videoload.catalog.table import Ints, Part, columns_of
 from videoload.catalog.turns import weights
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.item_spec import ItemSpec
 from videoload.clips.sample_spec import SampleSpec, Spec, functions_of, leader_of
 from videoload.errors import CatalogError, SpecError
+from videoload.listings.columns import Listed
 from videoload.storage.content import SEPARATOR
 
 
@@ -62,15 +65,12 @@ def join(catalogs: Iterable[Catalog], *, duplicates: bool = False) -> Catalog:
             "to join catalogs with targets, all need targets and the same classes: call "
             "with_targets for the others, or give each the same classes="
         )
-    segments = zip(*(part._table.segments for part in parts), strict=True)
-    joined = Catalog(
-        [way + path for way, part in zip(ways, parts, strict=True) for path in part._table.paths],
-        np.concatenate([new[part.labels] for new, part in zip(numbers, parts, strict=True)]),
-        classes,
-        root,
-        *map(np.concatenate, segments),
-        *_joined_seconds([part._table for part in parts]),
-        duplicates=duplicates or any(part._duplicates for part in parts),
+    tables = [part._table for part in parts]
+    paths = [way + path for way, table in zip(ways, tables, strict=True) for path in table.paths]
+    labels = [new[table.labels] for new, table in zip(numbers, tables, strict=True)]
+    is_twice = duplicates or any(part._duplicates for part in parts)
+    joined = Catalog._of(
+        Listed(columns_of(tables, paths, labels), classes, root), duplicates=is_twice
     )
     return joined.with_targets(targets_.joined(targets)) if targets else joined
 
@@ -151,6 +151,14 @@ def file_rows(catalog: Catalog, videos: range, side: int | None = None) -> Catal
     return rows if len(videos) == len(catalog) else rows.subset(np.array(videos), duplicates=True)
 
 
+def moved(catalog: Catalog, root: Path, names: Mapping[str, str] = MappingProxyType({})) -> Catalog:
+    """The same rows in another root, where some files may have other names."""
+    new = copy.copy(catalog)
+    new._root = root
+    new._table = catalog._table.with_paths([names.get(path, path) for path in catalog.paths])
+    return new
+
+
 def with_native_parts(
     catalog: Catalog, spec: SampleSpec, native: Callable[[Catalog, ClipSpec], Spec]
 ) -> SampleSpec:
@@ -227,22 +235,12 @@ def _told(clip: ClipSpec) -> str:
     return " and ".join(f"{clip.dtype[name]}{list(clip.shape[name])}" for name in clip.shape)
 
 
-def _joined_seconds(tables: Sequence[Table]) -> list[Any]:
-    if all(table.seconds is None for table in tables):
-        return []
-    columns = [
-        np.full((2, len(table.paths)), np.nan) if table.seconds is None else table.seconds
-        for table in tables
-    ]
-    return list(np.concatenate(columns, axis=1))
-
-
 def _all_classes(catalogs: Sequence[tuple[str, ...]]) -> tuple[tuple[str, ...], list[Ints]]:
     """All classes in the order of their first appearance; and for each catalog, the new numbers of
-    its classes."""
+    its classes, and -1 for -1."""
     number: dict[str, int] = {}
     renumbered = [
-        np.array([number.setdefault(name, len(number)) for name in names], np.int64)
+        np.array([*(number.setdefault(name, len(number)) for name in names), -1], np.int64)
         for names in catalogs
     ]
     return tuple(number), renumbered

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple, SupportsIndex, TypeVar
 
 import numpy as np
@@ -11,13 +12,15 @@ import numpy.typing as npt
 
 from videoload.clips.clip_spec import ClipSpec
 from videoload.errors import CatalogError
+from videoload.listings.columns import Columns, normal_path
 
 Ints = npt.NDArray[np.int64]
-Seconds = Sequence[float] | Sequence[float | None] | npt.NDArray[np.floating[Any]]
+Floats = npt.NDArray[np.floating[Any]]
+Seconds = Sequence[float] | Sequence[float | None] | Floats
 Array = TypeVar("Array", bound=npt.NDArray[Any])
 Column = Sequence[int] | Sequence[int | None] | npt.NDArray[np.integer[Any]]
 
-_UNKNOWN = -1  # in a column of ends or frame counts
+_UNKNOWN = -1  # in a column of labels, ends, frame counts or moments
 
 
 class Video(NamedTuple):
@@ -25,7 +28,7 @@ class Video(NamedTuple):
 
     Attributes:
         path: Relative to the catalog's root, with ``/``.
-        label: Index into the catalog's ``classes``.
+        label: Index into the catalog's ``classes``; -1: none.
         start: First source frame of the segment, counted from 0 in display order. Default 0.
         end: Source frame after the segment's last. Default None: the end of the file.
         frames: True frame count of the whole file (not of the segment), as ``videoload scan``
@@ -34,6 +37,10 @@ class Video(NamedTuple):
             seconds. Then ``start`` is 0 and ``end`` None. Default None.
         end_s: When it ends: its frames are those that a player begins to show before that. Default
             None: the end of the file.
+        at: The frame that matters, counted from 0. Default None: none.
+        at_s: The moment that matters, in seconds from the file's first frame. Default None.
+        box: (left, top, right, bottom) of what matters, in pixels of the stored frame. Default
+            None.
     """
 
     path: str
@@ -43,6 +50,14 @@ class Video(NamedTuple):
     frames: int | None = None
     start_s: float | None = None
     end_s: float | None = None
+    at: int | None = None
+    at_s: float | None = None
+    box: tuple[float, float, float, float] | None = None
+
+
+def class_name(classes: Sequence[str], label: int) -> str:
+    """The name of a label's class, "" for none."""
+    return classes[label] if label >= 0 else ""
 
 
 class Part(NamedTuple):
@@ -64,39 +79,37 @@ class Part(NamedTuple):
 
 
 class Table:
-    """The rows of a `Catalog`, with its arguments; ``paths`` are normal. Raises CatalogError."""
+    """The rows of a `Catalog`. Raises CatalogError if a column is wrong, or unless ``duplicates``
+    are allowed, if a segment comes twice.
 
-    __slots__ = ("_columns", "paths", "seconds")
+    ``numbers`` has the columns label, start, end, frames and at, int64 [5, N]; ``seconds``, float64
+    [3, N], has start_s, end_s and at_s, NaN: not given. It is None if there are none, like
+    ``boxes``, float32 [N, 4].
+    """
 
-    def __init__(
-        self,
-        paths: list[str],
-        labels: Column | None,
-        starts: Column | None,
-        ends: Column | None,
-        frames: Column | None,
-        starts_s: Seconds | None = None,
-        ends_s: Seconds | None = None,
-        *,
-        classes: int,
-        duplicates: bool,
-        where: Callable[[int], str],
-    ) -> None:
+    __slots__ = ("boxes", "numbers", "paths", "seconds")
+
+    def __init__(self, given: Columns, classes: int, *, duplicates: bool) -> None:
+        where = given.where
+        paths = [normal_path(path, where, i) for i, path in enumerate(given.paths)]
         if not paths:
             raise CatalogError("there are no videos: a catalog needs at least one")
-        label = _column("labels", labels, len(paths), -1)
-        start = _column("starts", starts, len(paths), 0)
-        end = _column("ends", ends, len(paths), _UNKNOWN)
-        known = _column("frames", frames, len(paths), _UNKNOWN)
-        last = np.maximum(start, end - 1)
+        label = _column("labels", given.labels, len(paths), _UNKNOWN)
+        start = _column("starts", given.starts, len(paths), 0)
+        end = _column("ends", given.ends, len(paths), _UNKNOWN)
+        known = _column("frames", given.frames, len(paths), _UNKNOWN)
+        at = _column("at", given.ats, len(paths), _UNKNOWN)
+        last = np.maximum(np.maximum(start, end - 1), at)
         seconds = np.stack([
             _seconds(name, values, len(paths))
-            for name, values in (("starts_s", starts_s), ("ends_s", ends_s))
+            for name, values in (
+                ("starts_s", given.starts_s), ("ends_s", given.ends_s), ("at_s", given.ats_s)
+            )
         ])  # fmt: skip
-        in_seconds = ~np.isnan(seconds).all(0)
+        in_seconds = ~np.isnan(seconds[:2]).all(0)
         begin_s, end_s = np.where(np.isnan(seconds[0]), 0, seconds[0]), seconds[1]
         for wrong, flaw in (
-            ((label < 0) | (label >= classes), "label {0} is not one of 0..{5}"),
+            ((label < _UNKNOWN) | (label >= classes), "label {0} is not one of 0..{5}"),
             (start < 0, "start {1} is negative"),
             ((end != _UNKNOWN) & (end <= start), "end {2} (exclusive) is not after start {1}"),
             ((known != _UNKNOWN) & (last >= known), "frame {4} lies outside its {3} frames"),
@@ -105,30 +118,50 @@ class Table:
                 "give start and end (frames) or start_s and end_s (seconds), not both",
             ),
             (begin_s < 0, "start_s {6} s is negative"),
-            (np.isinf(seconds).any(0), "start_s {6} s and end_s {7} s must be finite"),
+            (np.isinf(seconds).any(0), "start_s {6} s, end_s {7} s and at_s must be finite"),
             (end_s <= begin_s, "end_s {7} s is not after start_s {6} s"),
+            (at < _UNKNOWN, "at {8} is negative"),
+            (seconds[2] < 0, "at_s is negative"),
+            ((at != _UNKNOWN) & ~np.isnan(seconds[2]), "give at (a frame) or at_s, not both"),
         ):
             if wrong.any():
                 i = int(wrong.argmax())
                 numbers = (label[i], start[i], end[i], known[i], last[i], classes - 1)
-                told = flaw.format(*numbers, begin_s[i], end_s[i])
+                told = flaw.format(*numbers, begin_s[i], end_s[i], at[i])
                 raise CatalogError(f"{where(i)}: {paths[i]!r}: {told}")
-        self.seconds = None if not in_seconds.any() else _read_only(seconds)
-        rows = np.stack((start, end, *np.nan_to_num(seconds, nan=-1.0)))
-        self.paths = _one_str_a_file(paths, rows, where, duplicates=duplicates)
-        self._columns = _read_only(np.stack((label, start, end, known)))
+        self.seconds = None if np.isnan(seconds).all() else _read_only(seconds)
+        self.numbers = _read_only(np.stack((label, start, end, known, at)))
+        self.boxes: Floats | None = None
+        if given.boxes is not None:
+            boxes = [[np.nan] * 4 if box is None else box for box in given.boxes]
+            self.boxes = np.array(boxes, np.float32)
+            if self.boxes.shape != (len(paths), 4):
+                raise CatalogError(
+                    f"boxes has the shape {self.boxes.shape}, but there are {len(paths)} paths: "
+                    "left, top, right, bottom for each"
+                )
+            self.boxes = None if np.isnan(self.boxes).all() else _read_only(self.boxes)
+        of_box = () if self.boxes is None else self.boxes.T
+        rows = np.stack((start, end, at, *np.nan_to_num((*seconds, *of_box), nan=-1.0)))
+        self.paths = _one_str_a_file(paths, rows, given, duplicates=duplicates)
 
     @property
     def labels(self) -> Ints:
         """Label of each row."""
-        labels: Ints = self._columns[0]
+        labels: Ints = self.numbers[0]
         return labels
 
     @property
     def segments(self) -> tuple[Ints, Ints, Ints]:
         """The columns of starts, ends and frame counts; -1 is an unknown end or count."""
-        _, start, end, frames = self._columns
+        _, start, end, frames, _ = self.numbers
         return start, end, frames
+
+    @property
+    def has_moments(self) -> bool:
+        """Whether a row has a moment."""
+        in_seconds = self.seconds is not None and not np.isnan(self.seconds[2]).all()
+        return in_seconds or bool((self.numbers[4] >= 0).any())
 
     @property
     def segment_frames(self) -> Ints:
@@ -137,7 +170,7 @@ class Table:
         end = np.where(end == _UNKNOWN, frames, end)
         lengths = np.where(end == _UNKNOWN, _UNKNOWN, end - start)
         if self.seconds is not None:
-            lengths[~np.isnan(self.seconds).all(0)] = _UNKNOWN
+            lengths[~np.isnan(self.seconds[:2]).all(0)] = _UNKNOWN
         return lengths
 
     def video(self, index: SupportsIndex) -> Video:
@@ -149,14 +182,15 @@ class Table:
         if not -videos <= i < videos:
             raise IndexError(f"video {i} of a catalog of {videos}")
         i %= videos
-        label, start, end, frames = self._columns[:, i].tolist()
-        start_s, end_s = None, None
+        label, *numbers = self.numbers[:, i].tolist()
+        start, end, frames, at = (None if number < 0 else number for number in numbers)
+        start_s, end_s, at_s = None, None, None
         if self.seconds is not None:
-            start_s, end_s = (None if np.isnan(s) else s for s in self.seconds[:, i].tolist())
-        return Video(
-            self.paths[i], label, start, None if end < 0 else end, None if frames < 0 else frames,
-            start_s, end_s,
-        )  # fmt: skip
+            start_s, end_s, at_s = (None if np.isnan(s) else s for s in self.seconds[:, i].tolist())
+        box = None
+        if self.boxes is not None and not np.isnan(self.boxes[i]).any():
+            box = tuple(self.boxes[i].tolist())
+        return Video(self.paths[i], label, start or 0, end, frames, start_s, end_s, at, at_s, box)
 
     def segments_at(
         self, rows: list[int]
@@ -165,7 +199,7 @@ class Table:
         if self.seconds is not None:
             videos = map(self.video, rows)
             return [(each.path, each.start, each.end, each.start_s, each.end_s) for each in videos]
-        starts, ends = self._columns[1:3, rows].tolist()
+        starts, ends = self.numbers[1:3, rows].tolist()
         return [
             (self.paths[row], start, None if end < 0 else end, None, None)
             for row, start, end in zip(rows, starts, ends, strict=True)
@@ -182,38 +216,59 @@ class Table:
                 f"the same segment of {self.paths[twice]!r} is chosen twice: drop one, or give "
                 "duplicates=True"
             )
-        new = object.__new__(Table)
+        new = copy.copy(self)
         new.paths = tuple([self.paths[i] for i in rows.tolist()])
-        new._columns = _read_only(self._columns[:, rows])
+        new.numbers = _read_only(self.numbers[:, rows])
         new.seconds = None if self.seconds is None else _read_only(self.seconds[:, rows])
+        new.boxes = None if self.boxes is None else _read_only(self.boxes[rows])
         return new
 
     def with_paths(self, paths: Sequence[str]) -> Table:
         """The same rows with other paths."""
-        new = object.__new__(Table)
-        new.paths, new._columns, new.seconds = tuple(paths), self._columns, self.seconds
+        new = copy.copy(self)
+        new.paths = tuple(paths)
         return new
 
     @property
     def is_of_whole_files(self) -> bool:
         """Whether no row is a segment."""
         start, end, _ = self.segments
-        return self.seconds is None and not start.any() and bool((end == _UNKNOWN).all())
+        in_seconds = self.seconds is not None and not np.isnan(self.seconds[:2]).all()
+        return not in_seconds and not start.any() and bool((end == _UNKNOWN).all())
 
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, Table)
             and self.paths == other.paths
-            and np.array_equal(self._columns, other._columns)
-            and (self.seconds is None) is (other.seconds is None)
-            and (
-                self.seconds is None
-                or other.seconds is None
-                or np.array_equal(self.seconds, other.seconds, equal_nan=True)
-            )
+            and np.array_equal(self.numbers, other.numbers)
+            and _same(self.seconds, other.seconds)
+            and _same(self.boxes, other.boxes)
         )
 
     __hash__ = None  # type: ignore[assignment]
+
+
+def columns_of(tables: Sequence[Table], paths: Sequence[str], labels: Sequence[Ints]) -> Columns:
+    """The rows of several tables, one after the other, with these paths and labels."""
+    _, starts, ends, frames, ats = np.concatenate([table.numbers for table in tables], axis=1)
+    seconds = [_or_nan(table.seconds, (3, len(table.paths))) for table in tables]
+    starts_s, ends_s, ats_s = np.concatenate(seconds, axis=1)
+    boxes = None
+    if any(table.boxes is not None for table in tables):
+        boxes = np.concatenate([_or_nan(t.boxes, (len(t.paths), 4)) for t in tables])
+    return Columns(
+        paths, np.concatenate(labels), starts, ends, frames, starts_s, ends_s, ats, ats_s, boxes
+    )
+
+
+def _or_nan(values: Floats | None, shape: tuple[int, int]) -> Floats:
+    return np.full(shape, np.nan) if values is None else values
+
+
+def _same(one: Floats | None, other: Floats | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return np.array_equal(one, other, equal_nan=True)
 
 
 def _read_only(columns: Array) -> Array:
@@ -248,11 +303,7 @@ def _seconds(name: str, values: Seconds | None, count: int) -> npt.NDArray[np.fl
 
 
 def _one_str_a_file(
-    paths: list[str],
-    segments: npt.NDArray[np.float64],
-    where: Callable[[int], str],
-    *,
-    duplicates: bool,
+    paths: list[str], segments: Floats, given: Columns, *, duplicates: bool
 ) -> tuple[str, ...]:
     """The paths, with one str per file. Raises CatalogError if a segment (a column of ``segments``)
     comes twice, unless ``duplicates`` are allowed."""
@@ -265,8 +316,10 @@ def _one_str_a_file(
     twice = (np.diff(rows[:, order]) == 0).all(axis=0)
     if twice.any() and not duplicates:
         i, j = order[twice.argmax() :][:2].tolist()
+        advice = "drop one, or give duplicates=True"
+        if given.unused:
+            advice = f"which columns tell them apart? Not used: {', '.join(given.unused)[:200]}"
         raise CatalogError(
-            f"{where(j)}: {paths[j]!r} is the same segment as {where(i)}: drop one, or give "
-            "duplicates=True"
+            f"{given.where(j)}: {paths[j]!r} is the same segment as {given.where(i)}: {advice}"
         )
     return tuple(paths[i] for i in file.tolist())

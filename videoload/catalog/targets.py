@@ -34,7 +34,7 @@ class PerFrame:
     Args:
         arrays: An array for each video, in the catalog's order: [frames of the file, ...], with a
             row for each source frame of the whole file in display order. All have one type and row
-            shape.
+            shape. Segments of a file may share one array, which is kept once.
 
     Raises:
         CatalogError: The arrays are not like this.
@@ -43,7 +43,15 @@ class PerFrame:
     __slots__ = ("_arrays",)
 
     def __init__(self, arrays: Iterable[npt.ArrayLike]) -> None:
-        self._arrays = tuple(_array(f"array {i}", array) for i, array in enumerate(arrays))
+        # Segments of a file share its array, which is kept once. ``seen`` keeps the caller's objects
+        # alive, so that no other has the same id.
+        seen: dict[int, tuple[object, npt.NDArray[Any]]] = {}
+        found = []
+        for i, array in enumerate(arrays):
+            if id(array) not in seen:
+                seen[id(array)] = array, _array(f"array {i}", array)
+            found.append(seen[id(array)][1])
+        self._arrays = tuple(found)
         kinds = {(array.shape[1:], array.dtype) for array in self._arrays}
         if len(kinds) != 1:
             raise CatalogError(
@@ -128,10 +136,16 @@ def digest(targets: Targets) -> bytes:
     """A hash of the targets."""
     found = blake2b(repr(_kind(targets)).encode(), digest_size=16)
     for column in targets.values() if isinstance(targets, dict) else (targets,):
-        for array in column._arrays if isinstance(column, PerFrame) else (column,):
-            found.update(str(array.shape).encode())
-            text = repr(array.tolist()).encode() if array.dtype.kind == "O" else array.tobytes()
-            found.update(text)
+        arrays = column._arrays if isinstance(column, PerFrame) else (column,)
+        digests = {id(array): _digest(array) for array in {id(a): a for a in arrays}.values()}
+        for array in arrays:
+            found.update(digests[id(array)])
+    return found.digest()
+
+
+def _digest(array: npt.NDArray[Any]) -> bytes:
+    found = blake2b(str(array.shape).encode(), digest_size=16)
+    found.update(repr(array.tolist()).encode() if array.dtype.kind == "O" else array.tobytes())
     return found.digest()
 
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Mapping
+from dataclasses import fields
 from typing import Any
 
+from videoload.arguments import did_you_mean
 from videoload.errors import SpecError
 
 
@@ -29,7 +31,7 @@ def parse(text: str, known: Collection[str], where: str) -> dict[str, Any]:
         if name is None:
             raise SpecError(wrong)
         if name not in known:
-            raise SpecError(f"{where}: {name} is not one of {', '.join(known)}")
+            raise SpecError(f"{where}: there is no {name}=: {did_you_mean(name, known)}")
         if name in found:
             raise SpecError(f"{where}: {name} comes twice")
         try:
@@ -42,6 +44,16 @@ def parse(text: str, known: Collection[str], where: str) -> dict[str, Any]:
 def write(arguments: Mapping[str, object]) -> str:
     """The text for `parse`."""
     return ", ".join(f"{name}={value!r}" for name, value in arguments.items())
+
+
+def not_default(spec: Any) -> dict[str, Any]:
+    """The fields of a dataclass that do not have their default."""
+    values = {field.name: getattr(spec, field.name) for field in fields(spec)}
+    return {
+        field.name: values[field.name]
+        for field in fields(spec)
+        if values[field.name] != field.default
+    }
 
 
 def _value(node: ast.expr) -> object:

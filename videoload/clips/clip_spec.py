@@ -11,7 +11,8 @@ from typing import Any, get_args
 import numpy as np
 import numpy.typing as npt
 
-from videoload.arguments import real, whole
+from videoload.arguments import hinting, real, whole
+from videoload.clips.call_text import not_default, write
 from videoload.clips.choices import (
     AREA,
     CHOICES,
@@ -39,7 +40,8 @@ from videoload.clips.sounds import SoundPlaces, checked_sound, sound_shape
 from videoload.errors import SpecError
 
 
-@dataclass(frozen=True, slots=True)
+@hinting
+@dataclass(frozen=True, slots=True, repr=False)
 class ClipSpec:
     """How to cut a clip from a video: which frames, which part of them, which pixels.
 
@@ -159,6 +161,10 @@ class ClipSpec:
     sound: int | None = None
     sound_channels: int = 1
 
+    def __repr__(self) -> str:
+        """The fields that do not have their default."""
+        return f"ClipSpec({write(not_default(self))})"
+
     def __post_init__(self) -> None:
         for name in ("frames", "stride", "clips_per_video", "views"):
             object.__setattr__(self, name, whole(name, getattr(self, name), most=MAX_COUNT))
@@ -194,7 +200,7 @@ class ClipSpec:
 
     def _check_size(self) -> None:
         if self.size is None:
-            if self.crop in (*FROM_SCALED, *WHOLE_FRAME, *CROPS):
+            if self.crop in ("random", *FROM_SCALED, *WHOLE_FRAME, *CROPS):
                 raise SpecError(f'crop="{self.crop}" needs a size')
             return
         if not isinstance(self.size, tuple | list) or len(self.size) != 2:

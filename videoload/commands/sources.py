@@ -10,7 +10,7 @@ from pathlib import Path
 from videoload.catalog.catalog import Catalog
 from videoload.errors import VideoloadError
 from videoload.listings.columns import text_lines
-from videoload.listings.folders import SUFFIXES, read_one_class
+from videoload.listings.folders import BY_FOLDER, SUFFIXES, sub_folders
 from videoload.storage.roots import is_url
 
 _LOOKED_AT = 20  # paths of a list
@@ -19,17 +19,15 @@ _LOOKED_AT = 20  # paths of a list
 def load(
     source: Path | str, root: Path | str | None, suffixes: Sequence[str] | None = None
 ) -> Catalog:
-    """The catalog of a folder, a CSV file or a UCF-101 split file. A folder without sub-folders is
-    one class. ``suffixes``: of the videos in a folder. Raises CatalogError."""
+    """The catalog of a folder, a CSV file or a UCF-101 split file. A folder without sub-folders has
+    no labels. ``suffixes``: of the videos in a folder. Raises CatalogError."""
     suffixes = tuple(suffixes or SUFFIXES)
     if is_url(source):
         return Catalog.from_folder(source, root=root, suffixes=suffixes)
     source = Path(source)
     if source.is_dir():
-        one_class = read_one_class(source, root, suffixes)
-        if one_class is None:
-            return Catalog.from_folder(source, root=root, suffixes=suffixes)
-        return Catalog(one_class.paths, one_class.labels, one_class.classes, one_class.root)
+        label = BY_FOLDER if sub_folders(source) else None
+        return Catalog.from_folder(source, root=root, suffixes=suffixes, label=label)
     if source.suffix.lower() in SUFFIXES:
         raise VideoloadError(f"{source} is a video: give the folder that it is in")
     if source.suffix.lower() == ".csv":

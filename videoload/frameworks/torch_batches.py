@@ -215,6 +215,8 @@ def finishing(
     for name, values in (("mean", mean), ("std", std)):
         if values is not None and (not isinstance(values, Sized) or len(values) != channels):
             raise SpecError(f"{name} needs {channels} numbers, one for a channel, got {values!r}")
+        if values is not None and max(values) > 1:
+            raise SpecError(f"{name} is of values from 0 to 1: divide {values!r} by {most}")
     if std is not None and not all(value > 0 for value in std):
         raise SpecError(f"std divides, so its numbers must be above 0, got {std!r}")
     if not dtype.is_floating_point and (mean is not None or std is not None):

@@ -5,20 +5,19 @@ A mistake is a ``CatalogError`` of one line that names the file, and its line if
 
 from __future__ import annotations
 
+import json
 import os
 import posixpath
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
-
-import numpy as np
-import numpy.typing as npt
 
 from videoload.errors import CatalogError
 
 PathLike = str | os.PathLike[str]
-ClassNames = PathLike | Sequence[str]  # the path of a classInd.txt, or the names themselves
+ClassNames = PathLike | Sequence[str]  # a classInd.txt or labels.json, or the names themselves
 
 # Folders of file systems, network storages and archivers. As classes, they would move the number of
 # each class behind them.
@@ -29,19 +28,30 @@ _SYSTEM = {
 _MAX_PATH = 4096  # in Linux, and in a message that names a clip to a worker
 
 
-class Columns(NamedTuple):
-    """The arguments of a `Catalog`."""
+@dataclass
+class Columns:
+    """The rows of a catalog, before they are checked: a value for each row. None: not given."""
 
-    paths: list[str]
-    labels: list[int] | npt.NDArray[np.int64]
+    paths: Sequence[str]
+    labels: Any = None
+    starts: Any = None
+    ends: Any = None
+    frames: Any = None
+    starts_s: Any = None
+    ends_s: Any = None
+    ats: Any = None
+    ats_s: Any = None
+    boxes: Any = None
+    where: Callable[[int], str] = "video {}".format  # the source of a row, for messages
+    unused: Sequence[str] = ()  # columns of the table that nothing uses
+
+
+class Listed(NamedTuple):
+    """What a reader of folders, lists or tables found: all that a `Catalog` is made of."""
+
+    columns: Columns
     classes: tuple[str, ...]
     root: PathLike | None
-    starts: list[int | None] | None = None
-    ends: list[int | None] | None = None
-    frames: list[int | None] | None = None
-    starts_s: list[float | None] | None = None
-    ends_s: list[float | None] | None = None
-    where: Callable[[int], str] = str
     targets: Any = None  # for `Catalog.with_targets`
     parts: tuple[dict[str, list[str]], dict[str, list[float]]] | None = None  # paths and offsets
 
@@ -61,9 +71,18 @@ def checked_names(names: Sequence[str], where: str) -> tuple[str, ...]:
 
 
 def class_names(classes: ClassNames) -> tuple[str, ...]:
-    """The names themselves, or the names in a classInd.txt: lines ``3 Class``, each number once."""
+    """The names themselves, or the names in a classInd.txt (lines ``3 Class``, each number once) or
+    in a labels.json (``{"Class": "0"}``). Raises CatalogError."""
     if not isinstance(classes, str | os.PathLike):
         return checked_names(classes, "classes")
+    if str(classes).lower().endswith(".json"):
+        try:
+            found = json.loads("".join(text_lines(classes)))
+            return checked_names(sorted(found, key=lambda name: int(found[name])), str(classes))
+        except (ValueError, KeyError, TypeError) as error:
+            if isinstance(error, CatalogError):
+                raise
+            raise CatalogError(f'{classes}: expected {{"class": "0", ...}}') from None
     names: dict[int, str] = {}
     for line, text in enumerate(text_lines(classes), 1):
         number, name = (*text.strip().split(None, 1), "", "")[:2]

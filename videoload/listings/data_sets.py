@@ -1,38 +1,39 @@
-"""The lists of HMDB-51, Kinetics and Something-Something, as they are distributed.
+"""The lists of UCF-101, HMDB-51, Kinetics and Something-Something, as they are distributed.
 
-They name videos without a path, or as they were called on the web. Whoever downloaded them has
-other folders and suffixes, and lacks some. So a list is joined with the files that are there, by
-the name of a file without its suffix.
+Each becomes a table with a column of paths and one of labels, which `tables` reads. The lists of
+the last two name videos without a path, or as they were called on the web. Whoever downloaded them
+has other folders and suffixes, and lacks some, so files are found by their names.
 """
 
 from __future__ import annotations
 
 import json
-import logging
 import re
-from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from videoload.errors import CatalogError
 from videoload.listings.columns import (
     ClassNames,
-    Columns,
+    Listed,
     PathLike,
     checked_names,
     class_names,
+    normal_path,
     some,
     text_lines,
 )
-from videoload.listings.folders import SUFFIXES, open_root, videos_below
-
-_log = logging.getLogger(__name__)
+from videoload.listings.folders import sub_folders
+from videoload.listings.rows import Rows, rows_of
+from videoload.listings.tables import Names, read_table
 
 KINETICS = {"label", "youtube_id", "time_start", "time_end"}
+# Files are called like this by the usual downloaders.
+KINETICS_PATHS = ("**/{youtube_id}_{time_start:06}_{time_end:06}.*", "**/{youtube_id}.*")
 _HMDB51 = re.compile(r"(.+)_test_split(\d+)\.txt")
 
 
-def read_hmdb51(lists: PathLike, root: PathLike, split: int) -> tuple[Columns, Columns]:
+def read_hmdb51(lists: PathLike, root: PathLike, split: int) -> tuple[Listed, Listed]:
     """The videos of a split of HMDB-51 to train on, and those to test on: ``lists`` is the folder
     of ``brush_hair_test_split1.txt`` and its sisters, with lines ``name.avi 1`` (1: to train on, 2:
     to test on, 0: neither). Raises CatalogError."""
@@ -44,96 +45,89 @@ def read_hmdb51(lists: PathLike, root: PathLike, split: int) -> tuple[Columns, C
     }
     if not files:
         raise CatalogError(f"{lists} has no split files like brush_hair_test_split{split}.txt")
-    names = checked_names(sorted(files), str(lists))
-    sides: dict[str, tuple[list[str], list[int]]] = {"1": ([], []), "2": ([], []), "0": ([], [])}
-    for label, name in enumerate(names):
-        for line, text in enumerate(text_lines(files[name]), 1):
+    rows = []
+    for label, file in files.items():
+        for line, text in enumerate(text_lines(file), 1):
             path, _, side = text.strip().rpartition(" ")
-            if text.strip() and side not in sides:
+            if text.strip() and side not in ("0", "1", "2"):
                 raise CatalogError(
-                    f"{files[name]}, line {line}: expected a video and 0, 1 or 2, not {text!r}"
+                    f"{file}, line {line}: expected a video and 0, 1 or 2, not {text!r}"
                 )
             if text.strip():
-                sides[side][0].append(f"{name}/{path.strip()}")
-                sides[side][1].append(label)
-    where = str(lists)
-    train, test = (Columns(*sides[side], names, root, where=lambda _: where) for side in ("1", "2"))
+                rows.append({"path": f"{label}/{path.strip()}", "label": label, "side": side})
+    table = rows_of(rows, str(lists))
+    train, test = (
+        read_table(table, root, list(files), Names(where={"side": side})) for side in ("1", "2")
+    )
     return train, test
-
-
-def read_kinetics(
-    csv_file: PathLike, rows: Iterable[Mapping[str, str]], root: PathLike | None,
-    classes: ClassNames | None,
-) -> Columns:  # fmt: skip
-    """A list of Kinetics: label, youtube_id, time_start, time_end, split. The files are called
-    ``<youtube_id>_000010_000020.mp4`` or ``<youtube_id>.mp4``. Raises CatalogError."""
-    listed: list[tuple[tuple[str, ...], str]] = []
-    for row in rows:
-        try:
-            begin, end = (f"{int(float(row[name])):06}" for name in ("time_start", "time_end"))
-        except ValueError:
-            raise CatalogError(f"{csv_file}: {row['youtube_id']}: times must be numbers") from None
-        name = row["youtube_id"]
-        listed.append(((f"{name}_{begin}_{end}", name), row["label"].strip().strip('"')))
-    return _joined(csv_file, listed, root, classes)
 
 
 def read_something(
     json_file: PathLike, root: PathLike | None, classes: ClassNames | None
-) -> Columns:
-    """A list of Something-Something: ``[{"id": "78687", "template": "Holding [something]"}, ...]``;
-    ``classes`` may be its labels.json. Raises CatalogError."""
+) -> Listed:
+    """A list of Something-Something: ``[{"id": "78687", "template": "Holding [something]"}, ...]``.
+    Raises CatalogError."""
     try:
-        rows: list[dict[str, Any]] = json.loads(Path(json_file).read_text(encoding="utf-8"))
-        listed: list[tuple[tuple[str, ...], str]] = [
-            ((str(row["id"]),), row["template"].replace("[", "").replace("]", "")) for row in rows
+        found: list[dict[str, Any]] = json.loads("".join(text_lines(json_file)))
+        rows = [
+            {"id": str(row["id"]), "label": row["template"].replace("[", "").replace("]", "")}
+            for row in found
         ]
-        if isinstance(classes, str | Path) and str(classes).endswith(".json"):
-            numbers = json.loads(Path(classes).read_text(encoding="utf-8"))
-            classes = sorted(numbers, key=lambda name: int(numbers[name]))
-    except OSError as error:
-        raise CatalogError(f"{error.filename} cannot be read: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        if isinstance(error, CatalogError):
+            raise
         raise CatalogError(
-            f'{json_file}: expected a list of {{"id": ..., "template": ...}}, and in classes= '
-            '{"template": "number"}'
+            f'{json_file}: expected a list of {{"id": ..., "template": ...}}'
         ) from None
-    return _joined(json_file, listed, root, classes)
+    return read_table(rows_of(rows, str(json_file)), root, classes, Names(path="**/{id}.*"))
 
 
-def _joined(
-    list_file: PathLike,
-    listed: list[tuple[tuple[str, ...], str]],
-    root: PathLike | None,
-    classes: ClassNames | None,
-) -> Columns:
-    """The listed videos that are there, by one of their names. Raises CatalogError."""
-    if root is None:
-        raise CatalogError(f"{list_file} lists videos without their paths: give root=")
-    top = open_root(root)
-    there: dict[str, str] = {}
-    for path in videos_below(top, SUFFIXES):
-        there.setdefault(path.rpartition("/")[2].rpartition(".")[0], path)
-    names = class_names(classes) if classes is not None else None
-    names = names or checked_names(sorted({label for _, label in listed}), str(list_file))
-    label_of = {name: label for label, name in enumerate(names)}
+def read_list(list_file: PathLike, root: PathLike | None, classes: ClassNames | None) -> Listed:
+    """The lines of a UCF-101 split file; see `Catalog.from_list`."""
+    if str(list_file).lower().endswith(".json"):
+        return read_something(list_file, root, classes)
+    if classes is not None:
+        names = class_names(classes)
+    elif root is not None:
+        names = checked_names(sub_folders(root), f"sub-folders of {root}")
+    else:
+        raise CatalogError(f"{list_file}: without a root, give classes (classInd.txt or names)")
+    number_of = {name: number for number, name in enumerate(names, 1)}
     paths: list[str] = []
     labels: list[int] = []
-    missing: list[str] = []
-    for stems, label in listed:
-        if label not in label_of:
-            raise CatalogError(f"{list_file}: {label!r} is no class ({some(names)})")
-        found = next((there[stem] for stem in stems if stem in there), None)
-        if found is None:
-            missing.append(stems[0])
+    lines: list[int] = []
+
+    def where(i: int) -> str:
+        return f"{list_file}, line {lines[i]}"
+
+    for line, text in enumerate(text_lines(list_file), 1):
+        if not text.strip():
             continue
-        paths.append(found)
-        labels.append(label_of[label])
+        lines.append(line)
+        path, *number = re.split(r"\s+(?=[+-]?[0-9]{1,18}$)", text.strip())
+        path = normal_path(path, where, -1)
+        folder, slash, _ = path.partition("/")
+        by_folder = number_of.get(folder, 0) if slash else 0
+        label = int(number[0]) if number else by_folder
+        flaw = ""
+        if not number and not by_folder:
+            flaw = f"has no class number, and its first folder is no class ({some(names)})"
+        elif not 1 <= label <= len(names):
+            flaw = f"has class number {number[0]}, which is not one of 1..{len(names)}"
+            if label == 0:
+                flaw += (
+                    f": a split file counts from 1 ({names[0]!r}). If yours counts from 0, write a "
+                    "CSV table with path,label, which counts from 0"
+                )
+        elif by_folder not in (0, label):
+            flaw = (
+                f"has class number {label}, which is {names[label - 1]!r}: correct one of the two"
+            )
+        if flaw:
+            raise CatalogError(f"{where(-1)}: {path!r} {flaw}")
+        paths.append(path)
+        labels.append(label - 1)
     if not paths:
-        raise CatalogError(f"{list_file} lists {len(listed)} videos, and {top} has none of them")
-    if missing:
-        _log.warning(
-            "%s: %d of %d videos are not in %s: %s", list_file, len(missing), len(listed), top,
-            some(missing),
-        )  # fmt: skip
-    return Columns(paths, labels, names, top, where=lambda _: str(list_file))
+        raise CatalogError(f"{list_file} lists no videos")
+    table = Rows({"path": paths, "label": [names[i] for i in labels]}, str(list_file), where)
+    return read_table(table, root, names, Names())

@@ -1,18 +1,22 @@
-"""Reading catalogs from class folders, on this host or below a URL."""
+"""What lies below a folder of this host, or below a URL: videos, sequences of images, classes."""
 
 from __future__ import annotations
 
 import logging
 import os
+import posixpath
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path, PurePath
+from typing import Literal
 
 from videoload.errors import CatalogError, StorageError
 from videoload.listings.columns import (
     ClassNames,
     Columns,
+    Listed,
     PathLike,
     class_names,
     is_hidden,
@@ -21,20 +25,148 @@ from videoload.listings.columns import (
     names_in,
     some,
 )
-from videoload.listings.image_folders import image_folders
 from videoload.storage.images import SUFFIXES as IMAGES
+from videoload.storage.images import in_order, is_image, is_pattern
 from videoload.storage.roots import files_below, folders_in, is_url, normal_url
 
 SUFFIXES = (  # of videos, if nothing else is given
     ".avi", ".mp4", ".mkv", ".mov", ".webm", ".m4v", ".mpg", ".mpeg", ".mts", ".m2ts", ".flv",
     ".ogv", ".3gp", ".dv",
 )  # fmt: skip
+BY_FOLDER = "<class>/"  # as ``label``: the sub-folders are the classes
 # Folders that split a data set. As classes, they would label every video "train".
 _TRAIN = ("train", "training")
 _TEST = ("test", "testing", "val", "valid", "validation")
 _NO_TEXT = "names that are not a line of UTF-8 text"
+_LOOSE_IMAGES = "images that are in no folder of a class folder"
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass
+class Found:
+    """What lies below a folder. All paths are relative to the root.
+
+    ``links``: ``"inside"``: links to files must stay in the root, and folders that are links are
+    left out. ``"files"``: links to files may lead anywhere. ``"all"``: folders, too. ``folders``
+    are the names of the visible sub-folders. ``sequences`` are folders of numbered images, and
+    ``passed`` counts what is no video.
+    """
+
+    top: Path | str
+    base: str = ""  # the way from the root to the folder, ending with "/"
+    suffixes: tuple[str, ...] = SUFFIXES
+    links: Literal["inside", "files", "all"] = "inside"
+    images: str | None = None  # the pattern of the images that are meant
+    by_class: bool = True  # images need a folder in a sub-folder
+    videos: list[str] = field(default_factory=list)
+    sequences: list[str] = field(default_factory=list)
+    folders: list[str] = field(default_factory=list)
+    passed: Counter[str] = field(default_factory=Counter)
+    has_links: bool = False
+    _loose: int = 0  # images that are in no sequence
+    _wrong: CatalogError | None = None  # a folder of images is no sequence
+
+    def __post_init__(self) -> None:
+        """Raises CatalogError."""
+        if isinstance(self.top, str):
+            self._look_below_url(self.top)
+        else:
+            self._look_in(self.top, self.base.rstrip("/"), ())
+        self.folders = sorted({*self.folders})
+        self.videos.sort(key=None if self.links == "inside" else posixpath.split)
+
+    @property
+    def has_images(self) -> bool:
+        """Whether there is a folder of images where a sequence may be."""
+        return bool(self.sequences) or self._wrong is not None
+
+    def take_images(self) -> None:
+        """Sequences of images are the videos. Raises CatalogError."""
+        if self._wrong is not None:
+            raise self._wrong
+        self.videos = sorted(self.sequences)
+        self.passed = Counter({_LOOSE_IMAGES: self._loose} if self._loose else {})
+
+    def by_folder(self) -> dict[str, list[str]]:
+        """The videos in each sub-folder, and under "" those in none."""
+        found: dict[str, list[str]] = {name: [] for name in ("", *self.folders)}
+        for path in self.videos:
+            first, slash, _ = path[len(self.base) :].partition("/")
+            found[first if slash else ""].append(path)
+        return found
+
+    def _look_below_url(self, url: str) -> None:
+        try:
+            for path in files_below(url, self.base.rstrip("/")):
+                first, *rest = path[len(self.base) :].split("/")
+                if any(map(is_hidden, (first, *rest))):
+                    continue
+                if rest and is_text_line(first):
+                    self.folders.append(first)
+                if path.lower().endswith(self.suffixes) and is_text_line(path):
+                    self.videos.append(path)
+                else:
+                    self.passed[_kind(path)] += 1
+        except StorageError as error:
+            raise CatalogError(str(error)) from None
+
+    def _look_in(self, root: Path, folder: str, above: tuple[str, ...]) -> None:
+        """``above``: the folders that lead here. A link to one of them is not followed."""
+        above = (*above, os.path.realpath(root / folder) if self.links == "all" else folder)
+        images: list[str] = []
+        inner: list[str] = []
+        for entry in visible(root / folder):
+            is_link, is_fit = entry.is_symlink(), is_text_line(entry.name)
+            is_video = is_fit and entry.name.lower().endswith(self.suffixes)
+            is_folder = os.path.isdir(entry.path) if is_link else entry.is_dir()  # noqa: PTH112 - not of a loop
+            self.has_links |= is_link
+            if is_link and self.links == "inside" and (is_folder or is_video):
+                target = Path(os.path.realpath(entry.path))
+                if not target.is_relative_to(root):
+                    raise CatalogError(
+                        f"the symlink {entry.path!r} leads out of the root {root} to {target}: "
+                        "copy it in, or give a root that holds both"
+                    )
+            if is_folder and is_fit and (not is_link or self._follows(len(above))):
+                inner.append(entry.name)
+            elif is_video and not is_folder and (is_link or entry.is_file()):
+                self.videos.append(posixpath.join(folder, entry.name))
+            else:
+                self.passed["linked folders" if is_folder and is_link else _kind(entry.name)] += 1
+                images += [entry.name] if is_fit and not is_folder and is_image(entry.name) else []
+        if len(above) == 1:
+            self.folders = inner
+        if images:
+            self._take_sequence(root, folder, images, depth=len(above) - 1)
+        for name in inner:
+            way = posixpath.join(folder, name)
+            if self.links != "all" or os.path.realpath(root / way) not in above:
+                self._look_in(root, way, above)
+
+    def _follows(self, depth: int) -> bool:
+        """Whether a link to a folder is followed. Keras always follows a link to a class."""
+        return self.links == "all" or (self.links == "files" and depth == 1)
+
+    def _take_sequence(self, root: Path, folder: str, images: list[str], depth: int) -> None:
+        if depth < 1 + self.by_class:
+            self._loose += len(images)
+            return
+        try:
+            if in_order(images, self.images):
+                pattern = "" if self.images is None else f"/{self.images}"
+                self.sequences.append(folder + pattern)
+        except ValueError as error:
+            self._wrong = self._wrong or CatalogError(f"{root / folder}: {error} (images=)")
+
+
+def visible(folder: str | Path) -> list[os.DirEntry[str]]:
+    """What is in a folder and not hidden. Raises CatalogError."""
+    try:
+        with os.scandir(folder) as entries:
+            return [entry for entry in entries if not is_hidden(entry.name)]
+    except OSError as error:
+        raise CatalogError(f"{folder} cannot be listed: {error.strerror}") from error
 
 
 def read_folder(
@@ -42,65 +174,87 @@ def read_folder(
     root: PathLike | None,
     classes: ClassNames | None,
     suffixes: Sequence[str],
-    label: str | None = None,
+    label: str | None = BY_FOLDER,
     images: str | None = None,
-) -> Columns:
-    """The videos ``folder/<class>/**/*``, or with a ``label`` ``folder/**/*``; see
-    `Catalog.from_folder`."""
+) -> Listed:
+    """The videos below a folder; see `Catalog.from_folder`."""
     home = open_root(folder)
     top = home if root is None else open_root(root)
+    if images is not None and not (isinstance(images, str) and is_pattern(images)):
+        raise CatalogError(f"images must be like 'img_%05d.jpg', not {images!r}")
+    if images is not None and isinstance(top, str):
+        raise CatalogError(f"{home}: sequences of images are read from a folder, not a URL")
     endings = _checked(suffixes)
-    passed: Counter[str] = Counter()
-    base = _base(home, top)
-    if isinstance(top, str):
-        if images is not None:
-            raise CatalogError(f"{home}: sequences of images are read from a folder, not a URL")
-        found, loose = _objects(top, base, endings, passed)
+    found = Found(top, _base(home, top), endings, images=images, by_class=label == BY_FOLDER)
+    if images or (found.has_images and not found.videos and endings == SUFFIXES):
+        found.take_images()
+        endings = (images,) if images else IMAGES
+    if label != BY_FOLDER and not found.videos:
+        raise CatalogError(f"{home} has no videos ({_endings(endings)}){_passed_over(found)}")
+    if label == BY_FOLDER:
+        labels, names = _by_folder(home, found, classes, endings)
+    elif label is not None:
+        labels, names = _by_regex(home, found.videos, label, classes)
     else:
-        found, loose = _files(top, base, endings, passed)
-        has_none = not loose and not any(found.values()) and endings == SUFFIXES
-        if images is not None or has_none:
-            seen: Counter[str] = Counter()
-            folders = image_folders(top, base, images, seen, by_class=label is None)
-            if images is not None or any(folders.values()):
-                found, loose, passed = folders, [], seen
-                endings = (images,) if images else IMAGES
-    if label is not None:
-        videos = sorted([*loose, *(path for paths in found.values() for path in paths)])
-        return _labelled(home, top, videos, label, classes, endings, passed)
-    names = tuple(sorted(found)) if classes is None else class_names(classes)
+        labels, names = None, () if classes is None else class_names(classes)
+    if text := _passed_over(found):
+        _log.warning("%s%s; videos are named %s", home, text, _endings(endings))
+    return Listed(Columns(found.videos, labels, where=lambda _: str(home)), names, top)
+
+
+def _by_folder(
+    home: Path | str, found: Found, classes: ClassNames | None, endings: tuple[str, ...]
+) -> tuple[list[int], tuple[str, ...]]:
+    """The class of each video, and all classes. Videos that are in no sub-folder are left out."""
+    names = tuple(found.folders) if classes is None else class_names(classes)
     if classes is None and are_parts(names):
         raise CatalogError(
             f"{home}: {', '.join(names)} are parts of a data set, not classes: use "
             f"Catalog.train_and_test, or give {home}/{names[0]} with the root {home}"
         )
-    if strange := sorted(found.keys() - set(names)):
+    if strange := sorted({*found.folders} - {*names}):
         raise CatalogError(
             f"{home}: the sub-folder {strange[0]!r} is not in classes ({some(names)}): "
             "add it to them, or move it away"
         )
-    of_class = [found.get(name, []) for name in names]
-    paths = [path for videos in of_class for path in videos]
-    if not paths:
-        pictures = any(passed[f"*{suffix}"] for suffix in IMAGES)
-        hint = f"it has {len(found)} class sub-folders (hidden ones and links do not count)"
+    of_folder = found.by_folder()
+    loose = of_folder.pop("")
+    found.videos = [path for name in names for path in of_folder.get(name, ())]
+    if not found.videos:
+        hint = f"it has {len(found.folders)} class sub-folders (hidden ones and links do not count)"
         if loose:
             hint = (
                 f"its {len(loose)} videos need class sub-folders to lie in; or label=REGEX, which "
-                "finds the class in each name; or a table for Catalog.from_csv; or your own lists: "
-                "Catalog([paths], [labels], [classes], root)"
+                "finds the class in each name; or label=None, for no classes; or a table for "
+                "Catalog.from_csv"
             )
-        elif pictures:
+        elif found.passed.keys() & {f"*{suffix}" for suffix in IMAGES}:
             hint += "; the images of a video need a folder: <class>/<video>/img_00001.jpg"
         raise CatalogError(
-            f"{home} has no <class>/**/{_endings(endings)}: {hint}{_passed_over(passed)}"
+            f"{home} has no <class>/**/{_endings(endings)}: {hint}{_passed_over(found)}"
         )
-    passed["videos outside of class folders"] = len(loose)
-    _warn(home, passed, endings)
-    if empty := [name for name in found if not found[name]]:
-        _log.warning("%s: no video in the class folders %s", home, some(sorted(empty)))
-    labels = [label for label, videos in enumerate(of_class) for _ in videos]
-    return Columns(paths, labels, names, top, where=lambda _: str(home))
+    found.passed["videos outside of class folders"] = len(loose)
+    if empty := [name for name in found.folders if not of_folder[name]]:
+        _log.warning("%s: no video in the class folders %s", home, some(empty))
+    labels = [number for number, name in enumerate(names) for _ in of_folder.get(name, ())]
+    return labels, names
+
+
+def _by_regex(
+    home: Path | str, videos: list[str], label: str, classes: ClassNames | None
+) -> tuple[list[int], tuple[str, ...]]:
+    """The class that each path names, and all classes."""
+    found = names_in(videos, label, "label", "its class")
+    names = tuple(sorted(set(found))) if classes is None else class_names(classes)
+    if classes is not None and all(map(is_number, found)) and not set(found) & set(names):
+        found = [names[int(n) - 1] if 0 < int(n) <= len(names) else n for n in found]
+    number_of = {name: number for number, name in enumerate(names)}
+    for path, name in zip(videos, found, strict=True):
+        if name not in number_of:
+            raise CatalogError(
+                f"{home}: {path!r} names the class {name!r}, not one of {some(names)}"
+            )
+    return [number_of[name] for name in found], names
 
 
 def _checked(suffixes: Sequence[str]) -> tuple[str, ...]:
@@ -111,63 +265,6 @@ def _checked(suffixes: Sequence[str]) -> tuple[str, ...]:
     return endings
 
 
-def _labelled(
-    home: Path | str,
-    top: Path | str,
-    videos: list[str],
-    label: str,
-    classes: ClassNames | None,
-    endings: tuple[str, ...],
-    passed: Counter[str],
-) -> Columns:
-    """The videos with the class that each path names."""
-    if not videos:
-        raise CatalogError(f"{home} has no videos ({_endings(endings)}){_passed_over(passed)}")
-    found = names_in(videos, label, "label", "its class")
-    _warn(home, passed, endings)
-    if classes is None:
-        names = tuple(sorted(set(found)))
-    else:
-        names = class_names(classes)
-        if found and all(map(is_number, found)) and not set(found) & set(names):
-            found = [names[int(n) - 1] if 0 < int(n) <= len(names) else n for n in found]
-    label_of = {name: number for number, name in enumerate(names)}
-    for path, name in zip(videos, found, strict=True):
-        if name not in label_of:
-            raise CatalogError(
-                f"{home}: {path!r} names the class {name!r}, not one of {some(names)}"
-            )
-    return Columns(
-        videos, [label_of[name] for name in found], names, top, where=lambda _: str(home)
-    )
-
-
-def videos_below(top: Path | str, suffixes: tuple[str, ...]) -> list[str]:
-    """All videos below a root, relative to it. Raises CatalogError."""
-    find = _objects if isinstance(top, str) else _files
-    found, loose = find(top, "", suffixes, Counter())  # type: ignore[arg-type]
-    return sorted([*loose, *(path for paths in found.values() for path in paths)])
-
-
-def read_one_class(
-    folder: PathLike, root: PathLike | None, suffixes: Sequence[str] = SUFFIXES
-) -> Columns | None:
-    """The videos of a folder as one class with its name. None: it has visible sub-folders, or no
-    videos. Raises CatalogError."""
-    home = open_folder(folder)
-    top = home if root is None else open_root(root)
-    base = _base(home, top)
-    assert isinstance(top, Path)  # a folder lies in no URL
-    passed: Counter[str] = Counter()
-    endings = _checked(suffixes)
-    folders, videos = _listing(top, base, endings, passed)
-    if folders or not videos:
-        return None
-    _warn(home, passed, endings)
-    paths = [base + name for name in sorted(videos)]
-    return Columns(paths, [0] * len(paths), (home.name,), top)
-
-
 def are_parts(names: Sequence[str]) -> bool:
     """Whether all of the sub-folders split a data set, like train/ and test/."""
     return len(names) > 1 and {*map(str.lower, names)} <= {*_TRAIN, *_TEST}
@@ -176,26 +273,22 @@ def are_parts(names: Sequence[str]) -> bool:
 def open_root(root: PathLike) -> Path | str:
     """The root as a catalog keeps it: a folder that exists, or a URL, which is not asked anything.
     Raises CatalogError."""
-    if not is_url(root):
-        return open_folder(root)
+    if is_url(root):
+        try:
+            return normal_url(str(root))
+        except ValueError as error:
+            raise CatalogError(str(error)) from None
     try:
-        return normal_url(str(root))
-    except ValueError as error:
-        raise CatalogError(str(error)) from None
-
-
-def open_folder(path: PathLike) -> Path:
-    """The folder, absolute and resolved. Raises CatalogError if it cannot be opened."""
-    try:
-        folder = Path(os.path.realpath(path))  # Path.resolve() raises on a loop of links
+        folder = Path(os.path.realpath(root))  # Path.resolve() raises on a loop of links
     except FileNotFoundError:
         raise CatalogError(
-            f"{path}: it is relative, and the working directory was deleted: change to another one"
+            f"{root}: it is relative, and the working directory was deleted: change to another one"
         ) from None
     try:
         os.scandir(folder).close()
     except OSError as error:
-        raise CatalogError(f"the folder {path} cannot be opened: {error.strerror}") from error
+        at = "" if os.path.isabs(root) else f" (in {Path.cwd()})"
+        raise CatalogError(f"the folder {root}{at} cannot be opened: {error.strerror}") from error
     return folder
 
 
@@ -203,7 +296,7 @@ def sub_folders(root: PathLike) -> list[str]:
     """The names of the visible folders in a root, sorted. Raises CatalogError."""
     top = open_root(root)
     if not isinstance(top, str):
-        return sorted(_listing(top, "", (), Counter())[0])
+        return sorted(entry.name for entry in visible(top) if entry.is_dir())
     try:
         return [name for name in folders_in(top) if not is_hidden(name)]
     except StorageError as error:
@@ -212,10 +305,7 @@ def sub_folders(root: PathLike) -> list[str]:
 
 def train_and_test(folder: PathLike) -> tuple[str, str] | None:
     """The folders of a data set to train on and to test on, if it has both. Raises CatalogError."""
-    if is_url(folder):
-        there = sub_folders(folder)
-    else:
-        there = sorted(path.name for path in open_folder(folder).iterdir() if path.is_dir())
+    there = sub_folders(folder)
     found = [
         [name for part in parts for name in there if name.lower() == part]
         for parts in (_TRAIN, _TEST)
@@ -226,22 +316,16 @@ def train_and_test(folder: PathLike) -> tuple[str, str] | None:
     return train, test
 
 
-def _warn(folder: Path | str, passed: Counter[str], suffixes: Sequence[str]) -> None:
-    """Log what the catalog of a folder leaves out."""
-    if text := _passed_over(passed):
-        _log.warning("%s%s; videos are named %s", folder, text, _endings(suffixes))
-
-
 def _endings(suffixes: Sequence[str]) -> str:
     return some([f"*{suffix}" for suffix in suffixes])
 
 
-def _passed_over(passed: Counter[str]) -> str:
+def _passed_over(found: Found) -> str:
     """How many files of which kind were left out; "" if none were."""
-    kinds = [f"{n} {kind}" for kind, n in passed.most_common() if n]
+    kinds = [f"{n} {kind}" for kind, n in found.passed.most_common() if n]
     more = f", {len(kinds) - 5} more kinds" if len(kinds) > 5 else ""
     hint = ""
-    if passed[_NO_TEXT] and (encoding := sys.getfilesystemencoding()) != "utf-8":
+    if found.passed[_NO_TEXT] and (encoding := sys.getfilesystemencoding()) != "utf-8":
         hint = f" (Python takes file names for {encoding} here: set PYTHONUTF8=1)"
     return f": passed over {', '.join(kinds[:5])}{more}{hint}" if kinds else ""
 
@@ -256,84 +340,7 @@ def _kind(name: str) -> str:
 
 def _base(home: Path | str, top: Path | str) -> str:
     """The way from the root to a folder in it, ending with ``/``. Raises CatalogError."""
-    if home == top:
-        return ""
-    if isinstance(home, str) and isinstance(top, str) and home.startswith(f"{top}/"):
-        return f"{home[len(top) + 1 :]}/"
-    if isinstance(home, Path) and isinstance(top, Path) and home.is_relative_to(top):
-        return f"{home.relative_to(top).as_posix()}/"
-    raise CatalogError(f"{home} does not lie in the root {top}: give a parent as root")
-
-
-def _objects(
-    url: str, base: str, suffixes: tuple[str, ...], passed: Counter[str]
-) -> tuple[dict[str, list[str]], list[str]]:
-    """The videos below each folder of ``base``, relative to the URL, and the videos in no folder.
-    Counts other visible files in ``passed``."""
-    found: dict[str, list[str]] = {}
-    loose: list[str] = []
-    try:
-        for path in files_below(url, base.rstrip("/")):
-            first, *rest = path.removeprefix(base).split("/")
-            if any(map(is_hidden, (first, *rest))):
-                continue
-            videos = loose
-            if rest and is_text_line(first):
-                videos = found.setdefault(first, [])
-            if path.lower().endswith(suffixes) and is_text_line(path):
-                videos.append(path)
-            else:
-                passed[_kind(path)] += 1
-    except StorageError as error:
-        raise CatalogError(str(error)) from None
-    return found, loose
-
-
-def _files(
-    root: Path, base: str, suffixes: tuple[str, ...], passed: Counter[str]
-) -> tuple[dict[str, list[str]], list[str]]:
-    """The same of a folder."""
-    classes, loose = _listing(root, base, suffixes, passed)
-    found: dict[str, list[str]] = {}
-    for name in classes:
-        found[name], waiting = [], [base + name]
-        while waiting:
-            here = waiting.pop()
-            folders, videos = _listing(root, here, suffixes, passed)
-            waiting += [f"{here}/{folder}" for folder in folders]
-            found[name] += [f"{here}/{video}" for video in videos]
-        found[name].sort()
-    return found, loose
-
-
-def _listing(
-    root: Path, folder: str, suffixes: tuple[str, ...], passed: Counter[str]
-) -> tuple[list[str], list[str]]:
-    """The visible sub-folders of ``root/folder``, and its files with one of the suffixes. Counts
-    other visible entries in ``passed``."""
-    folders: list[str] = []
-    videos: list[str] = []
-    try:
-        with os.scandir(root / folder) as entries:
-            for entry in entries:
-                if is_hidden(entry.name):
-                    continue
-                is_link = entry.is_symlink()
-                is_fit = is_text_line(entry.name)
-                is_video = is_fit and entry.name.lower().endswith(suffixes)
-                target = Path(os.path.realpath(entry.path)) if is_link else root
-                is_folder = target.is_dir() if is_link else entry.is_dir(follow_symlinks=False)
-                if (is_folder or is_video) and not target.is_relative_to(root):
-                    raise CatalogError(
-                        f"the symlink {entry.path!r} leads out of the root {root} to {target}: "
-                        "copy it in, or give a root that holds both"
-                    )
-                if is_folder and not is_link and is_fit:
-                    folders.append(entry.name)
-                elif is_video and not is_folder and (is_link or entry.is_file()):
-                    videos.append(entry.name)
-                else:
-                    passed["linked folders" if is_folder and is_link else _kind(entry.name)] += 1
-    except OSError as error:
-        raise CatalogError(f"{root / folder} cannot be listed: {error.strerror}") from error
-    return folders, videos
+    above, below = str(top).rstrip("/") + "/", str(home).rstrip("/") + "/"
+    if isinstance(home, Path) is not isinstance(top, Path) or not below.startswith(above):
+        raise CatalogError(f"{home} does not lie in the root {top}: give a parent as root")
+    return below[len(above) :]

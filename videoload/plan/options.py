@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Literal, TypedDict, get_args
 
 import numpy as np
 
-from videoload.arguments import real, whole
+from videoload.arguments import did_you_mean, real, whole
 from videoload.errors import SpecError
 
 OnError = Literal["substitute", "skip", "raise"]
@@ -90,9 +89,7 @@ def stream_options(batch_size: int, arguments: StreamArguments) -> StreamOptions
     """The options that a caller gave by name. Raises SpecError, and TypeError for a wrong name."""
     known = StreamArguments.__annotations__
     for name in arguments.keys() - known.keys():
-        close = get_close_matches(name, known, 1)
-        hint = f"did you mean {close[0]}=?" if close else f"there are {', '.join(known)}"
-        raise TypeError(f"a stream has no argument {name}=: {hint}")
+        raise TypeError(f"a stream has no argument {name}=: {did_you_mean(name, known)}")
     return StreamOptions(batch_size, **arguments)
 
 

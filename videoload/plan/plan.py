@@ -198,6 +198,8 @@ class Plan:
         clips = _clips(catalog, spec, range(len(catalog)))
         if options.balance is None:
             return cls(len(catalog), clips, options, crops=crops)
+        if catalog.labels.min() < 0:
+            raise SpecError('balance="class" needs a label for each video: some have none (-1)')
         ends = np.cumsum(np.bincount(catalog.labels))[:-1]
         classes = np.split(np.argsort(catalog.labels, kind="stable"), ends)
         pools = [

@@ -59,6 +59,13 @@ def warnings_of(catalog: Catalog, clip: Spec) -> list[str]:
         lengths, needed = ends - starts, spec.frames
         if spec.fps is None and spec.span != "video":
             needed = (spec.frames - 1) * spec.stride + 1
+        if catalog._table.has_moments:
+            found.append(
+                f'the catalog has moments (at, at_s), and sampling="{spec.sampling}" does not use '
+                "them"
+            )
+        if catalog._table.boxes is not None:
+            found.append(f'the catalog has boxes, and crop="{spec.crop}" does not use them')
         if needed > 1 and (ends > 0).all() and lengths.max() < needed:
             found.append(
                 f"all {len(videos)} segments of the catalog are shorter than a clip: they have "

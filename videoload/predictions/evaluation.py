@@ -198,6 +198,8 @@ def evaluate(
         )
     if options.balance is not None or stream.catalog.parts:
         raise SpecError("an evaluation needs each clip once: no balance= and no mixture")
+    if stream.catalog.labels.min() < 0:
+        raise SpecError("an evaluation needs a label for each video: some have none (-1)")
     if average not in ("scores", "softmax"):
         raise SpecError(f'average must be "scores" or "softmax", got {average!r}')
     score = function_of(predict)

@@ -17,6 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from videoload.catalog.catalog import Catalog
+from videoload.catalog.joining import moved
 from videoload.errors import VideoloadError
 from videoload.journal import Entry, Journal
 from videoload.preparing.encoding import Settings
@@ -143,19 +144,8 @@ def new_names(paths: Sequence[str]) -> dict[str, str]:
 def new_catalog(catalog: Catalog, out: Path, done: Prepared) -> Catalog:
     """The same videos, labels and segments below ``out``. Raises CatalogError if none is left."""
     bad = {path for path, _ in done.bad}
-    videos = [video for video in catalog if video.path not in bad]
-    in_seconds = any(video.start_s is not None or video.end_s is not None for video in videos)
-    return Catalog(
-        [done.names.get(video.path, video.path) for video in videos],
-        [video.label for video in videos],
-        catalog.classes,
-        out,
-        starts=[video.start for video in videos],
-        ends=[-1 if video.end is None else video.end for video in videos],
-        starts_s=[video.start_s for video in videos] if in_seconds else None,
-        ends_s=[video.end_s for video in videos] if in_seconds else None,
-        duplicates=True,
-    )
+    left = [i for i, path in enumerate(catalog.paths) if path not in bad]
+    return moved(catalog.subset(left, duplicates=True), out.resolve(), done.names)
 
 
 def _begin(file: Path, settings: Settings) -> Journal:

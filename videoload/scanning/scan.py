@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from videoload.catalog.catalog import Catalog
+from videoload.catalog.table import class_name
 from videoload.errors import VideoloadError
 from videoload.processes.inspector import Inspector, ask_all
 from videoload.scanning.journal import Journal, Row, row_of
@@ -38,7 +39,7 @@ def scan(
         raise VideoloadError("a scan needs the videos: give their root")
     labels: dict[str, str] = {}
     for video in catalog:
-        labels.setdefault(video.path, catalog.classes[video.label])
+        labels.setdefault(video.path, class_name(catalog.classes, video.label))
     rows: dict[str, Row] = {}
     if journal is not None:
         if catalog.targets is not None:
@@ -56,8 +57,8 @@ def scan(
         on_row(row)
     segments = [
         replace(
-            rows[video.path], label=catalog.classes[video.label], start=video.start or None,
-            end=video.end, start_s=video.start_s, end_s=video.end_s,
+            rows[video.path], label=class_name(catalog.classes, video.label),
+            start=video.start or None, end=video.end, start_s=video.start_s, end_s=video.end_s,
         )
         for video in catalog
     ]  # fmt: skip

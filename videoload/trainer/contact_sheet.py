@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoload.catalog.catalog import Catalog
+from videoload.catalog.table import class_name
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.sample_spec import SampleSpec, Spec
 from videoload.errors import SpecError, VideoloadError
@@ -142,7 +143,7 @@ def label_text(labels: Any, sample: int, classes: Sequence[str]) -> str:
         )
     value = labels[sample]
     if np.ndim(value) == 0 and np.issubdtype(labels.dtype, np.integer) and value < len(classes):
-        return classes[int(value)]
+        return class_name(classes, int(value))
     return np.array2string(np.asarray(value), precision=3, threshold=6, edgeitems=2)
 
 

@@ -33,6 +33,9 @@ from videoload.plan.options import StreamOptions
 from videoload.plan.plan import BatchWithInfo
 from videoload.storage.content import files_of
 
+# How a catalog calls what a `Video` has behind its label.
+_SEGMENT = "starts", "ends", "frames", "starts_s", "ends_s", "at", "at_s", "box"
+
 
 class Receipt(NamedTuple):
     """What a file of receipts says: the stream, and the digest of each step. If ``has_targets``,
@@ -122,9 +125,9 @@ def read(path: str | Path, root: str | Path | None, allow: Collection[str] = ())
         paths, labels, *segments = zip(*head["videos"], strict=True)
         sides = spec.names if isinstance(spec, SampleSpec) else ("",)
         columns = zip(*map(files_of, paths), strict=True)
-        own = [segments, *[()] * len(sides)]
+        own = [dict(zip(_SEGMENT, segments, strict=False)), *[{}] * len(sides)]
         catalogs: dict[str, Any] = {
-            name: Catalog(files, labels, head["classes"], root, *more, duplicates=True)
+            name: Catalog(files, labels, head["classes"], root, **more, duplicates=True)
             for name, files, more in zip(sides, columns, own, strict=False)
         }
         catalog = next(iter(catalogs.values()))

@@ -8,12 +8,13 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Literal, Unpack, overload
 
 import numpy as np
 
 from videoload.catalog.catalog import Catalog
-from videoload.catalog.joining import check_shapes, clip_of
+from videoload.catalog.joining import check_shapes, clip_of, moved
 from videoload.clips.sample_spec import GivenSpec, Spec, WindowCounts, heard_in, sample_spec
 from videoload.decoding.decoder import Decoder
 from videoload.decoding.native_size import native_size
@@ -87,7 +88,7 @@ def decode_serially(
     arguments gives the same bytes in the same order. Each clip is decoded when its batch is taken.
 
     Args:
-        catalog: Which videos, which labels. It needs its ``root``.
+        catalog: Which videos, which labels.
         clip: How clips are cut from a video; or an ItemSpec, for items of any kind; or a dict of
             them, for a catalog of several parts (`Catalog.side_by_side`).
         batch_size: Clips in a batch (B), at least 1.
@@ -121,7 +122,7 @@ def decode_serially(
     options = stream_options(batch_size, arguments)
     clip = sample_spec(catalog.sides, clip)
     if catalog.root is None and clip.files:
-        raise SpecError("the catalog has no root: give root= the folder that holds its videos")
+        catalog = moved(catalog, Path.cwd())
 
     def read(rows: Catalog, counts: WindowCounts) -> Iterator[BatchWithInfo]:
         return decode_serially(rows, counts, COUNTED_AT_ONCE, info=True, **COUNTING)

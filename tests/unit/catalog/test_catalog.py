@@ -102,7 +102,10 @@ def test_no_attribute_can_be_set(name: str) -> None:
 
 def test_repr_shows_counts_only(tmp_path: Path) -> None:
     paths = [f"{i}.avi" for i in range(100)]
-    assert repr(Catalog(paths, [0] * 100, TWO)) == "Catalog(100 videos, 2 classes, root=None)"
+    told = "Catalog(100 rows of 100 files, 2 classes, root=None)"
+    assert repr(Catalog(paths, [0] * 100, TWO)) == told
+    parts = Catalog(["a.avi"] * 3, starts=[0, 5, 9])
+    assert repr(parts) == "Catalog(3 rows of 1 files, 0 classes, root=None)"
     assert repr(Catalog(paths, [0] * 100, TWO, tmp_path)).endswith(f"root={tmp_path})")
 
 
@@ -262,7 +265,7 @@ def test_duplicates_are_found_at_any_rows(rows: list[tuple[str, int, int]]) -> N
 # Labels, classes, segments
 
 
-@pytest.mark.parametrize("label", [2, -1, 2**40])
+@pytest.mark.parametrize("label", [2, -2, 2**40])
 def test_a_label_without_a_class_is_refused(label: int) -> None:
     with refused("video 1", "'b.avi'", f"label {label}", "0..1"):
         Catalog(["a.avi", "b.avi"], [0, label], TWO)
@@ -347,7 +350,7 @@ def test_a_root_that_is_not_a_folder_is_refused(tmp_path: Path) -> None:
 @given(catalog=tables())
 def test_a_catalog_rebuilt_from_its_videos_is_the_same(catalog: Catalog) -> None:
     paths, labels, starts, ends, frames, *_ = zip(*catalog, strict=True)
-    assert Catalog(paths, labels, catalog.classes, None, starts, ends, frames) == catalog
+    assert Catalog(paths, labels, catalog.classes, None, starts, ends, frames=frames) == catalog
     assert catalog.labels.tolist() == list(labels)
 
 

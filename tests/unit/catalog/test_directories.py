@@ -53,7 +53,7 @@ def test_class_names_choose_the_sub_folders_and_their_labels(tmp_path: Path) -> 
 def test_labels_of_ones_own_belong_to_the_sorted_paths(tmp_path: Path) -> None:
     tree(tmp_path, "x/2.avi", "1.avi", "3.avi")
     assert str(list_directory(tmp_path, None)) == "Found 3 files."
-    assert list_directory(tmp_path, None).catalog().classes == ("all",)
+    assert list_directory(tmp_path, None).catalog().classes == ()
     found = list_directory(tmp_path, [7, 3, 7])
     assert found.paths == ["1.avi", "3.avi", "x/2.avi"]
     assert found.class_names == ["3", "7"]

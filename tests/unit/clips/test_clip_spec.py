@@ -175,7 +175,7 @@ def test_an_invalid_spec_is_refused(changes: dict[str, Any], words: str) -> None
         {"size": (16, 18), "resize": 16},
         {"size": (18, 16), "resize": 16},
         {"size": None},
-        {"size": None, "crop": "random", "pixels": "yuv420p"},
+        {"size": None, "pixels": "yuv420p"},
         {"sampling": "dense", "hop": 1},
         {"sampling": "dense", "hop_s": 0.5, "stride": 2},
         {"sampling": "dense", "hop_s": 0.5, "fps": 12.5},

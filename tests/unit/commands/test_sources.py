@@ -18,10 +18,10 @@ def make(root: Path, *names: str) -> Path:
     return root
 
 
-def test_a_folder_without_sub_folders_is_one_class(tmp_path: Path) -> None:
+def test_a_folder_without_sub_folders_has_no_labels(tmp_path: Path) -> None:
     folder = make(tmp_path, "data/walk/b.avi", "data/walk/a.AVI", "data/walk/notes.txt") / "data"
     alone = sources.load(folder / "walk", None)
-    assert (alone.classes, [v.path for v in alone]) == (("walk",), ["a.AVI", "b.avi"])
+    assert (alone.classes, [v.path for v in alone]) == ((), ["a.AVI", "b.avi"])
     below = sources.load(folder / "walk", folder)
     assert [v.path for v in below] == ["walk/a.AVI", "walk/b.avi"]
     assert below.root == folder
@@ -32,7 +32,7 @@ def test_a_folder_that_cannot_be_read_as_classes_is_not_taken_as_one(tmp_path: P
     (tmp_path / "data/walk/linked.avi").symlink_to(tmp_path / "elsewhere/c.avi")
     with pytest.raises(CatalogError, match=r"the symlink .* leads out of the root"):
         sources.load(tmp_path / "data", None)
-    with pytest.raises(CatalogError, match="no <class>"):
+    with pytest.raises(CatalogError, match="has no videos"):
         sources.load(make(tmp_path / "none", "notes.txt"), None)
 
 

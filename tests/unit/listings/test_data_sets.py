@@ -38,7 +38,7 @@ def test_ntu_has_one_folder_and_classes_in_names(tmp_path: Path) -> None:
 def test_a_flat_folder_is_told_what_to_do(tmp_path: Path) -> None:
     root = made(tmp_path, "a_1.avi", "b_2.webm")
     with refused(
-        "its 2 videos need class sub-folders", "label=REGEX", "from_csv", "Catalog([paths]"
+        "its 2 videos need class sub-folders", "label=REGEX", "label=None", "Catalog.from_csv"
     ):
         Catalog.from_folder(root)
     assert pairs(Catalog.from_folder(root, label="[ab]")) == [("a_1.avi", "a"), ("b_2.webm", "b")]

@@ -47,12 +47,18 @@ def test_without_offsets_rows_are_as_of_catalogs_side_by_side(tmp_path: Path) ->
         ("rgb,depth,label\na,b,0\nc,,0\n", "line 3: there is no file in the column 'depth'"),
         ("rgb,depth,label\n,b,0\n", "line 2: there is no file in the column 'rgb'"),
         ("rgb,depth,label\na,../b,0\n", "line 2: the path '../b' does not lie inside the root"),
-        ("rgb,label\na,0\n", "the header must have 'depth' once, not 'rgb,label'"),
+        ("rgb,label\na,0\n", "has no column 'depth' for parts=: its columns are rgb, label"),
         ("rgb,depth,depth_offset_s,label\na,b,late,0\n", "line 2: depth_offset_s must be a number"),
         ("rgb,depth,depth_offset_s,label\na,b,nan,0\n", "line 2: depth_offset_s must be a number"),
-        ("rgb,depth,depht_offset_s,label\na,b,1,0\n", "'depht_offset_s' is none of rgb_offset_s"),
-        ("rgb,depth,depth_offset,label\na,b,1,0\n", "the column 'depth_offset' is none of rgb_off"),
-        ("rgb,depth\na,b\n", "the header must have the columns rgb and label"),
+        (
+            "rgb,depth,depht_offset_s,label\na,b,1,0\n",
+            "'depht_offset_s' is not used, and looks as if it was meant for rgb_offset_s or depth_off",
+        ),
+        (
+            "rgb,depth,depth_offset,label\na,b,1,0\n",
+            "'depth_offset' is not used, and looks as if it was meant for rgb_offset_s or depth_offset",
+        ),
+        ("rgb,depth,Label\na,b,x\n", "the column 'Label' is not used"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_line(tmp_path: Path, table: str, why: str) -> None:

@@ -1,0 +1,461 @@
+"""From any table to the rows of a catalog: which column is what, and what its cells may be.
+
+Every list of videos ends here. A column that is asked for must be there; one that has a role's own
+name has that role; and one that looks as if it was meant for a role, and is not used, is an error:
+a segment without its end would otherwise run to the end of the file, in silence.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from itertools import pairwise
+from pathlib import Path
+from string import Formatter
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from videoload.errors import CatalogError
+from videoload.listings.columns import (
+    ClassNames,
+    Columns,
+    Listed,
+    PathLike,
+    class_names,
+    is_number,
+    normal_path,
+    some,
+)
+from videoload.listings.folders import open_root
+from videoload.listings.rows import Rows, is_missing, number, shown, text, whole
+from videoload.listings.there import check_there, find_by_name
+
+TargetColumns = str | Sequence[str] | Mapping[str, str | Sequence[str]]
+PartColumns = Sequence[str] | Mapping[str, str]
+
+_log = logging.getLogger(__name__)
+
+_MAX_TARGET = float(np.finfo(np.float32).max)
+_MAX_NUMBERED_CLASSES = 1_000_000  # a higher label is a timestamp or an id, not a class
+_UNLABELLED = "-1"
+OFFSET = "_offset_s"  # how the column of a part's offsets is named, after the part
+_WHOLE = ("start", "end", "frames", "at")
+_SECONDS = ("start_s", "end_s", "at_s")
+_NO_COLUMN = ("where", "ignore", "parts", "frames")
+# Words of a column's name that say what it was meant for.
+_MEANT = {
+    "start": "start|begin|onset",
+    "end": "end|stop|duration|dur|until",
+    "label": "labels?|class|classes|category|targets?",
+}
+_UNIT = r"(s|ed|ing|time|frames?|secs?|seconds|ms|point|at|id|name)?"
+
+
+class Names(NamedTuple):
+    """Which column has which role: the keywords of `Catalog.from_table`."""
+
+    path: str | Sequence[str] = "path"
+    label: str | None = "label"
+    labels: str | None = "labels"
+    targets: TargetColumns | None = "targets"
+    start: str | None = "start"
+    end: str | None = "end"
+    start_s: str | None = "start_s"
+    end_s: str | None = "end_s"
+    frames: str | None = "frames"
+    at: str | None = "at"
+    at_s: str | None = "at_s"
+    box: str | Sequence[str] | None = "box"
+    parts: PartColumns | None = None
+    where: Mapping[str, Any] | None = None
+    ignore: Sequence[str] = ()
+
+
+def read_table(
+    rows: Rows, root: PathLike | None, classes: ClassNames | None, names: Names
+) -> Listed:
+    """The rows of a catalog. Raises CatalogError."""
+    return _Reader(rows, root, names).read(classes)
+
+
+class _Reader:
+    def __init__(self, rows: Rows, root: PathLike | None, names: Names) -> None:
+        self._rows, self._names = rows, names
+        self._root = None if root is None else open_root(root)
+        self._used: set[str] = set()
+
+    def read(self, classes: ClassNames | None) -> Listed:
+        if self._names.where is not None:
+            self._rows = self._where(self._names.where)
+        if not len(self._rows):
+            raise CatalogError(f"{self._rows.source} lists no videos")
+        if self._names.parts is None:
+            parts, paths = None, self._paths(self._names.path)
+        else:
+            parts = self._parts(self._names.parts)
+            paths = next(iter(parts[0].values()))
+        found: dict[str, Any] = {name: self._wholes(name) for name in _WHOLE}
+        found |= {name: self._seconds(name) for name in _SECONDS}
+        boxes, targets = self._boxes(), self._targets()
+        given = None if classes is None else class_names(classes)
+        labels, known, hot = self._labels(given, has_targets=targets is not None)
+        unused = self._check_unused(has_targets=targets is not None)
+        columns = Columns(
+            paths, labels, found["start"], found["end"], found["frames"], found["start_s"],
+            found["end_s"], found["at"], found["at_s"], boxes, self._rows.where, unused,
+        )  # fmt: skip
+        if labels is None and targets is None:
+            _log.info("%s: there is no column of labels: all labels are -1", self._rows.source)
+        _warn_of_counting_from_1(self._rows.source, paths, found["start"], found["end"])
+        targets = hot if targets is None else targets
+        return Listed(columns, known, self._root, targets, parts)
+
+    # Columns
+
+    def _error(self, i: int, what: str) -> CatalogError:
+        return CatalogError(f"{self._rows.where(i)}: {what}")
+
+    def _column(self, keyword: str, name: str) -> list[Any]:
+        """The cells of a column that was asked for. Raises CatalogError."""
+        name = name.strip() if isinstance(name, str) else name
+        if name not in self._rows.columns:
+            raise CatalogError(
+                f"{self._rows.source} has no column {name!r} for {keyword}="
+                f"{_did_you_mean(name, self._rows.columns)}: its columns are "
+                f"{', '.join(self._rows.columns)[:400]}"
+            )
+        self._used.add(name)
+        return self._rows.columns[name]
+
+    def _optional(self, role: str) -> list[Any] | None:
+        """The cells of the column that has a role, if there is one."""
+        name = getattr(self._names, role)
+        if name is None or (name == role and name not in self._rows.columns):
+            return None
+        return self._column(role, name)
+
+    def _where(self, wanted: Mapping[str, Any]) -> Rows:
+        chosen = np.ones(len(self._rows), bool)
+        for name, values in wanted.items():
+            cells = list(map(text, self._column("where", name)))
+            several = isinstance(values, list | tuple | set | frozenset)
+            asked = {text(value) for value in (values if several else (values,))}
+            if missing := sorted(asked - {*cells}):
+                there = some([repr(cell) for cell in dict.fromkeys(cells)])
+                raise CatalogError(
+                    f"{self._rows.source}: where= asks for {missing[0]!r} in {name!r}, which has "
+                    f"{there}{_did_you_mean(missing[0], cells)}"
+                )
+            chosen &= [cell in asked for cell in cells]
+        if not chosen.any():
+            raise CatalogError(f"{self._rows.source}: where={dict(wanted)!r} picks no row")
+        return self._rows.take(np.flatnonzero(chosen).tolist())
+
+    # Files
+
+    def _paths(self, asked: str | Sequence[str], keyword: str = "path") -> list[str]:
+        """The path of each row: of a column, or as a pattern says. Raises CatalogError."""
+        several = [asked] if isinstance(asked, str) else list(asked)
+        filled = [self._filled(pattern, keyword) for pattern in several]
+        if any(pattern.startswith("**/") for pattern in several):
+            if self._root is None:
+                raise CatalogError(
+                    f"{self._rows.source} lists videos without their paths: give root="
+                )
+            paths, there = find_by_name(self._root, filled, self._rows.source)
+            self._rows = self._rows.take(there)
+            return paths
+        if len(filled) > 1:
+            raise CatalogError(f"{keyword}= takes several patterns only if they begin with **/")
+        paths = [normal_path(path, self._rows.where, i) for i, path in enumerate(filled[0])]
+        if isinstance(self._root, Path):
+            check_there(self._root, paths, self._rows.source)
+        return paths
+
+    def _filled(self, pattern: str, keyword: str) -> list[str]:
+        if "{" not in pattern:
+            cells = self._column(keyword, pattern)
+            if (i := next((i for i, cell in enumerate(cells) if is_missing(cell)), None)) is None:
+                return [cell if isinstance(cell, str) else text(cell) for cell in cells]
+            raise self._error(i, f"there is no file in the column {pattern!r}")
+        try:
+            pieces = list(Formatter().parse(pattern))
+        except ValueError as error:
+            raise CatalogError(f"{keyword}={pattern!r} is no pattern: {error}") from None
+        filled = [""] * len(self._rows)
+        for literal, name, form, _ in pieces:
+            filled = [path + literal for path in filled]
+            if name is not None:
+                column = self._column(keyword, name)
+                filled = [
+                    path + self._formatted(i, column[i], name, form or "")
+                    for i, path in enumerate(filled)
+                ]
+        return filled
+
+    def _formatted(self, i: int, cell: Any, name: str, form: str) -> str:
+        if is_missing(cell):
+            raise self._error(i, f"the column {name!r}, of which the path is made, is empty")
+        value = whole(cell) if form else None
+        try:
+            return format(text(cell) if value is None else value, form)
+        except ValueError as error:
+            raise self._error(i, f"{name!r} is {shown(cell)}: {error}") from None
+
+    def _parts(self, asked: PartColumns) -> tuple[dict[str, list[str]], dict[str, list[float]]]:
+        """The paths of each part, and its offsets where there is such a column."""
+        of = dict(asked) if isinstance(asked, Mapping) else {name: name for name in asked}
+        if isinstance(asked, str) or len(of) < max(2, len(asked)):
+            raise CatalogError(f"parts are the names of at least two columns, got {asked!r}")
+        rows, offsets = self._rows, {}
+        paths = {part: self._paths(of[part], "parts") for part in of}
+        if len(self._rows) < len(rows):
+            raise CatalogError(f"{rows.source}: a row of several parts needs all its files")
+        for part in of:
+            if part + OFFSET in self._rows.columns:
+                cells = self._column("parts", part + OFFSET)
+                offsets[part] = [
+                    0.0 if is_missing(cell) else self._number(i, cell, part + OFFSET, " of seconds")
+                    for i, cell in enumerate(cells)
+                ]
+        return paths, offsets
+
+    # Cells
+
+    def _number(self, i: int, cell: Any, name: str, what: str) -> float:
+        value = number(cell)
+        if not abs(value) <= _MAX_TARGET:
+            has_comma = isinstance(cell, str) and not math.isnan(number(cell.replace(",", ".")))
+            hint = " (write decimals with a point)" if has_comma else ""
+            raise self._error(i, f"{name} must be a number{what}, not {shown(cell)}{hint}")
+        return value
+
+    def _wholes(self, role: str) -> list[int | None] | None:
+        cells = self._optional(role)
+        if cells is None:
+            return None
+        found = [None if is_missing(cell) else whole(cell) for cell in cells]
+        for i, (cell, value) in enumerate(zip(cells, found, strict=True)):
+            if value is None and not is_missing(cell):
+                is_fraction = number(cell) >= 0 and role != "frames"
+                hint = f": {role} counts frames, {role}_s= is in seconds" * is_fraction
+                raise self._error(
+                    i, f"{role} must be a whole number from 0, not {shown(cell)}{hint}"
+                )
+        return found
+
+    def _seconds(self, role: str) -> list[float | None] | None:
+        cells = self._optional(role)
+        if cells is None:
+            return None
+        return [
+            None if is_missing(cell) else self._number(i, cell, role, " of seconds")
+            for i, cell in enumerate(cells)
+        ]
+
+    def _numbers(self, keyword: str, name: str) -> list[float]:
+        cells = self._column(keyword, name)
+        return [self._number(i, cell, name, "") for i, cell in enumerate(cells)]
+
+    def _boxes(self) -> npt.NDArray[np.float32] | None:
+        """(left, top, right, bottom) of each row, in pixels; NaN where there is none."""
+        asked = self._names.box
+        cells: list[Any] | None
+        if isinstance(asked, str) or asked is None:
+            cells = self._optional("box")
+        else:
+            if len(asked) != 4:
+                raise CatalogError(f"box= is one column or four of them, not {asked!r}")
+            four = [self._column("box", name) for name in asked]
+            cells = list(zip(*four, strict=True))
+        if cells is None:
+            return None
+        boxes = np.full((len(cells), 4), np.nan, np.float32)
+        for i, cell in enumerate(cells):
+            several = (
+                cell if not isinstance(cell, str) else re.split(r"[\s,;]+", cell.strip("[()] "))
+            )
+            if is_missing(cell) or (isinstance(cell, tuple) and all(map(is_missing, cell))):
+                continue
+            numbers = list(map(number, several)) if isinstance(several, Iterable) else []
+            if len(numbers) != 4 or not (numbers[0] < numbers[2] and numbers[1] < numbers[3]):
+                raise self._error(
+                    i, f"box must be left, top, right, bottom in pixels, not {shown(cell)}"
+                )
+            boxes[i] = numbers
+        return boxes
+
+    def _targets(self) -> Any:
+        """Targets [N] of a single column, [N, columns] of several; a dict of them if they are
+        named."""
+        asked = self._names.targets
+        if asked is None or (asked == "targets" and asked not in self._rows.columns):
+            return None
+        named = asked if isinstance(asked, Mapping) else {"targets": asked}
+        found: dict[str, npt.NDArray[np.float32]] = {}
+        for target, of in named.items():
+            group = [of] if isinstance(of, str) else list(of) if isinstance(of, Sequence) else [of]
+            if not group or not all(isinstance(name, str) for name in group):
+                raise CatalogError(
+                    f"{self._rows.source}: targets= takes names of columns, not {of!r}"
+                )
+            numbers = np.array([self._numbers("targets", name) for name in group], np.float32).T
+            found[target] = numbers[:, 0].copy() if isinstance(of, str) else numbers.copy()
+        if not found:
+            raise CatalogError(f"{self._rows.source}: targets= names no column")
+        return found if isinstance(asked, Mapping) else found["targets"]
+
+    def _labels(
+        self, given: tuple[str, ...] | None, *, has_targets: bool
+    ) -> tuple[npt.NDArray[np.int64] | None, tuple[str, ...], npt.NDArray[np.float32] | None]:
+        """The label of each row, the classes, and multi-hot targets if a row may have several."""
+        one, many = self._optional("label"), self._optional("labels")
+        if one is not None and many is not None:
+            raise CatalogError(f"{self._rows.source} has columns label and labels: give one")
+        several, cells = many is not None, many if one is None else one
+        if cells is None or all(map(is_missing, cells)):
+            return None, given or (), None
+        return labels_of(cells, given, self._rows.where, several=several, has_targets=has_targets)
+
+    # What is not used
+
+    def _check_unused(self, *, has_targets: bool) -> list[str]:
+        """The columns that nothing uses. Raises CatalogError if one looks as if it was meant."""
+        ignore = self._names.ignore
+        ignored = {ignore} if isinstance(ignore, str) else {*ignore}
+        unused = [name for name in self._rows.columns if name and name not in self._used | ignored]
+        taken = {role for role in self._names._fields if self._is_taken(role)}
+        groups = ({"label", "labels"}, {"start", "start_s"}, {"end", "end_s"}, {"at", "at_s"})
+        filled = taken.union(*(group for group in groups if group & taken))
+        filled |= {"label", "labels"} if has_targets else set()
+        for name in unused:
+            meant = _meant(name, {*self._names._fields} - filled)
+            if self._names.parts is not None and "offset" in name.lower():
+                meant = " or ".join(part + OFFSET for part in self._names.parts)
+            if meant:
+                raise CatalogError(
+                    f"{self._rows.source}: the column {name!r} is not used, and looks as if it was "
+                    f"meant for {meant}. Rename it or name it by keyword; if it is something else, "
+                    f"ignore=[{name!r}]"
+                )
+        if unused:
+            _log.info("%s: columns that are not used: %s", self._rows.source, ", ".join(unused))
+        return unused
+
+    def _is_taken(self, role: str) -> bool:
+        """Whether a role has a column, or is given as None: it is not wanted."""
+        return getattr(self._names, role) != role or role in self._used or role in _NO_COLUMN
+
+
+def _meant(name: str, roles: set[str]) -> str:
+    """Which of these roles a column was meant for, in a few words; "" for none that is known."""
+    plain = re.sub(r"[\W_]+", "_", name).strip("_").lower()
+    if plain in roles:
+        return f"{plain}="
+    words = [word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)]
+    for role, beginnings in _MEANT.items():
+        if role in roles and any(map(re.compile(f"({beginnings}){_UNIT}").fullmatch, words)):
+            if role == "label":
+                return "label="
+            more = f" (end_s is start_s plus {name})" if plain.startswith("dur") else ""
+            return f"{role}= (frames) or {role}_s= (seconds){more}"
+    close = get_close_matches(plain, [role for role in roles if len(role) > 3], 1, 0.8)
+    return f"{close[0]}=" if close else ""
+
+
+def labels_of(
+    cells: Sequence[Any],
+    given: tuple[str, ...] | None,
+    where: Callable[[int], str],
+    *,
+    several: bool = False,
+    has_targets: bool = False,
+) -> tuple[npt.NDArray[np.int64], tuple[str, ...], npt.NDArray[np.float32] | None]:
+    """The label of each cell, the classes, and multi-hot targets if there are several labels in a
+    cell. Whole numbers are indices into the classes, -1 is no label. Raises CatalogError."""
+    codes: dict[Any, int] = {}  # what stands in a cell -> its code, in order of appearance
+    keys = [tuple(cell) if isinstance(cell, list | np.ndarray) else text(cell) for cell in cells]
+    coded = [codes.setdefault(key, len(codes)) for key in keys]
+    several = several or any(
+        isinstance(key, tuple) or (";" in key and key not in (given or ())) for key in codes
+    )
+    if several and has_targets:
+        raise CatalogError(f"{where(0)}: give targets= or several labels of a video, not both")
+    named = [_words(key) if several else [key] for key in codes]
+    first = {word: code for code, words in reversed([*enumerate(named)]) for word in words}
+    words = [word for word in dict.fromkeys(word for words in named for word in words)
+             if several or word != _UNLABELLED or word in (given or ())]  # fmt: skip
+    names, label_of = _classes(words, given, lambda word: where(coded.index(first[word])))
+    labels = np.array([label_of.get(words[0], -1) for words in named])[coded]
+    if not several:
+        return labels, names, None
+    hot = np.zeros((len(named), len(names)), np.float32)
+    for code, of in enumerate(named):
+        hot[code, [label_of[word] for word in of]] = 1
+    return labels, names, hot[coded]
+
+
+def _words(key: str | tuple[Any, ...]) -> list[str]:
+    """The labels of a video, which have ';' between them; [""], which is no class, if there are
+    none."""
+    parts = key.split(";") if isinstance(key, str) else map(text, key)
+    return [word for word in map(str.strip, parts) if word] or [""]
+
+
+def _classes(
+    texts: list[str], given: tuple[str, ...] | None, where: Callable[[str], str]
+) -> tuple[tuple[str, ...], dict[str, int]]:
+    """The classes that these labels mean, and the class of each label."""
+    numbers = {each: number(each) for each in texts}
+    wrong = next((each for each, n in numbers.items() if n % 1 != 0 and not math.isinf(n)), None)
+    if wrong is not None and given is None and not any(map(math.isnan, numbers.values())):
+        raise CatalogError(
+            f"{where(wrong)}: the labels are numbers, and {shown(wrong)} is not a whole one. "
+            "Write class numbers as 0, 1, ...; give classes= if these are names, or targets= "
+            "if the model shall learn the numbers"
+        )
+    if wrong is None and not any(map(is_number, given or ())):
+        most = len(given) if given else _MAX_NUMBERED_CLASSES
+        label_of = {each: int(n) for each, n in numbers.items() if 0 <= n < most}
+        names = given or tuple(map(str, range(max(label_of.values(), default=-1) + 1)))
+        meant = f"in 0..{most - 1} (-1: no label)"
+        if given and most in numbers.values():
+            meant += (
+                f": a table counts from 0 ({given[0]!r}). If yours counts from 1, as split files "
+                "do, write names or subtract 1"
+            )
+    else:
+        names = given or tuple(sorted(filter(None, texts)))
+        label_of = {name: label for label, name in enumerate(names)}
+        meant = f"a class ({some(names)})"
+    for each in texts:
+        if each not in label_of:
+            hint = ". Write -1 where there is no label" if not each else ""
+            raise CatalogError(f"{where(each)}: label {shown(each)} is not {meant}{hint}")
+    return names, label_of
+
+
+def _did_you_mean(name: object, known: Iterable[str]) -> str:
+    plain = {each.strip().lower(): each for each in known}
+    close = get_close_matches(str(name).strip().lower(), plain, 1)
+    return f" (did you mean {plain[close[0]]!r}?)" if close else ""
+
+
+def _warn_of_counting_from_1(source: str, paths: Sequence[str], starts: Any, ends: Any) -> None:
+    """Warn if segments look like first and last frames, counted from 1: none begins with frame 0,
+    and each begins one frame after the end of the one before it."""
+    if starts is None or ends is None or None in starts or None in ends or 0 in starts:
+        return
+    rows = sorted(zip(paths, starts, ends, strict=True))
+    steps = [b[1] - a[2] for a, b in pairwise(rows) if a[0] == b[0]]
+    if steps and {*steps} == {1}:
+        _log.warning(
+            "%s: no segment starts with frame 0, and each starts one frame after the end of the "
+            "one before it, as if first and last frames were counted from 1. Here start counts "
+            "from 0 and end is the frame after the last: then subtract 1 from start", source,
+        )  # fmt: skip

@@ -1,0 +1,96 @@
+"""Whether the files that a list names are there: one look into each folder, none at a file."""
+
+from __future__ import annotations
+
+import logging
+import os
+import posixpath
+from collections.abc import Iterable, Sequence
+from pathlib import Path, PurePosixPath
+
+from videoload.errors import CatalogError
+from videoload.listings.columns import some
+from videoload.listings.folders import SUFFIXES, Found
+from videoload.storage.images import folder_and_pattern
+
+_log = logging.getLogger(__name__)
+
+
+def from_absolute(paths: list[str]) -> tuple[str | None, list[str]]:
+    """The folder that holds all of these files, and the ways from there; None and the paths
+    themselves if they are relative."""
+    if not paths or not all(isinstance(path, str) and os.path.isabs(path) for path in paths):
+        return None, paths
+    root = os.path.commonpath([os.path.dirname(path) for path in paths])
+    return root, [os.path.relpath(path, root) for path in paths]
+
+
+def check_there(root: Path, paths: Iterable[str], source: str) -> None:
+    """Log the listed files that are not there."""
+    listed = list(dict.fromkeys(paths))
+    names: dict[str, set[str]] = {}  # of what is in each folder
+    missing = []
+    for path in listed:
+        folder, name = posixpath.split(folder_and_pattern(path)[0])
+        if folder not in names:
+            try:
+                names[folder] = {*os.listdir(root / folder)}
+            except OSError:
+                names[folder] = set()
+        if name not in names[folder]:
+            missing.append(path)
+    if missing:
+        _log.warning(
+            "%s: %d of %d files are not in %s: %s%s", source, len(missing), len(listed), root,
+            some([repr(path) for path in missing]), _alike(missing[0], names),
+        )  # fmt: skip
+
+
+def _alike(path: str, names: dict[str, set[str]]) -> str:
+    """Which file beside a missing one may be meant, in brackets: one with a suffix, or another
+    case."""
+    folder, name = posixpath.split(path)
+    stem = PurePosixPath(name).stem.lower()
+    for other in sorted(names.get(folder, ())):
+        if other.lower() in (name.lower(), *(name.lower() + suffix for suffix in SUFFIXES)):
+            return f" (did you mean {posixpath.join(folder, other)!r}?)"
+        if PurePosixPath(other).stem.lower() == stem and other.lower().endswith(SUFFIXES):
+            return f" (did you mean {posixpath.join(folder, other)!r}?)"
+    return ""
+
+
+def find_by_name(
+    root: Path | str, patterns: Sequence[Sequence[str]], source: str
+) -> tuple[list[str], list[int]]:
+    """The videos that rows name, and which rows have one. A row has a name by each pattern, like
+    ``**/name.avi``, or ``**/name.*`` for any suffix, and the first that is there counts. The log
+    names the others. Raises CatalogError."""
+    there: dict[str, list[str]] = {}
+    for path in Found(root, by_class=False).videos:
+        name = path.rpartition("/")[2]
+        there.setdefault(name, []).append(path)
+        there.setdefault(f"{name.rpartition('.')[0]}.*", []).append(path)
+    paths: list[str] = []
+    rows: list[int] = []
+    missing: list[str] = []
+    for i, given in enumerate(zip(*patterns, strict=True)):
+        asked = [name.removeprefix("**/") for name in given]
+        found = next((there[name] for name in asked if name in there), None)
+        if found is None:
+            missing.append(asked[0].removesuffix(".*"))
+        elif len(found) > 1:
+            raise CatalogError(
+                f"{source}: {asked[0]!r} may be {found[0]!r} or {found[1]!r}: give the paths"
+            )
+        else:
+            paths.append(found[0])
+            rows.append(i)
+    listed = len(patterns[0])
+    if not paths:
+        raise CatalogError(f"{source} lists {listed} videos, and {root} has none of them")
+    if missing:
+        _log.warning(
+            "%s: %d of %d videos are not in %s: %s", source, len(missing), listed, root,
+            some(missing),
+        )  # fmt: skip
+    return paths, rows
