@@ -19,7 +19,7 @@ from pathlib import Path
 from tests.support.seccomp import forbid
 from videoload import native
 from videoload.engine.call_queue import CallQueue
-from videoload.listings.folders import open_folder
+from videoload.listings.folders import open_root
 from videoload.processes.child import ChildProcess
 from videoload.transport.context import new_context
 from videoload.transport.metrics_port import Metric, MetricsPort
@@ -66,7 +66,7 @@ def no_folder() -> str:
     with mine:
         child = ChildProcess("json.tool", theirs)
         child.wait(20)
-    return str(open_folder("videos"))
+    return str(open_root("videos"))
 
 
 def broken_pipe() -> str:

@@ -27,7 +27,7 @@ from videoload.listings.folders import (
 )
 from videoload.listings.rows import read_csv, rows_of
 from videoload.listings.tables import Names, PartColumns, TargetColumns, labels_of, read_table
-from videoload.listings.there import from_absolute
+from videoload.listings.there import root_of
 
 
 class Catalog:
@@ -42,8 +42,8 @@ class Catalog:
             None, the default: no label.
         classes: Names of the classes. Default None: those of the labels.
         root: Folder that the paths are relative to, or a URL (``s3://``, ``gs://``, ``az://``,
-            ``http://``). None, the default: the working directory here, its own root on a worker
-            that dials in.
+            ``http://``). None, the default: the working directory if all files lie in it, else
+            the files are only on the workers' hosts.
         starts: First source frame of each segment, int [N]. Default None: 0, for one or for all.
         ends: Source frame after each segment's last, int [N]; -1, the default: the file's end.
         frames: True frame count of each file, int [N]; -1: not known. Default None.
@@ -84,7 +84,7 @@ class Catalog:
         if isinstance(paths, str):
             raise CatalogError(f"paths are a list, not {paths!r}: [{paths!r}]")
         if root is None:
-            root, paths = from_absolute(list(paths))
+            root, paths = root_of(list(paths))
         columns = Columns(paths, labels, starts, ends, frames, starts_s, ends_s, at, at_s, box)
         if classes is not None:
             known = checked_names(classes, "classes") if len(classes) or labels is not None else ()

@@ -23,7 +23,7 @@ from videoload.catalog.splitting import recording
 from videoload.errors import CatalogError, SpecError
 from videoload.listings.columns import PathLike, some
 from videoload.listings.folders import SUFFIXES, Found, are_parts, open_root
-from videoload.listings.there import from_absolute
+from videoload.listings.there import root_of
 from videoload.storage.roots import is_url
 
 _log = logging.getLogger(__name__)
@@ -98,7 +98,7 @@ class Listing:
             real = [os.path.realpath(f"{root}/{path}") for path in paths] if self.has_links else []
             # Workers open nothing outside of their root, and links may lead out of this one.
             if not all(path.startswith(os.path.join(root, "")) for path in real):
-                root, paths = from_absolute(real)
+                root, paths = root_of(real)
         numbers = None if self.labels is None else self.numbers
         catalog = Catalog(paths, numbers, self.class_names, root, duplicates=True)
         return catalog if self.labels is None else catalog.with_targets(self.labels)

@@ -11,7 +11,6 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -151,7 +150,7 @@ def file_rows(catalog: Catalog, videos: range, side: int | None = None) -> Catal
     return rows if len(videos) == len(catalog) else rows.subset(np.array(videos), duplicates=True)
 
 
-def moved(catalog: Catalog, root: Path, names: Mapping[str, str] = MappingProxyType({})) -> Catalog:
+def moved(catalog: Catalog, root: Path, names: Mapping[str, str]) -> Catalog:
     """The same rows in another root, where some files may have other names."""
     new = copy.copy(catalog)
     new._root = root

@@ -43,8 +43,8 @@ class PerFrame:
     __slots__ = ("_arrays",)
 
     def __init__(self, arrays: Iterable[npt.ArrayLike]) -> None:
-        # Segments of a file share its array, which is kept once. ``seen`` keeps the caller's objects
-        # alive, so that no other has the same id.
+        # Segments of a file share its array, which is kept once. ``seen`` keeps the objects alive,
+        # so that no other has the same id.
         seen: dict[int, tuple[object, npt.NDArray[Any]]] = {}
         found = []
         for i, array in enumerate(arrays):

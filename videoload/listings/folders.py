@@ -287,7 +287,7 @@ def open_root(root: PathLike) -> Path | str:
     try:
         os.scandir(folder).close()
     except OSError as error:
-        at = "" if os.path.isabs(root) else f" (in {Path.cwd()})"
+        at = "" if Path(root).is_absolute() else f" (in {Path.cwd()})"
         raise CatalogError(f"the folder {root}{at} cannot be opened: {error.strerror}") from error
     return folder
 

@@ -180,9 +180,10 @@ class _Reader:
     def _filled(self, pattern: str, keyword: str) -> list[str]:
         if "{" not in pattern:
             cells = self._column(keyword, pattern)
-            if (i := next((i for i, cell in enumerate(cells) if is_missing(cell)), None)) is None:
-                return [cell if isinstance(cell, str) else text(cell) for cell in cells]
-            raise self._error(i, f"there is no file in the column {pattern!r}")
+            paths = [cell if isinstance(cell, str) else text(cell) for cell in cells]
+            if "" in paths:
+                raise self._error(paths.index(""), f"there is no file in the column {pattern!r}")
+            return paths
         try:
             pieces = list(Formatter().parse(pattern))
         except ValueError as error:

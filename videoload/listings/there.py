@@ -16,13 +16,15 @@ from videoload.storage.images import folder_and_pattern
 _log = logging.getLogger(__name__)
 
 
-def from_absolute(paths: list[str]) -> tuple[str | None, list[str]]:
-    """The folder that holds all of these files, and the ways from there; None and the paths
-    themselves if they are relative."""
-    if not paths or not all(isinstance(path, str) and os.path.isabs(path) for path in paths):
+def root_of(paths: list[str]) -> tuple[str | None, list[str]]:
+    """The folder that holds all of these files, and the ways from there: of absolute paths, the
+    nearest one; the working directory if all lie in it. None: they are on other hosts."""
+    if not paths or not all(isinstance(path, str) for path in paths):
         return None, paths
-    root = os.path.commonpath([os.path.dirname(path) for path in paths])
-    return root, [os.path.relpath(path, root) for path in paths]
+    if all(map(os.path.isabs, paths)):
+        root = os.path.commonpath([posixpath.dirname(path) for path in paths])
+        return root, [os.path.relpath(path, root) for path in paths]
+    return (os.curdir if all(map(os.path.isfile, paths)) else None), paths
 
 
 def check_there(root: Path, paths: Iterable[str], source: str) -> None:

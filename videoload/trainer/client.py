@@ -11,13 +11,12 @@ import math
 import os
 import weakref
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Literal, NoReturn, Unpack
 
 from videoload import host, native
 from videoload.arguments import MAX_PROCESSES, real, whole
 from videoload.catalog.catalog import Catalog
-from videoload.catalog.joining import check_numbers, check_shapes, functions, moved
+from videoload.catalog.joining import check_numbers, check_shapes, functions
 from videoload.clips.sample_spec import GivenSpec, WindowCounts, lacks_size, sample_spec
 from videoload.engine.copy_votes import CopyVotes
 from videoload.engine.engine import Engine
@@ -252,7 +251,7 @@ class Client:
         clip = sample_spec(catalog.sides, clip)
         options = stream_options(batch_size, arguments)
         if catalog.root is None and self._workers and clip.files:
-            catalog = moved(catalog, Path.cwd())
+            raise SpecError("local workers need the catalog's root: give root= when it is made")
         self._folders.beside(catalog.root)
         storage = open_storage(catalog.root) if catalog.root and clip.files else None
         check_ranks(options)

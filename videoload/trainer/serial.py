@@ -8,13 +8,12 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Literal, Unpack, overload
 
 import numpy as np
 
 from videoload.catalog.catalog import Catalog
-from videoload.catalog.joining import check_shapes, clip_of, moved
+from videoload.catalog.joining import check_shapes, clip_of
 from videoload.clips.sample_spec import GivenSpec, Spec, WindowCounts, heard_in, sample_spec
 from videoload.decoding.decoder import Decoder
 from videoload.decoding.native_size import native_size
@@ -88,7 +87,7 @@ def decode_serially(
     arguments gives the same bytes in the same order. Each clip is decoded when its batch is taken.
 
     Args:
-        catalog: Which videos, which labels.
+        catalog: Which videos, which labels. It needs its ``root``.
         clip: How clips are cut from a video; or an ItemSpec, for items of any kind; or a dict of
             them, for a catalog of several parts (`Catalog.side_by_side`).
         batch_size: Clips in a batch (B), at least 1.
@@ -122,7 +121,7 @@ def decode_serially(
     options = stream_options(batch_size, arguments)
     clip = sample_spec(catalog.sides, clip)
     if catalog.root is None and clip.files:
-        catalog = moved(catalog, Path.cwd())
+        raise SpecError("the catalog has no root: give root= the folder that holds its videos")
 
     def read(rows: Catalog, counts: WindowCounts) -> Iterator[BatchWithInfo]:
         return decode_serially(rows, counts, COUNTED_AT_ONCE, info=True, **COUNTING)

@@ -36,7 +36,7 @@ def test_arguments_are_read_as_python_reads_them(text: str, found: list[str]) ->
         ("frames=open('x')", "is not like"),
         ("frames=1+1", "is not like"),
         ("frames=1), g(2", "is not like"),
-        ("frames=16, strid=2", "--clip: there is no strid=: there are frames, size, crop, flip, fps"),
+        ("frames=16, strid=2", "--clip: there is no strid=: there are frames, size, crop"),
         ("frames=" + 9000 * "(" + "1", "is not like"),
         ("frames=1\0", "is not like"),
     ],
