@@ -18,9 +18,13 @@ Each message is one line that says what is wrong, where, and what to do. The com
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
+
+_log = logging.getLogger(__name__)
 
 # What moves a terminal's cursor, breaks a line or turns the direction of text around.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -41,6 +45,19 @@ def named(path: str) -> str:
     files, _, offsets = path.partition("\n/")
     late = f" (offsets {offsets} s)" if offsets else ""
     return printable(files.replace("\n", " + ") + late)
+
+
+@contextmanager
+def errors_of(path: str) -> Iterator[None]:
+    """Whatever goes wrong with a file of this path is a VideoError: FFmpeg, PyAV and the maths
+    behind them raise all kinds of errors for files that nobody has thought of."""
+    try:
+        yield
+    except VideoloadError:
+        raise
+    except Exception as error:
+        _log.exception("%s", named(path))
+        raise VideoError(path, f"{type(error).__name__}: {error}") from error
 
 
 class BadVideo(NamedTuple):

@@ -21,6 +21,7 @@ import numpy.typing as npt
 import pytest
 from av.video.frame import VideoFrame
 
+import videoload as vl
 from tests.support.codecs import KINDS, make
 from tests.support.thorough import THOROUGH, either
 from tests.support.videos import Videos, make_avi
@@ -624,6 +625,24 @@ def test_a_file_whose_frames_cannot_be_scaled_is_not_reported_as_good(
     monkeypatch.setattr("videoload.pixels.clip_pixels.ClipPixels.take", refuse)
     with pytest.raises(VideoError, match="cannot be scaled"):
         decoder.report(path)
+
+
+def test_an_error_that_nobody_thought_of_is_the_file_s(
+    videos: Videos, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ValueError("31 is not a valid Type")
+
+    monkeypatch.setattr("videoload.pixels.clip_pixels.ClipPixels.take", fail)
+    decoder, path, why = Decoder(videos.root), "walk/gop12.avi", "ValueError: 31 is not a valid"
+    with pytest.raises(VideoError, match=why):
+        decoder.report(path)
+    with pytest.raises(VideoError, match=why), vl.open(videos.root / path, cache=False) as video:
+        video[0]
+    spec = ClipSpec(frames=2, size=(32, 32))
+    left = vl.decode_serially(videos.catalog, spec, 1, on_error="skip", max_bad=1.0)
+    with pytest.raises(vl.TooManyBadVideos, match=why):
+        list(left)
 
 
 # Other people's files

@@ -31,6 +31,7 @@ LONG_FILES = (
     "catalog.catalog",
     "listings.tables",
     "clips.clip_spec",
+    "decoding.decoder",
 )  # they may be longer
 DOORS = ("__init__", "__main__", "jax", "keras", "torch")  # they lead to all rooms
 
@@ -173,6 +174,7 @@ HOMES = {
         "pixels.planes",
         "pixels.scaled_frames",
         "pixels.software",
+        "reading.display",
         "decoding.decoder",
         "frame_store.clip_frames",
         "preparing.encoding",  # writes videos

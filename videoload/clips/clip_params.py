@@ -167,14 +167,15 @@ def _drawn_region(spec: ClipSpec, frame: Size, draw: Draw) -> Rectangle:
 
 
 def _stored(region: Rectangle, video: VideoInfo, spec: ClipSpec) -> Rectangle:
-    """A region of the shown frame, which may have square pixels, as a region of the stored one. It
+    """A region of the shown frame, which may have square pixels, as a region of the decoded one. It
     begins at even pixels, because a chroma sample spans two each way."""
     x, y, width, height = region
     if spec.square_pixels:
         shown = video.shown_size(spec)[video.turns % 2 if spec.rotate else 0]
         x, right = x * video.width // shown, -(-(x + width) * video.width // shown)
         width = right - x
-    return x & ~1, y & ~1, width, height
+    left, top, *_ = video.cut
+    return left + (x & ~1), top + (y & ~1), width, height
 
 
 def _corner(

@@ -12,14 +12,15 @@ import numpy.typing as npt
 
 from videoload.clips.clip_spec import ClipSpec
 
-_PACKED = struct.Struct("<QQQIIIIIQ")
+_PACKED = struct.Struct("<QQQIIIII4HQ")
 
 
 class VideoInfo(NamedTuple):
     """What a clip depends on.
 
     ``frames`` is the true frame count; ``fps`` the (mean) frames per second, 0 if the file does not
-    say; ``width`` and ``height`` are in pixels, as stored. For display, a frame is turned clockwise
+    say; ``width`` and ``height`` are in pixels, as stored, without what a player does not show:
+    ``cut`` pixels at the left, top, right and bottom edge. For display, a frame is turned clockwise
     ``turns`` times by 90 degrees, and then mirrored left to right if ``mirrored``. ``aspect`` is
     the width of a pixel divided by its height. If the frames come at uneven distances, ``times``
     has the time of each, in seconds from the first.
@@ -33,6 +34,13 @@ class VideoInfo(NamedTuple):
     aspect: Fraction = Fraction(1)
     mirrored: bool = False
     times: array[float] | None = None
+    cut: tuple[int, int, int, int] = (0, 0, 0, 0)
+
+    @property
+    def coded_size(self) -> tuple[int, int]:
+        """(width, height) of the frames that the decoder gives."""
+        left, top, right, bottom = self.cut
+        return left + self.width + right, top + self.height + bottom
 
     def times_of(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         """When a player shows these frames, in seconds from the video's first; NaN if the file does
@@ -61,7 +69,7 @@ class VideoInfo(NamedTuple):
         turned, times = self.turns | self.mirrored << 2, self.times or array("d")
         head = _PACKED.pack(
             self.frames, self.fps.numerator, self.fps.denominator, self.width, self.height, turned,
-            self.aspect.numerator, self.aspect.denominator, len(times),
+            self.aspect.numerator, self.aspect.denominator, *self.cut, len(times),
         )  # fmt: skip
         return head + times.tobytes()
 
@@ -69,8 +77,8 @@ class VideoInfo(NamedTuple):
     def from_bytes(cls, data: bytes) -> VideoInfo:
         """The reverse of `to_bytes`. Raises ValueError if `to_bytes` did not make ``data``."""
         try:
-            frames, rate, scale, width, height, turned, across, down, timed = _PACKED.unpack_from(
-                data
+            frames, rate, scale, width, height, turned, across, down, *cut, timed = (
+                _PACKED.unpack_from(data)
             )
         except struct.error as error:
             raise ValueError(f"no video's properties: {error}") from None
@@ -79,4 +87,6 @@ class VideoInfo(NamedTuple):
             raise ValueError("no video's properties: they do not add up")
         times = array("d", data[_PACKED.size :]) if timed else None
         fps, aspect = Fraction(rate, scale), Fraction(across, down)
-        return cls(frames, fps, width, height, turned & 3, aspect, turned > 3, times)
+        left, top, right, bottom = cut
+        cut_off = left, top, right, bottom
+        return cls(frames, fps, width, height, turned & 3, aspect, turned > 3, times, cut_off)

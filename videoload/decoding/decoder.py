@@ -50,7 +50,7 @@ from videoload.decoding.sounds import (
     decode_with_sound,
     prepare_with_sound,
 )  # fmt: skip
-from videoload.errors import OneClipError, TransformError, VideoError
+from videoload.errors import OneClipError, TransformError, VideoError, errors_of
 from videoload.frame_store.clip_frames import ClipStore, FormatChangedError
 from videoload.index.complete_decode import Report
 from videoload.index.index import Tick, VideoIndex, open_video
@@ -130,6 +130,12 @@ class Decoder:
 
         Raises what `decode` raises.
         """
+        with errors_of(path):
+            return self._prepare_any(path, spec, requests, out, tick)
+
+    def _prepare_any(
+        self, path: str, spec: Spec, requests: Sequence[Request], out: Buffer, tick: Tick
+    ) -> Prepared:
         if isinstance(spec, ItemSpec):
             seeds = [each.seed for each in requests]
             return prepare_items(path, spec, seeds, out, self._functions, self._storage)
@@ -226,6 +232,10 @@ class Decoder:
         self, prepared: Prepared, tick: Tick = lambda: None
     ) -> npt.NDArray[np.int64]:
         """Do what was prepared. Returns and raises what `decode` does."""
+        with errors_of(prepared.path):
+            return self._decode_any(prepared, tick)
+
+    def _decode_any(self, prepared: Prepared, tick: Tick) -> npt.NDArray[np.int64]:
         if isinstance(prepared, PreparedSamples):
             return decode_samples(prepared, partial(self.decode_prepared, tick=tick))
         if isinstance(prepared, PreparedWithSound):
@@ -360,7 +370,8 @@ class Decoder:
         def find() -> VideoIndex:
             return self._indexes.find(path, self._storage.resolve(path), tick)[0]
 
-        return self._storage.run(path, find, tick)
+        with errors_of(path):
+            return self._storage.run(path, find, tick)
 
     def report(self, path: str, tick: Tick = lambda: None) -> tuple[VideoIndex, Report]:
         """The index of ``path``, and what a complete decode tells of it. Raises StorageError, and
@@ -369,7 +380,8 @@ class Decoder:
         def look() -> tuple[VideoIndex, Report]:
             return self._indexes.report(path, self._storage.resolve(path), tick)
 
-        index, report = self._storage.run(path, look, tick)
+        with errors_of(path):
+            index, report = self._storage.run(path, look, tick)
         out = np.empty((1, *_SMALL.shape), np.uint8)
         for ordinal in report.kinds:
             start = min(ordinal, index.info.frames - 1)

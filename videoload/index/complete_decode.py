@@ -21,14 +21,12 @@ import numpy.typing as npt
 from av.video.frame import VideoFrame
 
 from videoload import host
-from videoload.clips.video_info import VideoInfo
 from videoload.index.index import (
     Tick,
     VideoIndex,
     checksum,
     find_index,
-    orientation,
-    pixel_aspect,
+    info_of_file,
 )
 from videoload.index.packets import timing_in
 from videoload.reading.containers import (
@@ -37,6 +35,7 @@ from videoload.reading.containers import (
     UnreadableError,
     decode_all,
 )  # fmt: skip
+from videoload.reading.display import display_of
 from videoload.reading.frame_decoder import REFUSALS
 from videoload.reading.image_video import ImageVideo
 from videoload.storage.files import VideoFile
@@ -132,9 +131,8 @@ def decode_index(
             opened.taken, len(frames), opened.refused, repaired, kinds,
         )  # fmt: skip
         known = [shown[frame.packet] if frame.packet >= 0 else None for frame in frames]
-        rate, times = timing_in(opened, known)
-        turns, mirrored = orientation(opened, tick)
-        info = VideoInfo(len(frames), rate, *size, turns, pixel_aspect(opened), mirrored, times)
+        timing = timing_in(opened, known)
+        info = info_of_file(opened, len(frames), size, timing, display_of(opened, tick))
     finally:
         opened.close()
     keyframes = [

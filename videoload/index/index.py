@@ -11,7 +11,6 @@ An index depends only on the bytes of the file.
 
 from __future__ import annotations
 
-import math
 import struct
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
@@ -33,8 +32,10 @@ from videoload.bitstreams.pictures import DATA_BYTES, KeyFrame
 from videoload.clips.video_info import VideoInfo
 from videoload.index.moov import read_moov, shows_as_stored
 from videoload.index.packets import PacketTable, read_packets, read_plain_avi
+from videoload.index.timing import Timing
 from videoload.reading.avi_video import AviPackets, AviVideo
-from videoload.reading.containers import NotedPackets, OpenedVideo, Video, decode_all
+from videoload.reading.containers import NotedPackets, OpenedVideo, Video
+from videoload.reading.display import Display, display_of
 from videoload.reading.image_video import ImageVideo, info_of
 from videoload.stopwatch import Stopwatch
 from videoload.storage.content import Content
@@ -46,7 +47,6 @@ Tick = Callable[[], None]
 Ints = npt.NDArray[np.int64]
 
 _HEADER = struct.Struct("<QQ")
-_TURNS = ("mov", "matroska")  # only these containers can have a display matrix
 _SLACK_BYTES = 4096  # around a group of pictures: headers, a few packets of sound
 
 
@@ -218,29 +218,44 @@ def prove_index(opened: OpenedVideo, content: Content, tick: Tick) -> VideoIndex
     if table is None:
         return None
     opened.noted = table.noted
-    turns, mirrored = 0, False
-    if not _shows_as_stored(opened, content, table):
-        turns, mirrored = orientation(opened, tick)
-    rate, times = table.timing
-    info = VideoInfo(
-        table.pictures.frames, rate, context.width, context.height, turns, pixel_aspect(opened),
-        mirrored, times,
+    stored = _shows_as_stored(opened, content, table)
+    display = Display() if stored else display_of(opened, tick)
+    size = context.width, context.height
+    return _index(table, info_of_file(opened, table.pictures.frames, size, table.timing, display))
+
+
+def info_of_file(
+    opened: OpenedVideo, frames: int, size: tuple[int, int], timing: Timing, display: Display
+) -> VideoInfo:
+    """What a clip depends on, of a file whose frames are decoded to this (width, height)."""
+    turns, mirrored, (left, top, right, bottom) = display
+    rate, times = timing
+    return VideoInfo(
+        frames, rate, size[0] - left - right, size[1] - top - bottom, turns,
+        _aspect(opened.stream.sample_aspect_ratio), mirrored, times, display.cut,
     )  # fmt: skip
-    return _index(table, info)
 
 
 def _shows_as_stored(opened: OpenedVideo, content: Content, table: PacketTable) -> bool:
     """Whether headers alone tell that frames are neither turned nor mirrored: `orientation` takes
     more than half of the time of an index."""
     context, first = opened.decoder.context, int(table.positions[0])
-    is_mov = opened.container.format.name.startswith("mov")
-    if not is_mov or first < 0 or table.noted is not None:
+    if context.name in ("h264", "mjpeg"):
+        if first < 0 or table.noted is not None:
+            return False
+        begins = content.read(first, DATA_BYTES)
+        told = (
+            b"Exif" in begins
+            if context.name == "mjpeg"
+            else may_turn(context.extradata or b"", begins)
+        )
+        if told:
+            return False
+    elif context.name == "hevc":
         return False
-    if context.name == "h264" and may_turn(
-        context.extradata or b"", content.read(first, DATA_BYTES)
-    ):
-        return False
-    return context.name in ("h264", "mpeg4") and shows_as_stored(read_moov(content))
+    if opened.is_avi:
+        return True
+    return opened.container.format.name.startswith("mov") and shows_as_stored(read_moov(content))
 
 
 def _index(table: PacketTable, info: VideoInfo) -> VideoIndex:
@@ -251,33 +266,9 @@ def _index(table: PacketTable, info: VideoInfo) -> VideoIndex:
     return VideoIndex(info, rows, ordinals=pictures.ordinals, avi=avi, noted=noted)
 
 
-def pixel_aspect(opened: OpenedVideo) -> Fraction:
-    """Width of a pixel divided by its height, as container or codec says, else 1."""
-    return _aspect(opened.stream.sample_aspect_ratio)
-
-
 def _aspect(told: Fraction | None) -> Fraction:
     aspect = Fraction(told or 1)
     return aspect if max(aspect, 1 / aspect) <= MAX_STRETCHED else Fraction(1)
-
-
-def orientation(opened: OpenedVideo, tick: Tick) -> tuple[int, bool]:
-    """How to show the frames of a file, as its container says: turned clockwise so many times by 90
-    degrees, and then whether mirrored left to right. Only frames tell it, and PyAV keeps a frame
-    whose side data was asked for, so this frame is of another decoder."""
-    if not opened.container.format.name.startswith(_TURNS):
-        return 0, False
-    matrix: Any = None
-    with closing(OpenedVideo(opened.file, strict=False)) as fresh:
-        for _, frame in decode_all(fresh, tick):
-            matrix = frame.side_data.get("DISPLAYMATRIX")
-            break
-    if matrix is None:
-        return 0, False
-    a, b, _, c, d, *_ = np.frombuffer(matrix, np.int32).astype(float)
-    turns = round(math.degrees(math.atan2(b, a)) / 90)
-    mirrored = bool(a * d < b * c)
-    return (2 - turns if mirrored else turns) % 4, mirrored
 
 
 def checksum(frame: VideoFrame) -> int:

@@ -36,9 +36,9 @@ def has_one_description(moov: bytes) -> bool:
 
 
 def shows_as_stored(moov: bytes) -> bool:
-    """Whether it certainly turns and mirrors no frames."""
+    """Whether it certainly turns, mirrors and cuts no frames."""
     headers = list(_HEADERS.finditer(moov))
-    if {header[1] for header in headers} != _MATRIX.keys() or b"cmov" in moov:
+    if {header[1] for header in headers} != _MATRIX.keys() or b"cmov" in moov or b"clap" in moov:
         return False
     for header in headers:
         kind, version = header[1], header[2][0]

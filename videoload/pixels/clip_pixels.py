@@ -49,9 +49,8 @@ def scaling_way(spec: ClipSpec, info: VideoInfo, params: ClipParams, source: Fra
     the clip's."""
     keeps = source.pixels in PLANAR
     pixels = source.pixels if keeps else spec.pixels
-    size = info.width, info.height
     return Way(
-        source, size, params.region, params.scaled, pixels, keeps, scaling=spec.scaling
+        source, info.coded_size, params.region, params.scaled, pixels, keeps, scaling=spec.scaling
     )  # fmt: skip
 
 

@@ -24,7 +24,7 @@ from videoload.clips.choices import Pixels
 from videoload.clips.clip_params import clip_params
 from videoload.clips.clip_spec import ClipSpec
 from videoload.decoding.frames import Position, StaleIndexError, read_frames
-from videoload.errors import ClosedError, SpecError, VideoError
+from videoload.errors import ClosedError, SpecError, VideoError, errors_of
 from videoload.index.cache_folder import cache_folder
 from videoload.index.index import open_video
 from videoload.pixels.clip_pixels import ClipPixels, SourceFrame
@@ -303,12 +303,13 @@ class Recording:
 
     def _run(self, work: Callable[[], T], file: VideoFile | None = None) -> T:
         """Do ``work`` with the file. Errors name the path as the caller knows it."""
-        try:
-            return self._storage.run(self._name, work, _no_tick, file)
-        except UnreadableError as error:
-            raise VideoError(self.path, str(error)) from None
-        except VideoError as error:
-            raise VideoError(self.path, error.reason) from None
+        with errors_of(self.path):
+            try:
+                return self._storage.run(self._name, work, _no_tick, file)
+            except UnreadableError as error:
+                raise VideoError(self.path, str(error)) from None
+            except VideoError as error:
+                raise VideoError(self.path, error.reason) from None
 
     def _changed(self) -> VideoError:
         return VideoError(self._name, "has changed since it was opened")

@@ -1,0 +1,121 @@
+"""Frames are turned, mirrored and cut as a player does, whatever container tells it."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import av
+import numpy as np
+import pytest
+from av.bitstream import BitStreamFilterContext
+from av.packet import Packet
+
+import videoload as vl
+from tests.support.videos import make_avi
+
+CONTAINERS = {
+    "avi": "avi", "mp4": "mp4", "mov": "mov", "mkv": "matroska", "flv": "flv", "ts": "mpegts"
+}  # fmt: skip
+CUT = (8, 4, 16, 12)  # left, top, right, bottom
+BOXES = (b"moov", b"trak", b"mdia", b"minf", b"stbl", b"stsd", b"avc1")
+SKIPPED = {b"stsd": 8, b"avc1": 78}  # bytes of a box before the boxes in it
+
+
+def copy(source: Path, to: Path, filters: str = "null", change: Callable[[bytes], bytes] = bytes
+) -> Path:  # fmt: skip
+    """The packets of a file in another container."""
+    with av.open(source) as read, av.open(to, "w") as written:
+        stream = read.streams.video[0]
+        out = written.add_stream_from_template(stream)
+        through = BitStreamFilterContext(filters, stream, out)
+        for packet in read.demux(stream):
+            if packet.dts is None:
+                continue
+            for filtered in through.filter(packet):
+                made = Packet(change(bytes(filtered)))
+                made.dts, made.time_base = filtered.dts, filtered.time_base
+                made.pts = filtered.dts if filtered.pts is None else filtered.pts
+                made.is_keyframe = filtered.is_keyframe
+                made.stream = out
+                written.mux(made)
+    return to
+
+
+def frame_of(path: Path, number: int = 5) -> vl.recordings.recording.Frames:
+    with vl.open(path, cache=False) as video:
+        return video[number]
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_an_orientation_in_h264_holds_in_every_container(container: str, tmp_path: Path) -> None:
+    plain = make_avi(
+        tmp_path / f"plain.{container}", frames=8, codec="libx264",
+        container_format=CONTAINERS[container],
+    )  # fmt: skip
+    turned = copy(
+        plain, tmp_path / f"a.{container}", "h264_metadata=display_orientation=insert:rotate=90"
+    )
+    assert np.array_equal(frame_of(turned), np.rot90(frame_of(plain), 1))
+
+
+def exif(orientation: int) -> Callable[[bytes], bytes]:
+    """A JPEG picture that says how it is to be shown."""
+    entry = struct.pack(">HHIHH", 0x0112, 3, 1, orientation, 0)
+    told = b"Exif\0\0MM\0*\0\0\0\x08\0\1" + entry + bytes(4)
+    segment = b"\xff\xe1" + struct.pack(">H", 2 + len(told)) + told
+    return lambda picture: picture[:2] + segment + picture[2:]
+
+
+@pytest.mark.parametrize("container", ["avi", "mov", "mkv"])
+@pytest.mark.parametrize(("orientation", "turns"), [(1, 0), (6, -1), (3, 2)])
+def test_an_orientation_in_exif_holds_in_every_container(
+    orientation: int, turns: int, container: str, tmp_path: Path
+) -> None:
+    """PyAV cannot name EXIF among what comes with a frame."""
+    plain = make_avi(
+        tmp_path / f"plain.{container}", frames=8, codec="mjpeg", pixels="yuvj420p",
+        container_format=CONTAINERS[container],
+    )  # fmt: skip
+    told = copy(plain, tmp_path / f"a.{container}", change=exif(orientation))
+    assert np.array_equal(frame_of(told), np.rot90(frame_of(plain), turns))
+
+
+def with_clap(data: bytes, size: tuple[int, int]) -> bytes:
+    """An MP4 whose header says which part of its frames is clean."""
+    left, top, right, bottom = CUT
+    width, height = size[0] - left - right, size[1] - top - bottom
+    clap = struct.pack(
+        ">I4sIIIIiIiI", 40, b"clap", width, 1, height, 1, left - right, 2, top - bottom, 2
+    )
+    at, begins = 0, []
+    for name in BOXES:
+        while data[at + 4 : at + 8] != name:
+            at += int.from_bytes(data[at : at + 4], "big")
+        begins.append(at)
+        at += 8 + SKIPPED.get(name, 0)
+    end = begins[-1] + int.from_bytes(data[begins[-1] : begins[-1] + 4], "big")
+    changed = bytearray(data[:end] + clap + data[end:])
+    for begin in begins:
+        length = int.from_bytes(changed[begin : begin + 4], "big") + len(clap)
+        changed[begin : begin + 4] = length.to_bytes(4, "big")
+    return bytes(changed)
+
+
+@pytest.mark.parametrize("container", ["mp4", "mov", "mkv"])
+@pytest.mark.parametrize("degrees", [0, 90])
+def test_what_a_container_cuts_off_is_not_shown(
+    degrees: int, container: str, tmp_path: Path
+) -> None:
+    how = {"codec": "libx264", "container_format": "mp4", "size": (72, 96)}
+    plain = make_avi(tmp_path / "plain.mp4", frames=8, degrees=degrees, **how)  # type: ignore[arg-type]
+    cut = tmp_path / "cut.mp4"
+    cut.write_bytes(with_clap(plain.read_bytes(), (96, 72)))
+    shown = frame_of(copy(cut, tmp_path / f"a.{container}"))
+    whole = np.rot90(frame_of(plain), degrees // 90)  # as stored
+    left, top, right, bottom = CUT
+    expected = np.rot90(whole[top : 72 - bottom, left : 96 - right], -degrees // 90)
+    assert np.array_equal(shown, expected)
+    with vl.open(cut, resize=32, cache=False) as video:
+        assert min(video.size) == 32

@@ -1,0 +1,98 @@
+"""How the frames of a file are shown: turned, mirrored, cut at their edges.
+
+Containers tell it, and pictures of some codecs as well (H.264 and HEVC in a message, JPEG in its
+EXIF). FFmpeg joins what both say and tells it with a decoded frame, whatever the container. Only
+what a container cuts off is not told there.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+from collections.abc import Callable
+from contextlib import closing, suppress
+from fractions import Fraction
+from typing import Any, NamedTuple, cast
+
+import av
+import numpy as np
+from av.bitstream import BitStreamFilterContext
+from av.filter import Graph
+from av.sidedata.sidedata import Type
+from av.video.frame import VideoFrame
+
+from videoload.reading.containers import OpenedVideo, decode_all
+from videoload.reading.frame_decoder import REFUSALS
+
+_CONTAINERS_TELL = ("mov", "matroska")
+_PICTURES_TELL = ("h264", "hevc", "mjpeg")
+_KINDS = range(64)  # of FFmpeg's side data; it has 32 so far
+# What Matroska calls PixelCropBottom, -Top, -Left and -Right: name, length, value.
+_CUT = re.compile(
+    b"".join(rb"\x54\x%s(\x81.|\x82..)" % name for name in (b"aa", b"bb", b"cc", b"dd")),
+    re.DOTALL,
+)
+
+
+class Display(NamedTuple):
+    """Frames are cut by so many pixels at their left, top, right and bottom edge, then turned
+    clockwise ``turns`` times by 90 degrees, and then mirrored left to right if ``mirrored``."""
+
+    turns: int = 0
+    mirrored: bool = False
+    cut: tuple[int, int, int, int] = (0, 0, 0, 0)
+
+
+def display_of(opened: OpenedVideo, tick: Callable[[], None]) -> Display:
+    """How the frames of a file are shown. PyAV keeps a frame whose side data was asked for, so this
+    frame is of another decoder."""
+    is_told = opened.container.format.name.startswith(_CONTAINERS_TELL)
+    shown = Display(cut=_cut_by_container(opened)) if is_told else Display()
+    if is_told or opened.decoder.context.name in _PICTURES_TELL:
+        with closing(OpenedVideo(opened.file, strict=False)) as fresh:
+            for _, frame in decode_all(fresh, tick):
+                turns, mirrored = orientation_of(frame)
+                return shown._replace(turns=turns, mirrored=mirrored)
+    return shown
+
+
+def orientation_of(frame: VideoFrame) -> tuple[int, bool]:
+    """How to turn and mirror a frame."""
+    try:
+        found = frame.side_data
+    except ValueError:  # PyAV cannot name some of it, so FFmpeg takes that away
+        graph = Graph()
+        unknown = set(_KINDS).difference(kind.value for kind in Type)
+        graph.link_nodes(
+            graph.add_buffer(
+                width=frame.width, height=frame.height, format=frame.format, time_base=Fraction(1)
+            ),
+            *(graph.add("sidedata", f"mode=delete:type={kind}") for kind in sorted(unknown)),
+            graph.add("buffersink"),
+        ).configure()
+        graph.push(frame)
+        found = cast(VideoFrame, graph.pull()).side_data
+    matrix: Any = found.get("DISPLAYMATRIX")
+    if matrix is None:
+        return 0, False
+    a, b, _, c, d, *_ = np.frombuffer(matrix, np.int32).astype(float)
+    turns = round(math.degrees(math.atan2(b, a)) / 90)
+    mirrored = bool(a * d < b * c)
+    return (2 - turns if mirrored else turns) % 4, mirrored
+
+
+def _cut_by_container(opened: OpenedVideo) -> tuple[int, int, int, int]:
+    """What a container cuts off. PyAV does not tell, but a copy of the file's header does."""
+    header = io.BytesIO()
+    with suppress(*REFUSALS), av.open(header, "w", format="matroska") as empty:
+        copy = empty.add_stream_from_template(opened.stream)
+        BitStreamFilterContext("null", opened.stream, copy)
+        empty.start_encoding()
+    found = _CUT.search(header.getvalue())
+    if found is None:
+        return 0, 0, 0, 0
+    bottom, top, left, right = (int.from_bytes(value[1:], "big") for value in found.groups())
+    context = opened.decoder.context
+    is_sound = left + right < context.width and top + bottom < context.height
+    return (left, top, right, bottom) if is_sound else (0, 0, 0, 0)
