@@ -573,6 +573,11 @@ KINDS = [
     Kind("ts_mpeg4_named_avi", "mpeg4", container="mpegts", options={"bf": "2"}),
     Kind("ps_h264_named_avi", "libx264", container="vob", options={**_X264, "bf": "0"}),
     Kind("mkv_named_avi", "mpeg4", container="matroska"),
+    Kind("h264_alone_named_avi", "libx264", container="h264", options={**_X264, "bf": "2"}),
+    Kind("hevc_alone_named_avi", "libx265", container="hevc", is_proven=False,
+         options={"preset": "ultrafast", "x265-params": "log-level=none:pools=none:keyint=12"}),
+    Kind("av1_alone_named_avi", "libsvtav1", container="obu", is_proven=False,
+         options={"preset": "12", "svtav1-params": "keyint=12:lp=1"}),
     *(
         Kind(f"{container}_{codec}_{name}", codec, container=container, key_every=5,
              pixels=pixels, options=options)

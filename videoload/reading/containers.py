@@ -32,7 +32,7 @@ from videoload.storage.files import VideoFile
 if TYPE_CHECKING:
     from videoload.reading.frame_decoder import VideoPacket
 
-_CONTAINERS = "avi,mov,mp4,matroska,webm,mpeg,mpegts,mpegvideo,mjpeg,m4v,dv,flv,ogg"
+_CONTAINERS = "avi,mov,mp4,matroska,webm,mpeg,mpegts,mpegvideo,mjpeg,m4v,dv,flv,ogg,h264,hevc,obu"
 _OPTIONS = {"format_whitelist": _CONTAINERS, "protocol_whitelist": "file"}
 _HEADERS_ONLY = {"codec_whitelist": "none", "probesize": "2048"}
 _DEFAULT_WEIGHT = 5_000_000  # pixels: ffmpeg prefers a stream that is flagged as the default one
