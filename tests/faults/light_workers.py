@@ -36,7 +36,7 @@ def main(endpoint: str, root: str, count: int) -> None:
     while True:
         now = time.monotonic()
         for worker in workers:
-            worker.keep(now, frames)
+            worker.tick(now, frames)
             if (got := worker.next_lease(time.monotonic())) is not None:
                 connection, lease = got
                 connection.say(*_decoded(decoder, lease))

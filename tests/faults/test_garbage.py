@@ -388,7 +388,7 @@ def test_the_leases_of_a_local_worker_that_sends_nonsense_wait_for_its_death(
             assert isinstance(answer(made), Welcome)
             talking = pool.submit(talk, made)
             got, early = [], []
-            for batch in stream.batches(info=True):
+            for batch in stream.batches(epochs=1, info=True):
                 got += digests([batch])
                 path = videos.catalog[int(batch[2].video[0])].path
                 if path in owed and is_alive(victim):

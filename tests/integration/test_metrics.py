@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from tests.support.videos import Videos
 from tests.support.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec
 from videoload.processes.metrics import HANGS_S, ailment
+from videoload.processes.still_time import StillTime
 from videoload.processes.supervisor import Supervisor
 from videoload.transport.private_messages import WorkerSettings
 
@@ -88,14 +90,14 @@ def test_a_worker_whose_loop_stands_still_is_unhealthy_until_it_continues(videos
     try:
         wait_until(lambda: child.worked, 30 * SECOND)
         os.kill(child.pid, signal.SIGSTOP)
-        # Each look is a check; a check without progress counts as a fifth of a second.
-        looks = int(HANGS_S / 0.2) + 2
-        for _ in range(looks):
-            child.checks_without_progress()
+        looks = count()
+        child.still = StillTime(0.2, lambda: 0.2 * next(looks))
+        for _ in range(int(HANGS_S / 0.2) + 2):
+            child.hangs(1000)
         state = supervisor.state()
         assert re.match(rf"worker process {child.pid} has done nothing", ailment(state, state.time))
         os.kill(child.pid, signal.SIGCONT)
-        wait_until(lambda: child.checks_without_progress() == 0, 30 * SECOND)
+        wait_until(lambda: not child.hangs(0.1), 30 * SECOND)
         state = supervisor.state()
         assert ailment(state, state.time) == ""
     finally:

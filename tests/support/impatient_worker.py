@@ -40,7 +40,7 @@ def main() -> int:
         "videoload.worker.trainers", _RESOLVE_S=SOON_S, UNREACHABLE_S=SOON_S
     ), mock.patch.multiple(
         "videoload.worker.trainer_connection",
-        _REST_S=0.1, _REST_MAX_S=0.1, _WELCOME_S=SOON_S, UNREACHABLE_S=SOON_S,
+        _PAUSE_S=0.1, _MAX_PAUSE_S=0.1, _WELCOME_S=SOON_S, UNREACHABLE_S=SOON_S,
     ):  # fmt: skip
         settings = WorkerSettings(
             asked.trainers.split(","), root=asked.root, keys=asked.keys, insecure=not asked.keys

@@ -86,7 +86,7 @@ def broken_pipe() -> str:
         came.wait(5)
         return [Metric(f"m{i}", "gauge", "x" * 1000, [({}, i)]) for i in range(1000)]
 
-    port = MetricsPort(0, collect, str)
+    port = MetricsPort(0, collect, healthz=str, readyz=str)
     with closing(port):
         with socket.create_connection(("127.0.0.1", port.port)) as scraper:
             scraper.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")

@@ -125,8 +125,8 @@ def worker(
         str | None,
         typer.Option(
             metavar="[HOST:]PORT",
-            help="Serve /metrics for Prometheus and /healthz on this port of loopback, or of HOST "
-            "(0.0.0.0: all addresses); port 0 takes a free one. Needs the extra [metrics].",
+            help="Serve /metrics for Prometheus, /healthz and /readyz on this port of loopback, or "
+            "of HOST (0.0.0.0: all addresses); port 0 takes a free one. Needs the extra [metrics].",
         ),
     ] = None,
     allow: Allow = None,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import socket
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterator
 
 from videoload.errors import VideoloadError
+from videoload.processes.still_time import StillTime
 
 _WAKE_BYTES = 4096  # read in one go, at most
 _MAX_STUCK_S = 20.0  # no garbage collection takes this long, unless it waits for a batch
@@ -25,9 +25,8 @@ class CallQueue:
         self._wake, self.socket = socket.socketpair()
         self._wake.setblocking(False)
         self.socket.setblocking(False)
-        self._turns = self._seen_turns = 0
-        self._stuck_s = 0.0
-        self._checked = time.monotonic()
+        self._turns = 0
+        self._still = StillTime(_STEP_S)
 
     def post(self, call: Callable[[], object], *, wake: Callable[[], bool] = lambda: True) -> None:
         """Have ``call`` made soon. Unless ``wake()``, it waits until the thread wakes next. This is
@@ -71,14 +70,10 @@ class CallQueue:
         batch, both would wait for ever. The main thread is never freed as garbage, so it goes on
         waiting. (`gc.callbacks` cannot be used: they would swallow a Ctrl-C.)
         """
-        now = time.monotonic()
-        self._stuck_s += min(now - self._checked, _STEP_S)
-        self._checked = now
-        if self._seen_turns != self._turns:
-            self._seen_turns, self._stuck_s = self._turns, 0.0
-        if self._stuck_s > _MAX_STUCK_S and threading.current_thread() != threading.main_thread():
+        stuck_s = self._still.look(self._turns)
+        if stuck_s > _MAX_STUCK_S and threading.current_thread() != threading.main_thread():
             raise VideoloadError(
-                f"no batch for {self._stuck_s:.0f} s: the thread that brings them stands still. It "
+                f"no batch for {stuck_s:.0f} s: the thread that brings them stands still. It "
                 "seems to collect garbage that waits for this thread (close iterators and "
                 "generators that you leave early)"
             )

@@ -34,6 +34,12 @@ class Counters:
         self._stall = memory[_STALL:SIZE].view(np.float64)
 
     @property
+    def progress(self) -> bytes | None:
+        """Changes with each turn, and with each packet at a lease; None before the first turn:
+        imports may take long where the disk is slow."""
+        return self.pulse.tobytes() if self.pulse[0] else None
+
+    @property
     def lease(self) -> int:
         """The lease that the worker works on, 0 if none."""
         return int(self._lease[0])

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 from videoload import native
 from videoload.errors import StorageError, VideoError, WorkerError
 from videoload.processes.child import ChildProcess, end_all, inherited
+from videoload.processes.still_time import StillTime
 from videoload.storage.keep import Folders
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 _MODULE = "videoload.processes.inspector"
 _BEAT_S = 0.25
-_WAIT_S = 1.0
+WAIT_S = 1.0
 _START_S = 30.0  # for its imports
 
 # What is done with a path; the other argument is called now and then. Returns the answer.
@@ -56,21 +57,26 @@ class Inspector:
         self.pipe = Connection(mine.detach())
         self._child = ChildProcess(module, theirs)
         self._limit_s, self._silence_s = max(_START_S, silence_s), silence_s
+        self._still, self._answers = StillTime(WAIT_S), 0
         self.hangs = False
         self._tell(list(begin))
 
     def ask(self, path: str) -> None:
         self.path = path
-        self._heard = time.monotonic()
+        self._answers += 1
+        self._still.look(self._answers)
         self._tell(path)
 
     def answer(self, timeout_s: float = 0.0) -> dict[str, Any] | None:
         """Facts of the file; only ``damage`` if it cannot be decoded; None if the child is still at
-        work after ``timeout_s``. Raises StorageError, and WorkerError if no child can run here."""
+        work after ``timeout_s``, `WAIT_S` at most. Raises StorageError, and WorkerError if no child
+        can run here."""
         try:
             if self.pipe.poll(timeout_s):
                 answer: dict[str, Any] | None = json.loads(self.pipe.recv_bytes())
-                self._heard, self._limit_s = time.monotonic(), self._silence_s
+                self._answers += 1
+                self._still.look(self._answers)
+                self._limit_s = self._silence_s
                 if answer is not None and "storage" in answer:  # the file is not at fault
                     raise StorageError(answer["storage"])
                 return answer
@@ -82,7 +88,7 @@ class Inspector:
                     "what it printed"
                 ) from None
             return {"damage": f"its decoding ended the decoder ({self._child.how})"}
-        if time.monotonic() - self._heard < self._limit_s:
+        if self._still.look(self._answers) < self._limit_s:
             return None
         self.hangs = True
         end_all([self._child])
@@ -118,7 +124,7 @@ def ask_all(
         for path in islice(waiting, processes):
             begin(path)
         while inspectors:
-            wait([inspector.pipe for inspector in inspectors], timeout=_WAIT_S)
+            wait([inspector.pipe for inspector in inspectors], timeout=WAIT_S)
             for inspector in list(inspectors):
                 if (answer := inspector.answer()) is None:
                     continue

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from videoload.transport.metrics_port import Metric
 
 HANGS_S = 10.0  # a process without progress, or a supervisor that does not look, hangs
+UNSERVED_S = 30.0  # without a trainer, a host is not ready any more: trainers come and go
 
 
 @dataclass(frozen=True, slots=True)
 class State:
     """A supervisor's children at one ``time`` (of `time.monotonic`): what each has counted (see
     `counters.COUNTED`) and how long it has made no progress, by process id; what children that are
-    gone had counted, and how many there were."""
+    gone had counted, and how many there were; and when a child served a trainer last."""
 
     time: float
     counted: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
     still_s: Mapping[int, float] = field(default_factory=dict)
     gone: Mapping[str, float] = field(default_factory=dict)
     restarts: int = 0
+    served: float = -math.inf
 
 
 def families(state: State) -> Iterable[Metric]:
@@ -50,6 +53,15 @@ def ailment(state: State, now: float) -> str:
     return "; ".join(
         f"worker process {pid} has done nothing for {still:.0f} s" for pid, still in hanging.items()
     )
+
+
+def unready(state: State, now: float) -> str:
+    """Why these processes serve nobody; "" if they serve a trainer, or did just before."""
+    unserved_s = now - state.served
+    if (wrong := ailment(state, now)) or unserved_s <= UNSERVED_S:
+        return wrong
+    since = "no trainer was" if math.isinf(unserved_s) else f"for {unserved_s:.0f} s no trainer is"
+    return f"{since} served: each refuses this host, or cannot be reached; see the log"
 
 
 def _counter(name: str, text: str, value: float) -> Metric:

@@ -21,7 +21,7 @@ from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.sample_spec import SampleSpec
 from videoload.clips.video_info import VideoInfo
 from videoload.errors import SpecError, VideoError
-from videoload.processes.inspector import Inspector
+from videoload.processes.inspector import WAIT_S, Inspector
 
 _log = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ def native_size(
             if inspector is None:
                 inspector = Inspector([root, cache, False], silence_s=silence_s)
             inspector.ask(video.path)
-            while (answer := inspector.answer(silence_s)) is None:
+            while (answer := inspector.answer(WAIT_S)) is None:
                 pass
             if inspector.hangs:
                 raise VideoError(video.path, f"{answer['damage']}; give size=")

@@ -28,8 +28,9 @@ from videoload import native
 from videoload.errors import WorkerError
 from videoload.processes.child import ChildProcess, end_all, ignore_warnings
 from videoload.processes.counters import SIZE, Counters
-from videoload.processes.metrics import State, ailment, families
+from videoload.processes.metrics import State, ailment, families, unready
 from videoload.processes.restarts import Restarts
+from videoload.processes.still_time import StillTime
 from videoload.transport.metrics_port import MetricsPort
 from videoload.transport.private_channel import PrivateChannel
 from videoload.transport.private_messages import Share, Unshare, WorkerSettings
@@ -62,8 +63,7 @@ class WorkerProcess:
         """Start it. Raises WorkerError."""
         self.worked_before = False  # its supervisor knows that it has worked
         self.leaving = False  # it was asked to end, and nobody takes its place
-        self._last = b""
-        self._checks = 0
+        self.killed = False  # it hung
         memory = None
         try:
             memory = Arena(1, SIZE, "worker-counters")
@@ -83,6 +83,7 @@ class WorkerProcess:
             if memory is not None:
                 memory.close()
         self.pid = self.process.pid
+        self.still = StillTime(_CHECK_S)
         self.channel.send(settings)
 
     @property
@@ -90,24 +91,15 @@ class WorkerProcess:
         """Whether it has begun to work: its imports are done, and it has taken a turn."""
         return bool(self._counters.pulse[0])
 
-    def checks_without_progress(self) -> int:
-        """How many checks in a row, including this one, found no progress. Checks are counted, and
-        time is not measured, because this process may have been stopped itself."""
-        now = self._counters.pulse.tobytes()
-        # The pulse is zero before the first turn: imports may take long where the disk is slow.
-        still = now == self._last and any(now)
-        self._last, self._checks = now, self._checks + 1 if still else 0
-        return self._checks
+    def hangs(self, stall_s: float) -> bool:
+        """Look at it: whether it has made no progress for too long. ``stall_s``: how long it may
+        make none without a lease."""
+        return self.still.look(self._counters.progress) >= (self._counters.stall_s or stall_s)
 
     @property
-    def still_s(self) -> float:
-        """How long it had made no progress at the last check."""
-        return max(0, self._checks - 1) * _CHECK_S
-
-    @property
-    def stall_s(self) -> float:
-        """How long it may make no progress at its lease; 0 if it has none."""
-        return self._counters.stall_s
+    def is_late(self) -> bool:
+        """Whether it had made no progress for longer than its lease allows, if it has one."""
+        return self.still.seconds > self._counters.stall_s
 
     def counted(self) -> dict[str, float]:
         return self._counters.read()
@@ -128,6 +120,7 @@ class Supervisor:
         self._restarts = Restarts()
         self._gone: Counter[str] = Counter()  # what children that ended had counted
         self._ended = 0
+        self._served = -math.inf  # when a child served a trainer last
         self.children: list[WorkerProcess] = []
 
     def start(self, workers: int, settings: WorkerSettings) -> None:
@@ -223,10 +216,11 @@ class Supervisor:
     def state(self) -> State:
         """The children as they are now, for `metrics`."""
         counted = {child.pid: child.counted() for child in self.children}
-        still_s = {
-            child.pid: child.still_s for child in self.children if child.still_s > child.stall_s
-        }
-        return State(time.monotonic(), counted, still_s, dict(self._gone), self._ended)
+        still_s = {child.pid: child.still.seconds for child in self.children if child.is_late}
+        now = time.monotonic()
+        if any(each["trainers"] for each in counted.values()):
+            self._served = now
+        return State(now, counted, still_s, dict(self._gone), self._ended, self._served)
 
     def stop(self) -> None:
         """End all children. Afterwards none is left, unless the kernel cannot end it now. Takes two
@@ -288,7 +282,10 @@ def keep_running(
     scrapes = None
     if metrics_port is not None:
         scrapes = MetricsPort(
-            metrics_port, lambda: families(state), lambda: ailment(state, time.monotonic())
+            metrics_port,
+            lambda: families(state),
+            healthz=lambda: ailment(state, time.monotonic()),
+            readyz=lambda: unready(state, time.monotonic()),
         )
         _log.info("metrics are served at port %d", scrapes.port)
     stopped_by: list[int] = []
@@ -318,12 +315,12 @@ def watch(
     try:
         supervisor.start(workers, settings)
         while True:
-            ended, *_ = select.select(supervisor.watched(), [], [], _CHECK_S)
+            select.select(supervisor.watched(), [], [], _CHECK_S)
             supervisor.flush()
-            for child in supervisor.children if not ended else ():  # all of _CHECK_S has passed
-                checks = math.ceil((child.stall_s or stall_s) / _CHECK_S)
-                if child.checks_without_progress() == checks:
+            for child in supervisor.children:
+                if child.hangs(stall_s) and not child.killed:
                     _log.warning("worker process %d hangs; killing it", child.pid)
+                    child.killed = True
                     child.process.kill()
             for pid, how, _ in supervisor.reap():
                 _log.warning("worker process %d ended (%s); another takes its place", pid, how)

@@ -1,4 +1,5 @@
-"""What a client's ``metrics_port`` serves: its figures, and whether its I/O thread responds."""
+"""What a client's ``metrics_port`` serves: its figures, and whether its I/O thread responds and has
+workers."""
 
 from __future__ import annotations
 
@@ -40,4 +41,7 @@ def serve_metrics(
         standing = f"the client's I/O thread has done nothing for {_HEALTHY_S:.0f} s"
         return "" if came.wait(_HEALTHY_S) else standing
 
-    return MetricsPort(port, collect, ailment)
+    def unready() -> str:
+        return ailment() or ("" if engine.membership.records() else "no worker is connected")
+
+    return MetricsPort(port, collect, healthz=ailment, readyz=unready)

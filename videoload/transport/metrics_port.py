@@ -1,4 +1,4 @@
-"""Figures for Prometheus and a health check over HTTP: ``/metrics`` and ``/healthz``.
+"""Figures for Prometheus and checks over HTTP: ``/metrics``, ``/healthz`` and ``/readyz``.
 
 The figures are plain data (`Metric`), made for each scrape. Nothing can be changed here, and there
 are counts, host names and process ids: no path, no pixel. It listens on loopback unless it is told
@@ -42,11 +42,17 @@ class Metric(NamedTuple):
 class MetricsPort:
     """Serves ``collect()`` in threads of its own until `close`.
 
-    ``ailment()`` says what is wrong, or "". ``/healthz`` answers 200, or 503 with that line.
+    ``healthz()`` says what is wrong, so that the process should be started again, and ``readyz()``
+    why it does no work now; "" is good. Those paths answer 200, or 503 with that line.
     """
 
     def __init__(
-        self, port: int | str, collect: Callable[[], Iterable[Metric]], ailment: Callable[[], str]
+        self,
+        port: int | str,
+        collect: Callable[[], Iterable[Metric]],
+        *,
+        healthz: Callable[[], str],
+        readyz: Callable[[], str],
     ) -> None:
         """``port`` is a port of loopback, or "HOST:PORT"; port 0 takes a free one. Raises
         SpecError, TransportError if the port is taken, and VideoloadError if prometheus-client is
@@ -61,11 +67,13 @@ class MetricsPort:
         registry = prometheus.CollectorRegistry()
         registry.register(_Collector(collect))
         metrics: Any = prometheus.make_wsgi_app(registry)
+        checks = {"/healthz": healthz, "/readyz": readyz}
 
         def app(environment: Any, start_response: Any) -> Any:
-            if environment.get("PATH_INFO") != "/healthz":
+            check = checks.get(environment.get("PATH_INFO"))
+            if check is None:
                 return metrics(environment, start_response)
-            wrong = ailment()
+            wrong = check()
             status = "503 Service Unavailable" if wrong else "200 OK"
             start_response(status, [("Content-Type", "text/plain; charset=utf-8")])
             return [f"{wrong or 'ok'}\n".encode()]

@@ -1,6 +1,6 @@
 """A worker's connection to one trainer: dialling -> greeted -> welcomed, and back to dialling.
 
-Each time it dials on a fresh socket.
+Each time it dials on a fresh socket, and reads its keys again: a trainer may come back with others.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from videoload.errors import ProtocolError
+from videoload.errors import ProtocolError, TransportError
 from videoload.pixels.software import software
 from videoload.storage.roots import is_url
 from videoload.transport.messages import (
@@ -43,12 +43,13 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 UNREACHABLE_S = 3.0  # before a warning that a trainer cannot be reached
-REMIND_S = 60.0  # between two of these warnings
+REMIND_S = 60.0  # between two of these warnings, and between two about the same refusal
+_REDIAL_S = 30.0  # without a connection: a fresh socket, and the keys of today
 _WELCOME_S = 2.0  # a HELLO without an answer is sent again, on a fresh socket
 _SILENCE_BEATS = 40  # a trainer silent for this number of heartbeats is dialled again
 # The pause after a REFUSED. Each one that follows within a minute doubles it: a single garbled
 # message costs little, and a worker that is refused does not flood the trainer.
-_REST_S, _REST_MAX_S = 0.25, 5.0
+_PAUSE_S, _MAX_PAUSE_S = 0.25, 5.0
 _QUEUED = 64  # leases of one trainer that are queued here; it grants fewer
 
 
@@ -78,7 +79,8 @@ class TrainerConnection:
         self._settings = settings
         self._id = uuid.uuid4().hex  # the same after a cut: this worker is not dead
         self._warn_at = time.monotonic() + UNREACHABLE_S
-        self._rest_s, self._rest_until = _REST_S, -math.inf
+        self._said_last, self._say_again_at = "", 0.0
+        self._pause_s, self._paused_until = _PAUSE_S, -math.inf
         self._beat_s: float | None = None
         self._greeted: float | None = None
         self._heard = self._said = 0.0
@@ -100,26 +102,32 @@ class TrainerConnection:
             try:
                 message = self.dealer.receive()
             except ProtocolError as error:
-                _log.error("trainer %s: %s", self._label, error)
-                self._rest()
+                self._tell(f"trainer {self._label}: {error}")
+                self._pause()
                 return
             if message is None:
                 return
             self._heard = time.monotonic()
             self._take(message)
 
-    def keep(self, now: float, frames: int) -> None:
+    def tick(self, now: float, frames: int) -> None:
         """Send HELLO or a heartbeat, or dial again, if it is due."""
-        if now < self._rest_until:
+        if now < self._paused_until:
             return
-        if self.dealer is None:
-            self._dial()
+        if self._greeted is None and (self.dealer is None or now - self._dialled > _REDIAL_S):
+            self._hang_up()
+            try:
+                self._dial()
+            except TransportError as error:  # the keys are being changed
+                self._tell(f"trainer {self._label} cannot be dialled: {error}")
+                self._pause()
+                return
         if self._greeted is None:
             self._greet(now)
         elif self._beat_s is None:
             if self.dealer is not None and self.dealer.hung_up():
                 # The trainer has no room. This socket connects again, but would not say HELLO.
-                self._rest()
+                self._pause()
             elif now - self._greeted > _WELCOME_S:
                 if now > self._warn_at:
                     self._warn_unreachable(now, "does not answer; still trying")
@@ -156,8 +164,8 @@ class TrainerConnection:
         level = logging.INFO if self._settings.token else logging.WARNING  # that trainer logs it
         _log.log(level, "trainer %s: its leases are handed back: %s", self._label, reason)
         self.say(Bye(reason, kept_from_leases=True))
-        self._rest(drain=True)
-        self._warn_at = self._rest_until + UNREACHABLE_S  # it was reached
+        self._pause(drain=True)
+        self._warn_at = self._paused_until + UNREACHABLE_S  # it was reached
 
     def close(self, *, drain: bool = False) -> None:
         self.leases.clear()
@@ -179,9 +187,9 @@ class TrainerConnection:
                 self._beat_s, self.stall_s = message.beat_s, message.stall_s
                 self.say(Heartbeat())  # at once: it shows how far away this worker is
             case Refused():
-                _log.error("trainer %s refuses this worker: %s", self._label, message.reason)
-                self._rest()
-                self._warn_at = self._rest_until + UNREACHABLE_S
+                self._tell(f"trainer {self._label} refuses this worker: {message.reason}")
+                self._pause()
+                self._warn_at = self._paused_until + UNREACHABLE_S
             case Bye():
                 _log.info("trainer %s: %s; waiting for the next", self._label, message.reason)
                 self._warn_at = time.monotonic() + UNREACHABLE_S
@@ -190,6 +198,8 @@ class TrainerConnection:
                 pass
 
     def _dial(self) -> None:
+        """Dial on a fresh socket, with the keys that the folder has now. Raises TransportError."""
+        self._dialled = time.monotonic()
         self.dealer = Dealer(
             self._context, self.address,
             keys=self._settings.keys, insecure=self._settings.insecure,
@@ -212,13 +222,20 @@ class TrainerConnection:
         _log.warning("trainer %s %s", self._label, what)
         self._warn_at = now + REMIND_S
 
-    def _rest(self, *, drain: bool = False) -> None:
+    def _tell(self, why: str) -> None:
+        """Log why this trainer is not served: once, and then each minute."""
+        now = time.monotonic()
+        if why != self._said_last or now >= self._say_again_at:
+            _log.error("%s", why)
+            self._said_last, self._say_again_at = why, now + REMIND_S
+
+    def _pause(self, *, drain: bool = False) -> None:
         self._hang_up(drain=drain)
         now = time.monotonic()
-        again = now - self._rest_until < REMIND_S
-        self._rest_s = min(2 * self._rest_s, _REST_MAX_S) if again else _REST_S
+        again = now - self._paused_until < REMIND_S
+        self._pause_s = min(2 * self._pause_s, _MAX_PAUSE_S) if again else _PAUSE_S
         # Random, so that workers that were refused together do not come back together.
-        self._rest_until = now + random.uniform(0.5, 1) * self._rest_s
+        self._paused_until = now + random.uniform(0.5, 1) * self._pause_s
 
     def _hang_up(self, *, drain: bool = False) -> None:
         self.close(drain=drain)

@@ -70,11 +70,11 @@ class Trainers:
     def __iter__(self) -> Iterator[TrainerConnection]:
         return iter(self._connections.values())
 
-    def keep(self, now: float, frames: int) -> None:
+    def tick(self, now: float, frames: int) -> None:
         """Read messages, and send, dial or look up what is due."""
         self.read()
         for connection in self:
-            connection.keep(now, frames)
+            connection.tick(now, frames)
         for name in self._names:
             self._follow(name, now)
 
@@ -133,7 +133,7 @@ class Trainers:
     def _follow(self, name: _Name, now: float) -> None:
         """Dial the new addresses of a name, and forget the old ones."""
         mine = [connection for connection in self if connection.name is name]
-        name.keep(now, all_there=bool(mine) and all(connection.welcomed for connection in mine))
+        name.tick(now, all_there=bool(mine) and all(connection.welcomed for connection in mine))
         addresses = name.addresses
         if not addresses:  # nothing is known now: the addresses from before may still be right
             if not mine:
@@ -164,7 +164,7 @@ class _Name:
         self._thread: threading.Thread | None = None
         self._looked_up = -math.inf
 
-    def keep(self, now: float, *, all_there: bool) -> None:
+    def tick(self, now: float, *, all_there: bool) -> None:
         """Look it up again if that is due."""
         if self._thread is not None and self._thread.is_alive():
             return

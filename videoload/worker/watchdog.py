@@ -5,25 +5,24 @@ has this watchdog. It ends the process if a decoder or a user's function makes n
 so that its owner can start another. It also ends the process if nothing happens
 after a signal.
 
-Only progress counts. The checks without progress are counted, and no time is measured: a process
-that was stopped or starved makes no checks either, so a worker that is slow is never ended. C code
-that hangs and holds Python's global lock (GIL) stops the checks as well; the trainer then passes
-this worker over.
+C code that hangs and holds Python's global lock (GIL) stops the watchdog as well; the trainer then
+passes this worker over.
 """
 
 from __future__ import annotations
 
 import faulthandler
 import logging
-import math
 import os
 import threading
 from collections.abc import Callable
 
+from videoload.processes.counters import Counters
+from videoload.processes.still_time import StillTime
+
 _log = logging.getLogger(__name__)
 
 STALL_S = 30.0  # without a lease; with one, its trainer says how long
-IMPORT_S = 60.0  # an import of the user's module may take so much longer, as at the trainer
 _END_S = 1.0
 _CHECK_S = 0.2
 
@@ -31,14 +30,10 @@ _CHECK_S = 0.2
 class Watchdog:
     """Checks in a thread of its own, until `close`."""
 
-    def __init__(
-        self, progress: Callable[[], object], doing: Callable[[], str], stall_s: Callable[[], float]
-    ) -> None:
-        """``progress()`` changes while the worker makes progress; None means that it is not to be
-        judged now. ``doing()`` says what the worker does, for the log. ``stall_s()``: how long
-        it may make no progress now."""
-        self._progress, self._doing = progress, doing
-        self._stall_s = stall_s
+    def __init__(self, counters: Counters, doing: Callable[[], str], stall_s: float) -> None:
+        """``counters`` tell of progress. ``doing()`` says what the worker does, for the log.
+        ``stall_s``: how long it may make no progress without a lease."""
+        self._counters, self._doing, self._stall_s = counters, doing, stall_s
         self._status: int | None = None
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
@@ -54,17 +49,15 @@ class Watchdog:
         self._thread.join()
 
     def _watch(self) -> None:
-        last: object = None
-        still = 0
+        still = StillTime(_CHECK_S)
         while not self._over.wait(_CHECK_S):
-            now = self._progress()
-            still = still + 1 if now == last else 0
-            last = now
+            still_s = still.look(self._counters.pulse.tobytes())
+            stall_s = self._counters.stall_s or self._stall_s
             if self._status is not None:
-                if still >= _END_S / _CHECK_S:
+                if still_s >= _END_S:
                     os._exit(self._status)
-            elif now is not None and still >= math.ceil(self._stall_s() / _CHECK_S):
+            elif self._counters.progress is not None and still_s >= stall_s:
                 _log.error("nothing came of %s for %g s; this worker ends, for another to take "
-                           "its place", self._doing(), self._stall_s())  # fmt: skip
+                           "its place", self._doing(), stall_s)  # fmt: skip
                 faulthandler.dump_traceback()
                 os._exit(1)

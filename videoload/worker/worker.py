@@ -47,11 +47,12 @@ from videoload.worker.decoders import CHANNEL_S, Decoders, Orphaned
 from videoload.worker.lease_runs import LeaseRuns, failure, look_ahead
 from videoload.worker.trainer_connection import TrainerConnection
 from videoload.worker.trainers import Resolve, Trainers
-from videoload.worker.watchdog import IMPORT_S, STALL_S, Watchdog
+from videoload.worker.watchdog import STALL_S, Watchdog
 
 _log = logging.getLogger(__name__)
 
 _POLL_S = 0.02  # between two frames, signals and heartbeats are looked after this often
+_IMPORT_S = 60.0  # an import of the user's module may take so much longer, as at the trainer
 _REST_S = 1.0  # after this time without a lease, no file is kept open
 
 
@@ -68,6 +69,7 @@ class Worker:
 
     Attributes:
         stop_reason: Why it was asked to end; None if it was not.
+        counters: What it has done.
     """
 
     def __init__(
@@ -84,8 +86,8 @@ class Worker:
         self._channel = None if channel is None else channel.socket
         self._decoders = Decoders(settings, channel, self._call)
         self._frames = self._turns = 0
-        self._counters = Counters(pulse)
-        self._pulse = self._counters.pulse
+        self.counters = Counters(pulse)
+        self._pulse = self.counters.pulse
         self._worked = time.monotonic()
         self._core_clock = host.CoreClock()
         self._on_core = self._core_clock.read()
@@ -93,21 +95,11 @@ class Worker:
         self.stop_reason: str | None = None
         self._serving: set[TrainerConnection] = set()
         self._decoding: tuple[TrainerConnection, Lease, LeaseRuns | None] | None = None
-        self._importing = False
         self._trainers = Trainers(self._context, settings, resolve)
 
     def stop(self, reason: str) -> None:
         """End between two frames, or within 200 ms. May be called in a signal handler."""
         self.stop_reason = reason
-
-    def progress(self) -> bytes | None:
-        """Changes with each turn and each 20 ms of decoding; None before the first turn and during
-        an import."""
-        return self._pulse.tobytes() if self._pulse[0] and not self._importing else None
-
-    def stall_s(self) -> float | None:
-        """How long it may make no progress at its lease; None without one."""
-        return self._counters.stall_s or None
 
     def doing(self) -> str:
         """The clip that this worker decodes, and the user's function that it may be in."""
@@ -143,7 +135,7 @@ class Worker:
     def _turn(self) -> None:
         self._turns += 1
         self._pulse[0] = self._turns % 255 + 1  # 0 only before the first
-        self._trainers.keep(time.monotonic(), self._frames)
+        self._trainers.tick(time.monotonic(), self._frames)
         sockets: list[tuple[zmq.Socket[bytes] | socket.socket, int]] = [
             (trainer.dealer.socket, zmq.POLLIN if trainer.greeted else zmq.POLLIN | zmq.POLLOUT)
             for trainer in self._trainers
@@ -161,7 +153,7 @@ class Worker:
         if self._decoders.dial_in is not None and serving - self._serving:
             self._decoders.dial_in.begin()
         self._serving = serving
-        self._counters.set("trainers", len(serving))
+        self.counters.set("trainers", len(serving))
         if self.stop_reason is not None:
             raise Stopped(self.stop_reason)
         if self._channel is not None and self._channel.fileno() in ready:
@@ -179,7 +171,7 @@ class Worker:
         began = time.perf_counter()
         idle_s = time.monotonic() - self._worked
         self._decoding = trainer, lease, None
-        self._counters.lease, self._counters.stall_s = lease.lease, trainer.stall_s
+        self.counters.lease, self.counters.stall_s = lease.lease, trainer.stall_s
         try:
             decoder, out, shared = self._decoders.place(lease)
             runs = LeaseRuns(decoder, lease, out, self._tick)
@@ -197,15 +189,15 @@ class Worker:
         except Exception as error:  # whatever a file can do to a decoder is the file's fault
             at = self._decoding[2].at if self._decoding[2] is not None else 0
             failed = failure(lease, at, error)
-            self._counters.add("failures", 1)
+            self.counters.add("failures", 1)
             trainer.say(failed)
         else:
             seconds = time.perf_counter() - began
             spent = Spent(
                 **decoder.watch.read(), importing=imported_s, idle=idle_s, **self._since_last()
             )
-            self._counters.add("clips", len(lease.clips))
-            self._counters.add("decode_seconds", seconds)
+            self.counters.add("clips", len(lease.clips))
+            self.counters.add("decode_seconds", seconds)
             result = Result(
                 lease.lease, runs.frames, seconds, files, spent, runs.clip_s, runs.times,
                 kept=runs.kept, no_room=runs.no_room,
@@ -213,7 +205,7 @@ class Worker:
             trainer.say(result, None if shared else out)
         finally:
             self._decoding = None
-            self._counters.lease, self._counters.stall_s = 0, 0.0
+            self.counters.lease, self.counters.stall_s = 0, 0.0
             self._worked = time.monotonic()
             self._trainers.served(trainer, time.perf_counter() - began, self._worked)
 
@@ -223,13 +215,11 @@ class Worker:
         for spec in (lease.asked, *lease.others):
             if not decoder.has_imported(spec):
                 self._trainers.tell(self._frames, "import")
-                self._importing = True
-                self._counters.stall_s += IMPORT_S
+                self.counters.stall_s += _IMPORT_S
                 try:
                     decoder.import_function(spec)
                 finally:
-                    self._importing = False
-                    self._counters.stall_s -= IMPORT_S
+                    self.counters.stall_s -= _IMPORT_S
                 self._trainers.tell(self._frames, "")
         return time.perf_counter() - since
 
@@ -296,11 +286,7 @@ def serve(
     native.keep_pages()
     native.is_worker = True
     worker = Worker(settings, channel, pulse=pulse, resolve=resolve)
-    watchdog = (
-        None
-        if channel is not None
-        else Watchdog(worker.progress, worker.doing, lambda: worker.stall_s() or stall_s)
-    )
+    watchdog = None if channel else Watchdog(worker.counters, worker.doing, stall_s)
     status = 0
 
     def on_signal(number: int, frame: FrameType | None) -> None:

@@ -11,8 +11,8 @@ import pytest
 
 from tests.support.waiting import SECOND
 from videoload import VideoloadError
-from videoload.engine import call_queue
 from videoload.engine.call_queue import CallQueue
+from videoload.processes.still_time import StillTime
 
 
 @pytest.fixture
@@ -116,16 +116,14 @@ class Clock:
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    made = Clock()
-    monkeypatch.setattr(call_queue, "time", made)
-    return made
+def clock() -> Clock:
+    return Clock()
 
 
 @pytest.fixture
 def watched(clock: Clock, queue: CallQueue) -> CallQueue:
     """A queue that was made with this clock."""
-    queue._checked = clock.now
+    queue._still = StillTime(1.0, clock.monotonic)
     return queue
 
 

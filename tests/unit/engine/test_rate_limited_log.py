@@ -21,3 +21,12 @@ def test_warnings_are_logged_once_a_second_with_their_number(
     warnings.tell(5.0)
     warnings.add("noise at 6", 6.0)
     assert caplog.messages[1:] == ["noise at 0.9 (and 2 more since the last line)", "noise at 6"]
+
+
+def test_the_same_warning_is_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    warnings = RateLimitedLog(logging.getLogger("videoload.test"))
+    for now in range(0, 121, 5):  # two workers that are refused again and again
+        warnings.add("a is refused", now)
+        warnings.add("b is refused", now + 2)
+    lines = [line.partition(" (")[0] for line in caplog.messages]
+    assert lines == ["a is refused", "b is refused"] * 3

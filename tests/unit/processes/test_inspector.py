@@ -19,7 +19,8 @@ from benchmarks.object_server import ObjectServer
 from tests.support.videos import make_avi
 from tests.support.waiting import SECOND
 from videoload import WorkerError
-from videoload.processes.inspector import Inspector, serve
+from videoload.processes.inspector import WAIT_S, Inspector, serve
+from videoload.processes.still_time import StillTime
 
 
 @contextmanager
@@ -83,4 +84,18 @@ def test_a_child_without_progress_hangs(tmp_path: Path, monkeypatch: pytest.Monk
     assert inspector.answer() == {"damage": "its decoding hangs: nothing came of it for 0 s"}
     assert inspector.hangs
     assert not inspector.is_alive
+    inspector.close()
+
+
+def test_a_child_does_not_hang_because_its_observer_was_stopped(tmp_path: Path) -> None:
+    inspector = Inspector([str(tmp_path), None, False], silence_s=30.0)
+    now = 100.0
+    inspector._still = StillTime(WAIT_S, lambda: now)
+    inspector.ask("a.avi")
+    now += 3600.0  # a job that was suspended
+    answers = [inspector.answer()]
+    while answers[-1] is None:
+        answers.append(inspector.answer(WAIT_S))
+    assert not inspector.hangs
+    assert "cannot be opened" in str(answers[-1]) or "no such file" in str(answers[-1]).lower()
     inspector.close()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from videoload.processes.metrics import HANGS_S, State, ailment, families
+from videoload.processes.metrics import HANGS_S, UNSERVED_S, State, ailment, families, unready
 
 
 def counts(clips: float, trainers: float = 1) -> dict[str, float]:
@@ -49,3 +49,14 @@ def test_a_supervisor_that_hangs_is_an_ailment() -> None:
     state = State(100.0, {7: counts(1)}, {7: 0.0})
     assert ailment(state, 111.0) == "nobody has looked after the worker processes for 11 s"
     assert ailment(State(100.0), 100.0) == "no worker process"
+
+
+def test_a_host_is_ready_while_it_serves_a_trainer_and_a_while_after() -> None:
+    one = {7: counts(1)}
+    assert unready(State(100.0, one), 100.0).startswith("no trainer was served")
+    assert unready(State(100.0, one, served=100.0), 100.0) == ""
+    assert unready(State(100.0, one, served=100.0 - UNSERVED_S), 100.0) == ""
+    lost = State(100.0, one, served=99.0 - UNSERVED_S)
+    assert unready(lost, 100.0).startswith("for 31 s no trainer is served")
+    assert ailment(lost, 100.0) == "", "another start of this host would not help"
+    assert unready(State(100.0, served=100.0), 100.0) == "no worker process"

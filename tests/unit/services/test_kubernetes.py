@@ -154,10 +154,11 @@ def test_probes_and_prometheus_ask_the_port_of_the_figures(role: str) -> None:
     (container,) = pods(OBJECTS)[role]["containers"]
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
     assert environment(container)["VIDEOLOAD_METRICS_PORT"] == f"0.0.0.0:{ports['metrics']}"
-    probes = [probe for name, probe in container.items() if name.endswith("Probe")]
+    probes = {name: probe for name, probe in container.items() if name.endswith("Probe")}
     assert len(probes) == 2
-    for probe in probes:
-        assert probe["httpGet"] == {"path": "/healthz", "port": "metrics"}
+    for name, probe in probes.items():
+        path = "/readyz" if name == "readinessProbe" else "/healthz"
+        assert probe["httpGet"] == {"path": path, "port": "metrics"}
         assert probe["timeoutSeconds"] < probe["periodSeconds"]
     liveness = container["livenessProbe"]
     patience_s = liveness["periodSeconds"] * liveness["failureThreshold"]

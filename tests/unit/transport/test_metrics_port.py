@@ -25,7 +25,7 @@ METRICS = [
 class Told:
     """What a port serves in these tests."""
 
-    wrong = ""
+    wrong = waits = ""
     scrapes = 0
 
     def collect(self) -> Iterator[Metric]:
@@ -40,7 +40,7 @@ def told() -> Told:
 
 @pytest.fixture
 def port(told: Told) -> Iterator[MetricsPort]:
-    made = MetricsPort(0, told.collect, lambda: told.wrong)
+    made = MetricsPort(0, told.collect, healthz=lambda: told.wrong, readyz=lambda: told.waits)
     yield made
     made.close()
 
@@ -59,11 +59,15 @@ def test_a_probe_learns_what_is_wrong(port: MetricsPort, told: Told) -> None:
     assert get(port.port, "/healthz") == (200, "ok\n")
     told.wrong = "worker process 7 has done nothing for 12 s"
     assert get(port.port, "/healthz") == (503, "worker process 7 has done nothing for 12 s\n")
+    assert get(port.port, "/readyz") == (200, "ok\n"), "each check has its own answer"
+    told.wrong, told.waits = "", "no trainer was served"
+    assert get(port.port, "/healthz") == (200, "ok\n")
+    assert get(port.port, "/readyz") == (503, "no trainer was served\n")
 
 
 def test_it_listens_on_loopback_unless_it_is_told_another_address(told: Told) -> None:
     for asked, address in ((0, "127.0.0.1"), ("0", "127.0.0.1"), ("0.0.0.0:0", "0.0.0.0")):
-        made = MetricsPort(asked, told.collect, str)
+        made = MetricsPort(asked, told.collect, healthz=str, readyz=str)
         try:
             assert made._server.server_address[0] == address
             assert get(made.port, "/healthz") == (200, "ok\n")
@@ -94,10 +98,10 @@ def test_a_connection_that_says_nothing_is_closed(
 
 def test_a_taken_port_is_reported_in_one_line(port: MetricsPort, told: Told) -> None:
     with pytest.raises(TransportError, match=r"at port \d+: Address already in use"):
-        MetricsPort(port.port, told.collect, str)
+        MetricsPort(port.port, told.collect, healthz=str, readyz=str)
     with pytest.raises(TransportError, match="cannot serve metrics at port 70000"):
-        MetricsPort(70000, told.collect, str)
+        MetricsPort(70000, told.collect, healthz=str, readyz=str)
     with pytest.raises(SpecError, match="metrics_port must be a whole number"):
-        MetricsPort(-1, told.collect, str)
+        MetricsPort(-1, told.collect, healthz=str, readyz=str)
     with pytest.raises(SpecError, match="metrics_port must be PORT or HOST:PORT, got 'all:any'"):
-        MetricsPort("all:any", told.collect, str)
+        MetricsPort("all:any", told.collect, healthz=str, readyz=str)

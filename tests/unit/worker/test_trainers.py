@@ -3,14 +3,18 @@ The test has its own clock, and nobody listens at the addresses."""
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import zmq
 
 from tests.support.waiting import SECOND
+from videoload import Client
 from videoload.clips.clip_spec import ClipSpec
+from videoload.transport.keys import make_keys
 from videoload.transport.messages import Clip, Hello, Lease, Refused, Welcome
 from videoload.transport.private_messages import WorkerSettings
 from videoload.transport.sockets import Router
@@ -128,15 +132,15 @@ def test_a_worker_does_not_wait_for_a_trainer_that_is_owed_nothing_or_is_gone(sh
     assert shop.serve(0.1) is shop.a
 
 
-def test_a_worker_that_is_refused_again_and_again_rests_longer_each_time(
+def test_a_worker_that_is_refused_again_and_again_pauses_longer_each_time(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("time.monotonic", lambda: shop.now)
     rests = []
     for pause in (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 59.0, 61.0):
-        shop.now = max(shop.now, shop.a._rest_until) + pause
+        shop.now = max(shop.now, shop.a._paused_until) + pause
         shop.a._take(Refused("not now"))
-        rests.append(shop.a._rest_until - shop.now)
+        rests.append(shop.a._paused_until - shop.now)
     for rest, most in zip(rests, [0.25, 0.5, 1, 2, 4, 5, 5, 0.25], strict=True):
         assert most / 2 <= rest <= most
     assert len({rest / most for rest, most in zip(rests, [0.25, 0.5, 1, 2], strict=False)}) > 1
@@ -144,7 +148,51 @@ def test_a_worker_that_is_refused_again_and_again_rests_longer_each_time(
     assert shop.b.welcomed
 
 
-def test_a_worker_that_is_disconnected_before_its_welcome_rests_and_says_hello_again(
+def test_a_refusal_is_logged_once_and_then_each_minute(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("time.monotonic", lambda: shop.now)
+    for _ in range(125):  # two minutes and a bit
+        shop.now += 1.0
+        shop.a._take(Refused("it decodes with FFmpeg 9"))
+    assert len(caplog.records) == 3
+    shop.a._take(Refused("another reason"))
+    assert len(caplog.records) == 4
+
+
+def test_a_worker_that_no_trainer_knows_dials_anew_with_the_keys_of_today(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("videoload.worker.trainer_connection._REDIAL_S", 0.5, raising=False)
+    _, old = make_keys(tmp_path / "old")
+    trainer, new = make_keys(tmp_path / "new")
+    mine = tmp_path / "mine"
+    shutil.copytree(old, mine)
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    with Client(workers=0, listen="tcp://127.0.0.1:*", keys=trainer) as client:
+        [endpoint] = client.endpoints
+        links = Trainers(context, WorkerSettings([endpoint], keys=str(mine)), lambda name: [])
+        [link] = links
+
+        def serves(seconds: float) -> bool:
+            until = time.monotonic() + seconds
+            while not link.welcomed and time.monotonic() < until:
+                links.tick(time.monotonic(), 0)
+                time.sleep(0.01)
+            return link.welcomed
+
+        assert not serves(1.0)
+        (mine / "trainer.key").unlink()  # the keys are being changed
+        assert not serves(1.0)
+        assert "cannot be dialled: no usable key" in caplog.text
+        for name in ("trainer.key", "worker.key_secret"):
+            shutil.copy(new / name, mine / name)
+        assert serves(20 * SECOND)
+        links.close()
+    context.term()
+
+
+def test_a_worker_that_is_disconnected_before_its_welcome_pauses_and_says_hello_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # It does not wait so long for each answer.
@@ -155,7 +203,7 @@ def test_a_worker_that_is_disconnected_before_its_welcome_rests_and_says_hello_a
     hellos = hung_up = 0
     began = time.monotonic()
     while hellos < 3 and time.monotonic() < began + 20 * SECOND:
-        links.keep(time.monotonic(), 0)
+        links.tick(time.monotonic(), 0)
         router.socket.poll(10)
         while (got := router.receive()) is not None:
             hellos += isinstance(got[1], Hello)

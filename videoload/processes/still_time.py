@@ -1,0 +1,36 @@
+"""The one way in which this package finds that something hangs: how long it has made no progress.
+
+An observer looks now and then at a mark that changes with each progress. Only the time between its
+looks counts, and no more than a step for each: an observer that was stopped or starved looks late,
+and what it observes was mostly stopped with it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+
+class StillTime:
+    """How long something has made no progress.
+
+    Attributes:
+        seconds: As of the last look.
+    """
+
+    def __init__(self, step_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        """It is looked at every ``step_s``."""
+        self.seconds = 0.0
+        self._step_s, self._clock = step_s, clock
+        self._mark: object = None
+        self._looked = clock()
+
+    def look(self, mark: object) -> float:
+        """Look at it; returns the seconds. ``mark`` changes while there is progress. None: it has
+        not begun, and is not judged."""
+        now = self._clock()
+        self.seconds += min(now - self._looked, self._step_s)
+        self._looked = now
+        if mark is None or mark != self._mark:
+            self._mark, self.seconds = mark, 0.0
+        return self.seconds
