@@ -107,8 +107,9 @@ class Client:
             no room are decoded in each epoch. None, the default: until only a fifth of the disk is
             free.
         metrics_port: TCP port of ``/metrics`` for Prometheus and of the probes ``/healthz`` and
-            ``/readyz``; 0 takes a free one. It is on loopback; ``"0.0.0.0:9464"`` serves other hosts. It shows counts
-            and host names, no paths. Needs the extra ``[metrics]``. None, the default: no port.
+            ``/readyz``; 0 takes a free one. It is on loopback; ``"0.0.0.0:9464"`` serves other
+            hosts. It shows counts and host names, no paths. Needs the extra ``[metrics]``. None,
+            the default: no port.
 
     Attributes:
         endpoints: The addresses that workers can dial, with their ports: tuple of str, empty
