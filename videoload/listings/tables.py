@@ -53,6 +53,7 @@ _MEANT = {
     "end": "end|stop|duration|dur|until",
     "label": "labels?|class|classes|category|targets?",
 }
+_SECONDS_WORDS = ("s", "sec", "secs", "seconds")
 _UNIT = r"(s|ed|ing|time|frames?|secs?|seconds|ms|point|at|id|name)?"
 
 
@@ -337,12 +338,11 @@ class _Reader:
         for name in unused:
             meant = _meant(name, {*self._names._fields} - filled)
             if self._names.parts is not None and "offset" in name.lower():
-                meant = " or ".join(part + OFFSET for part in self._names.parts)
+                meant = f"a column {' or '.join(part + OFFSET for part in self._names.parts)}"
             if meant:
                 raise CatalogError(
                     f"{self._rows.source}: the column {name!r} is not used, and looks as if it was "
-                    f"meant for {meant}. Rename it or name it by keyword; if it is something else, "
-                    f"ignore=[{name!r}]"
+                    f"meant. Give {meant}; or ignore=[{name!r}] if it is something else"
                 )
         if unused:
             _log.info("%s: columns that are not used: %s", self._rows.source, ", ".join(unused))
@@ -354,19 +354,22 @@ class _Reader:
 
 
 def _meant(name: str, roles: set[str]) -> str:
-    """Which of these roles a column was meant for, in a few words; "" for none that is known."""
+    """What a column was meant to be given as, of these roles; "" for none that is known."""
     plain = re.sub(r"[\W_]+", "_", name).strip("_").lower()
     if plain in roles:
-        return f"{plain}="
+        return f"{plain}={name!r}"
     words = [word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)]
     for role, beginnings in _MEANT.items():
         if role in roles and any(map(re.compile(f"({beginnings}){_UNIT}").fullmatch, words)):
+            if plain.startswith("dur"):
+                return "a column end or end_s, the start plus the duration"
             if role == "label":
-                return "label="
-            more = f" (end_s is start_s plus {name})" if plain.startswith("dur") else ""
-            return f"{role}= (frames) or {role}_s= (seconds){more}"
+                return f"label={name!r}"
+            if words[-1] in _SECONDS_WORDS:
+                return f"{role}_s={name!r}"
+            return f"{role}={name!r} (frames) or {role}_s={name!r} (seconds)"
     close = get_close_matches(plain, [role for role in roles if len(role) > 3], 1, 0.8)
-    return f"{close[0]}=" if close else ""
+    return f"{close[0]}={name!r}" if close else ""
 
 
 def labels_of(
