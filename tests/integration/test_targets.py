@@ -34,7 +34,7 @@ def asked(kind: str, videos: Videos) -> tuple[Catalog, dict[str, Any]]:
     """A catalog and options of a stream."""
     catalog, how = videos.catalog, dict(HOW)
     if kind == "targets":
-        return catalog.with_targets(targets(catalog)), how
+        return catalog.with_targets(targets(videos)), how
     if kind == "balance":
         return catalog.subset(range(len(catalog) - 1)), how | {"balance": "class"}
     if "ranks" in kind:
@@ -43,11 +43,14 @@ def asked(kind: str, videos: Videos) -> tuple[Catalog, dict[str, Any]]:
     return mix({"a": (catalog[:half], 0.7), "b": (catalog[half:], 0.3, OWN)}), how
 
 
-def targets(catalog: Catalog) -> dict[str, Any]:
+def targets(videos: Videos) -> dict[str, Any]:
+    catalog = videos.catalog
     return {
         "vector": np.arange(2 * len(catalog), dtype=np.float32).reshape(-1, 2),
         "text": [f"film {i} ä" for i in range(len(catalog))],
-        "phase": PerFrame([np.arange(200) + 1000 * i for i in range(len(catalog))]),
+        "phase": PerFrame(
+            [np.arange(videos.frames[path]) + 1000 * i for i, path in enumerate(catalog.paths)]
+        ),
     }
 
 
@@ -108,16 +111,16 @@ def test_info_says_where_a_clip_comes_from(videos: Videos) -> None:
         assert len(clips) == 3
 
 
-def test_a_missing_target_of_a_frame_ends_the_stream_and_names_the_video(
+def test_another_number_of_targets_than_frames_ends_the_stream_and_names_the_video(
     videos: Videos, client: Client
 ) -> None:
-    catalog = videos.catalog.with_targets(PerFrame([np.arange(2)] * len(videos.catalog)))
+    catalog = videos.catalog.with_targets(PerFrame([np.arange(500)] * len(videos.catalog)))
     for batches in (
         iter(client.stream(catalog, CLIP, **HOW)),
         decode_serially(catalog, CLIP, **HOW),
     ):
         with pytest.raises(
-            SpecError, match=r"per-frame targets for 2 frames, but a clip shows frame \d+"
+            SpecError, match=r"avi: PerFrame has 500 rows, and the file has \d+ frames"
         ):
             next(batches)
 

@@ -132,6 +132,16 @@ def has_frames(targets: Targets | None) -> bool:
     return any(isinstance(column, PerFrame) for column in columns)
 
 
+def rows_per_frame(targets: Targets | None) -> dict[str, Ints]:
+    """For each column that is `PerFrame`, by its name, how many rows each video has."""
+    columns = targets if isinstance(targets, dict) else {"PerFrame": targets}
+    return {
+        name: np.array([len(array) for array in column._arrays])
+        for name, column in columns.items()
+        if isinstance(column, PerFrame)
+    }
+
+
 def digest(targets: Targets) -> bytes:
     """A hash of the targets."""
     found = blake2b(repr(_kind(targets)).encode(), digest_size=16)

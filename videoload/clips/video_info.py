@@ -51,6 +51,14 @@ class VideoInfo(NamedTuple):
             times = frames / (float(self.fps) or np.nan)
         return np.where(frames < 0, np.nan, times)
 
+    @property
+    def length(self) -> tuple[int, float]:
+        """The number of frames, and when the last one is over, in seconds; NaN if the file does not
+        say."""
+        if self.times is None or self.frames < 2:
+            return self.frames, self.frames / (float(self.fps) or np.nan)
+        return self.frames, self.times[-1] * self.frames / (self.frames - 1)
+
     def rated(self, spec: ClipSpec) -> VideoInfo:
         """With the rate that the spec gives to sequences of images."""
         if spec.images_fps is None or self.fps:

@@ -66,6 +66,11 @@ class PreparedClips(NamedTuple):
         """When a player shows these frames, in seconds; NaN if the file does not say."""
         return self.known.info.rated(self.spec).times_of(frames)
 
+    @property
+    def length(self) -> tuple[int, float]:
+        """As `VideoInfo.length`."""
+        return self.known.info.rated(self.spec).length
+
 
 class KeptClips(NamedTuple):
     """Clips whose frames are all kept: the arguments of `Decoder.decode`, and what follows."""
@@ -84,6 +89,11 @@ class KeptClips(NamedTuple):
         """When a player shows these frames, in seconds; NaN if the file does not say."""
         return self.info.rated(self.spec).times_of(frames)
 
+    @property
+    def length(self) -> tuple[int, float]:
+        """As `VideoInfo.length`."""
+        return self.info.rated(self.spec).length
+
 
 class CountedItems(NamedTuple):
     """The windows of some segments of a video, which are counted by now."""
@@ -94,6 +104,11 @@ class CountedItems(NamedTuple):
     def times_of(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         """They have no frames, and so no times."""
         return np.empty(frames.shape)
+
+    @property
+    def length(self) -> tuple[int, float]:
+        """They have no length either."""
+        return -1, np.nan
 
 
 def draw(spec: ClipSpec, info: VideoInfo, requests: Sequence[Request]) -> list[ClipParams]:

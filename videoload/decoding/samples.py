@@ -42,6 +42,12 @@ class PreparedSamples(NamedTuple):
         """When a player shows the leader's frames, in seconds."""
         return np.array([shown.times for shown in self.shown]).reshape(frames.shape)
 
+    @property
+    def length(self) -> tuple[int, float]:
+        """Of the leader's file, as `VideoInfo.length`."""
+        lengths = (work.length for _, _, work, _, _ in self.parts)
+        return next(length for length in lengths if length[0] >= 0)
+
 
 def prepare_samples(
     path: str,

@@ -93,6 +93,11 @@ class PreparedWithSound(NamedTuple):
         """When a player shows these frames, in seconds."""
         return self.clips.times_of(frames)
 
+    @property
+    def length(self) -> tuple[int, float]:
+        """As `VideoInfo.length`."""
+        return self.clips.length
+
 
 def prepare_with_sound(
     path: str,

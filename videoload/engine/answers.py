@@ -101,8 +101,8 @@ def _waited_s(result: Result) -> float:
 
 
 def _as_frames(result: Result, rows: int, spec: Spec) -> npt.NDArray[np.int64]:
-    """The ordinals of each clip's frames, then the bits of their times. The lease table carries
-    them to the reader."""
+    """The ordinals of each clip's frames, then the bits of their times; the number of frames of its
+    file, then the bits of its seconds. The lease table carries them to the reader."""
     length = math.prod(spec.frames_shape)
     for told in (result.frames, result.times or result.frames):
         if len(told) != rows or {*map(len, told)} != {length}:
@@ -114,4 +114,9 @@ def _as_frames(result: Result, rows: int, spec: Spec) -> npt.NDArray[np.int64]:
     both.view(np.float64)[:, 1] = result.times or np.nan
     if length and both[:, 0].min() < 0 and getattr(leader_of(spec), "short", "") != "zero":
         raise ProtocolError("the answer has missing frames, the spec allows none")
-    return both.reshape(rows, 2 * length)
+    if len(result.lengths) not in (0, rows):
+        raise ProtocolError(f"{len(result.lengths)} lengths of files for {rows} clips")
+    of_file = np.empty((rows, 2), np.int64)
+    of_file[:, 0] = [frames for frames, _ in result.lengths] or -1
+    of_file.view(np.float64)[:, 1] = [seconds for _, seconds in result.lengths] or np.nan
+    return np.concatenate((both.reshape(rows, 2 * length), of_file), axis=1)

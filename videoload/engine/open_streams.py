@@ -144,7 +144,7 @@ class OpenStreams:
         catalog = stream.catalog  # the table must not keep the stream, and so its memory, alive
         self.table.add_stream(
             stream.id, stream.plan, stream.quarantine,
-            clip_frames=2 * stream.clip_frames,  # and their times
+            clip_frames=2 * stream.clip_frames + 2,  # with their times, and the file's length
             slots=stream.arena.slots, ordered=stream.ordered,
             lease_clips=_LEASE_BYTES // stream.clip_bytes, clip_bytes=stream.clip_bytes,
             fetched=stream.storage is not None and stream.storage.fetches,

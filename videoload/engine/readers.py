@@ -26,9 +26,11 @@ from videoload.engine.open_streams import Loan, OpenStream, ReaderQueue
 from videoload.errors import VideoloadError
 from videoload.leases.commands import Ready
 from videoload.plan.identity import Identity
+from videoload.plan.lengths import Lengths
 from videoload.plan.options import StreamOptions
 from videoload.plan.passes import Passes
 from videoload.plan.plan import Batch, BatchWithInfo, batch_info
+from videoload.stats.meter import Meter
 from videoload.stats.stats import StreamRecord, StreamStats
 from videoload.transport.slots import aligned_copy
 
@@ -73,6 +75,7 @@ class Readers:
         self.code = source.code
         self.meter = source.meter
         self.quarantine = source.quarantine
+        self.lengths = Lengths(source.catalog, source.spec)
         self.passes = Passes(len(self))
         # By the step that it comes to next: the reading of the last pass that came to its end.
         self._resting: dict[int, _Reading] = {}
@@ -172,8 +175,7 @@ class Readers:
                 self._resting = {steps.stop: reading}
             else:
                 reading.end()
-            if meter is not None:
-                meter.left(number)
+            self._leave(number, meter, tells=counts)
 
     def _reading(self, steps: range, *, goes_on: bool) -> _Reading:
         """A reader of ``steps``; if it ``goes_on``, of all that follow, which may have begun."""
@@ -288,7 +290,9 @@ class Readers:
             source.loans[slot] = Loan(batch, weakref.ref(rows.base))
         queue.handed_over()
         videos = np.array([sample.video for sample in batch.samples], np.int64)
-        pairs = batch.frames.reshape(len(videos), 2, *source.spec.frames_shape)
+        pairs = batch.frames[:, :-2].reshape(len(videos), 2, *source.spec.frames_shape)
+        frames_of, seconds_of = np.ascontiguousarray(batch.frames[:, -2:].T)
+        self.lengths.note(videos, frames_of, seconds_of.view(np.float64))
         frames, times = np.ascontiguousarray(pairs.swapaxes(0, 1))
         clips, targets = source.spec.arrays(rows), source.catalog.targets_of(videos, frames)
         if not info:
@@ -318,6 +322,8 @@ class Readers:
     def log_epoch(self, step: int) -> None:
         """Log the figures of an epoch if ``step`` was its last one, and once if the frame store has
         no room for all videos."""
+        if (step + 1) % len(self) == 0:
+            self._tell_of_lengths()
         tells_of_store = self.meter.lacks_room and not self._told_of_store
         if (step + 1) % len(self) or not (tells_of_store or _log.isEnabledFor(logging.INFO)):
             return
@@ -326,6 +332,16 @@ class Readers:
         if figures.full_store is not None and tells_of_store:
             self._told_of_store = True
             _log.warning("%s", figures.full_store)
+
+    def _leave(self, number: int, meter: Meter | None, *, tells: bool) -> None:
+        if meter is not None:
+            meter.left(number)
+        if tells:
+            self._tell_of_lengths()
+
+    def _tell_of_lengths(self) -> None:
+        for text in self.lengths.warnings():
+            _log.warning("%s", text)
 
     # The end
 

@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 
 from videoload.catalog.catalog import Catalog
-from videoload.catalog.joining import clip_of, file_rows, with_windows
+from videoload.catalog.joining import file_rows, with_windows
 from videoload.catalog.table import Ints
 from videoload.clips.clip_spec import ClipSpec
-from videoload.clips.sample_spec import SampleSpec, Spec, WindowCounts, leader_of
+from videoload.clips.sample_spec import SampleSpec, Spec, WindowCounts
 from videoload.errors import SpecError
+from videoload.plan.lengths import needed_frames, specs_of
 
 Read = Callable[[Catalog, WindowCounts], Iterator[tuple[Any, Any, Any]]]
 
@@ -25,7 +26,7 @@ Read = Callable[[Catalog, WindowCounts], Iterator[tuple[Any, Any, Any]]]
 def counted(catalog: Catalog, clip: Spec, read: Read) -> Catalog:
     """The catalog, with the number of windows of each video if it does not follow from its frame
     counts. A video that cannot be read counts as one window: the stream will name it."""
-    dense = [(videos, spec) for videos, spec in _specs(catalog, clip) if spec.sampling == "dense"]
+    dense = [(videos, spec) for videos, spec in specs_of(catalog, clip) if spec.sampling == "dense"]
     several = isinstance(clip, SampleSpec) and len(clip.clips) > 1  # all of them decide
     if not several and all(_lengths_suffice(catalog, videos, spec) for videos, spec in dense):
         return catalog
@@ -54,11 +55,9 @@ def windows_of(catalog: Catalog, spec: ClipSpec, videos: range) -> tuple[Ints, I
 def warnings_of(catalog: Catalog, clip: Spec) -> list[str]:
     """What a user may not mean by this catalog and this spec: sentences for the log."""
     found = []
-    for videos, spec in _specs(catalog, clip):
+    for videos, spec in specs_of(catalog, clip):
         starts, ends, _ = (part[videos.start : videos.stop] for part in catalog._table.segments)
-        lengths, needed = ends - starts, spec.frames
-        if spec.fps is None and spec.span != "video":
-            needed = (spec.frames - 1) * spec.stride + 1
+        lengths, needed = ends - starts, needed_frames(spec)
         if catalog._table.has_moments:
             found.append(
                 f'the catalog has moments (at, at_s), and sampling="{spec.sampling}" does not use '
@@ -72,6 +71,13 @@ def warnings_of(catalog: Catalog, clip: Spec) -> list[str]:
                 f"{lengths.max()} frames at most, and a clip takes {needed}. start and end are "
                 "source frames: if yours are seconds, name these columns start_s and end_s"
             )
+        elif needed > 1 and spec.short == "loop":
+            known = catalog.segment_frames[videos.start : videos.stop]
+            if few := np.count_nonzero((ends < 0) & (known >= 0) & (known < needed)):
+                found.append(
+                    f"{few} of {len(videos)} videos are shorter than a clip, which takes {needed} "
+                    'frames, and repeat theirs (short="loop")'
+                )
         if spec.sampling == "dense":
             _, left = windows_of(catalog, spec, videos)
             if left.any():
@@ -81,13 +87,6 @@ def warnings_of(catalog: Catalog, clip: Spec) -> list[str]:
                     "window fits. A smaller hop leaves fewer frames out"
                 )
     return found
-
-
-def _specs(catalog: Catalog, clip: Spec) -> list[tuple[range, ClipSpec]]:
-    """The clip specs, and the videos that each is for."""
-    parts = [range(part.start, part.stop) for part in catalog.parts] or [range(len(catalog))]
-    specs = [(videos, leader_of(clip_of(catalog, clip, videos.start))) for videos in parts]
-    return [(videos, spec) for videos, spec in specs if isinstance(spec, ClipSpec)]
 
 
 def _lengths_suffice(catalog: Catalog, videos: range, spec: ClipSpec) -> bool:

@@ -5,10 +5,11 @@ It is short and obviously right. The batches of any stream must equal these byte
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 from collections.abc import Iterator
-from typing import Literal, Unpack, overload
+from typing import Any, Literal, Unpack, overload
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from videoload.decoding.decoder import Decoder
 from videoload.decoding.native_size import native_size
 from videoload.decoding.prepared import Request, ShortVideoError
 from videoload.errors import OneClipError, SpecError, VideoError
+from videoload.plan.lengths import Lengths
 from videoload.plan.options import StreamArguments, StreamOptions, stream_options
 from videoload.plan.plan import Batch, BatchWithInfo, Plan, Sample, batch_info
 from videoload.plan.quarantine import Quarantine
@@ -26,6 +28,8 @@ from videoload.storage.files import NO_FOLDER
 from videoload.storage.keep import Folders, Keep
 from videoload.trainer.planning import COUNTED_AT_ONCE, COUNTING, make_plan
 from videoload.trainer.receipts import with_digest
+
+_log = logging.getLogger(__name__)
 
 
 @overload
@@ -132,9 +136,18 @@ def decode_serially(
     kept = Keep.of(frame_store, None, name="frame_store")
     folders = Folders(frame_store=kept).beside(catalog.root)
     decoder = Decoder(catalog.root or NO_FOLDER, folders=folders)
-    return _batches(
-        decoder, catalog, clip, plan, options, plan.steps(start_step or 0, epochs), info
-    )
+    lengths, steps = Lengths(catalog, clip), plan.steps(start_step or 0, epochs)
+    batches = _batches(decoder, catalog, clip, plan, options, steps, lengths, info)
+    return _telling(batches, lengths)
+
+
+def _telling(batches: Iterator[Any], lengths: Lengths) -> Iterator[Any]:
+    """The batches; at their end, the log has what is told of lengths."""
+    try:
+        yield from batches
+    finally:
+        for text in lengths.warnings():
+            _log.warning("%s", text)
 
 
 def _batches(
@@ -144,6 +157,7 @@ def _batches(
     plan: Plan,
     options: StreamOptions,
     steps: range,
+    lengths: Lengths,
     with_info: bool,
 ) -> Iterator[Batch | BatchWithInfo]:
     quarantine = Quarantine(catalog, plan, options)
@@ -152,6 +166,7 @@ def _batches(
         clips = np.empty((len(planned), clip.clip_bytes), np.uint8)
         frames = np.empty((len(planned), math.prod(clip.frames_shape)), np.int64)
         times = np.empty(frames.shape)
+        found = np.empty((2, len(planned)))
         taken: list[Sample] = []
         for first in planned:
             sample, row = quarantine.replace(first), len(taken)
@@ -167,6 +182,7 @@ def _batches(
                     prepared = decoder.prepare(video.path, spec, [request], out)
                     frames[row] = decoder.decode_prepared(prepared)[0]
                     times[row] = prepared.times_of(frames[row])
+                    found[:, row] = prepared.length
                     taken.append(sample)
                 except VideoError as error:
                     quarantine.add(
@@ -182,6 +198,8 @@ def _batches(
             raise ended
         if taken:
             n = len(taken)
+            videos = np.array([sample.video for sample in taken])
+            lengths.note(videos, found[0, :n].astype(np.int64), found[1, :n])
             shown = frames[:n].reshape(n, *clip.frames_shape)
             heard = heard_in(clip, clips[:n])
             info = batch_info(step, taken, catalog, shown, times[:n].reshape(shown.shape), heard)

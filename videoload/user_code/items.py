@@ -49,6 +49,11 @@ class PreparedItems(NamedTuple):
         """Items have no frames, and so no times."""
         return np.empty(frames.shape)
 
+    @property
+    def length(self) -> tuple[int, float]:
+        """They have no length either."""
+        return -1, np.nan
+
 
 def prepare_items(
     path: str,

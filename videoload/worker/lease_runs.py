@@ -32,8 +32,8 @@ _DESCRIPTORS = 8  # that a worker needs to open a file
 
 
 class LeaseRuns:
-    """Decodes one lease. `at` is the clip that it works on, and `frames`, `times`, `clip_s`,
-    `kept` and `no_room` are what a RESULT tells of the clips that are done."""
+    """Decodes one lease. `at` is the clip that it works on, and `frames`, `times`, `lengths`,
+    `clip_s`, `kept` and `no_room` are what a RESULT tells of the clips that are done."""
 
     def __init__(
         self, decoder: Decoder, lease: Lease, out: npt.NDArray[np.uint8], tick: Callable[[], None]
@@ -43,6 +43,7 @@ class LeaseRuns:
         self.at = 0
         self.frames: list[list[int]] = []
         self.times: list[list[float]] = []
+        self.lengths: list[tuple[int, float]] = []
         self.clip_s: list[float] = []
         self.kept = 0
         self.no_room: tuple[int, int, int] | None = None
@@ -92,6 +93,7 @@ class LeaseRuns:
             return
         self.frames += frames.tolist()
         self.times += prepared.times_of(frames).tolist()
+        self.lengths += [prepared.length] * (last - first)
         if isinstance(prepared, KeptClips):
             self.kept += last - first
         elif (lacks := self._decoder.lacks_room(prepared)) is not None:

@@ -1,0 +1,66 @@
+"""What the true length of a file contradicts is told: an error for labels, a sentence for rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from videoload.catalog.catalog import Catalog
+from videoload.catalog.targets import PerFrame
+from videoload.clips.clip_spec import ClipSpec
+from videoload.errors import SpecError
+from videoload.plan.lengths import Lengths
+
+CLIP = ClipSpec(frames=8, stride=2, size=(4, 4))
+
+
+def told(catalog: Catalog, frames: list[int], clip: ClipSpec = CLIP, fps: float = 10) -> list[str]:
+    lengths = Lengths(catalog, clip)
+    counts = np.array(frames)
+    lengths.note(np.arange(len(catalog)), counts, counts / fps)
+    found = lengths.warnings()
+    assert not found or not lengths.warnings(), "told twice"
+    return found
+
+
+@pytest.mark.parametrize("rows", [95, 97, 98])
+def test_targets_per_frame_need_a_row_for_each_frame(rows: int) -> None:
+    catalog = Catalog(["a.avi", "b.avi"]).with_targets(
+        {"other": [1, 2], "pose": PerFrame([np.zeros(7), np.zeros(rows)])}
+    )
+    with pytest.raises(SpecError, match=rf"b\.avi: pose has {rows} rows, and the file has 96 fram"):
+        told(catalog, [7, 96])
+    assert not Lengths(catalog, CLIP).warnings()
+    lengths = Lengths(catalog, CLIP)
+    lengths.note(np.array([0]), np.array([7]), np.array([0.7]))  # nothing is known of the other
+    lengths.note(np.array([1]), np.array([-1]), np.array([np.nan]))
+
+
+@pytest.mark.parametrize(
+    ("columns", "frames", "words"),
+    [
+        ({"ends": [40, 41]}, [40, 40], "1 of 2 rows end behind the last frame of their file"),
+        ({"ends": [40, 41]}, [40, 40], "b.avi ends at 41, and has 40 frames"),
+        ({"ends_s": [4.0, 9.0]}, [40, 40], "1 of 2 rows end behind their file"),
+        ({"frames": [40, 24000]}, [40, 379], "b.avi should have 24000, and has 379 frames"),
+        ({"at": [39, 40]}, [40, 40], "1 of 2 rows have a moment (at) behind their last frame"),
+        ({}, [14, 40], "1 of 2 videos are shorter than a clip, and repeat their frames"),
+        ({}, [15, 40], ""),
+        ({"ends": [40, 40], "frames": [40, 40]}, [40, 40], ""),
+        ({"ends_s": [4.0, 4.9]}, [40, 40], ""),
+    ],
+)
+def test_rows_that_do_not_fit_their_files_are_told_with_their_number(
+    columns: Any, frames: list[int], words: str
+) -> None:
+    found = told(Catalog(["a.avi", "b.avi"], **columns), frames)
+    assert any(words in text for text in found) if words else not found
+
+
+@pytest.mark.parametrize(("fps", "is_short"), [(10.0, True), (5.0, False)])
+def test_the_rate_decides_how_many_frames_a_clip_takes(fps: float, is_short: bool) -> None:
+    clip = ClipSpec(frames=8, fps=5, size=(4, 4))  # 1.4 s: 15 frames at 10 a second, 8 at 5
+    assert bool(told(Catalog(["a.avi"]), [14], clip, fps)) is is_short
+    assert not told(Catalog(["a.avi"]), [3], ClipSpec(frames=8, short="zero", size=(4, 4)))

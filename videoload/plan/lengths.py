@@ -1,0 +1,136 @@
+"""What the true lengths of files say about the rows of a catalog. Pure.
+
+A catalog says what its table says: where segments end, how many frames a file has, a label for each
+frame. Whether that fits is known once a file was opened. So each clip comes with the length of its
+file, which is compared with its row.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from videoload.catalog import targets
+from videoload.catalog.catalog import Catalog
+from videoload.catalog.joining import clip_of
+from videoload.catalog.table import Ints
+from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.sample_spec import Spec, leader_of
+from videoload.errors import SpecError
+
+Floats = npt.NDArray[np.float64]
+
+
+class Lengths:
+    """The lengths of a stream's files, as far as they are known."""
+
+    def __init__(self, catalog: Catalog, clip: Spec) -> None:
+        self._catalog, self._clip = catalog, clip
+        self._expected = targets.rows_per_frame(catalog.targets)
+        self._frames = np.full(len(catalog), -1, np.int64)
+        self._seconds = np.full(len(catalog), np.nan)
+        self._was_told = False
+
+    def note(self, videos: Ints, frames: Ints, seconds: Floats) -> None:
+        """The files of these videos, int64 [B], have so many frames, int64 [B], and end at these
+        seconds, float64 [B]; -1 and NaN: not known. Raises SpecError if targets per frame do not
+        fit."""
+        self._frames[videos], self._seconds[videos] = frames, seconds
+        for name, expected in self._expected.items():
+            wrong = (frames >= 0) & (expected[videos] != frames)
+            if wrong.any():
+                at = int(wrong.argmax())
+                video = int(videos[at])
+                raise SpecError(
+                    f"{self._catalog.paths[video]}: {name} has {expected[video]} rows, and the "
+                    f"file has {frames[at]} frames: PerFrame needs a row for each frame (videoload "
+                    "scan tells true counts)"
+                )
+
+    def warnings(self) -> list[str]:
+        """Sentences for the log about the rows that do not fit, once."""
+        if self._was_told:
+            return []
+        seen = self._frames >= 0
+        _, ends, known = self._catalog._table.segments
+        found = [
+            self._about(
+                seen & (ends > self._frames),
+                "end behind the last frame of their file, which they are cut at", ends, "ends at",
+            ),
+            self._about(
+                seen & (known >= 0) & (known != self._frames),
+                'have another frame count than the catalog says, by which the windows of "dense" '
+                "are counted", known, "should have",
+            ),
+            self._about(
+                seen & (self._catalog._table.numbers[4] >= self._frames),
+                "have a moment (at) behind their last frame", self._catalog._table.numbers[4], "at",
+            ),
+            self._about_seconds(),
+            self._about_short(seen),
+        ]  # fmt: skip
+        texts = [text for text in found if text]
+        self._was_told = bool(texts)
+        return texts
+
+    def _about(self, wrong: npt.NDArray[np.bool_], what: str, column: Ints, word: str) -> str:
+        if not wrong.any():
+            return ""
+        at = int(wrong.argmax())
+        return (
+            f"{np.count_nonzero(wrong)} of {len(wrong)} rows {what}: {self._catalog.paths[at]} "
+            f"{word} {column[at]}, and has {self._frames[at]} frames"
+        )
+
+    def _about_seconds(self) -> str:
+        if (seconds := self._catalog._table.seconds) is None:
+            return ""
+        wrong = seconds[1] > self._seconds + 1  # a table may round a file's own duration
+        if not wrong.any():
+            return ""
+        at = int(wrong.argmax())
+        return (
+            f"{np.count_nonzero(wrong)} of {len(wrong)} rows end behind their file, which they are "
+            f"cut at: {self._catalog.paths[at]} ends at {seconds[1, at]:g} s, and has "
+            f"{self._seconds[at]:.3g} s"
+        )
+
+    def _about_short(self, seen: npt.NDArray[np.bool_]) -> str:
+        """Whole videos whose frames repeat; `windows.warnings_of` knows the other rows."""
+        table = self._catalog._table
+        whole = seen & (self._catalog.segment_frames < 0)
+        if table.seconds is not None:
+            whole &= np.isnan(table.seconds[:2]).all(0)
+        short: list[int] = []
+        for videos, spec in specs_of(self._catalog, self._clip):
+            rows = np.array(videos)[whole[videos.start : videos.stop]]
+            frames = self._frames[rows]
+            lacks = frames - table.segments[0][rows] < needed_frames(
+                spec, frames / self._seconds[rows]
+            )
+            short += rows[lacks].tolist() if spec.short == "loop" and spec.frames > 1 else []
+        if not short:
+            return ""
+        return (
+            f"{len(short)} of {len(whole)} videos are shorter than a clip, and repeat their frames "
+            f'(short="loop"): {self._catalog.paths[short[0]]} has {self._frames[short[0]]} frames'
+        )
+
+
+def specs_of(catalog: Catalog, clip: Spec) -> list[tuple[range, ClipSpec]]:
+    """The clip specs, and the videos that each is for."""
+    parts = [range(part.start, part.stop) for part in catalog.parts] or [range(len(catalog))]
+    specs = [(videos, leader_of(clip_of(catalog, clip, videos.start))) for videos in parts]
+    return [(videos, spec) for videos, spec in specs if isinstance(spec, ClipSpec)]
+
+
+def needed_frames(spec: ClipSpec, fps: Floats | float = np.nan) -> Any:
+    """The source frames that a clip takes; with ``fps=``, of videos with these rates."""
+    if spec.span == "video" or (spec.fps is not None and np.isnan(fps).all()):
+        return spec.frames
+    if spec.fps is None:
+        return (spec.frames - 1) * spec.stride + 1
+    return np.floor(np.nan_to_num((spec.frames - 1) * fps / spec.fps)) + 1
