@@ -3,8 +3,9 @@ encoders that change the order of pictures, in all containers."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from contextlib import closing
-from itertools import cycle
+from itertools import cycle, zip_longest
 from pathlib import Path
 
 import av
@@ -28,12 +29,54 @@ _X264 = (
 )  # fmt: skip
 
 
-def _kinds() -> list[Kind]:
-    kinds = []
-    for options, container in zip(_X264, cycle(("avi", "mp4", "matroska", "mpegts", "flv"))):
-        params = {"preset": "fast", "x264-params": f"keyint=12:{options}:log-level=none"}
-        kinds.append(Kind(f"h264 {options}", "libx264", options=params, container=container))
-    return kinds
+_X265 = (
+    "bframes=3:b-pyramid=1", "open-gop=0:bframes=2", "bframes=0", "bframes=8:b-adapt=0", "keyint=1",
+    "radl=2:bframes=4:open-gop=0", "aud=1:keyint=9",
+    "slices=3:bframes=3", "ref=1:bframes=5", "weightb=1:bframes=4", "intra-refresh=1:bframes=3",
+    "log2-max-poc-lsb=4:bframes=2:keyint=60", "repeat-headers=1:bframes=3", "interlace=tff",
+)  # fmt: skip
+_VPX = (
+    {"auto-alt-ref": "6", "lag-in-frames": "16"}, {"auto-alt-ref": "0"}, {"frame-parallel": "1"},
+    {"error-resilient": "default"}, {"auto-alt-ref": "2", "lag-in-frames": "25", "g": "99"},
+)  # fmt: skip
+_SVT = (
+    "pred-struct=2:hierarchical-levels=4", "pred-struct=1", "enable-overlays=1", "irefresh-type=1",
+    "lookahead=0", "film-grain=8", "scd=1",
+)  # fmt: skip
+
+
+def _kinds() -> Iterator[Kind]:
+    """Each codec in turn, so that the first ones are of all codecs."""
+    log = "keyint=12:{}:log-level=none"
+    codecs: dict[str, Iterable[tuple[dict[str, str], str]]] = {
+        "libx264": zip(
+            [{"preset": "fast", "x264-params": log.format(each)} for each in _X264],
+            cycle(("avi", "mp4", "matroska", "mpegts", "flv")),
+            strict=False,
+        ),
+        "libx265": zip(
+            [
+                {"preset": "superfast", "x265-params": log.format(each) + ":pools=none"}
+                for each in _X265
+            ],
+            cycle(("mp4", "matroska", "mpegts", "hevc", "mov")),
+            strict=False,
+        ),
+        "libvpx-vp9": zip(
+            [{"deadline": "good", "cpu-used": "5", "b": "100000", **each} for each in _VPX],
+            cycle(("webm", "mp4", "matroska")),
+            strict=False,
+        ),
+        "libsvtav1": zip(
+            [{"preset": "12", "svtav1-params": f"keyint=12:lp=1:{each}"} for each in _SVT],
+            cycle(("mp4", "webm", "obu")),
+            strict=False,
+        ),
+    }
+    for turn in zip_longest(*([(codec, *each) for each in how] for codec, how in codecs.items())):
+        for codec, options, container in filter(None, turn):
+            name = f"{codec} {[*options.values()][-1]} in {container}"
+            yield Kind(name.replace("/", " "), codec, options=options, container=container)
 
 
 def _file(path: Path) -> LocalFile:
@@ -80,3 +123,24 @@ def test_a_refused_picture_moves_no_other(tmp_path: Path) -> None:
     with vl.open(sound) as one, vl.open(damaged) as other:
         assert len(one) == len(other)
         assert sum(np.array_equal(one[i], other[i]) for i in range(len(one))) == len(one) - 1
+
+
+def test_a_frame_that_is_shown_again_belongs_to_the_packet_that_shows_it(tmp_path: Path) -> None:
+    kind = Kind("vp9", "libvpx-vp9", container="webm", options={"cpu-used": "8"})
+    again, path = b"\x88", tmp_path / "again.webm"  # nothing but the number of a frame
+    with av.open(str(make(kind, tmp_path))) as one, av.open(str(path), "w") as other:
+        stream = other.add_stream_from_template(one.streams.video[0])
+        for packet in one.demux(video=0):
+            if packet.pts is None:
+                continue
+            for data, pts in ((bytes(packet), 2 * packet.pts), (again, 2 * packet.pts + 1)):
+                copy = av.Packet(data)
+                copy.stream, copy.time_base = stream, packet.time_base
+                copy.pts = copy.dts = pts
+                copy.is_keyframe = packet.is_keyframe and data != again
+                other.mux(copy)
+    assert _decoded(path) == (list(range(80)), 0)
+    with vl.open(path) as video:
+        assert len(video) == 80
+        frames = [np.array(frame) for frame in video.frames([0, 1, 40, 41])]
+        assert np.array_equal(frames[0], frames[1])

@@ -195,3 +195,151 @@ def avc_configuration(sequence: bytes, picture: bytes = PPS) -> bytes:
     header = bytes((1, *sequence[1:4], 0xFF, 0xE1))
     told = len(sequence).to_bytes(2, "big") + sequence
     return header + told + b"\1" + len(picture).to_bytes(2, "big") + picture
+
+
+# HEVC
+
+HEVC_SIZE = (64, 48)
+
+
+def hevc_sps(
+    *,
+    waiting: int = 1,
+    buffer: int = 5,
+    sets: Sequence[BitWriter] = (),
+    has_long_term: bool = False,
+    width: int = 64,
+) -> bytes:
+    """A sequence parameter set, as a NAL unit. ``waiting`` pictures wait to be shown, ``buffer``
+    are held in all; ``sets`` are reference picture sets."""
+    bits = BitWriter().put(0x4201, 16).put(0, 4).put(0, 3).put(1, 1).put((1 << 96) - 1, 96)
+    bits.golomb(0).golomb(1).golomb(width + 4).golomb(48)
+    bits.put(1, 1).golomb(1).golomb(1).golomb(0).golomb(0)  # cut by 2 pixels at either side
+    bits.golomb(0).golomb(0).golomb(4).put(1, 1)
+    bits.golomb(buffer - 1).golomb(waiting).golomb(0)
+    for _ in range(6):
+        bits.golomb(0)
+    bits.put(0, 1).put(3, 2).put(0, 1).golomb(len(sets))
+    for each in sets:
+        bits.join(each)
+    bits.put(has_long_term, 1)
+    if has_long_term:
+        bits.golomb(0)
+    return bits.put(0, 3).to_bytes()
+
+
+def hevc_pps(*, may_hide: bool = False, extra: int = 0) -> bytes:
+    """A picture parameter set, as a NAL unit."""
+    bits = BitWriter().put(0x4401, 16).golomb(0).golomb(0).put(0, 1).put(may_hide, 1)
+    return bits.put(extra, 3).put(0x3FFF, 14).to_bytes()
+
+
+def references(*differences: int) -> BitWriter:
+    """A reference picture set as such: by how much the count of each picture differs."""
+    before = sorted(-each for each in differences if each < 0)
+    after = sorted(each for each in differences if each > 0)
+    bits = BitWriter().golomb(len(before)).golomb(len(after))
+    for side in (before, after):
+        for last, each in zip([0, *side], side):  # noqa: B905 - the last one has no next
+            bits.golomb(each - last - 1).put(1, 1)
+    return bits
+
+
+def hevc_slice(
+    kind: int,
+    count: int = 0,
+    *differences: int,
+    first: bool = True,
+    hides: bool = False,
+    set_number: int | None = None,
+    sets: int = 0,
+    layer: int = 0,
+    long_term: int | None = None,
+) -> bytes:
+    """A slice, as a NAL unit of a ``kind`` (1 TRAIL_R, 0 TRAIL_N, 9 RASL_R, 8 RASL_N, 19 IDR, 21
+    CRA), with the set ``set_number`` of so many ``sets``, or one of its own. ``hides``: pictures
+    before it are no output."""
+    bits = BitWriter().put(kind << 9 | layer << 3 | 1, 16).put(first, 1)
+    if kind >= 16:
+        bits.put(hides, 1)
+    bits.golomb(0).golomb(1)
+    if kind not in (19, 20):
+        bits.put(count % 256, 8).put(set_number is not None, 1)
+        if set_number is None:
+            if sets:
+                bits.put(0, 1)
+            bits.join(references(*differences))
+        elif sets > 1:
+            bits.put(set_number, (sets - 1).bit_length())
+        if long_term is not None:
+            bits.golomb(long_term)
+    return bits.to_bytes() + PAYLOAD
+
+
+def hevc_configuration(*units: bytes) -> bytes:
+    """As MP4 keeps it, for lengths of four bytes."""
+    kinds = b"".join(
+        bytes((unit[0] >> 1, 0, 1)) + len(unit).to_bytes(2, "big") + unit for unit in units
+    )
+    return b"\1" + bytes(20) + bytes((3, len(units))) + kinds
+
+
+# VP9
+
+
+def vp9(
+    *,
+    key: bool = False,
+    shown: bool = True,
+    again: bool = False,
+    profile: int = 0,
+    width: int = 64,
+) -> bytes:
+    """A coded frame; ``again``: one that shows another."""
+    bits = BitWriter().put(2, 2).put(profile & 1, 1).put(profile >> 1, 1)
+    if profile == 3:
+        bits.put(0, 1)
+    bits.put(again, 1)
+    if again:
+        return bits.put(1, 3).to_bytes()
+    bits.put(not key, 1).put(shown, 1).put(0, 1)
+    if key:
+        bits.put(0x498342, 24)
+        if profile >= 2:
+            bits.put(0, 1)
+        bits.put(1, 3).put(0, 4 if profile & 1 else 1).put(width - 1, 16).put(47, 16)
+    return bits.to_bytes() + PAYLOAD
+
+
+def superframe(*frames: bytes) -> bytes:
+    """Several coded frames in a packet."""
+    marker = bytes((0xC8 | len(frames) - 1,))  # two bytes for each size
+    sizes = b"".join(len(frame).to_bytes(2, "little") for frame in frames)
+    return b"".join(frames) + marker + sizes + marker
+
+
+# AV1
+
+
+def av1_unit(kind: int, content: bytes = b"", *, layer: bool = False) -> bytes:
+    """A unit (OBU) with its length."""
+    header = bytes((kind << 3 | layer << 2 | 2,)) + bytes(layer)
+    return header + bytes((len(content),)) + content
+
+
+def av1_sequence(*, layers: int = 0, width: int = 64, full: bool = False) -> bytes:
+    """A sequence header; ``full``: with all that may be left out."""
+    bits = BitWriter().put(0, 3).put(0, 1).put(0, 1).put(full, 1)
+    if full:  # timing, decoder model
+        bits.put(1, 32).put(50, 32).put(1, 1).golomb(0).put(1, 1).put(9, 5).put(1, 32).put(9, 10)
+    bits.put(full, 1).put(0, 5).put(layers, 12).put(8, 5).put(0, 1)
+    if full:
+        bits.put(1, 1).put(5, 21).put(1, 1).put(3, 4)
+    bits.put(7, 4).put(7, 4).put(width - 1, 8).put(47, 8)
+    return av1_unit(1, bits.to_bytes())
+
+
+def av1_frame(*, key: bool = False, shown: bool = True, again: bool = False) -> bytes:
+    """A frame, or a header that shows another one ``again``."""
+    flags = 8 if again else (not key) << 1 | shown
+    return av1_unit(3 if again else 6, bytes((flags << 4,)) + PAYLOAD)

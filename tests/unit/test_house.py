@@ -272,7 +272,8 @@ PURE = (
     "stats.metrics", "stats.snapshots", "stats.stats", "processes.restarts", "processes.metrics",
     "bitstreams.pictures",
     "storage.blocks", "storage.spans", "bitstreams.looks", "bitstreams.h264", "bitstreams.mpeg4",
-    "bitstreams.nal_units", "bitstreams.proofs",
+    "bitstreams.nal_units", "bitstreams.hevc", "bitstreams.vp9", "bitstreams.av1",
+    "bitstreams.proofs",
 )  # fmt: skip
 IMPURE = {
     "asyncio", "concurrent", "multiprocessing", "os", "pathlib", "select", "selectors", "signal",

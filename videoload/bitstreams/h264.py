@@ -20,7 +20,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from videoload.bitstreams.nal_units import START_CODES, listed_units, nal_units, unescaped
+from videoload.bitstreams.nal_units import (
+    START_CODES,
+    listed_units,
+    nal_units,
+    next_count,
+    unescaped,
+)
 from videoload.bitstreams.pictures import (
     DATA_BYTES,
     HEAD_BYTES,
@@ -31,6 +37,7 @@ from videoload.bitstreams.pictures import (
     are_settings_known,
     by_counts,
     is_shown_in_order,
+    only,
 )
 
 _SLICE, _IDR, _SEI, _SPS, _PPS = 1, 5, 6, 7, 8
@@ -60,12 +67,13 @@ def prove_h264(packets: Packets) -> Pictures | None:
     if starts[:1] != [0] or not are_settings_known(settings, told, starts):
         return None
     used = settings.get(0, told)  # where packets have them, a decoder takes the latest
-    sets = [unit for unit in used if _kind(unit) == _SPS] or [u for u in told if _kind(u) == _SPS]
-    sequence = _sequence(sets[0]) if len(sets) == 1 else None
-    counts_both = {_counts_both(unit) for unit in used | told if _kind(unit) == _PPS}
-    if sequence is None or len(counts_both) != 1 or None in counts_both:
+    if all(_kind(unit) != _SPS for unit in used):
+        used |= told
+    sequence = only({_sequence(unit) for unit in used if _kind(unit) == _SPS})
+    counts_both = only({_counts_both(unit) for unit in used | told if _kind(unit) == _PPS})
+    if sequence is None or counts_both is None:
         return None
-    counts = _order_counts(slices, sequence, True in counts_both)
+    counts = _order_counts(slices, sequence, counts_both)
     if counts is None or not is_shown_in_order(counts, sequence.held):
         return None
     pictures = by_counts(counts, np.array(starts))
@@ -120,7 +128,6 @@ def _order_counts(
     both fields of a frame have a count."""
     counts: list[tuple[int, int]] = []
     group = references = before = 0
-    half = 1 << sequence.order_bits >> 1
     for unit in slices:
         is_idr, is_reference = _kind(unit) == _IDR, unit[0] & 0x60 > 0
         if is_idr:
@@ -140,9 +147,8 @@ def _order_counts(
                 count = 2 * references - (not is_reference)
             else:
                 count = bits.take(sequence.order_bits)
-                if not is_idr:  # the one that is next to the last reference's
-                    count = before + (count - before + half) % (2 * half) - half
-                    count += 2 * half * (count == before - half)
+                if not is_idr:
+                    count = next_count(before, count, sequence.order_bits)
                 last = count
                 if counts_both:
                     count += min(0, bits.signed_golomb())

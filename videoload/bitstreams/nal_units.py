@@ -43,3 +43,11 @@ def listed_units(data: bytes, at: int, counts: int) -> tuple[list[bytes], int]:
 def unescaped(unit: bytes) -> bytes:
     """What a unit says."""
     return unit.replace(b"\0\0\3", b"\0\0")
+
+
+def next_count(before: int, last_bits: int, bits: int) -> int:
+    """A picture's order count of which the ``last_bits`` are written: the one that is next to the
+    count of the last reference ``before``."""
+    half = 1 << bits >> 1
+    count = before + (last_bits - before + half) % (2 * half) - half
+    return count + 2 * half if count == before - half else count

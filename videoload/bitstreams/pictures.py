@@ -6,16 +6,17 @@ reference picture of a file they are not shown, because the decoder lacks their 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from heapq import heappush, heappushpop
 from operator import lt
-from typing import NamedTuple, Self
+from typing import NamedTuple, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
+T = TypeVar("T")
 
 HEAD_BYTES = 72  # the first bytes of a packet mostly have the whole header of its picture
 DATA_BYTES = 8192  # the first bytes of a packet have all that stands before its picture
@@ -115,6 +116,11 @@ def by_counts(counts: Sequence[tuple[int, int]], starts: Ints) -> Pictures | Non
     if (ordinals[starts] != starts).any():
         return None
     return Pictures(len(each), starts, None if np.array_equal(order, each) else ordinals)
+
+
+def only(values: Set[T]) -> T | None:
+    """The value, if there is one and no other."""
+    return next(iter(values)) if len(values) == 1 else None
 
 
 def are_settings_known(found: Mapping[int, object], told: object, starts: Iterable[int]) -> bool:

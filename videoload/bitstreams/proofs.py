@@ -7,9 +7,9 @@ tell. A codec that few files have is not worth a prover: the complete decode is 
 
     every packet is a frame    MJPEG, raw and lossless codecs, DV
     I and P pictures           MS-MPEG4, FFV1
-    show_frame                 VP8
+    show_frame                 VP8, VP9, AV1
     VOP types                  MPEG-4: B-VOPs, VOPs that are not coded, two in a packet (packed)
-    picture order counts       H.264: frames, without gaps; all before an IDR is shown before it
+    picture order counts       H.264, HEVC: as a decoder shows them that holds back so many
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from videoload.bitstreams.av1 import prove_av1
 from videoload.bitstreams.h264 import prove_h264
+from videoload.bitstreams.hevc import prove_hevc
 from videoload.bitstreams.mpeg4 import prove_mpeg4
 from videoload.bitstreams.pictures import (
     DATA_BYTES,
@@ -33,6 +35,7 @@ from videoload.bitstreams.pictures import (
     Pictures,
     by_types,
 )
+from videoload.bitstreams.vp9 import prove_vp9
 
 Buffer = bytes | memoryview
 
@@ -183,7 +186,9 @@ _PROVERS: dict[str, Callable[[Packets], Pictures | None]] = {
     "ffv1": _without_b(_ffv1_type),
     "ffvhuff": _all_intra,
     "h264": prove_h264,
+    "hevc": prove_hevc,
     "huffyuv": _all_intra,
+    "libdav1d": prove_av1,
     "magicyuv": _all_intra,
     "mjpeg": _mjpeg,
     "mpeg4": prove_mpeg4,
@@ -193,6 +198,7 @@ _PROVERS: dict[str, Callable[[Packets], Pictures | None]] = {
     "rawvideo": _all_intra,
     "utvideo": _all_intra,
     "vp8": _vp8,
+    "vp9": prove_vp9,
 }
 
 PROVABLE = frozenset(_PROVERS)  # FFmpeg's names of decoders

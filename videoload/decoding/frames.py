@@ -45,7 +45,8 @@ Use = Callable[[int, VideoFrame], None]
 # Decoders that do not complain of some damaged pictures, and show in them what their memory held
 # before, or go on with what the pictures before a key frame left behind.
 _CARRY_OVER = {
-    "ffv1", "ffvhuff", "huffyuv", "magicyuv", "msmpeg4", "msmpeg4v1", "msmpeg4v2", "utvideo", "vp8",
+    "ffv1", "ffvhuff", "hevc", "huffyuv", "magicyuv", "msmpeg4", "msmpeg4v1", "msmpeg4v2",
+    "utvideo", "vp8", "vp9",
 }  # fmt: skip
 _MAX_GROUPS = 64  # are searched for a picture in the place of one that is refused
 

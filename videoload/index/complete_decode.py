@@ -286,12 +286,12 @@ def _frames_of_part(
     if start:
         opened.seek(int(table.times[start]))
     begun, left = start == 0, _OVERLAP
-    number = start
+    number, sent = start, _UNMARKED
     for packet in opened.packets:
         if number == start and packet.size and packet.pos != table.positions[start]:
             raise _SplitError
         if packet.size:
-            packet.opaque = table.mark(number)
+            sent = packet.opaque = table.mark(number)
             number += 1
         frames = opened.decoder.decode(packet)
         counted.append(None)
@@ -299,7 +299,7 @@ def _frames_of_part(
             raise _SplitError
         while frames:
             frame = frames.pop(0)
-            mark = cast("PacketMark | None", frame.opaque)
+            mark = sent if opened.decoder.shows_at_once else cast("PacketMark | None", frame.opaque)
             if mark is None or frame.is_corrupt:
                 raise _SplitError
             begun = begun or mark.number == start

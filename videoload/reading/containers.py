@@ -84,9 +84,10 @@ def decode_all(
     first packet has the number ``number``. Packets that the decoder refuses are skipped. No frame
     may be kept while the next one is decoded: some decoders leave in a broken picture what its
     recycled memory held before."""
+    sent: PacketMark | None = None
     for packet in packets or video.packets:
         if packet.size:
-            packet.opaque = PacketMark.of(packet, number + video.taken)
+            sent = packet.opaque = PacketMark.of(packet, number + video.taken)
             video.taken += 1
         try:
             frames = video.decoder.decode(packet)
@@ -95,7 +96,8 @@ def decode_all(
             frames = []
         tick()
         while frames:
-            yield cast("PacketMark | None", frames[0].opaque), frames.pop(0)
+            mark = sent if video.decoder.shows_at_once else frames[0].opaque
+            yield cast("PacketMark | None", mark), frames.pop(0)
 
 
 class NotedPackets:

@@ -78,6 +78,12 @@ class FrameDecoder:
         if self.context.is_open:
             self.context.flush_buffers()
 
+    @property
+    def shows_at_once(self) -> bool:
+        """Whether frames come out after the packet that shows them, always. FFmpeg marks a VP9
+        frame that is shown again with the packet that coded it."""
+        return self.context.name == "vp9"
+
     def decode(self, packet: VideoPacket) -> list[VideoFrame]:
         """The frames that come out after a packet; an empty one brings the last frames. Raises one
         of `REFUSALS` if the decoder refuses the packet."""
