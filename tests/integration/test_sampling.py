@@ -90,9 +90,9 @@ def test_windows_by_time_need_no_scan_and_no_equal_rates(
         begin = len(found.setdefault(path, [])) * 0.5
         wanted = begin + np.arange(4) / 4
         if fps is not None:
-            assert info.frames[0].tolist() == [math.floor(t * fps + 1e-6) for t in wanted]
+            assert info.frames[0].tolist() == [math.floor((t + 1.001e-3) * fps) for t in wanted]
         else:
-            shown = np.searchsorted(uneven, wanted + 1e-6, "right") - 1
+            shown = np.searchsorted(uneven, wanted + 1.001e-3, "right") - 1
             assert info.frames[0].tolist() == shown.tolist()
             assert np.abs(info.times[0] - uneven[shown]).max() < 2e-3
         found[path].append(begin)

@@ -257,7 +257,7 @@ WITHOUT_NUMPY = {
 # These decide what is correct: they use no clock, no files, no sockets, no threads.
 PURE = (
     "arguments", "clips.call_text", "clips.layouts", "clips.regions", "clips.choices",
-    "clips.sounds", "sound.timeline",
+    "clips.sounds", "sound.timeline", "clips.moments", "reading.clock",
     "clips.clip_spec", "clips.windows", "clips.clip_params", "clips.item_spec",
     "catalog.table", "catalog.targets",
     "catalog.splitting", "catalog.turns", "plan.identity", "plan.options",

@@ -14,9 +14,10 @@ import numpy as np
 
 from videoload.clips.choices import UnfitError
 from videoload.clips.clip_params import ClipParams, drawn, shown
+from videoload.clips.moments import Ints, Times
 from videoload.clips.sample_spec import SampleSpec
 from videoload.clips.video_info import VideoInfo
-from videoload.clips.windows import Ints, Segment, Times, frames_in
+from videoload.clips.windows import Segment, frames_in
 
 _ROUNDING_S = 1e-6  # times this close are the same
 

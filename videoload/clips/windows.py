@@ -12,18 +12,14 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from videoload.clips.choices import UnfitError
 from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.moments import Ints, Times, first_from, latest, near, shown_at
 from videoload.clips.regions import generator
 from videoload.clips.video_info import VideoInfo
 
-Ints = npt.NDArray[np.int64]
-Times = npt.NDArray[np.float64]
-
 _PARTS = 1 << 128  # the bits of a seed above 64 select a generator
-_ROUNDING_S = 1e-6  # times this close are the same
 
 
 class Segment(NamedTuple):
@@ -45,8 +41,8 @@ def frames_in(segment: Segment, video: VideoInfo) -> tuple[int, int]:
         if start >= last:
             raise UnfitError(f"segment starts at frame {start}, the video has {video.frames}")
         return start, last
-    first = 0 if segment.start_s is None else _frame_from(segment.start_s, video)
-    last = video.frames if segment.end_s is None else _frame_from(segment.end_s, video)
+    first = 0 if segment.start_s is None else first_from(segment.start_s, video)
+    last = video.frames if segment.end_s is None else first_from(segment.end_s, video)
     if first >= video.frames:
         lasts = video.times_of(np.array([video.frames - 1])).item()
         raise UnfitError(
@@ -94,45 +90,34 @@ def count_windows(spec: ClipSpec, video: VideoInfo, segment: tuple[int, int]) ->
 
 def _windows_at_steps(spec: ClipSpec, frames: int, fps: Fraction, times: Times | None) -> int:
     step = _step_of(spec, fps)
-    free = frames - _offsets(spec.frames, step)[1]
+    free = frames - _offsets(spec.frames, step, near(fps))[1]
     if free < 0:
         return 0
     if spec.hop_seconds is None:
         return free // spec.dense_hop + 1
     if spec.fps is not None:
-        return math.ceil((frames - (spec.frames - 1) * step) / _hop(spec, fps))
+        return math.ceil((frames - near(fps) - (spec.frames - 1) * step) / _hop(spec, fps))
     if times is None:
-        return math.ceil((free + 1) / _hop(spec, fps))
-    hop_s = spec.hop_seconds
-    begins = hop_s * np.arange(int((times[-1] - times[0] + _ROUNDING_S) / hop_s) + 1)
-    return int(np.searchsorted(_shown_at(times, begins), free, "right"))
+        return math.ceil((free + 1 - near(fps)) / _hop(spec, fps))
+    begins = times[0] + spec.hop_seconds * np.arange(_hops(spec.hop_seconds, times) + 1)
+    return int(np.searchsorted(shown_at(times, begins), free, "right"))
 
 
 def _windows_at_times(spec: ClipSpec, times: Times) -> int:
     assert spec.fps is not None
     assert spec.hop_seconds is not None
-    free_s = times[-1] - times[0] - (spec.frames - 1) / spec.fps + _ROUNDING_S
-    return 0 if free_s < 0 else int(free_s / spec.hop_seconds) + 1
+    return _hops(spec.hop_seconds, times, (spec.frames - 1) / spec.fps) + 1
+
+
+def _hops(hop_s: float, times: Times, lasts_s: float = 0.0) -> int:
+    """How often a window that lasts so long can be moved on until it ends after the last frame's
+    own time; -1 if it is too long."""
+    free_s = latest(times) - times[0] - lasts_s
+    return -1 if free_s < 0 else int(free_s / hop_s)
 
 
 def _times(video: VideoInfo, first: int, last: int) -> Times | None:
     return None if video.times is None else np.frombuffer(video.times)[first:last]
-
-
-def _frame_from(seconds: float, video: VideoInfo) -> int:
-    """The first frame that a player begins to show at this time or later."""
-    if video.times is not None:
-        return int(np.searchsorted(np.frombuffer(video.times), seconds - _ROUNDING_S, "left"))
-    if video.fps <= 0:
-        raise UnfitError("has no frame rate; give start and end in frames, not in seconds")
-    frame = math.ceil((seconds - _ROUNDING_S) * float(video.fps))
-    return min(max(0, frame), video.frames)
-
-
-def _shown_at(times: Times, seconds: npt.ArrayLike) -> Ints:
-    """The frames that a player shows so many seconds after the first one."""
-    wanted = times[0] + np.asarray(seconds, np.float64) + _ROUNDING_S
-    return np.asarray(np.searchsorted(times, wanted, "right") - 1, np.int64)
 
 
 def _at_steps(
@@ -140,11 +125,12 @@ def _at_steps(
 ) -> Ints:
     """The clip's frames in a video of ``frames`` frames, by their numbers."""
     step = _step_of(spec, fps)
-    offsets, span = _offsets(spec.frames, step)
+    offsets, span = _offsets(spec.frames, step, near(fps))
     if frames >= span:
         if spec.sampling == "dense" and isinstance(step, Fraction):
             windows = _windows_at_steps(spec, frames, fps, times)
-            return _grid(spec.frames, step, min(clip, windows - 1) * _hop(spec, fps))
+            begin = min(clip, windows - 1) * _hop(spec, fps) + near(fps)
+            return _grid(spec.frames, step, begin)
         counted = spec.frames * spec.stride if spec.span == "strides" else span
         free = max(0, frames - counted)
         return offsets + _start(spec, free, fps, times, clip, at)
@@ -160,8 +146,7 @@ def _at_times(spec: ClipSpec, times: Times, clip: int, at: float) -> Ints:
     assert spec.fps is not None
     wanted = np.arange(spec.frames) / spec.fps
     lasts = times[-1] - times[0]
-    latest = times[-1] - wanted[-1] + _ROUNDING_S
-    fitting = int(np.searchsorted(times, latest, "right"))
+    fitting = int(np.searchsorted(times, latest(times) - wanted[-1], "right"))
     begin = times[0]
     if spec.sampling == "dense" and spec.hop_seconds is not None:
         begin += min(clip, max(0, _windows_at_times(spec, times) - 1)) * spec.hop_seconds
@@ -173,8 +158,8 @@ def _at_times(spec: ClipSpec, times: Times, clip: int, at: float) -> Ints:
             raise UnfitError(reason, dropped=spec.short == "drop")
         if spec.short == "loop" and lasts:
             wanted %= _end(times) - times[0]
-    wanted += begin + _ROUNDING_S
-    shown = np.searchsorted(times, wanted, "right").astype(np.int64) - 1
+    wanted += begin
+    shown = shown_at(times, wanted)
     if spec.short == "zero":
         shown[wanted > _end(times)] = -1
     return shown
@@ -208,9 +193,9 @@ def _step(wanted: float, fps: Fraction) -> Fraction:
 
 
 @lru_cache(256)
-def _offsets(frames: int, step: int | Fraction) -> tuple[Ints, int]:
+def _offsets(frames: int, step: int | Fraction, begin: Fraction) -> tuple[Ints, int]:
     """A clip's frame numbers, counted from its first, and the source frames that it spans."""
-    offsets = np.array([int(t * step) for t in range(frames)], dtype=np.int64)
+    offsets = np.array([int(begin + t * step) for t in range(frames)], dtype=np.int64)
     offsets.flags.writeable = False
     return offsets, int(offsets[-1]) + 1
 
@@ -237,9 +222,9 @@ def _start(
             if spec.hop_seconds is None:
                 start = clip * spec.dense_hop
             elif times is None:
-                start = int(clip * _hop(spec, fps))
+                start = int(clip * _hop(spec, fps) + near(fps))
             else:
-                start = int(_shown_at(times, clip * spec.hop_seconds))
+                start = int(shown_at(times, times[0] + clip * spec.hop_seconds))
             return min(start, free)
         case _:
             return free // 2

@@ -142,7 +142,7 @@ def read_packets(
 def timing_in(opened: OpenedVideo, shown: Sequence[int | None]) -> Timing:
     """The timing of pictures of an open file that are shown at these times."""
     stream = opened.stream
-    return timing_of(shown, stream.time_base, (stream.average_rate, stream.guessed_rate))
+    return timing_of(shown, stream.time_base, (stream.guessed_rate, stream.average_rate))
 
 
 def _by_places(opened: OpenedVideo, positions: Ints, sizes: Ints) -> AviPackets:

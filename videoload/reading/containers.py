@@ -9,6 +9,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from fractions import Fraction
 from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
@@ -18,12 +19,14 @@ import av
 import numpy as np
 import numpy.typing as npt
 from av.container import InputContainer
+from av.format import Flags
 from av.packet import Packet
 from av.stream import Disposition
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
 from videoload.bitstreams.pictures import KeyFrame
+from videoload.reading.clock import Clock
 from videoload.reading.frame_decoder import REFUSALS, FrameDecoder, told_by_container
 from videoload.reading.refusals import codec_of, kind_of
 from videoload.stopwatch import Stopwatch
@@ -150,6 +153,7 @@ class OpenedVideo:
     def _open(self) -> None:
         self.moved = False  # the file is no longer at its beginning
         self.taken = self.refused = 0
+        self._clock: Clock | None = None
         self.packets = self._open_packets()
         context = self.stream.codec_context
         self.decoder = FrameDecoder(context, told_by_container(context), strict=self._strict)
@@ -161,6 +165,8 @@ class OpenedVideo:
         except UnreadableError:
             self.close()
             raise
+        if Flags.ts_discont in Flags(self.container.format.flags):
+            self._clock = Clock(self.stream.time_base or Fraction(1))
         return packets(self.container, self.stream)
 
     @property
@@ -180,8 +186,12 @@ class OpenedVideo:
 
     def display_time(self, packet: VideoPacket) -> int | None:
         """When the picture of a packet is shown, in units of the stream's time base. An AVI has no
-        times of display (FFmpeg guesses some), so its decoding times stand for them."""
-        return packet.dts if self.is_avi or packet.pts is None else packet.pts
+        times of display (FFmpeg guesses some), so its decoding times stand for them. Where stamps
+        may start again, the packets have to come one after the other."""
+        pts = None if self.is_avi else packet.pts
+        if self._clock is not None:
+            return self._clock.time(packet.dts, pts)
+        return packet.dts if pts is None else pts
 
     def reopen(self) -> None:
         """Go back to the beginning, where seeking does not lead. Raises UnreadableError."""

@@ -23,6 +23,7 @@ from videoload import native
 from videoload.clips.choices import Pixels
 from videoload.clips.clip_params import clip_params
 from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.moments import shown_at
 from videoload.decoding.frames import Position, StaleIndexError, read_frames
 from videoload.errors import ClosedError, SpecError, VideoError, errors_of
 from videoload.index.cache_folder import cache_folder
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Frames = npt.NDArray[np.uint8]
 
-_ROUNDING_S = 1e-6  # times this close are the same
 _AHEAD_FRAMES, _AHEAD_BYTES = 16, 4 << 20  # that a loop decodes in one go, at most
 
 
@@ -235,7 +235,7 @@ class Recording:
             raise VideoError(self.path, "does not tell when its frames are shown")
         if not seconds >= 0:
             raise IndexError(f"{self.path} begins at 0 s, there is no frame at {seconds} s")
-        return self[int(np.searchsorted(times, seconds + _ROUNDING_S, "right")) - 1]
+        return self[int(shown_at(times, seconds))]
 
     def __iter__(self) -> Iterator[Frames]:
         """All frames in order, [H, W, 3] each.

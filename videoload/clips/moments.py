@@ -1,0 +1,56 @@
+"""Which frame a time means.
+
+A player shows a frame from its own time until the next one's. But tables round seconds, containers
+round times to their ticks, and rates are rounded too. So a time within a millisecond of a frame's
+own time, or within a quarter of a frame if that is less, means that frame.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from videoload.clips.choices import UnfitError
+from videoload.clips.video_info import VideoInfo
+
+Ints = npt.NDArray[np.int64]
+Times = npt.NDArray[np.float64]
+
+_NEAR_S = Fraction(1, 1000)
+_NEAR = Fraction(1, 4)  # of the distance between two frames
+
+
+def near(fps: Fraction) -> Fraction:
+    """How much earlier than a frame's own time a time may be to mean it, in frames."""
+    return min(_NEAR_S * fps, _NEAR)
+
+
+def shown_at(times: Times, seconds: Any) -> Ints:
+    """The frames with these own times that a player shows at these moments."""
+    begins = times - _near_s(np.diff(times, prepend=-math.inf))
+    return np.asarray(np.searchsorted(begins, seconds, "right") - 1, np.int64)
+
+
+def first_from(seconds: float, video: VideoInfo) -> int:
+    """The first frame that a player begins to show at this moment or later. Raises UnfitError."""
+    if video.times is not None:
+        times = np.frombuffer(video.times)
+        return int(np.searchsorted(times + _near_s(np.diff(times, append=math.inf)), seconds))
+    if video.fps <= 0:
+        raise UnfitError("has no frame rate; give start and end in frames, not in seconds")
+    frame = math.ceil(Fraction(seconds) * video.fps - near(video.fps))
+    return min(max(0, frame), video.frames)
+
+
+def latest(times: Times) -> float:
+    """The last moment that means the last frame's own time, as far as the mean distance tells."""
+    distance = (times[-1] - times[0]) / max(1, len(times) - 1)
+    return float(times[-1] + min(float(_NEAR_S), distance * float(_NEAR)))
+
+
+def _near_s(distances: Times) -> Times:
+    return np.minimum(float(_NEAR_S), distances * float(_NEAR))
