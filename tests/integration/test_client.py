@@ -153,7 +153,7 @@ def test_waiting_for_workers_ends_with_an_error_when_the_client_is_closed() -> N
 
 def test_a_batch_size_may_be_a_numpy_integer(videos: Videos) -> None:
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
-        stream = client.stream(videos.catalog, SMALL, np.uint8(8))  # type: ignore[arg-type]
+        stream = client.stream(videos.catalog, SMALL, np.uint8(8))  # type: ignore[call-overload]
         assert len(stream) == len(client.stream(videos.catalog, SMALL, 8))
 
 

@@ -34,7 +34,7 @@ def test_the_command_and_a_stream_draw_the_batches_of_a_serial_decode(
         "--step", "3", "--batches", "2",
     )  # fmt: skip
     options = {"shuffle": True, "seed": 5}
-    stream = client.stream(videos.catalog, CLIP, 3, **options)  # type: ignore[arg-type]
+    stream = client.stream(videos.catalog, CLIP, 3, **options)  # type: ignore[call-overload]
     assert len(stream) == 2, "the batches are of two epochs"
     stream.preview(tmp_path / "stream.png", 2, start_step=3)
     assert stream.stats().batches == 0, "nobody trained on them"

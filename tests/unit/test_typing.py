@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, assert_type
+from typing import TYPE_CHECKING, Any, assert_type
 
 import numpy as np
 import numpy.typing as npt
@@ -12,8 +12,9 @@ import numpy.typing as npt
 import videoload as vl
 from tests.support.videos import make_avi
 
-Pair = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]
-Triple = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64], vl.BatchInfo]
+Array = npt.NDArray[Any]
+Pair = tuple[Array, Any]
+Triple = tuple[Array, Any, vl.BatchInfo]
 
 
 def test_the_reference_gives_pairs_and_with_info_triples(tmp_path: Path) -> None:
@@ -22,29 +23,43 @@ def test_the_reference_gives_pairs_and_with_info_triples(tmp_path: Path) -> None
     some = bool(catalog.root)
     pairs = assert_type(vl.decode_serially(catalog, clip, 1), Iterator[Pair])
     for clips, labels in pairs:
-        assert assert_type(clips, npt.NDArray[np.uint8]).dtype == np.uint8
-        assert assert_type(labels, npt.NDArray[np.int64]).dtype == np.int64
+        assert assert_type(clips, Array).dtype == np.uint8
+        assert labels.dtype == np.int64
     assert_type(vl.decode_serially(catalog, clip, 1, info=False), Iterator[Pair])
     triples = assert_type(vl.decode_serially(catalog, clip, 1, info=True), Iterator[Triple])
     for _, _, info in triples:
         assert isinstance(assert_type(info, vl.BatchInfo), vl.BatchInfo)
-    either = assert_type(vl.decode_serially(catalog, clip, 1, info=some), Iterator[Pair | Triple])
-    assert [len(batch) for batch in either] == [3]
+    assert [len(batch) for batch in vl.decode_serially(catalog, clip, 1, info=some)] == [3]
 
 
 if TYPE_CHECKING:
 
-    def a_stream_gives_the_same(stream: vl.Stream, some: bool) -> None:
+    def a_stream_gives_what_its_spec_says(
+        client: vl.Client, catalog: vl.Catalog, clip: vl.ClipSpec, item: vl.ItemSpec, some: bool
+    ) -> None:
+        stream = assert_type(client.stream(catalog, clip, 1), vl.Stream[Array])
         assert_type(iter(stream), Iterator[Pair])
         assert_type(stream.batches(), Iterator[Pair])
         assert_type(stream.batches(3, epochs=2, info=False), Iterator[Pair])
         assert_type(stream.batches(3, epochs=2, info=True), Iterator[Triple])
         assert_type(stream.batches(info=some), Iterator[Pair | Triple])
+        for clips, _ in client.stream(catalog, {"rgb": clip, "names": item}, 1):
+            assert_type(clips["rgb"], Any)
+            clips.mean()  # type: ignore[attr-defined]
+        for loaded, _ in client.stream(catalog, item, 1):
+            assert_type(loaded, Any)
 
-    def the_options_of_a_stream_are_checked(
+    def a_stream_has_no_type_to_be_told(stream: vl.Stream) -> None:
+        for clips, _ in vl.torch.batches(stream):
+            assert_type(clips, Any)
+
+    def the_arguments_of_a_user_are_checked(
         client: vl.Client, catalog: vl.Catalog, clip: vl.ClipSpec
     ) -> None:
         client.stream(catalog, clip, 1, slots=4, shuffle=True, on_error="skip", balance=None)
-        client.stream(catalog, clip, 1, shufle=True)  # type: ignore[call-arg]
-        client.stream(catalog, clip, 1, on_error="pass")  # type: ignore[arg-type]
+        client.stream(catalog, clip, 1, shufle=True)  # type: ignore[call-overload]
+        client.stream(catalog, clip, 1, on_error="pass")  # type: ignore[call-overload]
+        client.stream(["a.avi"], clip, 1)  # type: ignore[call-overload]
         vl.decode_serially(catalog, clip, 1, sed=1)  # type: ignore[call-overload]
+        vl.Catalog.from_folder(["ucf101"])  # type: ignore[arg-type]
+        vl.ClipSpec(frames=16, size=112, samplig="random")  # type: ignore[call-arg]

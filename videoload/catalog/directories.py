@@ -34,7 +34,7 @@ class Listing:
     """Videos below a directory.
 
     ``paths`` are relative to it. ``numbers`` are the numbers of their classes in ``class_names``,
-    and ``labels`` are what a model learns: int32 or float32 [N]. Without labels, the latter two are
+    and ``labels`` are what a model learns: int64 or float32 [N]. Without labels, the latter two are
     None.
     """
 
@@ -155,7 +155,7 @@ def list_directory(
     if empty := [name for name, videos in zip(names, found, strict=True) if not videos]:
         _log.warning("%s: no video in the class folders %s", top, some(empty))
     numbers = np.repeat(np.arange(len(names)), [len(videos) for videos in found])
-    labelled: npt.NDArray[Any] | None = numbers.astype(np.int32)
+    labelled: npt.NDArray[Any] | None = numbers
     classes: list[str] | None = names
     if labels is None:
         labelled = classes = None
@@ -188,5 +188,5 @@ def _own_labels(
     values = np.asarray(labels)
     if values.ndim != 1 or values.dtype.kind not in "iuf":
         raise SpecError(f"`labels` must be numbers, one for each file. Received: labels={labels!r}")
-    kind = np.float32 if values.dtype.kind == "f" else np.int32
+    kind = np.float32 if values.dtype.kind == "f" else np.int64
     return values.astype(kind), values.tolist()

@@ -55,8 +55,9 @@ class ClipSpec:
             one that a player shows at its time. Default None.
         resize: Even length in pixels to which the short side is scaled before the crop. The long
             side keeps the ratio, to the nearest even length. Default None: not scaled.
-        size: (height, width) of the clip in pixels. Default None: whole frames, in the size of the
-            catalog's first good video (after ``resize``); videos of another size are bad.
+        size: (height, width) of the clip in pixels, or one number for both. Default None: whole
+            frames, in the size of the catalog's first good video (after ``resize``); videos of
+            another size are bad.
         crop: Which part of a frame. ``"center"``, the default, and ``"random"`` cut ``size`` out of
             the resized frame. ``"resized"`` scales a random region of the resized frame to
             ``size``, or without ``resize`` of the source frame: 8 to 100 % of its area, 3:4 to 4:3
@@ -70,12 +71,13 @@ class ClipSpec:
             ``size``, whatever its shape. Both without ``resize``. ``"none"``: videos whose frames
             do not have this size are bad.
         flip: Mirror all frames of a clip left to right, with probability 1/2. Default False.
-        sampling: Where the clip starts in the video or its segment. ``"center"``, the default: in
-            the middle. ``"random"``: anywhere it fits. ``"uniform"``: ``clips_per_video`` starts,
-            evenly from the first possible to the last, as usual for testing (Wang et al. 2018,
-            Non-local Neural Networks). ``"dense"``: every window, ``hop`` frames or ``hop_s``
-            seconds apart. If the catalog does not tell how many windows a video has, the indexes of
-            all videos are read when the stream is made.
+        sampling: Where the clip starts in the video or its segment. ``"center"``: in the middle.
+            ``"random"``: anywhere it fits. ``"uniform"``: ``clips_per_video`` starts, evenly from
+            the first possible to the last, as usual for testing (Wang et al. 2018, Non-local Neural
+            Networks). ``"dense"``: every window, ``hop`` frames or ``hop_s`` seconds apart. If the
+            catalog does not tell how many windows a video has, the indexes of all videos are read
+            when the stream is made. None, the default: ``"random"`` in a stream that is shuffled,
+            and else ``"center"``.
         clips_per_video: Clips of each video in an epoch, at least 1. Default 1. It stays 1 with
             ``"dense"``, which takes all windows.
         hop: Source frames from one window of ``"dense"`` to the next, at least 1. Default None:
@@ -136,10 +138,10 @@ class ClipSpec:
     stride: int = 1
     fps: float | None = None
     resize: int | None = None
-    size: tuple[int, int] | None = None
+    size: tuple[int, int] | int | None = None
     crop: Crop = "center"
     flip: bool = False
-    sampling: Sampling = "center"
+    sampling: Sampling | None = None
     clips_per_video: int = 1
     hop: int | None = None
     short: Short = "loop"
@@ -170,7 +172,7 @@ class ClipSpec:
             object.__setattr__(self, name, whole(name, getattr(self, name), most=MAX_COUNT))
         for name, choices in CHOICES.items():
             allowed, given = get_args(choices), getattr(self, name)
-            if given not in allowed:
+            if given not in allowed and (name, given) != ("sampling", None):
                 raise SpecError(f"{name} must be one of {', '.join(allowed)}, got {given!r}")
         for name in ("flip", "rotate", "square_pixels"):
             if not isinstance(getattr(self, name), bool):
@@ -203,18 +205,19 @@ class ClipSpec:
             if self.crop in ("random", *FROM_SCALED, *WHOLE_FRAME, *CROPS):
                 raise SpecError(f'crop="{self.crop}" needs a size')
             return
-        if not isinstance(self.size, tuple | list) or len(self.size) != 2:
-            raise SpecError(f"size must be (height, width), got {self.size!r}")
-        size = tuple(whole("size", length, most=MAX_COUNT) for length in self.size)
+        given = (self.size, self.size) if isinstance(self.size, int) else self.size
+        if not isinstance(given, tuple | list) or len(given) != 2:
+            raise SpecError(f"size must be (height, width) or one number, got {self.size!r}")
+        size = tuple(whole("size", length, most=MAX_COUNT) for length in given)
         object.__setattr__(self, "size", size)
-        if self.pixels == "yuv420p" and any(length % 2 for length in self.size):
-            raise SpecError(f'pixels="yuv420p" needs an even size, got {self.size}')
+        if self.pixels == "yuv420p" and any(length % 2 for length in size):
+            raise SpecError(f'pixels="yuv420p" needs an even size, got {size}')
         if self.crop in WHOLE_FRAME and self.resize is not None:
             raise SpecError(f'crop="{self.crop}" scales the frame to size: leave resize out')
         # Only the short side has the length resize; the long side depends on the video.
         scales = self.resize is not None and self.crop not in FROM_SCALED
-        if scales and min(self.size) > (self.resize or 0):
-            raise SpecError(f"size {self.size} does not fit into resize={self.resize}")
+        if scales and min(size) > (self.resize or 0):
+            raise SpecError(f"size {size} does not fit into resize={self.resize}")
 
     def _check_ranges(self) -> None:
         for name, default, most in (("area", AREA, 1.0), ("ratio", RATIO, 1000.0)):
@@ -254,7 +257,7 @@ class ClipSpec:
             return
         drawn = self.flip or self.crop in DRAWN_CROPS or self.transform is not None
         drawn = drawn or self.recolours
-        if not drawn and (self.views_share == "window" or self.sampling != "random"):
+        if not drawn and (self.views_share == "window" or self.sampling not in ("random", None)):
             raise SpecError(
                 f"the {self.views} views of a sample would all be the same: make crop, flip or "
                 "window random, or give jitter or a transform"
@@ -273,6 +276,7 @@ class ClipSpec:
     def _known_size(self) -> tuple[int, int]:
         if self.size is None:
             raise SpecError("size=None: the stream finds it in its first video")
+        assert not isinstance(self.size, int)  # it is a pair from the beginning
         return self.size
 
     def at_native_size(self, width: int, height: int) -> ClipSpec:

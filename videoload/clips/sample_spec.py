@@ -10,7 +10,7 @@ import copy
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, NamedTuple, TypeGuard
+from typing import Any, Literal, NamedTuple, TypeGuard, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -258,6 +258,7 @@ def _windows_alone(clip: ClipSpec) -> ClipSpec:
 
 
 Spec = ClipSpec | ItemSpec | SampleSpec | WindowCounts
+T = TypeVar("T", bound=Spec)
 # What a caller gives: a dict for a catalog of several parts.
 GivenSpec = Spec | Mapping[str, ClipSpec | ItemSpec]
 
@@ -307,6 +308,17 @@ def functions_of(spec: Spec) -> list[tuple[str, str]]:
         elif isinstance(part, ClipSpec) and part.transform is not None:
             found.append(("transform", part.transform))
     return found
+
+
+def in_stream(spec: T, *, shuffle: bool) -> T:
+    """The spec in a stream: where it does not say how clips are sampled, they are drawn if the
+    stream is shuffled. Raises SpecError."""
+    if isinstance(spec, SampleSpec):
+        clips = {name: in_stream(clip, shuffle=shuffle) for name, clip in spec.clips.items()}
+        return cast(T, replace(spec, clips=clips))
+    if isinstance(spec, ClipSpec) and spec.sampling is None:
+        return cast(T, replace(spec, sampling="random" if shuffle else "center"))
+    return spec
 
 
 def sample_spec(sides: Sides | None, given: GivenSpec) -> Spec:

@@ -7,20 +7,20 @@ from typing import Literal, TypedDict, get_args
 
 import numpy as np
 
-from videoload.arguments import did_you_mean, real, whole
+from videoload.arguments import real, whole
 from videoload.errors import SpecError
 
 OnError = Literal["substitute", "skip", "raise"]
 
 
 class StreamArguments(TypedDict, total=False):
-    """The keyword arguments that `Client.stream` and `decode_serially` have in common. Their
-    defaults are in `StreamOptions`."""
+    """The keyword arguments that `Client.stream` and `decode_serially` have in common, for type
+    checkers. A test compares them with the two signatures and with `StreamOptions`."""
 
     shuffle: bool
     seed: int
     shard: tuple[int, int]
-    drop_remainder: bool
+    drop_remainder: bool | None
     ordered: bool
     on_error: OnError
     max_bad: float
@@ -36,7 +36,8 @@ class StreamOptions:
         shuffle: A new order of the clips each epoch. Default False: the catalog's order.
         seed: Of everything that is drawn. Default 0.
         shard: (rank, world): this trainer's share of each epoch. Default (0, 1): all of it.
-        drop_remainder: Leave out the last batch of an epoch if it is smaller. Default True.
+        drop_remainder: Leave out the last batch of an epoch if it is smaller. None, the default:
+            True if ``shuffle`` is, and else False. It is a bool once it is made.
         ordered: Batches come in the order of their steps, else as they get ready. Default True.
         on_error: ``"substitute"`` a clip that cannot be decoded, ``"skip"`` it, or ``"raise"``.
             Default ``"substitute"``.
@@ -51,7 +52,7 @@ class StreamOptions:
     shuffle: bool = False
     seed: int = 0
     shard: tuple[int, int] = (0, 1)
-    drop_remainder: bool = True
+    drop_remainder: bool | None = None
     ordered: bool = True
     on_error: OnError = "substitute"
     max_bad: float = 0.01
@@ -79,18 +80,12 @@ class StreamOptions:
             ("max_bad", real("max_bad", self.max_bad, 0, 1, what="a share")),
         ):
             object.__setattr__(self, name, value)
+        if self.drop_remainder is None:
+            object.__setattr__(self, "drop_remainder", self.shuffle)
         for name in ("shuffle", "drop_remainder", "ordered"):
             if not isinstance(getattr(self, name), bool | np.bool_):
                 raise SpecError(f"{name} must be True or False, got {getattr(self, name)!r}")
             object.__setattr__(self, name, bool(getattr(self, name)))
-
-
-def stream_options(batch_size: int, arguments: StreamArguments) -> StreamOptions:
-    """The options that a caller gave by name. Raises SpecError, and TypeError for a wrong name."""
-    known = StreamArguments.__annotations__
-    for name in arguments.keys() - known.keys():
-        raise TypeError(f"a stream has no argument {name}=: {did_you_mean(name, known)}")
-    return StreamOptions(batch_size, **arguments)
 
 
 def check_numbered(options: StreamOptions, what: str) -> None:

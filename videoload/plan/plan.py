@@ -18,9 +18,10 @@ sample is passed over where an epoch ends.
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -106,10 +107,19 @@ def batch_info(
     return BatchInfo(step, video, frames, path, clip, crop, times, has_sound=has_sound)
 
 
-Clips = npt.NDArray[np.uint8]  # [B, *clip.shape], or what an ItemSpec says
-Labels = npt.NDArray[np.int64]  # [B], or the targets of the catalog
-Batch = tuple[Clips, Labels]
-BatchWithInfo = tuple[Clips, Labels, BatchInfo]
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    C = TypeVar("C", default=Any)
+else:
+    C = typing.TypeVar("C")
+
+# [B, *clip.shape], of the type that the clip's pixels or its transform have. A stream of a dict of
+# specs, or of items, may have dicts.
+Clips = npt.NDArray[Any]
+Labels = Any  # int64 [B]; or the targets of the catalog, which may be a dict of arrays
+Batch = tuple[C, Labels]
+BatchWithInfo = tuple[C, Labels, BatchInfo]
 
 
 class Pool:

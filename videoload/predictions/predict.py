@@ -85,7 +85,7 @@ def predict(
             *clip.shape], and returns scores or features, [B, ...].
         client: Its workers decode.
         catalog: Which files. Segments of a file count as files.
-        clip: The windows: with ``sampling="dense"``. ``"center"``, the default of a ClipSpec, is
+        clip: The windows: with ``sampling="dense"``. What a ClipSpec says by default is
             taken as ``"dense"``.
         batch_size: Windows that the model gets at once, at least 1. Default 8. At the end of a run
             they may be fewer.
@@ -149,7 +149,7 @@ def _dense(clip: ClipSpec) -> ClipSpec:
             "predict takes one file a sample: for several, loop over a stream with "
             'sampling="dense" and info=True'
         )
-    if not isinstance(clip, ClipSpec) or clip.sampling not in ("center", "dense"):
+    if not isinstance(clip, ClipSpec) or clip.sampling not in (None, "center", "dense"):
         raise SpecError('predict takes all windows: give a ClipSpec with sampling="dense"')
     if clip.sound is not None:
         raise SpecError("predict shows windows to a model, without their sound: leave sound out")

@@ -10,14 +10,16 @@ import itertools
 import math
 import os
 import weakref
-from collections.abc import Iterator, Sequence
-from typing import Literal, NoReturn, Unpack
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, NoReturn, Unpack, overload
 
 from videoload import host, native
 from videoload.arguments import MAX_PROCESSES, real, whole
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import check_numbers, check_shapes, functions
-from videoload.clips.sample_spec import GivenSpec, WindowCounts, lacks_size, sample_spec
+from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.item_spec import ItemSpec
+from videoload.clips.sample_spec import GivenSpec, WindowCounts, lacks_size
 from videoload.engine.copy_votes import CopyVotes
 from videoload.engine.engine import Engine
 from videoload.engine.open_streams import OpenStream
@@ -26,8 +28,8 @@ from videoload.errors import SpecError, WorkerError
 from videoload.host import cores
 from videoload.index.cache_folder import cache_folder
 from videoload.patched import check_threads
-from videoload.plan.options import StreamArguments, stream_options
-from videoload.plan.plan import BatchWithInfo
+from videoload.plan.options import OnError, StreamArguments, StreamOptions
+from videoload.plan.plan import BatchWithInfo, Clips
 from videoload.plan.quarantine import Quarantine
 from videoload.processes.native_size import native_size
 from videoload.stats.full_store import StoreNeed
@@ -37,7 +39,7 @@ from videoload.storage.keep import Folders
 from videoload.storage.opening import open_storage
 from videoload.trainer.client_code import ClientCode
 from videoload.trainer.client_metrics import serve_metrics
-from videoload.trainer.planning import COUNTED_AT_ONCE, COUNTING, make_plan
+from videoload.trainer.planning import COUNTED_AT_ONCE, COUNTING, given_as, make_plan
 from videoload.trainer.ranks import check_ranks, ranks_here
 from videoload.trainer.stream import NO_COPY, Stream
 from videoload.transport.messages import MAX_FRAMES
@@ -186,6 +188,29 @@ class Client:
             self._finalizer()
             raise
 
+    @overload
+    def stream(
+        self,
+        catalog: Catalog,
+        clip: ClipSpec,
+        batch_size: int,
+        *,
+        slots: int | None = None,
+        **options: Unpack[StreamArguments],
+    ) -> Stream[Clips]: ...
+
+    @overload
+    def stream(
+        self,
+        catalog: Catalog,
+        clip: Mapping[str, ClipSpec | ItemSpec],
+        batch_size: int,
+        *,
+        slots: int | None = None,
+        **options: Unpack[StreamArguments],
+    ) -> Stream[dict[str, Any]]: ...
+
+    @overload
     def stream(
         self,
         catalog: Catalog,
@@ -193,8 +218,25 @@ class Client:
         batch_size: int,
         *,
         slots: int | None = None,
-        **arguments: Unpack[StreamArguments],
-    ) -> Stream:
+        **options: Unpack[StreamArguments],
+    ) -> Stream[Any]: ...
+
+    def stream(
+        self,
+        catalog: Catalog,
+        clip: GivenSpec,
+        batch_size: int,
+        *,
+        slots: int | None = None,
+        shuffle: bool = False,
+        seed: int = 0,
+        shard: tuple[int, int] = (0, 1),
+        drop_remainder: bool | None = None,
+        ordered: bool = True,
+        on_error: OnError = "substitute",
+        max_bad: float = 0.01,
+        balance: Literal["class"] | None = None,
+    ) -> Stream[Any]:
         """Make a stream: the clips of a catalog in batches.
 
         The clips of each batch and their pixels follow from the arguments alone: not from the
@@ -218,7 +260,7 @@ class Client:
             shard: (rank, world): this trainer's share of each epoch, with 0 <= rank < world. Ranks
                 share no clip, and each has the same number of batches. Default (0, 1): all of it.
             drop_remainder: Leave out the last batch of an epoch if it is smaller than the others.
-                Default True.
+                None, the default: True if ``shuffle`` is, and else False.
             ordered: Batches come in the order of their steps. False: as they get ready; the same
                 batches, but their order depends on the workers. Default True.
             on_error: What to do about a clip that cannot be decoded. ``"substitute"``, the default:
@@ -249,8 +291,10 @@ class Client:
             VideoloadError: The client's I/O thread has ended with this error.
         """
         self._engine.check()
-        clip = sample_spec(catalog.sides, clip)
-        options = stream_options(batch_size, arguments)
+        options = StreamOptions(
+            batch_size, shuffle, seed, shard, drop_remainder, ordered, on_error, max_bad, balance
+        )
+        catalog, clip = given_as(catalog, clip, shuffle=shuffle)
         if catalog.root is None and self._workers and clip.files:
             raise SpecError("local workers need the catalog's root: give root= when it is made")
         self._folders.beside(catalog.root)

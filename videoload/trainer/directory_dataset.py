@@ -36,7 +36,6 @@ _NOT_HERE = {  # arguments of Keras
     "interpolation": 'frames are scaled bilinearly, and scaling="nearest" mixes no pixels',
     "data_format": "channels are last; `dataset.map` can transpose clips",
 }
-_SEEDS = 1_000_000
 _ON_BOTH_SIDES = (
     "validation_split goes by file, as in Keras, so recordings (that of %s) are on both sides, and "
     "the validation looks too good: give a folder for each side, or use Catalog.split(by=...)"
@@ -55,6 +54,7 @@ _clients: weakref.WeakValueDictionary[tuple[object, ...], Client] = weakref.Weak
 
 def video_dataset_from_directory(
     directory: PathLike,
+    *,
     labels: Literal["inferred"] | Sequence[float] | None = "inferred",
     label_mode: LabelMode = "int",
     class_names: Sequence[str] | None = None,
@@ -64,7 +64,8 @@ def video_dataset_from_directory(
     fps: float | None = None,
     image_size: int | tuple[int, int] = (224, 224),
     shuffle: bool = True,
-    seed: int | None = None,
+    seed: int = 0,
+    drop_remainder: bool | None = None,
     validation_split: float | None = None,
     subset: Literal["training", "validation", "both"] | None = None,
     crop_to_aspect_ratio: bool = False,
@@ -80,15 +81,18 @@ def video_dataset_from_directory(
     ``image_dataset_from_directory``.
 
         train, val = vl.video_dataset_from_directory(
-            "ucf101", frames=16, image_size=(112, 112), validation_split=0.2, subset="both", seed=0
+            "ucf101", frames=16, image_size=112, validation_split=0.2, subset="both", seed=0
         )
         model.fit(train, validation_data=val, epochs=10)
 
-    Names, order, defaults and messages are Keras's. With the same seed, the same files are for
-    validation. A dataset to train on has other windows and another order in each iteration. A
-    dataset for validation, or without ``shuffle``, is the same each time: its clips come from the
-    middle of their videos, in the order of ``file_paths``. Clips are uint8, so that no batch is
-    copied; layers like ``Rescaling`` take them, and ``dataset.map`` can cast them.
+    Arguments that Keras has too are called and mean what they do there, its messages are the same,
+    and with the same seed, the same files are for validation. What differs: all but ``directory``
+    are given by name, ``seed`` is 0 and never None, labels are int64, and clips are uint8, so that
+    no batch is copied; layers like ``Rescaling`` take them, and ``dataset.map`` can cast them. As
+    in `Client.stream`, each iteration is the next epoch, the last batch of a shuffled one is left
+    out if it is smaller, and clips are drawn where ``shuffle`` is. A dataset for validation, or
+    without ``shuffle``, has the same clips each time: those in the middle of their videos, in the
+    order of ``file_paths``.
 
     All such datasets of a process share the worker processes of one client. They end with the last
     of these datasets, or with the process. ``train.videoload`` is the stream behind a dataset: its
@@ -99,19 +103,20 @@ def video_dataset_from_directory(
             each class.
         labels: ``"inferred"``, the default: from the sub-folders. None: no labels. Or a list of
             numbers, one for each file in the order of the sorted paths.
-        label_mode: ``"int"``, the default: int32 [B]. ``"categorical"``: float32 [B, classes].
+        label_mode: ``"int"``, the default: int64 [B]. ``"categorical"``: float32 [B, classes].
             ``"binary"``: float32 [B, 1] of two classes. None: no labels.
         class_names: The sub-folders to take, in the order of their labels. None, the default: all,
             sorted by name.
-        batch_size: Clips in a batch (B); the last one may be smaller. Default 32. None: single
-            clips.
+        batch_size: Clips in a batch (B). Default 32. None: single clips.
         frames: Frames in a clip (T). Default 16.
         stride: Source frames from one frame of a clip to the next. Default 1.
         fps: Frames per second of a clip, instead of ``stride``. Default None.
         image_size: (height, width) of the frames, or one number for both. Default (224, 224).
         shuffle: Another order in each iteration. Default True. False: the order of the sorted
             paths.
-        seed: Of the split, the order and all that is drawn. None, the default: NumPy draws one.
+        seed: Of the split, the order and all that is drawn. Default 0.
+        drop_remainder: Leave out the last batch of an epoch if it is smaller. None, the default:
+            where ``shuffle`` is, but not for validation.
         validation_split: Share of the files for validation, between 0 and 1. Files of one recording
             may be on both sides; `Catalog.split` can keep them together. Default None.
         subset: ``"training"``, ``"validation"``, or ``"both"`` for the two datasets. Default None.
@@ -141,12 +146,12 @@ def video_dataset_from_directory(
             '`label_mode` argument must be one of "int", "categorical", "binary", or None. '
             f"Received: label_mode={label_mode}"
         )
-    _check_split(validation_split, subset, seed, shuffle=shuffle)
+    _check_split(validation_split, subset)
     drawn = _spec(
         frames=frames, stride=stride, fps=fps, image_size=image_size, color_mode=color_mode,
-        crops=crop_to_aspect_ratio, pads=pad_to_aspect_ratio, shuffle=shuffle, more=clip,
+        crops=crop_to_aspect_ratio, pads=pad_to_aspect_ratio, more=clip,
     )  # fmt: skip
-    seed = int(np.random.randint(_SEEDS)) if seed is None else whole("seed", seed, None)
+    seed = whole("seed", seed, None)
     size = 1 if batch_size is None else whole("batch_size", batch_size)
     if label_mode is None:
         labels = None
@@ -174,7 +179,7 @@ def video_dataset_from_directory(
         trains = shuffle and name != "validation"
         stream = client.stream(
             part.catalog(), drawn if trains else without_draws(drawn), size,
-            shuffle=trains, seed=seed, drop_remainder=False,
+            shuffle=trains, seed=seed, drop_remainder=drop_remainder,
         )  # fmt: skip
         _classes[stream] = str(directory), tuple(names)
         one = encode(
@@ -208,7 +213,7 @@ def _largest(height: int, width: int) -> dict[str, Any]:
 
 def _spec(
     *, frames: int, stride: int, fps: float | None, image_size: object, color_mode: str,
-    crops: bool, pads: bool, shuffle: bool, more: dict[str, Any],
+    crops: bool, pads: bool, more: dict[str, Any],
 ) -> ClipSpec:  # fmt: skip
     """The clips to train on. Raises SpecError."""
     for name in more:
@@ -235,7 +240,7 @@ def _spec(
         )
     given = {
         "frames": frames, "stride": stride, "fps": fps, "size": size,
-        "pixels": _PIXELS[color_mode], "sampling": "random" if shuffle else "center",
+        "pixels": _PIXELS[color_mode],
     }  # fmt: skip
     if "crop" not in more and "resize" not in more:
         square = size[0] == size[1] and not size[0] % 2
@@ -244,15 +249,14 @@ def _spec(
         elif square:  # then frames are scaled alike whatever is cut, and a frame store keeps them
             given |= {"resize": size[0], "crop": "center"}
         else:
-            given |= _largest(*ClipSpec(frames=1, size=tuple(size)).size or ())
+            whole_size = ClipSpec(frames=1, size=tuple(size))
+            given |= _largest(whole_size.height, whole_size.width)
     elif crops or pads:
         raise SpecError("give crop_to_aspect_ratio or pad_to_aspect_ratio, or crop and resize")
     return ClipSpec(**{**given, **more})
 
 
-def _check_split(
-    split: float | None, subset: str | None, seed: int | None, *, shuffle: bool
-) -> None:
+def _check_split(split: float | None, subset: str | None) -> None:
     if split and not 0 < split < 1:
         raise SpecError(f"`validation_split` must be between 0 and 1, received: {split}")
     if bool(split) != bool(subset):
@@ -260,12 +264,6 @@ def _check_split(
     if subset not in ("training", "validation", "both", None):
         raise SpecError(
             f'`subset` must be either "training", "validation" or "both", received: {subset}'
-        )
-    if split and shuffle and seed is None:
-        raise SpecError(
-            "If using `validation_split` and shuffling the data, you must provide a `seed` "
-            "argument, to make sure that there is no overlap between the training and validation "
-            "subset."
         )
 
 

@@ -6,7 +6,8 @@ from __future__ import annotations
 import logging
 
 from videoload.catalog.catalog import Catalog
-from videoload.clips.sample_spec import Spec
+from videoload.catalog.joining import mixture
+from videoload.clips.sample_spec import GivenSpec, Spec, in_stream, sample_spec
 from videoload.plan.options import StreamArguments, StreamOptions
 from videoload.plan.plan import Plan
 from videoload.plan.windows import Read, counted, warnings_of
@@ -16,6 +17,16 @@ _log = logging.getLogger(__name__)
 COUNTED_AT_ONCE = 64  # videos in a batch of counts
 # Every video is counted once, and what cannot be read is left to the stream itself.
 COUNTING: StreamArguments = {"drop_remainder": False, "on_error": "skip", "max_bad": 1.0}
+
+
+def given_as(catalog: Catalog, clip: GivenSpec, *, shuffle: bool) -> tuple[Catalog, Spec]:
+    """The catalog and the spec of a stream as they were given to it. Raises SpecError."""
+    parts = [
+        part._replace(clip=part.clip and in_stream(part.clip, shuffle=shuffle))
+        for part in catalog.parts
+    ]
+    spec = in_stream(sample_spec(catalog.sides, clip), shuffle=shuffle)
+    return mixture(catalog, parts), spec
 
 
 def make_plan(

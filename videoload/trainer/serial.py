@@ -15,18 +15,19 @@ import numpy as np
 
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import check_shapes, clip_of
-from videoload.clips.sample_spec import GivenSpec, Spec, WindowCounts, heard_in, sample_spec
+from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.sample_spec import GivenSpec, Spec, WindowCounts, heard_in
 from videoload.decoding.decoder import Decoder
 from videoload.decoding.native_size import native_size
 from videoload.decoding.prepared import Request, ShortVideoError
 from videoload.errors import OneClipError, SpecError, VideoError
 from videoload.plan.lengths import Lengths
-from videoload.plan.options import StreamArguments, StreamOptions, stream_options
-from videoload.plan.plan import Batch, BatchWithInfo, Plan, Sample, batch_info
+from videoload.plan.options import OnError, StreamArguments, StreamOptions
+from videoload.plan.plan import Batch, BatchWithInfo, Clips, Plan, Sample, batch_info
 from videoload.plan.quarantine import Quarantine
 from videoload.storage.files import NO_FOLDER
 from videoload.storage.keep import Folders, Keep
-from videoload.trainer.planning import COUNTED_AT_ONCE, COUNTING, make_plan
+from videoload.trainer.planning import COUNTED_AT_ONCE, COUNTING, given_as, make_plan
 from videoload.trainer.receipts import with_digest
 
 _log = logging.getLogger(__name__)
@@ -35,29 +36,29 @@ _log = logging.getLogger(__name__)
 @overload
 def decode_serially(
     catalog: Catalog,
-    clip: GivenSpec,
+    clip: ClipSpec,
     batch_size: int,
     *,
     start_step: int | None = None,
     epochs: int | None = None,
     info: Literal[False] = False,
     frame_store: str | os.PathLike[str] | None = None,
-    **arguments: Unpack[StreamArguments],
-) -> Iterator[Batch]: ...
+    **options: Unpack[StreamArguments],
+) -> Iterator[Batch[Clips]]: ...
 
 
 @overload
 def decode_serially(
     catalog: Catalog,
-    clip: GivenSpec,
+    clip: ClipSpec,
     batch_size: int,
     *,
     start_step: int | None = None,
     epochs: int | None = None,
     info: Literal[True],
     frame_store: str | os.PathLike[str] | None = None,
-    **arguments: Unpack[StreamArguments],
-) -> Iterator[BatchWithInfo]: ...
+    **options: Unpack[StreamArguments],
+) -> Iterator[BatchWithInfo[Clips]]: ...
 
 
 @overload
@@ -68,10 +69,10 @@ def decode_serially(
     *,
     start_step: int | None = None,
     epochs: int | None = None,
-    info: bool,
+    info: bool = False,
     frame_store: str | os.PathLike[str] | None = None,
-    **arguments: Unpack[StreamArguments],
-) -> Iterator[Batch | BatchWithInfo]: ...
+    **options: Unpack[StreamArguments],
+) -> Iterator[Any]: ...
 
 
 def decode_serially(
@@ -83,8 +84,15 @@ def decode_serially(
     epochs: int | None = None,
     info: bool = False,
     frame_store: str | os.PathLike[str] | None = None,
-    **arguments: Unpack[StreamArguments],
-) -> Iterator[Batch | BatchWithInfo]:
+    shuffle: bool = False,
+    seed: int = 0,
+    shard: tuple[int, int] = (0, 1),
+    drop_remainder: bool | None = None,
+    ordered: bool = True,
+    on_error: OnError = "substitute",
+    max_bad: float = 0.01,
+    balance: Literal["class"] | None = None,
+) -> Iterator[Batch[Any] | BatchWithInfo[Any]]:
     """The batches of a stream, decoded in this process: no workers, no sockets.
 
     The reference: ``client.stream(...).batches(start_step, epochs, info=info)`` with the same
@@ -103,7 +111,7 @@ def decode_serially(
         shuffle: As in `Client.stream`, like all that follow. Default False.
         seed: Of everything that is drawn. Default 0.
         shard: (rank, world): this trainer's share. Default (0, 1).
-        drop_remainder: Leave out a smaller last batch. Default True.
+        drop_remainder: Leave out a smaller last batch. None, the default: if ``shuffle`` is True.
         ordered: Without effect here: batches come in the order of their steps. Default True.
         on_error: ``"substitute"`` a clip that is bad, ``"skip"`` it, or ``"raise"``. Default
             ``"substitute"``.
@@ -122,8 +130,10 @@ def decode_serially(
         TooManyBadVideos: More videos are bad than ``max_bad`` allows.
         TransformError: The transform, or the load function, cannot be imported, or failed.
     """
-    options = stream_options(batch_size, arguments)
-    clip = sample_spec(catalog.sides, clip)
+    options = StreamOptions(
+        batch_size, shuffle, seed, shard, drop_remainder, ordered, on_error, max_bad, balance
+    )
+    catalog, clip = given_as(catalog, clip, shuffle=shuffle)
     if catalog.root is None and clip.files:
         raise SpecError("the catalog has no root: give root= the folder that holds its videos")
 

@@ -6,7 +6,7 @@ import copy
 import math
 import os
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Literal, NoReturn, overload
+from typing import TYPE_CHECKING, Generic, Literal, NoReturn, overload
 
 from videoload.arguments import real, whole
 from videoload.catalog.catalog import Catalog
@@ -15,7 +15,7 @@ from videoload.engine.readers import Readers
 from videoload.errors import BadVideo, VideoloadError
 from videoload.plan.options import StreamOptions
 from videoload.plan.passes import Passes
-from videoload.plan.plan import Batch, BatchWithInfo
+from videoload.plan.plan import Batch, BatchWithInfo, C
 from videoload.stats.stats import StreamStats
 from videoload.trainer.receipts import Receipts, with_digest
 
@@ -32,7 +32,7 @@ NO_COPY = (
 )
 
 
-class Stream:
+class Stream(Generic[C]):
     """An endless sequence of batches, ``len(stream)`` per epoch. Made by `Client.stream`.
 
     ``for clips, labels in stream`` reads one epoch, and the next loop the next epoch. ``clips`` is
@@ -69,7 +69,7 @@ class Stream:
         """Batches per epoch, the same number on all ranks of ``shard``."""
         return len(self.readers)
 
-    def __iter__(self) -> Iterator[Batch]:
+    def __iter__(self) -> Iterator[Batch[C]]:
         """Read the next epoch.
 
         Every pass is the next epoch: of a loop, of `batches`, `dataset`, `sequence` and
@@ -91,21 +91,21 @@ class Stream:
         epochs: int | None = None,
         *,
         info: Literal[False] = False,
-    ) -> Iterator[Batch]: ...
+    ) -> Iterator[Batch[C]]: ...
 
     @overload
     def batches(
         self, start_step: int | None = None, epochs: int | None = None, *, info: Literal[True]
-    ) -> Iterator[BatchWithInfo]: ...
+    ) -> Iterator[BatchWithInfo[C]]: ...
 
     @overload
     def batches(
         self, start_step: int | None = None, epochs: int | None = None, *, info: bool
-    ) -> Iterator[Batch | BatchWithInfo]: ...
+    ) -> Iterator[Batch[C] | BatchWithInfo[C]]: ...
 
     def batches(
         self, start_step: int | None = None, epochs: int | None = None, *, info: bool = False
-    ) -> Iterator[Batch | BatchWithInfo]:
+    ) -> Iterator[Batch[C] | BatchWithInfo[C]]:
         """Read the next epoch; or, with ``start_step`` or ``epochs``, a range of batches by number.
 
         To resume, pass the number of batches already trained on as ``start_step``: nothing before

@@ -38,7 +38,7 @@ def test_the_order_is_by_class_then_sub_folder_then_name(
     catalog = found.catalog()
     assert pairs(catalog)[0] == ("jump/10.mkv", "jump")
     assert isinstance(catalog.targets, np.ndarray)
-    assert catalog.targets.dtype == np.int32
+    assert catalog.targets.dtype == np.int64
     assert catalog.targets.tolist() == catalog.labels.tolist() == [1, 1, 2, 2, 2]
 
 

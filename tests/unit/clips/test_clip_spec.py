@@ -39,6 +39,10 @@ def test_a_clip_has_the_shape_of_its_pixels(
     assert (made.height, made.width) == (20, 30)
 
 
+def test_one_number_is_height_and_width() -> None:
+    assert spec(size=12) == spec(size=(12, 12))
+
+
 def test_views_and_outputs_have_the_shapes_that_the_spec_says() -> None:
     views = spec(views=3, flip=True)
     assert (views.shape, views.frames_shape) == ((3, 8, 16, 16, 3), (3, 8))
@@ -91,9 +95,9 @@ def test_each_crop_is_a_row(crop: str, crops: int) -> None:
         ({"clips_per_video": 10**12}, "clips_per_video must be 2147483647 at most, got 1000000"),
         ({"sampling": "dense", "hop": 10**20}, "hop must be 2147483647 at most, got 1000000"),
         ({"size": None, "crop": "resized"}, 'crop="resized" needs a size'),
-        ({"size": 112}, "size must be (height, width), got 112"),
-        ({"size": (112,)}, "size must be (height, width), got (112,)"),
-        ({"size": (1, 2, 3)}, "size must be (height, width), got (1, 2, 3)"),
+        ({"size": 0}, "size must be a whole number of at least 1, got 0"),
+        ({"size": (112,)}, "size must be (height, width) or one number, got (112,)"),
+        ({"size": (1, 2, 3)}, "size must be (height, width) or one number, got (1, 2, 3)"),
         ({"size": (0, 16)}, "size must be a whole number of at least 1, got 0"),
         ({"size": (16, 16.0)}, "size must be a whole number of at least 1, got 16.0"),
         ({"size": (16, 15), "pixels": "yuv420p"}, 'pixels="yuv420p" needs an even size'),
@@ -130,9 +134,9 @@ def test_each_crop_is_a_row(crop: str, crops: int) -> None:
         ({"crop": "resized", "area": (0, 1)}, "area must be a number from 0.001 to 1, got 0"),
         ({"crop": "resized", "area": (0.1, 2)}, "area must be a number from 0.001 to 1, got 2"),
         ({"crop": "resized", "ratio": ("1", 2)}, "ratio must be a number from 0.001 to 1000"),
-        ({"views": 2}, "the 2 views of a sample would all be the same"),
+        ({"views": 2, "sampling": "center"}, "the 2 views of a sample would all be the same"),
         ({"views": 2, "views_share": "window", "sampling": "random"}, "would all be the same"),
-        ({"views": 2, "crop": "three"}, "would all be the same"),
+        ({"views": 2, "crop": "three", "sampling": "center"}, "would all be the same"),
         ({"views_share": "window", "flip": True}, "views_share is for views of at least 2"),
         ({"views": 2, "flip": True, "views_share": "crop"}, "views_share must be one of nothing,"),
         ({"rotate": 90}, "rotate must be True or False, got 90"),

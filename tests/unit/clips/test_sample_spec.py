@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from videoload.clips.sample_spec import (
     SampleSpec,
     Sides,
     functions_of,
+    in_stream,
     leader_of,
     parts_of,
     sample_spec,
@@ -88,3 +90,24 @@ def test_a_dict_and_several_parts_need_each_other() -> None:
         sample_spec(Sides(("rgb", "b"), "time", {"c": 1.0}), {"rgb": CLIP, "b": ITEM})
     with pytest.raises(SpecError, match="offset_s is in seconds"):
         sample_spec(Sides(("rgb", "b"), "frames", {"b": 1.0}), {"rgb": CLIP, "b": ITEM})
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_clips_are_drawn_where_the_stream_is_shuffled_and_they_do_not_say(shuffle: bool) -> None:
+    wanted: Any = "random" if shuffle else "center"
+    clip = ClipSpec(frames=4, size=8)
+    assert in_stream(clip, shuffle=shuffle) == replace(clip, sampling=wanted)
+    sampling: Any
+    for sampling in ("random", "center", "uniform"):
+        said = replace(clip, sampling=sampling)
+        assert in_stream(said, shuffle=shuffle) == said
+    sides = Sides(("a", "b"))
+    both = in_stream(sample_spec(sides, {"a": clip, "b": clip}), shuffle=shuffle)
+    assert isinstance(both, SampleSpec)
+    assert {part.sampling for part in both.clips.values()} == {wanted}
+    views = ClipSpec(frames=4, size=8, views=2)
+    if shuffle:
+        assert in_stream(views, shuffle=True).views == 2
+    else:
+        with pytest.raises(SpecError, match="views of a sample would all be the same"):
+            in_stream(views, shuffle=False)

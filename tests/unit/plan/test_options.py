@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any, get_type_hints
+from dataclasses import fields
+from typing import Any
 
 import pytest
 
 from videoload import Client, decode_serially
 from videoload.errors import SpecError
-from videoload.plan.options import StreamArguments, StreamOptions, stream_options
+from videoload.plan.options import StreamArguments, StreamOptions
 
 
 def options(**changes: Any) -> StreamOptions:
@@ -62,30 +63,28 @@ def test_a_balance_of_anything_else_is_refused() -> None:
     assert options(balance=None) == options()
 
 
-def test_every_option_can_be_given_by_its_name() -> None:
-    hints = get_type_hints(StreamOptions)
-    assert {"batch_size": int, **get_type_hints(StreamArguments)} == hints
-    told: StreamArguments = {"seed": 3, "balance": "class"}
-    assert stream_options(2, told) == StreamOptions(2, seed=3, balance="class")
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_a_smaller_last_batch_is_left_out_where_the_stream_is_shuffled(shuffle: bool) -> None:
+    assert options(shuffle=shuffle).drop_remainder is shuffle
+    assert options(shuffle=shuffle, drop_remainder=not shuffle).drop_remainder is not shuffle
 
 
 @pytest.mark.parametrize("function", [Client.stream, decode_serially])
-def test_a_stream_and_the_reference_take_the_same_options(function: Any) -> None:
-    [rest] = [
-        parameter
-        for parameter in inspect.signature(function).parameters.values()
-        if parameter.kind is parameter.VAR_KEYWORD
-    ]
-    assert rest.annotation == "Unpack[StreamArguments]"
+def test_an_option_has_the_same_name_type_and_default_wherever_it_stands(function: Any) -> None:
+    own = {field.name: (field.type, field.default) for field in fields(StreamOptions)}
+    own.pop("batch_size")
+    parameters = inspect.signature(function).parameters
+    assert list(parameters)[-len(own) :] == list(own)
+    for name, expected in own.items():
+        parameter = parameters[name]
+        assert parameter.kind is parameter.KEYWORD_ONLY
+        assert (parameter.annotation, parameter.default) == expected, name
+    assert {name: told for name, (told, _) in own.items()} == {
+        name: hint.__forward_arg__ for name, hint in StreamArguments.__annotations__.items()
+    }
 
 
-@pytest.mark.parametrize(
-    ("name", "hint"),
-    [("shufle", r"did you mean shuffle=\?"), ("workers", "there are shuffle, seed, shard, ")],
-)
-def test_an_option_that_does_not_exist_is_refused_by_its_name(name: str, hint: str) -> None:
-    told: Any = {name: 1}
-    with pytest.raises(TypeError, match=f"a stream has no argument {name}=: {hint}"):
-        stream_options(4, told)
-    with pytest.raises(TypeError, match=f"a stream has no argument {name}=: {hint}"):
-        decode_serially(None, None, 4, **told)  # type: ignore[call-overload]
+@pytest.mark.parametrize("function", [Client.stream, decode_serially])
+def test_an_option_that_does_not_exist_is_refused_by_its_name(function: Any) -> None:
+    with pytest.raises(TypeError, match="unexpected keyword argument 'shufle'"):
+        function(None, None, 4, shufle=True)
