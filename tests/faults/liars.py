@@ -33,7 +33,7 @@ from videoload.transport.messages import (
 FIELDS: dict[str, tuple[str, ...]] = {
     "hello": ("worker", "host", "pid", "software", "token", "copy", "fetches"),
     "result": (
-        "lease", "frames", "decode_s", "files", "spent", "clip_s", "times", "kept",
+        "lease", "frames", "decode_s", "files", "spent", "clip_s", "times", "lengths", "kept",
         "no_room",
     ),
     "failed": ("lease", "at", "reason", "dropped", "fatal", "here_only", "of_worker"),
@@ -123,6 +123,7 @@ class Liar:
                 "lease": number, "frames": [list(range(length))] * rows, "decode_s": 0.01,
                 "files": [12345] * rows, "spent": [0.0] * 10, "clip_s": [0.01] * rows,
                 "times": [[0.04 * i for i in range(length)]] * rows,
+                "lengths": [[100, 4.0]] * rows,
             },
             "failed": {
                 "lease": number, "at": 0, "reason": "is not a video", "dropped": False,

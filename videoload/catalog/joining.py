@@ -65,6 +65,8 @@ def join(catalogs: Iterable[Catalog], *, duplicates: bool = False) -> Catalog:
             "with_targets for the others, or give each the same classes="
         )
     tables = [part._table for part in parts]
+    if len({table.has_moments for table in tables}) > 1:
+        raise CatalogError("to join catalogs, all or none need moments (at, at_s)")
     paths = [way + path for way, table in zip(ways, tables, strict=True) for path in table.paths]
     labels = [new[table.labels] for new, table in zip(numbers, tables, strict=True)]
     is_twice = duplicates or any(part._duplicates for part in parts)

@@ -108,6 +108,7 @@ class Table:
         ])  # fmt: skip
         in_seconds = ~np.isnan(seconds[:2]).all(0)
         begin_s, end_s = np.where(np.isnan(seconds[0]), 0, seconds[0]), seconds[1]
+        has_none = (at == _UNKNOWN) & np.isnan(seconds[2])
         for wrong, flaw in (
             ((label < _UNKNOWN) | (label >= classes), "label {0} is not one of 0..{5}"),
             (start < 0, "start {1} is negative"),
@@ -123,6 +124,7 @@ class Table:
             (at < _UNKNOWN, "at {8} is negative"),
             (seconds[2] < 0, "at_s is negative"),
             ((at != _UNKNOWN) & ~np.isnan(seconds[2]), "give at (a frame) or at_s, not both"),
+            (has_none & ~has_none.all(), "there is no moment (at, at_s), and other rows have one"),
         ):
             if wrong.any():
                 i = int(wrong.argmax())

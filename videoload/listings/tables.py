@@ -105,7 +105,7 @@ class _Reader:
         boxes, targets = self._boxes(), self._targets()
         given = None if classes is None else class_names(classes)
         labels, known, hot = self._labels(given, has_targets=targets is not None)
-        unused = self._check_unused(has_targets=targets is not None)
+        unused = self._check_unused()
         columns = Columns(
             paths, labels, found["start"], found["end"], found["frames"], found["start_s"],
             found["end_s"], found["at"], found["at_s"], boxes, self._rows.where, unused,
@@ -203,11 +203,11 @@ class _Reader:
     def _formatted(self, i: int, cell: Any, name: str, form: str) -> str:
         if is_missing(cell):
             raise self._error(i, f"the column {name!r}, of which the path is made, is empty")
-        value = whole(cell) if form else None
+        value = whole(cell) if form else text(cell)
         try:
-            return format(text(cell) if value is None else value, form)
-        except ValueError as error:
-            raise self._error(i, f"{name!r} is {shown(cell)}: {error}") from None
+            return format(value, form)
+        except (ValueError, TypeError):
+            raise self._error(i, f"{name!r} is {shown(cell)}, and no number for {form!r}") from None
 
     def _parts(self, asked: PartColumns) -> tuple[dict[str, list[str]], dict[str, list[float]]]:
         """The paths of each part, and its offsets where there is such a column."""
@@ -326,15 +326,19 @@ class _Reader:
 
     # What is not used
 
-    def _check_unused(self, *, has_targets: bool) -> list[str]:
+    def _check_unused(self) -> list[str]:
         """The columns that nothing uses. Raises CatalogError if one looks as if it was meant."""
         ignore = self._names.ignore
         ignored = {ignore} if isinstance(ignore, str) else {*ignore}
         unused = [name for name in self._rows.columns if name and name not in self._used | ignored]
         taken = {role for role in self._names._fields if self._is_taken(role)}
-        groups = ({"label", "labels"}, {"start", "start_s"}, {"end", "end_s"}, {"at", "at_s"})
+        groups = (
+            {"label", "labels", "targets"},
+            {"start", "start_s"},
+            {"end", "end_s"},
+            {"at", "at_s"},
+        )
         filled = taken.union(*(group for group in groups if group & taken))
-        filled |= {"label", "labels"} if has_targets else set()
         for name in unused:
             meant = _meant(name, {*self._names._fields} - filled)
             if self._names.parts is not None and "offset" in name.lower():
@@ -368,7 +372,8 @@ def _meant(name: str, roles: set[str]) -> str:
             if words[-1] in _SECONDS_WORDS:
                 return f"{role}_s={name!r}"
             return f"{role}={name!r} (frames) or {role}_s={name!r} (seconds)"
-    close = get_close_matches(plain, [role for role in roles if len(role) > 3], 1, 0.8)
+    alike = [role for role in roles if len(role) > 3 and role[0] == plain[:1]]
+    close = get_close_matches(plain, alike, 1, 0.8)
     return f"{close[0]}={name!r}" if close else ""
 
 

@@ -52,11 +52,11 @@ def test_without_offsets_rows_are_as_of_catalogs_side_by_side(tmp_path: Path) ->
         ("rgb,depth,depth_offset_s,label\na,b,nan,0\n", "line 2: depth_offset_s must be a number"),
         (
             "rgb,depth,depht_offset_s,label\na,b,1,0\n",
-            "'depht_offset_s' is not used, and looks as if it was meant for rgb_offset_s",
+            "'depht_offset_s' is not used, and looks as if it was meant. Give a column rgb_of",
         ),
         (
             "rgb,depth,depth_offset,label\na,b,1,0\n",
-            "'depth_offset' is not used, and looks as if it was meant for rgb_offset_s",
+            "'depth_offset' is not used, and looks as if it was meant. Give a column rgb_of",
         ),
         ("rgb,depth,Label\na,b,x\n", "the column 'Label' is not used"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.catalogs import pairs, refused, text
+from tests.support.catalogs import pairs, refused, text, tree
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import join
 from videoload.catalog.table import Video
@@ -381,3 +382,214 @@ def test_a_wrong_segment_is_named_with_its_unit(tmp_path: Path, row: str, flaw: 
 def test_the_same_seconds_twice_are_the_same_segment(tmp_path: Path) -> None:
     with refused("line 3", "the same segment as", "line 2"):
         read(tmp_path, "path,label,start_s,end_s\na.avi,run,1,2\na.avi,run,1.0,2.0\n")
+
+
+# Tables of all kinds
+
+
+COLUMNS: dict[str, list[Any]] = {
+    "subject": [1, 12, 7], "take": ["a", "b", "c"], "kind": ["run", "jump", "run"],
+    "onset": [0.5, 2, None], "off": [1.25, 9.5, 3], "speed": [1.5, 2, 3],
+}  # fmt: skip
+
+
+def as_pandas(columns: dict[str, list[Any]]) -> Any:
+    return pytest.importorskip("pandas").DataFrame(columns, index=[7, 7, 3])
+
+
+def as_polars(columns: dict[str, list[Any]]) -> Any:
+    return pytest.importorskip("polars").DataFrame(columns, strict=False)
+
+
+def as_rows(columns: dict[str, list[Any]]) -> Any:
+    return (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
+
+
+def as_arrays(columns: dict[str, list[Any]]) -> Any:
+    found = {name: np.array(column) for name, column in columns.items() if name != "onset"}
+    return {**found, "onset": np.array([0.5, 2, np.nan], np.float32)}
+
+
+@pytest.mark.parametrize("make", [dict, as_pandas, as_polars, as_rows, as_arrays])
+def test_any_kind_of_table_gives_the_same_catalog(make: Any) -> None:
+    table = make(COLUMNS)
+    catalog = Catalog.from_table(
+        table, path="s{subject:03}/{take}.avi", label="kind", start_s="onset", end_s="off",
+        targets={"v": "speed"},
+    )  # fmt: skip
+    assert list(catalog) == [
+        Video("s001/a.avi", 1, start_s=0.5, end_s=1.25),
+        Video("s012/b.avi", 0, start_s=2.0, end_s=9.5),
+        Video("s007/c.avi", 1, end_s=3.0),
+    ]
+    assert isinstance(catalog.targets, dict)
+    assert np.asarray(catalog.targets["v"]).tolist() == [1.5, 2, 3]
+    assert catalog.classes == TWO
+    assert catalog.paths[0] == "s001/a.avi"
+
+
+@pytest.mark.parametrize(
+    ("table", "told"),
+    [
+        (5, "a table is a DataFrame, a dict of columns or a list of rows, not 5"),
+        ("t.csv", "Catalog.from_csv reads a file"),
+        ({"path": ["a"], "label": ["x", "y"]}, "columns need as many rows each: path has 1, label"),
+        ({"path": "a.avi"}, "the column 'path' has no rows, it is 'a.avi'"),
+        ([("a.avi", "run")], "row 0: a row is a dict of its cells"),
+        ([], "lists no videos"),
+        ({"path": []}, "lists no videos"),
+        ([{"path": "a.avi"}, {"label": "x"}], "row 1: there is no file in the column 'path'"),
+    ],
+)
+def test_what_is_no_table_is_refused(table: Any, told: str) -> None:
+    with refused(told):
+        Catalog.from_table(table)
+
+
+def test_rows_are_picked_by_their_values() -> None:
+    table = {"path": ["a", "b", "c", "d"], "split": ["TRAIN", "VAL", "TRAIN", "TEST"],
+             "fold": [1, 1, 2.0, 3]}  # fmt: skip
+
+    def picked(**where: Any) -> tuple[str, ...]:
+        return Catalog.from_table(table, where=where).paths
+
+    assert picked(split="TRAIN") == ("a", "c")
+    assert picked(split=["TRAIN", "TEST"], fold=[2, 3]) == ("c", "d")
+    assert picked(fold="1") == ("a", "b")
+    with refused("asks for 'Train' in 'split', which has 'TRAIN', 'VAL', 'TEST'", "mean 'TRAIN'?"):
+        picked(split="Train")
+    with refused("where={'split': 'VAL', 'fold': 3} picks no row"):
+        picked(split="VAL", fold=3)
+    with refused("no column 'Fold' for where= (did you mean 'fold'?)"):
+        picked(Fold=1)
+    with refused("row 3", "label '5' is not in 0..1"):  # the place in the whole table
+        Catalog.from_table({**table, "label": [0, 0, 1, 5]}, classes=TWO, where={"fold": [2, 3]})
+
+
+@pytest.mark.parametrize(
+    ("header", "advice"),
+    [
+        ("path,start_s,stop_s", "'stop_s' is not used, and looks as if it was meant. Give end_s='"),
+        ("path,start,stop", "Give end='stop' (frames) or end_s='stop' (seconds)"),
+        ("path,Start_s,end_s", "Give start_s='Start_s'"),
+        ("path,start_s,duration_s", "Give a column end or end_s, the start plus the duration"),
+        ("path,begin_sec,end_s", "Give start_s='begin_sec'"),
+        ("path,start,EndFrame", "Give end='EndFrame' (frames) or end_s="),
+        ("path,time_end,x", "Give end='time_end'"),
+        ("path,lable,x", "Give label='lable'"),
+        ("path,Label,x", "Give label='Label'"),
+        ("path,class_id,x", "Give label='class_id'"),
+        ("path,strat,x", "Give start='strat'"),
+        ("path,At,x", "Give at='At'"),
+        ("path,Box,x", "Give box='Box'"),
+    ],
+)
+def test_a_column_that_looks_meant_and_is_not_used_is_an_error(
+    tmp_path: Path, header: str, advice: str
+) -> None:
+    rows = f"{header}\na.avi,1,2\na.avi,3,4\n"
+    with refused("t.csv: the column", advice, "or ignore=["):
+        read(tmp_path, rows)
+
+
+@pytest.mark.parametrize(
+    ("header", "options"),
+    [
+        ("path,start_s,end_s ,duration", {}),  # the role is taken
+        ("path,label,class,target", {}),
+        ("path,stop_s,duration,x", {"ignore": ["stop_s", "duration"]}),
+        ("path,Label,x,y", {"label": None}),
+        ("path,endoscope,restart,blend", {}),
+        ("path,frame_count,fps,NumberOfFrames", {}),
+        ("path,x_offset,cat,fat", {}),
+    ],
+)
+def test_other_columns_are_named_in_the_log(
+    tmp_path: Path, header: str, options: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO):
+        read(tmp_path, f"{header}\na.avi,1,2,3\n", **options)
+    assert "columns that are not used: " in caplog.text or "ignore" in options
+
+
+def test_who_repeats_a_segment_is_told_what_was_not_used(tmp_path: Path) -> None:
+    with refused("line 3", "same segment", "which columns tell them apart? Not used: t0, t1"):
+        read(tmp_path, "path,t0,t1\na.avi,0,2\na.avi,2,4\n")
+
+
+def test_labels_are_optional_and_may_be_missing_in_single_rows(tmp_path: Path) -> None:
+    assert read(tmp_path, "path\na.avi\n").labels.tolist() == [-1]
+    assert read(tmp_path, "path,label\na.avi,\nb.avi,\n").labels.tolist() == [-1, -1]
+    some = read(tmp_path, "path,label\na.avi,-1\nb.avi,run\nc.avi,jump\n")
+    assert some.labels.tolist() == [-1, 1, 0]
+    numbered = read(tmp_path, "path,label\na.avi,-1\nb.avi,2\n")
+    assert (numbered.labels.tolist(), numbered.classes) == ([-1, 2], ("0", "1", "2"))
+    with refused("line 3", "label '' is not a class", "Write -1 where there is no label"):
+        read(tmp_path, "path,label\na.avi,run\nb.avi,\n")
+    both = join([some, Catalog(["d.avi"])])
+    assert both.labels.tolist() == [-1, 1, 0, -1]
+
+
+@pytest.mark.parametrize("cell", ["1 2 3.5 4", "[1, 2, 3.5, 4]", (1, 2, 3.5, 4)])
+def test_a_row_may_have_a_moment_and_a_box(cell: Any) -> None:
+    table = {"path": ["a.avi"] * 3, "box": [cell, None, cell], "at": [5, 9, 7]}
+    catalog = Catalog.from_table(table)
+    assert catalog[0] == Video("a.avi", -1, at=5, box=(1, 2, 3.5, 4))
+    assert catalog[1] == Video("a.avi", -1, at=9)
+    assert list(join([catalog[1:], catalog[:1]])) == [*catalog[1:], *catalog[:1]]
+    four = dict(zip("ltrb", ([1], [2], [3.5], [4]), strict=True))
+    of_four = Catalog.from_table({"path": ["a.avi"], "at_s": [0.5], **four}, box=list("ltrb"))
+    assert of_four[0] == Video("a.avi", -1, at_s=0.5, box=(1, 2, 3.5, 4))
+    for wrong in ("1 2 3", [3, 2, 1, 4], "x"):
+        with refused("row 0", "box must be left, top, right, bottom in pixels"):
+            Catalog.from_table({"path": ["a.avi"], "box": [wrong]})
+    with refused("row 1", "there is no moment (at, at_s), and other rows have one"):
+        Catalog.from_table({"path": ["a.avi", "b.avi"], "at": [5, None]})
+
+
+def test_files_are_found_by_their_names(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    tree(tmp_path, "x/deep/1.avi", "2.mp4", "y/3.avi", "z/3.avi")
+    table = {"id": [1, 2, 4], "label": ["run", "jump", "run"], "start": [1, 2, 3]}
+    catalog = Catalog.from_table(table, tmp_path, path="**/{id}.*")
+    assert list(catalog) == [Video("x/deep/1.avi", 1, 1), Video("2.mp4", 0, 2)]
+    assert "1 of 3 videos are not in" in caplog.text
+    with refused("'3.*' may be 'y/3.avi' or 'z/3.avi': give the paths"):
+        Catalog.from_table({"id": [3]}, tmp_path, path="**/{id}.*")
+    with refused("has none of them"):
+        Catalog.from_table({"id": [1]}, tmp_path, path="**/{id}.mkv")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "told"),
+    [
+        ("{subjct}.avi", "no column 'subjct' for path= (did you mean 'subject'?)"),
+        ("{subject", "is no pattern"),
+        ("{take:03}", "row 0: 'take' is 'a'"),
+        ("{none}", "row 0: the column 'none', of which the path is made, is empty"),
+        ("**/{take}.avi", "give root="),
+    ],
+)
+def test_a_wrong_pattern_is_named(pattern: str, told: str) -> None:
+    with refused(told):
+        Catalog.from_table({"subject": [1], "take": ["a"], "none": [None]}, path=pattern)
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_a_csv_file_may_have_any_usual_separator(tmp_path: Path, separator: str) -> None:
+    rows = "path,label,start\na.avi,run,5\n".replace(",", separator)
+    assert read(tmp_path, rows)[0] == Video("a.avi", 0, 5)
+    with refused("line 2", "speed must be a number, not '1,5' (write decimals with a point)"):
+        read(tmp_path, "path;speed\na.avi;1,5\n", targets="speed")
+
+
+def test_paths_alone_are_a_catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Catalog(["a.avi", "b.avi"]).labels.tolist() == [-1, -1]
+    assert Catalog(["a.avi", "b.avi"], ["run", "jump"]).classes == TWO
+    tree(tmp_path, "x/a.avi", "y/b.avi")
+    far = Catalog([f"{tmp_path}/x/a.avi", f"{tmp_path}/y/b.avi"])
+    assert (far.root, far.paths) == (tmp_path, ("x/a.avi", "y/b.avi"))
+    monkeypatch.chdir(tmp_path / "x")
+    assert Catalog(["a.avi"]).root == tmp_path / "x"
+    assert Catalog(["a.avi", "b.avi"]).root is None, "other hosts have them"
+    with refused("paths are a list, not 'a.avi'"):
+        Catalog("a.avi")

@@ -1,0 +1,202 @@
+"""The lines of the page on catalogs, five at most, make catalogs of ten public data sets; realistic
+slips in them are right, or an error of one line that says what is wrong."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.support.layouts import layouts
+from tests.support.pages import blocks
+from videoload import Catalog, CatalogError
+
+pytest.importorskip("pandas")
+
+PAGE = Path(__file__).parents[3] / "docs/how-to/catalogs.md"
+LINES = {b.title.removesuffix(".py"): b.code for b in blocks(PAGE.read_text()) if b.title}
+
+
+@pytest.fixture
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(layouts(tmp_path))
+    return tmp_path
+
+
+def run(name: str) -> dict[str, Any]:
+    names: dict[str, Any] = {}
+    exec(LINES["imports"], names)  # of our own page
+    exec(LINES[name], names)
+    return names
+
+
+def test_no_data_set_needs_more_than_five_lines() -> None:
+    assert len(LINES) == 1 + 10
+    for name, code in LINES.items():
+        assert len(code.splitlines()) <= 5 or name == "imports", name
+
+
+def echonet(catalog: Catalog) -> None:
+    assert catalog.paths == ("Videos/0X1.avi", "Videos/0X2.avi")
+    assert np.asarray(catalog.targets).tolist() == [55.5, 61]
+    assert [video.frames for video in catalog] == [90, 120]
+    assert catalog.classes == ()
+    assert catalog.labels.tolist() == [-1, -1]
+
+
+def deepethogram(catalog: Catalog) -> None:
+    assert catalog.paths == ("mouse0/mouse0.avi", "mouse1/mouse1.avi")
+    found = catalog.targets_of(np.array([0, 1]), np.array([[4], [5]]))
+    assert found.tolist() == [[[1, 0, 0]]] * 2
+
+
+def deeplabcut(catalog: Catalog) -> None:
+    assert [(video.path, video.at) for video in catalog] == [
+        (f"videos/m{n}.avi", at) for n in (0, 1) for at in (0, 123)
+    ]
+    assert np.asarray(catalog.targets).tolist() == [[1.5, 2], [3, 4.5]] * 2
+
+
+def ubfc(catalog: Catalog) -> None:
+    assert catalog.paths == ("subject0/vid.avi", "subject1/vid.avi")
+
+
+def miniscope(catalog: Catalog) -> None:
+    assert len(catalog) == 24
+    assert catalog.classes == ()
+
+
+def jigsaws(catalog: Catalog) -> None:
+    assert len(catalog) == 4
+    assert catalog.sides is not None
+    assert catalog.paths[0] == "video/Suturing_B000_capture1.avi\nvideo/Suturing_B000_capture2.avi"
+    assert [(v.start, v.end) for v in catalog] == [(40, 91), (91, 151)] * 2
+    assert catalog.classes == ("G1", "G5")
+
+
+def daisee(catalog: Catalog) -> None:
+    assert catalog.paths[1] == "DataSet/Train/110002/1100021003/1100021003.avi"
+    assert isinstance(catalog.targets, dict)
+    assert {n: np.asarray(t).tolist() for n, t in catalog.targets.items()} == {
+        "engagement": [3, 1], "boredom": [0, 2],
+    }  # fmt: skip
+
+
+def kth(catalog: Catalog) -> None:
+    assert [(v.start, v.end) for v in catalog] == [
+        (0, 95),
+        (95, 140),
+        (140, 200),
+        (0, 50),
+        (50, 99),
+    ]
+    assert catalog.classes == ("boxing", "walking")
+
+
+def casia_b(catalog: Catalog) -> None:
+    assert catalog.classes == ("001", "002")
+    assert len(catalog) == 4
+
+
+CHECKS: list[Callable[[Catalog], None]] = [
+    echonet, deepethogram, deeplabcut, ubfc, miniscope, jigsaws, daisee, kth, casia_b,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_a_data_set_becomes_a_catalog(
+    made: Path, check: Callable[[Catalog], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        check(run(check.__name__)["catalog"])
+    assert not caplog.messages
+
+
+def test_the_parts_of_a_data_set_become_two_catalogs(made: Path) -> None:
+    found = run("rwf_2000")
+    assert (len(found["train"]), len(found["test"])) == (6, 4)
+
+
+def edit(name: str, old: str, new: str, encoding: str = "utf-8") -> Callable[[Path], None]:
+    def slip(made: Path) -> None:
+        before = (made / name).read_text()
+        assert old in before
+        (made / name).write_text(before.replace(old, new), encoding=encoding)
+
+    return slip
+
+
+def move(old: str, new: str) -> Callable[[Path], Any]:
+    return lambda made: (made / old).rename(made / new)
+
+
+FILES, CLIPS = "EchoNet-Dynamic/FileList.csv", "DAiSEE/Labels/TrainLabels.csv"
+WALKING = "KTH/walking/person02_walking_d1_uncomp.avi"
+
+
+@pytest.mark.parametrize(
+    ("name", "slip", "told"),
+    [
+        ("echonet", edit(FILES, "FileName,EF", "FileName,Ef"), "did you mean 'Ef'?"),
+        ("echonet", edit(FILES, "FileName", "Filename"), "did you mean 'Filename'?"),
+        ("echonet", edit(FILES, "TRAIN", "Train"), "asks for 'TRAIN' in 'Split', which has 'Tr"),
+        ("echonet", edit(FILES, "55.5", "55,5"), "line 2: 10 fields, the header has 9"),
+        ("echonet", edit(FILES, "61,", "n/a,"), "line 3: EF must be a number, not 'n/a'"),
+        ("deeplabcut", edit("dlc/labeled-data/m0/CollectedData_me.csv", "img0123", "frame"),
+         "row 1: 'videos/m0.avi': there is no moment (at, at_s), and other rows have one"),
+        ("jigsaws", edit("JIGSAWS/Suturing/transcriptions/Suturing_B000.txt", "91 150", "91 90"),
+         "row 1: 'video/Suturing_B000_capture1.avi': end 91 (exclusive) is not after start 91"),
+        ("daisee", edit(CLIPS, "ClipID", "Clip"), "no column 'ClipID' for path= (did you mean 'C"),
+        ("daisee", edit(CLIPS, "3,0,1", "high,0,1"), "line 2: Engagement must be a number, not 'h"),
+        ("casia_b", move("CASIA-B/001-bg-01-000.avi", "CASIA-B/1-bg-01-000.avi"),
+         "finds nothing in '1-bg-01-000.avi': every path must name its class"),
+        ("rwf_2000", move("RWF-2000/val/Fight", "RWF-2000/val/fight"), "'fight' is not in classes"),
+    ],
+)  # fmt: skip
+def test_a_slip_is_one_sentence(
+    made: Path, name: str, slip: Callable[[Path], Any], told: str
+) -> None:
+    slip(made)
+    with pytest.raises(CatalogError) as error:
+        run(name)
+    assert told in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "slip", "told"),
+    [
+        ("echonet", move("EchoNet-Dynamic/Videos/0X1.avi", "EchoNet-Dynamic/Videos/0x1.AVI"),
+         "1 of 2 files are not in ROOT: 'Videos/0X1.avi' (did you mean 'Videos/0x1.AVI'?)"),
+        ("echonet", edit(FILES, "\n0X2", "\n0X9,50,6,7,1,1,5,9,TRAIN\n0X2"), "'Videos/0X9.avi'"),
+        ("daisee", edit(CLIPS, "1100021003", "1100021004"), "1 of 2 videos are not in"),
+        ("kth", move(WALKING, WALKING.replace("_uncomp", "")), "'walking/person02_walking_d1_u"),
+        ("kth", lambda made: LINES, ""),
+        ("echonet", edit(FILES, "FileName", "FileName", "utf-8-sig"), ""),
+        ("echonet", edit(FILES, ",", ";"), ""),
+    ],
+)  # fmt: skip
+def test_a_slip_is_right_or_one_line_of_the_log(
+    made: Path, name: str, slip: Callable[[Path], Any], told: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    slip(made)
+    with caplog.at_level(logging.WARNING):
+        catalog = run(name)["catalog"]
+    if not told:
+        assert not caplog.messages
+        CHECKS[[check.__name__ for check in CHECKS].index(name)](catalog)
+        return
+    (message,) = caplog.messages
+    assert told in message.replace(str(catalog.root), "ROOT")
+
+
+def test_first_and_last_frames_counted_from_1_are_told(
+    made: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setitem(LINES, "kth", LINES["kth"].replace("int(first) - 1", "int(first)"))
+    run("kth")
+    assert "as if first and last frames were counted from 1" in caplog.text
