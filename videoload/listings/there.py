@@ -93,6 +93,6 @@ def find_by_name(
     if missing:
         _log.warning(
             "%s: %d of %d videos are not in %s: %s", source, len(missing), listed, root,
-            some(missing),
+            some([*dict.fromkeys(missing)]),
         )  # fmt: skip
     return paths, rows
