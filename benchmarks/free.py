@@ -24,17 +24,12 @@ import numpy.typing as npt
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.sample_spec import Spec
 from videoload.clips.video_info import VideoInfo
-from videoload.decoding.decoder import Decoder, Prepared
-from videoload.decoding.prepared import PreparedClips, Request
-from videoload.index.index import Tick, VideoIndex
-from videoload.storage.files import LocalFile
+from videoload.decoding.decoder import Decoder
+from videoload.decoding.prepared import Ordinals, Prepared, Request
+from videoload.storage.files import Tick
 from videoload.worker import worker
 
-_FRAMES, _KEYS = 186, 16  # mean of a video of UCF-101
-_INDEX = VideoIndex(
-    VideoInfo(_FRAMES, Fraction(25), 320, 240), np.arange(4 * _KEYS, dtype=np.int64).reshape(-1, 4)
-)
-_STATUS = os.stat(os.curdir)
+_INFO = VideoInfo(186, Fraction(25), 320, 240)  # as a mean video of UCF-101
 _PACKETS = int(os.environ.get("VIDEOLOAD_PACKETS", "0"))
 
 
@@ -48,22 +43,17 @@ class FreeDecoder(Decoder):
         requests: Sequence[Request],
         out: npt.NDArray[np.uint8],
         tick: Tick = lambda: None,
-    ) -> PreparedClips:
-        """Reads no file."""
+    ) -> Prepared:
+        """Reads no file, leaves ``out`` as it is, and makes up some frame numbers."""
         assert isinstance(spec, ClipSpec)
-        file = LocalFile(path, _STATUS)
-        return PreparedClips(
-            path, spec, requests, out, None, file, None, _INDEX, out, [], {}, [], None
-        )
+        clips, frames = len(requests), spec.frames
 
-    def decode_prepared(
-        self, prepared: Prepared, tick: Tick = lambda: None
-    ) -> npt.NDArray[np.int64]:
-        """Leaves ``out`` as it is, and makes up some frame numbers."""
-        assert isinstance(prepared, PreparedClips)
-        for _ in range(len(prepared.requests) * _PACKETS):
-            tick()
-        return _ordinals(len(prepared.requests), prepared.spec.frames)
+        def decode(tick: Tick) -> Ordinals:
+            for _ in range(clips * _PACKETS):
+                tick()
+            return _ordinals(clips, frames)
+
+        return Prepared(decode, _INFO.times_of, _INFO.length)
 
     def fingerprint(self, path: str) -> int:
         """The same for all files."""
@@ -71,7 +61,7 @@ class FreeDecoder(Decoder):
 
 
 @lru_cache
-def _ordinals(clips: int, frames: int) -> npt.NDArray[np.int64]:
+def _ordinals(clips: int, frames: int) -> Ordinals:
     return np.tile(np.arange(100, 100 + 2 * frames, 2), (clips, 1))
 
 

@@ -17,7 +17,7 @@ from pathlib import Path  # noqa: E402
 from typing import ParamSpec, TypeVar  # noqa: E402
 from unittest import mock  # noqa: E402
 
-from videoload.decoding.decoder import Decoder  # noqa: E402
+from videoload.decoding.video_clips import VideoClips  # noqa: E402
 from videoload.index import index  # noqa: E402
 from videoload.transport.messages import Hello, Lease, Result  # noqa: E402
 from videoload.worker import worker  # noqa: E402
@@ -63,8 +63,8 @@ def main() -> int:
     with (
         mock.patch.object(TrainerConnection, "say", say),
         mock.patch.object(TrainerConnection, "_take", take),
-        mock.patch("videoload.decoding.indexes.find_index", _timed("indexes", index.find_index)),
-        mock.patch.object(Decoder, "decode_prepared", _timed("clips", Decoder.decode_prepared)),
+        mock.patch("videoload.index.indexes.find_index", _timed("indexes", index.find_index)),
+        mock.patch.object(VideoClips, "_decode", _timed("clips", VideoClips._decode)),
     ):
         status = worker.main()
     note = Path(os.environ["VIDEOLOAD_STAMPS"], f"{os.getpid()}.json")

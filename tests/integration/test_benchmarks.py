@@ -115,7 +115,7 @@ def test_a_packed_file_proves_its_pictures_and_gives_them_in_order(
     index, _ = find_index(opened.file, lambda: None)
     assert index is not None
     assert index.info.frames == recipe.frames
-    assert index.keyframes[:, 0].tolist() == [0]
+    assert index.order.starts[:, 0].tolist() == [0]
 
 
 @pytest.mark.nightly

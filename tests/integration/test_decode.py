@@ -28,11 +28,12 @@ from tests.support.videos import Videos, make_avi
 from videoload import ClipSpec, VideoError
 from videoload.clips.clip_params import clip_params
 from videoload.decoding.decoder import Decoder
-from videoload.decoding.frames import read_frames
 from videoload.decoding.prepared import Request, ShortVideoError
 from videoload.index.index import open_video
 from videoload.native import SLOW_GATHER
-from videoload.reading.containers import OpenedVideo, UnreadableError, Video
+from videoload.reading.containers import OpenedVideo, UnreadableError
+from videoload.reading.frames import read_frames
+from videoload.reading.video import Video
 from videoload.storage.files import Folder
 from videoload.storage.keep import Folders
 
@@ -86,7 +87,7 @@ def check_windows(decoder: Decoder, path: str, expected: list[str], count: int, 
         got: list[tuple[int, str]] = []
         opened = kept.pop() if kept else open_video(file, index)
         if read_frames(
-            opened, index, wanted,
+            opened, index.order, wanted,
             lambda ordinal, frame, to=got: to.append((ordinal, md5(frame))),  # type: ignore[misc]
             lambda: None,
         ):  # fmt: skip
@@ -103,7 +104,7 @@ def frames_of(decoder: Decoder, path: str, wanted: list[int]) -> dict[int, str]:
     def look(ordinal: int, frame: VideoFrame) -> None:
         got[ordinal] = md5(frame)
 
-    read_frames(open_video(file, index), index, wanted, look, lambda: None)
+    read_frames(open_video(file, index), index.order, wanted, look, lambda: None)
     return got
 
 
@@ -133,7 +134,7 @@ def test_every_window_of_every_codec_holds_the_frames_of_a_sequential_decode(
         expected = sequential(videos.root / path)
         assert len(expected) == frames == len(set(expected)), path
         check_windows(decoder, path, expected, count=either(24, 48), seed=1)
-        sought += len(decoder.index(path).keyframes) > 1
+        sought += len(decoder.index(path).order.starts) > 1
     assert sought >= 5, "these files have key frames to seek to"
 
 
@@ -442,7 +443,7 @@ def no_complete_decode(monkeypatch: pytest.MonkeyPatch) -> None:
     def decoded_whole(*_: object) -> None:
         pytest.fail("a whole video is decoded for its index")
 
-    monkeypatch.setattr("videoload.decoding.indexes.decode_index", decoded_whole)
+    monkeypatch.setattr("videoload.index.indexes.decode_index", decoded_whole)
 
 
 def test_the_index_of_a_usual_file_needs_no_decoding(
@@ -486,7 +487,7 @@ def test_a_kept_index_of_another_file_is_noticed(tmp_path: Path) -> None:
     out = np.empty((2, *TINY.shape), np.uint8)
     both = [decoder.prepare("made.avi", TINY, [Request(1)], out[row : row + 1]) for row in (0, 1)]
     for prepared in both:
-        decoder.decode_prepared(prepared)
+        prepared.decode(lambda: None)
     assert np.array_equal(out[0], expected)
     assert np.array_equal(out[1], expected)
 
@@ -541,7 +542,7 @@ def test_a_damaged_header_of_h263_has_no_effect_beyond_the_next_key_frame(tmp_pa
     data[position + 6] ^= 2
     made.write_bytes(data)
     decoder = Decoder(tmp_path)
-    key = decoder.index(made.name).keyframes[1, 0].item()
+    key = decoder.index(made.name).order.starts[1, 0].item()
     shown = [frames_of(decoder, made.name, wanted) for wanted in ([key - 1, key + 1], [key + 1])]
     assert shown[0][key + 1] == shown[1][key + 1]
 
@@ -558,17 +559,19 @@ def test_a_file_that_changes_is_read_again_and_named(
 
 
 @pytest.mark.parametrize("b_frames", [0, 2])
-def test_a_plain_avi_file_needs_no_demuxer(
+def test_an_avi_file_that_is_known_needs_no_demuxer(
     b_frames: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = make_avi(tmp_path / "made.avi", frames=60, b_frames=b_frames)
-    expected = sequential(made)
+    expected, folders = sequential(made), Folders(cache=str(tmp_path / "kept"))
+    Decoder(tmp_path, folders=folders).index("made.avi")
 
     def open_(*args: object, **kwargs: object) -> None:
         raise AssertionError("FFmpeg opens it")
 
     monkeypatch.setattr(OpenedVideo, "__init__", open_)
-    check_windows(Decoder(tmp_path), "made.avi", expected, count=16, seed=2)
+    decoder = Decoder(tmp_path, folders=folders)
+    check_windows(decoder, "made.avi", expected, count=16, seed=2)
 
 
 def test_a_decoder_reads_on_to_a_near_key_frame_instead_of_seeking(

@@ -26,13 +26,14 @@ from tests.support.thorough import either, rest_nightly
 from videoload.clips.clip_params import clip_params
 from videoload.clips.clip_spec import ClipSpec
 from videoload.decoding.decoder import Decoder
-from videoload.decoding.frames import read_frames
 from videoload.decoding.prepared import Request
 from videoload.index.complete_decode import Report, decode_index
 from videoload.index.index import VideoIndex, find_index, open_video, prove_index
 from videoload.pixels.chains import Chains
 from videoload.pixels.planes import Buffer
-from videoload.reading.containers import OpenedVideo, Video
+from videoload.reading.containers import OpenedVideo
+from videoload.reading.frames import read_frames
+from videoload.reading.video import Video
 from videoload.storage.content import Content
 from videoload.storage.files import LocalFile, VideoFile
 
@@ -70,8 +71,8 @@ class Ledger:
     rows: list[tuple[str, str, str, int, int, int, int]] = field(default_factory=list)
 
     def add(self, name: str, codec: str, index: VideoIndex, compared: int, wrong: int) -> None:
-        known = "proven" if index.is_proven else "decoded"
-        frames, starts = index.info.frames, len(index.keyframes)
+        known = "proven" if index.order.is_proven else "decoded"
+        frames, starts = index.info.frames, len(index.order.starts)
         self.rows.append((name, codec, known, frames, starts, compared, wrong))
 
     def table(self) -> str:
@@ -123,7 +124,7 @@ def index_of(file: VideoFile) -> tuple[VideoIndex, Report]:
     assert (proven is None) == (by_ffmpeg is None)
     if proven is not None and by_ffmpeg is not None:
         assert proven.info == by_ffmpeg.info == decoded.info
-        assert proven.keyframes[:, :2].tolist() == by_ffmpeg.keyframes[:, :2].tolist()
+        assert proven.order.starts[:, :2].tolist() == by_ffmpeg.order.starts[:, :2].tolist()
     return proven or decoded, report
 
 
@@ -152,7 +153,7 @@ def compare(name: str, path: Path, ledger: Ledger) -> VideoIndex:
         wanted = [i for i in range(start, start + length * stride, stride) if i < len(reference)]
         shown: dict[int, bool] = {}  # some come twice, if the decoder complained
         opened = kept.pop() if kept and draw.random() < 0.5 else open_video(file, index)
-        if read_frames(opened, index, wanted, look, lambda: None):
+        if read_frames(opened, index.order, wanted, look, lambda: None):
             kept.append(opened)
         assert shown.keys() == set(wanted)
         compared += len(shown)
@@ -195,7 +196,7 @@ def test_every_frame_equals_the_one_of_a_sequential_decode(
     except (av.error.FFmpegError, ValueError) as error:
         pytest.skip(f"this FFmpeg cannot write {kind.name}: {error}")
     index = compare(kind.name, path, ledger)
-    assert index.is_proven == kind.is_proven
+    assert index.order.is_proven == kind.is_proven
 
 
 # Real files that have to be decoded completely.
@@ -225,7 +226,7 @@ def real_files() -> list[str]:
 @pytest.mark.parametrize("name", rest_nightly(real_files(), usual=8))
 def test_every_frame_of_a_real_file_is_right(name: str, ledger: Ledger) -> None:
     index = compare(name, Path(os.environ["VIDEOLOAD_AVI"]) / name, ledger)
-    assert index.is_proven == (name not in UNPROVEN)
+    assert index.order.is_proven == (name not in UNPROVEN)
 
 
 def test_most_codecs_can_be_sought(tmp_path: Path) -> None:
@@ -239,15 +240,15 @@ def test_most_codecs_can_be_sought(tmp_path: Path) -> None:
             continue
         file = LocalFile(str(path), path.stat())
         index, _ = index_of(file)
-        assert index.is_proven, kind.name
+        assert index.order.is_proven, kind.name
         touched = 0
 
         def count() -> None:
             nonlocal touched
             touched += 1
 
-        read_frames(open_video(file, index), index, [38], lambda ordinal, frame: None, count)
-        assert len(index.keyframes) >= 4, kind.name
+        read_frames(open_video(file, index), index.order, [38], lambda ordinal, frame: None, count)
+        assert len(index.order.starts) >= 4, kind.name
         assert touched <= 8, f"{kind.name}: {touched} packets decoded for frame 38"
 
 

@@ -25,13 +25,13 @@ from tests.support.thorough import either, rest_nightly
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND
 from videoload import Catalog, Client, ClipSpec, decode_serially
-from videoload.decoding import decoder as decoder_module
-from videoload.decoding import indexes
+from videoload.decoding import video_clips
 from videoload.decoding.decoder import Decoder
-from videoload.decoding.prepared import KeptClips, Request
+from videoload.decoding.prepared import Request
 from videoload.errors import SpecError, VideoError
 from videoload.frame_store import store
 from videoload.frame_store.stored_video import StoredVideo
+from videoload.index import indexes
 from videoload.storage.keep import Folders, Keep
 
 CLIP = ClipSpec(
@@ -132,12 +132,12 @@ def test_a_clip_whose_frames_are_kept_decodes_nothing(
     def read_frames(*arguments: object) -> None:
         raise AssertionError("a frame is decoded")
 
-    monkeypatch.setattr(decoder_module, "read_frames", read_frames)
+    monkeypatch.setattr(video_clips, "read_frames", read_frames)
     monkeypatch.setattr(indexes, "find_index", read_frames)
     other = Decoder(videos.root, folders=Folders(frame_store=Keep(str(tmp_path), None)))
     prepared = other.prepare(path, CLIP, [Request(7)], again)
-    assert isinstance(prepared, KeptClips)
-    assert np.array_equal(other.decode_prepared(prepared), frames)
+    assert prepared.are_kept
+    assert np.array_equal(prepared.decode(lambda: None), frames)
     assert np.array_equal(out, again)
 
 
@@ -148,8 +148,8 @@ def test_after_some_epochs_all_clips_come_from_the_store(videos: Videos, tmp_pat
         for video in videos.catalog:
             out = np.empty((1, *CLIP.shape), np.uint8)
             prepared = decoder.prepare(video.path, CLIP, [Request(draw.getrandbits(60))], out)
-            decoder.decode_prepared(prepared)
-            kept += turn >= 50 and isinstance(prepared, KeptClips)
+            prepared.decode(lambda: None)
+            kept += turn >= 50 and prepared.are_kept
     assert kept > 0.9 * 10 * len(videos.catalog)
 
 

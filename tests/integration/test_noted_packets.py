@@ -67,15 +67,15 @@ class CountedFile(LocalFile):
 def test_a_seek_reads_little_and_finds_the_packets_of_the_pass(name: str, tmp_path: Path) -> None:
     path = make_kind(name, tmp_path, size=(320, 240), frames=150)
     index, noted = index_of(path)
-    every = packets_from(path, index, index.keyframe(0))
-    for group in range(3, len(index.keyframes), 4):
-        start = index.keyframe(group)
+    every = packets_from(path, index, index.order.start(0))
+    for group in range(3, len(index.order.starts), 4):
+        start = index.order.start(group)
         assert packets_from(path, index, start) == every[start.packet :]
     assert noted.hold
     file = CountedFile(str(path), path.stat())
     with closing(open_video(file, index)) as video:
         before = file.source.count
-        video.go_to(index.keyframe(len(index.keyframes) - 2))
+        video.go_to(index.order.start(len(index.order.starts) - 2))
         read = file.source.count - before
     file.source.close()
     assert read < file.size / 2
@@ -87,8 +87,8 @@ def test_from_the_first_other_packet_on_the_file_is_read_from_its_beginning(
 ) -> None:
     path = make_kind("mkv_h264_named_avi", tmp_path)
     index, noted = index_of(path)
-    start = index.keyframe(2)
-    expected = packets_from(path, index, index.keyframe(0))[start.packet :]
+    start = index.order.start(2)
+    expected = packets_from(path, index, index.order.start(0))[start.packet :]
     assert packets_from(path, index, start) == expected
     assert noted.hold
     noted.sums[start.packet + ahead] ^= 1
@@ -101,7 +101,7 @@ def test_from_the_first_other_packet_on_the_file_is_read_from_its_beginning(
 def test_a_seek_that_leads_behind_the_key_frame_is_given_up(tmp_path: Path) -> None:
     path = make_kind("mkv_h264_named_avi", tmp_path)
     index, noted = index_of(path)
-    start, later = index.keyframe(1), index.keyframe(3)
+    start, later = index.order.start(1), index.order.start(3)
     expected = packets_from(path, index, start)
     assert packets_from(path, index, start._replace(time=later.time)) == expected
     assert not noted.hold

@@ -16,7 +16,8 @@ import videoload as vl
 from tests.support.codecs import KINDS, Kind, make
 from tests.support.thorough import rest_nightly
 from videoload.index.index import find_index
-from videoload.reading.containers import OpenedVideo, decode_all
+from videoload.reading.containers import OpenedVideo
+from videoload.reading.video import decode_packets
 from videoload.storage.files import LocalFile
 
 _X264 = (
@@ -86,8 +87,8 @@ def _file(path: Path) -> LocalFile:
 def _decoded(path: Path) -> tuple[list[int], int]:
     """The packet of each frame that a complete decode outputs, and how many packets it refuses."""
     with closing(OpenedVideo(_file(path), strict=False)) as opened:
-        packets = [-1 if mark is None else mark.number for mark, _ in decode_all(opened, _tick)]
-        return packets, opened.refused
+        packets = [number for number, _ in decode_packets(opened, opened.packets, _tick)]
+        return packets, len(opened.refused)
 
 
 def _tick() -> None:
@@ -104,7 +105,7 @@ def test_the_order_that_headers_prove_is_the_one_of_a_complete_decode(
         opened.close()
     packets, _ = _decoded(path)
     assert index is not None
-    assert [index.ordinal(packet) for packet in packets] == list(range(index.info.frames))
+    assert [index.order.ordinal(packet) for packet in packets] == list(range(index.info.frames))
 
 
 def test_a_refused_picture_moves_no_other(tmp_path: Path) -> None:

@@ -3,8 +3,6 @@ all."""
 
 from __future__ import annotations
 
-import random
-import struct
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from itertools import chain
@@ -17,10 +15,10 @@ import pytest
 
 from tests.support.avi_files import Chunk, join, open_dml, split
 from tests.support.codecs import KINDS, Kind, make
-from tests.support.thorough import either, rest_nightly
+from tests.support.thorough import rest_nightly
 from videoload.bitstreams.pictures import KeyFrame
 from videoload.index.index import find_index, open_video
-from videoload.index.packets import PacketTable, read_packets, read_plain_avi
+from videoload.index.packets import PacketTable, read_packets
 from videoload.reading.containers import OpenedVideo, UnreadableError
 from videoload.storage.content import Content
 from videoload.storage.files import LocalFile
@@ -44,70 +42,7 @@ def table_of(path: Path) -> PacketTable | None:
     file = LocalFile(str(path), path.stat())
     opened = OpenedVideo(file)
     with closing(opened), closing(Content(file)) as content:
-        table = read_packets(opened, content, lambda: None)
-    with closing(Content(file)) as content:
-        plain = read_plain_avi(content)
-    if plain is not None:  # proves the same
-        assert same(table, plain[-1])
-        assert table is not None
-        assert np.array_equal(table.positions, plain[-1].positions)
-    return table
-
-
-def damaged_header(data: bytes, draw: random.Random) -> bytes:
-    """An AVI file with other numbers before its packets, or in the first packet."""
-    changed, end = bytearray(data), data.index(b"movi") + 100
-    stream, kind = data.index(b"strh") + 8, draw.random()
-    if kind < 0.3:
-        rate, scale = (
-            draw.choice((5, 15, 24, 30, 60, 30_000, 10**6)),
-            draw.choice((1, 2, 1001, 33_333)),
-        )
-        changed[stream + 20 : stream + 28] = struct.pack("<II", scale, rate)
-    elif kind < 0.5:
-        changed[draw.randrange(stream, stream + 110)] = draw.randrange(256)
-    else:
-        for _ in range(draw.choice((1, 1, 2, 4))):
-            at = draw.randrange(end)
-            changed[at] = draw.choice((0, 255, changed[at] ^ 1 << draw.randrange(8)))
-    return bytes(changed)
-
-
-@pytest.mark.parametrize("name", ["mpeg4_xvid", "mpeg4_packed", "mpeg4_audio_first"])
-def test_a_plain_header_is_read_as_ffmpeg_reads_it(name: str, tmp_path: Path) -> None:
-    made = make(next(kind for kind in KINDS if kind.name == name), tmp_path).read_bytes()
-    draw, path = random.Random(name), tmp_path / "damaged.avi"
-    plain = 0
-    for _ in range(either(100, 4000)):
-        path.write_bytes(damaged_header(made, draw))
-        file = LocalFile(str(path), path.stat())
-        with closing(Content(file)) as content:
-            found = read_plain_avi(content)
-        if found is None:
-            continue
-        header, table = found
-        assert table.avi is not None
-        told = table.avi.told
-        try:
-            opened = OpenedVideo(file)
-        except UnreadableError:
-            continue  # because of sound that it does not understand
-        with closing(opened), closing(Content(file)) as content:
-            codec = opened.decoder.context
-            assert codec.name == table.avi.codec == "mpeg4"
-            assert (table.avi.stream, header.streams) == (
-                opened.stream.index,
-                len(opened.container.streams),
-            )
-            assert told.items() <= opened.decoder.told.items()
-            aspect = header.video.aspect
-            assert aspect is None or aspect == (opened.stream.sample_aspect_ratio or 1)
-            by_ffmpeg = read_packets(opened, content, lambda: None)
-            assert same(by_ffmpeg, table)
-            assert by_ffmpeg is not None
-            assert table.timing == by_ffmpeg.timing
-        plain += 1
-    assert plain > 30
+        return read_packets(opened, content, lambda: None)
 
 
 def is_by_index(path: Path) -> bool:
@@ -115,7 +50,7 @@ def is_by_index(path: Path) -> bool:
     file = LocalFile(str(path), path.stat())
     opened = OpenedVideo(file)
     with closing(opened), closing(Content(file)) as content:
-        return read_packets(opened, content, lambda: None) is not None and not opened.moved
+        return read_packets(opened, content, lambda: None) is not None and opened.number == 0
 
 
 def coded(packets: Iterator[Any]) -> list[bytes]:
@@ -131,7 +66,7 @@ def read_by_places(path: Path) -> list[list[bytes]]:
     assert opened is None
     found = []
     for strict in (True, False):
-        for row in index.keyframes.tolist():
+        for row in index.order.starts.tolist():
             start = KeyFrame(*row)
             with closing(open_video(file, index, strict=strict)) as video:
                 first = video.go_to(start)

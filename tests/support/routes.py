@@ -31,10 +31,11 @@ from av.video.frame import VideoFrame
 from tests.support.codecs import KINDS, make
 from tests.support.mutants import mutant
 from videoload import native
-from videoload.decoding.frames import StaleIndexError, read_canonically, read_frames
 from videoload.index.complete_decode import decode_index
 from videoload.index.index import find_index, open_video
-from videoload.reading.containers import UnreadableError, Video
+from videoload.reading.containers import UnreadableError
+from videoload.reading.frames import StaleIndexError, read_canonically, read_frames
+from videoload.reading.video import Video
 from videoload.storage.files import LocalFile
 
 LEFT_OUT = (
@@ -93,8 +94,8 @@ def look_at(path: Path, seed: int) -> tuple[str, object, list[str]]:
 
         try:
             if opened is None:
-                read_canonically(file, index, wanted, use, _tick)
-            elif read_frames(opened, index, wanted, use, _tick):
+                read_canonically(open_video(file, index), index.order, wanted, use, _tick)
+            elif read_frames(opened, index.order, wanted, use, _tick):
                 return got, opened
         except (UnreadableError, StaleIndexError) as error:
             return repr(error), None
@@ -117,7 +118,7 @@ def look_at(path: Path, seed: int) -> tuple[str, object, list[str]]:
             differing.append(f"{how} {wanted}: {everything}")
         if draw.random() < 0.3:
             again = None
-    info = (index.info, index.keyframes.tolist())
+    info = (index.info, index.order.starts.tolist())
     return known, (repr(info), crc32(repr(everything).encode())), differing
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 Bytes = npt.NDArray[np.uint8]
-Ints = npt.NDArray[np.int64]
+Ints = npt.NDArray[np.integer]
 T = TypeVar("T")
 
 HEAD_BYTES = 72  # the first bytes of a packet mostly have the whole header of its picture
@@ -66,6 +66,15 @@ class KeyFrame(NamedTuple):
 # Types: a reference picture that needs no other, one that needs others, a picture that is no
 # reference, and a packet that gives no frame.
 INTRA, INTER, B, NONE = range(4)
+
+
+def compact(numbers: Ints) -> Ints:
+    """The same numbers in as few bytes as each of them needs."""
+    low, high = numbers.min(initial=0), numbers.max(initial=0)
+    for kind in (np.uint16, np.int16, np.uint32, np.int32):
+        if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max:
+            return numbers.astype(kind)
+    return numbers.astype(np.int64)
 
 
 def by_types(types: Ints) -> Pictures | None:

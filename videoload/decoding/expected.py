@@ -14,11 +14,11 @@ from videoload.clips.choices import UnfitError
 from videoload.clips.clip_params import ClipParams
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.sample_spec import SampleSpec, Spec
-from videoload.decoding.indexes import Indexes
 from videoload.decoding.prepared import Request, draw
 from videoload.decoding.samples import of_recording, paths_of, shown_of
 from videoload.errors import StorageError, VideoError
 from videoload.index.index import VideoIndex
+from videoload.index.indexes import Indexes
 from videoload.storage.files import Storage, VideoFile
 
 _MAX_EXPECTED = 1000  # clips; all leases of a worker have fewer
@@ -77,7 +77,7 @@ class Expected:
     def _known(self, path: str) -> tuple[VideoFile, VideoIndex] | None:
         """A file and its index, if they are known; else the beginning of it is asked for."""
         file = self._storage.expect(path)
-        index = None if file is None else self._indexes.get(path, file)
+        index = None if file is None else self._indexes.known(path, file)
         return None if file is None or index is None else (file, index)
 
 

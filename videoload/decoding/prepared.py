@@ -1,25 +1,25 @@
-"""What is prepared of clips before their frames are read."""
+"""What is prepared of clips or items before they are made."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from videoload.clips.choices import UnfitError
 from videoload.clips.clip_params import ClipParams, clip_params
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.video_info import VideoInfo
 from videoload.clips.windows import Segment
 from videoload.errors import VideoError
-from videoload.frame_store.clip_frames import ClipFrames
-from videoload.index.index import VideoIndex
-from videoload.pixels.clip_pixels import ClipPixels, SourceFrame
-from videoload.pixels.planes import Buffer
-from videoload.reading.containers import Video
-from videoload.storage.files import VideoFile
-from videoload.user_code.functions import UserFunction
+from videoload.storage.files import Tick
+
+Ordinals = npt.NDArray[np.int64]
+Times = npt.NDArray[np.float64]
 
 
 class Request(NamedTuple):
@@ -40,75 +40,28 @@ class Request(NamedTuple):
         return Segment(self.start, self.end, self.start_s, self.end_s)
 
 
-# For each ordinal, what writes it to its places in the clips.
-Places = dict[int, list[Callable[[SourceFrame], None]]]
+def no_times(frames: Ordinals) -> Times:
+    """The times of what has no frames."""
+    return np.empty(frames.shape)
 
 
-class PreparedClips(NamedTuple):
-    """What is to be done at one video: the arguments of `Decoder.decode`, and what follows."""
+class Prepared(NamedTuple):
+    """Clips or items of a video that only have to be made.
 
-    path: str
-    spec: ClipSpec
-    requests: Sequence[Request]
-    out: Buffer
-    transform: UserFunction | None
-    file: VideoFile
-    opened: Video | None  # by now, to find out what is in it
-    known: VideoIndex
-    clips: Buffer  # all views: in ``out``, or where the transform will find them
-    params: list[ClipParams]
-    places: Places
-    made: list[ClipPixels]  # to be finished when all frames are there
-    keeping: ClipFrames | None  # takes the frames instead, if they are kept
-    given: list[ClipParams] | None = None  # as a part of samples: what it shows was decided
+    Attributes:
+        decode: Makes them. Returns and raises what `Decoder.decode` does.
+        times_of: When a player shows these frames, in seconds; NaN if the file does not say.
+        length: As `VideoInfo.length`, of the video; of the leader's if they are samples.
+        are_kept: Whether all their frames are in the frame store.
+        lacks_room: When they are made: if the frame store had no room for the video, the bytes that
+            a video takes, and the limit of the store.
+    """
 
-    def times_of(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        """When a player shows these frames, in seconds; NaN if the file does not say."""
-        return self.known.info.rated(self.spec).times_of(frames)
-
-    @property
-    def length(self) -> tuple[int, float]:
-        """As `VideoInfo.length`."""
-        return self.known.info.rated(self.spec).length
-
-
-class KeptClips(NamedTuple):
-    """Clips whose frames are all kept: the arguments of `Decoder.decode`, and what follows."""
-
-    path: str
-    spec: ClipSpec
-    requests: Sequence[Request]
-    out: Buffer
-    transform: UserFunction | None
-    keeping: ClipFrames
-    info: VideoInfo
-    clips: Buffer
-    params: list[ClipParams]
-
-    def times_of(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        """When a player shows these frames, in seconds; NaN if the file does not say."""
-        return self.info.rated(self.spec).times_of(frames)
-
-    @property
-    def length(self) -> tuple[int, float]:
-        """As `VideoInfo.length`."""
-        return self.info.rated(self.spec).length
-
-
-class CountedItems(NamedTuple):
-    """The windows of some segments of a video, which are counted by now."""
-
-    path: str
-    out: Buffer
-
-    def times_of(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        """They have no frames, and so no times."""
-        return np.empty(frames.shape)
-
-    @property
-    def length(self) -> tuple[int, float]:
-        """They have no length either."""
-        return -1, np.nan
+    decode: Callable[[Tick], Ordinals]
+    times_of: Callable[[Ordinals], Times] = no_times
+    length: tuple[int, float] = -1, math.nan
+    are_kept: bool = False
+    lacks_room: Callable[[], tuple[int, int] | None] = lambda: None
 
 
 def draw(spec: ClipSpec, info: VideoInfo, requests: Sequence[Request]) -> list[ClipParams]:
@@ -119,6 +72,15 @@ def draw(spec: ClipSpec, info: VideoInfo, requests: Sequence[Request]) -> list[C
         for request in requests
         for view in range(spec.views)
     ]
+
+
+@contextmanager
+def fitting(path: str) -> Iterator[None]:
+    """Raises VideoError for an UnfitError."""
+    try:
+        yield
+    except UnfitError as error:
+        raise (ShortVideoError if error.dropped else VideoError)(path, str(error)) from None
 
 
 class ShortVideoError(VideoError):

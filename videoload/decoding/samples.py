@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from videoload.clips.clip_params import ClipParams
 from videoload.clips.clip_spec import ClipSpec
@@ -19,34 +17,11 @@ from videoload.clips.followers import SampleParams, common_frames, sample_params
 from videoload.clips.sample_spec import SampleSpec, WindowCounts
 from videoload.clips.video_info import VideoInfo
 from videoload.clips.windows import Segment, count_windows, frames_in
-from videoload.decoding.prepared import CountedItems, KeptClips, PreparedClips, Request
-from videoload.decoding.sounds import PreparedWithSound
+from videoload.decoding.prepared import Ordinals, Prepared, Request, Times
 from videoload.errors import VideoError
 from videoload.pixels.planes import Buffer
 from videoload.storage.content import files_of, offsets_of
-from videoload.user_code.items import PreparedItems
-
-if TYPE_CHECKING:
-    PreparedPart = PreparedClips | KeptClips | PreparedWithSound | PreparedItems
-
-
-class PreparedSamples(NamedTuple):
-    """Samples of the same files. ``parts``: the name, the path and the work of each part, the place
-    of its bytes, and where they are made."""
-
-    path: str
-    parts: list[tuple[str, str, PreparedPart, Buffer, Buffer]]
-    shown: list[SampleParams]
-
-    def times_of(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        """When a player shows the leader's frames, in seconds."""
-        return np.array([shown.times for shown in self.shown]).reshape(frames.shape)
-
-    @property
-    def length(self) -> tuple[int, float]:
-        """Of the leader's file, as `VideoInfo.length`."""
-        lengths = (work.length for _, _, work, _, _ in self.parts)
-        return next(length for length in lengths if length[0] >= 0)
+from videoload.storage.files import Tick
 
 
 def prepare_samples(
@@ -55,22 +30,35 @@ def prepare_samples(
     requests: Sequence[Request],
     out: Buffer,
     info_of: Callable[[str], VideoInfo],
-    prepare: Callable[[str, str, list[ClipParams], list[SampleParams], Buffer], PreparedPart],
-) -> PreparedSamples:
+    prepare: Callable[[str, str, list[ClipParams], list[SampleParams], Buffer], Prepared],
+) -> Prepared:
     """Prepare samples into ``out`` [n, spec.clip_bytes]. ``prepare`` is called for each part with
     its name, path, the parameters of its clips, what all samples show, and its bytes. Raises
     VideoError, UnfitError, TransformError."""
     paths, videos = paths_of(path, spec), _videos(path, spec, info_of)
     shown = shown_of(spec, videos, requests)
-    parts: list[tuple[str, str, PreparedPart, Buffer, Buffer]] = []
+    parts: list[tuple[str, Prepared, Buffer, Buffer]] = []
     for name, place in spec.places.items():
         params = [drawn for each in shown for drawn in each.clips.get(name, [])]
         to = out[:, place]
         made = to if len(requests) == 1 else np.empty(to.shape, np.uint8)  # one block of memory
         with _named(path, name, paths):
             work = prepare(name, paths[name], params, shown, made)
-        parts.append((name, paths[name], work, to, made))
-    return PreparedSamples(path, parts, shown)
+        parts.append((name, work, to, made))
+
+    def decode(tick: Tick) -> Ordinals:
+        for name, part, to, made in parts:
+            with _named(path, name, paths):
+                part.decode(tick)
+            if made is not to:
+                to[...] = made
+        return np.array([each.frames.ravel() for each in shown])
+
+    def times_of(frames: Ordinals) -> Times:  # the leader's
+        return np.array([each.times for each in shown]).reshape(frames.shape)
+
+    length = next(part.length for _, part, _, _ in parts if part.length[0] >= 0)
+    return Prepared(decode, times_of, length)
 
 
 def count_items(
@@ -79,13 +67,13 @@ def count_items(
     requests: Sequence[Request],
     out: Buffer,
     info_of: Callable[[str], VideoInfo],
-) -> CountedItems:
+) -> Prepared:
     """Count the windows of segments of a file, or of a sample, into ``out``: see `count_windows`.
     Raises VideoError, UnfitError."""
     count = _counter(path, spec.clip, info_of)
     for request, row in zip(requests, out, strict=True):
         spec.arrays(row)[:] = count(request.segment)
-    return CountedItems(path, out)
+    return Prepared(lambda tick: np.empty((len(out), 0), np.int64))
 
 
 def _counter(
@@ -98,20 +86,6 @@ def _counter(
     videos = _videos(path, spec, info_of)
     leader, info = spec.leader, videos[spec.leading]
     return lambda segment: count_windows(leader, info, common_frames(spec, videos, segment))
-
-
-def decode_samples(
-    prepared: PreparedSamples, decode: Callable[[PreparedPart], object]
-) -> npt.NDArray[np.int64]:
-    """Decode them. Returns the ordinals of the leader's frames, int64 [n, k * T]. Raises what
-    ``decode`` raises."""
-    paths = {name: path for name, path, *_ in prepared.parts}
-    for name, _, part, to, made in prepared.parts:
-        with _named(prepared.path, name, paths):
-            decode(part)
-        if made is not to:
-            to[...] = made
-    return np.array([shown.frames.ravel() for shown in prepared.shown])
 
 
 def _videos(

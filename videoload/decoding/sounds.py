@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from videoload.clips.clip_spec import ClipSpec
 from videoload.decoding.open_files import OpenFiles
-from videoload.decoding.prepared import KeptClips, PreparedClips
+from videoload.decoding.prepared import Ordinals, Prepared
 from videoload.errors import OneClipError, VideoError
 from videoload.pixels.planes import Buffer
 from videoload.reading.containers import UnreadableError
@@ -79,59 +77,34 @@ class Sounds:
         self._files.close()
 
 
-class PreparedWithSound(NamedTuple):
-    """What is to be done at one video: ``clips`` makes ``pixels``, which belong in ``rows``, uint8
-    [n, spec.clip_bytes]."""
-
-    path: str
-    spec: ClipSpec
-    clips: PreparedClips | KeptClips
-    rows: Buffer
-    pixels: Buffer
-
-    def times_of(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        """When a player shows these frames, in seconds."""
-        return self.clips.times_of(frames)
-
-    @property
-    def length(self) -> tuple[int, float]:
-        """As `VideoInfo.length`."""
-        return self.clips.length
-
-
 def prepare_with_sound(
-    path: str,
     spec: ClipSpec,
     out: Buffer,
-    prepare: Callable[[ClipSpec, Buffer], PreparedClips | KeptClips],
-) -> PreparedWithSound:
-    """Prepare clips into ``out``. ``prepare`` is called with the spec without sound, and where its
-    pixels go: into one block of memory."""
-    rows = out.reshape(-1, spec.clip_bytes)
-    pixels = rows[:, spec.sound_places.video]
+    prepare: Callable[[ClipSpec, Buffer], Prepared],
+    hear: Callable[[Tick, float, Wanted], Samples | None],
+) -> Prepared:
+    """Prepare clips into ``out``: the pixels first, and then the sound behind them. ``prepare`` is
+    called with the spec without sound, and where its pixels go: into one block of memory. ``hear``
+    returns the sound from so many seconds after the first frame on; None if there is none."""
+    rows, places = out.reshape(-1, spec.clip_bytes), spec.sound_places
+    pixels = rows[:, places.video]
     if len(rows) > 1:
         pixels = np.empty(pixels.shape, np.uint8)
-    return PreparedWithSound(path, spec, prepare(spec.silent, pixels), rows, pixels)
+    prepared = prepare(spec.silent, pixels)
 
+    def decode(tick: Tick) -> Ordinals:
+        frames = prepared.decode(tick)
+        if len(rows) > 1:
+            rows[:, places.video] = pixels
+        firsts = frames.reshape(len(rows), spec.views, -1)[:, :, 0]
+        wanted = Wanted(spec.sound or 0, spec.sound_channels, spec.sound_shape[-1])
+        for row, times in zip(rows, prepared.times_of(firsts).tolist(), strict=True):
+            sound = row[places.sound].view(np.float32)
+            sound = sound.reshape(spec.views, wanted.channels, wanted.samples)
+            for view, seconds in zip(sound, times, strict=True):
+                heard = hear(tick, seconds, wanted)
+                view[...] = 0.0 if heard is None else heard
+                row[places.told] = heard is not None
+        return frames
 
-def decode_with_sound(
-    prepared: PreparedWithSound,
-    decode: Callable[[PreparedClips | KeptClips], npt.NDArray[np.int64]],
-    hear: Callable[[float, Wanted], Samples | None],
-) -> npt.NDArray[np.int64]:
-    """Decode them. ``hear`` returns the sound from so many seconds after the first frame on; None
-    if there is none. Returns and raises what ``decode`` does, and raises what ``hear`` does."""
-    spec, rows, places = prepared.spec, prepared.rows, prepared.spec.sound_places
-    frames = decode(prepared.clips)
-    if len(rows) > 1:
-        rows[:, places.video] = prepared.pixels
-    firsts = frames.reshape(len(rows), spec.views, -1)[:, :, 0]
-    wanted = Wanted(spec.sound or 0, spec.sound_channels, spec.sound_shape[-1])
-    for row, times in zip(rows, prepared.times_of(firsts).tolist(), strict=True):
-        sound = row[places.sound].view(np.float32)
-        sound = sound.reshape(spec.views, wanted.channels, wanted.samples)
-        for view, seconds in zip(sound, times, strict=True):
-            heard = hear(seconds, wanted)
-            view[...] = 0.0 if heard is None else heard
-            row[places.told] = heard is not None
-    return frames
+    return prepared._replace(decode=decode)

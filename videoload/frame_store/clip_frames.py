@@ -16,7 +16,6 @@ from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.video_info import VideoInfo
 from videoload.frame_store.store import FrameStore, Scaling
 from videoload.frame_store.stored_video import Head, StoredVideo
-from videoload.index.index import VideoIndex
 from videoload.pixels.chains import Chain, Chains, FrameFormat, Way
 from videoload.pixels.clip_pixels import ClipPixels, SourceFrame, scaling_way
 from videoload.pixels.planes import Buffer
@@ -28,6 +27,7 @@ from videoload.pixels.scaled_frames import (
     unpack_frames,
 )
 from videoload.pixels.software import software
+from videoload.reading.order import Order
 from videoload.storage.files import VideoFile
 from videoload.storage.keep import Keep
 
@@ -191,12 +191,12 @@ class ClipFrames:
             self._store.failed_to_read(error)
             return wanted
 
-    def also(self, index: VideoIndex) -> list[int]:
+    def also(self, order: Order) -> list[int]:
         """Frames to write beside those that are missing, if there is room. When a video is met for
         the first time, these are the others that are decoded on the way. Later they are all frames
         of the groups of pictures: that costs more once, and less in all epochs together."""
         if self._also is None:
-            self._also = self._choose(index) if self._scaling.all_frames and self.missing else []
+            self._also = self._choose(order) if self._scaling.all_frames and self.missing else []
             if self._stored is not None and self.missing:
                 if self._store.takes(self._stored, self._scaling, self._written):
                     self._target = self._stored
@@ -208,14 +208,14 @@ class ClipFrames:
     def _written(self) -> list[int]:
         return sorted({*self.missing, *(self._also or ())})
 
-    def _choose(self, index: VideoIndex) -> list[int]:
-        groups = {index.group_of(ordinal) for ordinal in self.missing} - {-1}
-        last = self.missing[-1] if self._stored is None else index.info.frames
+    def _choose(self, order: Order) -> list[int]:
+        groups = {order.group_of(ordinal) for ordinal in self.missing} - {-1}
+        last = self.missing[-1] if self._stored is None else order.frames
         kept = () if self._stored is None else self._stored.kept
         return [
             ordinal
             for group in groups
-            for ordinal in range(index.keyframe(group).ordinal, index.end(group))
+            for ordinal in order.members(group)
             if ordinal <= last and ordinal not in kept
         ]
 

@@ -1,10 +1,9 @@
-"""Indexes that are kept: the last ones in memory, and those that took a complete decode on disk.
+"""Indexes that were found out on this host: the last ones in memory, all of them on disk.
 
-Most files prove their frames without decoding; their indexes are made again, not kept on disk. For
-the others a complete decode is kept from one training to the next, in an SQLite file that all
-decoders of this root on this host share. That file may be deleted at any time. If there is none, or
-it cannot be written, a temporary one takes its place. An index is valid only for the size and the
-time of change that the video had, and a frame that differs from its index is never returned.
+The decoders of a root on this host share an SQLite file. It may be deleted at any time. If there is
+none, or it cannot be written, a temporary one takes its place. An index is valid only for the file
+that it was made from (`VideoFile.identity`) and for the code that made it. A row that is damaged is
+none: each has a checksum.
 """
 
 from __future__ import annotations
@@ -14,7 +13,9 @@ import logging
 import os
 import time
 import weakref
+from collections.abc import Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -29,64 +30,58 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_MEMORY_BYTES = 16 << 20  # some 5 000 videos like UCF-101's; each is proven in 0.2 ms
+_MEMORY_BYTES = 16 << 20  # some 5 000 videos like UCF-101's; each is read from the disk in 50 us
+_MAX_WAITING, _MAX_WAIT_S = 64, 1.0  # indexes that are written together
 _UNUSED_S = 90 * 86400  # a cache file that was not opened for so long is deleted
 _BUSY_S = 5.0  # another process is writing
 _TABLE = (
     "CREATE TABLE IF NOT EXISTS indexes "
-    "(path BLOB PRIMARY KEY, bytes INTEGER, modified_ns INTEGER, packed BLOB) WITHOUT ROWID"
+    "(path BLOB PRIMARY KEY, identity BLOB, packed BLOB) WITHOUT ROWID"
 )
+_MAKERS = ("bitstreams", "reading", "index")  # the packages whose code makes indexes
 
 
 class _Known(NamedTuple):
     identity: bytes
     found: VideoIndex
-    recalled: bool  # from an earlier process
+    recalled: bool  # from the disk
 
 
 class IndexCache:
     """Indexes of the videos under one root, by path. ``folder`` None keeps none on disk."""
 
     def __init__(self, folder: str | None, root: str, software: str) -> None:
-        self._folder = None if folder is None else Path(folder)
-        self._name = hashlib.sha256(f"{root}\n{software}".encode(errors="surrogateescape"))
         self._known: LRUCache[str, _Known] = LRUCache(
             _MEMORY_BYTES, lambda known: known.found.memory_bytes
         )
-        self._store: sqlite3.Connection | None = None
+        self._disk = _Disk(folder, f"{root}\n{software}")
+        weakref.finalize(self, self._disk.close)
 
     def get(self, path: str, file: VideoFile) -> VideoIndex | None:
-        """The index of a file, if it is in memory and the file has not changed."""
+        """The index of a file, if it is known and the file has not changed."""
         known = self._known.get(path)
-        if known is None:
-            return None
-        if known.identity != file.identity:
+        if known is not None and known.identity == file.identity:
+            return known.found
+        if known is not None:
             _log.warning("%s has changed; it is read anew", printable(path))
             del self._known[path]
-            return None
-        return known.found
-
-    def put(self, path: str, file: VideoFile, index: VideoIndex, *, recalled: bool = False) -> None:
-        """Keep an index in memory, if there is room."""
-        if index.memory_bytes <= _MEMORY_BYTES:
-            self._known[path] = _Known(file.identity, index, recalled)
-
-    def recall(self, path: str, file: VideoFile) -> VideoIndex | None:
-        """The index that a complete decode made, in this process or an earlier one."""
-        found = self._execute(
-            "SELECT packed FROM indexes WHERE path = ? AND bytes = ? AND modified_ns = ?",
-            (os.fsencode(path), file.size, file.mtime_ns),
-        )
+        packed = self._disk.read(path, file.identity)
         with suppress(ValueError):
-            return VideoIndex.from_bytes(found[0][0]) if found else None
+            if packed is not None:
+                index = VideoIndex.from_bytes(packed)
+                self._keep(path, _Known(file.identity, index, recalled=True))
+                return index
         return None
 
-    def remember(self, path: str, file: VideoFile, index: VideoIndex) -> None:
-        """Keep an index that a complete decode made."""
-        self._execute(
-            "INSERT OR REPLACE INTO indexes VALUES (?, ?, ?, ?)",
-            (os.fsencode(path), file.size, file.mtime_ns, index.to_bytes()),
-        )
+    def put(self, path: str, file: VideoFile, index: VideoIndex) -> None:
+        """Keep an index."""
+        self._keep(path, _Known(file.identity, index, recalled=False))
+        if file.has_version:
+            self._disk.write(path, file.identity, index.to_bytes())
+
+    def _keep(self, path: str, known: _Known) -> None:
+        if known.found.memory_bytes <= _MEMORY_BYTES:
+            self._known[path] = known
 
     def forget(self, path: str, wrong: VideoIndex) -> bool:
         """Forget an index that has turned out wrong. Returns whether another try may be right: the
@@ -95,42 +90,115 @@ class IndexCache:
         if known is not None and known.found is not wrong:
             return True
         self._known.pop(path, None)
-        self._execute("DELETE FROM indexes WHERE path = ?", (os.fsencode(path),))
+        self._disk.remove(path)
         return known is None or known.recalled
 
-    def _execute(self, statement: str, values: tuple[object, ...]) -> list[tuple[bytes]]:
-        import sqlite3  # few processes need it
 
-        try:
-            return self._connection().execute(statement, values).fetchall()
-        except sqlite3.Error as error:
-            _log.info("what is known of videos is not kept on disk: %s", error)
-            if self._store is not None:
-                self._close()
-            self._folder, self._store = None, None
-        with suppress(sqlite3.Error):
-            return self._connection().execute(statement, values).fetchall()
+class _Disk:
+    """Rows of the file that processes share. Some wait to be written together: a transaction of its
+    own for each takes as long as the rest of an index."""
+
+    def __init__(self, folder: str | None, name: str) -> None:
+        digest = hashlib.sha256(f"{name}\n{_code()}".encode(errors="surrogateescape")).hexdigest()
+        self._file = None if folder is None else Path(folder, f"{digest[:32]}.sqlite")
+        self._process = os.getpid()
+        self._waiting: dict[bytes, tuple[bytes, bytes]] = {}
+        self._since_s = 0.0
+        self._opened: sqlite3.Connection | None = None
+
+    def read(self, path: str, identity: bytes) -> bytes | None:
+        """The row of a file."""
+        key = os.fsencode(path)
+        if key in self._waiting:
+            known, packed = self._waiting[key]
+            return packed if known == identity else None
+        statement = "SELECT packed FROM indexes WHERE path = ? AND identity = ?"
+        found = self._execute(statement, [(key, identity)])
+        return found[0][0] if found else None
+
+    def write(self, path: str, identity: bytes, packed: bytes) -> None:
+        """Write a row, soon."""
+        if not self._waiting:
+            self._since_s = time.monotonic()
+        self._waiting[os.fsencode(path)] = identity, packed
+        late = time.monotonic() - self._since_s > _MAX_WAIT_S
+        if late or len(self._waiting) >= _MAX_WAITING:
+            self._flush()
+
+    def _flush(self) -> None:
+        rows = [(path, *row) for path, row in self._waiting.items()]
+        self._waiting.clear()
+        if rows and self._process == os.getpid():  # a forked process has no rows of its own
+            self._execute("INSERT OR REPLACE INTO indexes VALUES (?, ?, ?)", rows)
+
+    def remove(self, path: str) -> None:
+        """Have no row of a file any more."""
+        self._flush()
+        self._execute("DELETE FROM indexes WHERE path = ?", [(os.fsencode(path),)])
+
+    def close(self) -> None:
+        """Write what waits, and close."""
+        self._flush()
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
+
+    def _execute(self, statement: str, rows: Sequence[tuple[bytes, ...]]) -> list[tuple[bytes]]:
+        import sqlite3  # not every process needs it
+
+        for _ in range(3):  # a damaged file is made again; if that fails, a temporary one
+            try:
+                connection = self._connection()
+                if statement.startswith("SELECT"):
+                    return connection.execute(statement, rows[0]).fetchall()
+                with connection:
+                    connection.execute("BEGIN IMMEDIATE")
+                    connection.executemany(statement, rows)
+                return []
+            except sqlite3.Error as error:
+                self._give_up(damaged=type(error) is sqlite3.DatabaseError)
+                _log.info("what is known of videos is not kept on disk: %s", error)
         return []
+
+    def _give_up(self, *, damaged: bool) -> None:
+        """Go on with a new file if this one is damaged, else with a temporary one."""
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
+        if damaged and self._file is not None and self._file.exists():
+            with suppress(OSError):
+                self._file.unlink()
+                return
+        self._file = None
 
     def _connection(self) -> sqlite3.Connection:
         import sqlite3
 
-        if self._store is None:
+        if self._opened is None:
             file = ""  # a temporary file without a name
-            if self._folder is not None:
-                file = str(self._folder / f"{self._name.hexdigest()[:32]}.sqlite")
+            if self._file is not None:
+                file = str(self._file)
                 with suppress(OSError):
-                    self._folder.mkdir(parents=True, exist_ok=True)
-                    Path(file).touch()  # `_tidy` sees that it is in use
-                    _tidy(self._folder)
-            self._store = sqlite3.connect(
+                    self._file.parent.mkdir(parents=True, exist_ok=True)
+                    self._file.touch()  # `_tidy` sees that it is in use
+                    _tidy(self._file.parent)
+            self._opened = sqlite3.connect(
                 file, timeout=_BUSY_S, isolation_level=None,
                 check_same_thread=False,  # any thread may drop the last reference
             )  # fmt: skip
-            self._close = weakref.finalize(self, self._store.close)
-            self._store.execute("PRAGMA synchronous = OFF")  # it may be lost
-            self._store.execute(_TABLE)
-        return self._store
+            self._opened.execute("PRAGMA synchronous = OFF")  # it may be lost
+            self._opened.execute(_TABLE)
+        return self._opened
+
+
+@cache
+def _code() -> str:
+    """A digest of the code that makes indexes: other code may tell something else of a file."""
+    digest = hashlib.sha256()
+    for package in _MAKERS:
+        for file in sorted((Path(__file__).parents[1] / package).glob("*.py")):
+            digest.update(file.read_bytes())
+    return digest.hexdigest()
 
 
 def _tidy(folder: Path) -> None:

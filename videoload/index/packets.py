@@ -1,38 +1,34 @@
-"""The coded packets of a file, and what they prove.
+"""The coded packets of a file, and what the headers of all of them prove.
 
-If the container's own index is whole, it tells all packets in a tenth of a millisecond. If not, one
-pass over the packets tells, which takes 6 us a packet; it also notes what each packet must be after
-a seek. Either way nothing is decoded.
+If the container's own index is whole, it tells where packets are, and their headers are read there.
+If not, one pass over the packets tells; it also notes what each packet must be after a seek. Either
+way nothing is decoded.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
+from contextlib import closing
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from av.stream import Stream
 
-from videoload.bitstreams.avi_header import (
-    HEADER_BYTES,
-    PACKET_BYTES,
-    AviHeader,
-    read_avi_header,
-)  # fmt: skip
-from videoload.bitstreams.looks import Flags, extend, pick
-from videoload.bitstreams.pictures import DATA_BYTES, HEAD_BYTES, Bytes, Ints, Packets, Pictures
+from videoload.bitstreams.pictures import (
+    HEAD_BYTES,
+    Bytes,
+    Ints,
+    Packets,
+    Pictures,
+    compact,
+)
 from videoload.bitstreams.proofs import PROVABLE, prove
-from videoload.index.avi_index import (
-    CHUNK_BYTES,
-    StreamNumber,
-    is_whole,
-    read_idx1,
-)  # fmt: skip
-from videoload.index.avi_index import HEADER_BYTES as AVI_HEADER_BYTES
-from videoload.index.moov import has_one_description, read_moov
+from videoload.index.avi_index import StreamNumber, is_whole
+from videoload.index.moov import display_offsets, has_one_description, read_moov
 from videoload.index.timing import Timing, timing_of
-from videoload.reading.avi_video import AviPackets, chunk_names
+from videoload.reading.avi_video import CHUNK, AviPackets, chunk_names
 from videoload.reading.containers import (
     NotedPackets,
     OpenedVideo,
@@ -40,10 +36,10 @@ from videoload.reading.containers import (
     checksum_of,
 )  # fmt: skip
 from videoload.storage.content import Content
+from videoload.storage.files import Tick, VideoFile
 
-_PASS_BYTES = 64 << 20  # a pass keeps whole packets of so many bytes
-_MAX_PASS_BYTES = 256 << 20  # ... and so many bytes in all
-_IDX1_KEY = 0x10  # the flag of a key frame in an idx1
+_PASS_BYTES = 64 << 20  # a pass keeps so many bytes of packets
+_AHEAD = 64  # packets that are fetched before they are read
 _DISCARD = 2  # FFmpeg's flag of an index entry that is not shown; PyAV has it signed
 _UNKNOWN = -1
 
@@ -64,79 +60,25 @@ class PacketTable(NamedTuple):
     noted: NotedPackets | None = None
 
 
-class _Stream(NamedTuple):
-    """What the container says of a video stream; its number if that is an AVI."""
-
-    codec: str
-    extradata: bytes
-    size: tuple[int, int]
-    has_b_frames: bool = False
-    avi: StreamNumber | None = None
-
-    @classmethod
-    def of(cls, opened: OpenedVideo) -> _Stream:
-        """As FFmpeg tells it."""
-        context = opened.decoder.context
-        avi = None
-        if opened.is_avi:
-            avi = StreamNumber(opened.stream.index, len(opened.container.streams))
-        return cls(
-            context.name, context.extradata or b"", (context.width, context.height),
-            bool(context.has_b_frames), avi,
-        )  # fmt: skip
-
-    @property
-    def headed(self) -> int:
-        """So many bytes before each packet are looked at with it."""
-        return CHUNK_BYTES if self.avi else 0
-
-
-class _Entries(NamedTuple):
-    """A container's index: where packets begin (in an AVI, their chunks), their decoding times and
-    whether they are flagged as key frames. ``others``: where chunks of all streams begin and end.
-    """
-
-    positions: Ints
-    sizes: Ints
-    times: Ints
-    keys: Flags
-    others: tuple[Ints, Ints] | None = None
-
-
-class _Proof(NamedTuple):
-    """Where packets are, and what they prove."""
-
-    positions: Ints
-    sizes: Ints
-    times: Ints
-    pictures: Pictures | None
-
-
-def read_packets(
-    opened: OpenedVideo, content: Content, tick: Callable[[], None]
-) -> PacketTable | None:
+def read_packets(opened: OpenedVideo, content: Content, tick: Tick) -> PacketTable | None:
     """The packets of a file that was just opened, if they prove something. Raises OSError."""
-    context = opened.decoder.context
-    if context.name not in PROVABLE or opened.tag is None:
+    if opened.decoder.context.name not in PROVABLE or opened.tag is None:
         return None
-    proof = _from_index(opened, content)
-    if proof is None:
+    is_mov = opened.container.format.name.startswith("mov")
+    moov = read_moov(content) if is_mov else b""
+    index = _from_index(opened, content, moov)
+    if index is None:
         return _by_pass(opened, content, tick)
-    positions, sizes, times, pictures = proof
+    pictures = prove(_packets(opened, index.sizes, index))
     if pictures is None:
         return None
-    timing = timing_in(opened, _shown(times.tolist(), pictures))
-    # These are decoding times. If they are even, so are the times of display.
-    if timing.times is not None and context.has_b_frames and not opened.is_avi:
-        opened.moved = True
-        shown = []
-        for packet in opened.packets:
-            if packet.size:
-                shown.append(opened.display_time(packet))
-            tick()
-        timing = timing_in(opened, _shown(shown, pictures))
-    avi = _by_places(opened, positions, sizes) if opened.is_avi else None
-    return PacketTable(positions, times, pictures, timing, avi)
+    shown: Sequence[int | None] = index.times.tolist()
+    if is_mov:
+        offsets = display_offsets(moov, opened.stream.id, len(shown))
+        shown = _by_demuxer(opened, tick) if offsets is None else (index.times + offsets).tolist()
+    timing = timing_in(opened, _shown(shown, pictures))
+    avi = _by_places(opened, index.positions, index.sizes) if opened.is_avi else None
+    return PacketTable(index.positions, index.times, pictures, timing, avi)
 
 
 def timing_in(opened: OpenedVideo, shown: Sequence[int | None]) -> Timing:
@@ -147,10 +89,18 @@ def timing_in(opened: OpenedVideo, shown: Sequence[int | None]) -> Timing:
 
 def _by_places(opened: OpenedVideo, positions: Ints, sizes: Ints) -> AviPackets:
     codec, told = opened.decoder.context.codec.name, opened.decoder.told
-    return AviPackets.of(codec, told, opened.stream.index, positions, sizes)
+    return AviPackets(codec, told, opened.stream.index, compact(positions), compact(sizes))
 
 
-def _shown(times: list[int | None], pictures: Pictures) -> list[int | None]:
+def _packets(opened: OpenedVideo, sizes: Ints, reader: _AtPlaces | _InPasses) -> Packets:
+    context = opened.decoder.context
+    return Packets(
+        context.name, context.extradata or b"", (context.width, context.height),
+        bool(context.has_b_frames), sizes, reader.heads, reader.data, reader.whole,
+    )  # fmt: skip
+
+
+def _shown(times: Sequence[int | None], pictures: Pictures) -> Sequence[int | None]:
     """The times of packets that give a picture."""
     if pictures.ordinals is None:
         return times
@@ -158,144 +108,130 @@ def _shown(times: list[int | None], pictures: Pictures) -> list[int | None]:
     return [time for time, ordinal in zip(times, ordinals, strict=True) if ordinal >= 0]
 
 
-def read_plain_avi(content: Content) -> tuple[AviHeader, PacketTable] | None:
-    """The packets of a plain AVI file whose index is whole, if they prove something. Raises
-    OSError."""
-    header = read_avi_header(content.read(0, HEADER_BYTES))
-    entries = None if header is None else _of_idx1(content, header.movi, header.stream)
-    if header is None or entries is None:
-        return None
-    first, size = entries.positions.item(0), entries.sizes.item(0)
-    settings = header.video.settings(content.read(first + CHUNK_BYTES, min(size, PACKET_BYTES)))
-    if settings is None:
-        return None
-    avi = StreamNumber(header.stream, header.streams)
-    proof = _prove(content, entries, _Stream("mpeg4", settings.extradata, settings.size, avi=avi))
-    if proof is None:
-        return None
-    positions, sizes, times, pictures = proof
-    if pictures is None:
-        return None
-    rate, (width, height) = header.video.rate, settings.size
-    told = {
-        "extradata": settings.extradata, "width": width, "height": height,
-        "codec_tag": settings.tag, "bits_per_coded_sample": settings.bits,
-    }  # fmt: skip
-    timing = Timing(rate)
-    if pictures.ordinals is not None or times.item(-1) >= len(times):
-        timing = timing_of(_shown(times.tolist(), pictures), 1 / rate, [rate])
-    packets = AviPackets.of("mpeg4", told, header.stream, positions, sizes)
-    return header, PacketTable(positions, times, pictures, timing, packets)
+def _by_demuxer(opened: OpenedVideo, tick: Tick) -> list[int | None]:
+    """When the picture of each packet is shown, as FFmpeg tells. The file is no longer at its
+    beginning after it."""
+    opened.number = _UNKNOWN
+    shown = []
+    for packet in opened.packets:
+        if packet.size:
+            shown.append(opened.display_time(packet))
+        tick()
+    return shown
 
 
-def _from_index(opened: OpenedVideo, content: Content) -> _Proof | None:
+# By the container's index
+
+
+class _AtPlaces:
+    """Reads the beginnings of packets where an index names them, each with ``before`` bytes before
+    it: in an AVI, the header of its chunk. Seeking leads to ``times``."""
+
+    def __init__(
+        self, content: Content, positions: Ints, sizes: Ints, times: Ints, before: int
+    ) -> None:
+        self.positions, self.sizes, self.times = positions, sizes, times
+        self._content, self._before = content, before
+        self._following = 0
+
+    @cached_property
+    def rows(self) -> Bytes:
+        """What is before each packet, and its first bytes."""
+        return self._content.heads(self.positions, self.sizes, HEAD_BYTES, self._before)
+
+    def heads(self) -> Bytes:
+        return self.rows[:, self._before :]
+
+    def data(self, i: int, most: int) -> bytes:
+        if i == self._following and i % _AHEAD == 0:  # they are read one after the other
+            soon = slice(i, i + 2 * _AHEAD)
+            self._content.want(self.positions[soon], np.minimum(self.sizes[soon], most))
+        self._following = i + 1
+        return self._content.read(self.positions.item(i), min(self.sizes.item(i), most))
+
+    def whole(self, i: int) -> bytes:
+        return self.data(i, self.sizes.item(i))
+
+
+def _from_index(opened: OpenedVideo, content: Content, moov: bytes) -> _AtPlaces | None:
     """The packets by the container's index, if it is whole."""
-    if opened.tag == "VSSH":
-        return None  # FFmpeg puts other packets together
-    stream = _Stream.of(opened)
-    if stream.avi:
-        movi = content.read(0, AVI_HEADER_BYTES).find(b"movi")
-        entries = _of_idx1(content, movi, stream.avi.number) if movi > 0 else None
-        if entries is not None and (proof := _prove(content, entries, stream)) is not None:
-            return proof
-    elif not opened.container.format.name.startswith("mov"):
-        return None  # they index key frames at most
-    entries = _of_ffmpeg(opened)
-    if entries is None:
+    is_mov = opened.container.format.name.startswith("mov")
+    if opened.tag == "VSSH" or not (opened.is_avi or is_mov):
+        return None  # FFmpeg puts other packets together; others index key frames at most
+    found = _entries_of(opened.stream)
+    if found is None:
         return None
-    # The index of an MP4 may lack packets (fragments, an edit list).
-    is_odd = not stream.avi and len(entries.sizes) != opened.stream.frames
-    if is_odd or not (stream.avi or has_one_description(read_moov(content))):
+    positions, sizes, times, flags = found
+    if opened.is_avi:
+        positions += CHUNK.size
+    elif len(sizes) != opened.stream.frames or not has_one_description(moov):
+        return None  # fragments, an edit list
+    unsound = (flags & _DISCARD).any() or sizes.min() < 1 or positions.min() < 0
+    if unsound or (positions + sizes).max() > content.size:
         return None
-    return _prove(content, entries, stream)
+    reader = _AtPlaces(content, positions, sizes, times, CHUNK.size if opened.is_avi else 0)
+    if opened.is_avi:
+        streams = opened.container.streams
+        every = [entries[:2] for s in streams if (entries := _entries_of(s)) is not None]
+        others = np.concatenate(every, axis=1)
+        stream = StreamNumber(opened.stream.index, len(streams))
+        if not is_whole(content, stream, positions, sizes, reader.rows, others):
+            return None
+    return reader
 
 
-def _prove(content: Content, entries: _Entries, stream: _Stream) -> _Proof | None:
-    """The packets, and what they prove; None if the index is not whole."""
-    sizes, headed = entries.sizes, stream.headed
-    positions = entries.positions + headed
-    if sizes.min() < 1:
-        return None
-    if (positions + sizes).max() > content.size:
-        return None
-    read_heads = partial(content.heads, positions, sizes, HEAD_BYTES, headed)
-    heads = read_heads() if content.is_small else None  # with the headers of chunks before them
-    if stream.avi and not is_whole(content, stream.avi, positions, sizes, heads, entries.others):
-        return None
-
-    def data(i: int, most: int) -> bytes:
-        return content.read(positions.item(i), min(sizes.item(i), most))
-
-    packets = Packets(
-        stream.codec, stream.extradata, stream.size, stream.has_b_frames, sizes,
-        lambda: (read_heads() if heads is None else heads)[:, headed:],
-        data, partial(data, most=content.size),
-    )  # fmt: skip
-    pictures = None
-    if not content.is_small:
-        pictures = _by_some_looks(packets, content, positions, entries.keys)
-    return _Proof(positions, sizes, entries.times, pictures or prove(packets))
+def _entries_of(stream: Stream) -> Ints | None:
+    """A container's index of a stream, as FFmpeg has it: positions, sizes, decoding times, flags.
+    In an AVI, positions are those of chunks."""
+    entries = [(e.pos, e.size, e.timestamp, e.flags) for e in stream.index_entries]
+    return np.array(entries, np.int64).T.copy() if entries else None
 
 
-def _by_some_looks(
-    packets: Packets, content: Content, positions: Ints, keys: Flags
-) -> Pictures | None:
-    """What a few packets prove of a large file, if they suffice."""
-    sizes = packets.sizes
-    looked = pick(keys, sizes)
-    if looked is None:
-        return None
-    content.want(positions[looked], np.minimum(sizes[looked], DATA_BYTES))
-    some = packets._replace(
-        sizes=sizes[looked],
-        heads=lambda: content.heads(positions[looked], sizes[looked], HEAD_BYTES),
-        data=lambda i, most: packets.data(looked.item(i), most),
-        whole=lambda i: None,
-    )
-    return extend(prove(some), looked, keys)
+# By a pass over the packets
 
 
-def _of_ffmpeg(opened: OpenedVideo) -> _Entries | None:
-    """The container's index, as FFmpeg has it."""
-    entries = [(e.pos, e.size, e.timestamp, e.flags) for e in opened.stream.index_entries]
-    if not entries:
-        return None
-    positions, sizes, times, flags = np.array(entries, np.int64).T.copy()
-    if (flags & _DISCARD).any() or positions.min() < 0:
-        return None
-    return _Entries(positions, sizes, times, flags == 1)
+class _InPasses:
+    """Reads the beginnings of packets as a demuxer gives them: first of all packets, then again of
+    those that are asked for and were not kept."""
+
+    def __init__(self, file: VideoFile, kept: list[bytes], sizes: Ints) -> None:
+        """``kept``: what a first pass kept of each packet, at least its head."""
+        self._file, self._kept, self._sizes = file, kept, sizes
+        self._opened: OpenedVideo | None = None
+
+    def heads(self) -> Bytes:
+        rows = [data[:HEAD_BYTES].ljust(HEAD_BYTES, b"\0") for data in self._kept]
+        return np.frombuffer(b"".join(rows), np.uint8).reshape(-1, HEAD_BYTES)
+
+    def data(self, i: int, most: int) -> bytes:
+        kept, enough = self._kept[i], min(self._sizes.item(i), most)
+        return kept[:most] if len(kept) >= enough else self._again(i)[:most]
+
+    def whole(self, i: int) -> bytes:
+        return self.data(i, self._sizes.item(i))
+
+    def _again(self, i: int) -> bytes:
+        """The packet in another pass, which goes on where the last call ended."""
+        if self._opened is None or self._opened.number > i:
+            self.close()
+            self._opened = OpenedVideo(self._file)
+        for packet in self._opened.packets:
+            if not packet.size:
+                break
+            self._opened.number += 1
+            if self._opened.number > i:
+                return bytes(memoryview(packet))
+        raise OSError("it gives other packets each time it is read")
+
+    def close(self) -> None:
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
 
 
-def _of_idx1(content: Content, movi: int, stream: int) -> _Entries | None:
-    """The index of an AVI whose list of packets is named at ``movi``. FFmpeg counts a time for each
-    chunk, but has no entry for an empty one."""
-    index = read_idx1(content, movi, stream)
-    if index is None:
-        return None
-    lines, others = index
-    times = np.flatnonzero(lines[:, 3])
-    if not len(times):
-        return None
-    lines = lines if len(times) == len(lines) else lines[times]
-    name = b"%02d" % stream
-    bases = movi, 0  # the positions count from one of these
-    base = next((b for b in bases if content.read(b + lines.item(0, 2), 2) == name), None)
-    if base is None:
-        return None
-    begins, sizes = others[:, 2] + np.int64(base), others[:, 3].astype(np.int64)
-    ends = begins + CHUNK_BYTES + sizes + (sizes & 1)
-    positions, lengths = begins, sizes
-    if others is not lines:
-        order = np.argsort(begins, kind="stable")
-        begins, ends = begins[order], ends[order]
-        positions, lengths = lines[:, 2] + np.int64(base), lines[:, 3].astype(np.int64)
-    keys = (lines[:, 1] & _IDX1_KEY) > 0
-    return _Entries(positions, lengths, times, keys, (begins, ends))
-
-
-def _by_pass(opened: OpenedVideo, content: Content, tick: Callable[[], None]) -> PacketTable | None:
+def _by_pass(opened: OpenedVideo, content: Content, tick: Tick) -> PacketTable | None:
     """What a pass over all packets tells. The file is no longer at its beginning after it."""
-    opened.moved = True
+    opened.number = _UNKNOWN
     places: list[tuple[int, int, int]] = []
     shown: list[int | None] = []
     sums = array("I")
@@ -305,47 +241,34 @@ def _by_pass(opened: OpenedVideo, content: Content, tick: Callable[[], None]) ->
     for packet in opened.packets:
         if not packet.size:
             continue
-        if changes_decoding(packet) or kept_bytes > _MAX_PASS_BYTES:
+        if changes_decoding(packet):
             return None  # only the decoder can tell
         position = _UNKNOWN if packet.pos is None else packet.pos
         shown.append(opened.display_time(packet))
         time = shown[-1] if is_by_display else packet.dts
         places.append((position, packet.size, time or 0))
         sums.append(checksum_of(packet))
-        enough = DATA_BYTES if packet.is_keyframe else HEAD_BYTES
-        kept.append(bytes(memoryview(packet)[: None if kept_bytes < _PASS_BYTES else enough]))
+        kept.append(bytes(memoryview(packet)[: None if kept_bytes < _PASS_BYTES else HEAD_BYTES]))
         kept_bytes += len(kept[-1])
         tick()
     positions, sizes, times = np.array(places, np.int64).reshape(-1, 3).T.copy()
-
-    def whole(i: int) -> bytes | None:
-        return kept[i] if len(kept[i]) == sizes[i] else None
-
-    def heads() -> Bytes:
-        rows = [data[:HEAD_BYTES].ljust(HEAD_BYTES, b"\0") for data in kept]
-        return np.frombuffer(b"".join(rows), np.uint8).reshape(-1, HEAD_BYTES)
-
-    stream = _Stream.of(opened)
-    pictures = prove(Packets(
-        stream.codec, stream.extradata, stream.size, stream.has_b_frames, sizes, heads,
-        lambda i, most: kept[i][:most], whole,
-    ))  # fmt: skip
+    with closing(_InPasses(opened.file, kept, sizes)) as reader:
+        pictures = prove(_packets(opened, sizes, reader))
     if pictures is None:
         return None
     timing = timing_in(opened, _shown(shown, pictures))
-    if stream.avi and _are_chunks(content, stream.avi, positions, sizes):
-        avi = _by_places(opened, positions, sizes)
-        return PacketTable(positions, times, pictures, timing, avi)
-    if stream.avi or (np.diff(positions, prepend=_UNKNOWN) < 1).any():
+    if opened.is_avi and _are_chunks(content, opened.stream.index, positions, sizes):
+        return PacketTable(positions, times, pictures, timing, _by_places(opened, positions, sizes))
+    if opened.is_avi or (np.diff(positions, prepend=_UNKNOWN) < 1).any():
         return PacketTable(np.full_like(positions, _UNKNOWN), times, pictures, timing)
     noted = NotedPackets(np.array(sums, np.uint32))
     return PacketTable(positions, times, pictures, timing, noted=noted)
 
 
-def _are_chunks(content: Content, stream: StreamNumber, positions: Ints, sizes: Ints) -> bool:
+def _are_chunks(content: Content, stream: int, positions: Ints, sizes: Ints) -> bool:
     """Whether the packets of an AVI are chunks as they are, by a look at the first one: FFmpeg
     splits some and puts others together."""
-    name, length = np.frombuffer(content.read(positions.item(0) - CHUNK_BYTES, CHUNK_BYTES), "<u4")
+    name, length = CHUNK.unpack(content.read(positions.item(0) - CHUNK.size, CHUNK.size))
     return bool(
-        name in chunk_names(stream.number) and length == sizes[0] and (np.diff(positions) > 0).all()
+        name in chunk_names(stream) and length == sizes[0] and (np.diff(positions) > 0).all()
     )

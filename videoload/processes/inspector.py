@@ -192,7 +192,7 @@ def _facts(decoder: Decoder, path: str, tick: Callable[[], None]) -> dict[str, A
         "frames": index.info.frames, "width": index.info.width, "height": index.info.height,
         "fps": round(float(index.info.fps), 4), "container": report.container.split(",")[0],
         "codec": report.codec, "pixels": report.pixels, "header_frames": report.header_frames,
-        "packets": report.packets, "key_frames": len(index.keyframes),
+        "packets": report.packets, "key_frames": len(index.order.starts),
         "damage": "; ".join(_damage(index, report)),
     }  # fmt: skip
 

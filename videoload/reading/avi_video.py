@@ -2,8 +2,8 @@
 
 Each packet is read at the place that the file's index names. So opening the file takes a fifth of
 the time, reading a packet two thirds, and seeking none; and nothing that stands between the packets
-can shift the count. The header of each chunk is compared as it is read. A header that says
-something else is a complaint: then the canonical route (see `decoding.frames`) takes the bytes at
+can shift their numbers. The header of each chunk is compared as it is read. A header that says
+something else is a complaint: then the canonical route (see `frames`) takes the bytes at
 that place, whatever stands before them.
 """
 
@@ -11,15 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from functools import cache
 from struct import Struct
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-import numpy as np
-import numpy.typing as npt
 from av.packet import Packet
 
-from videoload.bitstreams.avi_header import CHUNK
 from videoload.bitstreams.pictures import Ints, KeyFrame
 from videoload.reading.containers import not_opened
 from videoload.reading.frame_decoder import FrameDecoder
@@ -30,35 +26,27 @@ if TYPE_CHECKING:
     from videoload.reading.frame_decoder import VideoPacket
 
 
+CHUNK = Struct("<4sI")  # the header of a chunk: name, length
+
+
 class AviPackets(NamedTuple):
     """Where the packets of an AVI file's video are, and what their decoder is told."""
 
     codec: str  # FFmpeg's name of the decoder
     told: Mapping[str, Any]
     stream: int
-    positions: npt.NDArray[np.integer]  # where the data of each begins
-    sizes: npt.NDArray[np.uint32]
-
-    @classmethod
-    def of(
-        cls, codec: str, told: Mapping[str, Any], stream: int, positions: Ints, sizes: Ints
-    ) -> AviPackets:
-        """As ``int64`` arrays tell."""
-        fits = positions.max() < 1 << 32
-        return cls(codec, told, stream, positions.astype(np.uint32 if fits else np.int64),
-                   sizes.astype(np.uint32))  # fmt: skip
+    positions: Ints  # where the data of each begins
+    sizes: Ints
 
 
 class AviVideo:
-    """A `Video` whose packets are those that its index names. It always counts as ``used``: its
-    decoder begins at a key frame."""
-
-    used = True
+    """A `Video` whose packets are those that its index names."""
 
     def __init__(self, file: VideoFile, avi: AviPackets, *, strict: bool = True) -> None:
         """Raises UnreadableError."""
         self.file = file
-        self.taken = self.refused = 0
+        self.number = -1
+        self.refused: list[int] = []
         self._avi = avi
         self._strict = strict
         self._content = Content(file, at_once=False)
@@ -69,9 +57,10 @@ class AviVideo:
         self.decoder = FrameDecoder.create(avi.codec, avi.told, strict=strict)
         self.packets: Iterator[VideoPacket] = iter(())
 
-    def go_to(self, start: KeyFrame, ahead: int = -1) -> VideoPacket | None:
+    def go_to(self, start: KeyFrame) -> VideoPacket | None:
         """As `Video.go_to`."""
         self.decoder.flush()
+        self.number = start.packet
         self.packets = self._from(start.packet)
         packet = next(self.packets)
         return packet if packet.size else None
@@ -96,23 +85,22 @@ class AviVideo:
                 if len(block) < length:
                     return  # the file is shorter than it was
             if self._strict:
-                name, told = _HEADER.unpack_from(block, at)
+                name, told = CHUNK.unpack_from(block, at)
                 if told != size or name not in names:
                     raise ValueError("a chunk is not the one that the index names")
             packet = Packet(size)  # FFmpeg pads it, as its demuxer does
             packet.update(cast(bytes, block[at + CHUNK.size : at + length]))  # any buffer does
             yield cast("VideoPacket", packet)
 
+    def anew(self) -> AviVideo:
+        """As `Video.anew`."""
+        return AviVideo(self.file, self._avi, strict=False)
+
     def close(self) -> None:
         """Close the file."""
         self._content.close()
 
 
-_HEADER = Struct("<II")  # of a chunk: its name as a number, its length
-
-
-@cache
-def chunk_names(stream: int) -> tuple[int, int]:
-    """The names of the chunks of a video stream, as numbers."""
-    dc, db = (int.from_bytes(b"%02d" % stream + kind, "little") for kind in (b"dc", b"db"))
-    return dc, db
+def chunk_names(stream: int) -> tuple[bytes, bytes]:
+    """The names of the chunks of a video stream."""
+    return b"%02ddc" % stream, b"%02ddb" % stream

@@ -7,25 +7,22 @@ files is refused, and so is every other format; the refusal names what the file 
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from fractions import Fraction
 from itertools import islice
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, cast
 from zlib import crc32
 
 import av
-import numpy as np
-import numpy.typing as npt
 from av.container import InputContainer
 from av.format import Flags
 from av.packet import Packet
 from av.stream import Disposition
-from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
-from videoload.bitstreams.pictures import KeyFrame
+from videoload.bitstreams.pictures import Ints, KeyFrame
 from videoload.reading.clock import Clock
 from videoload.reading.frame_decoder import REFUSALS, FrameDecoder, told_by_container
 from videoload.reading.refusals import codec_of, kind_of
@@ -51,63 +48,11 @@ class UnreadableError(Exception):
     """FFmpeg or the file system refuses a file."""
 
 
-class Video(Protocol):
-    """An open file and its decoder.
-
-    ``packets`` come from where the file stands; an empty one ends them. ``used``: the file is no
-    longer at its beginning, or the decoder has decoded something. `decode_all` counts the packets
-    that were ``taken``, and those that were ``refused``.
-    """
-
-    file: VideoFile
-    decoder: FrameDecoder
-    packets: Iterator[VideoPacket]
-    taken: int
-    refused: int
-
-    @property
-    def used(self) -> bool: ...
-
-    def go_to(self, start: KeyFrame, ahead: int = -1) -> VideoPacket | None:
-        """The packet of a key frame, for a decoder that begins anew; None if there is none.
-        ``ahead``: so many other packets come before it; -1 if that is not known. Raises
-        UnreadableError."""
-
-    def close(self) -> None:
-        """Close the file."""
-
-
-def decode_all(
-    video: Video,
-    tick: Callable[[], None],
-    packets: Iterator[VideoPacket] | None = None,
-    number: int = 0,
-) -> Iterator[tuple[PacketMark | None, VideoFrame]]:
-    """Every frame of the packets from here on, with a mark of the packet that it comes from. The
-    first packet has the number ``number``. Packets that the decoder refuses are skipped. No frame
-    may be kept while the next one is decoded: some decoders leave in a broken picture what its
-    recycled memory held before."""
-    sent: PacketMark | None = None
-    for packet in packets or video.packets:
-        if packet.size:
-            sent = packet.opaque = PacketMark.of(packet, number + video.taken)
-            video.taken += 1
-        try:
-            frames = video.decoder.decode(packet)
-        except REFUSALS:
-            video.refused += 1
-            frames = []
-        tick()
-        while frames:
-            mark = sent if video.decoder.shows_at_once else frames[0].opaque
-            yield cast("PacketMark | None", mark), frames.pop(0)
-
-
 class NotedPackets:
     """A checksum of each packet that a pass over a file found, uint32 [packets]. ``hold`` until a
     seek has led to other packets: then nobody seeks in this file any more."""
 
-    def __init__(self, sums: npt.NDArray[np.uint32]) -> None:
+    def __init__(self, sums: Ints) -> None:
         self.sums = sums
         self.hold = True
 
@@ -151,8 +96,8 @@ class OpenedVideo:
         self._open()
 
     def _open(self) -> None:
-        self.moved = False  # the file is no longer at its beginning
-        self.taken = self.refused = 0
+        self.number = 0
+        self.refused: list[int] = []
         self._clock: Clock | None = None
         self.packets = self._open_packets()
         context = self.stream.codec_context
@@ -168,11 +113,6 @@ class OpenedVideo:
         if Flags.ts_discont in Flags(self.container.format.flags):
             self._clock = Clock(self.stream.time_base or Fraction(1))
         return packets(self.container, self.stream)
-
-    @property
-    def used(self) -> bool:
-        """As `Video.used`."""
-        return self.moved or self.decoder.used
 
     @property
     def tag(self) -> str | None:
@@ -193,21 +133,24 @@ class OpenedVideo:
             return self._clock.time(packet.dts, pts)
         return packet.dts if pts is None else pts
 
-    def reopen(self) -> None:
+    def _reopen(self) -> None:
         """Go back to the beginning, where seeking does not lead. Raises UnreadableError."""
         self.close()
         self._open()
 
-    def go_to(self, start: KeyFrame, ahead: int = -1) -> VideoPacket | None:
+    def go_to(self, start: KeyFrame) -> VideoPacket | None:
         """As `Video.go_to`: reads on if the packet is near, else seeks. If the seek leads
         elsewhere, reads on from the beginning."""
-        if 0 <= ahead <= _NEAR:
+        ahead, packet = start.packet - self.number, None
+        if self.number >= 0 and 0 <= ahead <= _NEAR:
+            self.number = -1
             self.decoder.flush()
             packet = next(islice(self.packets, ahead, None), None)
-            if packet and start.position in (packet.pos, -1):
-                return packet
-        with self.watch.phase("seek"):
-            return self._find(start)
+        if packet is None or start.position not in (packet.pos, -1):
+            with self.watch.phase("seek"):
+                packet = self._find(start)
+        self.number = start.packet
+        return packet
 
     def _find(self, start: KeyFrame) -> VideoPacket | None:
         if start.position >= 0 and (self.noted is None or self.noted.hold):
@@ -224,8 +167,8 @@ class OpenedVideo:
                         return packet
             if self.noted is not None:
                 self.noted.hold = False
-        if self.used:
-            self.reopen()
+        if self.number or self.decoder.used:
+            self._reopen()
         coded = (packet for packet in self.packets if packet.size)
         return next(islice(coded, start.packet, None), None)
 
@@ -251,27 +194,18 @@ class OpenedVideo:
     def seek(self, time: int) -> None:
         """Seek to the last key frame at or before ``time`` (dts), as far as the container knows.
         Raises one of `REFUSALS`."""
-        self.moved = True
+        self.number = -1
+        self.decoder.flush()
         self.container.seek(time, stream=self.stream)
         self.packets = packets(self.container, self.stream)
+
+    def anew(self) -> OpenedVideo:
+        """As `Video.anew`."""
+        return OpenedVideo(self.file, strict=False, noted=self.noted)
 
     def close(self) -> None:
         """Close the file."""
         self.container.close()
-
-
-class PacketMark(NamedTuple):
-    """A packet: its number, its dts, and its position; -1 if it cannot be sought."""
-
-    number: int
-    time: int
-    position: int
-
-    @classmethod
-    def of(cls, packet: VideoPacket, number: int) -> PacketMark:
-        """The mark of packet ``number`` of a file."""
-        can_be_sought = packet.is_keyframe and packet.dts is not None and packet.pos is not None
-        return cls(number, packet.dts or 0, (packet.pos or 0) if can_be_sought else -1)
 
 
 def packets(container: InputContainer, stream: VideoStream) -> Iterator[VideoPacket]:

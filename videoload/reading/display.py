@@ -22,8 +22,9 @@ from av.filter import Graph
 from av.sidedata.sidedata import Type
 from av.video.frame import VideoFrame
 
-from videoload.reading.containers import OpenedVideo, decode_all
+from videoload.reading.containers import OpenedVideo
 from videoload.reading.frame_decoder import REFUSALS
+from videoload.reading.video import decode_packets
 
 _CONTAINERS_TELL = ("mov", "matroska")
 _PICTURES_TELL = ("h264", "hevc", "mjpeg")
@@ -51,7 +52,7 @@ def display_of(opened: OpenedVideo, tick: Callable[[], None]) -> Display:
     shown = Display(cut=_cut_by_container(opened)) if is_told else Display()
     if is_told or opened.decoder.context.name in _PICTURES_TELL:
         with closing(OpenedVideo(opened.file, strict=False)) as fresh:
-            for _, frame in decode_all(fresh, tick):
+            for _, frame in decode_packets(fresh, fresh.packets, tick):
                 turns, mirrored = orientation_of(frame)
                 return shown._replace(turns=turns, mirrored=mirrored)
     return shown

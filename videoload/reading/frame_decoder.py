@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, Self, cast
+from zlib import crc32
 
 import av
+import numpy as np
 from av.codec import Codec
 from av.codec.context import Flags
 from av.video.codeccontext import VideoCodecContext
 from av.video.frame import VideoFrame
+from av.video.plane import VideoPlane
 
 from videoload.bitstreams.proofs import jpeg_header
 
@@ -36,8 +39,8 @@ REFUSALS = (av.error.FFmpegError, OSError, ValueError, LookupError, ArithmeticEr
 
 
 class FrameDecoder:
-    """A decoder. A strict one refuses whatever is not as it should be, a tolerant one repairs what
-    it can. ``used``: it has decoded something."""
+    """A decoder. One that `is_strict` refuses whatever is not as it should be, a tolerant one
+    repairs what it can. ``used``: it has decoded something."""
 
     def __init__(
         self, context: VideoCodecContext, told: Mapping[str, Any], *, strict: bool
@@ -45,7 +48,7 @@ class FrameDecoder:
         """``told``: what the container told ``context``, which has decoded nothing."""
         self.told = told
         self.used = False
-        self._strict = strict
+        self.is_strict = strict
         self._set_up(context)
 
     @classmethod
@@ -58,9 +61,9 @@ class FrameDecoder:
         context.thread_count = 1
         # The IDCT stays FFmpeg's choice: Xvid files ask for Xvid's own, and drift with any other.
         context.flags |= _FLAGS  # as an option, in words, FFmpeg takes 40 microseconds to read them
-        context.options = _STRICT if self._strict else _TOLERANT
+        context.options = _STRICT if self.is_strict else _TOLERANT
         self.context = context
-        self._has_tables = self._strict and context.name == "mjpeg"  # each picture has its own
+        self._has_tables = self.is_strict and context.name == "mjpeg"  # each picture has its own
         self._tables: frozenset[tuple[int, int]] | None = None  # in all pictures so far
         self._header = b""  # of the last picture
 
@@ -124,3 +127,31 @@ def _context(codec: str, told: Mapping[str, Any]) -> VideoCodecContext:
 @cache
 def _codec(name: str) -> Codec:
     return Codec(name, "r")
+
+
+def checksum(frame: VideoFrame) -> int:
+    """The CRC of the visible pixels of a frame, its size and format."""
+    pixels = frame.format.name
+    total = crc32(f"{pixels} {frame.width} {frame.height}".encode())
+    for i, pixel_bits in enumerate(_plane_bits(pixels)):
+        plane = VideoPlane(frame, i)
+        used = -(-plane.width * pixel_bits // 8)  # the rest of a line may hold anything
+        lines = np.ndarray(
+            (plane.height, used), np.uint8, cast(memoryview, plane), 0, (abs(plane.line_size), 1)
+        )
+        total = crc32(lines.tobytes(), total)
+    return total
+
+
+@cache
+def _plane_bits(pixels: str) -> tuple[int, ...]:
+    """Bits that a pixel takes in each plane."""
+    layout = av.VideoFormat(pixels)
+    if pixels == "pal8":
+        return 8, 32  # indices, colours
+    if not layout.is_planar:
+        return (layout.padded_bits_per_pixel,)
+    bits = [0] * 4
+    for component in layout.components:
+        bits[component.plane] += 16 if component.bits > 8 else 8
+    return tuple(filter(None, bits))

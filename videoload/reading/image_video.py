@@ -15,34 +15,40 @@ from av.video.frame import VideoFrame
 
 from videoload.bitstreams.pictures import KeyFrame
 from videoload.clips.video_info import VideoInfo
-from videoload.reading.containers import UnreadableError, decode_all
+from videoload.reading.containers import UnreadableError
 from videoload.reading.frame_decoder import FrameDecoder
+from videoload.reading.video import decode_packets
 from videoload.storage.files import VideoFile
 from videoload.storage.images import ImageFolder
 
 if TYPE_CHECKING:
     from videoload.reading.frame_decoder import VideoPacket
 
+Use = Callable[[int, VideoFrame], None]
+
 # FFmpeg's name of the decoder, where it is not that of the suffix.
 _DECODERS = {"jpg": "mjpeg", "jpeg": "mjpeg", "tif": "tiff"}
 
 
 class ImageVideo:
-    """A `Video` of images. It always counts as ``used``."""
+    """A `Video` of images."""
 
-    used = True
-
-    def __init__(self, file: ImageFolder, *, strict: bool = True) -> None:
+    def __init__(
+        self, file: ImageFolder, info: VideoInfo | None = None, *, strict: bool = True
+    ) -> None:
+        """``info``: what the first image tells."""
         self.file: VideoFile = file
-        self._images = file
-        self.taken = self.refused = 0
+        self._images, self._info = file, info
+        self.number = 0
+        self.refused: list[int] = []
         suffix = file.names[0].rpartition(".")[2].lower()
         self.decoder = FrameDecoder.create(_DECODERS.get(suffix, suffix), {}, strict=strict)
         self.packets: Iterator[VideoPacket] = self._from(0)
 
-    def go_to(self, start: KeyFrame, ahead: int = -1) -> VideoPacket | None:
+    def go_to(self, start: KeyFrame) -> VideoPacket | None:
         """As `Video.go_to`."""
         self.decoder.flush()
+        self.number = start.packet
         self.packets = self._from(start.packet)
         return next(self.packets)
 
@@ -60,6 +66,24 @@ class ImageVideo:
             yield cast("VideoPacket", packet)
         yield cast("VideoPacket", Packet())
 
+    def checked(self, use: Use) -> Use:
+        """``use``, for frames of the first one's size. Raises UnreadableError if one has another
+        one."""
+
+        def take(number: int, frame: VideoFrame) -> None:
+            assert self._info is not None
+            size, first = (frame.width, frame.height), (self._info.width, self._info.height)
+            if size != first:
+                told = "is {}x{} pixels, and the first one {}x{}".format(*size, *first)
+                raise unreadable(self._images, number, told)
+            use(number, frame)
+
+        return take
+
+    def anew(self) -> ImageVideo:
+        """As `Video.anew`."""
+        return ImageVideo(self._images, self._info, strict=False)
+
     def close(self) -> None: ...
 
 
@@ -73,21 +97,6 @@ def info_of(file: ImageFolder, tick: Callable[[], None]) -> VideoInfo:
     video = ImageVideo(file, strict=False)
     first = video.go_to(KeyFrame(0, 0, 0, -1))
     assert first is not None
-    for _, frame in decode_all(video, tick, iter((first, cast("VideoPacket", Packet())))):
+    for _, frame in decode_packets(video, (first, cast("VideoPacket", Packet())), tick):
         return VideoInfo(len(file.names), Fraction(), frame.width, frame.height)
     raise unreadable(file, 0, "cannot be decoded")
-
-
-def checked(
-    file: ImageFolder, info: VideoInfo, use: Callable[[int, VideoFrame], None]
-) -> Callable[[int, VideoFrame], None]:
-    """``use``, for frames of one size. Raises UnreadableError if one has another."""
-
-    def take(number: int, frame: VideoFrame) -> None:
-        size, first = (frame.width, frame.height), (info.width, info.height)
-        if size != first:
-            told = "is {}x{} pixels, and the first one {}x{}".format(*size, *first)
-            raise unreadable(file, number, told)
-        use(number, frame)
-
-    return take

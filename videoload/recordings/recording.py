@@ -1,7 +1,7 @@
 """`Recording`: one video file as an array of its frames.
 
 Frame i is the same frame, with the same pixels, as in a clip. So a recording is another way to ask
-for what `decoding.frames` and `pixels.clip_pixels` make. It keeps its file open, and reading goes
+for what `reading.frames` and `pixels.clip_pixels` make. It keeps its file open, and reading goes
 on where the last call ended, so frames that are asked for in order are each decoded once.
 """
 
@@ -24,12 +24,13 @@ from videoload.clips.choices import Pixels
 from videoload.clips.clip_params import clip_params
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.moments import shown_at
-from videoload.decoding.frames import Position, StaleIndexError, read_frames
 from videoload.errors import ClosedError, SpecError, VideoError, errors_of
 from videoload.index.cache_folder import cache_folder
 from videoload.index.index import open_video
 from videoload.pixels.clip_pixels import ClipPixels, SourceFrame
-from videoload.reading.containers import UnreadableError, Video
+from videoload.reading.containers import UnreadableError
+from videoload.reading.frames import StaleIndexError, Standing, read_frames
+from videoload.reading.video import Video
 from videoload.recordings import tools
 from videoload.storage.files import VideoFile
 from videoload.storage.opening import open_storage
@@ -122,14 +123,11 @@ class Recording:
         self._indexes = tools.indexes(cache_folder(cache), self._root)
         self._is_closed = False
         self._opened: Video | None = None
-        self._position: Position | None = None
         self._set_up()
         self._file = self._run(lambda: self._storage.resolve(self._name))
         self._index, self._opened = self._run(
             lambda: self._indexes.find(self._name, self._file, _no_tick), self._file
         )
-        if self._opened is not None:
-            self._position = Position.of(self._opened)
         info = self._index.info
         self._spec = spec.at_native_size(*info.shown_size(spec))
         self._params = clip_params(self._spec, info, 0)
@@ -137,13 +135,13 @@ class Recording:
         self._times: npt.NDArray[np.float64] | None = None
         self.size = (self._spec.height, self._spec.width)
         self.fps = float(info.fps)
-        self.is_proven = self._index.is_proven
+        self.is_proven = self._index.order.is_proven
 
     def _set_up(self) -> None:
         self._process = os.getpid()
         self._lock = threading.RLock()
         self._storage = open_storage(self._root)
-        self._opened, self._position = None, None
+        self._opened, self._standing = None, Standing()
 
     # What is in it
 
@@ -170,7 +168,7 @@ class Recording:
         if self._index.avi is not None:
             return self._index.avi.codec
         with self._turn():
-            opened, _ = self._run(self._open, self._file)
+            opened = self._run(self._open, self._file)
             return str(opened.decoder.context.codec.name)
 
     def __repr__(self) -> str:
@@ -286,20 +284,19 @@ class Recording:
     def _decode(self, wanted: list[int], write: Callable[[int, VideoFrame], None]) -> None:
         index = self._index
         self._file.want_frames(partial(index.byte_ranges, wanted), opening=index.avi is None)
-        opened, position = self._open()
-        self._opened = self._position = None  # unless all goes well
+        opened, standing = self._open(), self._standing
+        self._opened, self._standing = None, Standing()  # unless all goes well
         try:
-            if read_frames(opened, index, wanted, write, _no_tick, position=position):
-                self._opened, self._position = opened, position
+            if read_frames(opened, index.order, wanted, write, _no_tick, standing=standing):
+                self._opened, self._standing = opened, standing
         except StaleIndexError:
             self._indexes.forget(self._name, index)
             raise self._changed() from None
 
-    def _open(self) -> tuple[Video, Position]:
-        if self._opened is None or self._position is None:
+    def _open(self) -> Video:
+        if self._opened is None:
             self._opened = open_video(self._file, self._index)
-            self._position = Position.of(self._opened)
-        return self._opened, self._position
+        return self._opened
 
     def _run(self, work: Callable[[], T], file: VideoFile | None = None) -> T:
         """Do ``work`` with the file. Errors name the path as the caller knows it."""
@@ -333,7 +330,7 @@ class Recording:
             self._is_closed = True
             if self._opened is not None:
                 self._opened.close()
-            self._opened = self._position = None
+            self._opened, self._standing = None, Standing()
 
     def __enter__(self) -> Self:
         return self

@@ -7,7 +7,7 @@ import threading
 
 from cachetools import LRUCache
 
-from videoload.decoding.indexes import Indexes
+from videoload.index.indexes import Indexes
 from videoload.pixels.chains import Chains
 from videoload.stopwatch import Stopwatch
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from videoload.bitstreams.avi_header import CHUNK
+from videoload.reading.avi_video import CHUNK
 
 Read = Callable[[int, int], bytes | memoryview]  # so many bytes, from a place on
 

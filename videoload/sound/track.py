@@ -24,7 +24,7 @@ from av.audio.frame import AudioFrame
 from av.bitstream import BitStreamFilterContext
 from av.stream import Discard
 
-from videoload.bitstreams.avi_header import CHUNK
+from videoload.reading.avi_video import CHUNK
 from videoload.reading.containers import UnreadableError, open_container, packets, video_stream
 from videoload.reading.frame_decoder import REFUSALS
 from videoload.sound.chunks import is_chain

@@ -190,7 +190,7 @@ def _batches(
                 try:
                     spec = clip_of(catalog, clip, sample.video)
                     prepared = decoder.prepare(video.path, spec, [request], out)
-                    frames[row] = decoder.decode_prepared(prepared)[0]
+                    frames[row] = prepared.decode(lambda: None)[0]
                     times[row] = prepared.times_of(frames[row])
                     found[:, row] = prepared.length
                     taken.append(sample)

@@ -45,15 +45,6 @@ class PreparedItems(NamedTuple):
     shown: Sequence[SampleParams] = ()
     offset_s: float = 0.0  # when the file begins, after that of the clip
 
-    def times_of(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        """Items have no frames, and so no times."""
-        return np.empty(frames.shape)
-
-    @property
-    def length(self) -> tuple[int, float]:
-        """They have no length either."""
-        return -1, np.nan
-
 
 def prepare_items(
     path: str,

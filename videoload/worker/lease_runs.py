@@ -12,8 +12,8 @@ from itertools import groupby
 import numpy as np
 import numpy.typing as npt
 
-from videoload.decoding.decoder import Decoder, Prepared
-from videoload.decoding.prepared import KeptClips, Request, ShortVideoError
+from videoload.decoding.decoder import Decoder
+from videoload.decoding.prepared import Prepared, Request, ShortVideoError
 from videoload.errors import (
     OneClipError,
     StorageError,
@@ -84,7 +84,7 @@ class LeaseRuns:
         try:
             self.at = first
             prepared = prepared or self._prepare(first, last)
-            frames = self._decoder.decode_prepared(prepared, self._tick)
+            frames = prepared.decode(self._tick)
         except VideoError:
             if last - first == 1:
                 raise
@@ -93,10 +93,9 @@ class LeaseRuns:
             return
         self.frames += frames.tolist()
         self.times += prepared.times_of(frames).tolist()
-        self.lengths += [prepared.length] * (last - first)
-        if isinstance(prepared, KeptClips):
+        if prepared.are_kept:
             self.kept += last - first
-        elif (lacks := self._decoder.lacks_room(prepared)) is not None:
+        elif (lacks := prepared.lacks_room()) is not None:
             clips = self.no_room[0] if self.no_room else 0
             self.no_room = clips + last - first, *lacks
 

@@ -1,10 +1,12 @@
-"""Indexes at hand: in memory for files that stay as they are, on disk where a decode told them."""
+"""Indexes that are found out once on a host: the last ones in memory, all of them on disk."""
 
 from __future__ import annotations
 
 import os
+import random
 import sqlite3
 import time
+import weakref
 from array import array
 from fractions import Fraction
 from pathlib import Path
@@ -17,6 +19,9 @@ from hypothesis import strategies as st
 from videoload.clips.video_info import VideoInfo
 from videoload.index.index import VideoIndex
 from videoload.index.index_cache import IndexCache
+from videoload.reading.avi_video import AviPackets
+from videoload.reading.containers import NotedPackets
+from videoload.reading.order import Order
 from videoload.storage.files import LocalFile, VideoFile
 
 PATHS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1)
@@ -24,7 +29,7 @@ patient = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], 
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> VideoFile:
+def file(tmp_path: Path) -> LocalFile:
     (tmp_path / "video.avi").write_bytes(b"RIFF")
     return LocalFile(str(tmp_path / "video.avi"), (tmp_path / "video.avi").stat())
 
@@ -37,16 +42,27 @@ def folder(tmp_path: Path) -> Path:
 def decoded(frames: int = 3, first: int = 0) -> VideoIndex:
     """As a complete decode makes it."""
     info = VideoInfo(frames, Fraction(30000, 1001), 320, 240)
-    keyframes = np.array([[0, 0, 5, 5686]])
-    return VideoIndex(info, keyframes, sums=np.arange(first, first + frames))
+    sums = np.arange(first, first + frames)
+    return VideoIndex(info, Order(frames, np.array([[0, 0, 5, 5686]]), sums=sums))
 
 
 def proven() -> VideoIndex:
-    return VideoIndex(VideoInfo(3, Fraction(25), 320, 240), np.array([[0, 0, 0, 5686]]))
+    """As headers tell."""
+    order = Order(3, np.array([[0, 0, 0, 5686]]), np.array([0, 2, 1]))
+    told = {"extradata": b"\1\2", "width": 320, "codec_tag": "XVID", "pix_fmt": None}
+    positions, sizes = np.array([5686, 9999, 1 << 40]), np.array([7, 8, 70_000])
+    packets = AviPackets("mpeg4", told, 0, positions, sizes)
+    info = VideoInfo(3, Fraction(25), 320, 240)
+    return VideoIndex(info, order, positions, packets, NotedPackets(np.arange(3)))
 
 
 def opened(folder: Path | None, root: str = "/videos", software: str = "av 18") -> IndexCache:
     return IndexCache(None if folder is None else str(folder), root, software)
+
+
+def written(folder: Path | None, path: str, file: VideoFile, index: VideoIndex) -> None:
+    """A process finds an index, and ends."""
+    opened(folder).put(path, file, index)
 
 
 def same(one: VideoIndex | None, other: VideoIndex) -> bool:
@@ -55,25 +71,37 @@ def same(one: VideoIndex | None, other: VideoIndex) -> bool:
 
 @patient
 @given(
-    frames=st.integers(1, 50), keyframes=st.integers(0, 5), size=st.integers(1, 10_000),
+    frames=st.integers(1, 50), starts=st.integers(0, 5), size=st.integers(1, 10_000),
     fps=st.fractions(0, 1000, max_denominator=2**32), data=st.data(),
 )  # fmt: skip
 def test_an_index_survives_as_bytes(
-    frames: int, keyframes: int, size: int, fps: Fraction, data: st.DataObject
+    frames: int, starts: int, size: int, fps: Fraction, data: st.DataObject
 ) -> None:
     uneven = array("d", range(frames)) if data.draw(st.booleans()) else None
-    rows = data.draw(st.lists(st.tuples(*[st.integers(0, 2**62)] * 4), max_size=keyframes))
+    rows = data.draw(st.lists(st.tuples(*[st.integers(0, 2**62)] * 4), max_size=starts))
     sums = data.draw(st.lists(st.integers(0, 2**32 - 1), min_size=frames, max_size=frames))
-    index = VideoIndex(
-        VideoInfo(frames, fps, size, 2 * size, 3, mirrored=data.draw(st.booleans()), times=uneven),
-        np.array(rows, np.int64).reshape(-1, 4),
-        sums=np.array(sums, np.int64),
-    )  # fmt: skip
+    info = VideoInfo(
+        frames, fps, size, 2 * size, 3, mirrored=data.draw(st.booleans()), times=uneven
+    )
+    order = Order(frames, np.array(rows, np.int64).reshape(-1, 4), sums=np.array(sums, np.int64))
+    again = VideoIndex.from_bytes(VideoIndex(info, order).to_bytes())
+    assert again.info == info
+    assert again.order.sums is not None
+    assert again.order.sums.tolist() == sums
+    assert again.order.starts.tolist() == [list(row) for row in rows]
+
+
+def test_all_that_is_known_of_packets_survives() -> None:
+    index = proven()
     again = VideoIndex.from_bytes(index.to_bytes())
-    assert again.info == index.info
-    assert again.sums is not None
-    assert again.sums.tolist() == sums
-    assert again.keyframes.tolist() == [list(row) for row in rows]
+    assert same(again, index)
+    assert [again.order.packet(i) for i in range(3)] == [0, 2, 1]
+    assert again.avi is not None
+    assert index.avi is not None
+    assert (again.avi.codec, again.avi.told, again.avi.stream) == index.avi[:3]
+    assert again.avi.positions.tolist() == index.avi.positions.tolist()
+    assert again.noted is not None
+    assert again.noted.sums.tolist() == [0, 1, 2]
 
 
 @patient
@@ -88,11 +116,6 @@ def test_half_an_index_is_no_index() -> None:
     for length in range(len(packed)):
         with pytest.raises(ValueError, match=r"not an index|no video's properties"):
             VideoIndex.from_bytes(packed[:length])
-
-
-def test_a_proven_index_is_not_kept_on_disk() -> None:
-    with pytest.raises(ValueError, match="made again"):
-        proven().to_bytes()
 
 
 def test_an_index_stays_in_memory_until_its_file_changes(
@@ -110,11 +133,23 @@ def test_an_index_stays_in_memory_until_its_file_changes(
 
 
 def test_memory_is_bounded(file: VideoFile) -> None:
-    cache = opened(None)
+    cache, orders = opened(None), []
     for number in range(20_000):
-        cache.put(f"{number}.avi", file, proven())
-    assert cache.get("0.avi", file) is None
-    assert cache.get("19999.avi", file) is not None
+        index = proven()
+        orders.append(weakref.ref(index.order))
+        cache.put(f"{number}.avi", file, index)
+    assert 0 < sum(order() is not None for order in orders) < 16_000
+
+
+def test_of_a_file_without_a_version_nothing_is_kept_for_others(
+    file: LocalFile, folder: Path
+) -> None:
+    file.has_version = False
+    cache = opened(folder)
+    cache.put("a.avi", file, proven())
+    assert same(cache.get("a.avi", file), proven())
+    del cache
+    assert opened(folder).get("a.avi", file) is None
 
 
 @patient
@@ -126,75 +161,132 @@ def test_another_process_finds_what_was_kept(
         old.unlink()
     writer = opened(folder)
     for number, path in enumerate(paths):
-        writer.remember(path, file, decoded(first=number))
+        writer.put(path, file, decoded(first=number))
+    del writer
     reader = opened(folder)
     for number, path in enumerate(paths):
-        assert same(reader.recall(path, file), decoded(first=number))
+        assert same(reader.get(path, file), decoded(first=number))
+
+
+def test_what_waits_to_be_written_is_known(file: VideoFile, folder: Path) -> None:
+    cache = opened(folder)
+    large = VideoIndex(
+        VideoInfo(1 << 20, Fraction(25), 320, 240),
+        Order(1 << 20, np.array([[0, 0, 0, 0]]), sums=np.arange(1 << 20)),
+    )
+    cache.put("large.avi", file, large)  # there is no room for it in memory
+    assert same(cache.get("large.avi", file), large)
+    os.utime(file.path, ns=(0, 0))
+    assert cache.get("large.avi", LocalFile(file.path, os.stat(file.path))) is None
+
+
+def test_many_indexes_are_written_together_before_the_process_ends(
+    file: VideoFile, folder: Path
+) -> None:
+    cache = opened(folder)
+    for number in range(200):
+        cache.put(f"{number}.avi", file, decoded(first=number))
+    other = opened(folder)
+    found = [other.get(f"{number}.avi", file) is not None for number in range(200)]
+    assert found == [True] * sum(found) + [False] * (200 - sum(found))
+    assert sum(found) > 100
+    del cache
+    assert same(opened(folder).get("199.avi", file), decoded(first=199))
 
 
 def test_an_index_is_valid_only_for_the_file_it_was_made_from(
     file: VideoFile, folder: Path
 ) -> None:
-    opened(folder).remember("a.avi", file, decoded())
+    written(folder, "a.avi", file, decoded())
     os.utime(file.path, ns=(0, file.mtime_ns + 1))
     changed = LocalFile(file.path, os.stat(file.path))
-    assert opened(folder).recall("a.avi", changed) is None
-    opened(folder).remember("a.avi", changed, decoded(4))
-    assert same(opened(folder).recall("a.avi", changed), decoded(4))
+    assert opened(folder).get("a.avi", changed) is None
+    written(folder, "a.avi", changed, decoded(4))
+    assert same(opened(folder).get("a.avi", changed), decoded(4))
+
+
+def test_another_file_of_the_same_size_and_time_has_another_index(
+    file: VideoFile, folder: Path, tmp_path: Path
+) -> None:
+    written(folder, "a.avi", file, decoded())
+    other = tmp_path / "other.avi"
+    other.write_bytes(b"LIST")
+    os.utime(other, ns=(0, file.mtime_ns))
+    other.rename(file.path)
+    found = LocalFile(file.path, os.stat(file.path))
+    assert (found.size, found.mtime_ns) == (file.size, file.mtime_ns)
+    assert opened(folder).get("a.avi", found) is None
 
 
 def test_each_root_and_each_software_has_its_own_indexes(file: VideoFile, folder: Path) -> None:
-    opened(folder).remember("a.avi", file, decoded())
-    assert opened(folder, root="/others").recall("a.avi", file) is None
-    assert opened(folder, software="av 19").recall("a.avi", file) is None
+    written(folder, "a.avi", file, decoded())
+    assert opened(folder, root="/others").get("a.avi", file) is None
+    assert opened(folder, software="av 19").get("a.avi", file) is None
 
 
 def test_without_a_folder_indexes_live_as_long_as_the_process(file: VideoFile) -> None:
     cache = opened(None)
-    cache.remember("a.avi", file, decoded())
-    assert same(cache.recall("a.avi", file), decoded())
-    assert opened(None).recall("a.avi", file) is None
+    for number in range(9000):  # more than there is room for in memory
+        cache.put(f"{number}.avi", file, decoded(first=number))
+    assert same(cache.get("0.avi", file), decoded())
+    assert opened(None).get("0.avi", file) is None
 
 
 def test_a_wrong_index_is_forgotten(file: VideoFile, folder: Path) -> None:
     cache = opened(folder)
-    cache.remember("a.avi", file, decoded())
     one, other = decoded(), decoded()
     cache.put("a.avi", file, one)
     assert cache.forget("a.avi", other), "it has been replaced since"
     assert not cache.forget("a.avi", one), "it was made here: another try gives the same"
     assert cache.get("a.avi", file) is None
-    assert opened(folder).recall("a.avi", file) is None
-    cache.put("a.avi", file, one, recalled=True)
-    assert cache.forget("a.avi", one), "it was not made here"
+    assert opened(folder).get("a.avi", file) is None
+    written(folder, "a.avi", file, one)
+    recalled = cache.get("a.avi", file)
+    assert recalled is not None
+    assert cache.forget("a.avi", recalled), "it was not made here"
 
 
 def test_two_processes_write_at_the_same_time(file: VideoFile, folder: Path) -> None:
     one, two = opened(folder), opened(folder)
-    for number in range(20):
-        (one if number % 2 else two).remember(f"{number}.avi", file, decoded(first=number))
+    for number in range(300):
+        (one if number % 2 else two).put(f"{number}.avi", file, decoded(first=number))
+    del one, two
     third = opened(folder)
-    assert all(same(third.recall(f"{n}.avi", file), decoded(first=n)) for n in range(20))
+    assert all(same(third.get(f"{n}.avi", file), decoded(first=n)) for n in range(300))
 
 
 @pytest.mark.parametrize("noise", [b"", b"no database", b"SQLite format 3\0" + bytes(200)])
 def test_a_damaged_cache_file_is_replaced(file: VideoFile, folder: Path, noise: bytes) -> None:
-    opened(folder).remember("a.avi", file, decoded())
+    written(folder, "a.avi", file, decoded())
     [store] = folder.iterdir()
     store.write_bytes(noise)
-    cache = opened(folder)
-    assert cache.recall("a.avi", file) is None
-    cache.remember("a.avi", file, decoded())
-    assert same(cache.recall("a.avi", file), decoded())
+    assert opened(folder).get("a.avi", file) is None
+    written(folder, "a.avi", file, decoded())
+    assert same(opened(folder).get("a.avi", file), decoded())
+
+
+def test_a_flipped_bit_of_a_cache_file_is_noticed(file: VideoFile, folder: Path) -> None:
+    for number in range(30):
+        written(folder, f"{number}.avi", file, decoded(first=number))
+    [store] = folder.iterdir()
+    whole, draw = store.read_bytes(), random.Random(0)
+    for _ in range(60):
+        changed = bytearray(whole)
+        changed[draw.randrange(len(whole))] ^= 1 << draw.randrange(8)
+        store.write_bytes(changed)
+        cache = opened(folder)
+        for number in range(30):
+            found = cache.get(f"{number}.avi", file)
+            assert found is None or same(found, decoded(first=number))
 
 
 def test_a_damaged_row_is_ignored(file: VideoFile, folder: Path) -> None:
-    opened(folder).remember("a.avi", file, decoded())
+    written(folder, "a.avi", file, decoded())
     [store] = folder.iterdir()
     with sqlite3.connect(store) as connection:
         connection.execute("UPDATE indexes SET packed = ?", (b"half",))
     connection.close()
-    assert opened(folder).recall("a.avi", file) is None
+    assert opened(folder).get("a.avi", file) is None
 
 
 def test_if_nothing_can_be_written_indexes_live_as_long_as_the_process(
@@ -202,14 +294,17 @@ def test_if_nothing_can_be_written_indexes_live_as_long_as_the_process(
 ) -> None:
     (tmp_path / "file").write_bytes(b"")
     cache = opened(tmp_path / "file" / "folder")
-    cache.remember("a.avi", file, decoded())
-    assert same(cache.recall("a.avi", file), decoded())
+    for number in range(200):
+        cache.put(f"{number}.avi", file, decoded(first=number))
+    assert same(cache.get("0.avi", file), decoded())
 
 
 def test_files_that_nobody_opens_go(file: VideoFile, folder: Path) -> None:
     for root in ("/old", "/read"):
-        opened(folder, root).remember("a.avi", file, decoded())
+        cache = opened(folder, root)
+        cache.put("a.avi", file, decoded())
+        del cache
     for store in folder.iterdir():
         os.utime(store, (time.time() - 100 * 86400,) * 2)
-    assert same(opened(folder, "/read").recall("a.avi", file), decoded())
-    assert opened(folder, "/old").recall("a.avi", file) is None
+    assert same(opened(folder, "/read").get("a.avi", file), decoded())
+    assert opened(folder, "/old").get("a.avi", file) is None

@@ -29,8 +29,8 @@ def test_it_has_the_frames_of_its_source_and_a_key_frame_every_few(tmp_path: Pat
         for one, other in zip(source, new, strict=True):
             assert np.abs(one.astype(int) - other).mean() < 8
     index = Decoder(tmp_path / "out").index("run/b.avi")
-    assert len(index.keyframes) == 6
-    assert index.is_proven
+    assert len(index.order.starts) == 6
+    assert index.order.is_proven
     assert index.info.aspect == Fraction(8, 7)
     assert [file.name for file in (tmp_path / "out/run").iterdir()] == ["b.avi"]
 

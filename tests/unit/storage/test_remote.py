@@ -24,7 +24,7 @@ from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.item_spec import ItemSpec
 from videoload.clips.sample_spec import SampleSpec
 from videoload.decoding.decoder import Decoder
-from videoload.decoding.prepared import PreparedClips, Request, ShortVideoError
+from videoload.decoding.prepared import Request, ShortVideoError
 from videoload.errors import StorageError, TransformError, VideoError
 from videoload.storage import fetching
 from videoload.storage.content import SEPARATOR
@@ -86,9 +86,9 @@ def same(here: Decoder, there: Decoder, folder: Path) -> list[str]:
         if not isinstance(found, str):
             good.append(path)
             a, b = here.index(path), there.index(path)
-            assert (a.info, a.is_proven) == (b.info, b.is_proven)
-            assert np.array_equal(a.keyframes, b.keyframes)
-            for x, y in ((a.ordinals, b.ordinals), (a.sums, b.sums)):
+            assert (a.info, a.order.is_proven) == (b.info, b.order.is_proven)
+            assert np.array_equal(a.order.starts, b.order.starts)
+            for x, y in ((a.order.ordinals, b.order.ordinals), (a.order.sums, b.order.sums)):
                 assert (x is None and y is None) or np.array_equal(x, y)  # type: ignore[arg-type]
     return good
 
@@ -101,7 +101,7 @@ def test_a_web_server_gives_what_the_folder_gives(
     here = Decoder(folder)
     good = same(here, Decoder(server.url), folder)
     assert {"bad/palette.avi", "bad/damaged.avi", "walk/b_frames.avi"} <= set(good)
-    assert any(not here.index(path).is_proven for path in good)
+    assert any(not here.index(path).order.is_proven for path in good)
 
 
 def test_a_server_of_weak_tags_gives_what_the_folder_gives(
@@ -257,9 +257,9 @@ def test_a_kept_file_that_is_deleted_while_the_storage_is_down_is_no_bad_video(
     decoder.expect(path, SPEC, [Request(0)])
     server.fault = 503
     with pytest.raises(StorageError, match=r"does not answer for 0\.2 s: 503"):
-        decoder.decode_prepared(prepared)
+        prepared.decode(lambda: None)
     server.fault = None
-    decoder.decode_prepared(prepared)
+    prepared.decode(lambda: None)
     assert out.tobytes() == decoded(Decoder(server.folder), path, 0)[1]
 
 
@@ -271,12 +271,12 @@ def test_a_changed_file_and_a_deleted_kept_file_are_fetched_again(
     known = decoded(here, path, 0)
     assert decoded(decoder, path, 0) == known
     all_kept(decoder, [path])
-    prepared = decoder.prepare(path, SPEC, [Request(1)], np.zeros((1, *SPEC.shape), np.uint8))
+    out = np.zeros((1, *SPEC.shape), np.uint8)
+    prepared = decoder.prepare(path, SPEC, [Request(1)], out)
     shutil.rmtree(disk)
     decoder.rest()
-    decoder.decode_prepared(prepared)
-    assert isinstance(prepared, PreparedClips)
-    assert prepared.out.tobytes() == decoded(here, path, 1)[1]
+    prepared.decode(lambda: None)
+    assert out.tobytes() == decoded(here, path, 1)[1]
     all_kept(decoder, [path])
     shutil.copy(folder / "walk/gop12.avi", folder / path)
     assert decoded(decoder, path, 0) == known, "a training asks for the version only once"
@@ -428,7 +428,7 @@ def test_nothing_more_is_fetched_for_a_folder_that_is_full(
             decoded(other, name, 0)
         wait_until(lambda: not storage._whole, 30 * SECOND)
         sent.append(server.bytes_sent)
-    assert sent[0] == sent[1]
+    assert abs(sent[1] - sent[0]) < 0.01 * sent[0]  # where pieces end, FFmpeg reads a little more
 
 
 @pytest.mark.slow
@@ -572,15 +572,15 @@ def test_a_load_function_of_files_needs_a_folder(server: ObjectServer) -> None:
 
 
 @pytest.mark.slow
-def test_a_part_of_a_long_file_gives_the_index_of_the_whole_file(tmp_path: Path) -> None:
+def test_a_long_file_is_read_through_once_and_then_only_what_clips_need(tmp_path: Path) -> None:
     work = make_long("mpeg4", tmp_path, 7200)
     path = Path(work.path(work.files[0])).name
     size = (tmp_path / path).stat().st_size
     with ObjectServer(tmp_path) as server:
         here, there = Decoder(tmp_path), Decoder(server.url)
         assert decoded(here, path, 0) == decoded(there, path, 0)
-        assert server.bytes_sent < 0.25 * size  # 5 % of an hour: see benchmarks.remote
+        assert server.bytes_sent < 1.1 * size
         first = server.bytes_sent
         assert decoded(here, path, 1) == decoded(there, path, 1)
         assert server.bytes_sent - first < 0.03 * size
-        assert np.array_equal(here.index(path).keyframes, there.index(path).keyframes)
+        assert np.array_equal(here.index(path).order.starts, there.index(path).order.starts)

@@ -1,4 +1,4 @@
-"""How the index of a file is found."""
+"""How the index of a file is found: once on a host, unless the file changes."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import time
 
 from videoload.errors import VideoError
 from videoload.index.complete_decode import Report, decode_index
-from videoload.index.index import Tick, VideoIndex, find_index
+from videoload.index.index import VideoIndex, find_index
 from videoload.index.index_cache import IndexCache
-from videoload.reading.containers import SOFTWARE, UnreadableError, Video
+from videoload.reading.containers import SOFTWARE, UnreadableError
+from videoload.reading.video import Video
 from videoload.stopwatch import Stopwatch
-from videoload.storage.files import VideoFile
+from videoload.storage.files import Tick, VideoFile
 
 _log = logging.getLogger(__name__)
 
@@ -19,14 +20,14 @@ _LONG_S = 1.0  # a complete decode that takes longer is worth a warning
 
 
 class Indexes:
-    """The indexes of the videos below one root. An index is taken from memory, or else proven, or
-    else taken from a cache on disk, or else made by a complete decode."""
+    """The indexes of the videos below one root. An index is taken from the cache, or else proven,
+    or else made by a complete decode."""
 
     def __init__(self, folder: str | None, root: str, watch: Stopwatch) -> None:
         """``folder``: of the cache on disk."""
         self._cache = IndexCache(folder, root, SOFTWARE)
         self._watch = watch
-        self.get = self._cache.get
+        self.known = self._cache.get
         self.forget = self._cache.forget
 
     def find(self, path: str, file: VideoFile, tick: Tick) -> tuple[VideoIndex, Video | None]:
@@ -42,23 +43,17 @@ class Indexes:
 
     def _find(self, path: str, file: VideoFile, tick: Tick) -> tuple[VideoIndex, Video | None]:
         index, opened = find_index(file, tick, self._watch)
-        recalled = False
-        if index is None:
-            index = self._cache.recall(path, file)
-            recalled = index is not None
         if index is None:
             began = time.perf_counter()
             index, report = decode_index(file, tick)
-            file.check()
             seconds = time.perf_counter() - began
             _log.log(
                 logging.WARNING if seconds > _LONG_S else logging.INFO,
                 "%s (%s) does not prove how many frames it has: all %d were decoded in %.1f s",
                 path, report.codec, report.frames, seconds,
             )  # fmt: skip
-            self._cache.remember(path, file, index)
         file.check()
-        self._cache.put(path, file, index, recalled=recalled)
+        self._cache.put(path, file, index)
         return index, opened
 
     def report(self, path: str, file: VideoFile, tick: Tick) -> tuple[VideoIndex, Report]:
@@ -71,8 +66,6 @@ class Indexes:
         except (UnreadableError, OSError) as error:
             raise VideoError(path, str(error)) from None
         file.check()
-        if index is None:
-            index = decoded
-            self._cache.remember(path, file, index)
+        index = index or decoded
         self._cache.put(path, file, index)
         return index, report

@@ -1,0 +1,182 @@
+"""Clips of one video: which frames they show, and how these come out of the file or out of the
+frame store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from av.video.frame import VideoFrame
+
+from videoload.clips.clip_params import ClipParams
+from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.layouts import array_bytes, as_arrays
+from videoload.decoding.expected import Expected
+from videoload.decoding.open_files import OpenFiles
+from videoload.decoding.prepared import Ordinals, Prepared, Request, draw, fitting
+from videoload.errors import OneClipError, VideoError
+from videoload.frame_store.clip_frames import ClipFrames, ClipStore, FormatChangedError
+from videoload.index.index import open_video
+from videoload.index.indexes import Indexes
+from videoload.pixels.chains import Chains
+from videoload.pixels.clip_pixels import ClipPixels, SourceFrame
+from videoload.pixels.planes import Buffer
+from videoload.reading.containers import UnreadableError
+from videoload.reading.frames import StaleIndexError, read_frames
+from videoload.reading.video import Video
+from videoload.stopwatch import Stopwatch
+from videoload.storage.files import Storage, Tick
+from videoload.user_code.functions import UserFunction, apply
+
+
+@dataclass(frozen=True)
+class Tools:
+    """What a decoder has for all videos below its root."""
+
+    storage: Storage
+    indexes: Indexes
+    files: OpenFiles[Video]
+    chains: Chains
+    store: ClipStore | None
+    watch: Stopwatch
+    expected: Expected
+
+
+class VideoClips:
+    """Some clips of a video, for the arguments of `Decoder.decode`."""
+
+    def __init__(
+        self,
+        tools: Tools,
+        path: str,
+        spec: ClipSpec,
+        requests: Sequence[Request],
+        out: Buffer,
+        transform: UserFunction | None,
+        given: list[ClipParams] | None = None,
+    ) -> None:
+        """``given``: of clips that are a part of samples, what they show."""
+        self._tools, self._path, self._spec, self._requests = tools, path, spec, requests
+        self._out, self._transform, self._given = out, transform, given
+        rows = out.reshape(len(requests) * spec.views, -1)
+        if spec.output is not None:  # the transform writes there
+            rows = np.empty((len(rows), array_bytes(spec.decoded_shape, spec.decoded_dtype)), "u1")
+        self._clips = as_arrays(rows, spec.decoded_shape, spec.decoded_dtype)
+
+    def prepare(self, tick: Tick) -> Prepared:
+        """Find out what the clips show, and ask for the bytes that this needs."""
+        return self._tools.storage.run(self._path, partial(self._prepare, tick), tick)
+
+    def _prepare(self, tick: Tick) -> Prepared:
+        tools, path, spec = self._tools, self._path, self._spec
+        store, stored, found = tools.store, None, None
+        with tools.watch.phase("open"):
+            file = self._file = tools.storage.resolve(path)
+        if store is not None and (found := store.find(path, file, spec, tick)) is not None:
+            self._params = self._given or draw(spec, found.info, self._requests)
+            stored = store.frames_of(path, file, spec, found.info, self._params, found)
+            if stored is not None and not stored.missing:
+                info = found.info.rated(spec)
+                show = partial(self._show, stored)
+                return Prepared(show, info.times_of, info.length, are_kept=True)
+        index, self._opened = tools.indexes.find(path, file, tick)
+        self._index = index
+        self._params = self._given or tools.expected.drawn(path, spec, index, self._requests)
+        if store is not None and (found is None or found.info != index.info):
+            stored = store.frames_of(path, file, spec, index.info, self._params, None)
+        self._places: dict[int, list[Callable[[SourceFrame], None]]] = {}
+        self._made: list[ClipPixels] = []
+        if stored is None:
+            self._make_places()
+        wanted = [*stored.missing, *stored.also(index.order)] if stored else self._places
+        file.want_frames(partial(index.byte_ranges, wanted), opening=index.avi is None)
+        lacks_room = partial(store.lacks_room, spec, stored) if store else (lambda: None)
+        info = index.info.rated(spec)
+        decode = partial(self._decode, stored)
+        return Prepared(decode, info.times_of, info.length, lacks_room=lacks_room)
+
+    def _make_places(self) -> None:
+        """Say where each frame goes."""
+        for drawn, clip in zip(self._params, self._clips, strict=True):
+            made = ClipPixels(self._spec, self._index.info, drawn, self._tools.chains, clip)
+            self._made.append(made)
+            for at, ordinal in enumerate(drawn.frames.tolist()):
+                if ordinal >= 0:
+                    self._places.setdefault(ordinal, []).append(partial(made.take, at=at))
+
+    def _show(self, stored: ClipFrames, tick: Tick) -> Ordinals:
+        """Make clips of frames that are found."""
+        with self._tools.watch.phase("scale"):
+            try:
+                stored.show(self._clips)
+            except UnreadableError as error:
+                raise OneClipError(self._path, str(error)) from None
+        return self._finish(tick)
+
+    def _decode(self, stored: ClipFrames | None, tick: Tick) -> Ordinals:
+        decode, anew = partial(self._read, stored, tick), partial(self._anew, tick)
+        return self._tools.storage.run(self._path, decode, tick, self._file, anew)
+
+    def _read(self, stored: ClipFrames | None, tick: Tick) -> Ordinals:
+        tools, index, clock, scaling_s = self._tools, self._index, self._tools.watch.clock, 0.0
+
+        def write(ordinal: int, frame: VideoFrame) -> None:
+            nonlocal scaling_s
+            began = clock()
+            if stored is not None:
+                stored.take(ordinal, frame)
+            else:
+                source = SourceFrame(frame)
+                for write_part in self._places[ordinal]:
+                    write_part(source)
+            scaling_s += clock() - began
+
+        try:
+            opened, self._opened = self._opened or tools.files.take(self._file), None
+            if opened is None:
+                with tools.watch.phase("open"):
+                    opened = open_video(self._file, index, watch=tools.watch)
+            wanted, also = sorted(self._places), []
+            if stored is not None:
+                wanted, also = stored.missing, stored.also(index.order)
+            if read_frames(opened, index.order, wanted, write, tick, also):
+                tools.files.put(opened)
+                if stored is not None:
+                    stored.commit()
+            began = clock()
+            if stored is not None:
+                stored.show(self._clips)
+            for clip in self._made:
+                clip.finish()
+            scaling_s += clock() - began
+        except FormatChangedError:
+            self._make_places()
+            return self._read(None, tick)
+        except UnreadableError as error:
+            raise OneClipError(self._path, str(error)) from None
+        except StaleIndexError:
+            if tools.indexes.forget(self._path, index):
+                return self._anew(tick)
+            raise VideoError(self._path, "gives other frames each time it is read") from None
+        finally:
+            tools.watch.move(scaling_s, "scale")
+        return self._finish(tick)
+
+    def _anew(self, tick: Tick) -> Ordinals:
+        """Do all of it again: the file is not the one that the index was made from."""
+        with fitting(self._path):
+            prepared = self.prepare(tick)
+        return prepared.decode(tick)
+
+    def _finish(self, tick: Tick) -> Ordinals:
+        """Transform the clips; returns the ordinals of their frames."""
+        spec, requests, params = self._spec, len(self._requests), self._params
+        if self._transform is not None:
+            made = spec.arrays(self._out.reshape(requests, -1)).reshape(-1, *spec.clip_shape)
+            with self._tools.watch.phase("transform"):
+                for drawn, clip, place in zip(params, self._clips, made, strict=True):
+                    tick()
+                    apply(self._transform, spec, self._path, clip, place, drawn.seed)
+        return np.array([drawn.frames for drawn in params]).reshape(requests, -1)

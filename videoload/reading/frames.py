@@ -1,0 +1,273 @@
+"""Frames of a video by their numbers.
+
+A frame has the number that the order of the file gives to its packet. Nothing is counted that comes
+out of a decoder.
+
+**First strictly.** Decoding begins at the last key frame at or before the wanted frame, and the
+decoder refuses everything that is not as it should be. A frame is right if all packets up to its
+own have given their frames, and none of them is damaged: a damaged picture may come out after the
+pictures that refer to it, which do not say so. While there is no complaint, all ways to a frame
+give the same pixels.
+
+**After a complaint, one canonical route**: for each group of pictures, a fresh and tolerant decoder
+takes the packets from its key frame to the one of the wanted frame. It skips what it refuses and
+keeps what it repairs. A picture that it refuses keeps its number and shows the picture before it.
+If only a complete decode told the order, the route begins at the beginning of the file, and each
+frame must have its checksum.
+
+So what comes out depends on the bytes of the file alone, and not on what was decoded before or by
+which worker. Everything runs in one thread.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import closing
+from itertools import chain, groupby
+from typing import TYPE_CHECKING, cast
+
+from av.packet import Packet
+from av.video.frame import VideoFrame
+
+from videoload.reading.containers import UnreadableError
+from videoload.reading.frame_decoder import REFUSALS, checksum
+from videoload.reading.image_video import ImageVideo, Use, unreadable
+from videoload.reading.order import Order
+from videoload.reading.video import Video, decode_packets
+from videoload.storage.files import Tick
+from videoload.storage.images import ImageFolder
+
+if TYPE_CHECKING:
+    from videoload.reading.frame_decoder import VideoPacket
+
+
+# Decoders that do not complain of some damaged pictures, and show in them what their memory held
+# before, or go on with what the pictures before a key frame left behind.
+_CARRY_OVER = {
+    "ffv1", "ffvhuff", "hevc", "huffyuv", "magicyuv", "msmpeg4", "msmpeg4v1", "msmpeg4v2",
+    "utvideo", "vp8", "vp9",
+}  # fmt: skip
+_MAX_GROUPS = 64  # are searched for a picture in the place of one that is refused
+
+
+class StaleIndexError(Exception):
+    """The file is not the one that the index was made from."""
+
+
+class _ComplaintError(Exception):
+    """The index or the strict decoder has a complaint."""
+
+
+class Standing:
+    """Where reading has ended in an open file, so that it can go on from there."""
+
+    def __init__(self) -> None:
+        self.group, self.at = -2, 0  # no group; the next frame in it
+        self.frames: Iterator[tuple[int, VideoFrame]] = iter(())
+
+
+def read_frames(
+    opened: Video,
+    order: Order,
+    wanted: list[int],
+    use: Use,
+    tick: Tick,
+    also: Collection[int] = (),
+    standing: Standing | None = None,
+) -> bool:
+    """Call ``use`` with each frame of these ordinals (rising), in one pass over the file. After a
+    complaint, call it again with all of them. Returns whether there was no complaint, so that
+    ``opened`` may be used again.
+
+    ``also``: further frames, used only if there is no complaint. ``standing``: where the last call
+    has ended, if it read this file. Raises UnreadableError if no frame comes out, StaleIndexError
+    if it is not the file indexed.
+    """
+    if isinstance(opened, ImageVideo):
+        use = opened.checked(use)
+    try:
+        _read_strictly(opened, order, sorted({*wanted, *also}), use, tick, standing)
+    except (_ComplaintError, *REFUSALS):
+        opened.close()
+        read_canonically(opened, order, wanted, use, tick)
+        return False
+    return True
+
+
+def _read_strictly(
+    video: Video, order: Order, wanted: list[int], use: Use, tick: Tick, standing: Standing | None
+) -> None:
+    """Raises _ComplaintError, or one of `REFUSALS`."""
+
+    def take(ordinal: int, frame: VideoFrame) -> None:
+        if order.sums is not None and checksum(frame) != order.sums[ordinal]:
+            raise _ComplaintError
+        use(ordinal, frame)
+
+    for group, members in groupby(wanted, order.group_of):
+        ordinals = list(members)
+        if standing is None:
+            last = max(map(order.packet, ordinals))
+            for ordinal, frame in _show_group(video, order, group, last, set(ordinals), tick):
+                take(ordinal, frame)
+                del frame
+            continue
+        if standing.group != group or standing.at > ordinals[0]:
+            every, last = order.members(group), order.last_packet(group)
+            standing.group, standing.at = group, every.start
+            standing.frames = _show_group(video, order, group, last, every, tick)
+        for ordinal in ordinals:
+            while standing.at <= ordinal:
+                if (found := next(standing.frames, None)) is None:
+                    raise _ComplaintError
+                standing.at = found[0] + 1
+                if found[0] == ordinal:
+                    take(*found)
+                del found
+            if standing.at != ordinal + 1:
+                raise _ComplaintError
+
+
+def _show_group(
+    video: Video, order: Order, group: int, last: int, wanted: Collection[int], tick: Tick
+) -> Iterator[tuple[int, VideoFrame]]:
+    """Decode a group of pictures from its key frame to packet ``last``; then all that these packets
+    give comes out.
+
+    A tolerant decoder gives all frames. A strict one gives the wanted frames, each when all packets
+    before its own have given theirs; if one is damaged or missing, it raises _ComplaintError or one
+    of `REFUSALS`.
+    """
+    start, proven = order.start(group), order.is_proven
+    first, decoder = video.go_to(start), video.decoder
+    strict = decoder.is_strict
+    if first is None or last < start.packet:
+        if strict:
+            raise _ComplaintError
+        return
+    if proven and decoder.used and decoder.context.name in _CARRY_OVER:
+        decoder.renew()
+    came: set[int] = set()
+    complete = start.packet  # all packets before it have given their frames
+    left: deque[tuple[int, VideoFrame]] = deque()  # wanted frames that came out
+    missing = len(wanted)
+    for number, frame in decode_packets(video, _packets_until(video, first, last), tick):
+        ordinal = order.ordinal(number)
+        if ordinal >= start.ordinal:  # others may refer to pictures before the key frame
+            if not strict:
+                if number not in came:
+                    yield ordinal, frame
+            elif proven and (frame.is_corrupt or number in came):
+                raise _ComplaintError
+            elif ordinal in wanted:
+                left.append((ordinal, frame))
+            came.add(number)
+        del frame
+        while complete in came or (complete <= last and order.ordinal(complete) < start.ordinal):
+            complete += 1
+        while left and (not proven or order.packet(left[0][0]) < complete):
+            missing -= 1
+            yield left.popleft()
+    if strict and (missing or (proven and complete <= last)):
+        raise _ComplaintError
+
+
+def _packets_until(video: Video, first: VideoPacket, last: int) -> Iterator[VideoPacket]:
+    """The packets of an open file up to number ``last``, and an empty one, which brings the last
+    frames."""
+    for packet in chain((first,), video.packets):
+        if not packet.size:
+            break
+        yield packet
+        if video.number > last:
+            break
+    yield cast("VideoPacket", Packet())
+
+
+def read_canonically(video: Video, order: Order, wanted: list[int], use: Use, tick: Tick) -> None:
+    """Do what `read_frames` does, by the canonical route. ``video`` may be closed."""
+    if order.is_proven:
+        _Groups(video, order, tick).show(wanted, use)
+    else:
+        _read_from_the_beginning(video, order, deque(wanted), use, tick)
+
+
+def _read_from_the_beginning(
+    video: Video, order: Order, left: deque[int], use: Use, tick: Tick
+) -> None:
+    """Decode as when the index was made. Raises StaleIndexError, UnreadableError."""
+    assert order.sums is not None
+    with closing(video.anew()) as fresh:
+        ordinals = iter(range(order.frames))
+        for _, frame in decode_packets(fresh, fresh.packets, tick):  # `zip` would keep a frame
+            at = next(ordinals, -1)
+            if at == left[0]:
+                if checksum(frame) != order.sums[at]:
+                    break
+                use(left.popleft(), frame)
+                if not left:
+                    return
+            del frame
+    raise StaleIndexError
+
+
+class _Groups:
+    """Groups of pictures of a damaged file, each decoded by itself. Raises UnreadableError."""
+
+    def __init__(self, video: Video, order: Order, tick: Tick) -> None:
+        self._video, self._order, self._tick = video, order, tick
+
+    def show(self, wanted: list[int], use: Use) -> None:
+        """Call ``use`` with each of these frames, or with the picture that is shown instead."""
+        for group, members in groupby(wanted, self._order.group_of):
+            ordinals = list(members)
+            came = self._decode(group, ordinals, use)
+            for ordinal in ordinals:
+                if ordinal not in came:
+                    self._show_other(group, ordinal, use)
+
+    def _show_other(self, group: int, ordinal: int, use: Use) -> None:
+        """Show the picture before one that did not come out. A later packet may have kept it from
+        coming out, so it has one more try."""
+        came = self._decode(group, [ordinal], use)
+        if ordinal in came:
+            return
+        if isinstance(self._video.file, ImageFolder):
+            raise unreadable(self._video.file, ordinal, "cannot be decoded")
+        before = [other for other in came if other < ordinal]
+        there, shown = (group, max(before)) if before else self._near(group)
+        if shown not in self._decode(there, [shown], lambda _, frame: use(ordinal, frame)):
+            raise UnreadableError("has no frame that can be decoded")
+
+    def _near(self, group: int) -> tuple[int, int]:
+        """Group and ordinal of the last picture before a group, or else of the first from it on."""
+        for other in range(group - 1, max(-1, group - 1 - _MAX_GROUPS), -1):
+            if came := self._decodable(other):
+                return other, came[-1]
+        for other in range(group, min(len(self._order.starts), group + _MAX_GROUPS)):
+            if came := self._decodable(other):
+                return other, came[0]
+        raise UnreadableError("has no frame that can be decoded")
+
+    def _decodable(self, group: int) -> list[int]:
+        """The first and the last frame that come out of a group, or none. The answer is kept: it
+        takes long, and each clip of a damaged part needs it."""
+        known = self._order.decodable
+        if group not in known:
+            members = self._order.members(group)
+            came = sorted(self._decode(group, [], lambda *_: None).intersection(members))
+            known[group] = [*came[:1], *came[-1:]]
+        return known[group]
+
+    def _decode(self, group: int, wanted: Sequence[int], use: Use) -> set[int]:
+        """Decode a group up to the last wanted frame, or to its end. Returns what came out."""
+        last = max(map(self._order.packet, wanted), default=self._order.last_packet(group))
+        came = set()
+        with closing(self._video.anew()) as video:
+            for ordinal, frame in _show_group(video, self._order, group, last, (), self._tick):
+                came.add(ordinal)
+                if ordinal in wanted:
+                    use(ordinal, frame)
+                del frame
+        return came

@@ -1,0 +1,87 @@
+"""Which frame each packet of a video gives, and where decoding can start: what the loop in `frames`
+needs of an index."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from functools import cached_property
+
+import numpy as np
+
+from videoload.bitstreams.pictures import Ints, KeyFrame
+
+_BEGINNING = KeyFrame(0, 0, 0, -1)
+
+
+class Order:
+    """The order of the frames of a video. It never changes.
+
+    Attributes:
+        frames: How many there are.
+        starts: Where decoding can start, int64 rows of `KeyFrame`. The frames from one of them to
+            the next are a group.
+        ordinals: The frame that each packet gives, -1 for none, int64 [packets]. None: packet i
+            gives frame i.
+        sums: A checksum for each frame, int64 [frames], if headers do not prove the order: then a
+            frame is right if it has its checksum.
+        decodable: The first and the last frame of groups that come out although the file is
+            damaged, or none. It is found out where it is needed.
+    """
+
+    def __init__(
+        self, frames: int, starts: Ints, ordinals: Ints | None = None, sums: Ints | None = None
+    ) -> None:
+        self.frames = frames
+        self.starts = starts
+        self.ordinals = ordinals
+        self.sums = sums
+        self.decodable: dict[int, list[int]] = {}
+        self._firsts: list[int] = starts[:, 0].tolist()
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether headers prove it."""
+        return self.sums is None
+
+    def group_of(self, ordinal: int) -> int:
+        """The number of the group that a frame is in; -1 before the first group."""
+        return bisect_right(self._firsts, ordinal) - 1
+
+    def start(self, group: int) -> KeyFrame:
+        """Where a group starts."""
+        return KeyFrame(*self.starts[group].tolist()) if group >= 0 else _BEGINNING
+
+    def end(self, group: int) -> int:
+        """The ordinal after the last frame of a group."""
+        return [*self._firsts[group + 1 : group + 2], self.frames][0]
+
+    def members(self, group: int) -> range:
+        """The ordinals of the frames of a group."""
+        return range(self.start(group).ordinal, self.end(group))
+
+    def ordinal(self, packet: int) -> int:
+        """The frame that a packet gives, -1 for none."""
+        if self.ordinals is None:
+            return packet if packet < self.frames else -1
+        return self.ordinals.item(packet) if 0 <= packet < len(self.ordinals) else -1
+
+    def packet(self, ordinal: int) -> int:
+        """The packet that gives a frame; -1 if that is not known."""
+        return ordinal if self._packets is None else self._packets.item(ordinal)
+
+    def last_packet(self, group: int) -> int:
+        """The last packet that gives a frame of a group."""
+        members = self.members(group)
+        if self._packets is None:
+            return members.stop - 1
+        return int(self._packets[members.start : members.stop].max())
+
+    @cached_property
+    def _packets(self) -> Ints | None:
+        """The packet that gives each frame."""
+        if self.ordinals is None:
+            return None
+        packets = np.full(self.frames, -1, np.int64)
+        giving = (self.ordinals >= 0).nonzero()[0]
+        packets[self.ordinals[giving]] = giving
+        return packets

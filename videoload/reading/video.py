@@ -1,0 +1,69 @@
+"""An open file, and the one place where its packets become frames."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Protocol
+
+from av.video.frame import VideoFrame
+
+from videoload.bitstreams.pictures import KeyFrame
+from videoload.reading.frame_decoder import REFUSALS, FrameDecoder
+from videoload.storage.files import VideoFile
+
+if TYPE_CHECKING:
+    from videoload.reading.frame_decoder import VideoPacket
+
+
+class Video(Protocol):
+    """An open file and its decoder.
+
+    ``packets`` come from where the file stands; an empty one ends them. ``number``: of the next
+    packet, -1 if that is not known. ``refused``: the numbers of packets that a tolerant decoder has
+    refused.
+    """
+
+    file: VideoFile
+    decoder: FrameDecoder
+    packets: Iterator[VideoPacket]
+    number: int
+    refused: list[int]
+
+    def go_to(self, start: KeyFrame) -> VideoPacket | None:
+        """The packet of a key frame, for a decoder that begins anew; None if there is none. Raises
+        UnreadableError."""
+
+    def anew(self) -> Video:
+        """The file opened again, with a tolerant decoder. Raises UnreadableError."""
+
+    def close(self) -> None:
+        """Close the file."""
+
+
+def decode_packets(
+    video: Video, packets: Iterable[VideoPacket], tick: Callable[[], None]
+) -> Iterator[tuple[int, VideoFrame]]:
+    """Every frame of these packets, with the number of its own packet; -1 if FFmpeg does not tell.
+    An empty packet brings the last frames. A packet that a tolerant decoder refuses is skipped; a
+    strict one raises one of `REFUSALS`.
+
+    No frame may be kept while a tolerant decoder decodes the next one: some leave in a broken
+    picture what its recycled memory held before.
+    """
+    decoder, sent = video.decoder, (-1,)
+    for packet in packets:
+        if packet.size:
+            sent = packet.opaque = (video.number,)  # PyAV takes equal small numbers for one object
+            video.number += 1
+        try:
+            frames = decoder.decode(packet)
+        except REFUSALS:
+            if decoder.is_strict:
+                raise
+            video.refused.append(video.number - 1)
+            frames = []
+        if packet.size:
+            tick()
+        while frames:
+            mark = sent if decoder.shows_at_once else frames[0].opaque
+            yield mark[0] if isinstance(mark, tuple) else -1, frames.pop(0)
