@@ -18,7 +18,7 @@ import zmq
 from videoload.decoding.decoder import Decoder
 from videoload.decoding.prepared import Request
 from videoload.transport.addresses import resolve
-from videoload.transport.messages import Lease, Result
+from videoload.transport.messages import Heartbeat, Lease, Result
 from videoload.transport.private_messages import WorkerSettings
 from videoload.worker.trainers import Trainers
 
@@ -36,7 +36,7 @@ def main(endpoint: str, root: str, count: int) -> None:
     while True:
         now = time.monotonic()
         for worker in workers:
-            worker.tick(now, frames)
+            worker.tick(now, Heartbeat(frames))
             if (got := worker.next_lease(time.monotonic())) is not None:
                 connection, lease = got
                 connection.say(*_decoded(decoder, lease))

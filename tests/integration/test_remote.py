@@ -46,18 +46,23 @@ def at(videos: Videos, root: str | Path) -> Catalog:
     return Catalog(paths, catalog.labels, catalog.classes, root)
 
 
-def test_local_workers_read_from_a_server_and_a_fault_is_a_stall(
-    videos: Videos, server: ObjectServer
+@pytest.mark.parametrize("status", [503, 403])
+def test_local_workers_read_from_a_server_and_a_fault_is_a_stall_that_the_verdict_names(
+    videos: Videos, server: ObjectServer, monkeypatch: pytest.MonkeyPatch, status: int
 ) -> None:
+    monkeypatch.setattr("videoload.stats.verdict._STALLED_S", 0.2)
     reference = digest(decode_serially(videos.catalog, SPEC, 2, shuffle=True, epochs=2, info=True))
     with Client(workers=1) as client:
         stream = client.stream(at(videos, server.url), SPEC, 2, shuffle=True)
-        server.fault = 503
+        server.fault = status
 
         def repair() -> None:
-            server.fault = None
+            try:
+                wait_until(lambda: f"{server.url}: {status}" in stream.stats().verdict, 20 * SECOND)
+            finally:
+                server.fault = None
 
-        healing = threading.Timer(0.5 * SECOND, repair)
+        healing = threading.Thread(target=repair)
         healing.start()
         try:
             assert digest(stream.batches(epochs=2, info=True)) == reference

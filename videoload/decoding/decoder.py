@@ -178,6 +178,11 @@ class Decoder:
         """Whether files come from another host, so that it helps to `expect` them."""
         return self._storage.fetches
 
+    @property
+    def storage_says(self) -> str:
+        """What the storage says instead of giving the bytes that are waited for."""
+        return self._storage.says
+
     def expect(self, path: str, spec: Spec, requests: Sequence[Request]) -> None:
         """These clips are needed soon: fetch what they need of files on another host, as far as
         that is known. `prepare` raises what is wrong."""

@@ -46,6 +46,7 @@ class ConnectedWorker:
     joined: float = -math.inf  # when it was admitted
     heard: float = math.inf  # when its last message came
     last_error: str = ""
+    storage: str = ""  # what its storage says instead of giving the videos
 
     @property
     def name(self) -> str:

@@ -58,6 +58,7 @@ from videoload.leases import commands
 from videoload.leases.table import LeaseTable
 from videoload.processes.supervisor import Supervisor
 from videoload.stats.meter import Meter
+from videoload.stats.other_cores import OtherCores
 from videoload.stats.snapshots import MAX_STREAMS, WINDOW_S, Snapshots, snapshot
 from videoload.stats.stats import WorkerStats
 from videoload.stats.work import NO_WORK
@@ -101,6 +102,7 @@ class Engine:
         membership: The client's workers. It says what any thread may call, as does ``local``.
         local: The workers that it started itself.
         has_credit: Some worker would take another lease.
+        other_cores: How many cores of this host other programs use.
     """
 
     def __init__(
@@ -134,6 +136,7 @@ class Engine:
         self._workers = self._admission.workers
         self._supervisor = Supervisor()
         self._meter = Meter()  # of all streams
+        self.other_cores = OtherCores()
         self._snapshots = Snapshots()
         self._refusals, self._warnings = RateLimitedLog(_log), RateLimitedLog(_log)
         self._files = FileChecker()
@@ -233,10 +236,11 @@ class Engine:
         """Whether workers of other hosts get no leases because pixels fill the line."""
         return self._table.line_is_full
 
-    def unreadable(self) -> str:
-        """What workers say of the storage of the videos, if none can read them now; else ""."""
+    def storage_says(self) -> str:
+        """What the storage says to some worker instead of giving it the videos; "" if nothing."""
         found = self.membership.unreadable
-        return "" if found is None else found[1]
+        said = (worker.storage for worker in list(self._workers.values()))
+        return next(filter(None, said), "" if found is None else found[1])
 
     def decoded(self) -> int:
         """How many clips all workers decoded, including those that have left."""
@@ -335,6 +339,7 @@ class Engine:
             yield self.membership.send_heartbeats
         if now >= self._resize_at:
             self._resize_at = now + LOOK_S
+            self.other_cores.sample(now, self._supervisor.pids())
             yield self.local.resize
 
     def _stop_unreadable(self, now: float) -> None:
@@ -383,6 +388,8 @@ class Engine:
             return
         beat = message if isinstance(message, Heartbeat) else None
         progress, busy = (None, "") if beat is None else (beat.progress, beat.busy)
+        if worker is not None and beat is not None:
+            worker.storage = beat.storage
         if not self._table.heard(peer, now, progress, busy=busy):
             peer.send(Bye("this trainer does not know you"))
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import platform
 import threading
 import time
@@ -28,16 +29,18 @@ class Meter:
 
     def __init__(
         self, path: Callable[[int], str] = str, line_is_full: Callable[[], bool] = bool,
-        unreadable: Callable[[], str] = str, store_need: StoreNeed | None = None,
+        storage: Callable[[], str] = str, store_need: StoreNeed | None = None, function: str = "",
+        others: Callable[[float], float] = lambda since: 0.0,
     ) -> None:  # fmt: skip
         """``path`` gives the path of a video. ``line_is_full`` tells whether the pixels of other
-        hosts fill the trainer's line. ``unreadable`` tells why no worker can read videos, if so.
-        ``store_need`` tells what a frame store would have to hold."""
+        hosts fill the trainer's line. ``storage`` tells what that of the videos says instead of
+        giving them. ``store_need`` tells what a frame store would have to hold, ``function`` what
+        of the user's makes clips, and ``others`` how many cores other programs use."""
         self.copied = 0
         self.lacks_room = False  # for some clip, in the frame store
         self.ceiling: float | None = None  # steps per second
-        self._path, self._line_is_full, self._unreadable = path, line_is_full, unreadable
-        self._store_need = store_need
+        self._path, self._line_is_full, self._storage = path, line_is_full, storage
+        self._store_need, self._function, self._others = store_need, function, others
         self._lock = threading.RLock()  # a signal handler may ask for figures
         self._taken: deque[Taken] = deque(maxlen=_REMEMBERED)
         self._waiting: dict[int, float] = {}  # since when, by reader
@@ -157,7 +160,9 @@ class Meter:
             batches, clips, files = self._batches, self._clips, self._files.read()
         verdict = judge(
             found, measured, cores=cores(), own_host=platform.node(), files=files,
-            ceiling=self.ceiling, line_is_full=self._line_is_full(), unreadable=self._unreadable(),
+            ceiling=self.ceiling, line_is_full=self._line_is_full(), storage=self._storage(),
+            function=self._function, others=self._others(time.monotonic() - window_s),
+            all_cores=os.cpu_count() or 1,
         )  # fmt: skip
         if window_s < math.inf:
             batches, clips = found.batches, found.clips

@@ -115,7 +115,8 @@ class StreamStats:
         bottleneck: The same in one word. ``"trainer"``: decoding keeps up. ``"decoding"`` and
             ``"storage"`` (workers wait for it most of the time, or cannot read it): more workers
             would help if it answers.
-            ``"cores"``: more workers would help, but on other hosts. ``"line"``, ``"host"`` and
+            ``"function"``: the user's own takes most of the time. ``"cores"``: more workers would
+            help, but on other hosts. ``"line"``, ``"host"`` and
             ``"files"``: one of them is slow. ``"batches"``: neither side is busy. ``"workers"``:
             no worker delivers. ``"unknown"`` is the default.
         workers_wanted: Workers like these with which the trainer would wait 5 % of the time at

@@ -25,8 +25,8 @@ from videoload.stats.waiting import Figures, count
 from videoload.stats.work import SlowFiles, Work, total
 
 Bottleneck = Literal[
-    "unknown", "trainer", "decoding", "storage", "cores", "line", "host", "files", "workers",
-    "batches",
+    "unknown", "trainer", "decoding", "function", "storage", "cores", "line", "host", "files",
+    "workers", "batches",
 ]  # fmt: skip
 
 _ENOUGH = 0.05  # with enough workers, the trainer waits this share of the time at most
@@ -39,6 +39,8 @@ _KNOWN = 3  # a worker's pace is known after this many leases
 _AT_WORK = 0.7  # share of its time that a decoding worker wants a core; else it waits for storage
 _NO_CORE = 0.2  # share of that time that it has no core, if all cores are busy
 _STORAGE = 0.5  # share of their work that workers wait for slow storage
+_FUNCTION = 0.5  # share of their work that is the user's own function
+_OTHERS = 0.2  # share of a host's cores that other programs use
 _IDLE = 0.5  # workers that are busy for less of their time are not too few
 _COMPUTES_S = 0.002  # A loop that uses a batch for less computes nothing with it.
 _MOST = 64  # times the present workers; a larger number means nothing
@@ -61,12 +63,13 @@ class Verdict:
 def judge(
     found: Figures, workers: Sequence[WorkerRecord], *, cores: int, files: SlowFiles,
     own_host: str = "", ceiling: float | None = None, line_is_full: bool = False,
-    unreadable: str = "",
+    storage: str = "", function: str = "", others: float = 0.0, all_cores: int = 1,
 ) -> Verdict:  # fmt: skip
-    """What the figures mean. ``cores`` are the cores of ``own_host`` that workers may use.
-    ``ceiling``: steps per second of the trainer without loading, if they were measured.
-    ``line_is_full``: workers of other hosts get no leases, because pixels fill the line.
-    ``unreadable``: why no worker can read the videos now."""
+    """What the figures mean. ``cores`` are the cores of ``own_host`` that workers may use, and
+    ``others`` use so many of its ``all_cores``. ``ceiling``: steps per second of the trainer
+    without loading, if they were measured. ``line_is_full``: workers of other hosts get no leases,
+    because pixels fill the line. ``storage``: what it says instead of giving the videos.
+    ``function``: the user's own, which makes clips."""
     works = total(worker.work for worker in workers)
     utilisation = works.busy_s / works.passed_s if works.passed_s > 0 else 0.0
     computes = ceiling is not None or found.step_s >= _COMPUTES_S
@@ -78,8 +81,8 @@ def judge(
 
     if found.stalled_s >= _STALLED_S:
         waits = f"The trainer has been waiting for {found.stalled_s:.0f} s."
-        if unreadable:
-            return verdict("storage", waits, f"No worker can read the videos: {unreadable}.")
+        if storage:
+            return verdict("storage", waits, f"Workers cannot read the videos: {storage}.")
         if not workers:
             return verdict("workers", waits, "No worker is connected.")
         return verdict("workers", waits, f"{_are(len(workers))} connected, but none delivers.")
@@ -97,6 +100,13 @@ def judge(
         return verdict("batches", f"Decoding keeps up. {waits}, {first}.")
     bottleneck, why = _reason(workers, files, utilisation, line_is_full=line_is_full)
     waited = _waited_for_storage(works)
+    if bottleneck == "decoding" and function and works.transform_s > _FUNCTION * works.busy_s:
+        share, clip_s = works.transform_s / works.busy_s, works.transform_s / max(1, works.clips)
+        return verdict(
+            "function",
+            f"{function} is too slow. {waits}{_steps(found, ceiling)}.",
+            f"It takes {share:.0%} of the workers' time, {1000 * clip_s:.0f} ms a clip.",
+        )
     if bottleneck == "decoding" and not computes and waited <= _STORAGE:
         return verdict(
             "decoding",
@@ -104,10 +114,14 @@ def judge(
             f"{_decode(len(workers))}: {found.clips_per_s:.0f} clips/s.",
         )
     if bottleneck == "decoding":
-        bottleneck, why = _more(workers, wanted, cores, own_host)
+        used = f"Other programs use {others:.1f} of the {all_cores} cores"
+        bottleneck, why = _more(
+            workers, wanted, cores, own_host, used if others > _OTHERS * all_cores else ""
+        )
         if bottleneck == "decoding" and waited > _STORAGE:
             bottleneck = "storage"
-            why = f"Workers spend {waited:.0%} of their work waiting for their storage. {why}"
+            says = f" ({storage})" if storage else ""
+            why = f"Workers spend {waited:.0%} of their work waiting for their storage{says}. {why}"
     return verdict(bottleneck, f"Decoding is too slow. {waits}{_steps(found, ceiling)}.", why)
 
 
@@ -202,7 +216,7 @@ def _slower(works: Mapping[str, Work]) -> tuple[str, float] | None:
 
 
 def _more(
-    workers: Sequence[WorkerRecord], wanted: int | None, cores: int, own_host: str
+    workers: Sequence[WorkerRecord], wanted: int | None, cores: int, own_host: str, used: str
 ) -> tuple[Bottleneck, str]:
     have = len(workers)
     hosts: dict[str, list[Work]] = defaultdict(list)
@@ -223,6 +237,8 @@ def _more(
         return "decoding", f"Add {about} {like}{where}."
     spare = max(0, len(here) - cores) if full else 0
     busy = "The only core is busy" if cores == 1 else f"All {cores} cores are busy"
+    if used and _is_short_of_cores(work):
+        busy = f"{used} of this host"
     if crowded:
         busy = f"{busy}, and {there} too" if full else f"A{there[1:]} are busy"
     more = max(1, missing + spare)

@@ -95,6 +95,7 @@ class Fetcher:
         self._stopped = threading.Event()
         self._lock = threading.Lock()
         self._tell_at = 0.0
+        self._said, self._said_until = "", 0.0
         self._good = ""  # the name of the object that was answered last
         self._serves_parts, self._told_of_parts = True, False
 
@@ -103,6 +104,11 @@ class Fetcher:
         if self._store is None:
             self._store = open_store(self.url)
         return self._threads.start(work)
+
+    @property
+    def says(self) -> str:
+        """Why a request failed a moment ago; "" if none did."""
+        return self._said if time.monotonic() < self._said_until else ""
 
     @property
     def parts_asked(self) -> int:
@@ -235,6 +241,7 @@ class Fetcher:
             )  # fmt: skip
 
     def _tell(self, error: Exception, now: float, failing_s: float) -> None:
+        self._said, self._said_until = f"{self.url}: {why(error)}", now + 2 * _MAX_PAUSE_S
         with self._lock:
             if failing_s <= _TELL_S or now <= self._tell_at:
                 return

@@ -114,6 +114,10 @@ class Storage(Protocol):
     root: str
     fetches: bool  # whether files come from another host, so that it helps to `expect` them
 
+    @property
+    def says(self) -> str:
+        """What it says now instead of giving bytes that are waited for; "" if nothing."""
+
     def resolve(self, path: str) -> VideoFile:
         """The file that ``path`` leads to, inside the root. Raises VideoError, StorageError."""
 
@@ -196,6 +200,7 @@ class Folder:
     """A `Storage` of the files in a folder of this host."""
 
     fetches = False
+    says = ""  # a folder gives its files, or an error
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.root = os.path.realpath(root)

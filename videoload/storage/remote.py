@@ -69,6 +69,10 @@ class RemoteStorage:
         self._set_aside: set[str] = set()  # files that must not be read on the disk for now
         self._at_hand: OrderedDict[str, RemoteFile] = OrderedDict()  # by when it was resolved last
 
+    @property
+    def says(self) -> str:
+        return self._fetcher.says
+
     def resolve(self, path: str) -> VideoFile:
         if folder_and_pattern(path)[1] is not None:
             raise VideoError(path, "is a sequence of images: it is read from a folder, not a URL")

@@ -335,8 +335,10 @@ class Client:
             Meter(
                 lambda video: catalog[video].path,
                 self._engine.line_is_full,
-                self._engine.unreadable,
+                self._engine.storage_says,
                 StoreNeed(lambda: [video.path for video in catalog], clip),
+                " or ".join(map(" ".join, functions(catalog, clip))),
+                self._engine.other_cores.since,
             ),
             code,
         )

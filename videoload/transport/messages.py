@@ -252,12 +252,13 @@ class Failed(_Message, tag="failed"):
         self.reason = _shown(self.reason, in_lines=self.fatal)
 
 
-class Heartbeat(_Message, tag="heartbeat"):
+class Heartbeat(_Shown, tag_field="type", tag="heartbeat"):
     """The sender is alive."""
 
     progress: Id = 0  # packets that this worker has decoded
     # What of the user's the worker begins next: it is silent until that is done.
     busy: Literal["", "import", "function"] = ""
+    storage: _Word = ""  # what its storage says instead of giving the bytes that are waited for
 
 
 class Compare(_Message, tag="compare"):

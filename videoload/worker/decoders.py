@@ -51,6 +51,11 @@ class Decoders:
         for decoder in self._by_root.values():
             decoder.rest()
 
+    def storage_says(self) -> str:
+        """What some storage says instead of giving the bytes that are waited for; "" if nothing."""
+        decoders = self._by_root.values() if self.fetches else ()
+        return next(filter(None, (decoder.storage_says for decoder in decoders)), "")
+
     def of(self, lease: Lease) -> Decoder | None:
         """The decoder for a lease, if it is known by now."""
         if lease.place is None:

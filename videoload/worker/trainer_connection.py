@@ -110,7 +110,7 @@ class TrainerConnection:
             self._heard = time.monotonic()
             self._take(message)
 
-    def tick(self, now: float, frames: int) -> None:
+    def tick(self, now: float, heartbeat: Heartbeat) -> None:
         """Send HELLO or a heartbeat, or dial again, if it is due."""
         if now < self._paused_until:
             return
@@ -136,17 +136,17 @@ class TrainerConnection:
             _log.warning("trainer %s has fallen silent; dialling again", self._label)
             self._hang_up()
         else:
-            self.beat(now, frames)
+            self.beat(now, heartbeat)
 
     def due_s(self, now: float) -> float:
         """The time until the next heartbeat is due."""
         return math.inf if self._beat_s is None else max(0.0, self._said + self._beat_s - now)
 
-    def beat(self, now: float, frames: int) -> None:
+    def beat(self, now: float, heartbeat: Heartbeat) -> None:
         """Send a heartbeat, if one is due."""
         if self.due_s(now) > 0:
             return
-        if not self.say(Heartbeat(frames)):
+        if not self.say(heartbeat):
             _log.info("trainer %s hung up; dialling again", self._label)
             self._warn_at = now + UNREACHABLE_S
             self._hang_up()

@@ -21,7 +21,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from videoload.errors import TransportError
 from videoload.transport.addresses import is_name
@@ -70,11 +70,11 @@ class Trainers:
     def __iter__(self) -> Iterator[TrainerConnection]:
         return iter(self._connections.values())
 
-    def tick(self, now: float, frames: int) -> None:
+    def tick(self, now: float, heartbeat: Heartbeat) -> None:
         """Read messages, and send, dial or look up what is due."""
         self.read()
         for connection in self:
-            connection.tick(now, frames)
+            connection.tick(now, heartbeat)
         for name in self._names:
             self._follow(name, now)
 
@@ -82,15 +82,15 @@ class Trainers:
         for connection in self:
             connection.read()
 
-    def beat(self, now: float, frames: int) -> None:
+    def beat(self, now: float, heartbeat: Heartbeat) -> None:
         for connection in self:
-            connection.beat(now, frames)
+            connection.beat(now, heartbeat)
 
-    def tell(self, frames: int, busy: Literal["", "import", "function"]) -> None:
-        """Tell all trainers what begins now, as in `Heartbeat`, or "" when it is over."""
+    def say(self, heartbeat: Heartbeat) -> None:
+        """Tell all trainers at once: something begins, or is over."""
         for connection in self:
             if connection.welcomed:
-                connection.say(Heartbeat(frames, busy))
+                connection.say(heartbeat)
 
     def next_lease(self, now: float) -> tuple[TrainerConnection, Lease] | None:
         """The lease to work on next, and its trainer's connection."""

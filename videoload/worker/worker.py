@@ -21,6 +21,7 @@ import sys
 import time
 from contextlib import suppress
 from types import FrameType
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -39,7 +40,7 @@ from videoload.processes.child import ignore_warnings, inherited
 from videoload.processes.counters import SIZE, Counters
 from videoload.transport.addresses import resolve
 from videoload.transport.context import new_context
-from videoload.transport.messages import Bye, Compared, Lease, Result, Spent
+from videoload.transport.messages import Bye, Compared, Heartbeat, Lease, Result, Spent
 from videoload.transport.private_channel import PrivateChannel
 from videoload.transport.private_messages import WorkerSettings
 from videoload.transport.slots import Window
@@ -135,7 +136,7 @@ class Worker:
     def _turn(self) -> None:
         self._turns += 1
         self._pulse[0] = self._turns % 255 + 1  # 0 only before the first
-        self._trainers.tick(time.monotonic(), self._frames)
+        self._trainers.tick(time.monotonic(), self._heartbeat())
         sockets: list[tuple[zmq.Socket[bytes] | socket.socket, int]] = [
             (trainer.dealer.socket, zmq.POLLIN if trainer.greeted else zmq.POLLIN | zmq.POLLOUT)
             for trainer in self._trainers
@@ -214,18 +215,21 @@ class Worker:
         since = time.perf_counter()
         for spec in (lease.asked, *lease.others):
             if not decoder.has_imported(spec):
-                self._trainers.tell(self._frames, "import")
+                self._trainers.say(self._heartbeat("import"))
                 self.counters.stall_s += _IMPORT_S
                 try:
                     decoder.import_function(spec)
                 finally:
                     self.counters.stall_s -= _IMPORT_S
-                self._trainers.tell(self._frames, "")
+                self._trainers.say(self._heartbeat())
         return time.perf_counter() - since
 
     def _call(self) -> None:
         """A user's function is called now, and may take long."""
-        self._trainers.tell(self._frames, "function")
+        self._trainers.say(self._heartbeat("function"))
+
+    def _heartbeat(self, busy: Literal["", "import", "function"] = "") -> Heartbeat:
+        return Heartbeat(self._frames, busy, self._decoders.storage_says())
 
     def _since_last(self) -> dict[str, float]:
         """How long this process was on a core, and waited for one, since its last answer."""
@@ -256,7 +260,7 @@ class Worker:
         self._pulse[1] = self._frames & 255
         if self.stop_reason is not None:
             raise Stopped(self.stop_reason)
-        self._trainers.beat(now, self._frames)
+        self._trainers.beat(now, self._heartbeat())
         if self._decoders.fetches:
             self._trainers.read()
             look_ahead(self._trainers, self._decoders.of)

@@ -47,11 +47,12 @@ def workers(count: int, **how: object) -> list[WorkerRecord]:
 
 def said(
     found: Figures, those: list[WorkerRecord], *, cores: int = 2, files: SlowFiles | None = None,
-    ceiling: float | None = None, line_is_full: bool = False, unreadable: str = "",
+    ceiling: float | None = None, line_is_full: bool = False, storage: str = "",
+    function: str = "", others: float = 0.0,
 ) -> Verdict:  # fmt: skip
     return judge(
         found, those, cores=cores, files=files or SlowFiles(), ceiling=ceiling,
-        line_is_full=line_is_full, unreadable=unreadable,
+        line_is_full=line_is_full, storage=storage, function=function, others=others, all_cores=4,
     )  # fmt: skip
 
 
@@ -238,12 +239,43 @@ def test_a_stall_is_reported_even_if_the_figures_are_good() -> None:
 
 
 def test_a_storage_that_refuses_everybody_is_named() -> None:
-    refused = said(figures(0.01, stalled_s=12), workers(2), unreadable="s3://b: 403 Forbidden")
+    refused = said(figures(0.01, stalled_s=12), workers(2), storage="s3://b: 403 Forbidden")
     assert refused.bottleneck == "storage"
     assert refused.sentence == (
-        "The trainer has been waiting for 12 s. No worker can read the videos: "
+        "The trainer has been waiting for 12 s. Workers cannot read the videos: "
         "s3://b: 403 Forbidden."
     )
+
+
+def test_a_storage_that_is_slow_because_it_refuses_some_requests_is_quoted() -> None:
+    slow = said(figures(0.75), workers(1, core=0.25), storage="s3://b: 503 Slow Down")
+    assert slow.bottleneck == "storage"
+    assert "waiting for their storage (s3://b: 503 Slow Down). Add about" in slow.sentence
+
+
+def test_the_users_own_function_is_named_if_it_takes_most_of_the_time() -> None:
+    (one,) = workers(1, rate=1.0)
+    for share, named in ((0.99, True), (0.4, False)):
+        slow = one._replace(work=one.work._replace(transform_s=share * one.work.busy_s))
+        for found in (figures(0.95), figures(0.95, step_s=0.001)):  # the second computes nothing
+            told = said(found, [slow], function="transform hang:slow")
+            assert (told.bottleneck == "function") == named
+        told = said(figures(0.95), [slow], function="transform hang:slow")
+        assert told.wanted == 152, "the number is as before"
+    assert said(figures(0.95), [one._replace(work=one.work._replace(transform_s=99.0))],
+                function="transform hang:slow").sentence == (
+        "transform hang:slow is too slow. The trainer waits 95% of the time (1 of 20 steps/s). It "
+        "takes 99% of the workers' time, 990 ms a clip."
+    )  # fmt: skip
+
+
+def test_other_programs_that_use_the_cores_of_this_host_are_named() -> None:
+    one = workers(1, core=0.6, no_core=0.4)
+    busy = said(figures(0.5), one, others=1.3)
+    assert busy.bottleneck == "cores"
+    assert " Other programs use 1.3 of the 4 cores of this host. Add about " in busy.sentence
+    assert "Other programs" not in said(figures(0.5), one, others=0.5).sentence
+    assert "Other programs" not in said(figures(0.5), workers(2, core=0.95), others=1.3).sentence
 
 
 def test_a_stream_without_a_batch_has_no_verdict() -> None:

@@ -15,7 +15,7 @@ from tests.support.waiting import SECOND
 from videoload import Client
 from videoload.clips.clip_spec import ClipSpec
 from videoload.transport.keys import make_keys
-from videoload.transport.messages import Clip, Hello, Lease, Refused, Welcome
+from videoload.transport.messages import Clip, Heartbeat, Hello, Lease, Refused, Welcome
 from videoload.transport.private_messages import WorkerSettings
 from videoload.transport.sockets import Router
 from videoload.worker.trainer_connection import TrainerConnection
@@ -177,7 +177,7 @@ def test_a_worker_that_no_trainer_knows_dials_anew_with_the_keys_of_today(
         def serves(seconds: float) -> bool:
             until = time.monotonic() + seconds
             while not link.welcomed and time.monotonic() < until:
-                links.tick(time.monotonic(), 0)
+                links.tick(time.monotonic(), Heartbeat())
                 time.sleep(0.01)
             return link.welcomed
 
@@ -203,7 +203,7 @@ def test_a_worker_that_is_disconnected_before_its_welcome_pauses_and_says_hello_
     hellos = hung_up = 0
     began = time.monotonic()
     while hellos < 3 and time.monotonic() < began + 20 * SECOND:
-        links.tick(time.monotonic(), 0)
+        links.tick(time.monotonic(), Heartbeat())
         router.socket.poll(10)
         while (got := router.receive()) is not None:
             hellos += isinstance(got[1], Hello)
