@@ -6,11 +6,12 @@ import logging
 import os
 import posixpath
 from collections.abc import Iterable, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from videoload.errors import CatalogError
 from videoload.listings.columns import some
-from videoload.listings.folders import SUFFIXES, Found
+from videoload.listings.folders import Found
+from videoload.storage.files import file_like
 from videoload.storage.images import folder_and_pattern
 
 _log = logging.getLogger(__name__)
@@ -49,16 +50,9 @@ def check_there(root: Path, paths: Iterable[str], source: str) -> None:
 
 
 def _alike(path: str, names: dict[str, set[str]]) -> str:
-    """Which file beside a missing one may be meant, in brackets: one with a suffix, or another
-    case."""
     folder, name = posixpath.split(path)
-    stem = PurePosixPath(name).stem.lower()
-    for other in sorted(names.get(folder, ())):
-        if other.lower() in (name.lower(), *(name.lower() + suffix for suffix in SUFFIXES)):
-            return f" (did you mean {posixpath.join(folder, other)!r}?)"
-        if PurePosixPath(other).stem.lower() == stem and other.lower().endswith(SUFFIXES):
-            return f" (did you mean {posixpath.join(folder, other)!r}?)"
-    return ""
+    other = file_like(name, names.get(folder, ()))
+    return f" (did you mean {posixpath.join(folder, other)!r}?)" if other else ""
 
 
 def find_by_name(

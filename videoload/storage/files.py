@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterable
-from contextlib import closing
+from contextlib import closing, suppress
 from hashlib import blake2b
+from pathlib import PurePath
 from struct import Struct
 from typing import Protocol, TypeVar
 
@@ -218,10 +219,13 @@ class Folder:
         except ValueError as error:  # a zero byte, half a surrogate pair
             raise VideoError(path, f"cannot be a file name ({error})") from None
         except OSError as error:
-            raise VideoError(path, f"cannot be opened: {error.strerror}") from None
-        # Opening a pipe would wait for a writer, for ever.
-        if pattern is not None or not stat.S_ISREG(status.st_mode):
+            told = self._searched(place) if isinstance(error, FileNotFoundError) else ""
+            raise VideoError(path, f"cannot be opened: {error.strerror}{told}") from None
+        if pattern is not None:
             raise VideoError(path, "is not a file")
+        # Opening a pipe would wait for a writer, for ever.
+        if not stat.S_ISREG(status.st_mode):
+            raise VideoError(path, "is not a file: a pipe or a device is not a regular file")
         return LocalFile(full, status)
 
     def fingerprint(self, path: str) -> int:
@@ -253,6 +257,14 @@ class Folder:
         if len(names) <= _IMAGES_KEPT:
             self._folders[path] = found
         return found
+
+    def _searched(self, path: str) -> str:
+        """Where a file was searched, and which other one there may be meant."""
+        folder, name = os.path.split(os.path.join(self.root, path))
+        other = ""
+        with suppress(OSError):
+            other = file_like(name, os.listdir(folder))
+        return f" in {folder}" + f" ({other}?)" * bool(other)
 
     def _is_inside(self, link: str) -> bool:
         return os.path.commonpath((os.path.realpath(link), self.root)) == self.root
@@ -293,6 +305,14 @@ class Folder:
         if os.path.commonpath((full, self.root)) != self.root:
             raise VideoError(path, f"lies outside of the root {self.root}")
         return full, os.stat(full)
+
+
+def file_like(name: str, names: Iterable[str]) -> str:
+    """Which of these files may be meant by a name that none has: one in another case, or with
+    another suffix or one at all; or ""."""
+    asked = {name.lower(), PurePath(name).stem.lower()}
+    alike = (each for each in sorted(names) if PurePath(each).stem.lower() in asked)
+    return next(alike, "")
 
 
 def sample(path: str, file: VideoFile) -> int:

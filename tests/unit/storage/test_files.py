@@ -250,3 +250,23 @@ def test_an_unreadable_file_is_named_by_the_path_that_was_asked_for(
     with pytest.raises(VideoError, match="cannot be read: Permission denied") as caught:
         Folder(root).fingerprint("deep/er/b.avi")
     assert caught.value.path == "deep/er/b.avi"
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("x/a", r"No such file or directory in .* \(a\.avi\?\)"),
+        ("x/A.AVI", r"\(a\.avi\?\)"),
+        ("x/a.mp4", r"\(a\.avi\?\)"),
+        ("x/b.avi", r"No such file or directory in [^(]*$"),
+        ("y/a.avi", r"No such file or directory in [^(]*$"),
+    ],
+)
+def test_a_missing_file_is_told_with_the_root_and_with_what_may_be_meant(
+    tmp_path: Path, path: str, told: str
+) -> None:
+    (tmp_path / "x").mkdir()
+    (tmp_path / "x/a.avi").touch()
+    with pytest.raises(VideoError, match=told) as caught:
+        Folder(tmp_path).resolve(path)
+    assert str(tmp_path) in caught.value.reason
