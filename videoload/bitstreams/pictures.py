@@ -167,12 +167,12 @@ class Bits:
 
     def golomb(self) -> int:
         """An Exp-Golomb code, unsigned, of at most 65 bits."""
-        zeros = 0
-        while not self.take(1):
-            zeros += 1
-            if zeros > 32:
-                raise EOFError
-        return (1 << zeros) - 1 + self.take(zeros)
+        rest = self._value & (1 << self._left) - 1
+        zeros = self._left - rest.bit_length()
+        self._left -= 2 * zeros + 1
+        if zeros > 32 or self._left < 0:
+            raise EOFError
+        return (rest >> self._left) - 1
 
     def signed_golomb(self) -> int:
         """An Exp-Golomb code, signed."""
