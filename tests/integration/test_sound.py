@@ -36,6 +36,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "pcm.avi": {},
     "mp3.avi": {"sound": "libmp3lame"},
     "low.avi": {"sound": "libmp3lame", "rate": 22_050, "layout": "mono"},
+    "lowest.mp4": {"sound": "libmp3lame", "rate": 24_000, "layout": "mono", "bit_rate": 8_000},
     "adpcm.avi": {"sound": "adpcm_ms", "rate": 22_050},
     "aac.mp4": {"video": "libx264", "sound": "aac"},
     "late.mp4": {"video": "libx264", "sound": "aac", "late_s": 0.2},
@@ -237,6 +238,22 @@ def test_a_gap_is_silence_and_what_follows_keeps_its_time(tmp_path: Path) -> Non
     for part in (slice(0, begin - 20), slice(end + 20, None)):
         np.testing.assert_array_equal(with_gap["sound"][part], without["sound"][part])
     assert np.abs(with_gap["sound"][end:]).max() > 0.5
+
+
+@pytest.mark.parametrize(
+    ("name", "sound"),
+    [("a.mp4", "aac"), ("o.mkv", "libopus"), ("f.mkv", "flac"), ("p.mov", "pcm_s16le")],
+)
+def test_eight_channels_are_mixed(name: str, sound: str, tmp_path: Path) -> None:
+    """PyAV tells nine planes of eight, and cannot free those of a MOV, with an order of its own."""
+    sounds.make(tmp_path / name, sound=sound, rate=48_000, layout="7.1")
+    both = replace(CLIP, sound_channels=2)
+    [(sample, info)] = heard(tmp_path, name, both, epochs=1)
+    for number in filter(sounds.is_white, info.frames[0].tolist()):
+        at = round((number / sounds.FPS - info.times[0, 0]) * RATE)
+        if 200 < at < sample["sound"].shape[1] - 200:
+            loudest = np.abs(sample["sound"]).argmax(axis=1)
+            assert np.abs(sample["sound"][:, at - 5 : at + 6]).max() > 0.3, loudest
 
 
 def test_sound_that_cannot_be_decoded_makes_the_clip_bad(tmp_path: Path) -> None:

@@ -42,6 +42,7 @@ def make(
     frames: int = 100,
     samples: Floats | None = None,
     late_s: float = 0.0,
+    bit_rate: int = 128_000,
 ) -> Path:
     """A file, by its suffix, with the sound ``samples`` [samples], the same in all channels; None:
     `clicks`. ``late_s``: the first frame is shown so much later than the first sample."""
@@ -54,7 +55,7 @@ def make(
         heard: Any = None
         if sound is not None:
             heard = container.add_stream(sound, rate=rate, layout=layout)
-            heard.bit_rate = 128_000
+            heard.bit_rate = bit_rate
         for number in range(frames):
             luma = np.full((HEIGHT * 3 // 2, WIDTH), 235 if is_white(number) else 16, np.uint8)
             luma[HEIGHT:] = 128

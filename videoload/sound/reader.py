@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 from av.audio.frame import AudioFrame
+from cachetools import LRUCache
 
 from videoload.reading.containers import UnreadableError
 from videoload.sound.resampling import Resampler, Samples, floats, limited, mixed
@@ -18,6 +19,7 @@ from videoload.sound.timeline import first_sample, stretch
 from videoload.sound.track import Tick, Track
 
 _MICROSECONDS = 1_000_000
+_RESAMPLERS = 8  # that go on from one clip to the next, 0.1 MB each
 _TYPES = {"u8": "u1", "s16": "i2", "s32": "i4", "s64": "i8", "flt": "f4", "dbl": "f8"}
 # FFmpeg's guess if a file does not say where its channels belong.
 _LAYOUTS = ("mono", "stereo", "2.1", "4.0", "5.0", "5.1", "6.1", "7.1")
@@ -35,7 +37,7 @@ class SoundReader:
     """Reads the sound of clips, in one thread."""
 
     def __init__(self) -> None:
-        self._resamplers: dict[tuple[str, int, int, int], Resampler] = {}
+        self._resamplers: LRUCache[tuple[str, int, int, int], Resampler] = LRUCache(_RESAMPLERS)
 
     def read(
         self, track: Track, seconds: float, wanted: Wanted, tick: Tick = lambda: None, *,
@@ -77,7 +79,7 @@ class SoundReader:
             low, high = max(at, part.begin), min(at + decoded.samples, part.end)
             if low < high:
                 _write(decoded, low - at, whole[:, low - part.first : high - part.first])
-        sound = mixed(floats(whole, silence), wanted.channels)
+        sound = mixed(floats(whole[track.order], silence), wanted.channels)
         if len(sound) == wanted.channels and rate == wanted.rate:
             return sound[:, part.skip : part.skip + wanted.samples]
         how = _layout(piece, len(sound)), rate, wanted.channels, wanted.rate
@@ -96,7 +98,7 @@ def _write(piece: AudioFrame, begin: int, out: npt.NDArray[Any]) -> None:
     """Write samples of a piece, from number ``begin`` on. Reads its memory: ``to_ndarray`` takes as
     long as to decode it."""
     channels, end = len(out), begin + out.shape[1]
-    planes = cast(Any, piece.planes)
+    planes = cast(Any, piece.planes)[:channels]  # PyAV tells one too many for eight
     if piece.format.is_packed:
         flat = np.frombuffer(planes[0], out.dtype, piece.samples * channels)
         out[:] = flat.reshape(-1, channels)[begin:end].T

@@ -42,10 +42,16 @@ if TYPE_CHECKING:
 
 Tick = Callable[[], None]
 
-_BEFORE_S = Fraction(1, 4)  # of sound are decoded before a clip: MP3 refers to packets before it
+# So much sound is decoded before a clip, for what decoders carry over. MP3 refers to some hundred
+# bytes before a packet: up to a quarter of a second at 8 kbit/s, and filters follow.
+_BEFORE_S, _BEFORE_LOW_MP3_S = Fraction(1, 4), Fraction(3, 4)
+_LOW_RATE = 32_000  # samples a second: MP3 has its low rates below it
 _AFTER_S = 1  # a packet that begins so long after a clip has nothing of it
 _HEADERS_TELL = (".avi", ".mp4", ".m4v", ".mov")
 _MOST_PROBED = 256  # packets at the beginning of a file
+_OWN = " channels ("  # in FFmpeg's name of a layout with an order of its own
+# FFmpeg's order of channels in a layout.
+_ORDER = ("FL", "FR", "FC", "LFE", "BL", "BR", "FLC", "FRC", "BC", "SL", "SR")
 _ENTRY_BYTES = 40  # of FFmpeg's index for a packet, with an MP4's tables; as a guess
 
 
@@ -65,6 +71,7 @@ class Track:
         has_sound: Whether there is any. If not, nothing can be decoded.
         shows_from: When the first frame of the video is shown, in seconds of the container.
         memory_bytes: A guess at what it holds while it is open.
+        order: Which of the decoded channels is the first, the second, ... of the layout.
     """
 
     def __init__(self, file: VideoFile) -> None:
@@ -151,7 +158,7 @@ class Track:
         if stream.codec_context is None:
             raise UnreadableError("has sound in a codec that FFmpeg does not know")
         self._stream, self._context = stream, stream.codec_context
-        _set_up(self._context)
+        self.order = _set_up(self._context)
         self._rate = self._context.sample_rate
         self._video, self._is_avi = video, container.format.name == "avi"
         self._base = stream.time_base or Fraction(1, 1000)
@@ -225,7 +232,9 @@ class Track:
     ) -> Generator[AudioFrame]:
         """The pieces of sound from before ``begin`` until after ``end``, in seconds. Without
         ``seek``, all that comes before is read. Raises NotSoughtError, UndecodableError."""
-        wanted, last = ((at // self._base) for at in (begin - _BEFORE_S, end + _AFTER_S))
+        is_low = self._context.name.startswith("mp3") and self._rate < _LOW_RATE
+        before_s = _BEFORE_LOW_MP3_S if is_low else _BEFORE_S
+        wanted, last = ((at // self._base) for at in (begin - before_s, end + _AFTER_S))
         frames, came = self._decoded, 0
         self._visits += 1
         try:
@@ -307,9 +316,21 @@ class Track:
         self._container.close()
 
 
-def _set_up(context: AudioCodecContext) -> None:
+def _set_up(context: AudioCodecContext) -> list[int] | slice:
+    """Returns the `Track.order`. Raises UnreadableError."""
     context.thread_type = "NONE"
     context.thread_count = 1
+    layout = context.layout.name
+    if _OWN not in layout:
+        return slice(None)
+    # PyAV frees a frame with an order of its own twice, so the decoder is told another order.
+    names = [channel.name for channel in context.layout.channels]
+    usual = sorted(names, key=lambda name: _ORDER.index(name) if name in _ORDER else len(_ORDER))
+    with suppress(*REFUSALS):
+        context.layout = "+".join(usual)
+    if _OWN in context.layout.name:
+        raise UnreadableError(f"has sound with an unknown layout: {layout}")
+    return [names.index(name) for name in usual]
 
 
 def _open(file: VideoFile) -> InputContainer:
