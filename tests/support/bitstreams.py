@@ -104,6 +104,7 @@ def sps(
     gaps: bool = False,
     order_type: int = 0,
     profile: int = 66,
+    width: int = 3,
     usability: BitWriter | None = None,
 ) -> bytes:
     """A sequence parameter set, as a NAL unit; ``usability`` is the VUI at its end."""
@@ -116,7 +117,7 @@ def sps(
         bits.golomb(4)
     elif order_type == 1:
         bits.put(0, 1).golomb(0).golomb(0).golomb(2).golomb(1).golomb(3)
-    bits.golomb(3).put(gaps, 1).golomb(3).golomb(2).put(frames_only, 1)
+    bits.golomb(3).put(gaps, 1).golomb(width).golomb(2).put(frames_only, 1)
     if not frames_only:
         bits.put(0, 1)
     bits.put(1, 1).put(0, 1).put(usability is not None, 1)

@@ -69,7 +69,8 @@ def prove_h264(packets: Packets) -> Pictures | None:
     used = settings.get(0, told)  # where packets have them, a decoder takes the latest
     if all(_kind(unit) != _SPS for unit in used):
         used |= told
-    sequence = only({_sequence(unit) for unit in used if _kind(unit) == _SPS})
+    sps = only({unit for unit in used if _kind(unit) == _SPS})
+    sequence = None if sps is None else _sequence(sps)
     counts_both = only({_counts_both(unit) for unit in used | told if _kind(unit) == _PPS})
     if sequence is None or counts_both is None:
         return None

@@ -74,7 +74,8 @@ def prove_hevc(packets: Packets) -> Pictures | None:
     if any(i < len(slices) and _kind(slices[i]) not in _IDR for i in ended):
         return None
     used = settings.get(0, told)
-    sequence = only({_sequence(unit) for unit in used if _kind(unit) == _SPS})
+    sps = only({unit for unit in used if _kind(unit) == _SPS})
+    sequence = None if sps is None else _sequence(sps)
     extra = only({_extra_bits(unit) for unit in used if _kind(unit) == _PPS})
     if sequence is None or extra is None or sequence.size != packets.size:
         return None

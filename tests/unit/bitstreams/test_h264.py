@@ -155,7 +155,7 @@ def test_decoding_of_old_lossless_files_begins_only_where_the_encoder_is_named(
         pytest.param(
             [annex_b(sps(), PPS, h264_slice(idr=True, reference=False))], id="an IDR that is none"
         ),
-        pytest.param([annex_b(sps(), sps(profile=77), PPS, IDR)], id="one of two sequences"),
+        pytest.param([annex_b(sps(), sps(width=9), PPS, IDR)], id="one of two sequences"),
         pytest.param([annex_b(sps(), PPS, pps(counts_both=True), IDR)], id="one of two kinds"),
         pytest.param([annex_b(sps(order_type=1), PPS, IDR)], id="counted in an unusual way"),
         pytest.param([annex_b(sps(usability=usability(held=17)), PPS, IDR)], id="waits too long"),
