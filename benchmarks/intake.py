@@ -36,7 +36,7 @@ _WARM_S = 2.0
 def intake(size: int, seconds: float, *, has_keys: bool) -> Row:
     """One measurement."""
     spec = vl.ClipSpec(frames=16, stride=2, size=(size, size), sampling="random")
-    catalog = vl.Catalog([f"v{i:05d}.avi" for i in range(_VIDEOS)], [0] * _VIDEOS, ["all"])
+    catalog = vl.Catalog([f"v{i:05d}.avi" for i in range(_VIDEOS)])
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         trainer, worker = map(str, make_keys(f"{folder}/keys")) if has_keys else (None, None)

@@ -45,7 +45,7 @@ def named(work: Work, videos: int) -> Iterator[vl.Catalog]:
                 Path(root, f"{folder:04d}").mkdir()
             paths.append(f"{folder:04d}/{number:07d}.avi")
             os.link(work.path(work.files[number % len(work.files)]), f"{root}/{paths[-1]}")
-        yield vl.Catalog(paths, [0] * videos, ["all"], root=root)
+        yield vl.Catalog(paths, root=root)
 
 
 def memory_mb(pid: int) -> tuple[float, float]:

@@ -60,7 +60,7 @@ def reading(
     hosts: int = HOSTS,
 ) -> Iterator[Reading]:  # fmt: skip
     """Workers on several hosts, each host with a line of its own, are at work."""
-    catalog = vl.Catalog([f"v{i:05d}.avi" for i in range(VIDEOS)], [0] * VIDEOS, ["all"])
+    catalog = vl.Catalog([f"v{i:05d}.avi" for i in range(VIDEOS)])
     with ExitStack() as stack:
         client = stack.enter_context(vl.Client(workers=0, listen="tcp://127.0.0.1:*"))
         stream = client.stream(catalog, clip, batch, shuffle=True, slots=slots)

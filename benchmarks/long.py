@@ -139,7 +139,7 @@ class Timing(NamedTuple):
 
 def ours(work: Work, processes: int, seed: int, seconds: float) -> tuple[Timing, list[int]]:
     """videoload; and where the clips began that came, in their order."""
-    catalog = vl.Catalog([work.files[0].path], [0], ["all"], root=work.root)
+    catalog = vl.Catalog([work.files[0].path], root=work.root)
     clip = work.clip.spec(sampling="random", clips_per_video=_CLIPS)
     with vl.Client(workers=processes, cache=False) as client:
         client.wait_for_workers(processes)

@@ -50,7 +50,7 @@ def catalog_of(folder: Path, minutes: float) -> vl.Catalog:
             make_numbered(unfinished, counts[-1], codec=codec, rate=rate)
             unfinished.rename(path)
     paths = [f"{count}/{name}" for count, name in zip(counts, RECORDINGS, strict=True)]
-    return vl.Catalog(paths, [0] * len(paths), ["all"], folder, frames=counts)
+    return vl.Catalog(paths, root=folder, frames=counts)
 
 
 def predict(folder: Path, minutes: float, table: Path, workers: int) -> None:
@@ -103,7 +103,7 @@ def wrong(catalog: vl.Catalog, table: Path) -> tuple[int, int]:
 def rate(work: Any, workers: int) -> tuple[float, float]:
     """Windows a second through so many workers, and their CPU milliseconds for a window."""
     file = work.files[0]
-    catalog = vl.Catalog([file.path], [0], ["all"], work.root, frames=[file.frames])
+    catalog = vl.Catalog([file.path], root=work.root, frames=[file.frames])
     marks: list[tuple[float, float]] = []
 
     def model(clips: Any) -> Any:

@@ -104,7 +104,7 @@ def rates(
     root: str | Path, paths: list[str], epochs: int, seed: int, keep: str | None = None
 ) -> tuple[float, float]:
     """Clips a second in a first epoch, and in later ones."""
-    catalog = vl.Catalog(paths, [0] * len(paths), ["any"], root)
+    catalog = vl.Catalog(paths, root=root)
     with vl.Client(workers=cores(), cache=False, keep=keep) as client:
         client.wait_for_workers(cores())
         stream = client.stream(catalog, SPEC, BATCH, shuffle=True, seed=seed)

@@ -107,10 +107,7 @@ def _paths(work: Work) -> dict[str, list[str]]:
 
 
 def _catalogs(work: Work) -> dict[str, vl.Catalog]:
-    return {
-        name: vl.Catalog(paths, [0] * len(paths), ["all"], work.root)
-        for name, paths in _paths(work).items()
-    }
+    return {name: vl.Catalog(paths, root=work.root) for name, paths in _paths(work).items()}
 
 
 def _stream(client: vl.Client, catalog: vl.Catalog, spec: Any) -> Batches:

@@ -55,7 +55,7 @@ _BATCHES = 8  # clips counted at least; one worker alone takes 1.6 s for each
 def scale(workers: int, given: argparse.Namespace) -> Row:
     """What one client gets from this many workers."""
     names = [f"Class{i % 101:03d}/v_Class{i % 101:03d}_g{i:05d}.avi" for i in range(VIDEOS)]
-    catalog = vl.Catalog(names, [0] * VIDEOS, ["all"])
+    catalog = vl.Catalog(names)
     with vl.Client(workers=0, listen="tcp://127.0.0.1:*") as client:
         endpoint = client.endpoints[0]
         with crowd(endpoint, workers, given.clip_s, given.spread) as simulator:

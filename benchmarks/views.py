@@ -125,9 +125,7 @@ def _all_cores(work: Work, given: argparse.Namespace, console: Console) -> None:
 
 
 def _stream(work: Work, processes: int, videos: int) -> Iterator[npt.NDArray[np.uint8]]:
-    catalog = vl.Catalog(
-        [file.path for file in work.files], [0] * len(work.files), ["all"], root=work.root
-    )
+    catalog = vl.Catalog([file.path for file in work.files], root=work.root)
     views = _CLIPS * _CROPS
     with vl.Client(workers=processes) as client:
         # A batch has as many videos as there are workers, so that a lease is all views of one.

@@ -223,7 +223,7 @@ def our_loader(job: Job, *, decoder: bool) -> Batches:
     numbers = np.arange(len(job.paths))
     root = Path(job.paths[0]).parent
     names = [Path(path).name for path in job.paths]
-    catalog = vl.Catalog(names, [0] * len(names), ["any"], root).with_targets(numbers)
+    catalog = vl.Catalog(names, root=root).with_targets(numbers)
     work = "benchmarks.faults.work"
     spec: vl.ClipSpec | vl.ItemSpec
     if decoder:

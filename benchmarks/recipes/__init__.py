@@ -50,7 +50,7 @@ def warm_up(client: vl.Client, workers: int) -> None:
     """Have each worker start, and import what it will call: neither is counted. (The imports of a
     recipe are not counted either.)"""
     client.wait_for_workers(workers, 120)
-    names = vl.Catalog([str(n) for n in range(4 * workers)], [0] * (4 * workers), ["all"])
+    names = vl.Catalog([str(n) for n in range(4 * workers)])
     item = vl.ItemSpec("benchmarks.recipes.items:warm", (), "int64", files=False)
     for _ in client.stream(names, item, 1):
         pass

@@ -49,7 +49,7 @@ def recipe(workers: int) -> float:
 
 def videoload(workers: int) -> float:
     """Seconds, with worker processes that have started."""
-    names = vl.Catalog([str(n) for n in range(ITEMS)], [0] * ITEMS, ["all"])
+    names = vl.Catalog([str(n) for n in range(ITEMS)])
     item = vl.ItemSpec("benchmarks.recipes.items:ordered", (), "int64", files=False)
     with vl.Client(workers=workers) as client:
         warm_up(client, workers)

@@ -75,7 +75,7 @@ def recipe(name: str, steps: int) -> tuple[float, float]:
 
 def videoload(name: str, workers: int, steps: int) -> tuple[float, float]:
     """Seconds, and those that it took to stop."""
-    names = vl.Catalog([str(n) for n in range(steps)], [0] * steps, ["all"])
+    names = vl.Catalog([str(n) for n in range(steps)])
     item = vl.ItemSpec(f"benchmarks.recipes.items:{name}", (28, 28, 1), "float32", files=False)
     client = vl.Client(workers=workers)
     try:
