@@ -9,9 +9,10 @@ import inspect
 import math
 import operator
 from collections.abc import Iterable
+from dataclasses import fields
 from difflib import get_close_matches
 from functools import wraps
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from videoload.errors import SpecError
 
@@ -29,8 +30,9 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f"did you mean {close[0]}=?" if close else f"there are {', '.join(names)}"
 
 
-def hinting(cls: type[T]) -> type[T]:
-    """Have a dataclass say what a wrong argument may have been. It raises TypeError as before."""
+def readable(cls: type[T]) -> type[T]:
+    """Have a dataclass say what a wrong argument may have been, with the usual TypeError, and show
+    only the fields that do not have their default."""
     init = cls.__init__
     known = list(inspect.signature(init).parameters)[1:]
 
@@ -40,8 +42,19 @@ def hinting(cls: type[T]) -> type[T]:
             raise TypeError(f"{cls.__name__} has no argument {name}=: {did_you_mean(name, known)}")
         init(self, *values, **named)
 
+    def shown(self: object) -> str:
+        given = (f"{name}={value!r}" for name, value in not_default(self).items())
+        return f"{cls.__name__}({', '.join(given)})"
+
     cls.__init__ = checked  # type: ignore[method-assign]
+    cls.__repr__ = shown  # type: ignore[method-assign]
     return cls
+
+
+def not_default(value: Any) -> dict[str, Any]:
+    """The fields of a dataclass that do not have their default."""
+    found = {field.name: (getattr(value, field.name), field.default) for field in fields(value)}
+    return {name: own for name, (own, default) in found.items() if repr(own) != repr(default)}
 
 
 def whole(name: str, value: object, least: int | None = 1, most: int | None = None) -> int:

@@ -92,4 +92,4 @@ def test_start_step_needs_an_ordered_stream() -> None:
 def test_decode_serially_reports_an_invalid_argument_at_the_call(tmp_path: object) -> None:
     catalog = Catalog(["a.avi"], [0], ["class"], str(tmp_path))
     with pytest.raises(SpecError, match=r"start_step must be in 0\.\.1"):
-        decode_serially(catalog, ClipSpec(2, size=(8, 8)), 1, start_step=2)
+        decode_serially(catalog, ClipSpec(2, size=(8, 8)), 1, start_step=2, epochs=1)

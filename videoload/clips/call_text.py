@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Mapping
-from dataclasses import fields
 from typing import Any
 
 from videoload.arguments import did_you_mean
@@ -44,16 +43,6 @@ def parse(text: str, known: Collection[str], where: str) -> dict[str, Any]:
 def write(arguments: Mapping[str, object]) -> str:
     """The text for `parse`."""
     return ", ".join(f"{name}={value!r}" for name, value in arguments.items())
-
-
-def not_default(spec: Any) -> dict[str, Any]:
-    """The fields of a dataclass that do not have their default."""
-    values = {field.name: getattr(spec, field.name) for field in fields(spec)}
-    return {
-        field.name: values[field.name]
-        for field in fields(spec)
-        if values[field.name] != field.default
-    }
 
 
 def _value(node: ast.expr) -> object:

@@ -11,8 +11,7 @@ from typing import Any, get_args
 import numpy as np
 import numpy.typing as npt
 
-from videoload.arguments import hinting, real, whole
-from videoload.clips.call_text import not_default, write
+from videoload.arguments import readable, real, whole
 from videoload.clips.choices import (
     AREA,
     CHOICES,
@@ -40,8 +39,8 @@ from videoload.clips.sounds import SoundPlaces, checked_sound, sound_shape
 from videoload.errors import SpecError
 
 
-@hinting
-@dataclass(frozen=True, slots=True, repr=False)
+@readable
+@dataclass(frozen=True, slots=True)
 class ClipSpec:
     """How to cut a clip from a video: which frames, which part of them, which pixels.
 
@@ -162,10 +161,6 @@ class ClipSpec:
     images_fps: float | None = None
     sound: int | None = None
     sound_channels: int = 1
-
-    def __repr__(self) -> str:
-        """The fields that do not have their default."""
-        return f"ClipSpec({write(not_default(self))})"
 
     def __post_init__(self) -> None:
         for name in ("frames", "stride", "clips_per_video", "views"):

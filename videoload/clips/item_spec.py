@@ -14,11 +14,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from videoload.arguments import readable
 from videoload.clips.choices import check_function
 from videoload.clips.layouts import array_bytes, as_arrays, shape_of, type_of
 from videoload.errors import SpecError
 
 
+@readable
 @dataclass(frozen=True, slots=True)
 class ItemSpec:
     """Items of any kind: your function makes the arrays of each from a file or a name.

@@ -12,6 +12,7 @@ from hashlib import blake2b
 from types import MappingProxyType
 from typing import Any, TypeVar, cast
 
+from videoload.arguments import not_default
 from videoload.catalog import targets
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import do_lengths_decide
@@ -93,8 +94,7 @@ class Identity:
 
 def settings_of(value: Spec | StreamOptions) -> dict[str, str]:
     """The fields that do not have their default."""
-    values = {field.name: repr(getattr(value, field.name)) for field in fields(value)}
-    return {name: text for name, text in values.items() if text != _DEFAULTS.get(name)}
+    return {name: repr(own) for name, own in not_default(value).items()}
 
 
 def _spec_settings(spec: Spec) -> dict[str, str]:
