@@ -119,3 +119,31 @@ def test_what_a_container_cuts_off_is_not_shown(
     assert np.array_equal(shown, expected)
     with vl.open(cut, resize=32, cache=False) as video:
         assert min(video.size) == 32
+
+
+@pytest.mark.parametrize(("bits", "fourcc"), [(8, b"Y800"), (8, bytes(4)), (24, bytes(4))])
+def test_frames_whose_last_line_comes_first_are_upright(
+    bits: int, fourcc: bytes, tmp_path: Path
+) -> None:
+    """FFmpeg gives lines of negative length for them."""
+    width, height, channels = 64, 48, bits // 8
+    rows = np.tile(np.arange(height, dtype=np.uint8)[:, None, None] * 5, (1, width, channels))
+    extradata = b"BottomUp\0" if fourcc == b"Y800" else b""
+    colours = bytes(each for n in range(256) for each in (n, n, n, 0)) if bits == 8 else b""
+
+    def chunk(name: bytes, data: bytes) -> bytes:
+        return name + struct.pack("<I", len(data)) + data + bytes(len(data) % 2)
+
+    head = struct.pack("<14I", 40_000, 0, 0, 16, 2, 0, 1, 0, width, height, 0, 0, 0, 0)
+    stream = struct.pack("<4s4s8xIIIIII", b"vids", fourcc, 0, 1, 25, 0, 2, 0) + bytes(12)
+    form = struct.pack("<IiiHH4sIiiII", 40, width, height, 1, bits, fourcc, 0, 0, 0, 0, 0)
+    told = extradata or (colours if not fourcc.strip(b"\0") else b"")
+    described = chunk(b"strh", stream) + chunk(b"strf", form + told)
+    header = chunk(b"LIST", b"hdrl" + chunk(b"avih", head) + chunk(b"LIST", b"strl" + described))
+    pictures = b"".join(chunk(b"00db", rows.tobytes()) for _ in range(2))
+    body = b"AVI " + header + chunk(b"LIST", b"movi" + pictures)
+    (tmp_path / "a.avi").write_bytes(chunk(b"RIFF", body))
+    for pixels in ("rgb24", "gray"):
+        with vl.open(tmp_path / "a.avi", pixels=pixels, cache=False) as video:
+            for number in range(2):
+                assert np.abs(video[number].astype(int) - rows[::-1, :, :1]).max() <= 1
