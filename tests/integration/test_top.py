@@ -17,6 +17,7 @@ from tests.support.videos import Videos
 from tests.support.waiting import SECOND
 from videoload import Client, ClipSpec, TransportError, decode_serially
 from videoload.commands import top
+from videoload.stats.snapshots import record_in
 from videoload.transport.keys import make_keys
 from videoload.transport.messages import Snapshot, Watch, pack, unpack_from_trainer
 from videoload.transport.watching import watch
@@ -35,16 +36,16 @@ def test_top_shows_what_happens_and_changes_nothing(
         stream = client.stream(videos.catalog, CLIP, BATCH)
         reader = stream.batches(epochs=2, info=True)
         got = digests(islice(reader, len(stream) + 2))
-        seen = watch(client.endpoints[0])
+        seen = record_in(watch(client.endpoints[0]))
         [line], [worker] = seen.streams, seen.workers
-        assert (line.batch, line.batches_per_epoch) == (len(stream) + 1, len(stream))
-        assert (line.readers, line.slots > 2, line.bad_videos) == (1, True, 0)
+        assert (line.step, line.batches_per_epoch) == (len(stream) + 1, len(stream))
+        assert (line.readers, line.slots > 2, line.bad) == (1, True, 0)
         assert (worker.name, worker.last_error) == (client.workers[0].name, "")
         assert worker.clips >= len(got) * BATCH
-        assert line.slowest[0].path in [video.path for video in videos.catalog]
+        assert line.stats.slowest_files[0].path in [video.path for video in videos.catalog]
         top.run(client.endpoints[0], keys=None, insecure=False, every_s=1, json=True)
         told = json.loads(capsys.readouterr().out)
-        assert told["streams"][0]["batch"] == len(stream) + 1
+        assert told["streams"][0]["step"] == len(stream) + 1
         top.run(client.endpoints[0], keys=None, insecure=False, every_s=1, json=False)
         assert f"epoch 2, batch 2 of {len(stream)}" in capsys.readouterr().out
         assert len(client.workers) == 1, "a watcher is not a worker"
@@ -58,7 +59,7 @@ def test_a_trainer_with_keys_answers_nobody_without_one(videos: Videos, tmp_path
     _, others = make_keys(tmp_path / "others")
     with Client(workers=0, listen="tcp://127.0.0.1:*", keys=keys) as client:
         endpoint = client.endpoints[0]
-        assert watch(endpoint, keys=own).workers == []
+        assert record_in(watch(endpoint, keys=own)).workers == ()
         for wrong in (None, others):
             with pytest.raises(TransportError, match=r"cannot be reached \(or"):
                 watch(endpoint, keys=wrong, timeout_s=0.5 * SECOND)
@@ -77,7 +78,7 @@ def test_endless_questions_are_answered_at_a_limited_rate() -> None:
                 answers += isinstance(unpack_from_trainer(asking.recv_multipart()), Snapshot)
         # Twenty a second, and this process may have slept since it looked at the clock.
         assert answers <= 2 + 20 * (time.monotonic() - began)
-        assert watch(client.endpoints[0]).streams == [], "others are answered as well"
+        assert record_in(watch(client.endpoints[0])).streams == (), "others are answered as well"
 
 
 def test_if_nobody_listens_one_line_says_so(programs: Programs) -> None:

@@ -145,6 +145,7 @@ HOMES = {
         "comparison.run",
         "comparison.work",
         "index.index",
+        "stats.snapshots",
         "transport.messages",
         "transport.private_messages",
     },

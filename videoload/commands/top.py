@@ -11,7 +11,7 @@ import sys
 import termios
 import time
 import tty
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -21,8 +21,9 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from videoload.errors import TransportError, printable
-from videoload.transport.messages import Snapshot, StreamLine, WorkerLine, as_json
+from videoload.errors import ProtocolError, TransportError, printable
+from videoload.stats.snapshots import ClientRecord, as_json, record_in
+from videoload.stats.stats import StreamRecord, WorkerStats
 from videoload.transport.watching import watch
 
 _NARROW = 100  # columns; a narrower screen leaves out three columns
@@ -33,27 +34,34 @@ _STATES = {"decoding": "green", "idle": "dim", "silent": "red"}
 def run(endpoint: str, *, keys: Path | None, insecure: bool, every_s: float, json: bool) -> None:
     """Show it until ``q`` or Ctrl-C, or once with ``json`` or without a terminal. Raises
     TransportError if the trainer does not answer at first."""
-    snapshot = watch(endpoint, keys=keys, insecure=insecure)
+    record = _watch(endpoint, keys, insecure=insecure)
     console = Console(emoji=False)
     if json:
-        print(as_json(snapshot))
+        print(as_json(record))
         return
     if not console.is_terminal:
-        console.print(screen(snapshot, console.width))
+        console.print(screen(record, console.width))
         return
     answered, note = time.monotonic(), ""
     with _keyboard() as is_q, Live(console=console, screen=True, auto_refresh=False) as live:
         while True:
             width, height = console.size
-            shown = screen(snapshot, width, height)
+            shown = screen(record, width, height)
             live.update(Group(shown, _text(note, "red")), refresh=True)
             if is_q(every_s):
                 return
             try:
-                snapshot = watch(endpoint, keys=keys, insecure=insecure)
+                record = _watch(endpoint, keys, insecure=insecure)
                 answered, note = time.monotonic(), ""
             except TransportError as error:
                 note = f"{error}; {time.monotonic() - answered:.0f} s old"
+
+
+def _watch(endpoint: str, keys: Path | None, *, insecure: bool) -> ClientRecord:
+    try:
+        return record_in(watch(endpoint, keys=keys, insecure=insecure))
+    except ProtocolError as error:
+        raise TransportError(f"the trainer at {endpoint}: {error}") from None
 
 
 @contextmanager
@@ -86,43 +94,43 @@ def pressed_q(terminal: int, wait_s: float) -> bool:
     return False
 
 
-def screen(snapshot: Snapshot, width: int, height: int = 1000) -> RenderableType:
-    """A snapshot for a terminal of this size."""
+def screen(record: ClientRecord, width: int, height: int = 1000) -> RenderableType:
+    """A record for a terminal of this size."""
     wide = width >= _NARROW
     room = max(4, height - _AROUND)
-    parts: list[RenderableType] = [_text(f"trainer {snapshot.trainer}", "bold")]
-    for stream in snapshot.streams:
+    parts: list[RenderableType] = [_text(f"trainer {record.trainer}", "bold")]
+    for stream in record.streams:
         parts += [Text(), *_stream(stream)]
-    parts += [Text(), _workers(snapshot.workers[:room], wide=wide)]
-    if more := snapshot.more + max(0, len(snapshot.workers) - room):
+    parts += [Text(), _workers(record.workers[:room], wide=wide)]
+    if more := record.more + max(0, len(record.workers) - room):
         parts.append(Text(f"and {more} more", "dim"))
-    parts += _files(snapshot)
+    parts += _files(record)
     return Group(*parts)
 
 
-def _stream(line: StreamLine) -> list[Text]:
-    epoch, batch = divmod(max(0, line.batch), max(1, line.batches_per_epoch))
-    at = f"epoch {epoch + 1}, batch {batch + 1} of {line.batches_per_epoch}"
+def _stream(record: StreamRecord) -> list[Text]:
+    epoch, batch = divmod(max(0, record.step), max(1, record.batches_per_epoch))
+    at, stats = f"epoch {epoch + 1}, batch {batch + 1} of {record.batches_per_epoch}", record.stats
     facts = [
-        "not begun" if line.batch < 0 else at,
-        f"queue {line.ready} of {line.slots}",
-        f"{line.clips_per_s:.0f} clips/s",
-        f"waits {line.wait_share:.0%}",
+        "not begun" if record.step < 0 else at,
+        f"queue {record.ready} of {record.slots}",
+        f"{stats.clips_per_s:.0f} clips/s",
+        f"waits {stats.wait_share:.0%}",
     ]
-    if line.kept_share:
-        facts.append(f"{line.kept_share:.0%} from the frame store")
-    if not line.readers:
+    if stats.kept_share:
+        facts.append(f"{stats.kept_share:.0%} from the frame store")
+    if not record.readers:
         facts.append("nobody reads")
-    if line.bad_videos:
-        facts.append(f"{line.bad_videos} bad")
+    if record.bad:
+        facts.append(f"{record.bad} bad")
     return [
-        Text.assemble((f"stream {line.stream}", "bold"), f"  {printable(line.clips)}"),
+        Text.assemble((f"stream {record.stream}", "bold"), f"  {printable(record.what)}"),
         Text(", ".join(facts)),
-        _text(line.verdict, "cyan"),
+        _text(stats.verdict, "cyan"),
     ]
 
 
-def _workers(lines: list[WorkerLine], *, wide: bool) -> Table:
+def _workers(lines: Sequence[WorkerStats], *, wide: bool) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("worker", overflow="fold", ratio=2 if wide else None)
     for name in ("state", "clips/s", "busy", *(("line", "clips") if wide else ())):
@@ -140,15 +148,15 @@ def _workers(lines: list[WorkerLine], *, wide: bool) -> Table:
     return table
 
 
-def _files(snapshot: Snapshot) -> list[RenderableType]:
+def _files(record: ClientRecord) -> list[RenderableType]:
     parts: list[RenderableType] = []
     for title, rows in (
         ("slowest files, ms a clip", [
             (f"{1000 * file.clip_s:.0f}", file.path)
-            for stream in snapshot.streams for file in stream.slowest[:4]
+            for stream in record.streams for file in stream.stats.slowest_files[:4]
         ]),
         ("bad videos", [
-            (file.path, file.reason) for stream in snapshot.streams for file in stream.quarantine
+            bad for stream in record.streams for bad in stream.stats.bad_videos
         ]),
     ):  # fmt: skip
         if rows:

@@ -91,7 +91,8 @@ class OpenStream:
             readers=len(queues),
             ready=sum(queue.ready for queue in queues),
             slots=self.arena.slots,
-            stats=self.meter.read(workers, departed, tuple(self.quarantine.videos), window_s),
+            bad=len(bad := tuple(self.quarantine.videos)),
+            stats=self.meter.read(workers, departed, bad, window_s),
             totals=self.meter.totals(),
         )
 

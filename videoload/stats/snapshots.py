@@ -4,21 +4,35 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
-from videoload.stats.stats import StreamRecord, WorkerStats
-from videoload.transport.messages import FileLine, Snapshot, StreamLine, WorkerLine
+import msgspec
+
+from videoload.errors import BadVideo
+from videoload.stats.stats import SlowFile, StreamRecord, WorkerStats
+from videoload.transport.messages import Snapshot, decode, encode
 
 WINDOW_S = 10.0  # the figures of a stream and the shares of a worker cover the last seconds
-_WORKERS, MAX_STREAMS, _FILES = 256, 16, 8  # of each at most: 40 kB
+_WORKERS, MAX_STREAMS, _FILES = 256, 16, 8  # of each at most: 80 kB
 _TEXT = 120  # characters of a reason or a path, from the end of a path
 _NAME = 256
 # Seconds between two answers, and between two different ones.
 _ANSWER_S, _REFRESH_S = 0.05, 0.5
 
 
+@dataclass(frozen=True, slots=True)
+class ClientRecord:
+    """What a client does. ``more`` workers are not listed."""
+
+    trainer: str
+    workers: tuple[WorkerStats, ...]
+    streams: tuple[StreamRecord, ...]
+    more: int = 0
+
+
 class Snapshots:
     """Anyone may ask for snapshots and never read the answers, so there are few of them. In the
-    15 s that a stranger's connection lasts, all together have 12 MB at most."""
+    15 s that a stranger's connection lasts, all together have 25 MB at most."""
 
     def __init__(self) -> None:
         self._answer_at = self._refresh_at = -math.inf
@@ -39,36 +53,38 @@ def snapshot(
     trainer: str, streams: Sequence[StreamRecord], workers: Sequence[WorkerStats]
 ) -> Snapshot:
     """What a client does. There are `MAX_STREAMS` streams at most."""
-    lines = [
-        WorkerLine(
-            worker.name[:_TEXT], worker.state, worker.clips, worker.clips_per_s, worker.busy_share,
-            worker.wire_share, worker.last_error[:_TEXT],
-        )
+    listed = tuple(
+        replace(worker, name=worker.name[:_TEXT], last_error=worker.last_error[:_TEXT])
         for worker in workers[:_WORKERS]
-    ]  # fmt: skip
-    more = len(workers) - len(lines)
-    return Snapshot(trainer[:_NAME], lines, [_line(stream) for stream in streams], more)
-
-
-def _line(record: StreamRecord) -> StreamLine:
-    stats = record.stats
-    return StreamLine(
-        stream=record.stream,
-        clips=record.what[:_TEXT],
-        batch=record.step,
-        batches_per_epoch=record.batches_per_epoch,
-        readers=record.readers,
-        ready=record.ready,
-        slots=record.slots,
-        clips_per_s=stats.clips_per_s,
-        wait_share=stats.wait_share,
-        verdict=stats.verdict,
-        workers_wanted=stats.workers_wanted,
-        bad_videos=len(stats.bad_videos),
-        slowest=[FileLine(file.path[-_TEXT:], file.clip_s) for file in stats.slowest_files],
-        quarantine=[
-            FileLine(video.path[-_TEXT:], reason=video.reason[:_TEXT])
-            for video in stats.bad_videos[-_FILES:]
-        ],
-        kept_share=stats.kept_share,
     )
+    told = tuple(map(_shortened, streams))
+    return Snapshot(encode(ClientRecord(trainer[:_NAME], listed, told, len(workers) - len(listed))))
+
+
+def _shortened(record: StreamRecord) -> StreamRecord:
+    stats = record.stats
+    shown = replace(
+        stats,
+        workers=(),
+        bad_videos=tuple(
+            BadVideo(video.path[-_TEXT:], video.reason[:_TEXT])
+            for video in stats.bad_videos[-_FILES:]
+        ),
+        slowest_files=tuple(
+            SlowFile(file.path[-_TEXT:], file.clips, file.clip_s) for file in stats.slowest_files
+        ),
+    )
+    return replace(record, what=record.what[:_TEXT], stats=shown)
+
+
+_decoder: msgspec.msgpack.Decoder[ClientRecord] = msgspec.msgpack.Decoder(ClientRecord)
+
+
+def record_in(told: Snapshot) -> ClientRecord:
+    """What a snapshot tells. Raises ProtocolError."""
+    return decode(_decoder, told.record)
+
+
+def as_json(record: ClientRecord) -> str:
+    """A record for programs. What is infinite is null."""
+    return msgspec.json.format(msgspec.json.encode(record)).decode()

@@ -2,8 +2,8 @@
 
 WorkerRecord ──> WorkerStats   `Client.workers`, `StreamStats`, ``videoload top``, /metrics
 StreamRecord ──> StreamStats   `Stream.stats`, and the log at the end of an epoch
-             ──> StreamLine    ``videoload top``, see `snapshots`
              ──> Metric        /metrics, see `metrics`
+both         ──> ClientRecord  ``videoload top``, see `snapshots`
 """
 
 from __future__ import annotations
@@ -203,7 +203,8 @@ class WorkerRecord(NamedTuple):
         )  # fmt: skip
 
 
-class Totals(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Totals:
     """What the readers of a stream got since its beginning, and what they waited, in seconds.
     ``first_batch_s``: from the first request to the first batch; None if none was got."""
 
@@ -213,7 +214,8 @@ class Totals(NamedTuple):
     first_batch_s: float | None
 
 
-class StreamRecord(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class StreamRecord:
     """All figures of a stream at one time; ``stats`` may cover less time than ``totals``."""
 
     stream: int  # its number in the client
@@ -223,5 +225,6 @@ class StreamRecord(NamedTuple):
     readers: int
     ready: int  # batches that wait for a reader
     slots: int
+    bad: int  # videos
     stats: StreamStats
     totals: Totals

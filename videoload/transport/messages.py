@@ -44,7 +44,7 @@ from videoload.clips.sample_spec import SampleSpec, Spec, WindowCounts, lacks_si
 from videoload.errors import ProtocolError, printable
 
 VERSION = b"videoload/2"
-_MAX_WORD, _MAX_TEXT = 256, 4096
+_MAX_WORD, _MAX_TEXT, _MAX_RECORD = 256, 4096, 1 << 20
 MAX_FRAMES = 100_000  # of a sample
 
 _T = TypeVar("_T")
@@ -292,53 +292,10 @@ class Watch(_Message, tag="watch"):
     """A question for a SNAPSHOT, from anyone. There is no answer if too many ask."""
 
 
-class WorkerLine(_Shown):
-    """A worker, as its trainer sees it now. Shares are 0 to 1, over the last seconds."""
+class Snapshot(_Message, tag="snapshot"):
+    """What a trainer is doing: its streams and workers, see `stats.snapshots`."""
 
-    name: _Text
-    state: _Word
-    clips: Id
-    clips_per_s: float
-    busy_share: float
-    wire_share: float
-    last_error: _Text
-
-
-class FileLine(_Shown):
-    """A file that is slow to decode, or that cannot be decoded."""
-
-    path: _Text
-    clip_s: float = 0.0
-    reason: _Text = ""
-
-
-class StreamLine(_Shown):
-    """A stream: where it is, and what was measured in the last seconds."""
-
-    stream: Id
-    clips: _Text  # what they are
-    batch: int  # the last one that was taken, counted over all epochs; -1 before the first
-    batches_per_epoch: Id
-    readers: Id
-    ready: Id  # batches that wait for their reader
-    slots: Id
-    clips_per_s: float
-    wait_share: float
-    verdict: _Text
-    workers_wanted: int | None
-    bad_videos: Id
-    slowest: Annotated[list[FileLine], msgspec.Meta(max_length=64)]
-    quarantine: Annotated[list[FileLine], msgspec.Meta(max_length=64)]  # the last ones
-    kept_share: float = 0.0  # of the clips, that came from the frame store
-
-
-class Snapshot(_Shown, tag_field="type", tag="snapshot"):
-    """What a trainer is doing: its streams and workers. ``more`` workers are not listed."""
-
-    trainer: _Word
-    workers: Annotated[list[WorkerLine], msgspec.Meta(max_length=1024)]
-    streams: Annotated[list[StreamLine], msgspec.Meta(max_length=64)]
-    more: Id = 0
+    record: Annotated[bytes, msgspec.Meta(max_length=_MAX_RECORD)]
 
 
 FromWorker = Hello | Result | Failed | Heartbeat | Compared | Watch | Bye
@@ -364,13 +321,8 @@ def unpack_from_trainer(frames: Sequence[bytes]) -> FromTrainer:
     return _unpack(_from_trainer, frames)
 
 
-def as_json(snapshot: Snapshot) -> str:
-    """A snapshot for programs."""
-    return msgspec.json.format(msgspec.json.encode(snapshot)).decode()
-
-
-def encode(message: msgspec.Struct) -> bytes:
-    """The MessagePack of a message."""
+def encode(message: object) -> bytes:
+    """The MessagePack of a message, or of a record in one."""
     return _encoder.encode(message)
 
 

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import io
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-import msgspec
 import pytest
 from rich.console import Console
 
+from videoload import BadVideo
 from videoload.commands.top import pressed_q, screen
-from videoload.transport.messages import FileLine, Snapshot, StreamLine, WorkerLine
+from videoload.stats.snapshots import ClientRecord
+from videoload.stats.stats import SlowFile, StreamRecord, StreamStats, Totals, WorkerStats
 
 
 @dataclass
 class Shown:
     """What a screen of this size shows."""
 
-    snapshot: Snapshot
+    snapshot: ClientRecord
     width: int
     height: int = 1000
 
@@ -34,26 +35,32 @@ class Shown:
         return " ".join(" ".join(self.lines).split())
 
 
-def snapshot(workers: int = 3, streams: int = 1, more: int = 0, batch: int = 213) -> Snapshot:
-    slow = [FileLine("Archery/v_Archery_g01_c01.avi", 0.312)]
-    bad = [FileLine("Bowling/[bold].avi", reason="has no video stream")]
-    return Snapshot(
+def snapshot(
+    workers: int = 3, streams: int = 1, more: int = 0, batch: int = 213, readers: int = 1,
+    kept_share: float = 0.0,
+) -> ClientRecord:  # fmt: skip
+    listed = [
+        WorkerStats(
+            f"decoder{n}.example.org:{n}", f"decoder{n}.example.org", n, 4000 + n, 87.6, 0.91, 0.04,
+            ("decoding", "idle", "silent")[n % 3], "is not a video" if n == 1 else "",
+        )
+        for n in range(workers)
+    ]  # fmt: skip
+    stats = StreamStats(
+        4000, 32000, 251.0, 0.41, 0, (), 0, 0, (BadVideo("Bowling/[bold].avi", "has no video"),),
+        "Decoding is too slow. The trainer waits 41% of the time. Add about 3 workers like these.",
+        slowest_files=(SlowFile("Archery/v_Archery_g01_c01.avi", 7, 0.312),), kept_share=kept_share,
+    )  # fmt: skip
+    return ClientRecord(
         "gpu1:4711",
-        [
-            WorkerLine(
-                f"decoder{n}.example.org:{n}", ("decoding", "idle", "silent")[n % 3], 4000 + n,
-                87.6, 0.91, 0.04, "is not a video" if n == 1 else "",
-            )
-            for n in range(workers)
-        ],
-        [
-            StreamLine(
-                n, "9537 videos, clips (16, 112, 112, 3)", batch, 100, 1, 3, 8, 251.0, 0.41,
-                "Decoding is too slow. The trainer waits 41% of the time. Add about 3 workers like "
-                "these.", 6, 1, slow, bad,
+        tuple(listed),
+        tuple(
+            StreamRecord(
+                n, "9537 videos, clips (16, 112, 112, 3)", batch, 100, readers, 3, 8, 1, stats,
+                Totals(4000, 32000, 1.0, 0.5),
             )
             for n in range(streams)
-        ],
+        ),
         more,
     )  # fmt: skip
 
@@ -76,10 +83,12 @@ def test_a_wide_terminal_shows_more_of_each_worker() -> None:
 
 def test_control_characters_of_names_are_escaped() -> None:
     found = snapshot(workers=2)
-    found.trainer = "gpu\x1b[2J:1"
-    found.workers[1].name = "host\n\x9b31m:2"
-    found.workers[1].last_error = "\x07reason"
-    found.streams[0].quarantine[0].path = "a\x1b]0;title\x07.avi"
+    bad = replace(found.workers[1], name="host\n\x9b31m:2", last_error="\x07reason")
+    (stream,) = found.streams
+    stats = replace(stream.stats, bad_videos=(BadVideo("a\x1b]0;title\x07.avi", "x"),))
+    found = replace(
+        found, trainer="gpu\x1b[2J:1", workers=(bad,), streams=(replace(stream, stats=stats),)
+    )
     shown = "\n".join(Shown(found, 200).lines)
     assert not any(
         ord(letter) < 32 or 127 <= ord(letter) < 160 for letter in shown if letter != "\n"
@@ -91,7 +100,7 @@ def test_control_characters_of_names_are_escaped() -> None:
 def test_names_are_not_parsed_as_markup() -> None:
     words = Shown(snapshot(), 120).words
     assert "312 Archery/v_Archery_g01_c01.avi" in words
-    assert "Bowling/[bold].avi has no video stream" in words
+    assert "Bowling/[bold].avi has no video" in words
 
 
 def test_workers_that_do_not_fit_are_counted() -> None:
@@ -101,20 +110,15 @@ def test_workers_that_do_not_fit_are_counted() -> None:
 
 
 def test_a_stream_that_has_not_begun_says_so() -> None:
-    empty = Shown(Snapshot("gpu1:1", [], []), 80)
+    empty = Shown(ClientRecord("gpu1:1", (), ()), 80)
     assert "trainer gpu1:1" in empty.words
     assert "not begun" in Shown(snapshot(batch=-1), 80).words
-    one = snapshot()
-    one.streams[0].readers = 0
-    assert "nobody reads" in Shown(one, 80).words
+    assert "nobody reads" in Shown(snapshot(readers=0), 80).words
 
 
 def test_the_share_from_the_frame_store_is_shown_if_there_is_any() -> None:
-    plain = snapshot()
-    assert "frame store" not in Shown(plain, 100).words
-    kept = msgspec.structs.replace(plain.streams[0], kept_share=0.75)
-    of_kept = msgspec.structs.replace(plain, streams=[kept])
-    assert "75% from the frame store" in Shown(of_kept, 100).words
+    assert "frame store" not in Shown(snapshot(), 100).words
+    assert "75% from the frame store" in Shown(snapshot(kept_share=0.75), 100).words
 
 
 def test_q_ends_it_and_other_keys_do_not() -> None:

@@ -27,7 +27,7 @@ def stats(rate: float, waited: float) -> StreamStats:
 
 
 def record(stream: int, stats: StreamStats, totals: Totals) -> StreamRecord:
-    return StreamRecord(stream, "clips", 4, 10, 1, 0, 8, stats, totals)
+    return StreamRecord(stream, "clips", 4, 10, 1, 0, 8, len(stats.bad_videos), stats, totals)
 
 
 def told(*streams: StreamRecord) -> dict[str, Metric]:
