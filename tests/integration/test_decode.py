@@ -648,6 +648,27 @@ def test_an_error_that_nobody_thought_of_is_the_file_s(
         list(left)
 
 
+def test_planes_that_stand_upside_down_in_memory_are_read(tmp_path: Path) -> None:
+    picture = np.arange(48 * 64, dtype=np.uint8).reshape(48, 64)
+    with av.open(str(tmp_path / "a.avi"), "w") as container:
+        stream = container.add_stream("rawvideo", rate=25)
+        stream.width, stream.height, stream.pix_fmt = 64, 48, "gray"
+        container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, "gray")))
+    data = (tmp_path / "a.avi").read_bytes()
+    for name, more in ((b"strf", 9), (b"strl", 10), (b"hdrl", 10)):
+        at = data.index(name) + (4 if name == b"strf" else -4)
+        longer = int.from_bytes(data[at : at + 4], "little") + more
+        data = data[:at] + longer.to_bytes(4, "little") + data[at + 4 :]
+    at = data.index(b"strf") + 8
+    data = data[:at] + b"\x31\0\0\0" + data[at + 4 : at + 40] + b"BottomUp\0\0" + data[at + 40 :]
+    (tmp_path / "a.avi").write_bytes(data)
+    with av.open(str(tmp_path / "a.avi")) as container:
+        [frame] = container.decode(video=0)
+        assert frame.planes[0].line_size < 0
+    with vl.open(tmp_path / "a.avi", pixels="gray", cache=False) as video:
+        assert np.array_equal(video[0][..., 0], picture[::-1])
+
+
 # Other people's files
 
 

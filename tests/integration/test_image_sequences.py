@@ -184,6 +184,7 @@ def test_rgb_depth_of_16_bits_and_bones_stay_in_step(tmp_path: Path, client: Cli
         (3, b"", "is empty"),
         (3, image(scene(3, (48, 66))), "is 66x48 pixels, and the first one 64x48"),
         (0, b"no picture", "cannot be decoded"),
+        (3, b"\xff\xd8\xff\xe0" + bytes(99), "cannot be decoded as png: it is a JPEG picture"),
     ],
 )
 def test_a_bad_image_is_named(tmp_path: Path, number: int, content: bytes, why: str) -> None:

@@ -3,9 +3,10 @@ encoders that change the order of pictures, in all containers."""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable, Iterator
 from contextlib import closing
-from itertools import cycle, zip_longest
+from itertools import cycle, product, zip_longest
 from pathlib import Path
 
 import av
@@ -14,9 +15,10 @@ import pytest
 
 import videoload as vl
 from tests.support.codecs import KINDS, Kind, make
-from tests.support.thorough import rest_nightly
-from videoload.index.index import find_index
+from tests.support.thorough import either, rest_nightly
+from videoload.index.index import find_index, open_video
 from videoload.reading.containers import OpenedVideo
+from videoload.reading.frames import read_frames
 from videoload.reading.video import decode_packets
 from videoload.storage.files import LocalFile
 
@@ -145,3 +147,79 @@ def test_a_frame_that_is_shown_again_belongs_to_the_packet_that_shows_it(tmp_pat
         assert len(video) == 80
         frames = [np.array(frame) for frame in video.frames([0, 1, 40, 41])]
         assert np.array_equal(frames[0], frames[1])
+
+
+def test_pictures_out_of_order_in_one_scene_of_a_long_file_are_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An encoder that chooses where B-pictures pay puts them into a quiet scene only."""
+    monkeypatch.setattr("videoload.storage.content.SMALL_BYTES", 9000)  # it counts as large
+    path, noise = tmp_path / "few.avi", np.random.default_rng(0)
+    with av.open(str(path), "w") as container:
+        options = {"b_strategy": "1", "qmin": "4", "qmax": "4", "sc_threshold": "1000000000"}
+        stream = container.add_stream("mpeg4", rate=25, options=options)
+        stream.width, stream.height, stream.pix_fmt = 64, 48, "yuv420p"
+        stream.codec_context.gop_size, stream.codec_context.max_b_frames = 12, 2
+        quiet = noise.integers(0, 255, (72, 64), np.uint8)
+        for i in range(1500):
+            picture = noise.integers(0, 255, (72, 64), np.uint8)
+            if 905 <= i < 925:
+                picture = quiet.copy()
+                picture[10 + i % 20, 10:54] = 255
+            picture[48:] = 128
+            frame = av.VideoFrame.from_ndarray(picture, "yuv420p")
+            frame.pts = i
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode(None))
+    with av.open(str(path)) as container:
+        container.streams.video[0].thread_type = "NONE"
+        expected = [frame.to_ndarray(format="gray") for frame in container.decode(video=0)]
+    with vl.open(path, pixels="gray", cache=False) as video:
+        assert video.is_proven
+        assert len(video) == len(expected)
+    for i in (1, 890, *range(900, 930), 1400):
+        with vl.open(path, pixels="gray", cache=False) as video:
+            assert np.array_equal(video[i][..., 0], expected[i]), i
+
+
+def test_a_damaged_picture_is_seen_before_others_that_refer_to_it_are_believed(
+    tmp_path: Path,
+) -> None:
+    """It comes out after them, and they do not say that they are damaged."""
+    params = {"preset": "fast", "x264-params": f"keyint=12:{_X264[0]}:log-level=none"}
+    sound = make(Kind("b", "libx264", options=params, size=(128, 96)), tmp_path)
+    whole, damaged, differing = sound.read_bytes(), tmp_path / "damaged.avi", []
+    with av.open(str(sound)) as container:
+        places = [packet.pos or 0 for packet in container.demux(video=0) if packet.size]
+    for number in range(31, either(32, 40)):
+        for at, bit in product(range(places[number] + 5, places[number] + 12), (0, 2, 4, 6)):
+            changed = bytearray(whole)
+            changed[at] ^= 1 << bit
+            damaged.write_bytes(changed)
+            with vl.open(damaged, cache=False) as video:
+                together = video[:]
+            for ordinal in range(number - 5, min(len(together), number + 5)):
+                with vl.open(damaged, cache=False) as video:
+                    if not np.array_equal(video[ordinal], together[ordinal]):
+                        differing.append((at - places[number], bit, ordinal))
+    assert differing == []
+
+
+@pytest.mark.parametrize("name", ["mpeg4_bframes", "h264_bframes"])
+def test_nothing_is_complained_of_in_a_sound_file(name: str, tmp_path: Path) -> None:
+    """A complaint costs another decode."""
+    file = _file(make(next(kind for kind in KINDS if kind.name == name), tmp_path))
+    index, opened = find_index(file, _tick)
+    assert index is not None
+    draw, complaints = random.Random(0), 0
+    video = opened or open_video(file, index)
+    for _ in range(60):
+        first = draw.randrange(index.order.frames - 8)
+        if not read_frames(video, index.order, [*range(first, first + 8)], _look, _tick):
+            complaints, video = complaints + 1, open_video(file, index)
+    video.close()
+    assert complaints == 0
+
+
+def _look(ordinal: int, frame: av.VideoFrame) -> None:
+    pass

@@ -13,9 +13,10 @@ import av
 import numpy as np
 import pytest
 
-from tests.support.avi_files import Chunk, join, open_dml, split
+from tests.support.avi_files import Chunk, chunk, join, open_dml, split
 from tests.support.codecs import KINDS, Kind, make
 from tests.support.thorough import rest_nightly
+from tests.support.videos import make_avi
 from videoload.bitstreams.pictures import KeyFrame
 from videoload.index.index import find_index, open_video
 from videoload.index.packets import PacketTable, read_packets
@@ -229,3 +230,57 @@ def test_a_file_without_a_packet_proves_nothing(plain: bytes, tmp_path: Path) ->
     path.write_bytes(join(header, []))
     with suppress(UnreadableError):  # FFmpeg may not open it
         assert table_of(path) is None
+
+
+def test_a_title_that_names_the_list_of_packets_is_none(plain: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "titled.avi"
+    header, chunks = split(plain)
+    title = chunk(b"LIST", b"INFO" + chunk(b"INAM", b"movi and others"))
+    path.write_bytes(join(header + title, chunks))
+    assert is_by_index(path)
+
+
+@pytest.mark.parametrize("name", ["matroska_ffv1_bt709_full", "mkv_h264_named_avi"])
+def test_what_a_pass_cannot_keep_is_read_again(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = make(next(kind for kind in KINDS if kind.name == name), tmp_path)
+    table = table_of(path)
+    assert table is not None
+    monkeypatch.setattr("videoload.index.packets._PASS_BYTES", 2000)
+    assert same(table_of(path), table)
+
+
+def test_a_long_intra_only_file_is_not_decoded_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("videoload.index.packets._PASS_BYTES", 2000)
+    path = make_avi(
+        tmp_path / "a.mkv", frames=60, codec="mjpeg", pixels="yuvj420p", container_format="matroska"
+    )
+    table = table_of(path)
+    assert table is not None
+    assert table.pictures.frames == 60
+
+
+def test_times_of_display_are_those_of_the_container(tmp_path: Path) -> None:
+    """Although the decoding times are even."""
+    path = tmp_path / "a.mp4"
+    shown = [0, 1, 2, 3, 8, 9, 10, 15, 16, 22, 23, 31]
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("libx264", rate=25, options={"bf": "0"})
+        stream.width, stream.height, stream.pix_fmt = 64, 48, "yuv420p"
+        packets = []
+        for i in range(len(shown)):
+            frame = av.VideoFrame.from_ndarray(np.full((72, 64), 9 * i, np.uint8), "yuv420p")
+            frame.pts = i
+            packets += stream.encode(frame)
+        for i, packet in enumerate([*packets, *stream.encode(None)]):
+            unit = int(1 / 25 / (packet.time_base or 1))
+            packet.dts, packet.pts = i * unit, shown[i] * unit
+            container.mux(packet)
+    assert is_by_index(path)
+    table = table_of(path)
+    assert table is not None
+    assert table.timing.times is not None
+    np.testing.assert_allclose(table.timing.times, np.array(shown) / 25, atol=1e-6)

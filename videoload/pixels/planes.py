@@ -61,6 +61,8 @@ def planes_of(picture: VideoFrame, frames: int = 1, part: Rectangle | None = Non
         shape = frames, -(-down // half), -(-across // half), channels
         strides = plane.height // frames * stride, stride, pixel, item
         begin = y // half * stride + x // half * pixel
+        if stride < 0:  # it stands upside down in memory
+            begin += (1 - plane.height) * stride
         planes.append(np.ndarray(shape, dtype, cast(memoryview, plane), begin, strides))
         half = 2
     return planes

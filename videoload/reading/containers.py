@@ -88,7 +88,8 @@ class OpenedVideo:
         watch: Stopwatch | None = None,
         noted: NotedPackets | None = None,
     ) -> None:
-        """``watch``: notes how long seeking takes. Raises UnreadableError."""
+        """``watch``: notes how long seeking takes. Raises UnreadableError, and ChangedError if the
+        path leads to another file by now."""
         self.file = file
         self.noted = noted
         self.watch = watch or Stopwatch()
@@ -106,8 +107,9 @@ class OpenedVideo:
     def _open_packets(self) -> Iterator[VideoPacket]:
         self.container = open_container(self.file)
         try:
+            self.file.check()
             self.stream = video_stream(self.container, self.file)
-        except UnreadableError:
+        except BaseException:
             self.close()
             raise
         if Flags.ts_discont in Flags(self.container.format.flags):

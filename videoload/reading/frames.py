@@ -32,7 +32,7 @@ from av.video.frame import VideoFrame
 
 from videoload.reading.containers import UnreadableError
 from videoload.reading.frame_decoder import REFUSALS, checksum
-from videoload.reading.image_video import ImageVideo, Use, unreadable
+from videoload.reading.image_video import ImageVideo, Use, undecodable
 from videoload.reading.order import Order
 from videoload.reading.video import Video, decode_packets
 from videoload.storage.files import Tick
@@ -234,7 +234,7 @@ class _Groups:
         if ordinal in came:
             return
         if isinstance(self._video.file, ImageFolder):
-            raise unreadable(self._video.file, ordinal, "cannot be decoded")
+            raise undecodable(self._video.file, ordinal)
         before = [other for other in came if other < ordinal]
         there, shown = (group, max(before)) if before else self._near(group)
         if shown not in self._decode(there, [shown], lambda _, frame: use(ordinal, frame)):

@@ -17,6 +17,7 @@ from videoload.bitstreams.pictures import KeyFrame
 from videoload.clips.video_info import VideoInfo
 from videoload.reading.containers import UnreadableError
 from videoload.reading.frame_decoder import FrameDecoder
+from videoload.reading.refusals import LOOKED_AT, kind_of_bytes
 from videoload.reading.video import decode_packets
 from videoload.storage.files import VideoFile
 from videoload.storage.images import ImageFolder
@@ -92,6 +93,16 @@ def unreadable(file: ImageFolder, number: int, why: str) -> UnreadableError:
     return UnreadableError(f"its image {file.names[number]!r} {why}")
 
 
+def undecodable(file: ImageFolder, number: int) -> UnreadableError:
+    """What to raise for an image that cannot be decoded: it may be of another kind than its name
+    says."""
+    name = file.names[number].rpartition(".")[2]
+    kind = kind_of_bytes(file.read(number)[:LOOKED_AT])
+    return unreadable(
+        file, number, f"cannot be decoded as {name}: {kind}" if kind else "cannot be decoded"
+    )
+
+
 def info_of(file: ImageFolder, tick: Callable[[], None]) -> VideoInfo:
     """What the first image tells. Raises UnreadableError."""
     video = ImageVideo(file, strict=False)
@@ -99,4 +110,4 @@ def info_of(file: ImageFolder, tick: Callable[[], None]) -> VideoInfo:
     assert first is not None
     for _, frame in decode_packets(video, (first, cast("VideoPacket", Packet())), tick):
         return VideoInfo(len(file.names), Fraction(), frame.width, frame.height)
-    raise unreadable(file, 0, "cannot be decoded")
+    raise undecodable(file, 0)

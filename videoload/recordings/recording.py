@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self, SupportsIndex, TypeVar
+from typing import TYPE_CHECKING, Literal, NoReturn, Self, SupportsIndex, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -291,7 +291,7 @@ class Recording:
                 self._opened, self._standing = opened, standing
         except StaleIndexError:
             self._indexes.forget(self._name, index)
-            raise self._changed() from None
+            self._changed()
 
     def _open(self) -> Video:
         if self._opened is None:
@@ -302,14 +302,14 @@ class Recording:
         """Do ``work`` with the file. Errors name the path as the caller knows it."""
         with errors_of(self.path):
             try:
-                return self._storage.run(self._name, work, _no_tick, file)
+                return self._storage.run(self._name, work, _no_tick, file, self._changed)
             except UnreadableError as error:
                 raise VideoError(self.path, str(error)) from None
             except VideoError as error:
                 raise VideoError(self.path, error.reason) from None
 
-    def _changed(self) -> VideoError:
-        return VideoError(self._name, "has changed since it was opened")
+    def _changed(self) -> NoReturn:
+        raise VideoError(self.path, "has changed since it was opened")
 
     @contextmanager
     def _turn(self) -> Iterator[None]:

@@ -1,0 +1,80 @@
+"""The file that was indexed is the file that is decoded."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import videoload as vl
+from tests.support.videos import make_avi
+from videoload import ClipSpec, VideoError
+from videoload.decoding.decoder import Decoder
+from videoload.decoding.prepared import Request
+
+SPEC = ClipSpec(frames=4, stride=3, size=(32, 32))
+
+
+def replaced(path: Path, other: Path) -> None:
+    """Another file takes the place of one."""
+    shutil.copy(other, f"{path}.new")
+    Path(f"{path}.new").replace(path)
+
+
+def overwritten(path: Path, other: Path) -> None:
+    """The file has another content, and is as old and as large as before."""
+    status, size = path.stat(), max(path.stat().st_size, other.stat().st_size)
+    with path.open("r+b") as file:
+        file.write(other.read_bytes().ljust(size, b"\0")[: status.st_size])
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+WAYS = [replaced, overwritten]
+
+
+@pytest.fixture(params=["avi", "mp4", "matroska"])
+def files(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, Path]:
+    """A file, and another one of as many frames."""
+    made = [
+        make_avi(tmp_path / name, frames=40, seed=seed, container_format=request.param)
+        for seed, name in enumerate(("one", "other"))
+    ]
+    size = max(path.stat().st_size for path in made)
+    for path in made:
+        os.truncate(path, size)
+    return made[0], made[1]
+
+
+@pytest.mark.parametrize("change", WAYS)
+def test_an_open_recording_gives_no_frames_of_another_file(
+    change: Callable[[Path, Path], None], files: tuple[Path, Path]
+) -> None:
+    one, other = files
+    known = vl.open(one, cache=False)[:]
+    with vl.open(one, cache=False) as video:
+        change(one, other)
+        for ordinal in (30, 3):
+            shown = None
+            with suppress(VideoError):  # if it was not read yet
+                shown = video[ordinal]
+            assert shown is None or np.array_equal(shown, known[ordinal])
+
+
+@pytest.mark.parametrize("change", WAYS)
+def test_a_file_that_changes_between_prepare_and_decode_is_read_anew(
+    change: Callable[[Path, Path], None], files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    one, other = files
+    decoder, out, expected = Decoder(tmp_path), *np.empty((2, 1, *SPEC.shape), np.uint8)
+    decoder.decode(one.name, SPEC, [Request(1)], out)  # it is known
+    prepared = decoder.prepare(one.name, SPEC, [Request(1)], out)
+    decoder.rest()
+    change(one, other)
+    Decoder(tmp_path).decode(other.name, SPEC, [Request(1)], expected)
+    prepared.decode(lambda: None)
+    assert np.array_equal(out, expected)
