@@ -31,6 +31,7 @@ import numpy as np
 import numpy.typing as npt
 import zmq
 
+from videoload import native
 from videoload.clips.sample_spec import Spec
 from videoload.pixels.software import software
 from videoload.transport.messages import Bye, Heartbeat, Hello, Lease, Result, Welcome
@@ -50,7 +51,8 @@ class Crowd:
         self.spread = spread
         self.draw = random.Random(0)
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        self._context.set(zmq.MAX_SOCKETS, max(1023, 2 * workers))
+        native.allow_descriptors()
+        self._context.set(zmq.MAX_SOCKETS, max(1023, 4 * workers))  # each has a monitor of two
         self._epoll = select.epoll()
         self._due: list[tuple[float, int, _Worker, bool]] = []
         self._numbers = itertools.count()

@@ -74,7 +74,7 @@ class BatchInfo(NamedTuple):
         crop: Number of each clip's crop among those of its frames, from 0, int64 [B].
         times: When a player shows each of ``frames``, in seconds from the video's first frame:
             float64, shaped like ``frames``. NaN if the file does not say or the frame is missing.
-        digest: 64 bits of SHA-256 over clips and labels, in hex: the same in every run. Default "":
+        digest: 64 bits of XXH3 over clips and labels, in hex: the same in every run. Default "":
             not computed.
         has_sound: Whether each clip's file has sound, bool [B]. Default None: the spec asks for
             none.

@@ -12,15 +12,15 @@ alone, which can be made again.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Collection, Iterator
 from contextlib import suppress
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from xxhash import xxh3_64
 
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import functions, mixture
@@ -70,7 +70,7 @@ class Receipts:
                 self._cut = "\n"  # A kill may have cut off the last line.
             else:
                 head: dict[str, object] = {
-                    "videoload": version("videoload"),
+                    "videoload": _version(),
                     "stream": identity.settings,
                     "classes": catalog.classes,
                     "videos": [list(video) for video in catalog],
@@ -93,15 +93,15 @@ class Receipts:
 
 
 def digests(clips: Any, labels: Any) -> tuple[str, str]:
-    """Two digests, 64 bits of SHA-256 in hex each: of the clips, and of clips and labels. They are
-    over names, types, shapes and bytes."""
-    sha, found = hashlib.sha256(), []
+    """Two digests, 64 bits of XXH3 in hex each: of the clips, and of clips and labels. They are
+    over names, types, shapes and bytes. SHA-256 took ten times as long, 55 ms for 77 MB."""
+    digest, found = xxh3_64(), []
     for part, value in (("clips", clips), ("labels", labels)):
         for name, array in _arrays(part, value):
-            sha.update(f"{name}{array.dtype.str}{array.shape}".encode())
+            digest.update(f"{name}{array.dtype.str}{array.shape}".encode())
             text = str(array.tolist()).encode() if array.dtype.hasobject else None
-            sha.update(np.ascontiguousarray(array).data if text is None else text)
-        found.append(sha.hexdigest()[:16])
+            digest.update(np.ascontiguousarray(array).data if text is None else text)
+        found.append(digest.hexdigest())
     return found[0], found[1]
 
 
@@ -148,6 +148,12 @@ def read(path: str | Path, root: str | Path | None, allow: Collection[str] = ())
                 f"{path} names the function {function}: add --allow {module} if you trust it"
             )
     return Receipt(catalog, spec, options, found, has_targets)
+
+
+def _version() -> str:
+    with suppress(PackageNotFoundError):  # its files are used without an installation
+        return version("videoload")
+    return ""
 
 
 def _head(path: str | Path, lines: Iterator[str]) -> dict[str, Any]:
