@@ -50,7 +50,7 @@ class _Json(_Text):
         self._name = name
 
     def format(self, record: logging.LogRecord) -> str:
-        told = {
+        fields = {
             "time": self.formatTime(record),
             "level": record.levelname,
             "process": self._name,
@@ -58,5 +58,5 @@ class _Json(_Text):
             "message": record.getMessage(),
         }
         if record.exc_info:
-            told["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(told)
+            fields["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(fields)

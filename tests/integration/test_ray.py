@@ -7,7 +7,9 @@ import signal
 import tempfile
 from collections.abc import Iterator
 from importlib.util import find_spec
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -18,7 +20,7 @@ from tests.support.thorough import either
 from tests.support.videos import make_avi
 from tests.support.waiting import SECOND, wait_until
 from videoload import Catalog, Client, ClipSpec, RayWorkers, SpecError, decode_serially
-from videoload.processes.ray_fleet import _Actor
+from videoload.processes.ray_fleet import Fleet, _Actor
 from videoload.transport.keys import make_keys
 from videoload.transport.private_messages import WorkerSettings
 
@@ -143,6 +145,48 @@ def test_losing_a_node_in_mid_epoch_changes_nothing(
         fleet.signal(signal.SIGINT)
         assert fleet.wait(either(30, 2) * SECOND) == 130, fleet.err
         wait_until(lambda: not client.workers, 30 * SECOND)
+
+
+class FakeRay:
+    """As much of Ray as a fleet uses to find out who has a place."""
+
+    def __init__(self) -> None:
+        self.exceptions = SimpleNamespace(RayError=OSError)
+        self.silent: set[int] = set()  # actors that are being placed
+        self.dead: set[int] = set()
+        self._numbers = count()
+
+    def remote(self, _: object) -> FakeRay:
+        return self
+
+    def options(self, **_: object) -> SimpleNamespace:
+        return SimpleNamespace(remote=lambda *_: self._actor(next(self._numbers)))
+
+    def _actor(self, number: int) -> SimpleNamespace:
+        return SimpleNamespace(__ray_ready__=SimpleNamespace(remote=lambda: number))
+
+    def wait(self, asked: list[int], **_: object) -> tuple[list[int], list[int]]:
+        answered = [each for each in asked if each not in self.silent]
+        return answered, [each for each in asked if each in self.silent]
+
+    def get(self, answer: int) -> None:
+        if answer in self.dead:
+            raise OSError
+
+    def cancel(self, _: int) -> None:
+        pass
+
+
+def test_a_worker_whose_node_was_lost_has_no_place_until_it_answers_again() -> None:
+    ray = FakeRay()
+    fleet = Fleet(ray, WorkerSettings(["tcp://127.0.0.1:9"], root="/"))
+    assert fleet.placed == 0
+    fleet.scale(4)
+    assert fleet.placed == 4
+    ray.silent, ray.dead = {1}, {2}
+    assert (fleet.placed, fleet.count) == (2, 4)
+    ray.silent, ray.dead = set(), set()
+    assert fleet.placed == 4
 
 
 def test_a_node_that_cannot_store_keys_says_so_and_tries_again(

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import signal
 import sys
+import tempfile
 import warnings
+from pathlib import Path
 
 CPUS = 3  # of each of the two nodes
 
@@ -20,6 +22,8 @@ def main() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from ray.cluster_utils import Cluster
+    # Ray notes the cluster there as well, and makes this folder only without a `temp_dir`.
+    Path(tempfile.gettempdir(), "ray").mkdir(exist_ok=True)
     soon = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 300,
             "health_check_timeout_ms": 20_000, "health_check_failure_threshold": 2}  # fmt: skip
     cluster = Cluster(

@@ -49,7 +49,7 @@ class Inspector:
     """One child process and the file that it looks at. Ends when it is closed."""
 
     def __init__(self, begin: Sequence[object], *, silence_s: float, module: str = _MODULE) -> None:
-        """``begin`` is what the child's ``module`` is told first. For this module: the root; the
+        """``begin`` is the first message to the child's ``module``. For this module: the root; the
         folder of an `IndexCache`, or None; and whether each file is decoded to its end, for all
         facts, or only as far as its size needs. A child without progress for ``silence_s`` hangs,
         and is killed. Raises WorkerError."""
@@ -59,13 +59,13 @@ class Inspector:
         self._limit_s, self._silence_s = max(_START_S, silence_s), silence_s
         self._still, self._answers = StillTime(WAIT_S), 0
         self.hangs = False
-        self._tell(list(begin))
+        self._send(list(begin))
 
     def ask(self, path: str) -> None:
         self.path = path
         self._answers += 1
         self._still.look(self._answers)
-        self._tell(path)
+        self._send(path)
 
     def answer(self, timeout_s: float = 0.0) -> dict[str, Any] | None:
         """Facts of the file; only ``damage`` if it cannot be decoded; None if the child is still at
@@ -104,7 +104,7 @@ class Inspector:
         end_all([self._child])
         self.pipe.close()
 
-    def _tell(self, what: object) -> None:
+    def _send(self, what: object) -> None:
         with suppress(OSError):  # it has ended: `answer` finds that out
             self.pipe.send_bytes(json.dumps(what).encode())
 
@@ -143,7 +143,7 @@ def ask_all(
 
 
 def serve(pipe: Connection, begin: Callable[..., Work] | None = None) -> None:
-    """The child: answers until nobody asks any more. ``begin``, with what it is told first, returns
+    """The child: answers until nobody asks any more. ``begin``, with the first message, returns
     what is done with each path."""
     said = time.monotonic()
 

@@ -26,6 +26,7 @@ _log = logging.getLogger(__name__)
 
 _CONNECT_S = 5.0
 _LEAVE_S = 1.5  # in which a worker hands its leases back
+_ANSWER_S = 0.5  # in which an actor answers: its worker is another process
 _PAUSE_S = 15.0  # before a node on which no worker can start tries again
 _KEY_FILES = (f"{WORKER}.key_secret", f"{TRAINER}.key")
 
@@ -71,7 +72,6 @@ class Fleet:
         self._closed = False
         self._lock = threading.Lock()
         self._actors: list[Any] = []
-        self._starts: list[Any] = []  # what each answers when it runs
 
     @property
     def count(self) -> int:
@@ -80,10 +80,23 @@ class Fleet:
 
     @property
     def placed(self) -> int:
-        """How many of them have a place."""
+        """How many of them have a place: they answer. One that is being placed, for the first time
+        or after its node was lost, does not."""
         with self._lock:
-            starts = list(self._starts)
-        return len(self._ray.wait(starts, num_returns=len(starts), timeout=0)[0]) if starts else 0
+            asked = [actor.__ray_ready__.remote() for actor in self._actors]
+        if not asked:
+            return 0
+        answers, unanswered = self._ray.wait(asked, num_returns=len(asked), timeout=_ANSWER_S)
+        for each in unanswered:  # else they would pile up at an actor that finds no place
+            self._ray.cancel(each)
+        return sum(map(self._is_good, answers))
+
+    def _is_good(self, answer: Any) -> bool:
+        try:
+            self._ray.get(answer)
+        except self._ray.exceptions.RayError:  # its node was lost
+            return False
+        return True
 
     @property
     def cpus(self) -> int:
@@ -96,9 +109,7 @@ class Fleet:
             workers = 0 if self._closed else workers
             while len(self._actors) < workers:
                 self._actors.append(self._actor.remote(*self._arguments))
-                self._starts.append(self._actors[-1].__ray_ready__.remote())
             leaving, self._actors = self._actors[workers:], self._actors[:workers]
-            del self._starts[workers:]
         self._end(leaving)
 
     def close(self) -> None:

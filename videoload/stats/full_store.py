@@ -55,7 +55,7 @@ class StoreNeed:
         if self._places is None:  # rarely needed, and takes a while
             self._places = _places(self._paths(), spec)
         needed_gb, given_gb = (
-            told / clips / 1e9 for told in (work.needed_bytes * self._places, work.given_bytes)
+            size / clips / 1e9 for size in (work.needed_bytes * self._places, work.given_bytes)
         )
         return FullStore(clips / work.clips, needed_gb, given_gb, spec.resize)
 

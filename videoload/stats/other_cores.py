@@ -29,8 +29,8 @@ class OtherCores:
         if now < self._next:
             return
         self._next = now + _EVERY_S
-        told = {pid: host.cpu_time(pid) for pid in workers}
-        own_s = {pid: cpu[0] for pid, cpu in told.items() if cpu is not None}
+        found = {pid: host.cpu_time(pid) for pid in workers}
+        own_s = {pid: cpu[0] for pid, cpu in found.items() if cpu is not None}
         own_s[0] = time.process_time()
         host_s = host.busy_s()
         if host_s is not None and self._host_s is not None:

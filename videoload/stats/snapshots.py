@@ -57,8 +57,10 @@ def snapshot(
         replace(worker, name=worker.name[:_TEXT], last_error=worker.last_error[:_TEXT])
         for worker in workers[:_WORKERS]
     )
-    told = tuple(map(_shortened, streams))
-    return Snapshot(encode(ClientRecord(trainer[:_NAME], listed, told, len(workers) - len(listed))))
+    shown = tuple(map(_shortened, streams))
+    return Snapshot(
+        encode(ClientRecord(trainer[:_NAME], listed, shown, len(workers) - len(listed)))
+    )
 
 
 def _shortened(record: StreamRecord) -> StreamRecord:
@@ -80,9 +82,9 @@ def _shortened(record: StreamRecord) -> StreamRecord:
 _decoder: msgspec.msgpack.Decoder[ClientRecord] = msgspec.msgpack.Decoder(ClientRecord)
 
 
-def record_in(told: Snapshot) -> ClientRecord:
-    """What a snapshot tells. Raises ProtocolError."""
-    return decode(_decoder, told.record)
+def record_in(message: Snapshot) -> ClientRecord:
+    """The record in a snapshot. Raises ProtocolError."""
+    return decode(_decoder, message.record)
 
 
 def as_json(record: ClientRecord) -> str:

@@ -52,7 +52,7 @@ class Connections:
         self._children = children
         self._bound = bound
         self._inodes: dict[int, int] = {}
-        self._unseen: list[int] = []  # connections that this round of looks has still to see
+        self._to_look_at: list[int] = []  # connections that this round of looks has still to see
         self._next_look = 0.0
         self._spare = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         # The family says how long a name may be; one of AF_INET fits where AF_INET6 does.
@@ -60,7 +60,7 @@ class Connections:
         self._look = socket.socket(
             family, socket.SOCK_STREAM, 0, fileno=os.dup(self._spare.fileno())
         )
-        self._told: list[str] = []
+        self._lines: list[str] = []
         where = f"inproc://connections-{id(self)}"
         bound.monitor(where, _EVENTS)
         self.events = context.socket(zmq.PAIR)
@@ -78,9 +78,9 @@ class Connections:
             event, number = _EVENT.unpack(frames[0])
             self._inodes.pop(number, None)
             self.limits.disconnected(number)
-            if event == zmq.EVENT_ACCEPTED and (inode := self._see(number)) is not None:
+            if event == zmq.EVENT_ACCEPTED and (inode := self._attach(number)) is not None:
                 self._accept(number, inode)
-        self._unsee()
+        self._detach()
 
     def inspect(self, now: float) -> tuple[list[str], float]:
         """Hang up on connections that go too far. Returns a line for each, which says why, and when
@@ -89,11 +89,11 @@ class Connections:
         if self._children is None:
             received = self._received(now) if now >= self._next_look else {}
             for number, why in self.limits.judge(received, now).items():
-                if self._see(number) == self._inodes[number]:
+                if self._attach(number) == self._inodes[number]:
                     self._hang_up(why)
-            self._unsee()
-        told, self._told = self._told, []
-        return told, self._next_look if self._inodes else float("inf")
+            self._detach()
+        lines, self._lines = self._lines, []
+        return lines, self._next_look if self._inodes else float("inf")
 
     def close(self) -> None:
         self._bound.disable_monitor()
@@ -105,16 +105,16 @@ class Connections:
         """The bytes that came on some connections; the next calls look at the others."""
         began = time.perf_counter()
         received: dict[int, int] = {}
-        self._unseen = self._unseen or list(self._inodes)
-        looks, self._unseen = self._unseen[:_MAX_LOOKS], self._unseen[_MAX_LOOKS:]
+        self._to_look_at = self._to_look_at or list(self._inodes)
+        looks, self._to_look_at = self._to_look_at[:_MAX_LOOKS], self._to_look_at[_MAX_LOOKS:]
         for number in looks:
-            if self._see(number) != self._inodes.get(number, 0):  # closed; ZeroMQ will say so
+            if self._attach(number) != self._inodes.get(number, 0):  # closed; ZeroMQ will say so
                 continue
             with suppress(OSError, struct.error):
                 info = self._look.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _RECEIVED.size)
                 (received[number],) = _RECEIVED.unpack(info)
         pause_s = _LOOK_SHARE * (time.perf_counter() - began)
-        self._next_look = now + (pause_s if self._unseen else max(_LOOK_S, pause_s))
+        self._next_look = now + (pause_s if self._to_look_at else max(_LOOK_S, pause_s))
         return received
 
     def _accept(self, number: int, inode: int) -> None:
@@ -134,7 +134,7 @@ class Connections:
             if pid != os.getpid() and pid not in self._children():
                 self._hang_up(f"process {pid} is no worker of this trainer")
 
-    def _see(self, number: int) -> int | None:
+    def _attach(self, number: int) -> int | None:
         """Look at a descriptor's socket from now on; returns its inode. None: it is closed."""
         try:
             os.dup2(number, self._look.fileno(), inheritable=False)
@@ -142,7 +142,7 @@ class Connections:
             return None
         return os.fstat(self._look.fileno()).st_ino
 
-    def _unsee(self) -> None:
+    def _detach(self) -> None:
         """Let go of the last socket: when ZeroMQ closes it, the connection ends."""
         os.dup2(self._spare.fileno(), self._look.fileno(), inheritable=False)
 
@@ -154,4 +154,4 @@ class Connections:
             self._look.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
             self._look.shutdown(socket.SHUT_RDWR)
             who = f"{name[0]}:{name[1]}" if isinstance(name, tuple) else "a process of this host"
-            self._told.append(f"hung up on {who.removeprefix('::ffff:')}: {why}")
+            self._lines.append(f"hung up on {who.removeprefix('::ffff:')}: {why}")

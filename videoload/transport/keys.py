@@ -127,7 +127,7 @@ class KeyAuthenticator:
         self._authenticator = zmq.auth.Authenticator(context)
         self._authenticator.start()
         self._folder, self._tell = admitted, tell
-        self._told: LRUCache[bytes, None] = LRUCache(_KNOWN_STRANGERS)
+        self._logged: LRUCache[bytes, None] = LRUCache(_KNOWN_STRANGERS)
         self._address = ""  # of the peer that `callback` decides on
         self._authenticator.configure_curve_callback(credentials_provider=self)
         assert self._authenticator.zap_socket is not None
@@ -139,8 +139,8 @@ class KeyAuthenticator:
             if not self.socket.poll(0):
                 return
             asked = self.socket.recv_multipart()
-            told = asked[3].decode(errors="replace") if len(asked) > 3 else ""
-            self._address = told.removeprefix("::ffff:")
+            address = asked[3].decode(errors="replace") if len(asked) > 3 else ""
+            self._address = address.removeprefix("::ffff:")
             # The coroutine never waits: it is async only because of the asyncio flavour.
             answer = self._authenticator.handle_zap_message(asked)
             with suppress(StopIteration):
@@ -164,7 +164,7 @@ class KeyAuthenticator:
             added, removed = len(read.keys - self._keys), len(self._keys - read.keys)
             self._tell(f"{self._folder} has changed: {added} keys added, {removed} removed")
             self._keys = read.keys
-            self._told.clear()
+            self._logged.clear()
         self._seen = read.seen
 
     def admits(self, key: str) -> bool:
@@ -176,8 +176,8 @@ class KeyAuthenticator:
         if key in self._keys:
             return True
         self.turned_away += 1
-        if key not in self._told:
-            self._told[key] = None
+        if key not in self._logged:
+            self._logged[key] = None
             self._tell(
                 f"a worker at {self._address} is turned away: its key is not in {self._folder}"
             )

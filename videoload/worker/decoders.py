@@ -46,7 +46,7 @@ class Decoders:
         self._by_root: dict[str, Decoder] = {}  # kept while arenas come and go
         self.dial_in = None if settings.root is None else self._decoder(settings.root)
 
-    def rest(self) -> None:
+    def close_files(self) -> None:
         """Close the files that decoders keep open."""
         for decoder in self._by_root.values():
             decoder.rest()

@@ -79,11 +79,11 @@ class TrainerConnection:
         self._settings = settings
         self._id = uuid.uuid4().hex  # the same after a cut: this worker is not dead
         self._warn_at = time.monotonic() + UNREACHABLE_S
-        self._said_last, self._say_again_at = "", 0.0
+        self._logged, self._log_again_at = "", 0.0
         self._pause_s, self._paused_until = _PAUSE_S, -math.inf
         self._beat_s: float | None = None
         self._greeted: float | None = None
-        self._heard = self._said = 0.0
+        self._heard = self._sent = 0.0
         self._dial()
 
     @property
@@ -102,7 +102,7 @@ class TrainerConnection:
             try:
                 message = self.dealer.receive()
             except ProtocolError as error:
-                self._tell(f"trainer {self._label}: {error}")
+                self._log_once(f"trainer {self._label}: {error}")
                 self._pause()
                 return
             if message is None:
@@ -119,7 +119,7 @@ class TrainerConnection:
             try:
                 self._dial()
             except TransportError as error:  # the keys are being changed
-                self._tell(f"trainer {self._label} cannot be dialled: {error}")
+                self._log_once(f"trainer {self._label} cannot be dialled: {error}")
                 self._pause()
                 return
         if self._greeted is None:
@@ -140,7 +140,7 @@ class TrainerConnection:
 
     def due_s(self, now: float) -> float:
         """The time until the next heartbeat is due."""
-        return math.inf if self._beat_s is None else max(0.0, self._said + self._beat_s - now)
+        return math.inf if self._beat_s is None else max(0.0, self._sent + self._beat_s - now)
 
     def beat(self, now: float, heartbeat: Heartbeat) -> None:
         """Send a heartbeat, if one is due."""
@@ -156,7 +156,7 @@ class TrainerConnection:
         the trainer grants the lease's clips to another worker."""
         if self.dealer is None or not self.dealer.send(message, pixels):
             return False
-        self._said = time.monotonic()
+        self._sent = time.monotonic()
         return True
 
     def give_back(self, reason: str) -> None:
@@ -187,7 +187,7 @@ class TrainerConnection:
                 self._beat_s, self.stall_s = message.beat_s, message.stall_s
                 self.say(Heartbeat())  # at once: it shows how far away this worker is
             case Refused():
-                self._tell(f"trainer {self._label} refuses this worker: {message.reason}")
+                self._log_once(f"trainer {self._label} refuses this worker: {message.reason}")
                 self._pause()
                 self._warn_at = self._paused_until + UNREACHABLE_S
             case Bye():
@@ -222,12 +222,12 @@ class TrainerConnection:
         _log.warning("trainer %s %s", self._label, what)
         self._warn_at = now + REMIND_S
 
-    def _tell(self, why: str) -> None:
+    def _log_once(self, why: str) -> None:
         """Log why this trainer is not served: once, and then each minute."""
         now = time.monotonic()
-        if why != self._said_last or now >= self._say_again_at:
+        if why != self._logged or now >= self._log_again_at:
             _log.error("%s", why)
-            self._said_last, self._say_again_at = why, now + REMIND_S
+            self._logged, self._log_again_at = why, now + REMIND_S
 
     def _pause(self, *, drain: bool = False) -> None:
         self._hang_up(drain=drain)

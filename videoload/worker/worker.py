@@ -54,7 +54,7 @@ _log = logging.getLogger(__name__)
 
 _POLL_S = 0.02  # between two frames, signals and heartbeats are looked after this often
 _IMPORT_S = 60.0  # an import of the user's module may take so much longer, as at the trainer
-_REST_S = 1.0  # after this time without a lease, no file is kept open
+_IDLE_S = 1.0  # after this time without a lease, no file is kept open
 
 
 class Stopped(BaseException):
@@ -145,7 +145,9 @@ class Worker:
         if self._channel is not None:
             sockets.append((self._channel, zmq.POLLIN))
         wait_ms = self._trainers.wait_ms(time.monotonic())
-        if not sockets:  # no name has an address, or all trainers rest: a poll would not wait
+        if (
+            not sockets
+        ):  # no name has an address, or no trainer is to be dialled: a poll would not wait
             time.sleep(wait_ms / 1000)
         ready = dict(zmq.zmq_poll(sockets, wait_ms))
         if ready:
@@ -165,8 +167,8 @@ class Worker:
         got = self._trainers.next_lease(time.monotonic())
         if got is not None:
             self._work(*got)
-        elif time.monotonic() - self._worked > _REST_S:
-            self._decoders.rest()
+        elif time.monotonic() - self._worked > _IDLE_S:
+            self._decoders.close_files()
 
     def _work(self, trainer: TrainerConnection, lease: Lease) -> None:
         began = time.perf_counter()

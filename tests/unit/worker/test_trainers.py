@@ -83,7 +83,7 @@ def test_a_lone_trainer_gets_every_turn(shop: Shop) -> None:
 
 def test_an_idle_worker_wakes_up_for_its_next_heartbeat(shop: Shop) -> None:
     for link in shop.links:
-        link._said = shop.now
+        link._sent = shop.now
     assert shop.links.wait_ms(shop.now) == 200
     assert shop.links.wait_ms(shop.now + 0.125) == 125
     assert shop.links.wait_ms(shop.now + 1) == 0
