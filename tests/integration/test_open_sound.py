@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Iterator
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,8 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def hear(reader: Sounds, name: str, seconds: float) -> Heard:
     try:
-        heard = reader.hear(name, lambda: None, seconds, WANTED)
+        begin = Fraction(round(seconds * 1_000_000), 1_000_000)
+        heard = reader.hear(name, lambda: None, begin, WANTED)
     except VideoError as error:
         return str(error)
     return None if heard is None else heard.tobytes()

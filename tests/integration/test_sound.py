@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -208,27 +208,30 @@ def test_behind_the_end_of_the_file_there_is_silence(root: Path) -> None:
     assert (sample["sound"][4 * RATE + 100 :] == 0).all()
 
 
+def copy(source: Path, to: Path, keep: Callable[[Any], bool]) -> None:
+    """The packets of a file that are to be kept."""
+    with av.open(str(source)) as read, av.open(str(to), "w") as written:
+        copies = [written.add_stream_from_template(stream) for stream in read.streams]
+        for packet in read.demux():
+            if packet.dts is not None and keep(packet):
+                packet.stream = copies[packet.stream.index]
+                written.mux(packet)
+
+
 def test_a_gap_is_silence_and_what_follows_keeps_its_time(tmp_path: Path) -> None:
     """Half a second of packets is missing, and the times of the others tell."""
     sounds.make(tmp_path / "whole.mkv", sound="flac", rate=16_000)
-    with (
-        av.open(str(tmp_path / "whole.mkv")) as source,
-        av.open(str(tmp_path / "gap.mkv"), "w", format="matroska") as container,
-    ):
-        copies = {
-            stream.index: container.add_stream_from_template(stream) for stream in source.streams
-        }
-        begin_s = end_s = 0.0
-        for packet in source.demux():
-            if packet.dts is None:
-                continue
-            at_s = float((packet.pts or 0) * packet.time_base)
-            if packet.stream.type == "audio" and 1.0 < at_s < 1.9:
-                begin_s = begin_s or at_s
-                end_s = at_s + float((packet.duration or 0) * packet.time_base)
-                continue
-            packet.stream = copies[packet.stream.index]
-            container.mux(packet)
+    lost: list[float] = []
+
+    def keep(packet: Any) -> bool:
+        at_s = float((packet.pts or 0) * packet.time_base)
+        if packet.stream.type == "audio" and 1.0 < at_s < 1.9:
+            lost.extend((at_s, at_s + float((packet.duration or 0) * packet.time_base)))
+            return False
+        return True
+
+    copy(tmp_path / "whole.mkv", tmp_path / "gap.mkv", keep)
+    begin_s, end_s = lost[0], lost[-1]
     assert end_s - begin_s > 0.5
     spec = ClipSpec(frames=50, fps=25, size=(48, 64), sound=RATE)
     [(with_gap, info)] = heard(tmp_path, "gap.mkv", spec, epochs=1)
@@ -238,6 +241,23 @@ def test_a_gap_is_silence_and_what_follows_keeps_its_time(tmp_path: Path) -> Non
     for part in (slice(0, begin - 20), slice(end + 20, None)):
         np.testing.assert_array_equal(with_gap["sound"][part], without["sound"][part])
     assert np.abs(with_gap["sound"][end:]).max() > 0.5
+
+
+@pytest.mark.parametrize("name", ["cut.mkv", "cut.ts", "cut.mp4"])
+def test_sound_begins_with_the_first_frame_that_comes_out(name: str, tmp_path: Path) -> None:
+    """The pictures before it refer to one that was cut off."""
+    whole = sounds.make(tmp_path / f"whole.{name[4:]}", video="libx264", sound="aac", key_every=25)
+    dropped = iter(range(10))
+    copy(whole, tmp_path / name, lambda p: p.stream.type != "video" or next(dropped, None) is None)
+    spec = replace(CLIP, frames=50, sampling="center")
+    [(sample, _)] = heard(tmp_path, name, spec, epochs=1)
+    white = np.flatnonzero(sample["video"].mean(axis=(1, 2, 3)) > 128)
+    assert len(white) == 5
+    for number in white:
+        near = round(number * RATE / sounds.FPS)
+        window = np.abs(sample["sound"][max(0, near - 300) : near + 300])
+        assert abs(max(0, near - 300) + window.argmax() - near) <= 40
+        assert window.max() > 0.5
 
 
 @pytest.mark.parametrize(

@@ -43,14 +43,16 @@ def make(
     samples: Floats | None = None,
     late_s: float = 0.0,
     bit_rate: int = 128_000,
+    key_every: int = 12,
 ) -> Path:
     """A file, by its suffix, with the sound ``samples`` [samples], the same in all channels; None:
     `clicks`. ``late_s``: the first frame is shown so much later than the first sample."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    kind = {".mkv": "matroska"}.get(path.suffix, path.suffix[1:])
+    kind = {".mkv": "matroska", ".ts": "mpegts"}.get(path.suffix, path.suffix[1:])
     with av.open(str(path), "w", format=kind) as container:
         pictures = cast(Any, container.add_stream(video, rate=FPS))
         pictures.width, pictures.height, pictures.pix_fmt = WIDTH, HEIGHT, "yuv420p"
+        pictures.codec_context.gop_size = key_every
         made = []
         heard: Any = None
         if sound is not None:

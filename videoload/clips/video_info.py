@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from videoload.clips.clip_spec import ClipSpec
 
-_PACKED = struct.Struct("<QQQIIIII4HQ")
+_PACKED = struct.Struct("<QQQIIIII4HqQQ")
 
 
 class VideoInfo(NamedTuple):
@@ -23,7 +23,8 @@ class VideoInfo(NamedTuple):
     ``cut`` pixels at the left, top, right and bottom edge. For display, a frame is turned clockwise
     ``turns`` times by 90 degrees, and then mirrored left to right if ``mirrored``. ``aspect`` is
     the width of a pixel divided by its height. If the frames come at uneven distances, ``times``
-    has the time of each, in seconds from the first.
+    has the time of each, in seconds from the first. ``begins`` is when the first is shown, in
+    seconds of the container, where its sound is; None if nothing tells.
     """
 
     frames: int
@@ -35,6 +36,7 @@ class VideoInfo(NamedTuple):
     mirrored: bool = False
     times: array[float] | None = None
     cut: tuple[int, int, int, int] = (0, 0, 0, 0)
+    begins: Fraction | None = Fraction()
 
     @property
     def coded_size(self) -> tuple[int, int]:
@@ -75,9 +77,11 @@ class VideoInfo(NamedTuple):
     def to_bytes(self) -> bytes:
         """The properties as bytes, for the disk."""
         turned, times = self.turns | self.mirrored << 2, self.times or array("d")
+        begins = (0, 0) if self.begins is None else self.begins.as_integer_ratio()
         head = _PACKED.pack(
             self.frames, self.fps.numerator, self.fps.denominator, self.width, self.height, turned,
-            self.aspect.numerator, self.aspect.denominator, *self.cut, len(times),
+            self.aspect.numerator, self.aspect.denominator, *self.cut, *begins,
+            len(times),
         )  # fmt: skip
         return head + times.tobytes()
 
@@ -85,7 +89,7 @@ class VideoInfo(NamedTuple):
     def from_bytes(cls, data: bytes) -> VideoInfo:
         """The reverse of `to_bytes`. Raises ValueError if `to_bytes` did not make ``data``."""
         try:
-            frames, rate, scale, width, height, turned, across, down, *cut, timed = (
+            frames, rate, scale, width, height, turned, across, down, *cut, begins, of, timed = (
                 _PACKED.unpack_from(data)
             )
         except struct.error as error:
@@ -96,5 +100,7 @@ class VideoInfo(NamedTuple):
         times = array("d", data[_PACKED.size :]) if timed else None
         fps, aspect = Fraction(rate, scale), Fraction(across, down)
         left, top, right, bottom = cut
-        cut_off = left, top, right, bottom
-        return cls(frames, fps, width, height, turned & 3, aspect, turned > 3, times, cut_off)
+        return cls(
+            frames, fps, width, height, turned & 3, aspect, turned > 3, times,
+            (left, top, right, bottom), Fraction(begins, of) if of else None,
+        )  # fmt: skip

@@ -166,7 +166,7 @@ class Decoder:
 
         if not spec.sound:
             return prepare(spec, out)
-        return prepare_with_sound(spec, out, prepare, partial(self._sounds.hear, path))
+        return prepare_with_sound(path, spec, out, prepare, partial(self._sounds.hear, path))
 
     @property
     def root(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
@@ -51,6 +52,7 @@ class Prepared(NamedTuple):
     Attributes:
         decode: Makes them. Returns and raises what `Decoder.decode` does.
         times_of: When a player shows these frames, in seconds; NaN if the file does not say.
+        begins: As `VideoInfo.begins`.
         length: As `VideoInfo.length`, of the video; of the leader's if they are samples.
         are_kept: Whether all their frames are in the frame store.
         lacks_room: When they are made: if the frame store had no room for the video, the bytes that
@@ -60,6 +62,7 @@ class Prepared(NamedTuple):
     decode: Callable[[Tick], Ordinals]
     times_of: Callable[[Ordinals], Times] = no_times
     length: tuple[int, float] = -1, math.nan
+    begins: Fraction | None = None
     are_kept: bool = False
     lacks_room: Callable[[], tuple[int, int] | None] = lambda: None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from fractions import Fraction
 
 import numpy as np
 
@@ -19,6 +20,8 @@ from videoload.sound.track import NotSoughtError, Track, UndecodableError
 from videoload.storage.files import Storage, Tick, VideoFile
 from videoload.storage.images import ImageFolder
 
+_US = 1_000_000
+
 
 class Sounds:
     """The sound of the files below a root."""
@@ -28,13 +31,13 @@ class Sounds:
         self._reader = SoundReader()
         self._files = OpenFiles[Track](lambda track: track.memory_bytes)
 
-    def hear(self, path: str, tick: Tick, seconds: float, wanted: Wanted) -> Samples | None:
-        """The sound of a file from ``seconds`` after its first frame on; None if it has none.
+    def hear(self, path: str, tick: Tick, begin: Fraction, wanted: Wanted) -> Samples | None:
+        """The sound of a file from ``begin`` on, in seconds of its container; None if it has none.
         Raises VideoError, StorageError."""
 
         def read() -> Samples | None:
             try:
-                return self._read(self._storage.resolve(path), seconds, wanted, tick)
+                return self._read(self._storage.resolve(path), begin, wanted, tick)
             except UndecodableError as error:
                 raise OneClipError(path, str(error)) from None
             except UnreadableError as error:
@@ -42,24 +45,24 @@ class Sounds:
 
         return self._storage.run(path, read, tick)
 
-    def _read(self, file: VideoFile, seconds: float, wanted: Wanted, tick: Tick) -> Samples | None:
+    def _read(self, file: VideoFile, begin: Fraction, wanted: Wanted, tick: Tick) -> Samples | None:
         if isinstance(file, ImageFolder):
             return None
         if not file.fetches and (track := self._files.take(file)) is not None:
             with suppress(UnreadableError, NotSoughtError):
-                return self._visit(track, seconds, wanted, tick)
+                return self._visit(track, begin, wanted, tick)
         with suppress(NotSoughtError):
-            return self._visit(Track(file), seconds, wanted, tick)
-        return self._visit(Track(file), seconds, wanted, tick, seek=False)
+            return self._visit(Track(file), begin, wanted, tick)
+        return self._visit(Track(file), begin, wanted, tick, seek=False)
 
     def _visit(
-        self, track: Track, seconds: float, wanted: Wanted, tick: Tick, *, seek: bool = True
+        self, track: Track, begin: Fraction, wanted: Wanted, tick: Tick, *, seek: bool = True
     ) -> Samples | None:
         """The sound of an open file, which is closed or stays open. Raises UnreadableError, and
         NotSoughtError also if the file has to be opened anew."""
         was_read = track.was_read
         try:
-            sound = self._reader.read(track, seconds, wanted, tick, seek=seek)
+            sound = self._reader.read(track, begin, wanted, tick, seek=seek)
             stays = track.is_steady
         except BaseException:
             track.close()
@@ -78,14 +81,15 @@ class Sounds:
 
 
 def prepare_with_sound(
+    path: str,
     spec: ClipSpec,
     out: Buffer,
     prepare: Callable[[ClipSpec, Buffer], Prepared],
-    hear: Callable[[Tick, float, Wanted], Samples | None],
+    hear: Callable[[Tick, Fraction, Wanted], Samples | None],
 ) -> Prepared:
-    """Prepare clips into ``out``: the pixels first, and then the sound behind them. ``prepare`` is
-    called with the spec without sound, and where its pixels go: into one block of memory. ``hear``
-    returns the sound from so many seconds after the first frame on; None if there is none."""
+    """Prepare clips of a file into ``out``: the pixels first, and then the sound behind them.
+    ``prepare`` is called with the spec without sound, and where its pixels go: into one block of
+    memory. ``hear`` returns the sound from a moment of the container on; None if there is none."""
     rows, places = out.reshape(-1, spec.clip_bytes), spec.sound_places
     pixels = rows[:, places.video]
     if len(rows) > 1:
@@ -96,13 +100,16 @@ def prepare_with_sound(
         frames = prepared.decode(tick)
         if len(rows) > 1:
             rows[:, places.video] = pixels
+        begins = prepared.begins
+        if begins is None:
+            raise VideoError(path, "does not say when its frames are shown beside its sound")
         firsts = frames.reshape(len(rows), spec.views, -1)[:, :, 0]
         wanted = Wanted(spec.sound or 0, spec.sound_channels, spec.sound_shape[-1])
         for row, times in zip(rows, prepared.times_of(firsts).tolist(), strict=True):
             sound = row[places.sound].view(np.float32)
             sound = sound.reshape(spec.views, wanted.channels, wanted.samples)
             for view, seconds in zip(sound, times, strict=True):
-                heard = hear(tick, seconds, wanted)
+                heard = hear(tick, begins + Fraction(round(seconds * _US), _US), wanted)
                 view[...] = 0.0 if heard is None else heard
                 row[places.told] = heard is not None
         return frames

@@ -80,7 +80,7 @@ class VideoClips:
             if stored is not None and not stored.missing:
                 info = found.info.rated(spec)
                 show = partial(self._show, stored)
-                return Prepared(show, info.times_of, info.length, are_kept=True)
+                return Prepared(show, info.times_of, info.length, info.begins, are_kept=True)
         index, self._opened = tools.indexes.find(path, file, tick)
         self._index = index
         self._params = self._given or tools.expected.drawn(path, spec, index, self._requests)
@@ -95,7 +95,7 @@ class VideoClips:
         lacks_room = partial(store.lacks_room, spec, stored) if store else (lambda: None)
         info = index.info.rated(spec)
         decode = partial(self._decode, stored)
-        return Prepared(decode, info.times_of, info.length, lacks_room=lacks_room)
+        return Prepared(decode, info.times_of, info.length, info.begins, lacks_room=lacks_room)
 
     def _make_places(self) -> None:
         """Say where each frame goes."""

@@ -221,13 +221,13 @@ def info_of_file(
 ) -> VideoInfo:
     """What a clip depends on, of a file whose frames are decoded to this (width, height)."""
     turns, mirrored, (left, top, right, bottom) = display
-    rate, times = timing
+    rate, times, begins = timing
     aspect = Fraction(opened.stream.sample_aspect_ratio or 1)
     if max(aspect, 1 / aspect) > _MAX_STRETCHED:
         aspect = Fraction(1)
     return VideoInfo(
         frames, rate, size[0] - left - right, size[1] - top - bottom, turns, aspect, mirrored,
-        times, display.cut,
+        times, display.cut, None if opened.is_joined else begins,
     )  # fmt: skip
 
 

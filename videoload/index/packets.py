@@ -72,13 +72,23 @@ def read_packets(opened: OpenedVideo, content: Content, tick: Tick) -> PacketTab
     pictures = prove(_packets(opened, index.sizes, index))
     if pictures is None:
         return None
-    shown: Sequence[int | None] = index.times.tolist()
-    if is_mov:
-        offsets = display_offsets(moov, opened.stream.id, len(shown))
-        shown = _by_demuxer(opened, tick) if offsets is None else (index.times + offsets).tolist()
+    offsets = display_offsets(moov, opened.stream.id, len(index.times)) if is_mov else 0
+    shown: Sequence[int | None]
+    if offsets is None:
+        shown = _by_demuxer(opened, tick)
+    else:
+        shown = (_since(opened, index.times + offsets)).tolist()
     timing = timing_in(opened, _shown(shown, pictures))
     avi = _by_places(opened, index.positions, index.sizes) if opened.is_avi else None
     return PacketTable(index.positions, index.times, pictures, timing, avi)
+
+
+def _since(opened: OpenedVideo, shown: Ints) -> Ints:
+    """Times of an index, counted from where FFmpeg counts those of packets from."""
+    first = opened.stream.start_time
+    if opened.is_avi:  # what it states is not when its first packet is shown
+        first = next((entry.timestamp for entry in opened.stream.index_entries), None)
+    return shown if first is None else shown + (first - shown[0])
 
 
 def timing_in(opened: OpenedVideo, shown: Sequence[int | None]) -> Timing:

@@ -24,10 +24,12 @@ _NTSC = Fraction(1000, 1001)
 
 class Timing(NamedTuple):
     """``rate`` in (mean) frames per second, 0 if unknown; the ``times`` of frames that come at
-    uneven distances, in seconds from the first."""
+    uneven distances, in seconds from the first; when the first ``begins``, in seconds of the
+    container, None if nothing tells."""
 
     rate: Fraction
     times: array[float] | None = None
+    begins: Fraction | None = None
 
 
 def timing_of(
@@ -39,8 +41,9 @@ def timing_of(
     known = [] if base is None or None in shown else sorted(shown)  # type: ignore[type-var]
     ticks = np.array(known, np.int64)
     last = len(ticks) - 1
+    begins = ticks.item(0) * base if base is not None and len(ticks) else None
     if base is None or last < 1 or ticks[0] == ticks[-1]:
-        return Timing(next(iter(rates), Fraction()))
+        return Timing(next(iter(rates), Fraction()), None, begins)
     ticks -= ticks[0]
     times = ticks * base.numerator / base.denominator
     lasts = ticks.item(-1) * base
@@ -48,14 +51,14 @@ def timing_of(
     rounded = min(_ROUNDING_S, _ROUNDING / float(mean), _BASES * float(base))
     off = times - np.linspace(0, times[-1], len(times))
     if np.abs(off).max() > rounded:
-        return Timing(mean, array("d", times.tobytes()))
+        return Timing(mean, array("d", times.tobytes()), begins)
     if (ticks * last == np.arange(len(ticks)) * ticks[-1]).all():
-        return Timing(mean)  # nothing was rounded
+        return Timing(mean, None, begins)  # nothing was rounded
     allowed = max(rounded, np.ptp(off).item())
     usual = Fraction(round(mean)), round(mean / _NTSC) * _NTSC
     candidates = (*stated[:1], *usual, *stated[1:])
     agreeing = (rate for rate in candidates if rate and _apart(times, rate) <= allowed)
-    return Timing(next(agreeing, mean))
+    return Timing(next(agreeing, mean), None, begins)
 
 
 def _apart(times: npt.NDArray[np.float64], rate: Fraction) -> float:

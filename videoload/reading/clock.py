@@ -22,6 +22,11 @@ class Clock:
         self._step = 0  # from one packet to the next
         self._added = 0
 
+    @property
+    def is_joined(self) -> bool:
+        """Whether another recording began."""
+        return self._added != 0
+
     def time(self, dts: int | None, pts: int | None) -> int | None:
         """When the picture of the next packet is shown."""
         if dts is not None:

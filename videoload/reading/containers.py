@@ -126,6 +126,12 @@ class OpenedVideo:
         """Whether the container is an AVI."""
         return bool(self.container.format.name == "avi")
 
+    @property
+    def is_joined(self) -> bool:
+        """Whether the stamps of the packets that `display_time` was asked for started again or
+        jumped."""
+        return self._clock is not None and self._clock.is_joined
+
     def display_time(self, packet: VideoPacket) -> int | None:
         """When the picture of a packet is shown, in units of the stream's time base. An AVI has no
         times of display (FFmpeg guesses some), so its decoding times stand for them. Where stamps

@@ -18,7 +18,6 @@ from videoload.sound.resampling import Resampler, Samples, floats, limited, mixe
 from videoload.sound.timeline import first_sample, stretch
 from videoload.sound.track import Tick, Track
 
-_MICROSECONDS = 1_000_000
 _RESAMPLERS = 8  # that go on from one clip to the next, 0.1 MB each
 _TYPES = {"u8": "u1", "s16": "i2", "s32": "i4", "s64": "i8", "flt": "f4", "dbl": "f8"}
 # FFmpeg's guess if a file does not say where its channels belong.
@@ -40,16 +39,14 @@ class SoundReader:
         self._resamplers: LRUCache[tuple[str, int, int, int], Resampler] = LRUCache(_RESAMPLERS)
 
     def read(
-        self, track: Track, seconds: float, wanted: Wanted, tick: Tick = lambda: None, *,
+        self, track: Track, begin: Fraction, wanted: Wanted, tick: Tick = lambda: None, *,
         seek: bool = True,
     ) -> Samples | None:  # fmt: skip
-        """The sound from ``seconds`` after the first frame of a file on, float32 [channels,
-        samples]; None if the file has no sound. Without ``seek``, all that comes before is read,
-        and nothing was read before. Raises UnreadableError, NotSoughtError."""
+        """The sound from ``begin`` on, in seconds of the container, float32 [channels, samples];
+        None if the file has no sound. Without ``seek``, all that comes before is read, and nothing
+        was read before. Raises UnreadableError, NotSoughtError."""
         if not track.has_sound:
             return None
-        shown = Fraction(round(seconds * _MICROSECONDS), _MICROSECONDS)
-        begin = track.shows_from + shown
         end = begin + Fraction(wanted.samples, wanted.rate)
         with closing(track.decode(begin, end, tick, seek=seek)) as pieces:
             if (piece := next(pieces, None)) is None:

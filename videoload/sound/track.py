@@ -69,7 +69,6 @@ class Track:
     Attributes:
         file: The file.
         has_sound: Whether there is any. If not, nothing can be decoded.
-        shows_from: When the first frame of the video is shown, in seconds of the container.
         memory_bytes: A guess at what it holds while it is open.
         order: Which of the decoded channels is the first, the second, ... of the layout.
     """
@@ -85,7 +84,6 @@ class Track:
         self._may_stay = True
         self._grid: tuple[int, int] | None = None
         self._refused = 0
-        self.shows_from = Fraction()
         try:
             self.has_sound = self._find(video_stream(self._container, file))
         except BaseException as error:
@@ -162,16 +160,14 @@ class Track:
         self._rate = self._context.sample_rate
         self._video, self._is_avi = video, container.format.name == "avi"
         self._base = stream.time_base or Fraction(1, 1000)
-        self._first = stream.start_time
-        is_avi = self._is_avi
         for other in container.streams:
-            if other is not stream and not (is_avi and other is video):
+            if other is not stream:
                 other.discard = Discard.all
-        self._following, begins = self._packets(), video.start_time
-        if is_avi:  # what it states is not when its first packets are shown
-            begins = self._first_time(video)
-            video.discard = Discard.all
-        self.shows_from = (begins or 0) * (video.time_base or Fraction(1))
+        self._following, self._first = self._packets(), stream.start_time
+        is_avi = self._is_avi
+        if is_avi:  # what it states is not when its first packet begins
+            packet = next(self._following)
+            self._following, self._first = chain((packet,), self._following), packet.pts
         tick = self._base * (self._context.sample_rate or 1)
         self._may_stay = is_avi or container.format.name.startswith("mov")
         if tick != 1 and not (is_avi and tick.denominator == 1):  # times are rounded
@@ -196,19 +192,6 @@ class Track:
                 if not self._is_avi and packet.has_sidedata("new_extradata"):
                     self._may_stay = False
             yield packet
-
-    def _first_time(self, video: VideoStream) -> int | None:
-        """The time of the first packet of the video. Packets of sound before it are kept."""
-        before: list[SoundPacket] = []
-        found = None
-        for packet in islice(self._container.demux(video, self._stream), _MOST_PROBED):
-            if packet.stream is video:
-                found = packet.dts
-                break
-            before.append(cast("SoundPacket", packet))
-        self._following = chain(before, self._packets())
-        self._first = next((packet.pts for packet in before if packet.pts is not None), None)
-        return found
 
     def _probe(self) -> None:
         """Decode the first two pieces: they tell where whole pieces begin."""
@@ -351,5 +334,4 @@ def _headers_tell(container: InputContainer) -> bool:
     if len(sounds) > 1 or not (is_avi or container.format.name.startswith("mov")):
         return False
     contexts = [stream.codec_context for stream in sounds]
-    begins = is_avi or all(video.start_time is not None for video in container.streams.video)
-    return begins and all(context is None or context.sample_rate for context in contexts)
+    return all(context is None or context.sample_rate for context in contexts)

@@ -47,7 +47,10 @@ def rounded(rate: Fraction, base: Fraction, frames: int = 200) -> list[int | Non
 def test_frames_at_equal_distances_have_a_rate(
     shown: Sequence[int | None], base: Fraction | None, stated: list[Fraction | None], rate: int
 ) -> None:
-    assert timing_of(shown, base, stated) == Timing(Fraction(rate), None)
+    timing = timing_of(shown, base, stated)
+    assert timing[:2] == Timing(Fraction(rate), None)[:2]
+    known = base is not None and None not in shown and len(shown) > 0
+    assert timing.begins == (min(shown) * base if known else None)  # type: ignore[operator,type-var]
 
 
 @pytest.mark.parametrize(
@@ -63,11 +66,12 @@ def test_frames_at_equal_distances_have_a_rate(
 def test_frames_at_uneven_distances_keep_their_times(
     shown: Sequence[int], base: Fraction | None
 ) -> None:
-    rate, times = timing_of(list(reversed(shown)), base, [Fraction(25)])
+    rate, times, begins = timing_of(list(reversed(shown)), base, [Fraction(25)])
     if base is None:
         assert rate == 25
         assert times is None
         return
     assert times is not None
+    assert begins == shown[0] * base
     assert times.tolist() == [float((tick - shown[0]) * base) for tick in shown]
     assert rate == (len(shown) - 1) / ((shown[-1] - shown[0]) * base)
