@@ -48,7 +48,7 @@ if TYPE_CHECKING:  # "as" tells type checkers that a name is public
     from videoload.predictions.evaluation import evaluate as evaluate
     from videoload.predictions.predict import Predictions as Predictions
     from videoload.predictions.predict import predict as predict
-    from videoload.predictions.stitching import FileScores as FileScores
+    from videoload.predictions.windows import FileScores as FileScores
     from videoload.recordings.recording import Recording as Recording
     from videoload.recordings.recording import open as open
     from videoload.stats.stats import ClipTimes as ClipTimes
@@ -92,7 +92,7 @@ _HOMES = {
     "catalog.table": ("Part", "Video"),
     "catalog.targets": ("PerFrame",),
     "predictions.predict": ("Predictions", "predict"),
-    "predictions.stitching": ("FileScores",),
+    "predictions.windows": ("FileScores",),
     "recordings.recording": ("Recording", "open"),
     "trainer.directory_dataset": ("video_dataset_from_directory",),
     "predictions.evaluation": ("Evaluation", "Mistake", "evaluate"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 import signal
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ import pytest
 import videoload as vl
 from benchmarks.numbered import make_numbered, read_numbers
 from tests.support.programs import Programs
+from tests.support.thorough import either, rest_nightly
 from tests.support.waiting import SECOND
 
 CLIP = vl.ClipSpec(frames=8, stride=2, hop=4, sampling="dense", size=(64, 64))
@@ -75,7 +78,7 @@ def stopping(after: int) -> Callable[[npt.NDArray[Any]], npt.NDArray[Any]]:
 
 
 def test_a_run_that_was_stopped_goes_on_and_ends_with_the_same_table(
-    catalog: vl.Catalog, client: vl.Client, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    catalog: vl.Catalog, client: vl.Client, tmp_path: Path
 ) -> None:
     def run(name: str, model: Any, **how: Any) -> vl.Predictions:
         return vl.predict(
@@ -92,10 +95,10 @@ def test_a_run_that_was_stopped_goes_on_and_ends_with_the_same_table(
     assert stops >= 3
     assert [video.path for video in found.failed] == ["bad.avi"]
     assert (tmp_path / "stopped.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
-    caplog.clear()
-    assert run("stopped", stopping(0)).failed == found.failed  # it is complete
-    count = len(catalog)
-    assert f"{count} of {count} files were done in an earlier run" in caplog.text
+    # It is complete: the model is only asked whether it is the same one.
+    assert run("stopped", stopping(1)).failed == found.failed
+    with pytest.raises(vl.VideoloadError, match=r"of another model: .* first window of a\.avi it "):
+        run("stopped", lambda clips: read_numbers(clips) + 1)
     with pytest.raises(vl.VideoloadError, match=r"of other results .average: None before"):
         run("stopped", read_numbers, average="scores")
 
@@ -117,6 +120,145 @@ def test_segments_and_whole_frames_have_results_of_their_own(
         np.testing.assert_allclose(times, np.stack((starts, starts + 7), axis=1) / 25)
 
 
+def segments(catalog: vl.Catalog) -> vl.Catalog:
+    """Two good segments of a file, one behind its end, one that is half behind it, a bad file, and
+    a file as a whole."""
+    starts, ends = [0, 100, 600, 480, 300, 0, 0], [100, 200, 700, 560, 400, 50, -1]
+    paths = ["a.avi"] * 5 + ["bad.avi", "short.avi"]
+    return vl.Catalog(paths, [0] * 7, ["x"], catalog.root, starts=starts, ends=ends)
+
+
+@pytest.mark.parametrize("slow_s", [0, 0.05])
+def test_a_segment_that_cannot_be_decoded_takes_no_other_with_it(
+    slow_s: float, catalog: vl.Catalog, client: vl.Client, tmp_path: Path
+) -> None:
+    def model(clips: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        time.sleep(slow_s)
+        return read_numbers(clips)
+
+    rows = segments(catalog)
+    found = vl.predict(model, client, rows, CLIP, 4, to_npy=tmp_path)
+    assert [(bad.path, bad.reason.split(":")[0]) for bad in found.failed] == [
+        ("a.avi", "segment 600-700"), ("bad.avi", "segment 0-50"),
+    ]  # fmt: skip
+    there = {str(file.relative_to(tmp_path)) for file in tmp_path.rglob("*.npy")}
+    assert there == {
+        f"{name}{suffix}"
+        for name in ("a.avi.0-100", "a.avi.100-200", "a.avi.480-560", "a.avi.300-400", "short.avi")
+        for suffix in (".npy", ".times.npy")
+    }
+
+
+def test_a_later_run_does_what_is_missing(
+    catalog: vl.Catalog, client: vl.Client, tmp_path: Path
+) -> None:
+    rows, calls = segments(catalog), 0
+    places: dict[str, Any] = {"to_csv": tmp_path / "a.csv", "to_npy": tmp_path / "npy"}
+
+    def model(clips: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        nonlocal calls
+        calls += 1
+        return read_numbers(clips)
+
+    vl.predict(model, client, rows[:2], CLIP, 4, **places)
+    expected, first = files(tmp_path), calls
+    (tmp_path / "npy/a.avi.100-200.npy").unlink()
+    vl.predict(model, client, rows[:2], CLIP, 4, **places)
+    assert files(tmp_path) == expected
+    assert 0 < calls - first < first
+    vl.predict(model, client, rows, CLIP, 4, **places)
+    whole = tmp_path / "whole"
+    vl.predict(model, client, rows, CLIP, 4, to_csv=whole / "a.csv", to_npy=whole / "npy")
+    assert (whole / "a.csv").read_bytes() == (tmp_path / "a.csv").read_bytes()
+    now = calls
+    vl.predict(model, client, rows, CLIP, 4, **places)
+    assert calls == now + 1, "it was only asked whether it is the same one"
+    vl.predict(model, client, rows, CLIP, 4, **places | {"to_csv": tmp_path / "each"})
+    assert len(list((tmp_path / "each").rglob("*.avi*.csv"))) == 5
+
+
+def test_what_a_model_says_is_written_as_it_is_and_named_if_it_is_no_number(
+    catalog: vl.Catalog, client: vl.Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    def model(clips: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        numbers = read_numbers(clips).astype(np.float32)
+        return np.where(numbers > 400, np.nan, numbers)
+
+    found = vl.predict(model, client, segments(catalog)[:4], CLIP, 4)
+    assert np.isnan(found.files[-1].scores).any()
+    assert [text for text in caplog.messages if "NaN" in text] == [
+        "the model gives NaN for windows of a.avi.480-560: they are written as they are"
+    ]
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    there = [file for file in sorted(folder.rglob("*")) if file.is_file()]
+    return {str(file.relative_to(folder)): file.read_bytes() for file in there}
+
+
+# Each event is a point at which something on the disk has just changed, or is about to.
+KILLED = """
+    import os, pathlib, signal, sys
+    import numpy as np
+    import videoload as vl
+    from benchmarks.numbered import read_numbers
+    from videoload.journal import Journal
+
+    root, out, kill_at, places = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+    events = 0
+
+    def counted(function):
+        def call(*arguments, **more):
+            global events
+            for done in (False, True):
+                events += 1
+                if events == kill_at:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                if not done:
+                    result = function(*arguments, **more)
+            return result
+        return call
+
+    pathlib.Path.replace, Journal.append = counted(pathlib.Path.replace), counted(Journal.append)
+    pathlib.Path.write_bytes, np.save = counted(pathlib.Path.write_bytes), counted(np.save)
+    catalog = vl.Catalog.from_csv(f"{out}/rows.csv", root)
+    windows = vl.ClipSpec(frames=8, stride=2, hop=4, sampling="dense", size=64)
+    where = {"to_npy": f"{out}/npy", "to_csv": f"{out}/a.csv"} if places > 1 else {
+        "to_csv": f"{out}/a.csv"}
+    with vl.Client(workers=1) as client:
+        vl.predict(counted(read_numbers), client, catalog, windows, 4, **where)
+        if places > 2:
+            where["to_csv"] = f"{out}/each"
+            vl.predict(counted(read_numbers), client, catalog, windows, 4, **where)
+    print("events", events)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("places", rest_nightly([3, 1, 2]))
+def test_wherever_it_is_killed_the_same_command_ends_with_the_same_files(
+    places: int, catalog: vl.Catalog, programs: Programs, tmp_path: Path
+) -> None:
+    rows = [f"{v.path},x,{v.start},{v.end or ''}" for v in segments(catalog)]
+
+    def run(out: Path, kill_at: int = 0) -> Any:
+        out.mkdir(exist_ok=True)
+        (out / "rows.csv").write_text("path,label,start,end\n" + "\n".join(rows))
+        program = programs.script(KILLED, str(catalog.root), str(out), str(kill_at), str(places))
+        program.wait(60 * SECOND)
+        return program
+
+    whole = run(tmp_path / "whole")
+    assert whole.process.returncode == 0, whole.err
+    events = int(whole.out.split()[-1])
+    expected = files(tmp_path / "whole")
+    drawn = random.Random(places).sample(range(1, events + 1), either(2, 50))
+    for at in drawn:
+        assert run(tmp_path / str(at), at).process.returncode == -signal.SIGKILL
+        assert run(tmp_path / str(at)).process.returncode == 0
+        assert files(tmp_path / str(at)) == expected, at
+
+
 def test_what_cannot_be_done_is_said(
     catalog: vl.Catalog, client: vl.Client, tmp_path: Path
 ) -> None:
@@ -131,6 +273,8 @@ def test_what_cannot_be_done_is_said(
         ({"average": "mean"}, "average must be None"),
         ({"model": 3}, "model must be a Keras model or a function, got int"),
         ({"model": lambda clips: np.zeros(3)}, r"the model returned \[3\] for 8 clips"),
+        ({"model": lambda c: (np.zeros(len(c)),) * 2}, "returned a tuple of 2: give one array"),
+        ({"model": lambda c: [np.zeros((len(c), 3))] * 8}, "returned a list of 8: give one array"),
         ({"model": lambda c: np.zeros((len(c), 2, 2)), "to_csv": tmp_path / "a.csv"}, "to_npy="),
     ):
         with pytest.raises(vl.SpecError, match=said):

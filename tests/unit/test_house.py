@@ -263,7 +263,7 @@ PURE = (
     "leases.batches", "leases.blame", "leases.table", "leases.paces", "leases.silence",
     "leases.affinity", "leases.splitting",
     "engine.copy_votes", "stats.waiting", "stats.work", "stats.verdict", "engine.auto_workers",
-    "predictions.stitching", "predictions.table",
+    "predictions.table", "predictions.windows",
     "stats.full_store",
     "stats.metrics", "stats.snapshots", "stats.stats", "processes.restarts", "processes.metrics",
     "bitstreams.pictures",

@@ -52,7 +52,7 @@ def extract(
 
     Writes two arrays for each file: OUT/PATH.npy has what the model returned for each window, and
     OUT/PATH.times.npy the seconds of its first and last frame. If it is stopped or killed, the same
-    command goes on with the file that it was at. Exit status 1 if a file cannot be decoded.
+    command goes on, and does what is missing. Exit status 1 if a file cannot be decoded.
     """
     from videoload.clips.choices import check_function
     from videoload.commands import sources

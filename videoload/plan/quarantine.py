@@ -41,6 +41,7 @@ class Quarantine:
 
     Attributes:
         skips: A clip that cannot be decoded is left out, and nothing replaces it.
+        reasons: Why clips of videos, by catalog index, are not there.
     """
 
     def __init__(self, catalog: Catalog, plan: Plan, options: StreamOptions) -> None:
@@ -52,6 +53,7 @@ class Quarantine:
         # Videos, by catalog index, without a clip that can be decoded: True if they are bad, False
         # if they are only dropped as short.
         self._avoided: dict[int, bool] = {}
+        self.reasons: dict[int, str] = {}
         self._reasons: dict[str, str] = {}
         # Where a clip of each bad file was first replaced: step, row, attempt.
         self._met: dict[str, tuple[int, int, int]] = {}
@@ -75,6 +77,7 @@ class Quarantine:
         sound. Raises an error if no other video is left to replace it.
         """
         path = self._catalog[video].path
+        self.reasons.setdefault(video, reason)
         if not here_only:
             self._avoided[video] = self._avoided.get(video, False) or not dropped
         if not dropped and path not in self._reasons:

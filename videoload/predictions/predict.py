@@ -1,8 +1,8 @@
 """Every window of whole recordings, through a model.
 
-The batches of a stream without shuffling hold the windows of one file after the other. So a run
-that was killed goes on at the step where the first file without a result begins, and the model
-gets the same batches as in a run that was not killed.
+What is written for a row of the catalog (a file, or a segment of it) depends on that row, the spec
+and the model. So a run that was killed goes on, one that is called with further rows or places does
+what is missing, and a row that cannot be decoded takes no other with it.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 import logging
 import math
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Literal, NamedTuple, cast
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,14 +21,22 @@ from videoload.arguments import whole
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.table import Video
 from videoload.clips.clip_spec import ClipSpec
-from videoload.errors import BadVideo, SpecError, TooManyBadVideos
-from videoload.plan.identity import Identity
+from videoload.errors import BadVideo, SpecError, TooManyBadVideos, VideoloadError, named
 from videoload.plan.options import StreamArguments
+from videoload.plan.plan import BatchInfo
+from videoload.plan.windows import windows_of
 from videoload.predictions.evaluation import function_of, softmax
 from videoload.predictions.progress import progress_bar
-from videoload.predictions.results import Results, Target
-from videoload.predictions.stitching import FileScores, Scores, Stitcher, Windows
+from videoload.predictions.results import (
+    Results,
+    Target,
+    are_close,
+    first_numbers,
+    row_names,
+    segment_of,
+)
 from videoload.predictions.table import Table
+from videoload.predictions.windows import FileScores, Ints, Layout, Scores, Stitcher, Windows
 from videoload.trainer.client import Client
 from videoload.trainer.stream import Stream
 
@@ -36,6 +44,7 @@ Average = Literal["scores", "softmax"]
 
 _log = logging.getLogger(__name__)
 
+_NAN = "the model gives NaN for windows of %s: they are written as they are"
 _RUN_CLIPS, _RUN_BYTES = 64, 64 << 20  # that a worker decodes in one go, at most
 _USUAL_FPS = 25.0  # it only decides how long a run is
 _WASTE = 0.1  # share of a run whose frames are decoded again for the next one
@@ -47,7 +56,8 @@ class Predictions(NamedTuple):
     Attributes:
         files: The scores of each file, in the order of the catalog: list of `FileScores`. Empty if
             they were written to the disk.
-        failed: The videos that could not be decoded: list of `BadVideo`.
+        failed: The files and segments that could not be decoded, each by itself: list of
+            `BadVideo`. A later run tries them again.
     """
 
     files: list[FileScores]
@@ -76,13 +86,13 @@ def predict(
             vl.predict(model, client, catalog, windows, to_csv="windows.csv")
 
     With ``to_csv`` or ``to_npy``, a run that was stopped or killed goes on if it is called in the
-    same way: with the file that it was at. The results are the same as without the interruption.
-    What is written belongs to one catalog, spec and batch size; anything else is refused. The model
-    is not compared.
+    same way, and ends with the same files. A run that is called again with other rows or another
+    place does what is missing there. Results of another spec are refused, and so are those of
+    another model: it is asked again about the first window of a row that is done.
 
     Args:
         model: A Keras model; or a function that is called with the clips of a batch, an array [B,
-            *clip.shape], and returns scores or features, [B, ...].
+            *clip.shape], and returns scores or features, [B, ...]: one array.
         client: Its workers decode.
         catalog: Which files. Segments of a file count as files.
         clip: The windows: with ``sampling="dense"``. What a ClipSpec says by default is
@@ -93,7 +103,8 @@ def predict(
             end_s, class, score. Another name: a folder with such a table for each file. Default
             None.
         to_npy: Folder for two arrays of each file: ``<path>.npy`` with the scores [n, ...], and
-            ``<path>.times.npy`` with start_s and end_s, float64 [n, 2]. Default None.
+            ``<path>.times.npy`` with start_s and end_s, float64 [n, 2]. Segments of a file have
+            their beginning and end behind the path. Default None.
         average: Overlapping windows become a curve: the score at the beginning of each window is
             the mean of all windows that show it, and holds until the next one begins. It is the
             mean of ``"scores"``, or of their ``"softmax"``. Default None: the windows themselves.
@@ -117,30 +128,42 @@ def predict(
     if average not in (None, "scores", "softmax"):
         raise SpecError(f'average must be None, "scores" or "softmax", got {average!r}')
     batch_size = whole("batch_size", batch_size)
-    score = _scores_of(model, batch_size, average)
-    how: StreamArguments = {"drop_remainder": False, "on_error": "skip", "max_bad": 1.0}
+    model = _model_of(model, average)
+    how: StreamArguments = {"on_error": "skip", "max_bad": 1.0}
     if spec.size is None:  # no window is counted for that
         any_clip = replace(spec, sampling="center", hop=None, hop_s=None)
-        found = cast(ClipSpec, client.stream(catalog, any_clip, batch_size, **how).clip)
-        spec = replace(spec, size=found.size, crop=found.crop)
+        found = client.stream(catalog, any_clip, batch_size, **how).clip
+        spec = replace(spec, size=found.size, crop=found.crop)  # type: ignore[union-attr]
     stream = client.stream(catalog, spec, _run(spec, batch_size), **how)
-    results = Results(to_csv, to_npy, _identity(stream, batch_size, average, table), table)
-    kept: list[FileScores] = []
-    if results.next_video:
-        _log.warning(
-            "%d of %d files were done in an earlier run, perhaps with another model: delete the "
-            "results to begin again", results.next_video, len(catalog),
-        )  # fmt: skip
+    counts, _ = windows_of(stream.catalog, spec, range(len(catalog)))
+    scoring = _Scoring(stream, Layout(counts, stream.options.batch_size), model, batch_size)
+    names = row_names(catalog)
+    results = Results(to_csv, to_npy, _settings(stream, average), table, names)
     try:
-        steps = range(results.step, len(stream))
-        with progress_bar(len(steps), sys.stderr.isatty() if progress is None else progress) as bar:
-            for step, done in _complete(stream, steps, results.next_video, score, bar):
-                scores = _save(results, stream, done, step, averaged=average is not None)
-                if scores is not None and not results.are_kept:
-                    kept.append(scores)
-        return Predictions(kept, results.failed)
+        rows = [row for row in np.flatnonzero(counts).tolist() if results.lacks(row)]
+        _check_model(scoring, results, sorted({*np.flatnonzero(counts).tolist()} - {*rows}))
+        done, with_nan = Predictions([], []), 0
+        shown = sys.stderr.isatty() if progress is None else progress
+        for row, windows in scoring.of(rows, shown=shown):
+            video = catalog[row]
+            if windows is None:
+                done.failed.append(BadVideo(video.path, _why(stream, row, video)))
+                continue
+            with_nan += (has_nan := _has_nan(windows.scores))
+            if has_nan and with_nan == 1:
+                _log.warning(_NAN, named(names[row]))
+            scores = windows.file(video.path, averaged=average is not None)
+            results.save(row, scores, windows.scores[0])
+            if not results.are_kept:
+                done.files.append(scores)
+        if with_nan > 1:
+            _log.warning("the model gives NaN for windows of %d files or segments", with_nan)
+        return done
     finally:
-        results.close()
+        try:
+            results.finish()
+        finally:
+            results.close()
 
 
 def _dense(clip: ClipSpec) -> ClipSpec:
@@ -170,83 +193,123 @@ def _run(spec: ClipSpec, batch_size: int) -> int:
     return batch_size * max(1, min(math.ceil(overlap / _WASTE / batch_size), most))
 
 
-def _scores_of(
-    model: Any, batch_size: int, average: Average | None
-) -> Callable[[npt.NDArray[Any]], Scores]:
+def _model_of(model: Any, average: Average | None) -> Callable[[npt.NDArray[Any]], Scores]:
+    """What the model says of clips, a row for each."""
     function = function_of(model)
 
     def score(clips: npt.NDArray[Any]) -> Scores:
-        parts = []
-        for first in range(0, len(clips), batch_size):
-            rows = clips[first : first + batch_size]
-            part = np.asarray(function(rows))
-            if part.ndim < 1 or len(part) != len(rows):
-                raise SpecError(
-                    f"the model returned {list(part.shape)} for {len(rows)} clips, not "
-                    f"[{len(rows)}, ...]"
-                )
-            parts.append(part[:, None] if part.ndim == 1 else part)
-        scores = np.concatenate(parts)
+        said = function(clips)
+        if isinstance(said, tuple | dict) or (isinstance(said, list) and np.ndim(said[0])):
+            raise SpecError(
+                f"the model returned a {type(said).__name__} of {len(said)}: give one array with a "
+                "row for each clip. Of a model with several outputs, choose or concatenate them in "
+                "a function, and give that"
+            )
+        scores = np.asarray(said)
+        if scores.ndim < 1 or len(scores) != len(clips):
+            raise SpecError(
+                f"the model returned {list(scores.shape)} for {len(clips)} clips, not "
+                f"[{len(clips)}, ...]"
+            )
+        scores = scores[:, None] if scores.ndim == 1 else scores
         return softmax(scores.astype(np.float64)) if average == "softmax" else scores
 
     return score
 
 
-def _identity(stream: Stream, batch_size: int, average: Average | None, table: Table) -> Identity:
-    """What decides on the results, but for the model."""
-    settings = dict(stream.readers.identity.settings)
-    settings |= {"batch_size": str(batch_size), "top": str(table.top)}
-    settings |= {"average": repr(average), "names": repr(tuple(table.classes))}
-    return Identity(settings)
+class _Scoring:
+    """The windows of a stream, through a model.
+
+    The model gets the same batches whichever rows are wanted, and whatever cannot be decoded: a
+    window that is missing is black there, and nobody sees what the model says of it.
+    """
+
+    def __init__(
+        self, stream: Stream, layout: Layout, model: Callable[[npt.NDArray[Any]], Scores],
+        batch_size: int,
+    ) -> None:  # fmt: skip
+        self._stream, self.layout = stream, layout
+        self._model, self._batch_size = model, batch_size
+
+    def of(self, rows: list[int], *, shown: bool) -> Iterator[tuple[int, Windows | None]]:
+        """These rows, which rise, with their windows; None if some cannot be decoded."""
+        stitcher, runs = Stitcher(self.layout, rows), self.layout.runs(rows)
+        wanted = np.zeros(len(self.layout.counts), bool)
+        wanted[rows] = True
+        before = 0
+        with progress_bar(sum(map(len, runs)), shown) as bar:
+            for steps in runs:
+                for clips, info in self._batches(steps):
+                    for which, scores in self._scored(clips, info, wanted[info.video]):
+                        stitcher.add(info, which, scores)
+                    del clips
+                    yield from stitcher.complete(info.step + 1)
+                    bar(before + info.step + 1 - steps.start)
+                before += len(steps)
+                yield from stitcher.complete(steps.stop)
+
+    def first_of(self, row: int) -> Scores | None:
+        """What the model says of the first window of a row; None if it cannot be decoded."""
+        step = self.layout.steps(row).start
+        for clips, info in self._batches(range(step, step + 1)):
+            wanted = (info.video == row) & (info.clip == 0)
+            for which, scores in self._scored(clips, info, wanted):
+                return np.asarray(scores[wanted[which]][0])
+        return None
+
+    def _batches(self, steps: range) -> Iterator[tuple[npt.NDArray[Any], BatchInfo]]:
+        try:
+            for clips, _, info in self._stream.readers.read(steps, info=True):
+                yield clips, info
+        except TooManyBadVideos:  # all of them
+            pass
+
+    def _scored(
+        self, clips: npt.NDArray[Any], info: BatchInfo, wanted: npt.NDArray[np.bool_]
+    ) -> Iterator[tuple[Ints, Scores]]:
+        """The numbers of clips, and what the model says of them, where any of them is wanted."""
+        places, length = self.layout.places(info), self.layout.length(info.step)
+        for first in range(0, length, self._batch_size):
+            count = min(self._batch_size, length - first)
+            which = np.flatnonzero((places >= first) & (places < first + count))
+            if not wanted[which].any():
+                continue
+            own = clips[which[0] : which[-1] + 1]
+            if len(which) < count:
+                given = np.zeros((count, *clips.shape[1:]), clips.dtype)
+                given[places[which] - first] = own
+                own = given
+            yield which, self._model(own)[places[which] - first]
 
 
-def _complete(
-    stream: Stream,
-    steps: range,
-    next_video: int,
-    score: Callable[[npt.NDArray[Any]], Scores],
-    bar: Callable[[int], None],
-) -> Iterator[tuple[int, Windows | None]]:
-    """The files that are complete, with the step at which the next one begins. The last item is of
-    the end of the stream."""
-    stitcher = Stitcher(next_video)
-    try:
-        for clips, _, info in _batches(stream, steps):
-            for done in stitcher.add(info, score(clips)):
-                yield info.step, done
-            bar(info.step + 1 - steps.start)
-    except TooManyBadVideos:  # all of them
-        pass
-    yield from ((steps.stop, done) for done in stitcher.end(len(stream.catalog)))
-    yield steps.stop, None
+def _settings(stream: Stream, average: Average | None) -> dict[str, str]:
+    """What decides on the results of a row, but for the model and the file."""
+    own = {"kind", "code", *(field.name for field in fields(ClipSpec))}
+    settings = stream.readers.identity.settings
+    return {name: settings[name] for name in settings if name in own} | {"average": repr(average)}
 
 
-def _batches(stream: Stream, steps: range) -> Iterable[Any]:
-    return stream.readers.read(steps, info=True) if steps else ()
+def _check_model(scoring: _Scoring, results: Results, done: list[int]) -> None:
+    """Raise VideoloadError if the results that are there are another model's."""
+    told = [row for row in done if results.told(row) is not None]
+    if not told:
+        return
+    _log.info("%d rows were done in an earlier run", len(done))
+    before, now = results.told(told[0]), scoring.first_of(told[0])
+    if before is not None and now is not None and not are_close(before, first_numbers(now)):
+        raise VideoloadError(
+            f"the results that are there are of another model: of the first window of "
+            f"{results.name(told[0])} it said {before[:3]}, and this one says "
+            f"{first_numbers(now)[:3]}. Write to another place, or delete the results and their "
+            ".progress"
+        )
 
 
-def _save(
-    results: Results, stream: Stream, done: Windows | None, step: int, *, averaged: bool
-) -> FileScores | None:
-    """Save the scores of a file, and what has failed before it or in it."""
-    catalog, bad = stream.catalog, dict(stream.quarantine)
-    next_video = len(catalog) if done is None else done.next_video
-    named = dict(results.failed)
-    paths = dict.fromkeys(catalog[i].path for i in range(results.next_video, next_video))
-    failed = [BadVideo(path, bad[path]) for path in paths if path in bad and path not in named]
-    scores, name = None, ""
-    if done is not None and catalog[done.video].path not in bad:
-        video = catalog[done.video]
-        scores = done.file(video.path, averaged=averaged)
-        name = video.path + _segment(video)
-    results.save(scores, name, next_video=next_video, step=step, failed=failed)
-    return scores
+def _has_nan(scores: Scores) -> bool:
+    return scores.dtype.kind == "f" and bool(np.isnan(scores).any())
 
 
-def _segment(video: Video) -> str:
-    """What distinguishes the results of a segment from those of other segments of its file."""
-    if video.start_s is not None or video.end_s is not None:
-        return f".{video.start_s or 0:g}-{'' if video.end_s is None else f'{video.end_s:g}'}s"
-    if video.start or video.end is not None:
-        return f".{video.start}-{'' if video.end is None else video.end}"
-    return ""
+def _why(stream: Stream, row: int, video: Video) -> str:
+    reason = stream.readers.quarantine.reasons.get(row, "some windows cannot be decoded")
+    segment = segment_of(video)
+    return f"segment {segment[1:]}: {reason}" if segment else reason

@@ -1,162 +1,292 @@
-"""Where results go on the disk, so that a run that was killed can go on.
+"""Where results go on the disk, so that a run that was killed goes on, and one that is called
+again does what is missing.
 
-When a file is complete, its results are written first, and then a line of the `journal`: which
-video is next, at which step of the stream its windows begin, and how long the table is. What was
-written after the last line is cut off by the next run. So no result is there twice.
+Each place (a table, a folder of tables, a folder of arrays) has a journal of its own beside it. Its
+head says what decides on the results; each further line names a row of the catalog whose results
+are there. Results are written first, and then their line. So after a kill the row is done once
+more, with the same files. The lines of a table stand in its journal: when a run ends, the table is
+written from it, in the order of the catalog.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
+from xxhash import xxh3_64_hexdigest
 
-from videoload.errors import BadVideo, VideoloadError
-from videoload.journal import Journal
+from videoload.catalog.catalog import Catalog
+from videoload.catalog.table import Video
+from videoload.errors import VideoloadError
+from videoload.journal import Entry, Journal
 from videoload.plan.identity import Identity
-from videoload.predictions.stitching import FileScores
 from videoload.predictions.table import HEAD, Table
+from videoload.predictions.windows import FileScores
 
 Target = str | os.PathLike[str] | None
+Writers = Mapping[str, Callable[[Path, FileScores], None]]
+
+_TOLD = 8  # numbers of a row's first window, by which a later run knows the model again
+_CLOSE, _OF_MOST = 1e-2, 1e-3  # they may differ by this share, and by this of the largest of them
+
+
+class Place(Protocol):
+    """A place for results.
+
+    Attributes:
+        entries: The journal's line of each row that is done, by the row's name.
+    """
+
+    entries: dict[str, Entry]
+
+    def has(self, name: str) -> bool:
+        """Whether the results of a row are there."""
+
+    def write(self, name: str, scores: FileScores, told: Entry) -> None:
+        """Write them, and a line of the journal with what is ``told``. Raises OSError."""
+
+    def finish(self) -> None:
+        """The run ends. Raises OSError."""
+
+    def close(self) -> None:
+        """Let another process go on."""
+
+
+class Files:
+    """A folder with files for each row, by their suffixes."""
+
+    def __init__(
+        self, folder: Path, journal: str, settings: Mapping[str, str], writers: Writers,
+        names: Sequence[str],
+    ) -> None:  # fmt: skip
+        self._folder, self._writers = folder, writers
+        file = folder / journal
+        there = None if file.exists() else next(filter(Path.exists, self._files(names)), None)
+        if there is not None:
+            raise VideoloadError(f"{there} exists, and {file.name} does not: take another folder")
+        self._journal = _opened(file, settings)
+        self.entries = {entry["row"]: entry for entry in self._journal.entries}
+
+    def _files(self, names: Iterable[str]) -> Iterator[Path]:
+        return (self._folder / f"{name}{suffix}" for name in names for suffix in self._writers)
+
+    def has(self, name: str) -> bool:
+        return name in self.entries and all(map(Path.exists, self._files([name])))
+
+    def write(self, name: str, scores: FileScores, told: Entry) -> None:
+        for file, write in zip(self._files([name]), self._writers.values(), strict=True):
+            with _unfinished(file) as unfinished:
+                write(unfinished, scores)
+        if self.entries.get(name) != told:  # else they were deleted
+            self.entries[name] = told
+            self._journal.append(told)
+
+    def finish(self) -> None:
+        pass
+
+    def close(self) -> None:
+        self._journal.close()
+
+
+class OneTable:
+    """A table of all rows, in the order of the catalog."""
+
+    def __init__(
+        self, file: Path, settings: Mapping[str, str], table: Table, names: Sequence[str]
+    ) -> None:
+        self._file, self._table, self._names = file, table, names
+        progress = file.with_name(f"{file.name}.progress")
+        if file.exists() and not progress.exists():
+            raise VideoloadError(
+                f"{file} exists, and {progress.name} beside it does not: write to another file"
+            )
+        self._journal = _opened(progress, settings)
+        entries = self._journal.entries
+        self.entries = {entry["row"]: entry for entry in entries if "row" in entry}
+        self._written = [entry["table"] for entry in entries if "table" in entry]
+        if file.exists() and xxh3_64_hexdigest(file.read_bytes()) not in self._written:
+            self.close()
+            raise VideoloadError(
+                f"{file} was changed since it was written: delete it and {progress}"
+            )
+
+    def has(self, name: str) -> bool:
+        return name in self.entries
+
+    def write(self, name: str, scores: FileScores, told: Entry) -> None:
+        self.entries[name] = told | {"lines": self._table.lines(scores)}
+        self._journal.append(self.entries[name])
+
+    def finish(self) -> None:
+        done = (self.entries[name]["lines"] for name in self._names if name in self.entries)
+        content = (HEAD + "".join(done)).encode("utf-8", "surrogateescape")
+        digest = xxh3_64_hexdigest(content)
+        if self._written[-1:] != [digest]:
+            self._written.append(digest)
+            self._journal.append({"table": digest})
+        with _unfinished(self._file) as unfinished:
+            unfinished.write_bytes(content)
+
+    def close(self) -> None:
+        self._journal.close()
 
 
 class Results:
-    """Results that are written to one table (``to_csv``, if it ends with ``.csv``), or to folders
-    with a file for each video, or both.
+    """Results that are written to a table (``to_csv``, if it ends with ``.csv``), or to folders
+    with files for each row, or both, or nowhere."""
 
-    Attributes:
-        next_video: All videos before this one are done.
-        step: The step of the stream to go on from.
-        failed: The videos that could not be decoded so far.
-    """
-
-    def __init__(self, to_csv: Target, to_npy: Target, identity: Identity, table: Table) -> None:
-        """Begin, or go on. Raises VideoloadError if there are other results, or nothing can be
-        written."""
-        self._lines = table.lines
-        self._npy = None if to_npy is None else Path(to_npy)
-        csv = None if to_csv is None else Path(to_csv)
-        is_one = csv is not None and csv.suffix.lower() == ".csv"
-        self._table = csv if is_one else None
-        self._csv = None if is_one else csv
-        self.next_video = self.step = 0
-        self.failed: list[BadVideo] = []
-        self._journal: Journal | None = None
-        folder = self._npy or self._csv
-        place = folder and folder / ".progress"
-        if self._table is not None:
-            place = self._table.with_name(f"{self._table.name}.progress")
-        if place is None:
-            return
+    def __init__(
+        self, to_csv: Target, to_npy: Target, settings: Mapping[str, str], table: Table,
+        names: Sequence[str],
+    ) -> None:  # fmt: skip
+        """Begin, or go on: the rows of a catalog have these ``names``. Raises VideoloadError if
+        there are other results, or nothing can be written."""
+        self._names = names
+        self._places: list[Place] = []
+        with_table = {**settings, "top": str(table.top), "names": repr(tuple(table.classes))}
         try:
-            self._begin(place, identity)
+            if to_csv is not None and Path(to_csv).suffix.lower() == ".csv":
+                self._places.append(OneTable(Path(to_csv), with_table, table, names))
+            elif to_csv is not None:
+
+                def write_lines(file: Path, scores: FileScores) -> None:
+                    text = HEAD + table.lines(scores)
+                    file.write_text(text, encoding="utf-8", errors="surrogateescape")
+
+                lines = {".csv": write_lines}
+                self._places.append(Files(Path(to_csv), ".csv.progress", with_table, lines, names))
+            if to_npy is not None:
+                arrays = {".npy": _write_scores, ".times.npy": _write_times}
+                self._places.append(Files(Path(to_npy), ".npy.progress", settings, arrays, names))
         except BaseException as error:
             self.close()
             if isinstance(error, OSError):
-                raise _not_written(place, error) from None
+                raise _not_written(error.filename or to_csv or to_npy, error) from None
             raise
-
-    def _begin(self, place: Path, identity: Identity) -> None:
-        if self._table is not None and self._table.exists() and not place.exists():
-            raise VideoloadError(
-                f"{self._table} exists, and {place.name} beside it does not: write to another file"
-            )
-        self._journal = Journal(place, {"stream": dict(identity.settings)})
-        if found := identity.difference(self._journal.head.get("stream") or {}):
-            raise VideoloadError(
-                f"{place} is of other results ({found}): write to another place, or delete it and "
-                "the results"
-            )
-        table_bytes = 0
-        for entry in self._journal.entries:
-            self.next_video, self.step = int(entry["video"]), int(entry["step"])
-            self.failed += [BadVideo(*video) for video in entry["failed"]]
-            table_bytes = int(entry["table"])
-        if self._table is not None:
-            with self._table.open("ab") as table:
-                if table.tell() < table_bytes:
-                    raise VideoloadError(
-                        f"{self._table} was changed since it was written: delete it and {place}"
-                    )
-                table.truncate(table_bytes)
-                if not table_bytes:
-                    table.write(HEAD.encode())
 
     @property
     def are_kept(self) -> bool:
         """Whether they are written at all."""
-        return self._journal is not None
+        return bool(self._places)
 
-    def save(
-        self,
-        scores: FileScores | None,
-        name: str,
-        *,
-        next_video: int,
-        step: int,
-        failed: Sequence[BadVideo] = (),
-    ) -> None:
-        """All videos before ``next_video`` are done. The last one has these ``scores``, in files
-        called ``name``; others have ``failed``. Raises VideoloadError."""
-        if next_video == self.next_video:
-            return
-        self.next_video, self.step = next_video, step
-        self.failed += failed
-        if self._journal is None:
-            return
+    def lacks(self, row: int) -> bool:
+        """Whether some place lacks the results of a row."""
+        name = self._names[row]
+        return not self._places or not all(place.has(name) for place in self._places)
+
+    def name(self, row: int) -> str:
+        """The name of a row's results."""
+        return self._names[row]
+
+    def told(self, row: int) -> list[float] | None:
+        """What the model said of a row's first window, as far as it is kept."""
+        entries = (place.entries.get(self._names[row]) for place in self._places)
+        return next((entry["first"] for entry in entries if entry is not None), None)
+
+    def save(self, row: int, scores: FileScores, first: Any) -> None:
+        """Write the results of a row, and what the model said of its ``first`` window, where they
+        lack. Raises VideoloadError."""
+        name = self._names[row]
+        told = {"row": name, "first": first_numbers(first)}
         try:
-            table_bytes = 0
-            if scores is not None:
-                self._write(scores, name)
-            if self._table is not None:
-                table_bytes = self._table.stat().st_size
-            self._journal.append(
-                {"video": next_video, "step": step, "table": table_bytes, "failed": failed}
-            )
+            for place in self._places:
+                if not place.has(name):
+                    place.write(name, scores, told)
         except OSError as error:
             raise _not_written(error.filename or name, error) from None
 
+    def finish(self) -> None:
+        """The run ends, perhaps before all rows are done. Raises VideoloadError."""
+        try:
+            for place in self._places:
+                place.finish()
+        except OSError as error:
+            raise _not_written(error.filename or "the table", error) from None
+
     def close(self) -> None:
-        """Another process may go on."""
-        if self._journal is not None:
-            self._journal.close()
-
-    def _write(self, scores: FileScores, name: str) -> None:
-        if self._npy is not None:
-            times = np.stack((scores.start_s, scores.end_s), axis=1)
-            for suffix, array in ((".npy", scores.scores), (".times.npy", times)):
-                with _Unfinished(self._npy / f"{name}{suffix}") as unfinished:
-                    np.save(unfinished, array)
-        if self._csv is not None:
-            with _Unfinished(self._csv / f"{name}.csv") as unfinished:
-                unfinished.write_text(HEAD + self._lines(scores), encoding="utf-8")
-        if self._table is not None:
-            lines = self._lines(scores).encode("utf-8", "surrogateescape")
-            with self._table.open("ab") as table:
-                table.write(lines)
+        """Let another process go on."""
+        for place in self._places:
+            place.close()
 
 
-class _Unfinished:
-    """A file that appears under its name when it is complete."""
-
-    def __init__(self, file: Path) -> None:
-        self._file = file
-        self._unfinished = file.with_name(f".{file.name}.unfinished{file.suffix}")
-
-    def __enter__(self) -> Path:
-        self._file.parent.mkdir(parents=True, exist_ok=True)
-        return self._unfinished
-
-    def __exit__(self, error: object, *more: object) -> None:
-        if error is None:
-            self._unfinished.replace(self._file)
-        else:
-            with suppress(OSError):
-                self._unfinished.unlink()
+def first_numbers(scores: Any) -> list[float]:
+    """A few numbers of what a model says of a window."""
+    found: list[float] = np.asarray(scores, np.float64).ravel()[:_TOLD].tolist()
+    return found
 
 
-def _not_written(file: str | Path, error: OSError) -> VideoloadError:
+def are_close(before: Sequence[float], now: Sequence[float]) -> bool:
+    """Whether the same model may have said both, perhaps on another device."""
+    if len(before) != len(now):
+        return False
+    most = np.nanmax(np.abs(before), initial=0.0, where=np.isfinite(before))
+    return np.allclose(before, now, rtol=_CLOSE, atol=_OF_MOST * most, equal_nan=True)
+
+
+def row_names(catalog: Catalog) -> list[str]:
+    """A name for the results of each row: its path, and what distinguishes it from other rows of
+    the file. No two rows have the same one."""
+    found, taken = [], set[str]()
+    for video in catalog:
+        name = own = video.path + segment_of(video)
+        number = 1
+        while name in taken or f"{name}.times" in taken:
+            number += 1
+            name = f"{own}.{number}"
+        taken |= {name, f"{name}.times"}
+        found.append(name)
+    return found
+
+
+def segment_of(video: Video) -> str:
+    """Which part of its file a row is, exactly; empty if it is all of it."""
+    if video.start_s is not None or video.end_s is not None:
+        return f".{_exact(video.start_s or 0)}-{_exact(video.end_s)}s"
+    if video.start or video.end is not None:
+        return f".{video.start}-{'' if video.end is None else video.end}"
+    return ""
+
+
+def _exact(seconds: float | None) -> str:
+    return "" if seconds is None else repr(float(seconds)).removesuffix(".0")
+
+
+def _opened(file: Path, settings: Mapping[str, str]) -> Journal:
+    """The journal of a place. Raises VideoloadError if it is of other results; OSError."""
+    journal = Journal(file, {"results": dict(settings)})
+    if found := Identity(settings).difference(journal.head.get("results") or {}):
+        journal.close()
+        raise VideoloadError(
+            f"{file} is of other results ({found}): write to another place, or delete it and the "
+            "results"
+        )
+    return journal
+
+
+def _write_scores(file: Path, scores: FileScores) -> None:
+    np.save(file, scores.scores)
+
+
+def _write_times(file: Path, scores: FileScores) -> None:
+    np.save(file, np.stack((scores.start_s, scores.end_s), axis=1))
+
+
+@contextmanager
+def _unfinished(file: Path) -> Iterator[Path]:
+    """Where to write a file that appears under its name when it is complete."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = file.with_name(f".{file.name}.unfinished{file.suffix}")
+    try:
+        yield unfinished
+        unfinished.replace(file)
+    finally:
+        with suppress(OSError):
+            unfinished.unlink(missing_ok=True)
+
+
+def _not_written(file: object, error: OSError) -> VideoloadError:
     return VideoloadError(f"cannot write {file}: {error.strerror}")

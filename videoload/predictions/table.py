@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from videoload.errors import SpecError
-from videoload.predictions.stitching import FileScores
+from videoload.predictions.windows import FileScores
 
 _COLUMNS = ("path", "start_s", "end_s", "class", "score")
 HEAD = ",".join(_COLUMNS) + "\n"

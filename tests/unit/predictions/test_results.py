@@ -1,40 +1,45 @@
-"""Whatever a kill leaves behind, the next run makes the same results of it."""
+"""Whatever a kill, or a person, leaves behind, the next run makes the same results of it."""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from videoload.errors import BadVideo, VideoloadError
-from videoload.plan.identity import Identity
-from videoload.predictions.results import Results
-from videoload.predictions.stitching import FileScores
+from videoload.catalog.catalog import Catalog
+from videoload.errors import VideoloadError
+from videoload.predictions.results import Results, are_close, row_names
 from videoload.predictions.table import HEAD, Table
+from videoload.predictions.windows import FileScores
 
-IDENTITY, TABLE = Identity({"hop": "8"}), Table(1, ("x", "y"))
-BAD = BadVideo("bad.avi", "is empty")
-
-
-def scores(video: int) -> FileScores:
-    times = np.arange(3.0) + video
-    return FileScores(f"{video}.avi", np.eye(3, 2) * (video + 1), times, times + 0.5)
+HOW, TABLE = {"hop": "8"}, Table(1, ("x", "y"))
+NAMES = [f"{row}.avi" for row in range(4)]
+PLACES = {"table": "all.csv", "tables": "each", "arrays": "npy"}
 
 
-def run(folder: Path, videos: int, *, one: bool) -> Results:
-    """Go on up to video ``videos``; video 1 is bad."""
-    to_csv = folder / ("all.csv" if one else "each")
-    results = Results(to_csv, folder / "npy", IDENTITY, TABLE)
-    for video in range(results.next_video, videos):
-        if video == 1:
-            continue
-        failed = [BAD] if results.next_video <= 1 < video else []
-        results.save(
-            scores(video), f"{video}.avi", next_video=video + 1, step=10 * video, failed=failed
-        )
-    results.close()
-    return results
+def scores(row: int) -> FileScores:
+    times = np.arange(3.0) + row
+    return FileScores(f"{row}.avi", np.eye(3, 2) * (row + 1), times, times + 0.5)
+
+
+def run(
+    folder: Path, rows: int = 4, places: str = "table arrays", names: list[str] = NAMES
+) -> list[int]:
+    """Do what is missing of the first rows; row 1 is bad. Returns what was done."""
+    to_csv = next((folder / PLACES[p] for p in ("table", "tables") if p in places.split()), None)
+    results = Results(to_csv, folder / "npy" if "arrays" in places else None, HOW, TABLE, names)
+    try:
+        lack = [row for row, name in enumerate(names) if name != "1.avi" and results.lacks(row)]
+        for row in (done := lack[:rows]):
+            number = int(names[row][0])
+            results.save(row, scores(number), scores(number).scores[0])
+        if rows == len(NAMES):
+            results.finish()
+        return done
+    finally:
+        results.close()
 
 
 def found(folder: Path) -> dict[str, bytes]:
@@ -42,27 +47,56 @@ def found(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
-@pytest.mark.parametrize("one", [True, False])
-def test_results_are_the_same_wherever_a_run_was_killed(one: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("places", ["table", "tables arrays", "table arrays"])
+def test_results_are_the_same_wherever_a_run_was_killed(places: str, tmp_path: Path) -> None:
     whole = tmp_path / "whole"
-    assert run(whole, 4, one=one).failed == [BAD]
+    assert run(whole, places=places) == [0, 2, 3]
     expected = found(whole)
-    table = whole / "all.csv"
     for done in range(4):
         folder = tmp_path / str(done)
-        run(folder, done, one=one)
-        place = folder / ("all.csv.progress" if one else "npy/.progress")
-        if one and table.exists():  # lines that no line of the journal knows
-            cut = (folder / "all.csv").stat().st_size + 7
-            (folder / "all.csv").write_bytes(table.read_bytes()[:cut])
-        with place.open("ab") as journal:
-            journal.write(b'{"video": 3, "st')
-        assert run(folder, 4, one=one).failed == [BAD]
+        run(folder, done, places)
+        for journal in folder.rglob("*.progress") if done < 3 else ():  # cut off within a line
+            with journal.open("ab") as raw:
+                raw.write(b'{"row": "3.av')
+        if "table" in places.split() and done < 3:
+            (folder / ".all.csv.unfinished.csv").write_bytes(b"half")
+        if "arrays" in places and done < 3:
+            (folder / "npy").mkdir(parents=True, exist_ok=True)
+            (folder / "npy/.3.avi.npy.unfinished.npy").write_bytes(b"half")
+        run(folder, places=places)
         assert found(folder) == expected
 
 
+def test_what_was_deleted_or_is_asked_for_later_is_done_and_nothing_else(tmp_path: Path) -> None:
+    whole = tmp_path / "whole"
+    run(whole, places="tables arrays")
+    expected = found(whole)
+    folder = tmp_path / "other"
+    assert run(folder, places="arrays") == [0, 2, 3]
+    assert run(folder, places="tables arrays") == [0, 2, 3]
+    assert found(folder) == expected
+    for lost, row in (("npy/2.avi.times.npy", 2), ("each/3.avi.csv", 3)):
+        (folder / lost).unlink()
+        assert run(folder, places="tables arrays") == [row]
+        assert found(folder) == expected
+    run(folder, places="table")
+    table = (folder / "all.csv").read_bytes()
+    (folder / "all.csv").unlink()
+    assert run(folder, places="table") == []
+    assert (folder / "all.csv").read_bytes() == table
+
+
+def test_a_table_has_the_rows_of_the_catalog_in_its_order(tmp_path: Path) -> None:
+    run(tmp_path, names=["2.avi", "3.avi"])
+    assert run(tmp_path, names=["0.avi", "3.avi", "2.avi"]) == [0]
+    lines = (tmp_path / "all.csv").read_text().splitlines()
+    assert [line.split(",")[0] for line in lines[1::3]] == ["0.avi", "3.avi", "2.avi"]
+    assert run(tmp_path, names=["3.avi"]) == []
+    assert (tmp_path / "all.csv").read_text() == HEAD + TABLE.lines(scores(3))
+
+
 def test_a_file_has_its_scores_and_times_and_its_lines(tmp_path: Path) -> None:
-    run(tmp_path, 1, one=False)
+    run(tmp_path, places="tables arrays")
     np.testing.assert_array_equal(np.load(tmp_path / "npy/0.avi.npy"), np.eye(3, 2))
     times = np.load(tmp_path / "npy/0.avi.times.npy")
     np.testing.assert_array_equal(times, [[0, 0.5], [1, 1.5], [2, 2.5]])
@@ -73,16 +107,53 @@ def test_a_file_has_its_scores_and_times_and_its_lines(tmp_path: Path) -> None:
 def test_what_is_not_ours_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "all.csv").write_text("mine")
     with pytest.raises(VideoloadError, match=r"all\.csv exists, and all\.csv\.progress beside it"):
-        run(tmp_path, 1, one=True)
-    assert (tmp_path / "all.csv").read_text() == "mine"
+        run(tmp_path)
+    assert found(tmp_path) == {"all.csv": b"mine"}
     (tmp_path / "all.csv").unlink()
-    run(tmp_path, 3, one=True)
+    run(tmp_path)
     (tmp_path / "all.csv").write_text("cut")
     with pytest.raises(VideoloadError, match="was changed since it was written: delete it"):
-        run(tmp_path, 4, one=True)
+        run(tmp_path)
+    shutil.rmtree(tmp_path / "npy")
+    (tmp_path / "npy").mkdir()
+    (tmp_path / "npy/2.avi.npy").write_text("mine")
+    with pytest.raises(VideoloadError, match=r"2\.avi\.npy exists, and \.npy\.progress does not"):
+        run(tmp_path, places="arrays")
+
+
+def test_results_of_another_spec_are_refused_by_what_differs(tmp_path: Path) -> None:
+    run(tmp_path)
+    with pytest.raises(VideoloadError, match=r"other results \(hop: 8 before, 9 now\)"):
+        Results(None, tmp_path / "npy", {"hop": "9"}, TABLE, NAMES)
+    with pytest.raises(VideoloadError, match=r"top: 1 before, 2 now"):
+        Results(tmp_path / "all.csv", None, HOW, Table(2, TABLE.classes), NAMES)
 
 
 def test_a_folder_that_cannot_be_written_to_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(VideoloadError, match=r"cannot write .*file"):
-        run(tmp_path / "file", 1, one=True)
+        run(tmp_path / "file")
+
+
+def test_every_row_has_a_name_of_its_own() -> None:
+    times = [(12345.61, 12349.9), (12345.64, 12349.92), (10000.6, 10003.61), (10000.6, 10003.64)]
+    starts, ends = (list(each) for each in zip(*times, (0.5, None), (0.5, None), strict=True))
+    catalog = Catalog(
+        ["long.avi"] * 6, [0] * 6, ["x"], "/", starts_s=starts, ends_s=ends, duplicates=True
+    )
+    assert row_names(catalog) == [
+        "long.avi.12345.61-12349.9s", "long.avi.12345.64-12349.92s", "long.avi.10000.6-10003.61s",
+        "long.avi.10000.6-10003.64s", "long.avi.0.5-s", "long.avi.0.5-s.2",
+    ]  # fmt: skip
+    frames = Catalog(["a.avi"] * 2, [0, 0], ["x"], "/", starts=[0, 40], ends=[40, -1])
+    assert row_names(frames) == ["a.avi.0-40", "a.avi.40-"]
+
+
+@pytest.mark.parametrize(
+    ("now", "same"),
+    [([0.3, 0.7], True), ([0.3001, 0.7], True), ([0.31, 0.69], False), ([0.3], False),
+     ([0.3, np.nan], False)],
+)  # fmt: skip
+def test_a_model_is_known_again_by_what_it_said(now: list[float], same: bool) -> None:
+    assert are_close([0.3, 0.7], now) is same
+    assert are_close([np.nan, 0.7], [np.nan, 0.7])

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from videoload.errors import SpecError
-from videoload.predictions.stitching import FileScores
 from videoload.predictions.table import Table
+from videoload.predictions.windows import FileScores
 
 FILE = FileScores(
     'a "b",c.avi', np.array([[0.1, 0.7, 0.2], [1 / 3, 0.0, 1e-9]], np.float32),
