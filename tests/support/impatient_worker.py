@@ -36,7 +36,7 @@ def main() -> int:
         port = urlsplit(name).port
         return [f"tcp://{host}:{port}" for host in asked.hosts.read_text().split()]
 
-    with mock.patch("videoload.storage.fetching.GIVE_UP_S", SOON_S), mock.patch.multiple(
+    with mock.patch("videoload.storage.stores.GIVE_UP_S", SOON_S), mock.patch.multiple(
         "videoload.worker.trainers", _RESOLVE_S=SOON_S, UNREACHABLE_S=SOON_S
     ), mock.patch.multiple(
         "videoload.worker.trainer_connection",

@@ -39,6 +39,7 @@ TRIED_ELSEWHERE = {
     "index.complete_decode": "integration/test_every_codec.py",
     "storage.content": "integration/test_packets.py",
     "storage.remote_file": "unit/storage/test_remote.py",
+    "storage.stores": "unit/storage/test_roots.py",
     "pixels.chains": "unit/pixels/test_clip_pixels.py",
     "pixels.planes": "unit/pixels/test_clip_pixels.py",
     "decoding.decoder": "integration/test_decode.py",
@@ -152,7 +153,7 @@ HOMES = {
     "ray": {"processes.ray_fleet"},
     "ctypes": {"comparison.loaders", "native"},
     "threadpoolctl": {"user_code.functions"},
-    "obstore": {"storage.roots", "storage.fetching"},
+    "obstore": {"storage.roots", "storage.fetching", "storage.stores"},
     "av": {
         "index.complete_decode",
         "reading.containers",
@@ -267,7 +268,7 @@ PURE = (
     "stats.full_store",
     "stats.metrics", "stats.snapshots", "stats.stats", "processes.restarts", "processes.metrics",
     "bitstreams.pictures",
-    "storage.blocks", "storage.spans", "bitstreams.h264", "bitstreams.mpeg4",
+    "storage.blocks", "bitstreams.h264", "bitstreams.mpeg4",
     "bitstreams.nal_units", "bitstreams.hevc", "bitstreams.vp9", "bitstreams.av1",
     "bitstreams.proofs",
 )  # fmt: skip

@@ -151,7 +151,8 @@ def worker(
     from videoload.listings.folders import open_root
     from videoload.processes.supervisor import keep_running
     from videoload.storage.keep import Folders
-    from videoload.storage.roots import check_extra, is_url
+    from videoload.storage.roots import is_url
+    from videoload.storage.stores import check_extra
     from videoload.transport.private_messages import WorkerSettings
     from videoload.transport.sockets import check_dial
     from videoload.worker.worker import serve

@@ -34,10 +34,10 @@ from videoload.reading.image_video import ImageVideo, info_of
 from videoload.reading.order import Order
 from videoload.reading.video import Video
 from videoload.stopwatch import Stopwatch
+from videoload.storage.blocks import Range
 from videoload.storage.content import Content
 from videoload.storage.files import Tick, VideoFile
 from videoload.storage.images import ImageFolder
-from videoload.storage.spans import Range
 
 _TURNS = ("mov", "matroska")  # only these containers can have a display matrix
 _SLACK_BYTES = 4096  # around packets: headers, a few packets of sound

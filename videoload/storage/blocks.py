@@ -1,8 +1,78 @@
-"""Which blocks of a file are in memory. Pure."""
+"""A file in blocks of one size: which are in memory, and how the others are asked for. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
+
+BLOCK_BYTES = 32 << 10  # a gap between two wanted blocks costs less than a request of its own
+_REQUEST_BLOCKS = 32  # 1 MB: more are asked for in several requests, side by side
+
+
+class Range(NamedTuple):
+    """The bytes [begin, end) of a file."""
+
+    begin: int
+    end: int
+
+
+class Blocks:
+    """Blocks of a file of ``size`` bytes. If there are too many, the oldest go."""
+
+    def __init__(self, size: int, max_bytes: int) -> None:
+        self.size, self.max_bytes = size, max_bytes
+        self.bytes = 0
+        self._blocks: dict[int, memoryview] = {}  # by their numbers, the oldest first
+
+    def __contains__(self, number: int) -> bool:
+        return number in self._blocks
+
+    def add(self, at: int, data: memoryview) -> None:
+        """Keep what lies in ``data`` of whole blocks. It begins ``at``, where a block begins."""
+        for begin in range(0, len(data), BLOCK_BYTES):
+            block, number = data[begin : begin + BLOCK_BYTES], (at + begin) // BLOCK_BYTES
+            is_whole = len(block) == min(BLOCK_BYTES, self.size - at - begin)
+            if is_whole and number not in self._blocks:
+                self._blocks[number] = block
+                self.bytes += len(block)
+        while self.bytes > self.max_bytes and len(self._blocks) > 1:
+            self.bytes -= len(self._blocks.pop(next(iter(self._blocks))))
+
+    def read(self, at: int, length: int) -> memoryview | None:
+        """The bytes from ``at`` on, at most ``length`` and to the end of a block; None if they are
+        not here."""
+        block = self._blocks.get(at // BLOCK_BYTES)
+        within = at % BLOCK_BYTES
+        return None if block is None else block[within : within + length]
+
+    def join(self) -> bytes:
+        """All bytes that are here, in the order of the file."""
+        return b"".join(block for _, block in sorted(self._blocks.items()))
+
+    def clear(self) -> None:
+        """Keep none."""
+        self._blocks.clear()
+        self.bytes = 0
+
+
+def numbers_of(ranges: Iterable[tuple[int, int]], size: int) -> set[int]:
+    """The blocks that hold these bytes [begin, end) of a file, and single blocks between them."""
+    found = {
+        number
+        for begin, end in ranges
+        if begin < min(end, size)
+        for number in range(max(0, begin) // BLOCK_BYTES, -(-min(end, size) // BLOCK_BYTES))
+    }
+    return found | {number + 1 for number in found if number + 2 in found}
+
+
+def requests(numbers: Collection[int]) -> list[range]:
+    """The blocks of each request."""
+    return [
+        range(first, min(run.stop, first + _REQUEST_BLOCKS))
+        for run in runs(sorted(numbers))
+        for first in range(run.start, run.stop, _REQUEST_BLOCKS)
+    ]
 
 
 def runs(numbers: Iterable[int]) -> list[range]:

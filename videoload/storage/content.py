@@ -8,8 +8,8 @@ from hashlib import blake2b
 import numpy as np
 
 from videoload.bitstreams.pictures import Bytes, Ints
+from videoload.storage.blocks import Range
 from videoload.storage.files import SMALL_BYTES, OpenFile, VideoFile
-from videoload.storage.spans import Range
 
 SEPARATOR = "\n"  # between the paths of a sample that has several files
 _OFFSETS = "/"  # begins a last line that says when the files begin; no path in a root begins so

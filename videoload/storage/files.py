@@ -18,8 +18,8 @@ from typing import Protocol, TypeVar
 from cachetools import LRUCache
 
 from videoload.errors import VideoError
+from videoload.storage.blocks import BLOCK_BYTES, Range
 from videoload.storage.images import ImageFolder, find_images, folder_and_pattern
-from videoload.storage.spans import Range
 
 T = TypeVar("T")
 Tick = Callable[[], None]
@@ -28,7 +28,6 @@ RangesOf = Callable[[int], Iterable[Range]]  # of a file of this size
 
 SMALL_BYTES = 4 << 20  # a file up to this size is read in one go when its index is made
 NO_FOLDER = os.devnull  # the root of a training without files: nothing lies in it
-BLOCK_BYTES = 32 << 10  # the least that is read at once
 _SAMPLES, _SAMPLE_BYTES = 5, 2048  # of a file, to tell one copy from another
 _FINGERPRINTS_KEPT = 4096
 _IMAGES_KEPT = 200_000  # whose names and sizes are known, 100 bytes each

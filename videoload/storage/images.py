@@ -16,7 +16,7 @@ from hashlib import blake2b
 from itertools import accumulate
 from pathlib import Path
 
-from videoload.storage.spans import Range
+from videoload.storage.blocks import Range
 
 SUFFIXES = (
     ".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp", ".pgm", ".ppm",

@@ -6,7 +6,8 @@ import os
 
 from videoload.storage.files import Folder, Storage
 from videoload.storage.keep import Keep
-from videoload.storage.roots import check_extra, is_url
+from videoload.storage.roots import is_url
+from videoload.storage.stores import check_extra
 
 
 def open_storage(root: str | os.PathLike[str], keep: Keep | None = None) -> Storage:

@@ -26,7 +26,7 @@ from cachetools import LRUCache
 
 from videoload.errors import VideoError
 from videoload.storage.daemon_pool import DaemonPool
-from videoload.storage.fetching import Fetcher, Part, UnavailableError
+from videoload.storage.fetching import Fetcher, Part
 from videoload.storage.files import (
     SMALL_BYTES,
     ChangedError,
@@ -40,7 +40,7 @@ from videoload.storage.images import folder_and_pattern
 from videoload.storage.keep import Keep
 from videoload.storage.kept_files import KeptFiles
 from videoload.storage.remote_file import FILE_BYTES, Known, RemoteFile
-from videoload.storage.spans import Range, requests
+from videoload.storage.stores import UnavailableError
 
 T = TypeVar("T")
 
@@ -186,12 +186,9 @@ class RemoteStorage:
 
         def keep() -> None:
             try:
-                pieces = []
-                for part in requests([Range(0, known.version.size)]):
-                    if not disk.has_room or disk.find(name, known.version) is not None:
-                        return
-                    pieces.append(fetcher.get(name, *part, known.tag).data)
-                disk.keep(name, known.version, b"".join(pieces))
+                if disk.has_room and disk.find(name, known.version) is None:
+                    data = fetcher.get(name, 0, known.version.size, known.tag).data
+                    disk.keep(name, known.version, bytes(data))
             finally:
                 whole.discard(name)
 

@@ -1,4 +1,4 @@
-"""A file below a URL: the parts of it that are in memory, and the parts that are on their way.
+"""A file below a URL: the blocks of it that are here, and those that are on their way.
 
 FFmpeg asks for bytes from within C, where no error may pass. So a reader that gets none keeps the
 reason as the file's ``failure``, and fails; `RemoteFile.check` then raises the reason.
@@ -6,33 +6,39 @@ reason as the file's ``failure``, and fails; `RemoteFile.check` then raises the 
 
 from __future__ import annotations
 
+import os
 import secrets
 import threading
-from collections.abc import Callable, Iterable
+import weakref
+from collections.abc import Iterable
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
+from tempfile import TemporaryFile
 
-from videoload.storage.fetching import Fetcher, Part, UnavailableError, tells_versions
-from videoload.storage.files import BLOCK_BYTES, IDENTITY_BYTES, ChangedError, RangesOf
+from videoload.storage.blocks import BLOCK_BYTES, Blocks, numbers_of, requests
+from videoload.storage.fetching import Fetcher, NoPartsError, Part, tells_versions
+from videoload.storage.files import IDENTITY_BYTES, ChangedError, RangesOf
 from videoload.storage.kept_files import KeptFiles, Version
-from videoload.storage.spans import Range, Spans, requests, without
+from videoload.storage.stores import UnavailableError
 
 FILE_BYTES = 32 << 20  # of one file that stay in memory
-_AHEAD_BYTES, _MAX_AHEAD_BYTES = 64 << 10, 8 << 20  # behind what FFmpeg asks for
-_MOST_NOTED = 1000  # readings of what it takes to open a file
+_MAX_WANTED = FILE_BYTES // 2 // BLOCK_BYTES  # blocks that are asked for at once
+_AHEAD_BYTES, _MAX_AHEAD_BYTES = 64 << 10, 8 << 20  # behind what is read
+_MOST_NOTED = 1000  # blocks that it takes to open a file
 
 
 @dataclass(slots=True)
 class Known:
-    """What is known of one version of a file. ``opening``: what FFmpeg reads to open it."""
+    """What is known of one version of a file. ``opening``: the blocks that FFmpeg reads first."""
 
     version: Version
     tag: str
     has_version: bool
     identity: bytes
-    opening: list[Range] = field(default_factory=list)
+    opening: frozenset[int] = frozenset()
     fingerprint: int = 0
     was_kept: bool = False  # somebody was told to read it on the disk
 
@@ -63,106 +69,146 @@ class RemoteFile:
         self._disk = disk
         self._fetcher = fetcher
         self._lock = threading.Lock()  # several threads may decode a file
-        self._spans = Spans(FILE_BYTES)
-        self._coming: dict[Range, Future[None]] = {}
-        self._noted: list[Range] = []
+        self._blocks = Blocks(self.size, FILE_BYTES)
+        self._coming: dict[int, Future[None]] = {}  # blocks
+        self._noted: set[int] = set()  # blocks
+        self._whole: int | None = None  # a file with all of it, if the server sends no parts of it
+        self._whole_lock = threading.Lock()
 
     @property
     def held(self) -> int:
-        """How many bytes are in memory."""
-        return self._spans.bytes
+        """How many bytes are here."""
+        return self.size if self._whole is not None else self._blocks.bytes
 
     def add(self, at: int, data: memoryview) -> None:
         """These bytes came."""
         with self._lock:
-            self._spans.add(at, data)
-            if self._disk is None or not 0 < self.size == self._spans.bytes:
+            self._blocks.add(at, data)
+            if self._disk is None or not 0 < self.size == self._blocks.bytes:
                 return
             disk, self._disk = self._disk, None
-            whole = self._spans.join()
+            whole = self._blocks.join()
         disk.keep(self.name, self.known.version, whole)
 
     def drop(self) -> None:
-        """Keep no bytes in memory."""
+        """Keep no bytes."""
         with self._lock:
-            self._spans.clear()
+            self._blocks.clear()
+            if self._whole is not None:
+                self._whole = None
+                self._close()
 
-    def want(self, ranges: Iterable[Range]) -> None:
-        """Ask for what is neither in memory nor on its way. Raises StorageError."""
-        with self._lock:
-            missing = [
-                gap
-                for begin, end in ranges
-                for part in self._spans.missing(Range(max(0, begin), min(end, self.size)))
-                for gap in without(part, self._coming)
-            ]
-            for part in requests(missing):
-                self._coming[part] = self._fetcher.start(partial(self._get, part))
+    def want(self, ranges: Iterable[tuple[int, int]]) -> None:
+        """Ask for what is neither here nor on its way. Raises StorageError."""
+        self._want(numbers_of(ranges, self.size))
 
     def want_frames(self, ranges: RangesOf, *, opening: bool) -> None:
         if self.held < self.size:
-            self.want([*(self.known.opening if opening else ()), *ranges(self.size)])
+            found = numbers_of(ranges(self.size), self.size)
+            self._want(found | self.known.opening if opening else found)
+
+    def _want(self, numbers: set[int]) -> None:
+        with self._lock:
+            if self._whole is not None:
+                return
+            missing = [n for n in numbers if n not in self._blocks and n not in self._coming]
+            if missing and not self._fetcher.sends_parts(self.name):
+                asked = [range(-(-self.size // BLOCK_BYTES))]
+            else:  # what does not find a place in memory is asked for later
+                asked = requests(sorted(missing)[:_MAX_WANTED])
+            for part in asked:
+                future = self._fetcher.start(partial(self._get, part))
+                self._coming.update(dict.fromkeys(part, future))
 
     def open(self) -> Reader:
         return Reader(self)
 
     def ffmpeg_source(self) -> Reader:
-        return Reader(self, note=self._note)
+        return Reader(self, is_noted=True)
 
     def was_opened(self) -> None:
-        if not self.known.opening:
-            self.known.opening = requests(self._noted)
+        self.known.opening = self.known.opening or frozenset(self._noted)
         self._noted.clear()
 
-    def _note(self, read: Range) -> None:
+    def note(self, at: int) -> None:
+        """FFmpeg reads here."""
         if not self.known.opening and len(self._noted) < _MOST_NOTED:
-            self._noted.append(read)
+            self._noted.add(at // BLOCK_BYTES)
 
     def check(self) -> None:
         failure, self.failure = self.failure, None
         if failure is not None:
             raise failure
 
-    def read_some(self, at: int, length: int, ahead: int) -> memoryview:
-        """Some bytes from ``at`` on, at most ``length``; none at the end of the file. If none are
-        here, at least ``ahead`` bytes are asked for. Raises StorageError."""
+    def lacks(self, at: int) -> bool:
+        """Whether a byte is neither here nor on its way."""
+        number = at // BLOCK_BYTES
+        is_known = number in self._blocks or number in self._coming or self._whole is not None
+        return not is_known and at < self.size
+
+    def read(self, at: int, length: int) -> memoryview:
+        """Some bytes from ``at`` on, at most ``length``; none at the end of the file. Raises
+        StorageError."""
         while at < self.size:
             with self._lock:
-                data = self._spans.read(at, length)
-                asked = next(
-                    (f for part, f in self._coming.items() if part.begin <= at < part.end), None
-                )
-            if data:
+                if self._whole is not None:
+                    return memoryview(os.pread(self._whole, length, at))
+                data = self._blocks.read(at, length)
+                asked = self._coming.get(at // BLOCK_BYTES)
+            if data is not None:
                 return data
             if asked is None:
-                self.want([Range(at, at + max(length, ahead))])
+                self.want([(at, at + length)])
             else:
                 self._fetcher.wait(asked)
         return memoryview(b"")
 
-    def _get(self, part: Range) -> None:
+    def _get(self, numbers: range) -> None:
+        begin, end = numbers.start * BLOCK_BYTES, min(numbers.stop * BLOCK_BYTES, self.size)
         try:
-            got = self._fetcher.get(self.name, *part, self.known.tag)
-            self.add(part.begin, got.data)
-            if len(got.data) < part.end - part.begin:
-                raise ChangedError
+            if self._fetcher.sends_parts(self.name):
+                with suppress(NoPartsError):
+                    got = self._fetcher.get(self.name, begin, end, self.known.tag)
+                    self.add(begin, got.data)
+                    if got.at < end:
+                        raise ChangedError
+                    return
+            self._get_whole(numbers)
         except UnavailableError:
             raise ChangedError from None
         finally:
             with self._lock:
-                self._coming.pop(part, None)
+                for number in numbers:
+                    self._coming.pop(number, None)
+
+    def _get_whole(self, numbers: range) -> None:
+        """Fetch all of the file, in its order, unless another thread just did."""
+        with self._whole_lock:
+            if self._whole is not None or all(number in self._blocks for number in numbers):
+                return
+            fits = self.size <= FILE_BYTES
+            with nullcontext() if fits else TemporaryFile() as file:
+                got = self._fetcher.get(self.name, 0, self.size, self.known.tag, file)
+                if got.at < self.size:
+                    raise ChangedError
+                if file is None:
+                    self.add(0, got.data)
+                else:
+                    file.flush()
+                    self._whole = os.dup(file.fileno())
+                    self._close = weakref.finalize(self, os.close, self._whole)
 
 
 class Reader:
-    """An `OpenFile`, and a file object for FFmpeg. It has one position, and asks for more and more
-    bytes ahead of it while it goes on from there."""
+    """An `OpenFile`, and a file object for FFmpeg. It has one position. Where bytes were not asked
+    for, it asks for more and more behind them while it goes on from there."""
 
-    def __init__(self, file: RemoteFile, *, note: Callable[[Range], None] | None = None) -> None:
-        """``note`` is called with what is read."""
+    def __init__(self, file: RemoteFile, *, is_noted: bool = False) -> None:
+        """``is_noted``: the file notes what is read."""
         self.name = file.name
         self._file = file
-        self._note = note
-        self._at = self._began = self._ask_at = 0
+        self._is_noted = is_noted
+        self._at = self._ahead = self._ask_at = 0
 
     def read(self, length: int = -1) -> bytes:
         """Some bytes from here on; none at the end. Raises OSError if none come, but only once:
@@ -172,17 +218,17 @@ class Reader:
     def _read_view(self, length: int) -> memoryview:
         if self._file.failure is not None:
             return memoryview(b"")
-        ahead = min(max(_AHEAD_BYTES, self._at - self._began), _MAX_AHEAD_BYTES)
         try:
-            if ahead > _AHEAD_BYTES and self._at >= self._ask_at:
-                self._file.want([Range(self._at, self._at + 2 * ahead)])
-                self._ask_at = self._at + ahead // 2
-            data = self._file.read_some(self._at, length, ahead)
+            if self._file.lacks(self._at) or 0 < self._ask_at <= self._at:
+                self._ahead = min(max(_AHEAD_BYTES, 2 * self._ahead), _MAX_AHEAD_BYTES)
+                self._file.want([(self._at, self._at + max(length, self._ahead))])
+                self._ask_at = self._at + self._ahead // 2
+            data = self._file.read(self._at, length)
         except BaseException as error:  # FFmpeg lets none pass
             self._file.failure = error
             raise OSError(5, "it cannot be read") from None
-        if self._note is not None:
-            self._note(Range(self._at, self._at + len(data)))
+        if self._is_noted:
+            self._file.note(self._at)
         self._at += len(data)
         return data
 
@@ -191,7 +237,7 @@ class Reader:
         here = self._at
         self._at = max(0, offset + (0, self._at, self._file.size)[whence])
         if not 0 <= self._at - here <= _AHEAD_BYTES:
-            self._began = self._ask_at = self._at
+            self._ahead = self._ask_at = 0
         return self._at
 
     def tell(self) -> int:
@@ -199,7 +245,7 @@ class Reader:
         return self._at
 
     def pread(self, length: int, at: int) -> memoryview:
-        """No copy is made if the bytes are in memory in one piece."""
+        """No copy is made if the bytes are in one block."""
         self.seek(at)
         pieces: list[memoryview] = []
         while length > 0 and (piece := self._read_view(length)):

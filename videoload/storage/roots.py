@@ -2,8 +2,6 @@
 
 A URL stands in messages and travels to the workers, so it holds no credentials. Each process takes
 them from its environment, or from the machine's role.
-
-URLs need the extra ``[remote]`` (obstore), which is imported when the first URL is opened.
 """
 
 from __future__ import annotations
@@ -12,12 +10,11 @@ import os
 import posixpath
 import re
 from collections.abc import Callable
-from datetime import timedelta
-from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
 from videoload.errors import StorageError
+from videoload.storage.stores import Store, why
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -26,10 +23,7 @@ T = TypeVar("T")
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _SCHEMES = ("s3", "gs", "az", "abfs", "abfss", "http", "https")
-_CONNECT_S = 5.0
-_SILENCE_S = 20.0  # a request is made again if no byte of its answer comes for so long
-_NEVER = timedelta(days=1)  # a whole answer may take any time
-_STATUS = re.compile(r"\b([345]\d\d) ([A-Z][A-Za-z ]+)")
+_REFUSAL = re.compile("^40[0134] |no such bucket|no credentials")
 
 
 def is_url(root: str | os.PathLike[str]) -> bool:
@@ -59,82 +53,44 @@ def normal_url(root: str) -> str:
     return f"{parts.scheme}://{parts.netloc}{path}"
 
 
-def check_extra(url: str) -> None:
-    """Raises StorageError if the extra that URLs need is not installed."""
-    if find_spec("obstore") is None:
-        raise StorageError(f"{url}: pip install 'videoload[remote]' to read it")
-
-
-def open_store(url: str) -> ObjectStore:
-    """The store of the objects below a URL. It is not asked anything yet. Raises StorageError."""
-    check_extra(url)
-    from obstore.exceptions import BaseError
-    from obstore.store import from_url
-
-    try:
-        return from_url(
-            url,
-            client_options={
-                "allow_http": True,  # S3 has no such endpoint unless the user names one
-                "connect_timeout": timedelta(seconds=_CONNECT_S),
-                "read_timeout": timedelta(seconds=_SILENCE_S),
-                "timeout": _NEVER,
-            },
-            # The caller tries again, and logs it.
-            retry_config={"max_retries": 0, "retry_timeout": _NEVER},
-        )
-    except (BaseError, ValueError) as error:
-        raise StorageError(f"{url} cannot be opened: {why(error)}") from None
-
-
-def why(error: Exception) -> str:
-    """What is wrong, without any address, header or credential."""
-    text = str(error)
-    if "NoSuchBucket" in text:
-        return "there is no such bucket"
-    if status := _STATUS.search(text):
-        return f"{status[1]} {status[2].strip()}"
-    if "timed out" in text or "Timeout" in text:
-        return "it does not answer in time"
-    if "redential" in text or "metadata" in text:
-        return "there are no credentials for it"
-    if "Content-Length" in text:
-        return "it does not tell how long a file is (HTTP Content-Length)"
-    return f"it cannot be reached{_by_proxy()}"
-
-
-def _by_proxy() -> str:
-    """Which variables send requests by a proxy, if any does."""
-    from urllib.request import getproxies_environment
-
-    found = [f"{name}_proxy" for name in getproxies_environment() if name != "no"]
-    return f" (requests go by the proxy of {' and '.join(found)}; see no_proxy)" if found else ""
-
-
 def files_below(url: str, folder: str) -> list[str]:
     """The paths, relative to the URL, of all files in a folder of it ("": the URL itself), sorted.
     Raises StorageError."""
-    parts = _list(url, lambda obstore, store: list(obstore.list(store, prefix=folder or None)))
-    return sorted(meta["path"] for part in parts for meta in part)
+    found: list[str] = []
+
+    def ask(store: ObjectStore) -> None:
+        import obstore
+
+        # What came before a fault is not asked for again.
+        behind = found[-1] if found else None
+        for part in obstore.list(store, prefix=folder or None, offset=behind):
+            found.extend(meta["path"] for meta in part)
+
+    _list(url, ask, lambda: len(found))
+    return sorted(found)
 
 
 def folders_in(url: str) -> list[str]:
     """The names of the folders in a URL, sorted. Raises StorageError."""
-    listed = _list(url, lambda obstore, store: obstore.list_with_delimiter(store))
-    return sorted(name.rstrip("/").rpartition("/")[2] for name in listed["common_prefixes"])
+
+    def ask(store: ObjectStore) -> list[str]:
+        import obstore
+
+        return list(obstore.list_with_delimiter(store)["common_prefixes"])
+
+    return sorted(name.rstrip("/").rpartition("/")[2] for name in _list(url, ask, lambda: 0))
 
 
-def _list(url: str, ask: Callable[[Any, ObjectStore], T]) -> T:
-    store = open_store(url)
-    import obstore
-    from obstore.exceptions import BaseError
-
-    if type(store).__name__ == "HTTPStore":
+def _list(url: str, ask: Callable[[ObjectStore], T], come: Callable[[], int]) -> T:
+    store = Store(url)
+    if type(store.open()).__name__ == "HTTPStore":
         raise StorageError(
             f"{url} cannot be listed: a web server tells no names; give a list of them (from_csv, "
             "from_list with classes)"
         )
-    try:
-        return ask(obstore, store)
-    except (BaseError, OSError) as error:
-        raise StorageError(f"{url} cannot be listed: {why(error)}") from None
+
+    def failed(error: Exception) -> None:
+        if _REFUSAL.search(text := why(error)):  # who has just begun can mend it
+            raise StorageError(f"{url} cannot be listed: {text}") from None
+
+    return store.ask(ask, come=come, failed=failed)

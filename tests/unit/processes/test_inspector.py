@@ -49,7 +49,7 @@ def test_a_storage_that_does_not_answer_is_not_damage_of_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("obstore", reason="needs videoload[remote]")
-    monkeypatch.setattr("videoload.storage.fetching.GIVE_UP_S", 0.2)
+    monkeypatch.setattr("videoload.storage.stores.GIVE_UP_S", 0.2)
     with ObjectServer(tmp_path) as server, serving(server.url, complete=True) as pipe:
         server.fault = 403
         assert "for 0.2 s: 403" in ask(pipe, "run/none.avi")["storage"]

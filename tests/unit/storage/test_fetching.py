@@ -15,9 +15,10 @@ from tests.support.servers import KEYS
 from tests.support.thorough import rest_nightly
 from tests.support.waiting import SECOND, wait_until
 from videoload.errors import StorageError
-from videoload.storage import fetching
-from videoload.storage.fetching import Fetcher, Part, UnavailableError
+from videoload.storage import fetching, stores
+from videoload.storage.fetching import Fetcher, NoPartsError, Part
 from videoload.storage.files import ChangedError
+from videoload.storage.stores import UnavailableError
 
 pytest.importorskip("obstore", reason="needs videoload[remote]")
 
@@ -34,7 +35,7 @@ def server(tmp_path: Path) -> Iterator[ObjectServer]:
 
 @pytest.fixture
 def fetcher(server: ObjectServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Fetcher]:
-    monkeypatch.setattr(fetching, "GIVE_UP_S", 0.3)
+    monkeypatch.setattr(stores, "GIVE_UP_S", 0.3)
     made = Fetcher(server.url)
     yield made
     made.stop()
@@ -69,7 +70,7 @@ def test_another_version_of_an_object_is_an_error(fetcher: Fetcher, server: Obje
 def test_a_request_is_made_again_until_the_fault_has_passed(
     fault: int | str, fetcher: Fetcher, server: ObjectServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fetching, "GIVE_UP_S", 30 * SECOND)
+    monkeypatch.setattr(stores, "GIVE_UP_S", 30 * SECOND)
     server.fault = fault
     asked = fetcher.start(partial(fetcher.get, "a.avi", 0, 9))
 
@@ -137,11 +138,11 @@ def test_an_answer_may_take_any_time_as_long_as_bytes_come(
     server: ObjectServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also longer than the storage may be silent, and than it may fail."""
-    monkeypatch.setattr("videoload.storage.roots._SILENCE_S", 0.8 * SECOND)
+    monkeypatch.setattr("videoload.storage.stores._SILENCE_S", 0.8 * SECOND)
     data = DATA * 200
     (server.folder / "b.avi").write_bytes(data)
     server.line_rate = len(data) / (2 * SECOND)
-    monkeypatch.setattr(fetching, "GIVE_UP_S", 0.1)
+    monkeypatch.setattr(stores, "GIVE_UP_S", 0.1)
     fetcher = Fetcher(server.url)
     assert get(fetcher, "b.avi", 0, len(data)).data == data
     assert len(server.requests) < 3  # a busy machine may be silent once itself
@@ -151,11 +152,11 @@ def test_an_answer_may_take_any_time_as_long_as_bytes_come(
 def test_what_came_before_a_silence_is_kept_and_only_the_rest_is_asked_for(
     server: ObjectServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("videoload.storage.roots._SILENCE_S", 0.5 * SECOND)
+    monkeypatch.setattr("videoload.storage.stores._SILENCE_S", 0.5 * SECOND)
     data = DATA * 200
     (server.folder / "b.avi").write_bytes(data)
     server.line_rate, server.silent_after = 3e6, 200_000
-    monkeypatch.setattr(fetching, "GIVE_UP_S", 30 * SECOND)
+    monkeypatch.setattr(stores, "GIVE_UP_S", 30 * SECOND)
     fetcher = Fetcher(server.url)
     assert get(fetcher, "b.avi", 0, len(data)).data == data
     first, *_, last = server.requests
@@ -208,31 +209,36 @@ def test_a_fault_is_one_warning_in_a_while(
     fetcher: Fetcher, server: ObjectServer, caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr("videoload.storage.fetching._TELL_S", 0.05)
+    monkeypatch.setattr("videoload.storage.stores._TELL_S", 0.05)
     server.fault = 503
     with caplog.at_level(logging.WARNING), pytest.raises(StorageError):
         get(fetcher, "a.avi", 0, 9)
     assert caplog.messages == [f"{server.url}: 503 Service Unavailable; still trying"]
 
 
-def test_parts_are_cut_out_of_what_a_server_of_whole_files_sends(
-    tmp_path: Path, fetcher: Fetcher, server: ObjectServer, caplog: pytest.LogCaptureFixture
+def test_an_object_that_is_sent_whole_is_read_only_from_its_beginning_and_others_in_parts(
+    tmp_path: Path, fetcher: Fetcher, server: ObjectServer
 ) -> None:
-    server.parts = False
     data = DATA * 500
-    (tmp_path / "b.avi").write_bytes(data)
+    for name in ("b.avi", "c.avi"):
+        (tmp_path / name).write_bytes(data)
+    server.parts = False
     first = get(fetcher, "b.avi", 0, 10)
-    size, version = first.size, first.tag
-    assert size == len(data)
+    assert (first.size, bytes(first.data)) == (len(data), data[:10])
     assert not get(fetcher, "empty.avi", 0, 10).data
-    assert get(fetcher, "b.avi", 0, size + 1, version).data == data
-    assert caplog.messages == []
-    for begin, end in ((0, 1), (1, 2), (size // 2, size // 2 + 100_000), (size - 5, size + 5)):
-        assert get(fetcher, "b.avi", begin, end, version).data == data[begin:end]
-    assert caplog.messages == [
-        f"{server.url}: it does not serve parts of files (HTTP Range), so that all that lies "
-        "before a part is read as well"
-    ]
+    server.parts = True
+    with pytest.raises(NoPartsError):
+        get(fetcher, "b.avi", 1, 2)
+    requests = len(server.requests)
+    assert get(fetcher, "b.avi", 0, first.size + 1, first.tag).data == data
+    with (tmp_path / "whole").open("w+b") as file:
+        fetcher.wait(fetcher.start(partial(fetcher.get, "b.avi", 0, len(data), "", file)))
+        file.flush()
+        assert (tmp_path / "whole").read_bytes() == data
+    assert server.requests[requests:] == 2 * [("b.avi", len(data))]
+    assert get(fetcher, "c.avi", 1, 2).data == data[1:2]
+    assert not fetcher.sends_parts("b.avi")
+    assert fetcher.sends_parts("c.avi")
 
 
 def test_a_wait_for_a_silent_server_can_be_ended(fetcher: Fetcher, server: ObjectServer) -> None:

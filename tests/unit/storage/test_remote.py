@@ -26,7 +26,7 @@ from videoload.clips.sample_spec import SampleSpec
 from videoload.decoding.decoder import Decoder
 from videoload.decoding.prepared import Request, ShortVideoError
 from videoload.errors import StorageError, TransformError, VideoError
-from videoload.storage import fetching
+from videoload.storage import fetching, stores
 from videoload.storage.content import SEPARATOR
 from videoload.storage.keep import Folders, Keep
 from videoload.storage.kept_files import KeptFiles
@@ -245,7 +245,7 @@ def test_a_kept_file_that_is_deleted_while_the_storage_is_down_is_no_bad_video(
     server: ObjectServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also if another clip has noticed by then."""
-    monkeypatch.setattr(fetching, "GIVE_UP_S", 0.2)
+    monkeypatch.setattr(stores, "GIVE_UP_S", 0.2)
     path = "jump/long.avi"
     decoder = Decoder(server.url, folders=Folders(keep=keep_in(tmp_path / "disk")))
     assert not isinstance(decoded(decoder, path, 1), str)
@@ -314,7 +314,6 @@ def test_the_rest_of_a_longer_file_is_fetched_later_to_be_kept(
     server: ObjectServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("videoload.storage.remote._FIRST_BYTES", 9000)
-    monkeypatch.setattr("videoload.storage.spans._PART_BYTES", 20_000)
     for module in ("remote", "content"):
         monkeypatch.setattr(f"videoload.storage.{module}.SMALL_BYTES", 30_000)
     decoder = Decoder(server.url, folders=Folders(keep=keep_in(tmp_path / "disk")))
@@ -378,6 +377,27 @@ def test_once_the_index_is_known_only_the_pictures_of_the_clip_are_fetched(
             there.rest()
     assert sent[0] == size
     assert 0 < max(sent[1:]) < 0.3 * size
+
+
+@pytest.mark.parametrize("memory", [32 << 20, 20_000])
+def test_a_file_that_is_sent_whole_is_read_once_and_the_others_in_parts(
+    memory: int, server: ObjectServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that does not fit into memory lies in a temporary file."""
+    for name in ("remote._FIRST_BYTES", "remote.SMALL_BYTES", "content.SMALL_BYTES"):
+        monkeypatch.setattr(f"videoload.storage.{name}", 9000)
+    monkeypatch.setattr("videoload.storage.remote_file.FILE_BYTES", memory)
+    here, there, path = Decoder(server.folder), Decoder(server.url), "jump/long.avi"
+    server.parts = False
+    storage_of(there).resolve(path)
+    server.parts = True
+    for seed in range(4):
+        assert decoded(there, path, seed) == decoded(here, path, seed)
+        assert decoded(there, "run/h264.avi", seed) == decoded(here, "run/h264.avi", seed)
+    asked = [head for head in server.heads if path.encode() in head]
+    assert len(asked) == 3, "whether it comes in parts, its beginning, all of it"
+    assert [b"range:" in head for head in asked] == [True, False, False]
+    assert all(b"range:" in head for head in server.heads if b"h264" in head)
 
 
 def test_clips_drawn_ahead_are_used_only_for_their_own_spec(server: ObjectServer) -> None:
@@ -535,7 +555,7 @@ def test_a_changed_file_is_read_as_it_is_now(folder: Path, server: ObjectServer)
 def test_a_server_that_does_not_answer_makes_no_bad_video(
     path: str, server: ObjectServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fetching, "GIVE_UP_S", 0.2)
+    monkeypatch.setattr(stores, "GIVE_UP_S", 0.2)
     monkeypatch.setattr("videoload.storage.remote._FIRST_BYTES", 9000)
     decoder = Decoder(server.url)
     decoder.expect(path, SPEC, [Request(0)])

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import ClassVar
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
 from tests.support.catalogs import refused
+from tests.support.servers import KEYS
 from videoload.catalog.catalog import Catalog
 from videoload.errors import StorageError
-from videoload.storage.roots import folders_in, is_url, normal_url, open_store, why
+from videoload.storage import stores
+from videoload.storage.roots import files_below, folders_in, is_url, normal_url
+from videoload.storage.stores import open_store, why
 
 SECRET = "hunter2"
 
@@ -89,6 +97,79 @@ def test_a_catalog_keeps_a_url_and_asks_nothing_of_it() -> None:
 def test_the_reason_of_an_error_shows_no_address_or_secret(text: str, told: str) -> None:
     assert told in why(RuntimeError(text))
     assert SECRET not in why(RuntimeError(text))
+
+
+OBJECTS = [f"v/{number:03}.avi" for number in range(180)]
+
+
+class Listing(BaseHTTPRequestHandler):
+    """A bucket of S3 with objects. Each answer has 60; the next one begins behind the last."""
+
+    answers: ClassVar[list[int]] = []  # statuses; then all is well
+    asked: ClassVar[list[str]] = []
+
+    def do_GET(self) -> None:
+        query = dict(parse_qsl(urlsplit(self.path).query))
+        self.asked.append(query.get("continuation-token") or query.get("start-after") or "")
+        status, body = self.answers.pop(0) if self.answers else 200, ""
+        if status == 200:
+            left = [name for name in OBJECTS if name > self.asked[-1]]
+            token = f"<NextContinuationToken>{left[:60][-1]}</NextContinuationToken>"
+            told = "<Size>1</Size><LastModified>2026-01-01T00:00:00.000Z</LastModified>"
+            listed = [f"<Contents><Key>{name}</Key>{told}</Contents>" for name in left[:60]]
+            body = (
+                f"<ListBucketResult><IsTruncated>{str(len(left) > 60).lower()}</IsTruncated>"
+                f"{token * (len(left) > 60)}{''.join(listed)}"
+                "<CommonPrefixes><Prefix>v/</Prefix></CommonPrefixes></ListBucketResult>"
+            )
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body.encode())
+
+    def log_message(self, *told: object) -> None: ...
+
+
+@pytest.fixture
+def listing(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Listing]]:
+    pytest.importorskip("obstore", reason="needs videoload[remote]")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Listing)
+    endpoint = f"http://127.0.0.1:{server.server_port}"
+    for name, value in {**KEYS, "AWS_ENDPOINT_URL": endpoint, "AWS_REGION": "any"}.items():
+        monkeypatch.setenv(name, value)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    Listing.answers, Listing.asked = [], []
+    yield Listing
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_a_listing_is_asked_again_from_where_it_was_broken_off(listing: type[Listing]) -> None:
+    """One 503 ended a training before it began."""
+    listing.answers = [503, 200, 200, 503, 503]
+    assert files_below("s3://b", "") == OBJECTS
+    assert "v/099.avi" in listing.asked, "two answers came, in parts of 50 names"
+    listing.answers = [500]
+    assert folders_in("s3://b") == ["v"]
+
+
+@pytest.mark.parametrize(
+    ("status", "why"),
+    [
+        (503, "s3://b does not answer for 0.2 s: 503 Service Unavailable"),
+        (403, "s3://b cannot be listed: 403 Forbidden"),
+    ],
+)
+def test_a_listing_that_fails_says_why(
+    status: int, why: str, listing: type[Listing], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stores, "GIVE_UP_S", 0.2)
+    listing.answers = [status] * 100
+    with pytest.raises(StorageError, match=why):
+        files_below("s3://b", "v")
+    assert (len(listing.asked) > 1) == (status == 503)
 
 
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
