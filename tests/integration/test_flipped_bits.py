@@ -5,23 +5,27 @@ from __future__ import annotations
 
 import random
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from av.video.frame import VideoFrame
 
 from benchmarks.object_server import ObjectServer
 from tests.support.avi_files import split
-from tests.support.codecs import KINDS, make
+from tests.support.codecs import KINDS, Kind, make
 from tests.support.thorough import either
 from tests.support.waiting import SECOND
 from videoload import ClipSpec, VideoError
 from videoload.decoding.decoder import Decoder
 from videoload.decoding.prepared import Request
-from videoload.storage.files import SMALL_BYTES
+from videoload.index.index import find_index, open_video
+from videoload.reading.frame_decoder import checksum
+from videoload.reading.frames import read_canonically, read_frames
+from videoload.storage.files import SMALL_BYTES, LocalFile
 
 pytest.importorskip("obstore", reason="needs videoload[remote]")
 pytestmark = pytest.mark.timeout(120 * SECOND)
@@ -164,3 +168,37 @@ def test_a_flipped_bit_gives_the_same_frames_with_and_without_seeks(
             expected = clips(decoder, path, sorted(starts))
             assert clips(Decoder(root), path, starts) == expected, (at, bit)
             assert clips(Decoder(server.url), path, starts) == expected, (at, bit)
+
+
+def test_what_a_damaged_picture_of_hevc_shows_does_not_depend_on_the_frames_asked_for(
+    tmp_path: Path,
+) -> None:
+    """Its decoder ends a damaged picture early without a word: the rest of it is what the memory
+    held before."""
+    params = "ctu=16:bframes=3:keyint=60:log-level=none:pools=none"
+    kind = Kind("hevc", "libx265", container="mp4", size=(112, 80), frames=60,
+                options={"preset": "superfast", "x265-params": params})  # fmt: skip
+    data, file = make(kind, tmp_path).read_bytes(), tmp_path / "flipped.mp4"
+    begin, end = data.index(b"mdat"), data.index(b"moov")
+    draw = random.Random(0)
+    for _ in range(either(10, 100)):
+        changed = bytearray(data)
+        changed[draw.randrange(begin + 4, end - 4)] ^= 1 << draw.randrange(8)
+        file.write_bytes(changed)
+        index, opened = find_index(LocalFile(str(file), file.stat()), lambda: None)
+        assert index is not None
+        assert opened is not None
+        every = list(range(index.info.frames))
+        shown: list[dict[int, int]] = [{}, {}, {}]
+        for wanted, found in zip((every, every[::9]), shown, strict=False):
+            fresh = open_video(opened.file, index)
+            read_frames(fresh, index.order, wanted, _sums(found), lambda: None)
+            fresh.close()
+        read_canonically(opened, index.order, every, _sums(shown[2]), lambda: None)
+        opened.close()
+        assert shown[0] == shown[2]
+        assert shown[1] == {ordinal: shown[2][ordinal] for ordinal in every[::9]}
+
+
+def _sums(found: dict[int, int]) -> Callable[[int, VideoFrame], None]:
+    return lambda ordinal, frame: found.__setitem__(ordinal, checksum(frame))

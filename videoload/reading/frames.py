@@ -48,6 +48,10 @@ _CARRY_OVER = {
     "ffv1", "ffvhuff", "hevc", "huffyuv", "magicyuv", "msmpeg4", "msmpeg4v1", "msmpeg4v2",
     "utvideo", "vp8", "vp9",
 }  # fmt: skip
+# A strict decoder of these refuses a damaged picture before it decodes others that refer to it. In
+# some that it does not refuse it shows what its recycled memory held before, so its frames must not
+# be kept, on whichever way.
+_REFUSE_AT_ONCE = {"hevc"}
 _MAX_GROUPS = 64  # are searched for a picture in the place of one that is refused
 
 
@@ -149,6 +153,7 @@ def _show_group(
     if proven and decoder.used and decoder.context.name in _CARRY_OVER:
         decoder.renew()
     came: set[int] = set()
+    waits = proven and decoder.context.name not in _REFUSE_AT_ONCE
     complete = start.packet  # all packets before it have given their frames
     left: deque[tuple[int, VideoFrame]] = deque()  # wanted frames that came out
     missing = len(wanted)
@@ -166,7 +171,7 @@ def _show_group(
         del frame
         while complete in came or (complete <= last and order.ordinal(complete) < start.ordinal):
             complete += 1
-        while left and (not proven or order.packet(left[0][0]) < complete):
+        while left and (not waits or order.packet(left[0][0]) < complete):
             missing -= 1
             yield left.popleft()
     if strict and (missing or (proven and complete <= last)):
