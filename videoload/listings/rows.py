@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import math
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -81,7 +82,7 @@ def read_csv(csv_file: PathLike) -> Rows:
                     f"{csv_file}, line {reader.line_num}: {len(row)} fields, the header has "
                     f"{len(header)}: a field with {separator!r} needs quotes"
                 )
-            found.append(row)
+            found.append([*map(sys.intern, row)])  # most cells of a long table come again
             numbers.append(reader.line_num)
     except csv.Error as error:
         raise CatalogError(f"{csv_file}, line {reader.line_num}: {error}") from error

@@ -33,7 +33,7 @@ from videoload.listings.columns import (
 )
 from videoload.listings.folders import open_root
 from videoload.listings.rows import Rows, is_missing, number, shown, text, whole
-from videoload.listings.there import check_there, find_by_name
+from videoload.listings.there import check_there, find_by_name, root_of
 
 TargetColumns = str | Sequence[str] | Mapping[str, str | Sequence[str]]
 PartColumns = Sequence[str] | Mapping[str, str]
@@ -173,7 +173,11 @@ class _Reader:
             return paths
         if len(filled) > 1:
             raise CatalogError(f"{keyword}= takes several patterns only if they begin with **/")
-        paths = [normal_path(path, self._rows.where, i) for i, path in enumerate(filled[0])]
+        given = filled[0]
+        if self._root is None and self._names.parts is None:
+            found, given = root_of(given)
+            self._root = None if found is None else open_root(found)
+        paths = [normal_path(path, self._rows.where, i) for i, path in enumerate(given)]
         if isinstance(self._root, Path):
             check_there(self._root, paths, self._rows.source)
         return paths

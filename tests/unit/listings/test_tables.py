@@ -588,6 +588,7 @@ def test_paths_alone_are_a_catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     tree(tmp_path, "x/a.avi", "y/b.avi")
     far = Catalog([f"{tmp_path}/x/a.avi", f"{tmp_path}/y/b.avi"])
     assert (far.root, far.paths) == (tmp_path, ("x/a.avi", "y/b.avi"))
+    assert Catalog.from_table({"path": [f"{tmp_path}/x/a.avi", f"{tmp_path}/y/b.avi"]}) == far
     monkeypatch.chdir(tmp_path / "x")
     assert Catalog(["a.avi"]).root == tmp_path / "x"
     assert Catalog(["a.avi", "b.avi"]).root is None, "other hosts have them"
