@@ -26,7 +26,7 @@ from videoload import ClipSpec, SpecError, decode_serially, video_dataset_from_d
 from videoload.catalog.directories import list_directory
 from videoload.clips.clip_params import clip_params
 from videoload.clips.video_info import VideoInfo
-from videoload.trainer.directory_dataset import without_draws
+from videoload.trainer.directory_dataset import warn_if_turned, without_draws
 
 pytestmark = pytest.mark.timeout(120 * SECOND)
 
@@ -168,6 +168,17 @@ def test_wrong_arguments_are_told_in_the_words_of_keras(videos: Videos) -> None:
     for text, wrong in mistakes.items():
         with pytest.raises(SpecError, match=re.escape(text)):
             video_dataset_from_directory(videos.root, **{**SMALL, **wrong})
+
+
+def test_height_and_width_the_wrong_way_round_are_told(
+    videos: Videos, caplog: pytest.LogCaptureFixture
+) -> None:
+    upright = videos.catalog.subset([videos.catalog.paths.index("run/mjpeg.avi")])  # 80x64
+    for size, told in (((48, 64), 0), ((64, 64), 0), ((64, 48), 1)):
+        caplog.clear()
+        warn_if_turned(upright, ClipSpec(frames=1, size=size))
+        assert len(caplog.messages) == told
+    assert "clips are 48 wide and 64 high, and the first video is 80 wide and 64 hi" in caplog.text
 
 
 def test_a_class_with_another_label_in_another_directory_is_told(

@@ -10,19 +10,22 @@ import logging
 import os
 import weakref
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import fields, replace
 from typing import Any, Literal
 
 import numpy as np
 
 from videoload.arguments import whole
+from videoload.catalog.catalog import Catalog
 from videoload.catalog.directories import Listing, list_directory
 from videoload.catalog.joining import moved_class
 from videoload.clips.choices import FROM_SCALED
 from videoload.clips.clip_spec import ClipSpec
-from videoload.errors import SpecError
+from videoload.errors import SpecError, VideoloadError
 from videoload.frameworks.label_modes import LabelMode, encode
 from videoload.listings.columns import PathLike
+from videoload.processes.native_size import native_size
 from videoload.trainer.client import Client
 from videoload.trainer.stream import Stream
 
@@ -36,6 +39,7 @@ _NOT_HERE = {  # arguments of Keras
     "interpolation": 'frames are scaled bilinearly, and scaling="nearest" mixes no pixels',
     "data_format": "channels are last; `dataset.map` can transpose clips",
 }
+_LOOK_S = 10.0  # at the first video
 _ON_BOTH_SIDES = (
     "validation_split goes by file, as in Keras, so recordings (that of %s) are on both sides, and "
     "the validation looks too good: give a folder for each side, or use Catalog.split(by=...)"
@@ -174,6 +178,7 @@ def video_dataset_from_directory(
     if verbose:
         print("\n".join(told), flush=True)
     client = _client(workers, frame_store)
+    warn_if_turned(files.catalog(), drawn)
     made = []
     for name, part in parts.items():
         trains = shuffle and name != "validation"
@@ -188,6 +193,20 @@ def video_dataset_from_directory(
         one.class_names, one.file_paths, one.videoload = part.class_names, part.file_paths, stream
         made.append(one)
     return tuple(made) if subset == "both" else made[0]
+
+
+def warn_if_turned(catalog: Catalog, spec: ClipSpec) -> None:
+    """Warn if clips stand upright and the first video lies, or the other way round."""
+    if spec.width == spec.height:
+        return
+    with suppress(VideoloadError):  # a stream names what is wrong with its videos
+        first = native_size(catalog, ClipSpec(frames=1), silence_s=_LOOK_S, cache=None)
+        assert isinstance(first, ClipSpec)
+        if (first.width - first.height) * (spec.width - spec.height) < 0:
+            _log.warning(
+                "clips are %d wide and %d high, and the first video is %d wide and %d high: "
+                "image_size is (height, width)", spec.width, spec.height, first.width, first.height,
+            )  # fmt: skip
 
 
 def without_draws(spec: ClipSpec) -> ClipSpec:
