@@ -93,6 +93,7 @@ class LeaseRuns:
             return
         self.frames += frames.tolist()
         self.times += prepared.times_of(frames).tolist()
+        self.lengths += [prepared.length] * (last - first)
         if prepared.are_kept:
             self.kept += last - first
         elif (lacks := prepared.lacks_room()) is not None:
