@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, SupportsIndex, overload
 
 import numpy as np
@@ -66,7 +66,7 @@ class Catalog:
 
     def __init__(
         self,
-        paths: Sequence[str],
+        paths: Sequence[str | PurePath],
         labels: Column | Sequence[str] | None = None,
         classes: Sequence[str] | None = None,
         root: PathLike | None = None,
@@ -83,8 +83,9 @@ class Catalog:
     ) -> None:
         if isinstance(paths, str):
             raise CatalogError(f"paths are a list, not {paths!r}: [{paths!r}]")
+        paths = [str(path) if isinstance(path, PurePath) else path for path in paths]
         if root is None:
-            root, paths = root_of(list(paths))
+            root, paths = root_of(paths)
         columns = Columns(paths, labels, starts, ends, frames, starts_s, ends_s, at, at_s, box)
         if classes is not None:
             known = checked_names(classes, "classes") if len(classes) or labels is not None else ()

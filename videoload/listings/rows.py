@@ -38,11 +38,13 @@ class Rows(NamedTuple):
 
 def rows_of(table: Any, source: str = "the table") -> Rows:
     """The columns of a table. Raises CatalogError."""
-    if isinstance(table, str | bytes) or not (hasattr(table, "columns") or _iterable(table)):
+    if isinstance(table, str | bytes) or not (hasattr(table, "__getitem__") or _iterable(table)):
         raise CatalogError(
             f"a table is a DataFrame, a dict of columns or a list of rows, not {table!r:.80} "
             "(Catalog.from_csv reads a file)"
         )
+    if hasattr(table, "collect"):
+        raise CatalogError("a lazy table has no rows yet: give table.collect()")
     if isinstance(table, Mapping):
         named = [(name, table[name]) for name in table]
     elif hasattr(table, "columns"):

@@ -401,6 +401,10 @@ def labels_of(
         raise CatalogError(f"{where(0)}: give targets= or several labels of a video, not both")
     named = [_words(key) if several else [key] for key in codes]
     first = {word: code for code, words in reversed([*enumerate(named)]) for word in words}
+    if "" in first:
+        raise CatalogError(
+            f"{where(coded.index(first['']))}: there is no label: write -1 for a row without one"
+        )
     words = [word for word in dict.fromkeys(word for words in named for word in words)
              if several or word != _UNLABELLED or word in (given or ())]  # fmt: skip
     names, label_of = _classes(words, given, lambda word: where(coded.index(first[word])))
@@ -448,8 +452,7 @@ def _classes(
         meant = f"a class ({some(names)})"
     for each in texts:
         if each not in label_of:
-            hint = ". Write -1 where there is no label" if not each else ""
-            raise CatalogError(f"{where(each)}: label {shown(each)} is not {meant}{hint}")
+            raise CatalogError(f"{where(each)}: label {shown(each)} is not {meant}")
     return names, label_of
 
 

@@ -18,7 +18,7 @@ from videoload.catalog.joining import clip_of
 from videoload.catalog.table import Ints
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.sample_spec import Spec, leader_of
-from videoload.errors import SpecError
+from videoload.errors import SpecError, named
 
 Floats = npt.NDArray[np.float64]
 
@@ -44,7 +44,7 @@ class Lengths:
                 at = int(wrong.argmax())
                 video = int(videos[at])
                 raise SpecError(
-                    f"{self._catalog.paths[video]}: {name} has {expected[video]} rows, and the "
+                    f"{self._name(video)}: {name} has {expected[video]} rows, and the "
                     f"file has {frames[at]} frames: PerFrame needs a row for each frame (videoload "
                     "scan tells true counts)"
                 )
@@ -76,12 +76,15 @@ class Lengths:
         self._was_told = bool(texts)
         return texts
 
+    def _name(self, video: int) -> str:
+        return named(self._catalog.paths[video])
+
     def _about(self, wrong: npt.NDArray[np.bool_], what: str, column: Ints, word: str) -> str:
         if not wrong.any():
             return ""
         at = int(wrong.argmax())
         return (
-            f"{np.count_nonzero(wrong)} of {len(wrong)} rows {what}: {self._catalog.paths[at]} "
+            f"{np.count_nonzero(wrong)} of {len(wrong)} rows {what}: {self._name(at)} "
             f"{word} {column[at]}, and has {self._frames[at]} frames"
         )
 
@@ -94,7 +97,7 @@ class Lengths:
         at = int(wrong.argmax())
         return (
             f"{np.count_nonzero(wrong)} of {len(wrong)} rows end behind their file, which they are "
-            f"cut at: {self._catalog.paths[at]} ends at {seconds[1, at]:g} s, and has "
+            f"cut at: {self._name(at)} ends at {seconds[1, at]:g} s, and has "
             f"{self._seconds[at]:.3g} s"
         )
 
@@ -116,7 +119,7 @@ class Lengths:
             return ""
         return (
             f"{len(short)} of {len(whole)} videos are shorter than a clip, and repeat their frames "
-            f'(short="loop"): {self._catalog.paths[short[0]]} has {self._frames[short[0]]} frames'
+            f'(short="loop"): {self._name(short[0])} has {self._frames[short[0]]} frames'
         )
 
 

@@ -112,7 +112,7 @@ def test_duplicates_are_allowed_if_asked_for(tmp_path: Path) -> None:
         ("path,x,x\na.avi,1,2\n", {"targets": "x"}, ["two columns are named 'x'"]),
         ("path,label,labels\na.avi,1,2\n", {}, ["columns label and labels: give one"]),
         ("path,labels,x\na.avi,b,2\n", {"targets": "x"}, ["not both"]),
-        ("path,labels\na.avi,b\nb.avi,;\n", {}, ["line 3", "label ''"]),
+        ("path,labels\na.avi,b\nb.avi,;\n", {}, ["line 3", "there is no label"]),
     ],
 )
 def test_contradicting_tables_are_refused(
@@ -270,7 +270,7 @@ def test_a_table_without_videos_is_refused(tmp_path: Path, content: str) -> None
         ("b.avi,jump,9,9,", ["'b.avi'", "end 9"]),
         ("b.avi,jump,9,8,", ["'b.avi'", "end 8"]),
         ("b.avi,jump,0,11,10", ["'b.avi'", "10 frames"]),
-        ("b.avi,,,,", ["label ''"]),
+        ("b.avi,,,,", ["there is no label"]),
         (",jump,,,", ["there is no file in the column 'path'"]),
         ("/b.avi,jump,,,", ["'/b.avi'", "relative"]),
         ("../b.avi,jump,,,", ["'../b.avi'"]),
@@ -524,8 +524,9 @@ def test_labels_are_optional_and_may_be_missing_in_single_rows(tmp_path: Path) -
     assert some.labels.tolist() == [-1, 1, 0]
     numbered = read(tmp_path, "path,label\na.avi,-1\nb.avi,2\n")
     assert (numbered.labels.tolist(), numbered.classes) == ([-1, 2], ("0", "1", "2"))
-    with refused("line 3", "label '' is not a class", "Write -1 where there is no label"):
-        read(tmp_path, "path,label\na.avi,run\nb.avi,\n")
+    for label in ("run", "0"):
+        with refused("line 3", "there is no label: write -1 for a row without one"):
+            read(tmp_path, f"path,label\na.avi,{label}\nb.avi,\n")
     both = join([some, Catalog(["d.avi"])])
     assert both.labels.tolist() == [-1, 1, 0, -1]
 
@@ -586,7 +587,7 @@ def test_paths_alone_are_a_catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert Catalog(["a.avi", "b.avi"]).labels.tolist() == [-1, -1]
     assert Catalog(["a.avi", "b.avi"], ["run", "jump"]).classes == TWO
     tree(tmp_path, "x/a.avi", "y/b.avi")
-    far = Catalog([f"{tmp_path}/x/a.avi", f"{tmp_path}/y/b.avi"])
+    far = Catalog(sorted(tmp_path.rglob("*.avi")))
     assert (far.root, far.paths) == (tmp_path, ("x/a.avi", "y/b.avi"))
     assert Catalog.from_table({"path": [f"{tmp_path}/x/a.avi", f"{tmp_path}/y/b.avi"]}) == far
     monkeypatch.chdir(tmp_path / "x")
