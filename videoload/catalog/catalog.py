@@ -83,10 +83,10 @@ class Catalog:
     ) -> None:
         if isinstance(paths, str):
             raise CatalogError(f"paths are a list, not {paths!r}: [{paths!r}]")
-        paths = [str(path) if isinstance(path, PurePath) else path for path in paths]
+        files = [str(path) if isinstance(path, PurePath) else path for path in paths]
         if root is None:
-            root, paths = root_of(paths)
-        columns = Columns(paths, labels, starts, ends, frames, starts_s, ends_s, at, at_s, box)
+            root, files = root_of(files)
+        columns = Columns(files, labels, starts, ends, frames, starts_s, ends_s, at, at_s, box)
         if classes is not None:
             known = checked_names(classes, "classes") if len(classes) or labels is not None else ()
         elif labels is None:
