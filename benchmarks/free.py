@@ -55,7 +55,11 @@ class FreeDecoder(Decoder):
 
         return Prepared(decode, _INFO.times_of, _INFO.length)
 
-    def fingerprint(self, path: str) -> int:
+    def fingerprint(self, path: str, salt: int = 0) -> int:
+        """The same for all files."""
+        return 1
+
+    def version(self, path: str) -> int:
         """The same for all files."""
         return 1
 

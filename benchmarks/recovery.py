@@ -40,7 +40,7 @@ from rich.table import Table
 
 from videoload import Catalog, Client, ClipSpec, Stream
 from videoload.commands.made_videos import make_videos
-from videoload.leases.commands import Command, WorkerId
+from videoload.leases.records import Lease
 from videoload.leases.table import LeaseTable
 
 CLIP = ClipSpec(
@@ -70,10 +70,10 @@ class Watch:
     def __init__(self, client: Client) -> None:
         self._engine = client._engine
         self._table: LeaseTable = client._engine._table
-        self._result = self._table.result
+        self._answered = self._table.answered
         self._open: Strike | None = None
         self._struck: set[int] = set()  # pids; the client may not know yet that they are gone
-        self._table.result = self._note  # type: ignore[method-assign]
+        self._table.answered = self._note  # type: ignore[method-assign]
 
     def strike(self, number: int, draw: random.Random) -> Strike:
         """As soon as all workers are at work, signal one of them."""
@@ -97,7 +97,7 @@ class Watch:
         at_work = []
         for peer, colleague in self._engine._workers.items():
             first = next(iter(self._table._pool._workers[peer].leases.values()), None)
-            if first is not None and first.chunk is not None and colleague.pid not in self._struck:
+            if first is not None and first.is_owed and colleague.pid not in self._struck:
                 at_work.append((colleague.pid, first.chunk))
         if len(at_work) < WORKERS:
             return
@@ -109,18 +109,17 @@ class Watch:
         yield self._open
 
     def _note(
-        self, worker: WorkerId, lease: int, frames: npt.NDArray[np.int64], decode_s: float = 0.0
-    ) -> list[Command]:
-        known = self._table._pool.lease(worker, lease)
-        if self._open is not None and known is not None and known.chunk is not None:
-            chunk = known.chunk
+        self, lease: Lease, frames: npt.NDArray[np.int64], decode_s: float, waited_s: float = 0.0
+    ) -> None:
+        if self._open is not None and lease.is_owed:
+            chunk = lease.chunk
             if chunk.batch.step == self._open.step:
                 self._open.rows -= set(chunk.rows)
             if not self._open.rows:
                 self._open.took_s = time.monotonic() - self._open.began
                 self._open.over.set()
                 self._open = None
-        return self._result(worker, lease, frames, decode_s)
+        self._answered(lease, frames, decode_s, waited_s)
 
 
 class Fleet:

@@ -33,7 +33,7 @@ import zmq
 
 from videoload import native
 from videoload.clips.sample_spec import Spec
-from videoload.pixels.software import software
+from videoload.pixels.software import software_and_code
 from videoload.transport.messages import Bye, Heartbeat, Hello, Lease, Result, Welcome
 from videoload.transport.sockets import Dealer
 
@@ -86,7 +86,9 @@ class _Worker:
     def __init__(self, crowd: Crowd, dealer: Dealer) -> None:
         self.dealer = dealer
         self._crowd = crowd
-        self._hello = Hello(uuid.uuid4().hex, socket.gethostname(), next(_PIDS), software())
+        self._hello = Hello(
+            uuid.uuid4().hex, socket.gethostname(), next(_PIDS), software_and_code()
+        )
         self._leases: deque[Lease] = deque()  # the first one is at work
         self._takes_s = 0.0
         self._beat_s = 0.0  # not welcomed yet

@@ -22,6 +22,7 @@ import logging
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from enum import Enum
 from typing import NamedTuple
 
 _log = logging.getLogger(__name__)
@@ -72,6 +73,17 @@ class BadVideo(NamedTuple):
     reason: str
 
 
+class Fault(Enum):
+    """What is to blame if a worker could not make a clip."""
+
+    VIDEO = "video"  # no clip of this video can be decoded
+    CLIP = "clip"  # other clips of the video may be fine
+    SHORT = "short"  # the video is shorter than a clip, and the spec says "drop"
+    FUNCTION = "function"  # the user's function failed: the stream cannot go on
+    CODE = "code"  # this worker lacks the function: others may have it
+    COPY = "copy"  # this worker's copy of the file is missing, or another one
+
+
 class VideoloadError(Exception):
     """The root of the tree: catch it to catch everything that videoload raises on purpose."""
 
@@ -116,6 +128,10 @@ class VideoError(VideoloadError):
 
     def __reduce__(self) -> tuple[type[VideoError], tuple[str, str]]:
         return type(self), (self.path, self.reason)
+
+
+class OtherCopyError(VideoError):
+    """The file that a worker has is missing, or another one than the training uses."""
 
 
 class OneClipError(VideoError):

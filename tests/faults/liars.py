@@ -19,10 +19,9 @@ import zmq
 
 from tests.faults.raw_peers import dealer
 from videoload import ProtocolError
-from videoload.pixels.software import software
+from videoload.pixels.software import software_and_code
 from videoload.transport.messages import (
     VERSION,
-    Compare,
     FromTrainer,
     Lease,
     Refused,
@@ -36,9 +35,8 @@ FIELDS: dict[str, tuple[str, ...]] = {
         "lease", "frames", "decode_s", "files", "spent", "clip_s", "times", "lengths", "kept",
         "no_room",
     ),
-    "failed": ("lease", "at", "reason", "dropped", "fatal", "here_only", "of_worker"),
+    "failed": ("lease", "at", "reason", "fault", "file"),
     "heartbeat": ("progress", "busy"),
-    "compared": ("stream", "files"),
     "watch": (),
     "bye": ("reason", "kept_from_leases"),
 }  # fmt: skip
@@ -61,7 +59,6 @@ class Liar:
         self._socket = self._dealing.__enter__()
         self.name = name
         self.leases: dict[int, Lease] = {}
-        self.asked: list[Compare] = []
         self.refused = 0
         self.say("hello")
 
@@ -87,8 +84,6 @@ class Liar:
             message: FromTrainer = unpack_from_trainer(self._socket.recv_multipart())
             if isinstance(message, Lease):
                 self.leases[message.lease] = message
-            elif isinstance(message, Compare):
-                self.asked.append(message)
             elif isinstance(message, Refused):
                 self.refused += 1
                 self.leases.clear()
@@ -113,10 +108,9 @@ class Liar:
         rows = 1 if lease is None else len(lease.clips)
         length = 1 if lease is None else math.prod(lease.asked.frames_shape)
         number = 10**9 if lease is None else lease.lease
-        asked = self.asked[-1] if self.asked else Compare(0, {0: ""})
         honest: dict[str, dict[str, Any]] = {
             "hello": {
-                "worker": self.name, "host": self.name, "pid": 1, "software": software(),
+                "worker": self.name, "host": self.name, "pid": 1, "software": software_and_code(),
                 "token": "", "copy": self.name, "fetches": False,
             },
             "result": {
@@ -126,11 +120,10 @@ class Liar:
                 "lengths": [[100, 4.0]] * rows,
             },
             "failed": {
-                "lease": number, "at": 0, "reason": "is not a video", "dropped": False,
-                "fatal": False, "here_only": False,
+                "lease": number, "at": 0, "reason": "is not a video", "fault": "video",
+                "file": 12345,
             },
             "heartbeat": {"progress": 1},
-            "compared": {"stream": asked.stream, "files": dict.fromkeys(asked.paths, 12345)},
             "watch": {},
             "bye": {"reason": "tired", "kept_from_leases": False},
         }  # fmt: skip

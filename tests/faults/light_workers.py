@@ -56,7 +56,7 @@ def _decoded(decoder: Decoder, lease: Lease) -> tuple[Result, npt.NDArray[np.uin
     for clip, out in zip(lease.clips, pixels, strict=True):
         request = Request(clip.seed, clip.clip, clip.start, clip.end)
         frames += decoder.decode(clip.path, lease.spec, [request], out[None]).tolist()
-    files = [decoder.fingerprint(clip.path) for clip in lease.clips]
+    files = [decoder.fingerprint(clip.path, lease.salt or 0) for clip in lease.clips]
     return Result(lease.lease, frames, 0.001, files), pixels
 
 

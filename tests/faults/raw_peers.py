@@ -14,7 +14,7 @@ import zmq
 from tests.support.programs import Programs
 from tests.support.waiting import SECOND
 from videoload import ProtocolError
-from videoload.pixels.software import software
+from videoload.pixels.software import software_and_code
 from videoload.transport.messages import (
     FromTrainer,
     FromWorker,
@@ -68,7 +68,7 @@ def say(made: zmq.Socket[bytes], message: FromWorker, *pixels: bytes) -> None:
 
 def hello(pid: int = 1, token: str = "") -> Hello:
     """How a worker introduces itself."""
-    return Hello("0", "elsewhere", pid, software(), token)
+    return Hello("0", "elsewhere", pid, software_and_code(), token)
 
 
 # At a worker

@@ -11,7 +11,7 @@ import zmq
 
 from tests.faults.raw_peers import dealer
 from tests.support.waiting import SECOND
-from videoload.pixels.software import software
+from videoload.pixels.software import software_and_code
 from videoload.transport.messages import VERSION
 
 _READY = b"\x05READY\x0bSocket-Type\x00\x00\x00\x06DEALER\x08Identity\x00\x00\x00\x00"
@@ -21,7 +21,7 @@ _HELLO = {
     "worker": "w",
     "host": "h",
     "pid": 1,
-    "software": software(),
+    "software": software_and_code(),
     "token": "",
 }
 

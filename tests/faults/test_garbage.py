@@ -30,6 +30,9 @@ from tests.support.thorough import either
 from tests.support.videos import Videos, make_avi
 from tests.support.waiting import SECOND, in_background, wait_until
 from videoload import Client, ClipSpec, decode_serially
+from videoload.errors import Fault
+from videoload.storage.files import Storage
+from videoload.storage.opening import open_storage
 from videoload.transport.messages import (
     VERSION,
     Bye,
@@ -250,27 +253,29 @@ def test_a_worker_that_comes_and_goes_and_lies_changes_nothing(stand: Stand) -> 
             stand.read_until(lambda: comings >= 3)
 
 
-def answer_wrongly(made: zmq.Socket[bytes], how: str, lease: Lease) -> None:
+def answer_wrongly(made: zmq.Socket[bytes], how: str, lease: Lease, own: Storage) -> None:
     rows = len(lease.clips)
     frames = [[0] * CLIP.frames] * rows
     body = bytes(rows * CLIP.clip_bytes)
+    files = [own.fingerprint(clip.path, lease.salt or 0) for clip in lease.clips]
     match how:
         case "too few bytes":
-            say(made, Result(lease.lease, frames), body[1:])
+            say(made, Result(lease.lease, frames, files=files), body[1:])
         case "too many bytes":
-            say(made, Result(lease.lease, frames), body + b"1")
+            say(made, Result(lease.lease, frames, files=files), body + b"1")
         case "no pixels":
-            say(made, Result(lease.lease, frames))
+            say(made, Result(lease.lease, frames, files=files))
         case "other frames":
-            say(made, Result(lease.lease, [*frames[1:], [0]]), body)
+            say(made, Result(lease.lease, [*frames[1:], [0]], files=files), body)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["too few bytes", "other frames", "too many bytes", "no pixels"])
 def test_an_answer_of_the_wrong_size_is_refused_and_its_lease_goes_to_another(
-    how: str, stand: Stand
+    how: str, stand: Stand, videos: Videos
 ) -> None:
     refused: list[str] = []
+    own = open_storage(videos.root)  # it has the files, and so can show that
     with dealer(stand.client.endpoints[0]) as made:
         greeting = hello(pid=sum(map(ord, how)))  # another worker than that of the test before
         say(made, greeting)
@@ -282,7 +287,7 @@ def test_an_answer_of_the_wrong_size_is_refused_and_its_lease_goes_to_another(
                     continue
                 match unpack_from_trainer(made.recv_multipart()):
                     case Lease() as lease:
-                        answer_wrongly(made, how, lease)
+                        answer_wrongly(made, how, lease, own)
                     case Refused() as said:
                         refused.append(said.reason)
                         say(made, greeting)
@@ -428,14 +433,15 @@ def test_a_worker_decodes_nothing_outside_its_root(
             trainer.say(Lease(number, spec, [Clip("good.avi", 1), Clip(path, 1)]))
             said = trainer.answer()
             assert isinstance(said, Failed)
-            assert (said.lease, said.at, said.dropped) == (number, 1, False)
+            assert (said.lease, said.at, said.fault) == (number, 1, Fault.VIDEO)
             assert reason in said.reason
             assert not trainer.pixels
         # Memory that it was never given, and after that memory that it may use.
         trainer.say(Lease(100, spec, [Clip("good.avi", 1)], Place(0, 0)))
         said = trainer.answer()
-        assert isinstance(said, Failed)
+        assert isinstance(said, Bye), "no clip is to blame: the lease is given back"
         assert "not shared with this worker" in said.reason
+        trainer.welcome(30 * SECOND)
         trainer.say(Lease(101, spec, [Clip("good.avi", 1)]))
         said = trainer.answer()
         assert isinstance(said, Result)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import msgspec
 import pytest
 
+import videoload
 from tests.faults.raw_peers import answer, dealer, hello, say
 from tests.support.digests import digests
+from tests.support.programs import Programs
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND
 from videoload import Client, ClipSpec, StorageError, decode_serially
 from videoload.engine.admission import Admission
-from videoload.pixels.software import software
+from videoload.pixels.software import software_and_code
 from videoload.transport.messages import VERSION, Bye, Hello, Lease, Refused, Welcome
 
 pytestmark = [pytest.mark.timeout(120 * SECOND), pytest.mark.xdist_group("peers")]
@@ -49,7 +53,7 @@ def test_a_message_that_meets_a_defect_affects_only_its_sender(
     batches = stream.batches(epochs=2)
     got = [next(batches)]
     with dealer(listening.endpoints[0]) as made:
-        say(made, Hello("w", "poison", 1, software()))
+        say(made, Hello("w", "poison", 1, software_and_code()))
         refused = answer(made)
     got += batches
     assert digests(got) == expected
@@ -69,7 +73,8 @@ def test_a_worker_that_would_give_other_pixels_is_refused_in_one_line_on_both_si
         say(made, other)
         refused = answer(made)
     assert isinstance(refused, Refused)
-    why = f"it decodes with FFmpeg 0, abacus, this trainer with {software()}: pixels would differ"
+    ours = software_and_code()
+    why = f"it decodes with FFmpeg 0, abacus, this trainer with {ours}: clips would differ"
     assert refused.reason == f"{why} (any_software=True of the client admits it)"
     assert f"worker h:1 is refused: {refused.reason}" in caplog.messages
     with (
@@ -97,7 +102,7 @@ def test_a_too_large_number_is_refused(
     expected = digests(decode_serially(videos.catalog, CLIP, BATCH))
     stream = listening.stream(videos.catalog, CLIP, BATCH)
     with dealer(listening.endpoints[0]) as made:
-        say(made, Hello("w", "h", 1, software()))
+        say(made, Hello("w", "h", 1, software_and_code()))
         answer(made)
         made.send_multipart([VERSION, msgspec.msgpack.encode(fields)])
         while not isinstance(said := answer(made), Refused):
@@ -126,3 +131,20 @@ def test_streams_end_if_no_worker_can_read_the_videos_for_as_long_as_was_said(
         assert str(ended.value) == f"{why}; no worker has read a video for 0.5 s since"
         assert stream.error is ended.value or str(stream.error) == str(ended.value)
     assert f"hands its leases back: {why}" in caplog.text
+
+
+@pytest.mark.slow
+def test_a_worker_of_other_code_is_refused(
+    videos: Videos, programs: Programs, tmp_path: Path
+) -> None:
+    package = tmp_path / "videoload"
+    shutil.copytree(Path(videoload.__file__).parent, package)
+    draws = package / "clips/windows.py"
+    draws.write_text(draws.read_text() + "# one more line\n")
+    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
+        flags = ("worker", "--connect", client.endpoints[0], "--root", str(videos.root))
+        other = programs.python(
+            "-P", "-m", "videoload", *flags, "--processes", "1", env={"PYTHONPATH": str(tmp_path)}
+        )
+        other.wait_for("refuses this worker: it decodes with", 30 * SECOND)
+        assert client.workers == ()

@@ -17,7 +17,7 @@ from tests.support.thorough import rest_nightly
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec
-from videoload.leases.line import MAX_LEASES
+from videoload.leases.bytes_in_flight import MAX_LEASES
 from videoload.transport.keys import make_keys
 
 pytestmark = [pytest.mark.timeout(120 * SECOND), pytest.mark.xdist_group("proxy")]

@@ -9,11 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from videoload.catalog.catalog import Catalog
+from videoload.errors import Fault
 from videoload.leases.commands import (
     Command,
     Grant,
     Ready,
 )
+from videoload.leases.files import Files
 from videoload.leases.table import LeaseTable
 from videoload.plan.options import StreamOptions
 from videoload.plan.plan import Plan, Sample
@@ -52,6 +54,7 @@ class Desk:
         self, stream: int, *, videos: int = 400, batch: int = 4, slots: int = 8,
         ordered: bool = True, on_error: Any = "substitute", max_bad: float = 0.01,
         lease_clips: int = 16, clips: int = 1, fetched: bool = False, function: str = "",
+        files: Files | None = None, copy: str | None = None,
     ) -> None:  # fmt: skip
         options = StreamOptions(
             batch, False, 0, (0, 1), False, ordered, on_error=on_error, max_bad=max_bad
@@ -62,68 +65,75 @@ class Desk:
         self.table.add_stream(
             stream, plan, self.quarantines[stream],
             clip_frames=2, slots=slots, ordered=ordered, lease_clips=lease_clips, fetched=fetched,
-            function=function,
+            function=function, files=files, copy=copy,
         )  # fmt: skip
 
     def join(self, *workers: str) -> list[Seen]:
         """Workers say HELLO; those with a capital letter are local. A colon is followed by the copy
         that a worker reads, if it is not the trainer's own; a copy that ends with ``//`` is on
         another host. A name that has a "/" begins with the host that the worker runs on."""
-        commands: list[Command] = []
         for worker in workers:
             name, _, copy = worker.partition(":")
-            commands += self.table.worker_joined(
+            self.table.worker_joined(
                 worker, local=worker.isupper(), now=self.now, copy=copy or None,
                 host=name.rpartition("/")[0] or None, fetches=worker.endswith("//"),
             )  # fmt: skip
-        return self._seen(commands)
+        return self.seen()
 
     def start(self, reader: int = 10, *, steps: range = range(100), stream: int = 0) -> list[Seen]:
-        return self._seen(self.table.start_reader(stream, reader, steps.start, steps.stop))
+        self.table.start_reader(stream, reader, steps.start, steps.stop)
+        return self.seen()
 
     def want(self, reader: int = 10) -> list[Seen]:
-        return self._seen(self.table.wanted(reader))
+        self.table.wanted(reader)
+        return self.seen()
 
     def end(self, reader: int = 10) -> list[Seen]:
-        return self._seen(self.table.end_reader(reader))
+        self.table.end_reader(reader)
+        return self.seen()
 
     def slot_back(self, slot: int, stream: int = 0) -> list[Seen]:
-        return self._seen(self.table.slot_back(stream, slot))
+        self.table.slot_back(stream, slot)
+        return self.seen()
 
     def recalled(self, reader: int, *batches: Given) -> list[Seen]:
-        return self._seen(self.table.recalled(reader, [(g.step, g.slot) for g in batches]))
+        self.table.recalled(reader, [(g.step, g.slot) for g in batches])
+        return self.seen()
 
     def answer(self, *leases: Grant, clip_s: float = 0.0) -> list[Seen]:
         """The workers have decoded these leases, in ``clip_s`` seconds a clip."""
-        commands: list[Command] = []
         for lease in leases:
-            decode_s = clip_s * len(lease.samples)
-            frames = ordinals(lease.samples)
-            commands += self.table.result(lease.worker, lease.lease, frames, decode_s)
-        return self._seen(commands)
+            if (known := self.table.lease(lease.worker, lease.lease)) is not None:
+                decode_s = clip_s * len(lease.samples)
+                self.table.answered(known, ordinals(lease.samples), decode_s)
+        return self.seen()
 
-    def fail(self, lease: Grant, at: int = 0, *, dropped: bool = False) -> list[Seen]:
+    def fail(
+        self, lease: Grant, at: int = 0, reason: str = "broken", fault: Fault = Fault.VIDEO,
+        file: int = 0,
+    ) -> list[Seen]:  # fmt: skip
         """The worker cannot decode clip ``at`` of the lease."""
-        return self._seen(
-            self.table.failed(lease.worker, lease.lease, at, "broken", dropped=dropped)
-        )
+        if (known := self.table.lease(lease.worker, lease.lease)) is not None:
+            self.table.failed(known, at, reason, fault, file)
+        return self.seen()
 
-    def die(self, worker: str) -> list[Seen]:
-        return self._seen(self.table.worker_left(worker, died=True))
+    def die(self, worker: str, at_work: int | None = None) -> list[Seen]:
+        self.table.worker_left(worker, died=True, at_work=at_work)
+        return self.seen()
 
     def leave(self, worker: str) -> list[Seen]:
-        return self._seen(self.table.worker_left(worker, died=False))
+        self.table.worker_left(worker, died=False)
+        return self.seen()
 
     def wait(self, seconds: float, *beating: str) -> list[Seen]:
         """Time passes, in ticks of a quarter of a second. These workers send heartbeats, others do
         not."""
-        commands: list[Command] = []
         for _ in range(round(seconds * 4)):
             self.now += 0.25
             for worker in beating:
                 assert self.table.heard(worker, self.now)
-            commands += self.table.tick(self.now)
-        return self._seen(commands)
+            self.table.tick(self.now)
+        return self.seen()
 
     def lease(
         self, worker: str, lease: int, *, slot: int, step: int, rows: slice = slice(None),
@@ -136,7 +146,8 @@ class Desk:
         return Grant(worker, lease, stream, slot, places, tuple(samples))
 
     def is_void(self, lease: Grant) -> bool:
-        return self.table.place(lease.worker, lease.lease) is None
+        known = self.table.lease(lease.worker, lease.lease)
+        return known is None or not known.is_owed
 
     def decode_all(self, *commands: Seen) -> list[Grant]:
         """Answer all leases, and the leases that follow from the answers; return them all."""
@@ -154,9 +165,10 @@ class Desk:
             queue += grants(commands)
         return seen
 
-    def _seen(self, commands: list[Command]) -> list[Seen]:
+    def seen(self) -> list[Seen]:
+        """What the events since the last call led to."""
         seen: list[Seen] = []
-        for command in commands:
+        for command in self.table.data_to_send():
             if isinstance(command, Ready):
                 assert np.array_equal(command.frames, ordinals(command.samples))
                 assert (command.reader, command.step) not in self.ready

@@ -18,7 +18,7 @@ from typing import Literal
 import numpy as np
 
 from videoload.catalog.catalog import Catalog
-from videoload.leases.commands import AskStorage, Command, Evict, Grant, Ready
+from videoload.leases.commands import AskStorage, Evict, Grant, Ready
 from videoload.leases.silence import Look
 from videoload.leases.table import LeaseTable
 from videoload.plan.options import StreamOptions
@@ -109,8 +109,8 @@ class Simulation:
         self.workers[name] = SimulatedWorker(
             name, local, takes, copy=copy, away_s=away_s, host=host, store=store
         )
-        joined = self.table.worker_joined(name, local=local, now=self.now, copy=copy, host=host)
-        self._obey(joined)
+        self.table.worker_joined(name, local=local, now=self.now, copy=copy, host=host)
+        self._obey()
 
         def greet() -> None:
             self.table.heard(name, self.now, 0)
@@ -130,7 +130,8 @@ class Simulation:
             reader, plan, self.quarantines[reader],
             clip_frames=2, slots=self._slots, ordered=self._ordered, clip_bytes=CLIP_BYTES,
         )  # fmt: skip
-        self._obey(self.table.start_reader(reader, reader, 0, steps))
+        self.table.start_reader(reader, reader, 0, steps)
+        self._obey()
 
     def run(self, seconds: float) -> float:
         """Let time pass. Returns the clips per second of the second half of it."""
@@ -153,7 +154,8 @@ class Simulation:
         """A worker dies, and another one may take its place."""
         worker = self.workers.pop(name)
         self.deaths += 1
-        self._obey(self.table.worker_left(name, died=True))
+        self.table.worker_left(name, died=True)
+        self._obey()
         if returns:
             again = partial(
                 self.add_worker, f"{name}'", worker.clip_s, local=worker.local,
@@ -197,7 +199,8 @@ class Simulation:
         for name in self.table.silent(self.now):
             worker = self.workers[str(name)]
             self.table.look(name, Look(worker.cpu_s, blocked=worker.waits))
-        self._obey(self.table.tick(self.now))
+        self.table.tick(self.now)
+        self._obey()
         self.after(BEAT_S, self._tick)
 
     def _begin(self, worker: SimulatedWorker) -> None:
@@ -273,7 +276,9 @@ class Simulation:
         worker.sending -= 1
         self.table.heard(worker.name, self.now)
         frames = np.zeros((len(lease.samples), 2), np.int64)
-        self._obey(self.table.result(worker.name, lease.lease, frames, decode_s))
+        if (known := self.table.lease(worker.name, lease.lease)) is not None:
+            self.table.answered(known, frames, decode_s)
+        self._obey()
 
     def _bring(self, worker: SimulatedWorker, lease: Grant) -> None:
         worker.leases.append(lease)
@@ -282,11 +287,13 @@ class Simulation:
 
     def _trained(self, batch: Ready) -> None:
         """The consumer is done with a batch."""
-        self._obey(self.table.slot_back(batch.reader, batch.slot))
-        self._obey(self.table.wanted(batch.reader))
+        self.table.slot_back(batch.reader, batch.slot)
+        self._obey()
+        self.table.wanted(batch.reader)
+        self._obey()
 
-    def _obey(self, commands: Sequence[Command]) -> None:
-        for command in commands:
+    def _obey(self) -> None:
+        for command in self.table.data_to_send():
             if isinstance(command, Grant):
                 worker = self.workers.get(str(command.worker))
                 if worker is None:  # it left while the commands were carried out

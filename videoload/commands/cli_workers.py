@@ -18,6 +18,8 @@ from videoload.errors import VideoloadError
 from videoload.logs import log_to_stderr
 from videoload.native import REACHES, switch_off
 
+_log = logging.getLogger(__name__)
+
 _LOOK_S = 0.5
 
 Connect = Annotated[
@@ -148,7 +150,7 @@ def worker(
     """
     from videoload.host import cores
     from videoload.index.cache_folder import cache_folder
-    from videoload.listings.folders import open_root
+    from videoload.listings.folders import holds_videos, open_root
     from videoload.processes.supervisor import keep_running
     from videoload.storage.keep import Folders
     from videoload.storage.roots import is_url
@@ -180,6 +182,8 @@ def worker(
         log_format=log_format,
     )
     log_to_stderr("videoload worker", log_format, logging.INFO)
+    if not (is_url(root) or holds_videos(Path(root))):
+        _log.warning("no video lies below --root %s: is it the right folder, and mounted?", root)
     switch_off(*(without or []))
     count = processes or cores()
     if count == 1 and metrics_port is None:

@@ -8,6 +8,7 @@ from contextlib import suppress
 from functools import partial
 
 import numpy as np
+from xxhash import xxh3_64_intdigest
 
 from videoload import native
 from videoload.clips.clip_params import ClipParams
@@ -227,10 +228,20 @@ class Decoder:
             self.decode(path, _SMALL, [Request(0, start=start, end=start + 1)], out, tick)
         return index, report
 
-    def fingerprint(self, path: str) -> int:
-        """64 bits that two copies of a file, or of a sample's files, have in common. Raises
-        VideoError."""
-        return fingerprint_of(path, self._storage.fingerprint)
+    def fingerprint(self, path: str, salt: int = 0) -> int:
+        """63 bits that two copies of a file, or of a sample's files, have in common. Raises
+        VideoError, StorageError."""
+        return fingerprint_of(path, lambda part: self._storage.fingerprint(part, salt))
+
+    def version(self, path: str) -> int:
+        """63 bits that differ if the file here was changed or replaced; 0: nobody can tell. Raises
+        VideoError, StorageError."""
+
+        def one(part: str) -> int:
+            file = self._storage.resolve(part)
+            return xxh3_64_intdigest(file.identity) >> 1 if file.has_version else 0
+
+        return fingerprint_of(path, one)
 
     def begin(self) -> None:
         """A training begins. It may find other files behind a URL than the one before."""

@@ -40,7 +40,7 @@ class ConnectedWorker:
     host: str
     pid: int
     is_child: bool
-    copy: str = ""  # which copy of the videos a remote worker reads
+    copy: str = ""  # which copy of the videos a remote worker reads, as `copy_name` says
     fetches: bool = False  # that copy is on another host
     timer: WorkTimer = field(default_factory=WorkTimer)
     joined: float = -math.inf  # when it was admitted
@@ -52,11 +52,6 @@ class ConnectedWorker:
     def name(self) -> str:
         """Its name in messages to people."""
         return f"{self.host}:{self.pid}"
-
-    @property
-    def which_copy(self) -> tuple[str, str]:
-        """The same for all workers that read the same copy of the videos."""
-        return self.host, self.copy
 
     def record(self, now: float) -> WorkerRecord:
         """What is known of it now, without its work."""
@@ -117,8 +112,8 @@ class Admission(Generic[PeerT]):
         if hello.software != self._childrens:
             raise WorkerError(
                 f"a new worker of this host decodes with {hello.software}, the others with "
-                f"{self._childrens}: FFmpeg (the package av) was replaced meanwhile, and pixels "
-                "would differ; start the training again"
+                f"{self._childrens}: FFmpeg (the package av) or videoload was replaced meanwhile, "
+                "and clips would differ; start the training again"
             )
         # A worker dials again only between two leases, and forgets its leases.
         replaces = tuple(
@@ -135,8 +130,8 @@ class Admission(Generic[PeerT]):
             return Refusal(self._barred[who])
         if self.software not in (None, hello.software):
             return Refusal(
-                f"it decodes with {hello.software}, this trainer with {self.software}: pixels "
-                "would differ (any_software=True of the client admits it)",
+                f"it decodes with {hello.software}, this trainer with {self.software}: clips would "
+                "differ (any_software=True of the client admits it)",
                 warn=True,
             )
         last = self._peer_of.get(who, peer)

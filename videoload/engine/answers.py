@@ -5,8 +5,8 @@ An answer is a RESULT message and its pixels, which arrive in one of two ways:
     local workers      write the pixels into their place before they send the message
     remote workers     send the pixels in the same message, and they are copied into their place
 
-The answer of a remote worker then waits until `copy_check` knows that the worker has the right copy
-of the files. All of this belongs to the I/O thread.
+All that can be wrong with an answer is found before its pixels are copied: nothing of an answer
+that is not taken gets into a batch. All of this belongs to the I/O thread.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -23,10 +22,9 @@ import numpy.typing as npt
 
 from videoload.clips.sample_spec import Spec, leader_of
 from videoload.engine.admission import ConnectedWorker
-from videoload.engine.copy_check import NO_FRAMES, CopyCheck
 from videoload.engine.open_streams import OpenStream
-from videoload.errors import ProtocolError
-from videoload.leases.commands import Command
+from videoload.errors import Fault, ProtocolError, named
+from videoload.leases.records import Lease
 from videoload.leases.table import LeaseTable
 from videoload.stats.meter import Meter
 from videoload.transport.messages import Failed, Result
@@ -34,64 +32,64 @@ from videoload.transport.sockets import Peer
 
 _log = logging.getLogger(__name__)
 
+_NO_FRAMES = np.empty((0, 0), np.int64)
+
 
 @dataclass(eq=False)
 class Answers:
-    """The answers of a client's workers. ``meter`` counts for all streams. The engine carries out
-    what is added to ``commands``."""
+    """The answers of a client's workers. ``meter`` counts for all streams."""
 
     table: LeaseTable
     streams: Mapping[int, OpenStream]
     workers: Mapping[Peer, ConnectedWorker]
-    copies: CopyCheck
     meter: Meter
-    commands: deque[Command]
 
     def take(self, peer: Peer, result: Result) -> None:
         """A RESULT came. Raises ProtocolError."""
-        place = self.table.place(peer, result.lease)
-        shares = self.workers[peer].is_child
-        if place is not None and not shares:
-            stream_id, slot, rows = place
-            peer.router.receive_pixels(self.streams[stream_id].pixels(slot, rows))
-        self._book(peer, result, is_sent=not shares)
+        lease, worker = self.table.lease(peer, result.lease), self.workers[peer]
+        now, is_sent = time.monotonic(), not worker.is_child
+        if lease is None or not lease.is_owed:  # the worker only has one lease less
+            worker.timer.failed(now)
+            if lease is not None:
+                self.table.answered(lease, _NO_FRAMES, result.decode_s, _waited_s(result))
+            return
+        stream, rows = self.streams[lease.stream], len(lease.rows)
+        frames = _as_frames(result, rows, stream.spec)
+        if stream.spec.files and len(result.files) != rows:
+            raise ProtocolError(f"{len(result.files)} files for {rows} clips")
+        if (at := self.table.accepts(lease, result.files)) is not None:
+            worker.timer.failed(now)
+            reason = f"its copy of {named(stream.catalog[lease.videos[at]].path)} is another one"
+            self.table.failed(lease, at, reason, Fault.COPY, result.files[at])
+            return
+        if is_sent:
+            peer.router.receive_pixels(stream.pixels(lease.slot, lease.rows))
+        work = worker.timer.answered(result, rows, rows * stream.clip_bytes * is_sent, now)
+        seconds = list(zip(lease.videos, result.clip_s, strict=False))
+        stream.meter.worked(worker.name, work, seconds, now)
+        self.meter.worked(worker.name, work, (), now)
+        self._note_versions(stream, lease, result)
+        self.table.answered(lease, frames, result.decode_s, _waited_s(result))
 
     def failed(self, peer: Peer, failed: Failed, now: float) -> None:
         """A worker could not decode a clip of a lease."""
         worker, line = self.workers[peer], failed.reason.partition("\n")[0]
         worker.timer.failed(now)
-        if failed.fatal and worker.last_error != line:  # the stream's error has all lines
+        is_of_code = failed.fault in (Fault.FUNCTION, Fault.CODE)
+        if is_of_code and worker.last_error != line:  # the stream's error has all lines
             _log.warning("worker %s: %s", worker.name, line)
-        worker.last_error = "" if failed.dropped else line
-        self.commands.extend(
-            self.table.failed(
-                peer, failed.lease, failed.at, failed.reason, dropped=failed.dropped,
-                fatal=failed.fatal, here_only=failed.here_only, of_worker=failed.of_worker,
-            )
-        )  # fmt: skip
+        worker.last_error = "" if failed.fault is Fault.SHORT else line
+        if (lease := self.table.lease(peer, failed.lease)) is not None:
+            self.table.failed(lease, failed.at, failed.reason, failed.fault, failed.file)
 
-    def _book(self, peer: Peer, result: Result, *, is_sent: bool) -> None:
-        """The pixels are in their place, if they are wanted. Raises ProtocolError."""
-        self.table.arrived(peer, result.lease, result.decode_s, _waited_s(result))
-        place, worker = self.table.place(peer, result.lease), self.workers[peer]
-        now = time.monotonic()
-        if place is None:  # void: the worker only has one lease less
-            worker.timer.failed(now)
-            self.commands.extend(self.table.result(peer, result.lease, NO_FRAMES, result.decode_s))
-            return
-        stream_id, rows = place[0], len(place[2])
-        stream = self.streams[stream_id]
-        frames = _as_frames(result, rows, stream.spec)
-        work = worker.timer.answered(result, rows, rows * stream.clip_bytes * is_sent, now)
-        videos = self.table.videos(peer, result.lease)
-        stream.meter.worked(worker.name, work, list(zip(videos, result.clip_s, strict=False)), now)
-        self.meter.worked(worker.name, work, (), now)
-        if worker.is_child or not stream.spec.files:
-            self.commands.extend(self.table.result(peer, result.lease, frames, result.decode_s))
-            return
-        if len(result.files) != rows:
-            raise ProtocolError(f"{len(result.files)} fingerprints for {rows} clips")
-        self.copies.add(peer, result, frames, stream_id)
+    def _note_versions(self, stream: OpenStream, lease: Lease, result: Result) -> None:
+        """Notice files of the trainer's own copy that are others than they were."""
+        for video, version in zip(
+            lease.videos, () if lease.is_checked else result.files, strict=False
+        ):
+            if stream.changed.sees(video, version):
+                stream.changed.add(video)
+                self.table.changed(stream.id, video)
 
 
 def _waited_s(result: Result) -> float:
@@ -104,8 +102,8 @@ def _as_frames(result: Result, rows: int, spec: Spec) -> npt.NDArray[np.int64]:
     """The ordinals of each clip's frames, then the bits of their times; the number of frames of its
     file, then the bits of its seconds. The lease table carries them to the reader."""
     length = math.prod(spec.frames_shape)
-    for told in (result.frames, result.times or result.frames):
-        if len(told) != rows or {*map(len, told)} != {length}:
+    for given in (result.frames, result.times or result.frames):
+        if len(given) != rows or {*map(len, given)} != {length}:
             raise ProtocolError(
                 f"the lease has {rows} clips of {length} frames, the answer does not"
             )

@@ -8,8 +8,8 @@ table what to do, and sends what the table says.
 
 Which worker decodes which clip is decided in `leases`. Three modules know what an event means:
 `membership` for workers that come and leave, `answers` for their clips, and `open_streams` for what
-consumers want. They add the table's commands to one queue. After each event, the loop carries out
-the commands of that queue, and nothing else does.
+consumers want. After each event, the loop carries out what the table has to send, and nothing else
+does.
 
 The thread waits for nothing but its sockets, and takes a bounded number of events in a turn. So the
 sockets are always drained, and slots bound the memory. Other threads do two things only: they
@@ -28,7 +28,6 @@ import secrets
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from functools import lru_cache, partial
@@ -40,12 +39,11 @@ from videoload.engine.admission import STRANGERS, Admission, workers_at_most
 from videoload.engine.answers import Answers
 from videoload.engine.auto_workers import LOOK_S, AutoWorkers
 from videoload.engine.call_queue import CallQueue
-from videoload.engine.copy_check import CopyCheck
 from videoload.engine.file_checker import FileChecker
 from videoload.engine.listener import Listener
 from videoload.engine.local_workers import LocalWorkers
 from videoload.engine.membership import Membership
-from videoload.engine.open_streams import OpenStreams
+from videoload.engine.open_streams import OpenStream, OpenStreams
 from videoload.engine.rate_limited_log import RateLimitedLog
 from videoload.errors import (
     ClosedError,
@@ -66,7 +64,6 @@ from videoload.storage.keep import Folders
 from videoload.transport.context import new_context
 from videoload.transport.messages import (
     Bye,
-    Compared,
     Failed,
     FromWorker,
     Heartbeat,
@@ -125,7 +122,6 @@ class Engine:
         self._any_software = any_software
         self._folders = folders
         self._table = LeaseTable(credit=_CREDIT, stall_s=stall_s, silence_s=_SILENCE_S)
-        self._commands: deque[commands.Command] = deque()
         self._token = secrets.token_hex(32)
         self.calls = CallQueue()
         self.has_credit = True
@@ -141,18 +137,12 @@ class Engine:
         self._refusals, self._warnings = RateLimitedLog(_log), RateLimitedLog(_log)
         self._files = FileChecker()
         self._listener = Listener(self.calls, self._refusals)
-        self.streams = OpenStreams(self._table, self._supervisor, self._commands, bool(listen))
+        self.streams = OpenStreams(self._table, self._supervisor, bool(listen))
         by_id = self.streams.by_id
-        self._copies = CopyCheck(
-            self._table, by_id, self._workers, self._files, self._warnings, self._commands,
-            self.post,
-        )  # fmt: skip
-        self._answers = Answers(
-            self._table, by_id, self._workers, self._copies, self._meter, self._commands
-        )
+        self._answers = Answers(self._table, by_id, self._workers, self._meter)
         self.membership = Membership(
-            self._admission, self._table, self._supervisor, self._copies, self._listener,
-            self._warnings, self._commands, _BEAT_S, stall_s,
+            self._admission, self._table, self._supervisor, self._listener, self._warnings,
+            _BEAT_S, stall_s,
         )  # fmt: skip
         self.local = LocalWorkers(
             self._supervisor, self.membership, self._table, by_id, self._workers, self._files,
@@ -282,16 +272,14 @@ class Engine:
             used, most = len(os.listdir(_DESCRIPTORS)), native.allow_descriptors()
             self._admission.max_remote = workers_at_most(most, used + 4 * self._children)
             if not self._any_software:
-                from videoload.pixels.software import software  # imports FFmpeg
+                from videoload.pixels.software import software_and_code  # imports FFmpeg
 
-                self._admission.software = software()
+                self._admission.software = software_and_code()
             connections += self._admission.max_remote // len(self._listen)
         self._listener.open(
             context, self._listen, keys=self._keys, insecure=self._insecure, most=connections
         )
         endpoints = self._listener.endpoints
-        if endpoints:
-            self._files.start()
         if self._children:
             settings = WorkerSettings(
                 [self._listener.open_private(context, self._supervisor.pids)],
@@ -323,13 +311,12 @@ class Engine:
 
     def _tick(self, now: float) -> Iterator[Callable[[], object]]:
         yield self.local.look_after
-        yield self._copies.settle_void
         yield self.streams.give_back_dead
         yield partial(self.local.look_at_silent, now)
         for router in self._listener.routers:
             for peer in router.sending():
                 self._table.sends(peer, now)
-        yield partial(self._commands.extend, self._table.tick(now))
+        yield partial(self._table.tick, now)
         self.membership.keep(now, is_read=bool(self.streams.by_reader))
         self._stop_unreadable(now)
         self._refusals.tell(now)
@@ -399,8 +386,6 @@ class Engine:
                 self.membership.unreadable = None
             case Failed():
                 self._answers.failed(peer, message, now)
-            case Compared():
-                self._copies.compared(peer, message)
             case Bye():
                 self.membership.said_bye(peer, message, now)
 
@@ -414,24 +399,45 @@ class Engine:
 
     def _send(self) -> None:
         """Carry out the table's commands in order, and the commands that follow from them."""
-        while self._commands:
-            match command := self._commands.popleft():
-                case commands.Grant():
-                    self._send_lease(command)
-                case commands.Ready():
-                    self.streams.hand_out(command)
-                case commands.Recall():
-                    self.streams.recall(command.reader)
-                case commands.Evict():
-                    self.membership.evict_stuck(command)
-                case commands.AskStorage():
-                    self.local.ask_storage(command)
-                case commands.Pause():
-                    self.membership.pause(command)
-                case commands.Dismiss():
-                    self.membership.dismiss(command)
-                case commands.Stop():
-                    self.streams.stop(self.streams.by_id[command.stream], command.error)
+        while data := self._table.data_to_send():
+            for command in data:
+                self._carry_out(command)
+
+    def _carry_out(self, command: commands.Command) -> None:
+        match command:
+            case commands.Grant():
+                self._send_lease(command)
+            case commands.Ready():
+                self.streams.hand_out(command)
+            case commands.Recall():
+                self.streams.recall(command.reader)
+            case commands.Evict():
+                self.membership.evict_stuck(command)
+            case commands.AskStorage():
+                self.local.ask_storage(command)
+            case commands.Identify():
+                self._identify(self.streams.by_id[command.stream], command.videos)
+            case commands.Changed():
+                self.streams.by_id[command.stream].changed.add(command.video)
+            case commands.Warn():
+                self.membership.warn(command)
+            case commands.Pause():
+                self.membership.pause(command)
+            case commands.Dismiss():
+                self.membership.dismiss(command)
+            case commands.Stop():
+                self.streams.stop(self.streams.by_id[command.stream], command.error)
+
+    def _identify(self, stream: OpenStream, videos: Sequence[int]) -> None:
+        """Have the fingerprints of the trainer's own copies found out."""
+        assert stream.files is not None
+        assert stream.storage is not None
+
+        def reply(video: int, fingerprint: int) -> None:
+            self.post(partial(self._table.identified, stream.id, video, fingerprint))
+
+        paths = {video: stream.catalog[video].path for video in videos}
+        self._files.identify(stream.storage, paths, stream.files.salt, reply)
 
     def _send_lease(self, grant: commands.Grant) -> None:
         peer = grant.worker

@@ -5,18 +5,16 @@ from __future__ import annotations
 
 import os
 import threading
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from queue import SimpleQueue
 
-from videoload.engine.copy_votes import MISSING
 from videoload.errors import StorageError, VideoError
 from videoload.storage.content import files_of, fingerprint_of
+from videoload.storage.daemon_pool import DaemonPool
 from videoload.storage.files import Storage
 from videoload.storage.images import ImageFolder
 
-_END_S = 0.5  # for the file that is being read; nobody waits longer for a disk that hangs
+_READERS = 16  # files whose fingerprints are found out at once: storage takes 50 ms, or longer
 _READS, _READ_BYTES = 5, 4096  # of a file, to find out whether its storage answers
 _WAITING = 8  # reads that may wait at once for a storage that does not answer
 
@@ -25,37 +23,47 @@ class FileChecker:
     """Checks files until it is closed."""
 
     def __init__(self) -> None:
-        self._checks: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self._thread = threading.Thread(target=self._run, name="videoload-files", daemon=True)
+        self._readers = DaemonPool("videoload-files", _READERS, stay=False)
+        self._one_by_one = DaemonPool("videoload-files", 1, stay=False)  # for storage of one thread
         self._reads: list[threading.Thread] = []
 
-    def start(self) -> None:
-        """Start the thread now: a client that listens will need it."""
-        if self._thread.ident is None:
-            self._thread.start()
-
-    def fingerprint(
-        self, storage: Storage, paths: dict[int, str], told: Callable[[dict[int, int]], None]
+    def identify(
+        self,
+        storage: Storage,
+        paths: Mapping[int, str],
+        salt: int,
+        reply: Callable[[int, int], None],
     ) -> None:
-        """Call ``told``, in another thread, with the fingerprint of each of ``paths``. One call
-        is worked on after the other."""
+        """Call ``reply``, in another thread, with each number in ``paths`` and the fingerprint of
+        its file, 0 if there is none."""
 
-        def check() -> None:
-            found = dict.fromkeys(paths, MISSING)
-            for video, path in paths.items():
+        def find(number: int, path: str) -> None:
+            found = 0
+            with suppress(VideoError, StorageError):
+                found = fingerprint_of(path, lambda part: storage.fingerprint(part, salt))
+            reply(number, found)
+
+        def fetch() -> None:
+            for path in paths.values():
                 with suppress(VideoError, StorageError):
-                    found[video] = fingerprint_of(path, storage.fingerprint)
-            told(found)
+                    for part in files_of(path):
+                        storage.expect(part)
+            for number, path in paths.items():
+                find(number, path)
 
-        self._add(check)
+        if storage.fetches:
+            self._one_by_one.start(fetch)
+            return
+        for number, path in paths.items():
+            self._readers.start(lambda number=number, path=path: find(number, path))  # type: ignore[misc]
 
-    def read(self, storage: Storage, paths: list[str], told: Callable[[], None]) -> None:
-        """Call ``told``, in another thread, for each of ``paths`` that was read. Each is read in a
+    def read(self, storage: Storage, paths: list[str], reply: Callable[[], None]) -> None:
+        """Call ``reply``, in another thread, for each of ``paths`` that was read. Each is read in a
         thread of its own, which stays for as long as the read does not return."""
 
         def read(path: str) -> None:
             if all(_can_read(storage, file) for file in files_of(path)):
-                told()
+                reply()
 
         self._reads = [thread for thread in self._reads if thread.is_alive()]
         for path in paths[: max(0, _WAITING - len(self._reads))]:
@@ -65,19 +73,8 @@ class FileChecker:
 
     def close(self) -> None:
         """Drop the checks that wait. What waits for storage is left behind."""
-        self._checks.put(None)
-        end = time.monotonic() + _END_S
-        for thread in (self._thread, *self._reads):
-            if thread.ident is not None:
-                thread.join(max(0.0, end - time.monotonic()))
-
-    def _add(self, check: Callable[[], None]) -> None:
-        self._checks.put(check)
-        self.start()
-
-    def _run(self) -> None:
-        while (check := self._checks.get()) is not None:
-            check()
+        self._readers.stop()
+        self._one_by_one.stop()
 
 
 def _can_read(storage: Storage, path: str) -> bool:

@@ -9,16 +9,14 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from videoload.engine.admission import Admission, ConnectedWorker, Refusal
-from videoload.engine.copy_check import CopyCheck
 from videoload.engine.listener import Listener
 from videoload.engine.rate_limited_log import RateLimitedLog
 from videoload.errors import printable
-from videoload.leases.commands import Command, Dismiss, Evict, Pause
+from videoload.leases.commands import Dismiss, Evict, Pause, Warn
 from videoload.leases.table import LeaseTable
 from videoload.processes.supervisor import Supervisor
 from videoload.stats.stats import WorkerRecord
@@ -38,7 +36,6 @@ class Membership:
 
     Attributes:
         warnings: The log for workers that are refused, or that differ from the others.
-        commands: The engine carries out what is added to it.
         beat_s: Seconds between two heartbeats of a worker.
         stall_s: Seconds without progress after which a worker hangs.
         unreadable: Since when no worker can read the videos, and what the last one said of their
@@ -50,10 +47,8 @@ class Membership:
     admission: Admission[Peer]
     table: LeaseTable
     supervisor: Supervisor
-    copies: CopyCheck
     listener: Listener
     warnings: RateLimitedLog
-    commands: deque[Command]
     beat_s: float
     stall_s: float
     departed: int = 0
@@ -116,17 +111,11 @@ class Membership:
         if not worker.is_child:
             _log.info("worker %s joined", worker.name)
         peer.send(Welcome(self.beat_s, self.stall_s))
-        copy = None if worker.is_child else worker.which_copy
-        self.commands.extend(
-            self.table.worker_joined(
-                peer,
-                local=worker.is_child,
-                now=now,
-                copy=copy,
-                host=worker.host,
-                fetches=worker.fetches,
-            )
-        )
+        copy = None if worker.is_child else (worker.copy or worker.host)
+        self.table.worker_joined(
+            peer, local=worker.is_child, now=now, copy=copy, host=worker.host,
+            fetches=worker.fetches,
+        )  # fmt: skip
 
     # Workers leave
 
@@ -141,11 +130,7 @@ class Membership:
             peer.left()
         if worker is not None and not worker.is_child:
             _log.info("worker %s left", worker.name)
-        self.commands.extend(
-            self.table.worker_left(peer, died=died, at_work=at_work, more_leave=more_leave)
-        )
-        if worker is not None and not worker.is_child:
-            self.copies.left(worker)
+        self.table.worker_left(peer, died=died, at_work=at_work, more_leave=more_leave)
 
     def said_bye(self, peer: Peer, bye: Bye, now: float) -> None:
         """A worker leaves. A local one may do so too: it has left its decoder by then."""
@@ -191,6 +176,11 @@ class Membership:
         if (worker := self._workers.get(peer)) is not None:
             self.warnings.add(f"worker {worker.name}: {text}", time.monotonic())
 
+    def warn(self, command: Warn) -> None:
+        """A worker's copy of a file is missing, or another one."""
+        if (worker := self._workers.get(_peer(command))) is not None:
+            self.warnings.add(f"worker {worker.name}: {command.reason}", time.monotonic())
+
     def dismiss(self, command: Dismiss) -> None:
         """Remove a worker for good."""
         peer = _peer(command)
@@ -224,6 +214,6 @@ class Membership:
             _log.warning("no worker is connected; waiting for one at %s", where)
 
 
-def _peer(command: Evict | Pause | Dismiss) -> Peer:
+def _peer(command: Evict | Pause | Dismiss | Warn) -> Peer:
     assert isinstance(command.worker, Peer)
     return command.worker

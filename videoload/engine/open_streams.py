@@ -25,9 +25,10 @@ from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import clip_of, functions
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.sample_spec import Spec
-from videoload.engine.copy_votes import CopyVotes
+from videoload.engine.changed_files import ChangedFiles
 from videoload.errors import VideoloadError
-from videoload.leases.commands import Command, Grant, Ready
+from videoload.leases.commands import Grant, Ready
+from videoload.leases.files import Files
 from videoload.leases.table import LeaseTable
 from videoload.plan.plan import Plan
 from videoload.plan.quarantine import Quarantine
@@ -35,6 +36,7 @@ from videoload.processes.supervisor import Supervisor
 from videoload.stats.meter import Meter
 from videoload.stats.stats import StreamRecord, WorkerRecord
 from videoload.storage.files import NO_FOLDER, Storage
+from videoload.storage.roots import copy_name
 from videoload.transport.messages import Clip, Lease, Place
 from videoload.transport.private_messages import Share
 from videoload.transport.slots import Arena, spans
@@ -62,8 +64,8 @@ class OpenStream:
     quarantine: Quarantine
     arena: Arena
     ordered: bool
-    copies: CopyVotes
     storage: Storage | None  # of the trainer's own copy of the videos, if it has one
+    files: Files | None  # which files workers of other hosts must have, if any may come
     meter: Meter
     code: Code = NO_CODE
     readers: dict[int, ReaderQueue] = field(default_factory=dict)
@@ -73,8 +75,10 @@ class OpenStream:
     step: int = -1  # the last one that any reader took
     clip_bytes: int = field(init=False)
     clip_frames: int = field(init=False)
+    changed: ChangedFiles = field(init=False)
 
     def __post_init__(self) -> None:
+        self.changed = ChangedFiles(self.catalog)
         self.clip_bytes = self.spec.clip_bytes
         self.clip_frames = math.prod(self.spec.frames_shape)
 
@@ -117,25 +121,26 @@ class OpenStream:
             for sample, (path, start, end, start_s, end_s) in zip(samples, segments, strict=True)
         ]
         code = {} if place is not None else dict(self.code.digests)  # a child imports ours
+        files, salt = grant.files or (), None
+        if self.files is not None and grant.files is not None:
+            salt = self.files.salt
         if not self.catalog.parts:
-            return Lease.of(grant.lease, self.spec, clips, place, code=code)
+            return Lease.of(grant.lease, self.spec, clips, place, code=code, files=files, salt=salt)
         specs = [clip_of(self.catalog, self.spec, sample.video) for sample in samples]
         others = [spec for spec in dict.fromkeys(specs) if isinstance(spec, ClipSpec)]
         which = [others.index(spec) + 1 for spec in specs if isinstance(spec, ClipSpec)]
-        return Lease.of(grant.lease, self.spec, clips, place, others, which, code)
+        return Lease.of(grant.lease, self.spec, clips, place, others, which, code, files, salt)
 
 
 @dataclass(eq=False)
 class OpenStreams:
     """The streams of a client, and their readers. All of it belongs to the I/O thread.
 
-    ``listens``: workers of other hosts may dial in. The engine carries out what is added to
-    ``commands``.
+    ``listens``: workers of other hosts may dial in.
     """
 
     table: LeaseTable
     supervisor: Supervisor
-    commands: deque[Command]
     listens: bool
     by_id: dict[int, OpenStream] = field(default_factory=dict)
     by_reader: dict[int, OpenStream] = field(default_factory=dict)
@@ -151,6 +156,8 @@ class OpenStreams:
             fetched=stream.storage is not None and stream.storage.fetches,
             name_of=lambda video: catalog[video].path,
             function=" or ".join(map(" ".join, functions(stream.catalog, stream.spec))),
+            files=stream.files,
+            copy=None if stream.storage is None else copy_name(stream.storage.root),
         )  # fmt: skip
         root = str(stream.catalog.root or NO_FOLDER)
         code = dict(stream.code.sources)
@@ -160,7 +167,7 @@ class OpenStreams:
         if self.by_id.pop(stream.id, None) is None:
             return
         self.supervisor.unshare(stream.id)
-        self.commands.extend(self.table.drop_stream(stream.id))
+        self.table.drop_stream(stream.id)
         stream.arena.close()
 
     def begin(self, stream: OpenStream, reader_id: int, queue: ReaderQueue, steps: range) -> None:
@@ -172,10 +179,10 @@ class OpenStreams:
             native.keep_pages()  # not earlier: the import of TensorFlow would set malloc after it
         stream.readers[reader_id] = queue
         self.by_reader[reader_id] = stream
-        self.commands.extend(self.table.start_reader(stream.id, reader_id, steps.start, steps.stop))
+        self.table.start_reader(stream.id, reader_id, steps.start, steps.stop)
 
     def want(self, reader_id: int) -> None:
-        self.commands.extend(self.table.wanted(reader_id))
+        self.table.wanted(reader_id)
 
     def end(self, stream: OpenStream, reader_id: int) -> None:
         """A reader reads no further."""
@@ -183,7 +190,7 @@ class OpenStreams:
         self.by_reader.pop(reader_id, None)
         if queue is None:
             return
-        self.commands.extend(self.table.end_reader(reader_id))
+        self.table.end_reader(reader_id)
         for batch in queue.never_handed_over():
             self.give_back(stream, batch)
 
@@ -192,7 +199,7 @@ class OpenStreams:
         if stream.lent.get(batch.slot) is batch:
             del stream.lent[batch.slot]
             stream.loans.pop(batch.slot, None)
-            self.commands.extend(self.table.slot_back(stream.id, batch.slot))
+            self.table.slot_back(stream.id, batch.slot)
 
     def give_back_dead(self) -> None:
         """Give back the slots whose arrays are dead. A Ctrl-C in the moment when an array dies can
@@ -211,11 +218,11 @@ class OpenStreams:
     def recall(self, reader_id: int) -> None:
         """Take back the batches that a reader has not taken yet."""
         stream = self.by_reader[reader_id]
-        batches = stream.readers[reader_id].take_back()
+        batches = stream.readers[reader_id].withdraw()
         for batch in batches:
             del stream.lent[batch.slot]
         taken = [(batch.step, batch.slot) for batch in batches]
-        self.commands.extend(self.table.recalled(reader_id, taken))
+        self.table.recalled(reader_id, taken)
 
     def stop(self, stream: OpenStream, error: VideoloadError) -> None:
         """End a stream with an error, after the batches that are queued."""
@@ -273,7 +280,7 @@ class ReaderQueue:
         if self._bell.empty():
             self._bell.put(None)
 
-    def take_back(self) -> list[Ready]:
+    def withdraw(self) -> list[Ready]:
         """All batches that the consumer has not taken."""
         none: deque[tuple[Ready, float]] = deque()
         with self._lock:
@@ -310,4 +317,4 @@ class ReaderQueue:
 
     def never_handed_over(self) -> list[Ready]:
         """After the consumer's end: the batches whose slots nobody else gives back."""
-        return [*self.take_back(), *self._taken]
+        return [*self.withdraw(), *self._taken]

@@ -76,6 +76,7 @@ class Readers:
         self.meter = source.meter
         self.quarantine = source.quarantine
         self.lengths = Lengths(source.catalog, source.spec)
+        self.changed = source.changed
         self.passes = Passes(len(self))
         # By the step that it comes to next: the reading of the last pass that came to its end.
         self._resting: dict[int, _Reading] = {}

@@ -20,14 +20,15 @@ from heapq import heappop, heappush
 import numpy as np
 
 from videoload.errors import VideoloadError
-from videoload.leases.commands import Command, Ready, Recall, Stop
+from videoload.leases.commands import Outbox, Ready, Recall, Stop
 from videoload.leases.records import Batch, Chunk, ChunkState, Reader, Stream
 
 
 class Batches:
     """The batches of all streams."""
 
-    def __init__(self) -> None:
+    def __init__(self, outbox: Outbox) -> None:
+        self._outbox = outbox
         self.streams: dict[int, Stream] = {}
         self._readers: dict[int, Reader] = {}
         self._opened_empty: list[Reader] = []  # all clips of their batch are known to be bad
@@ -38,16 +39,15 @@ class Batches:
         """A consumer begins to read steps start..stop-1."""
         self._readers[reader] = stream.readers[reader] = Reader(reader, stream, start, stop, start)
 
-    def wanted(self, reader: int) -> list[Command]:
+    def wanted(self, reader: int) -> None:
         """The reader's consumer waits for the next batch."""
         asking = self._readers.get(reader)
         if asking is None or not asking.unfinished or asking.stream.stopped:
-            return []
+            return
         asking.waiting = True
         owner = asking.stream.owner
-        if owner is not asking and owner is not None and owner.owed:
-            return []
-        return self._give_turn(asking)
+        if owner is asking or owner is None or not owner.owed:
+            self._give_turn(asking)
 
     def recalled(self, reader: int, batches: list[tuple[int, int]]) -> None:
         """(step, slot) of the batches that a `Recall` took back from the consumer."""
@@ -57,40 +57,40 @@ class Batches:
             back.due = min(back.due, step)
             back.stream.free.append(slot)
 
-    def end(self, reader: int) -> list[Command]:
+    def end(self, reader: int) -> None:
         """The consumer reads no further, at the end or before."""
         ended = self._readers.pop(reader, None)
         if ended is None:
-            return []
+            return
         del ended.stream.readers[reader]
         if ended.stream.owner is ended:
             ended.stream.owner = None
         _cancel_all(ended)
-        return self.pass_turn(ended.stream)
+        self.pass_turn(ended.stream)
 
-    def _give_turn(self, reader: Reader) -> list[Command]:
+    def _give_turn(self, reader: Reader) -> None:
         """``reader`` owns the slots of its stream from now on."""
         stream, other = reader.stream, reader.stream.owner
         if other is reader:
-            return []
+            return
         stream.owner = reader
         reader.owed = True
         if other is None:
-            return []
+            return
         stream.readers[other.id] = stream.readers.pop(other.id)  # it is the last to get a turn
         for batch in [*other.filling.values(), *other.complete.values()]:
             heappush(other.again, batch.step)
         _cancel_all(other)
-        return [Recall(other.id)]
+        self._outbox.append(Recall(other.id))
 
-    def pass_turn(self, stream: Stream) -> list[Command]:
+    def pass_turn(self, stream: Stream) -> None:
         """If the owner got its batch, the next reader that waits has its turn."""
         if stream.stopped or (stream.owner is not None and stream.owner.owed):
-            return []
+            return
         for reader in stream.readers.values():
             if reader.waiting and reader is not stream.owner:
-                return self._give_turn(reader)
-        return []
+                self._give_turn(reader)
+                return
 
     @property
     def by_need(self) -> list[Reader]:
@@ -145,25 +145,23 @@ class Batches:
             self._opened_empty.append(reader)
         return None
 
-    def done(self, chunk: Chunk) -> list[Command]:
+    def done(self, chunk: Chunk) -> None:
         """Nothing of this chunk is to be decoded any more."""
         batch = chunk.batch
         batch.chunks.pop(chunk, None)
         chunk.state = ChunkState.DONE
         batch.missing -= chunk.size
-        if batch.missing:
-            return []
-        reader = batch.reader
-        reader.complete[batch.step] = reader.filling.pop(batch.step)
-        return self._deliver(reader)
+        if not batch.missing:
+            reader = batch.reader
+            reader.complete[batch.step] = reader.filling.pop(batch.step)
+            self._deliver(reader)
 
-    def deliver_empty(self) -> Iterator[Command]:
+    def deliver_empty(self) -> None:
         """Hand over batches that were opened and hold nothing."""
         while self._opened_empty:
-            yield from self._deliver(self._opened_empty.pop())
+            self._deliver(self._opened_empty.pop())
 
-    def _deliver(self, reader: Reader) -> list[Command]:
-        commands: list[Command] = []
+    def _deliver(self, reader: Reader) -> None:
         for step in [reader.due] if reader.stream.ordered else sorted(reader.complete):
             at = step
             while (batch := reader.complete.get(at)) is not None:
@@ -173,37 +171,38 @@ class Batches:
                 whole = error is None
                 error = reader.stream.quarantine.due(at, samples, complete=whole) or error
                 if error is not None:
-                    return commands + self.stop(reader.stream, error)
+                    self.stop(reader.stream, error)
+                    return
                 del reader.complete[at]
                 ready = Ready(reader.id, at, batch.slot, tuple(samples), batch.frames)
                 if batch.left_out:
                     ready = replace(ready, frames=batch.frames[rows], rows=tuple(rows))
-                commands.append(ready)
+                self._outbox.append(ready)
                 reader.waiting = reader.owed = False
                 at += 1
                 reader.due = at
-        return commands
 
     # The end of a stream
 
-    def stop(self, stream: Stream, error: VideoloadError) -> list[Command]:
+    def stop(self, stream: Stream, error: VideoloadError) -> None:
         """The stream ends with an error."""
         stream.stopped = True
         for reader in stream.readers.values():
             _cancel_all(reader)
-        return [Stop(stream.id, error)]
+        self._outbox.append(Stop(stream.id, error))
 
-    def stop_if_due(self, batch: Batch) -> list[Command]:
+    def stop_if_due(self, batch: Batch) -> None:
         """Stop at the next batch if its first clips, as far as they are decided on, show already
         that too many videos are bad. If all are bad, the batch would never be complete."""
         stream = batch.reader.stream
         if stream.ordered and batch.step != batch.reader.due:
-            return []
+            return
         open_rows = [chunk.rows for chunk in batch.chunks] + [batch.left[:1]]
         end = min((rows[0] for rows in open_rows if rows), default=len(batch.samples))
         decided = [*batch.samples[:end], *map(stream.quarantine.replace, batch.samples[end:][:1])]
         error = stream.quarantine.due(batch.step, decided, complete=False)
-        return [] if error is None else self.stop(stream, error)
+        if error is not None:
+            self.stop(stream, error)
 
 
 def _cancel_all(reader: Reader) -> None:
@@ -211,10 +210,7 @@ def _cancel_all(reader: Reader) -> None:
     for batch in [*reader.filling.values(), *reader.complete.values()]:
         for chunk in batch.chunks:
             for lease in list(chunk.holders):
-                lease.void()
-                if lease.worker.local:
-                    lease.drains = batch
-                    batch.writers += 1
+                lease.cancel()
         if not batch.writers:
             reader.stream.free.append(batch.slot)
     reader.filling.clear()

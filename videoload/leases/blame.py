@@ -1,8 +1,10 @@
 """Who is to blame if a clip does not come: its video, or its worker. Pure: no sockets, no clock.
 
 A worker may *say* that it cannot decode a clip. One worker's word is not enough: another worker is
-asked first, one that reads another copy of the videos if there is one. Only a worker that reads the
-trainer's own copy is believed at once.
+asked first, one that reads another copy of the videos if there is one. Only a local worker is
+believed at once. A word counts only if it is about the right file (`files`): a worker whose copy is
+missing or another one is wrong, however many say the same. If the trainer has the file itself and
+all workers lack it, the clip waits for one that has it.
 
 A clip may also leave its workers *without an answer*: it crashes them, or it hangs in the decoder.
 So each chunk notes the workers that were at it, were alive, and never answered. A chunk of several
@@ -34,126 +36,174 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from videoload.errors import TransformError, VideoloadError
+from videoload.errors import Fault, TransformError, VideoloadError
 from videoload.leases.batches import Batches
-from videoload.leases.commands import Command, WorkerId
+from videoload.leases.commands import Changed, Identify, Outbox, Warn, WorkerId
 from videoload.leases.pool import WorkerPool
-from videoload.leases.records import Chunk, ChunkState, Doubt, Lease, Reader, Worker
+from videoload.leases.records import Chunk, ChunkState, Doubt, Lease, Reader, Stream, Worker
 
 # Workers are also killed from outside: preemption, out of memory, a cut connection. That this
 # happens twice over the same clip is seen; three times is not.
 _MAX_UNANSWERED = 3
 _COMING_S = 3.0  # after a worker dialled in, others that could be asked may be on their way
 _QUICK = 4  # clips that take so much less than a stall show that the function is quick
-_TRIES = 3  # of a worker whose answers are not taken, if there is no other worker
+_TRIES = 3  # of a worker whose copy is another one, if there is no other worker
 
 
 class Blame:
     """What speaks against clips, and what follows from it."""
 
-    def __init__(self, pool: WorkerPool, batches: Batches) -> None:
+    def __init__(self, pool: WorkerPool, batches: Batches, outbox: Outbox) -> None:
         self._pool = pool
         self._batches = batches
+        self._outbox = outbox
 
     # What workers say
 
-    def doubt(self, lease: Lease, at: int, doubt: Doubt) -> list[Command]:
+    def doubt(self, chunk: Chunk, at: int, doubt: Doubt) -> None:
         """A worker answers that it cannot decode clip ``at``, or its answer is not taken."""
-        chunk = lease.chunk
-        self._pool.settle(lease)
-        if chunk is None:
-            return []
         chunk.void_leases()
         if not 0 <= at < chunk.size:
             doubt = replace(doubt, reason=f"worker named clip {at} of {chunk.size}: {doubt.reason}")
             at = 0
-        if doubt.worker.copy is None and not doubt.of_worker:
-            return self._believe(chunk, at, doubt)
+        stream, video = chunk.batch.reader.stream, chunk.samples[at].video
+        if doubt.worker.copy is None:
+            self._believe(chunk, at, doubt)
+            return
+        expected = stream.files.expected(video) if stream.files else 0
+        if stream.checks(doubt.worker) and expected not in (0, doubt.file):
+            doubt = replace(doubt, fault=Fault.COPY)
+        if doubt.fault is Fault.COPY:
+            self._note_other_copy(stream, video, doubt)
+        elif doubt.is_of_worker:
+            self._pool.count_mistake(doubt.worker, doubt.reason)
         one = chunk.single_out(at)
         one.doubts.append(doubt)
-        return self._settle_or_requeue(one)
+        self._settle_or_requeue(one)
 
-    def settle_doubts(self, reader: Reader) -> list[Command]:
+    def settle_doubts(self, reader: Reader) -> None:
         """Decide on doubted clips if the workers that could have been asked have left."""
-        commands: list[Command] = []
         for _, _, chunk in [*reader.orphans, *reader.accused]:
             if reader.stream.stopped:
                 break
             is_open = chunk.state is ChunkState.WAITING and chunk.doubts
             if is_open and any(self._pool.heard_of):
-                commands += self._settle_or_requeue(chunk)
-        return commands
+                self._settle_or_requeue(chunk)
 
-    def decoded(self, chunk: Chunk) -> list[Command]:
+    def decoded(self, chunk: Chunk) -> None:
         """The chunk was decoded after all: workers that said it cannot be were wrong."""
-        commands: list[Command] = []
         for doubt in chunk.doubts:
-            if not doubt.of_worker:  # that was counted at once
-                commands += self._pool.count_mistake(doubt.worker, doubt.reason)
-        return commands
+            if not doubt.is_of_worker:  # that was counted at once
+                self._pool.count_mistake(doubt.worker, doubt.reason)
 
-    def _settle_or_requeue(self, chunk: Chunk) -> list[Command]:
+    def _settle_or_requeue(self, chunk: Chunk) -> None:
         """Decide on a doubted clip, or ask another worker."""
-        said = [doubt for doubt in chunk.doubts if not doubt.of_worker]
+        stream, video = chunk.batch.reader.stream, chunk.samples[0].video
+        said = [doubt for doubt in chunk.doubts if not doubt.is_of_worker]
+        sure = {doubt.worker for doubt in said if self._is_sure(stream, video, doubt)}
+        asked = {doubt.worker.copy for doubt in chunk.doubts}
+        if all(worker.copy in asked for worker in self._pool.heard_of):
+            sure = {doubt.worker for doubt in said}
         local = any(worker.copy is None for worker in self._pool.heard_of)  # has the last word
-        agreed = len({doubt.worker.copy for doubt in said}) > 1 and not local
-        if not agreed and (
+        if (len(sure) < 2 or local) and (
             any(self._may_judge(worker, chunk) for worker in self._pool.heard_of)
-            or self._may_others_come(said or [doubt for doubt in chunk.doubts if doubt.fatal])
+            or self._may_others_come(said or [d for d in chunk.doubts if d.fault is Fault.CODE])
+            or (self._is_own(stream, video) and all(d.fault is Fault.COPY for d in chunk.doubts))
         ):
             chunk.requeue()
-            return []
+            return
         doubt = (said or chunk.doubts)[0]
         chunk.doubts.clear()
         chunk.void_leases()  # a silent worker may be heard of again
-        return self._believe(chunk, 0, doubt)
+        self._believe(chunk, 0, doubt)
 
     def _may_others_come(self, said: list[Doubt]) -> bool:
         """Whether all that said so have just dialled in. If several are started together, one with
         the wrong folder is quicker than the others, since it has nothing to read. Or whether only
         workers are wrong, and one that is silent, as in an import, was not asked."""
         now, asked = self._pool.now, [doubt.worker for doubt in said]
-        if said and said[0].of_worker and self._pool.others_are_silent(asked):
+        if said and said[0].is_of_worker and self._pool.others_are_silent(asked):
             return True
         return bool(said) and all(now - worker.joined < _COMING_S for worker in asked)
 
+    # Which file it is about
+
+    @staticmethod
+    def _is_own(stream: Stream, video: int) -> bool:
+        return stream.files is not None and stream.files.is_own(video)
+
+    @staticmethod
+    def _is_sure(stream: Stream, video: int, doubt: Doubt) -> bool:
+        """Whether a doubt is about the file that the stream uses, or about no file."""
+        if stream.files is None or not stream.checks(doubt.worker):
+            return True
+        return doubt.fault is Fault.FUNCTION or stream.files.expected(video) == doubt.file != 0
+
+    def _note_other_copy(self, stream: Stream, video: int, doubt: Doubt) -> None:
+        """The worker's copy is another one. That is its mistake, unless the file has changed."""
+        if stream.files is None or not stream.files.ask_again(video):
+            self._count_other_copy(doubt)
+            return
+        stream.other_copies.append((video, doubt))
+        if videos := stream.files.to_ask((video,)):
+            self._outbox.append(Identify(stream.id, videos))
+
+    def identified(self, stream: Stream, video: int, fingerprint: int) -> None:
+        """The trainer's own copy of a video was read; 0: it has none."""
+        files = stream.files
+        if files is None:
+            return
+        if files.identified(video, fingerprint):
+            self._outbox.append(Changed(stream.id, video))
+        waiting, stream.other_copies = stream.other_copies, []
+        for about, doubt in waiting:
+            if about != video:
+                stream.other_copies.append((about, doubt))
+            elif files.expected(video) != doubt.file:
+                self._count_other_copy(doubt)
+
+    def _count_other_copy(self, doubt: Doubt) -> None:
+        self._outbox.append(Warn(doubt.worker.id, doubt.reason))
+        self._pool.count_mistake(doubt.worker, doubt.reason)
+
     # What workers never answer
 
-    def never_answered(self, lease: Lease) -> list[Command]:
+    def never_answered(self, lease: Lease) -> None:
         """A worker was at this lease, was alive, and died or is silent without an answer."""
         chunk, worker = lease.chunk, lease.worker
-        if chunk is None or worker in chunk.unanswered or lease.granted < chunk.noted:
-            return []
+        if not lease.is_owed or worker in chunk.blamed or lease.granted < chunk.blamed_at:
+            return
         in_function = self._stood_still_in_function(worker)
         if in_function and (error := self._is_function_slow(chunk)) is not None:
-            return self._batches.stop(chunk.batch.reader.stream, error)
+            self._batches.stop(chunk.batch.reader.stream, error)
+            return
         if self._stands_still(chunk) and not worker.local:
-            chunk.unanswered = {noted: None for noted in chunk.unanswered if noted.local}
-        chunk.note(worker, self._pool.now)
+            chunk.blamed = {blamed: None for blamed in chunk.blamed if blamed.local}
+        chunk.blame(worker, self._pool.now)
         if chunk.size > 1:
             chunk.requeue_one_by_one()
-            return []
-        count = len(chunk.unanswered)
+            return
+        count = len(chunk.blamed)
         if count < _MAX_UNANSWERED:
             chunk.requeue_if_abandoned()
-            return []
+            return
         chunk.void_leases()
         function = chunk.batch.reader.stream.function
         why = f"{count} workers died or hung while decoding it"
         if function:
             silent = f"{self._no_sign(function)}; see stall_s="
             why = silent if in_function else f"{why}, or in {function}"
-        return self._condemn(chunk, 0, why)
+        self._condemn(chunk, 0, why)
 
     def returned(self, worker: WorkerId) -> None:
         """A worker is heard again, or back: it may answer after all."""
         for chunk in self._batches.open_chunks:
-            for noted in [noted for noted in chunk.unanswered if noted.id == worker]:
-                chunk.take_back(noted)
+            for blamed in [blamed for blamed in chunk.blamed if blamed.id == worker]:
+                chunk.unblame(blamed)
 
     def _stands_still(self, chunk: Chunk) -> bool:
-        """Whether no worker has made progress since the last one was noted."""
-        return self._pool.answered < chunk.noted and chunk.batch.reader.stands_still
+        """Whether no worker has made progress since the last one was blamed."""
+        return self._pool.latest_answered < chunk.blamed_at and chunk.batch.reader.stands_still
 
     def _stood_still_in_function(self, worker: Worker) -> bool:
         """Whether it did not end by itself, and what it was at is known."""
@@ -178,57 +228,58 @@ class Blame:
 
     def may_take(self, worker: Worker, chunk: Chunk) -> bool:
         """Whether a worker may be granted a chunk that was granted before."""
-        if not (chunk.doubts or chunk.unanswered):
+        if not (chunk.doubts or chunk.blamed):
             return not self._pool.would_hold_up(worker, chunk.batch.reader.stream)
         return self._may_judge(worker, chunk)
 
     def _may_judge(self, worker: Worker, chunk: Chunk) -> bool:
         """Whether a worker may be asked for a clip that something speaks against. No worker is
-        asked twice. Workers of a copy that was asked before are asked if there is no other."""
+        asked twice, unless it had another copy and nobody else is left: its file may be as it
+        should be next time. Workers of a copy that was asked before are asked if there is no
+        other."""
         asked = [doubt.worker for doubt in chunk.doubts]
         if worker in asked:
-            # A file may have changed while it was decoded: then it is as it should be next time.
-            # A function that a worker lacks stays away.
             alone = all(other in asked for other in self._pool.heard_of)
             tries = [each for each in chunk.doubts if each.worker is worker]
-            again = all(each.of_worker and not each.fatal for each in tries)
-            return alone and again and len(tries) < _TRIES
-        copies = {other.copy for other in (*asked, *chunk.unanswered)}
-        others = self._pool.reliable if chunk.unanswered else self._pool.heard_of
+            again = all(each.fault is Fault.COPY for each in tries)
+            own = self._is_own(chunk.batch.reader.stream, chunk.samples[0].video)
+            return alone and again and (own or len(tries) < _TRIES)
+        copies = {other.copy for other in (*asked, *chunk.blamed)}
+        others = self._pool.reliable if chunk.blamed else self._pool.heard_of
         return worker.copy not in copies or all(other.copy in copies for other in others)
 
     # What follows
 
-    def _believe(self, chunk: Chunk, at: int, doubt: Doubt) -> list[Command]:
-        if doubt.fatal:
-            return self._end_stream(chunk, at, doubt.reason)
-        return self._condemn(
-            chunk, at, doubt.reason, dropped=doubt.dropped, here_only=doubt.here_only
-        )
+    def _believe(self, chunk: Chunk, at: int, doubt: Doubt) -> None:
+        if doubt.fault in (Fault.FUNCTION, Fault.CODE):
+            self._end_stream(chunk, at, doubt.reason)
+        else:
+            self._condemn(chunk, at, doubt.reason, doubt.fault)
 
-    def _condemn(
-        self, chunk: Chunk, at: int, reason: str, *, dropped: bool = False, here_only: bool = False
-    ) -> list[Command]:
+    def _condemn(self, chunk: Chunk, at: int, reason: str, fault: Fault = Fault.VIDEO) -> None:
         """This clip's video is bad: another clip stands in for it, or it is left out."""
         batch, row = chunk.batch, chunk.rows[at]
         stream = batch.reader.stream
         try:
             stream.quarantine.add(
-                batch.samples[row].video, reason, dropped=dropped, here_only=here_only
-            )
+                batch.samples[row].video, reason,
+                dropped=fault is Fault.SHORT, here_only=fault is Fault.CLIP,
+            )  # fmt: skip
             if stream.quarantine.skips:
                 batch.left_out.add(row)
-                return self._batches.done(chunk.single_out(at))
+                self._batches.done(chunk.single_out(at))
+                return
             batch.samples[row] = stream.quarantine.instead_of(batch.samples[row])
         except VideoloadError as error:
-            return self._batches.stop(stream, error)
-        chunk.acquit()
+            self._batches.stop(stream, error)
+            return
+        chunk.clear_blame()
         chunk.requeue()
-        return self._batches.stop_if_due(batch)
+        self._batches.stop_if_due(batch)
 
-    def _end_stream(self, chunk: Chunk, at: int, reason: str) -> list[Command]:
+    def _end_stream(self, chunk: Chunk, at: int, reason: str) -> None:
         """The stream cannot go on past this clip."""
         batch, row = chunk.batch, chunk.rows[at]
         if batch.error is None or row < batch.error[0]:
             batch.error = row, TransformError(reason)
-        return self._batches.done(chunk)
+        self._batches.done(chunk)

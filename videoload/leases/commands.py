@@ -16,7 +16,9 @@ WorkerId = Hashable
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """Send this lease. ``samples`` go to these rows of ``slot`` of ``stream``, which ascend."""
+    """Send this lease. ``samples`` go to these rows of ``slot`` of ``stream``, which ascend.
+    ``files``: the fingerprint of each sample's file, 0 where any copy will do; None: the worker
+    reads the trainer's own copy."""
 
     worker: WorkerId
     lease: int
@@ -24,6 +26,7 @@ class Grant:
     slot: int
     rows: Sequence[int]
     samples: tuple[Sample, ...]
+    files: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,30 @@ class AskStorage:
 
 
 @dataclass(frozen=True, slots=True)
+class Identify:
+    """Read the fingerprints of the trainer's own copies of ``videos``, and report `identified`."""
+
+    stream: int
+    videos: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """The trainer's own copy of this video is another file than it was."""
+
+    stream: int
+    video: int
+
+
+@dataclass(frozen=True, slots=True)
+class Warn:
+    """This worker's copy of a file is missing, or another one. Tell people."""
+
+    worker: WorkerId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Pause:
     """This worker fails at clips that others can decode, and gets no leases for ``seconds``. Tell
     it, and people, why."""
@@ -89,4 +116,7 @@ class Stop:
     error: VideoloadError
 
 
-Command = Grant | Ready | Recall | Evict | AskStorage | Pause | Dismiss | Stop
+Command = (
+    Grant | Ready | Recall | Evict | AskStorage | Identify | Changed | Warn | Pause | Dismiss | Stop
+)
+Outbox = list[Command]  # what the I/O loop has to carry out, in this order

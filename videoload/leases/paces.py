@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from videoload.leases.line import leases_on_the_way
+from videoload.leases.bytes_in_flight import leases_on_the_way
 
 _SLOW = 2.0  # a slow worker takes at least this many times as long as the quick ones
 _TRIALS = 3  # a worker is measured on so many leases

@@ -4,7 +4,7 @@ lease, and which one is to be paused or ended. Pure: no sockets, no threads, no 
   * A silent worker gets no leases, and those that it holds go to others. A local one keeps its
     leases until it is dead; `silence` decides when it is killed.
   * A worker that is far away, or whose files are, holds more leases than one next door. All workers
-    that send pixels hold together no more than their line brings in time: see `line`.
+    that send pixels hold together no more than their line brings in time: see `bytes_in_flight`.
   * No worker makes a stream slower than it is without it. A slow worker gets short leases, one at a
     time, and none if its one clip would hold up all slots: see `paces`.
 """
@@ -16,8 +16,8 @@ from collections.abc import Collection, Hashable, Iterable, Iterator
 from itertools import chain, count
 
 from videoload.leases.affinity import Affinity
-from videoload.leases.commands import AskStorage, Command, Dismiss, Evict, Pause, WorkerId
-from videoload.leases.line import Line
+from videoload.leases.bytes_in_flight import BytesInFlight
+from videoload.leases.commands import AskStorage, Dismiss, Evict, Outbox, Pause, WorkerId
 from videoload.leases.paces import Paces
 from videoload.leases.records import Chunk, Lease, Stream, Worker
 from videoload.leases.silence import Look
@@ -34,15 +34,16 @@ _TICKS = 8  # over these (2 s), it is averaged whether the line is full
 
 
 class WorkerPool:
-    """The connected workers. ``now`` is the latest time that was told, ``answered`` the latest
-    grant of a lease that was answered."""
+    """The connected workers. ``now`` is the latest time that was passed in, ``latest_answered``
+    the latest grant of a lease that was answered."""
 
-    def __init__(self, *, credit: int, stall_s: float, silence_s: float) -> None:
+    def __init__(self, outbox: Outbox, *, credit: int, stall_s: float, silence_s: float) -> None:
         """As for `LeaseTable`."""
+        self._outbox = outbox
         self.credit = credit
         self.paces = Paces()
         self.affinity = Affinity()
-        self.now = self.answered = -math.inf
+        self.now = self.latest_answered = -math.inf
         self.stall_s = stall_s
         self._silence_s = silence_s
         self._workers: dict[WorkerId, Worker] = {}
@@ -50,7 +51,7 @@ class WorkerPool:
         # many for longest.
         self._by_leases: list[dict[Worker, None]] = [{} for _ in range(credit)]
         self._full: dict[Worker, None] = {}  # they hold as many as they may
-        self._line = Line()
+        self._bytes = BytesInFlight()
         self._line_full = 0.0  # the share of the last ticks at which the line had no room
         self._locals = 0
         self._reliable: frozenset[Worker] | None = None  # until workers or the time change
@@ -68,7 +69,7 @@ class WorkerPool:
     @property
     def has_credit(self) -> bool:
         """Whether some worker would take another lease now."""
-        return any(self._by_leases) and (self._locals > 0 or self._line.has_room(self.now))
+        return any(self._by_leases) and (self._locals > 0 or self._bytes.has_room(self.now))
 
     @property
     def line_is_full(self) -> bool:
@@ -79,25 +80,21 @@ class WorkerPool:
         """The worker, if it is connected."""
         return self._workers.get(worker)
 
-    def is_here(self, worker: Worker) -> bool:
-        """Whether this very worker is connected, and not another one of its name."""
-        return self._workers.get(worker.id) is worker
-
     @property
     def heard_of(self) -> Iterator[Worker]:
         """The workers that are not silent."""
-        return (worker for worker in self._workers.values() if not worker.suspect)
+        return (worker for worker in self._workers.values() if not worker.is_silent)
 
     def others_are_silent(self, workers: Collection[Worker]) -> bool:
         """Whether another worker than these is connected, and silent."""
-        return any(each.suspect and each not in workers for each in self._workers.values())
+        return any(each.is_silent and each not in workers for each in self._workers.values())
 
     @property
     def reliable(self) -> frozenset[Worker]:
         """The workers that take leases and are here for half as long as the oldest of them, or for
         `_SETTLED_S`. A worker that dies and returns all the time is not among them."""
         if self._reliable is None:  # each of hundreds of workers is looked up when one has died
-            takers = [worker for worker in self._workers.values() if worker.among is not None]
+            takers = [worker for worker in self._workers.values() if worker.row is not None]
             oldest = min((worker.joined for worker in takers), default=self.now)
             since = max(self.now - _SETTLED_S, (self.now + oldest) / 2)
             self._reliable = frozenset(worker for worker in takers if worker.joined <= since)
@@ -134,7 +131,7 @@ class WorkerPool:
         if gone is not None:
             self._locals -= gone.local
             self.affinity.left(gone.host)
-            gone.suspect = True
+            gone.is_silent = True
             self._file(gone)
         return gone
 
@@ -161,47 +158,47 @@ class WorkerPool:
         videos = tuple([sample.video for sample in chunk.samples])
         size = 0 if worker.local else chunk.size * stream.clip_bytes
         lease = Lease(
-            next(self._lease_ids), worker, chunk, stream.id, videos, self.now,
-            before=len(worker.leases), size=size, on_line=size,
+            next(self._lease_ids), worker, chunk, stream.id, chunk.batch.slot, chunk.rows, videos,
+            self.now, before=len(worker.leases), size=size, on_line=size,
+            is_checked=stream.checks(worker),
         )  # fmt: skip
-        self._line.asked(size)
+        self._bytes.requested(size)
         if not worker.leases:
             worker.pace.begins(self.now)
         worker.leases[lease.id] = lease
-        worker.tries = bool(chunk.unanswered)
+        worker.on_probation = bool(chunk.blamed)
         self._file(worker)
         chunk.holders[lease] = None
         stream.granted = lease.id
         return lease
 
-    def arrived(self, lease: Lease, decode_s: float, clip_s: float, waited_s: float = 0.0) -> None:
+    def answered(self, lease: Lease, decode_s: float, clip_s: float, waited_s: float) -> None:
         """The answer to a lease has come. ``clip_s``: the time for a clip of its stream.
         ``waited_s``: how long the worker waited for something else than a core."""
-        if lease.arrived:
-            return
-        lease.arrived = lease.worker.answered = True
-        self.answered = max(self.answered, lease.granted)
+        lease.worker.answered = True
+        self.latest_answered = max(self.latest_answered, lease.granted)
         lease.worker.pace.answered(
             self.now, granted=lease.granted, decode_s=decode_s, clips=len(lease.videos),
             clip_s=clip_s, waited_s=waited_s,
         )  # fmt: skip
         work_s = min((lease.before + 1) * decode_s, self.now - lease.granted)
-        self._line.came(lease.size, self.now, work_s)
-        self._write_off(lease)
+        self._bytes.received(lease.size, self.now, work_s)
+        self._end(lease)
 
-    def settle(self, lease: Lease) -> None:
-        """The worker no longer works on this lease."""
+    def given_up(self, lease: Lease) -> None:
+        """The worker no longer works on a lease that it did not answer."""
+        lease.worker.pace.begins(self.now)
+        self._end(lease)
+
+    def _end(self, lease: Lease) -> None:
         del lease.worker.leases[lease.id]
         self._write_off(lease)
-        if not lease.arrived:
-            lease.worker.pace.begins(self.now)
         self._file(lease.worker)
-        lease.void()
-        lease.drain()
+        lease.end()
 
     def _write_off(self, lease: Lease) -> None:
         """No part of its answer is on the line any more, or none is expected soon."""
-        self._line.written_off(lease.on_line)
+        self._bytes.written_off(lease.on_line)
         lease.on_line = 0
 
     # Which worker takes the next lease
@@ -217,8 +214,8 @@ class WorkerPool:
 
     def would_take(self, worker: Worker) -> bool:
         """Whether a worker would take a lease."""
-        has_credit = worker.among is not None and worker.among is not self._full
-        return has_credit and (worker.local or self._line.has_room(self.now))
+        has_credit = worker.row is not None and worker.row is not self._full
+        return has_credit and (worker.local or self._bytes.has_room(self.now))
 
     @property
     def idle(self) -> Iterator[Worker]:
@@ -226,29 +223,29 @@ class WorkerPool:
         return self._takers(self._by_leases[:1])
 
     def _takers(self, rows: Iterable[dict[Worker, None]]) -> Iterator[Worker]:
-        room = self._line.has_room(self.now)
+        room = self._bytes.has_room(self.now)
         if not (room or self._locals):
             return iter(())
         return (worker for worker in chain(*rows) if room or worker.local)
 
     def _file(self, worker: Worker) -> None:
         """Put a worker into its row, after its leases or its silence changed."""
-        took = worker.among is not None
-        if worker.among is not None:
-            del worker.among[worker]
+        took = worker.row is not None
+        if worker.row is not None:
+            del worker.row[worker]
         paused = self._ticked is not None and self._ticked < worker.paused_until
-        worker.among = None if worker.suspect or paused else self._row(worker)
-        if took != (worker.among is not None):
+        worker.row = None if worker.is_silent or paused else self._row(worker)
+        if took != (worker.row is not None):
             self._reliable = None
-        if worker.among is not None:
-            worker.among[worker] = None
+        if worker.row is not None:
+            worker.row[worker] = None
 
     def _row(self, worker: Worker) -> dict[Worker, None]:
         """The workers that hold as many leases as this one, or all that hold what they may."""
         held = len(worker.leases)
         # A slow worker takes one lease at a time: the next one would only wait.
         next_door = 1 if self.is_slow(worker) else self.credit
-        if held >= next_door + worker.pace.on_the_way or (held and worker.tries):
+        if held >= next_door + worker.pace.on_the_way or (held and worker.on_probation):
             return self._full
         while held >= len(self._by_leases):
             self._by_leases.append({})
@@ -260,7 +257,7 @@ class WorkerPool:
 
     def would_hold_up(self, worker: Worker, stream: Stream) -> bool:
         """Whether all slots of a stream would wait for one clip of this worker."""
-        clips, takes = stream.slots * stream.batch_clips, worker.among is not None
+        clips, takes = stream.slots * stream.batch_clips, worker.row is not None
         return self.paces.would_hold_up(worker.pace, self.now, clips, is_compared=takes)
 
     # Messages and silence
@@ -268,7 +265,7 @@ class WorkerPool:
     def heard(self, known: Worker, now: float, progress: int | None, busy: str) -> None:
         """A message of a worker came; as for `LeaseTable`."""
         self.sends(known, now)
-        known.silence.broken(busy)
+        known.silence.heard(busy)
         if progress is not None and math.isinf(known.pace.trip_s):
             known.pace.trip_s = now - known.joined  # it answers WELCOME with a heartbeat
         known.idle_beat = progress is not None and progress == known.progress
@@ -281,8 +278,8 @@ class WorkerPool:
         """A part of a message of a worker came. A connection that ends may look the same."""
         self.clock(now)
         known.heard = now
-        if known.suspect and not known.evicted:
-            known.suspect = False
+        if known.is_silent and not known.evicted:
+            known.is_silent = False
             self._file(known)
 
     def silent(self, now: float) -> list[WorkerId]:
@@ -295,70 +292,65 @@ class WorkerPool:
 
     def silent_at(self) -> list[Lease]:
         """The leases at which remote workers are silent for too long."""
-        remote = [w for w in self._workers.values() if w.suspect and not w.local]
+        remote = [w for w in self._workers.values() if w.is_silent and not w.local]
         return [
             lease
             for worker in remote
             if self.now - worker.heard > worker.silence.patience_s(self.stall_s)
-            if (lease := worker.at) is not None
+            if (lease := worker.current_lease) is not None
         ]
 
     def look(self, worker: WorkerId, look: Look) -> None:
         """What the kernel tells about a worker in `silent`. Without it, a worker counts as hung."""
         self._workers[worker].silence.look(look)
 
-    def tick(self, now: float) -> list[Command]:
+    def tick(self, now: float) -> None:
         """Time passes; as for `LeaseTable`."""
         pause = 0.0 if self._ticked is None else now - self._ticked
         self._ticked = now
         self.clock(now)
-        commands: list[Command] = []
         for worker in self._workers.values():
             if pause > self._silence_s / 2:  # this process was stopped, not all the workers
                 worker.heard += pause
                 worker.silence.excuse()
-            commands += self._look_after(worker, now)
-        self._line_full += ((not self._line.has_room(now)) - self._line_full) / _TICKS
+            self._look_after(worker, now)
+        self._line_full += ((not self._bytes.has_room(now)) - self._line_full) / _TICKS
         # At each tick, and not at each grant: it takes time.
-        self.paces.compare(w.pace for w in self._workers.values() if w.among is not None)
+        self.paces.compare(w.pace for w in self._workers.values() if w.row is not None)
         for worker in self._workers.values():
-            if worker.among is None:  # its pause may be over
+            if worker.row is None:  # its pause may be over
                 self._file(worker)
-        return commands
 
-    def _look_after(self, worker: Worker, now: float) -> list[Command]:
-        commands: list[Command] = []
+    def _look_after(self, worker: Worker, now: float) -> None:
         silent_s = now - worker.heard
         worker.idle_ticks += worker.idle_beat and bool(worker.leases)
         worker.idle_beat = False
         lost = worker.idle_ticks >= _IDLE_TICKS
-        if worker.evicted or (worker.suspect and not worker.local):
-            return []
+        if worker.evicted or (worker.is_silent and not worker.local):
+            return
         if worker.local and silent_s > self.stall_s / 2:
-            commands += self._ask_storage(worker)
+            self._ask_storage(worker)
         is_patient = worker.local or worker.silence.in_function  # another would call it as well
         if silent_s <= (self.stall_s if is_patient else self._silence_s) and not lost:
-            return commands
-        worker.suspect = True
+            return
+        worker.is_silent = True
         self._file(worker)
         if lost:
             worker.silence.blameless = True
         if lost or (worker.local and self._is_stuck(worker, silent_s)):
             worker.evicted = True
-            commands.append(Evict(worker.id))
+            self._outbox.append(Evict(worker.id))
         elif not worker.local:
             for lease in worker.leases.values():
                 self._write_off(lease)
-                if lease.chunk is not None:
+                if lease.is_owed:
                     lease.chunk.requeue_if_abandoned()
-        return commands
 
-    def _ask_storage(self, worker: Worker) -> list[Command]:
+    def _ask_storage(self, worker: Worker) -> None:
         """Ask once in a silence: a worker that waits may do so for its disk, or for ever."""
-        if not worker.leases or not worker.silence.asks_storage():
-            return []
-        lease = next(iter(worker.leases.values()))
-        return [AskStorage(worker.id, lease.stream, lease.videos)]
+        lease = worker.current_lease
+        if lease is not None and worker.silence.asks_storage():
+            self._outbox.append(AskStorage(worker.id, lease.stream, lease.videos))
 
     def _is_stuck(self, worker: Worker, silent_s: float) -> bool:
         """Whether a local worker that is silent for too long is to be killed now."""
@@ -367,16 +359,20 @@ class WorkerPool:
         has_work = bool(worker.leases)
         return worker.silence.is_over(silent_s, self.stall_s, has_work=has_work, is_alone=alone)
 
-    def count_mistake(self, worker: Worker, reason: str, weight: float = 1) -> list[Command]:
-        """A worker failed at a clip that others can decode."""
-        worker.mistakes += weight
+    def count_mistake(self, worker: Worker, reason: str) -> None:
+        """A worker failed at a clip that others can decode. What it was granted before a pause
+        adds nothing to it."""
+        if self.now < worker.paused_until:
+            return
+        worker.mistakes += 1
         if worker.id not in self._workers or worker.mistakes < _MISTAKES:
-            return []
+            return
         worker.mistakes = 0.0
         worker.pauses += 1
         if worker.pauses > _MAX_PAUSES:
-            return [Dismiss(worker.id, reason)]
+            self._outbox.append(Dismiss(worker.id, reason))
+            return
         seconds = _PAUSE_S * 2 ** (worker.pauses - 1)
         worker.paused_until = (self._ticked or 0.0) + seconds
         self._file(worker)
-        return [Pause(worker.id, seconds, reason)]
+        self._outbox.append(Pause(worker.id, seconds, reason))

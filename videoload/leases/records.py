@@ -16,6 +16,22 @@ A *chunk* is what one lease covers: consecutive clips of a batch, or clips that 
     DONE      nothing of it is to be decoded any more.
 
 The chunk also notes what speaks against its clips: doubts, and the workers that never answered.
+
+A *lease* is a chunk that one worker holds. It is in one of four states, and whether its clips are
+granted again, who is blamed and who is removed follow from the state:
+
+                answered, given back, or its worker left
+       OWED ────────────────────────────────────────────────┐
+         │ the answer counts no more                        v
+         ├─────────────> VOID ─────────────────────────> ANSWERED
+         │ ... and a local worker may still write           ^
+         └─────────────> LANDING ───────────────────────────┘
+
+    OWED      its worker decodes it, or will. The answer counts.
+    VOID      somebody else answered, or nobody wants its clips any more. The answer is dropped.
+    LANDING   its batch is cancelled, but a local worker may write into the slot until it says that
+              it has ended, or is dead. The slot waits for that.
+    ANSWERED  it is over, and its worker no longer holds it.
 """
 
 from __future__ import annotations
@@ -30,8 +46,9 @@ from itertools import count
 import numpy as np
 import numpy.typing as npt
 
-from videoload.errors import VideoloadError
+from videoload.errors import Fault, VideoloadError
 from videoload.leases.commands import WorkerId
+from videoload.leases.files import Files
 from videoload.leases.paces import Pace
 from videoload.leases.silence import Silence
 from videoload.plan.plan import Plan, Sample
@@ -56,6 +73,10 @@ class Stream:
     fetched: bool
     function: str  # of the user's, that makes its clips; "" if there is none
     name_of: Callable[[int], str]  # of a video, the same for all streams that have it
+    files: Files | None = None  # None: it matters to nobody which file a clip comes from
+    copy: Hashable = None  # the trainer's own copy of the videos, as workers name it
+    # Workers had another copy of these videos, whose own file is being looked at again.
+    other_copies: list[tuple[int, Doubt]] = field(default_factory=list)
     batch_clips: int = 1
     readers: dict[int, Reader] = field(default_factory=dict)
     owner: Reader | None = None
@@ -63,6 +84,10 @@ class Stream:
     granted: int = 0  # the number of its last lease
     clip_s: float = math.inf  # the time to decode a clip, a moving average
     stood_still_in: set[tuple[int, int]] = field(default_factory=set)  # clips, in the function
+
+    def checks(self, worker: Worker) -> bool:
+        """Whether a worker reads another copy, and so has to show which file its clips are of."""
+        return self.files is not None and worker.copy not in (None, self.copy)
 
     def note_clip_time(self, seconds: float) -> None:
         """A clip was decoded in so many seconds."""
@@ -128,6 +153,7 @@ class Batch:
     error: tuple[int, VideoloadError] | None = None  # the stream ends at this row
     by_host: dict[Hashable, list[int]] | None = None  # rows of ``left``: see `affinity`
     sorted_by: int = 0  # ... by this version of the hosts
+    is_asked_for: bool = False  # the fingerprints of its files
     writers: int = 0  # if it is cancelled: leases that may still write into its slot
 
     def choose_substitutes(self, rows: Sequence[int]) -> None:
@@ -139,7 +165,6 @@ class Batch:
     def cut(self, rows: Sequence[int], host: Hashable = None) -> Chunk:
         """The first rows that are in no chunk yet become one, or the first ones that prefer this
         host."""
-        self.choose_substitutes(rows)
         if host is None or self.by_host is None:
             self.left = self.left[len(rows) :]
             self.by_host = None
@@ -154,14 +179,17 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """A worker said that it cannot decode a clip. ``of_worker``: or its answer was not taken."""
+    """A worker said that it cannot decode a clip, of the file with this fingerprint."""
 
     worker: Worker
     reason: str
-    dropped: bool = False
-    fatal: bool = False
-    here_only: bool = False
-    of_worker: bool = False
+    fault: Fault = Fault.VIDEO
+    file: int = 0
+
+    @property
+    def is_of_worker(self) -> bool:
+        """Whether only this worker is to blame."""
+        return self.fault in (Fault.CODE, Fault.COPY)
 
 
 class ChunkState(Enum):
@@ -181,8 +209,8 @@ class Chunk:
     state: ChunkState = ChunkState.GRANTED
     holders: dict[Lease, None] = field(default_factory=dict)  # the leases whose answers count
     doubts: list[Doubt] = field(default_factory=list)  # about the only clip
-    unanswered: dict[Worker, None] = field(default_factory=dict)  # never answered it: see `blame`
-    noted: float = -math.inf  # when the last of these was noted
+    blamed: dict[Worker, None] = field(default_factory=dict)  # never answered it: see `blame`
+    blamed_at: float = -math.inf  # when the last of these was noted
 
     def __post_init__(self) -> None:
         if not isinstance(self.rows, range):
@@ -208,13 +236,12 @@ class Chunk:
     def waits_in(self) -> Heap:
         """The heap that it waits in to be granted again."""
         reader = self.batch.reader
-        return reader.accused if self.unanswered else reader.orphans
+        return reader.accused if self.blamed else reader.orphans
 
-    def void_leases(self, but: Lease | None = None) -> None:
-        """No answer counts any more, except the one to ``but``."""
+    def void_leases(self) -> None:
+        """No answer counts any more."""
         for lease in list(self.holders):
-            if lease is not but:
-                lease.void()
+            lease.void()
 
     def requeue(self) -> None:
         """It is to be granted again."""
@@ -225,32 +252,32 @@ class Chunk:
     def requeue_if_abandoned(self) -> None:
         """It is to be granted again, unless a worker that is heard of has it, or one is tried, or
         so many are silent at it that more would only follow them."""
-        held = any(not lease.worker.suspect or self._tries(lease) for lease in self.holders)
-        silent = sum(lease is lease.worker.at for lease in self.holders)
-        held |= silent >= _MAX_SILENT and not self.unanswered
+        held = any(not lease.worker.is_silent or self._has_grace(lease) for lease in self.holders)
+        silent = sum(lease is lease.worker.current_lease for lease in self.holders)
+        held |= silent >= _MAX_SILENT and not self.blamed
         if self.state is ChunkState.GRANTED and not held:
             self.requeue()
 
-    def note(self, worker: Worker, now: float) -> None:
+    def blame(self, worker: Worker, now: float) -> None:
         """A worker was at it, was alive, and never answered."""
-        self.unanswered[worker] = None
-        worker.is_noted = True
-        self.noted = now
+        self.blamed[worker] = None
+        worker.is_blamed = True
+        self.blamed_at = now
         if self.state is ChunkState.WAITING:
             self._push()
 
-    def take_back(self, worker: Worker) -> None:
+    def unblame(self, worker: Worker) -> None:
         """This worker may answer after all."""
-        if worker in self.unanswered:
-            del self.unanswered[worker]
+        if worker in self.blamed:
+            del self.blamed[worker]
             if self.state is ChunkState.WAITING:
                 self._push()
 
-    def acquit(self) -> None:
+    def clear_blame(self) -> None:
         """It has other samples now, and nothing speaks against them."""
         self.doubts.clear()
-        for worker in list(self.unanswered):
-            self.take_back(worker)
+        for worker in list(self.blamed):
+            self.unblame(worker)
 
     def single_out(self, at: int) -> Chunk:
         """A chunk of clip ``at`` alone; the other clips are granted again as they are."""
@@ -268,7 +295,7 @@ class Chunk:
         self._end()
         for at in range(self.size):
             rows = self.rows[at : at + 1]
-            one = Chunk(self.batch, rows, unanswered=dict(self.unanswered), noted=self.noted)
+            one = Chunk(self.batch, rows, blamed=dict(self.blamed), blamed_at=self.blamed_at)
             one.requeue()
 
     def _end(self) -> None:
@@ -278,13 +305,13 @@ class Chunk:
 
     def _push(self) -> None:
         """Put it into its heap. An entry that it leaves in the other heap is passed over there."""
-        order = self.noted if self.unanswered else self.batch.step
+        order = self.blamed_at if self.blamed else self.batch.step
         heappush(self.waits_in, (order, next(self.batch.reader.orphaned), self))
 
-    def _tries(self, lease: Lease) -> bool:
+    def _has_grace(self, lease: Lease) -> bool:
         """Whether this worker, if silent, is given time to answer, and the others wait for that."""
-        is_new = lease.granted >= self.noted and lease.worker not in self.unanswered
-        return bool(self.unanswered) and is_new and lease is lease.worker.at
+        is_new = lease.granted >= self.blamed_at and lease.worker not in self.blamed
+        return bool(self.blamed) and is_new and lease is lease.worker.current_lease
 
 
 def indices(rows: Sequence[int]) -> slice | list[int]:
@@ -295,35 +322,60 @@ def indices(rows: Sequence[int]) -> slice | list[int]:
 Heap = list[tuple[float, int, Chunk]]  # order, number, and what is to be granted again
 
 
+class LeaseState(Enum):
+    """As drawn above."""
+
+    OWED = auto()
+    VOID = auto()
+    LANDING = auto()
+    ANSWERED = auto()
+
+
 @dataclass(eq=False, slots=True)
 class Lease:
-    """A chunk that a worker was granted."""
+    """A chunk that a worker was granted. Its number, stream, videos and place never change."""
 
     id: int
     worker: Worker
-    chunk: Chunk | None  # None if it is void: the answer will be dropped
+    chunk: Chunk
     stream: int
-    videos: tuple[int, ...]  # the videos of its clips
+    slot: int
+    rows: Sequence[int]
+    videos: tuple[int, ...]
     granted: float
     before: int  # leases that its worker held already
     size: int  # bytes of its answer that have to be sent
     on_line: int  # bytes of these that are still expected
-    drains: Batch | None = None  # the cancelled batch that waits for this writer
-    arrived: bool = False  # its answer has come
+    is_checked: bool  # its worker has to show which files its clips are of
+    state: LeaseState = LeaseState.OWED
+
+    @property
+    def is_owed(self) -> bool:
+        """Whether its answer counts."""
+        return self.state is LeaseState.OWED
 
     def void(self) -> None:
         """Its answer counts no more. The worker still works on it."""
-        if self.chunk is not None:
-            self.chunk.holders.pop(self, None)
-            self.chunk = None
+        if self.state is LeaseState.OWED:
+            self.state = LeaseState.VOID
+            del self.chunk.holders[self]
 
-    def drain(self) -> None:
-        """A cancelled batch waits no longer for this writer."""
-        if self.drains is not None:
-            batch, self.drains = self.drains, None
+    def cancel(self) -> None:
+        """Nobody wants its batch any more, whose slot waits for a local worker."""
+        self.void()
+        if self.worker.local and self.state is LeaseState.VOID:
+            self.state = LeaseState.LANDING
+            self.chunk.batch.writers += 1
+
+    def end(self) -> None:
+        """Its worker no longer works on it."""
+        self.void()
+        if self.state is LeaseState.LANDING:
+            batch = self.chunk.batch
             batch.writers -= 1
             if not batch.writers:
                 batch.reader.stream.free.append(batch.slot)
+        self.state = LeaseState.ANSWERED
 
 
 @dataclass(eq=False, slots=True)
@@ -336,12 +388,12 @@ class Worker:
     host: Hashable
     heard: float
     joined: float
-    leases: dict[int, Lease] = field(default_factory=dict)
-    among: dict[Worker, None] | None = None  # its row in the pool; None if it takes no leases
-    suspect: bool = False  # it is silent, or has left
+    leases: dict[int, Lease] = field(default_factory=dict)  # that are not ANSWERED
+    row: dict[Worker, None] | None = None  # its row in the pool; None if it takes no leases
+    is_silent: bool = False  # it is silent, or has left
     evicted: bool = False  # it is being removed
-    tries: bool = False  # it has a chunk that others never answered, and gets nothing else
-    is_noted: bool = False  # since it was last heard, a chunk noted that it never answers
+    on_probation: bool = False  # it has a chunk that others never answered, and gets nothing else
+    is_blamed: bool = False  # since it was last heard, a chunk noted that it never answers
     progress: int = -1  # packets that it had decoded at its last heartbeat
     idle_beat: bool = False  # between its last two heartbeats it decoded nothing
     idle_ticks: int = 0  # ticks in a row with such a heartbeat while it held leases
@@ -356,6 +408,6 @@ class Worker:
         self.pace = Pace(local=self.local)
 
     @property
-    def at(self) -> Lease | None:
+    def current_lease(self) -> Lease | None:
         """The lease that it works on: it answers them in the order in which they were granted."""
         return next(iter(self.leases.values()), None)

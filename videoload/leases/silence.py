@@ -39,9 +39,9 @@ class Silence:
 
     def __init__(self) -> None:
         self.blameless = False
-        self.broken()
+        self.heard()
 
-    def broken(self, busy: str = "") -> None:
+    def heard(self, busy: str = "") -> None:
         """The worker was heard of. ``busy``: it begins an "import" now, or calls a "function"."""
         self._importing, self.in_function = busy == "import", busy == "function"
         self._first: Look | None = None

@@ -5,18 +5,22 @@ If all workers run on one host, a worker gets the next clips, in the order of th
 it gets the next clips that prefer its host (see `affinity`), from any batch for which there is a
 slot. So the other hosts' clips wait, but never for long: a worker that finds no clips of its own
 before it is idle takes the first of those that are left.
+
+A worker that reads another copy of the videos gets clips whose files are known (see `files`). So
+that they are known in time, all batches for which there is a slot are opened, and their files asked
+for.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from functools import partial
-from itertools import chain
+from collections.abc import Iterator, Sequence
 
 from videoload.leases.batches import Batches
+from videoload.leases.commands import Identify, Outbox
 from videoload.leases.pool import WorkerPool
-from videoload.leases.records import Batch, Chunk, Reader, Worker
+from videoload.leases.records import Batch, Chunk, Reader, Stream, Worker
+from videoload.plan.plan import Sample
 
 LEASE_CLIPS = 16  # at most; with that many, messages cost less than 1 % of a lease's decoding
 MAX_CLIPS = 64  # at most, if they come from one video: one pass over it decodes them all
@@ -29,35 +33,59 @@ _LEASE_S = 0.05  # of decoding; with less, messages cost more than 1 % of a leas
 class Splitting:
     """Splits the batches of all streams."""
 
-    def __init__(self, pool: WorkerPool, batches: Batches) -> None:
+    def __init__(self, pool: WorkerPool, batches: Batches, outbox: Outbox) -> None:
         self._pool = pool
         self._batches = batches
+        self._outbox = outbox
 
     def next_chunk(self, reader: Reader, worker: Worker, *, others: bool) -> Chunk | None:
         """The next clips of a reader that no worker was granted yet. Without ``others``, only clips
         that prefer this worker's host."""
         if self._pool.would_hold_up(worker, reader.stream):
             return None
-        affinity = self._pool.affinity
-        if affinity.has_choice and (chunk := self._own(reader, worker)):
-            return chunk
-        batch = reader.splitting[0] if reader.splitting else self._batches.open(reader)
-        if batch is None or not others:
-            return None
-        rows = batch.left[: self._size(batch, worker, batch.left)]
+        if reader.stream.checks(worker):
+            for batch in self._open_batches(reader):
+                if not batch.is_asked_for:
+                    batch.is_asked_for = True
+                    self._identify(reader.stream, batch.samples)
+        affinity, found = self._pool.affinity, None
         if affinity.has_choice:
-            affinity.took(worker.host, len(rows), affinity.preferred(batch, rows))
-        return batch.cut(rows)
-
-    def _own(self, reader: Reader, worker: Worker) -> Chunk | None:
-        """Clips that prefer this worker's host."""
-        for batch in chain(reader.splitting, iter(partial(self._batches.open, reader), None)):
-            own = self._pool.affinity.own(batch, worker.host)
-            if own:
-                rows = own[: self._size(batch, worker, own)]
-                self._pool.affinity.took(worker.host, len(rows))
-                return batch.cut(rows, host=worker.host)
+            for batch in self._open_batches(reader):
+                own = affinity.own(batch, worker.host)
+                if own and (found := self._cut(batch, worker, own, is_own=True)):
+                    return found
+        for batch in self._open_batches(reader) if others else ():
+            if found := self._cut(batch, worker, batch.left):
+                return found
         return None
+
+    def _open_batches(self, reader: Reader) -> Iterator[Batch]:
+        """The batches with clips that are in no chunk, those that are opened for this as well."""
+        yield from list(reader.splitting)
+        while (batch := self._batches.open(reader)) is not None:
+            yield batch
+
+    def _cut(
+        self, batch: Batch, worker: Worker, rows: Sequence[int], *, is_own: bool = False
+    ) -> Chunk | None:
+        """A chunk of these rows, as many as suit the worker, if it may decode their files."""
+        rows = rows[: self._size(batch, worker, rows)]
+        batch.choose_substitutes(rows)
+        if not self.may_decode(worker, batch.reader.stream, [batch.samples[row] for row in rows]):
+            return None
+        return batch.cut(rows, worker.host if is_own else None)
+
+    def may_decode(self, worker: Worker, stream: Stream, samples: Sequence[Sample]) -> bool:
+        """Whether it is known which files the worker must have for these samples."""
+        if stream.files is None or not stream.checks(worker):
+            return True
+        self._identify(stream, samples)
+        return stream.files.are_known(sample.video for sample in samples)
+
+    def _identify(self, stream: Stream, samples: Sequence[Sample]) -> None:
+        """Have the trainer's own files of these samples looked at, if nobody has yet."""
+        if stream.files and (asked := stream.files.to_ask(sample.video for sample in samples)):
+            self._outbox.append(Identify(stream.id, asked))
 
     def _size(self, batch: Batch, worker: Worker, rows: Sequence[int]) -> int:
         """How many of these rows of a batch a worker is granted. A batch is spread over the

@@ -16,12 +16,14 @@ Other files keep the other invariants:
 
     batches   slots, turns, the order in which batches are handed over, the end of a stream
     pool      which workers take leases, and how many: silence, pace, mistakes
-    records   the states of a chunk
+    records   the states of a chunk, and of a lease
     splitting which clips of a batch a worker gets, and how many
     affinity  which host a clip prefers
     blame     whether a clip is bad or its worker
 
-The methods are the events. Each returns the commands that the I/O loop has to carry out.
+    files     which file each video must be at a worker of another host
+
+The methods are the events. What the I/O loop has to do then is fetched with `data_to_send`.
 """
 
 from __future__ import annotations
@@ -33,19 +35,13 @@ from heapq import heappop, heappush
 import numpy as np
 import numpy.typing as npt
 
+from videoload.errors import Fault
 from videoload.leases.batches import Batches
 from videoload.leases.blame import Blame
-from videoload.leases.commands import Command, Grant, WorkerId
+from videoload.leases.commands import Command, Grant, Outbox, WorkerId
+from videoload.leases.files import Files
 from videoload.leases.pool import AMENDS, WorkerPool
-from videoload.leases.records import (
-    Chunk,
-    ChunkState,
-    Doubt,
-    Heap,
-    Stream,
-    Worker,
-    indices,
-)
+from videoload.leases.records import Chunk, ChunkState, Doubt, Heap, Lease, Stream, Worker, indices
 from videoload.leases.silence import Look
 from videoload.leases.splitting import LEASE_CLIPS, MAX_CLIPS, Splitting
 from videoload.plan.plan import Plan
@@ -62,11 +58,18 @@ class LeaseTable:
         """``credit``: leases that a worker next door holds at once. ``silence_s``: if a remote
         worker is silent for so long, its leases go to others. ``stall_s``: if a worker is silent
         for so long, the clip that it is at hangs, unless something else explains it."""
-        self._pool = WorkerPool(credit=credit, stall_s=stall_s, silence_s=silence_s)
-        self._batches = Batches()
+        self._outbox: Outbox = []
+        self._pool = WorkerPool(self._outbox, credit=credit, stall_s=stall_s, silence_s=silence_s)
+        self._batches = Batches(self._outbox)
         self._streams = self._batches.streams
-        self._splitting = Splitting(self._pool, self._batches)
-        self._blame = Blame(self._pool, self._batches)
+        self._splitting = Splitting(self._pool, self._batches, self._outbox)
+        self._blame = Blame(self._pool, self._batches, self._outbox)
+
+    def data_to_send(self) -> list[Command]:
+        """What the events since the last call lead to, to be carried out in this order."""
+        commands = self._outbox.copy()
+        self._outbox.clear()
+        return commands
 
     @property
     def workers(self) -> int:
@@ -99,51 +102,67 @@ class LeaseTable:
         fetched: bool = False,
         function: str = "",
         name_of: Callable[[int], str] = str,
+        files: Files | None = None,
+        copy: Hashable = None,
     ) -> None:
         """Make a stream known. ``lease_clips``: how many of its clips fit into one message.
         ``clip_bytes``: the size of a clip that is sent. ``fetched``: local workers get its files
         from another host. ``function``: what of the user's makes its clips. ``name_of``: what
-        a video is called, by its number."""
+        a video is called, by its number. ``files``: which file each video must be at a worker that
+        reads another ``copy`` than the trainer."""
         most = max(1, min(lease_clips, MAX_CLIPS))
         self._streams[stream] = Stream(
             stream, plan, quarantine, clip_frames, ordered, most, slots,
             list(range(slots))[::-1], clip_bytes, fetched, function, name_of,
+            files, copy,
         )  # fmt: skip
         self._note_what_is_fetched()
 
-    def drop_stream(self, stream: int) -> list[Command]:
+    def drop_stream(self, stream: int) -> None:
         """Forget a stream, and end its readers."""
-        commands: list[Command] = []
         self._streams[stream].stopped = True
         for reader in list(self._streams[stream].readers):
-            commands += self.end_reader(reader)
+            self.end_reader(reader)
         del self._streams[stream]
         self._note_what_is_fetched()
-        return commands
 
-    def start_reader(self, stream: int, reader: int, start: int, stop: int) -> list[Command]:
+    def start_reader(self, stream: int, reader: int, start: int, stop: int) -> None:
         """A consumer begins to read steps start..stop-1."""
         self._batches.begin(self._streams[stream], reader, start, stop)
-        return self.wanted(reader)
+        self.wanted(reader)
 
-    def wanted(self, reader: int) -> list[Command]:
+    def wanted(self, reader: int) -> None:
         """The consumer of ``reader`` waits for its next batch. It may say so again."""
-        return self._batches.wanted(reader) + self._grant()
+        self._batches.wanted(reader)
+        self._grant()
 
-    def recalled(self, reader: int, batches: list[tuple[int, int]]) -> list[Command]:
+    def recalled(self, reader: int, batches: list[tuple[int, int]]) -> None:
         """(step, slot) of the batches that a `Recall` took back from the consumer."""
         self._batches.recalled(reader, batches)
-        return self._grant()
+        self._grant()
 
-    def slot_back(self, stream: int, slot: int) -> list[Command]:
+    def slot_back(self, stream: int, slot: int) -> None:
         """The consumer is done with a slot."""
         if stream in self._streams:
             self._streams[stream].free.append(slot)
-        return self._grant()
+        self._grant()
 
-    def end_reader(self, reader: int) -> list[Command]:
+    def end_reader(self, reader: int) -> None:
         """The consumer reads no further, at the end or before."""
-        return self._batches.end(reader) + self._grant()
+        self._batches.end(reader)
+        self._grant()
+
+    def identified(self, stream: int, video: int, fingerprint: int) -> None:
+        """The fingerprint of the trainer's own copy, as `Identify` asked; 0: it has none."""
+        if stream in self._streams:
+            self._blame.identified(self._streams[stream], video, fingerprint)
+            self._grant()
+
+    def changed(self, stream: int, video: int) -> None:
+        """A worker that reads the trainer's own copy of a video found another file than before."""
+        known = self._streams.get(stream)
+        if known is not None and known.files is not None:
+            known.files.ask_again(video)
 
     # Workers
 
@@ -160,12 +179,12 @@ class LeaseTable:
         copy: Hashable = None,
         host: Hashable = None,
         fetches: bool = False,
-    ) -> list[Command]:
+    ) -> None:
         """A worker is admitted. ``local``: it writes into shared memory. ``copy``: which copy of
         the videos it reads; None is the trainer's own. ``host``: where it runs. ``fetches``: it is
         remote, and gets its files from another host."""
         self._pool.join(worker, now, local=local, copy=copy, host=host, fetches=fetches)
-        return self._grant()
+        self._grant()
 
     def heard(
         self,
@@ -181,8 +200,8 @@ class LeaseTable:
         known = self._pool.get(worker)
         if known is not None:
             self._pool.heard(known, now, progress, busy)
-            if known.is_noted:
-                known.is_noted = False
+            if known.is_blamed:
+                known.is_blamed = False
                 self._blame.returned(worker)
         return known is not None
 
@@ -194,24 +213,24 @@ class LeaseTable:
 
     def worker_left(
         self, worker: WorkerId, *, died: bool, at_work: int | None = None, more_leave: bool = False
-    ) -> list[Command]:
+    ) -> None:
         """A worker has ended: a local one is reaped, a remote one sent BYE or cannot be reached.
         ``died``: it said no BYE, so the lease that it was at may have ended it. ``at_work``: the
         number of that lease, 0 if it was at none, None if nobody knows. ``more_leave``: another one
         is told next, and the clips of both are granted then."""
         gone = self._pool.leave(worker)
         if gone is None:
-            return []
-        commands: list[Command] = []
-        at = gone.at if at_work is None else gone.leases.get(at_work)
+            return
+        at = gone.current_lease if at_work is None else gone.leases.get(at_work)
         if died and at is not None and not (gone.evicted and gone.silence.blameless):
-            commands += self._blame.never_answered(at)
+            self._blame.never_answered(at)
         for lease in list(gone.leases.values()):
-            chunk = lease.chunk
-            self._pool.settle(lease)
-            if chunk is not None:
-                chunk.requeue_if_abandoned()
-        return commands if more_leave else commands + self._grant()
+            was_owed = lease.is_owed
+            self._pool.given_up(lease)
+            if was_owed:
+                lease.chunk.requeue_if_abandoned()
+        if not more_leave:
+            self._grant()
 
     def worker_returned(self, worker: WorkerId) -> None:
         """A remote worker that had left is back under another name: only its connection broke."""
@@ -231,18 +250,19 @@ class LeaseTable:
         """What the kernel tells about a worker in `silent`. Without it, a worker counts as hung."""
         self._pool.look(worker, look)
 
-    def tick(self, now: float) -> list[Command]:
+    def tick(self, now: float) -> None:
         """Time passes. Local workers that are stuck are killed. The leases of silent remote workers
         go to others. Workers that say they are idle while they hold leases are admitted anew: a
         message was lost on the way."""
-        commands = self._pool.tick(now)
+        self._pool.tick(now)
         for lease in self._pool.silent_at():
-            commands += self._blame.never_answered(lease)
+            self._blame.never_answered(lease)
         for stream in self._streams.values():
-            commands += self._batches.pass_turn(stream)
+            self._batches.pass_turn(stream)
             if stream.owner is not None:
-                commands += self._blame.settle_doubts(stream.owner)
-        return commands + self._grant() + self._ask_others_too()
+                self._blame.settle_doubts(stream.owner)
+        self._grant()
+        self._ask_others_too()
 
     def _note_what_is_fetched(self) -> None:
         fetches = any(stream.fetched for stream in self._streams.values())
@@ -255,111 +275,75 @@ class LeaseTable:
         known = self._pool.get(worker)
         return 0 if known is None else len(known.leases)
 
-    def holds(self, worker: WorkerId, lease: int) -> bool:
-        """Whether this worker still owes an answer to ``lease``, be it void or not."""
-        return self._pool.lease(worker, lease) is not None
+    def lease(self, worker: WorkerId, lease: int) -> Lease | None:
+        """The lease of this number, if the worker still holds it."""
+        return self._pool.lease(worker, lease)
 
-    def place(self, worker: WorkerId, lease: int) -> tuple[int, int, Sequence[int]] | None:
-        """(stream, slot, rows) that the answer to ``lease`` fills; None if it is void."""
-        found = self._pool.lease(worker, lease)
-        if found is None or found.chunk is None:
+    def accepts(self, lease: Lease, files: Sequence[int]) -> int | None:
+        """Which clip of an answer is of another file than the stream uses, None if none is.
+        ``files``: their fingerprints, as the worker tells."""
+        stream = lease.chunk.batch.reader.stream
+        if stream.files is None or not lease.is_checked:
             return None
-        chunk = found.chunk
-        return chunk.batch.reader.stream.id, chunk.batch.slot, chunk.rows
+        for at, (video, file) in enumerate(zip(lease.videos, files, strict=True)):
+            if not stream.files.accepts(video, file):
+                return at
+        return None
 
-    def videos(self, worker: WorkerId, lease: int) -> tuple[int, ...]:
-        """The videos of the clips of ``lease``, in order; none if it is void."""
-        found = self._pool.lease(worker, lease)
-        return () if found is None or found.chunk is None else found.videos
-
-    def arrived(
-        self, worker: WorkerId, lease: int, decode_s: float = 0.0, waited_s: float = 0.0
+    def answered(
+        self, lease: Lease, frames: npt.NDArray[np.int64], decode_s: float, waited_s: float = 0.0
     ) -> None:
-        """The answer to ``lease`` has come, valid or not. ``waited_s``: the part of ``decode_s``
-        that the worker waited for something else than a core."""
-        found = self._pool.lease(worker, lease)
-        if found is not None:
-            stream = self._streams.get(found.stream)
-            clip_s = math.inf if stream is None else stream.clip_s
-            self._pool.arrived(found, decode_s, clip_s, waited_s)
-
-    def result(
-        self, worker: WorkerId, lease: int, frames: npt.NDArray[np.int64], decode_s: float = 0.0
-    ) -> list[Command]:
-        """The clips of ``lease`` are in their place. ``frames``: the source ordinals [n, T].
-        ``decode_s``: how long the decoding took."""
-        found = self._pool.lease(worker, lease)
-        if found is None:
-            return []
-        if not found.arrived:
-            self.arrived(worker, lease, decode_s)
-        chunk = found.chunk
-        self._pool.settle(found)
-        if chunk is None:
-            return self._grant()
-        batch = chunk.batch
-        batch.reader.stream.note_clip_time(decode_s / chunk.size)
-        batch.frames[indices(chunk.rows)] = frames
-        chunk.void_leases()
-        found.worker.mistakes = max(0.0, found.worker.mistakes - AMENDS * chunk.size)
-        return self._blame.decoded(chunk) + self._batches.done(chunk) + self._grant()
+        """The answer to ``lease`` came. If the lease is owed, its clips are in their place.
+        ``frames``: the source ordinals [n, T]. ``decode_s``: how long the decoding took.
+        ``waited_s``: the part of it that the worker waited for something else than a core."""
+        stream, chunk, was_owed = self._streams.get(lease.stream), lease.chunk, lease.is_owed
+        clip_s = math.inf if stream is None else stream.clip_s
+        self._pool.answered(lease, decode_s, clip_s, waited_s)
+        if was_owed:
+            chunk.batch.reader.stream.note_clip_time(decode_s / chunk.size)
+            chunk.batch.frames[indices(chunk.rows)] = frames
+            chunk.void_leases()
+            lease.worker.mistakes = max(0.0, lease.worker.mistakes - AMENDS * chunk.size)
+            self._blame.decoded(chunk)
+            self._batches.done(chunk)
+        self._grant()
 
     def failed(
-        self,
-        worker: WorkerId,
-        lease: int,
-        at: int,
-        reason: str,
-        *,
-        dropped: bool = False,
-        fatal: bool = False,
-        here_only: bool = False,
-        of_worker: bool = False,
-    ) -> list[Command]:
-        """The worker says that it cannot decode clip ``at`` of ``lease``, and stopped there.
-
-        It is believed if it reads the trainer's own copy, if a worker of another copy says the
-        same, or if there is no other worker to ask. Then another clip is substituted, or the clip
-        is left out, or if it is ``fatal`` the stream stops at this batch. Otherwise another worker
-        is asked. ``of_worker``: all others are asked, unless it is local and so they are alike."""
-        found = self._pool.lease(worker, lease)
-        if found is None:
-            return []
-        of_worker = of_worker and found.worker.copy is not None
-        doubt = Doubt(found.worker, reason, dropped, fatal, here_only, of_worker)
-        commands = self._blame.doubt(found, at, doubt)
-        if of_worker:
-            commands += self._pool.count_mistake(found.worker, reason)
-        return commands + self._grant()
-
-    def refused(self, worker: WorkerId, lease: int, at: int, reason: str) -> list[Command]:
-        """The answer to ``lease`` is not taken, because of clip ``at``: another worker is asked."""
-        found = self._pool.lease(worker, lease)
-        if found is None:
-            return []
-        commands = self._blame.doubt(found, at, Doubt(found.worker, reason, of_worker=True))
-        return commands + self._pool.count_mistake(found.worker, reason) + self._grant()
+        self, lease: Lease, at: int, reason: str, fault: Fault = Fault.VIDEO, file: int = 0
+    ) -> None:
+        """The worker says that it cannot decode clip ``at`` of ``lease``, and stopped there; or its
+        answer is not taken because of this clip. ``file``: the fingerprint of the file that it
+        found, 0 if it found none. `blame` decides what follows."""
+        was_owed = lease.is_owed
+        self._pool.given_up(lease)
+        if was_owed:
+            self._blame.doubt(lease.chunk, at, Doubt(lease.worker, reason, fault, file))
+        self._grant()
 
     # What is granted next
 
-    def _grant(self) -> list[Command]:
+    def _grant(self) -> None:
         """Grant leases to all workers that have credit, as long as there are clips and slots."""
-        if not self._batches.have_clips:  # else each of a crowd that joins asks all the others
-            return [*self._batches.deliver_empty()]
-        if self._pool.affinity.has_choice:
-            granted = self._grant_preferred(others=False) + self._grant_preferred(others=True)
-            return [*granted, *self._batches.deliver_empty()]
-        commands: list[Command] = []
+        if self._batches.have_clips:  # else each of a crowd that joins asks all the others
+            if self._pool.affinity.has_choice:
+                self._grant_preferred(others=False)
+                self._grant_preferred(others=True)
+            else:
+                self._grant_in_order()
+        self._batches.deliver_empty()
+
+    def _grant_in_order(self) -> None:
         passed_over: set[Worker] = set()  # nothing that is left is for them
         while (worker := self._pool.next_taker(passed_over)) is not None:
             chunk = self._next_chunk(worker)
             if chunk is not None:
-                commands.append(self._grant_to(worker, chunk))
+                self._grant_to(worker, chunk)
             elif self._is_passed_over(worker):
                 passed_over.add(worker)
+            elif self._checks(worker):  # what is not known to one of them is known to none
+                passed_over.update(filter(self._checks, self._pool.takers))
             else:
                 break
-        return [*commands, *self._batches.deliver_empty()]
 
     def _is_passed_over(self, worker: Worker) -> bool:
         """Whether clips may be left for others, though there are none for this worker."""
@@ -367,10 +351,13 @@ class LeaseTable:
             reader.orphans or reader.accused for reader in self._batches.by_need
         )
 
-    def _grant_preferred(self, *, others: bool) -> list[Command]:
+    def _checks(self, worker: Worker) -> bool:
+        """Whether some clips are not for a worker yet, because their files are not known."""
+        return any(reader.stream.checks(worker) for reader in self._batches.by_need)
+
+    def _grant_preferred(self, *, others: bool) -> None:
         """The same if workers of several hosts are connected. Clips that prefer a worker's host are
         for it; those that prefer ``others`` too, if it would be idle."""
-        commands: list[Command] = []
         passed_over: set[Worker] = set()
         dry: set[Hashable] = set()  # nothing that is left is for workers of these hosts
         takers = self._pool.takers
@@ -383,7 +370,7 @@ class LeaseTable:
                     continue
                 chunk = self._next_chunk(worker, others=others)
                 if chunk is not None:
-                    commands.append(self._grant_to(worker, chunk))
+                    self._grant_to(worker, chunk)
                 elif self._is_passed_over(worker):
                     passed_over.add(worker)
                 else:
@@ -393,17 +380,20 @@ class LeaseTable:
                 for worker in self._pool.takers
                 if worker not in passed_over and worker.host not in dry
             ]
-        return commands
 
-    def _grant_to(self, worker: Worker, chunk: Chunk) -> Grant:
-        lease = self._pool.give(worker, chunk)
-        slot, samples = chunk.batch.slot, tuple(chunk.samples)
-        return Grant(worker.id, lease.id, lease.stream, slot, chunk.rows, samples)
+    def _grant_to(self, worker: Worker, chunk: Chunk) -> None:
+        lease, stream = self._pool.give(worker, chunk), chunk.batch.reader.stream
+        files = None
+        if stream.files is not None and lease.is_checked:
+            files = tuple(map(stream.files.expected, lease.videos))
+        samples = tuple(chunk.samples)
+        self._outbox.append(
+            Grant(worker.id, lease.id, stream.id, lease.slot, lease.rows, samples, files)
+        )
 
-    def _ask_others_too(self) -> list[Command]:
+    def _ask_others_too(self) -> None:
         """Ask an idle worker as well for chunks that a consumer waits for and that a remote worker
         is late with. A local worker keeps its chunks, since no other may write there."""
-        commands: list[Command] = []
         for reader in self._batches.by_need:
             if not reader.waiting or not reader.filling:
                 continue
@@ -412,14 +402,18 @@ class LeaseTable:
             for chunk in () if batch is None else list(batch.chunks):
                 if not self._is_late(chunk):
                     continue
-                idle = (worker for worker in self._pool.idle if not self._pool.is_slow(worker))
+                idle = (
+                    worker
+                    for worker in self._pool.idle
+                    if not self._pool.is_slow(worker)
+                    and self._splitting.may_decode(worker, reader.stream, chunk.samples)
+                )
                 if (worker := next(idle, None)) is not None:
-                    commands.append(self._grant_to(worker, chunk))
-        return commands
+                    self._grant_to(worker, chunk)
 
     def _is_late(self, chunk: Chunk) -> bool:
         """Whether one remote worker has it for much longer than it should take."""
-        if chunk.state is not ChunkState.GRANTED or chunk.doubts or chunk.unanswered:
+        if chunk.state is not ChunkState.GRANTED or chunk.doubts or chunk.blamed:
             return False
         if len(chunk.holders) != 1:
             return False
@@ -468,8 +462,11 @@ class LeaseTable:
             if not chunk.holders:  # else an answer may come for the samples as they are
                 chunk.batch.choose_substitutes(chunk.rows)
             if samples != chunk.samples:
-                chunk.acquit()
-            if self._blame.may_take(worker, chunk):
+                chunk.clear_blame()
+            may_decode = self._splitting.may_decode(
+                worker, chunk.batch.reader.stream, chunk.samples
+            )
+            if may_decode and self._blame.may_take(worker, chunk):
                 chunk.state = ChunkState.GRANTED
                 found = chunk
             else:

@@ -33,6 +33,7 @@ SUFFIXES = (  # of videos, if nothing else is given
     ".avi", ".mp4", ".mkv", ".mov", ".webm", ".m4v", ".mpg", ".mpeg", ".mts", ".m2ts", ".flv",
     ".ogv", ".3gp", ".dv",
 )  # fmt: skip
+_MOST_LOOKED_AT = 10_000  # names in a folder, before it is taken for one of videos
 BY_FOLDER = "<class>/"  # as ``label``: the sub-folders are the classes
 # Folders that split a data set. As classes, they would label every video "train".
 _TRAIN = ("train", "training")
@@ -41,6 +42,18 @@ _NO_TEXT = "names that are not a line of UTF-8 text"
 _LOOSE_IMAGES = "images that are in no folder of a class folder"
 
 _log = logging.getLogger(__name__)
+
+
+def holds_videos(root: Path) -> bool:
+    """Whether a video or an image lies below a folder, as far as a short look tells."""
+    looked = 0
+    for _, _, names in os.walk(root, followlinks=True):
+        if any(name.lower().endswith(SUFFIXES + IMAGES) for name in names):
+            return True
+        looked += 1 + len(names)
+        if looked > _MOST_LOOKED_AT:
+            return True
+    return False
 
 
 @dataclass

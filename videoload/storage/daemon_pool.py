@@ -23,10 +23,11 @@ _END_S = 0.2
 
 class DaemonPool:
     """Threads that are started as they are needed. They do up to ``limit`` jobs at once, in the
-    order in which they were given."""
+    order in which they were given. Unless they ``stay``, they end when no job is left."""
 
-    def __init__(self, name: str, limit: int) -> None:
+    def __init__(self, name: str, limit: int, *, stay: bool = True) -> None:
         self.limit = limit
+        self._stay = stay
         self._name = name
         self._changed = threading.Condition()
         self._jobs: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
@@ -64,7 +65,7 @@ class DaemonPool:
                 future.cancel()
             self._changed.notify_all()
         until = time.monotonic() + _END_S
-        for thread in self._threads:
+        for thread in tuple(self._threads):
             if thread is not threading.current_thread():
                 thread.join(max(0.0, until - time.monotonic()))
 
@@ -101,5 +102,8 @@ class DaemonPool:
                 if self._jobs and self._running < self.limit:
                     self._running += 1
                     return self._jobs.popleft()
+                if not self._stay:
+                    self._threads.remove(threading.current_thread())
+                    break
                 self._changed.wait()
         return None

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import os
 import stat
+import threading
 from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
-from hashlib import blake2b
 from pathlib import PurePath
+from random import Random
 from struct import Struct
 from typing import Protocol, TypeVar
 
 from cachetools import LRUCache
+from xxhash import xxh3_64
 
 from videoload.errors import VideoError
 from videoload.storage.blocks import BLOCK_BYTES, Range
@@ -28,8 +30,10 @@ RangesOf = Callable[[int], Iterable[Range]]  # of a file of this size
 
 SMALL_BYTES = 4 << 20  # a file up to this size is read in one go when its index is made
 NO_FOLDER = os.devnull  # the root of a training without files: nothing lies in it
-_SAMPLES, _SAMPLE_BYTES = 5, 2048  # of a file, to tell one copy from another
-_FINGERPRINTS_KEPT = 4096
+# What is looked at to tell one copy of a file from another: all of a small one; of a longer one its
+# beginning, its end, and a place in each of so many equal parts.
+_PLACES, _PLACE_BYTES = 32, 4096
+_FINGERPRINTS_KEPT = 50_000
 _IMAGES_KEPT = 200_000  # whose names and sizes are known, 100 bytes each
 _IDENTITY = Struct("<QqqQ")  # size, times of change, inode
 IDENTITY_BYTES = _IDENTITY.size
@@ -121,9 +125,10 @@ class Storage(Protocol):
     def resolve(self, path: str) -> VideoFile:
         """The file that ``path`` leads to, inside the root. Raises VideoError, StorageError."""
 
-    def fingerprint(self, path: str) -> int:
-        """63 bits that two copies of a file have in common, of its size, its beginning, its end and
-        samples in between; never 0. Raises VideoError, StorageError."""
+    def fingerprint(self, path: str, salt: int = 0) -> int:
+        """63 bits that two copies of a file have in common; never 0. Of a file of more than
+        `SMALL_BYTES`, ``salt`` decides which places are looked at. Raises VideoError, StorageError.
+        """
 
     def expect(self, path: str) -> VideoFile | None:
         """Ask for the beginning of a file that is needed soon. Returns the file if it is known
@@ -204,7 +209,10 @@ class Folder:
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.root = os.path.realpath(root)
-        self._fingerprints: LRUCache[str, tuple[bytes, int]] = LRUCache(_FINGERPRINTS_KEPT)
+        self._fingerprints: LRUCache[tuple[str, int], tuple[bytes, int]] = LRUCache(
+            _FINGERPRINTS_KEPT
+        )
+        self._lock = threading.Lock()  # several threads of a trainer ask for fingerprints
         self._folders: LRUCache[str, ImageFolder] = LRUCache(
             _IMAGES_KEPT, lambda known: len(known.names)
         )
@@ -227,15 +235,17 @@ class Folder:
             raise VideoError(path, "is not a file: a pipe or a device is not a regular file")
         return LocalFile(full, status)
 
-    def fingerprint(self, path: str) -> int:
-        return self.run(path, lambda: self._fingerprint(path), lambda: None)
+    def fingerprint(self, path: str, salt: int = 0) -> int:
+        return self.run(path, lambda: self._fingerprint(path, salt), lambda: None)
 
-    def _fingerprint(self, path: str) -> int:
+    def _fingerprint(self, path: str, salt: int) -> int:
         file = self.resolve(path)
-        identity, known = self._fingerprints.get(path, (b"", 0))
+        with self._lock:
+            identity, known = self._fingerprints.get((path, salt), (b"", 0))
         if identity != file.identity:
-            known = sample(path, file)
-            self._fingerprints[path] = file.identity, known
+            known = sample(path, file, salt)
+            with self._lock:
+                self._fingerprints[path, salt] = file.identity, known
         return known
 
     def _images(
@@ -314,16 +324,22 @@ def file_like(name: str, names: Iterable[str]) -> str:
     return next(alike, "")
 
 
-def sample(path: str, file: VideoFile) -> int:
-    """The fingerprint of a file that ``path`` leads to. Raises VideoError."""
-    size = file.size
-    places = [max(0, (size - _SAMPLE_BYTES) * i // (_SAMPLES - 1)) for i in range(_SAMPLES)]
-    file.want(Range(at, at + _SAMPLE_BYTES) for at in places)
-    digest = blake2b(size.to_bytes(8, "little"), digest_size=8)
+def sample(path: str, file: VideoFile, salt: int) -> int:
+    """The fingerprint of a file that ``path`` leads to. Raises VideoError, ChangedError."""
+    size, places = file.size, [Range(0, file.size)]
+    if size > SMALL_BYTES:
+        drawn, part = Random(salt), size / _PLACES
+        begins = [0, size - _PLACE_BYTES]
+        begins += [int((n + drawn.random()) * part) for n in range(_PLACES)]
+        places = [Range(at, min(at + _PLACE_BYTES, size)) for at in begins]
+    file.want(places)
+    digest = xxh3_64(size.to_bytes(8, "little"))
     try:
         with closing(file.open()) as opened:
-            for at in places:
-                digest.update(opened.pread(_SAMPLE_BYTES, at))
+            for begin, end in places:
+                while begin < end and (read := opened.pread(end - begin, begin)):
+                    digest.update(read)
+                    begin += len(read)  # noqa: PLW2901 - a bucket gives what it has of it
     except OSError as error:
         raise VideoError(path, f"cannot be read: {error.strerror}") from None
-    return int.from_bytes(digest.digest(), "little") >> 1 or 1
+    return digest.intdigest() >> 1 or 1

@@ -155,14 +155,15 @@ class RemoteStorage:
                 if read is not None:
                     read.check()
 
-    def fingerprint(self, path: str) -> int:
-        return self.run(path, partial(self._fingerprint, path), self._fetcher.tick)
+    def fingerprint(self, path: str, salt: int = 0) -> int:
+        return self.run(path, partial(self._fingerprint, path, salt), self._fetcher.tick)
 
-    def _fingerprint(self, path: str) -> int:
+    def _fingerprint(self, path: str, salt: int) -> int:
         file = self.resolve(path)
         known = self._known[self._name(path)]
-        known.fingerprint = known.fingerprint or sample(path, file)
-        return known.fingerprint
+        if salt not in known.fingerprints:
+            known.fingerprints[salt] = sample(path, file, salt)
+        return known.fingerprints[salt]
 
     def _forget(self, name: str) -> None:
         self._known.pop(name, None)

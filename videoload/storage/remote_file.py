@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Iterable
 from concurrent.futures import Future
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
 from tempfile import TemporaryFile
@@ -39,7 +39,7 @@ class Known:
     has_version: bool
     identity: bytes
     opening: frozenset[int] = frozenset()
-    fingerprint: int = 0
+    fingerprints: dict[int, int] = field(default_factory=dict)  # by salt
     was_kept: bool = False  # somebody was told to read it on the disk
 
     @classmethod

@@ -10,8 +10,11 @@ import os
 import posixpath
 import re
 from collections.abc import Callable
+from hashlib import blake2b
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
+from uuid import uuid4
 
 from videoload.errors import StorageError
 from videoload.storage.stores import Store, why
@@ -24,11 +27,25 @@ T = TypeVar("T")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _SCHEMES = ("s3", "gs", "az", "abfs", "abfss", "http", "https")
 _REFUSAL = re.compile("^40[0134] |no such bucket|no credentials")
+_BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
 def is_url(root: str | os.PathLike[str]) -> bool:
     """Whether a root is a URL, and not a folder of this host."""
     return isinstance(root, str) and _SCHEME.match(root) is not None
+
+
+def copy_name(root: str) -> str:
+    """The same for all processes that read the same files: below one URL, or in one folder of one
+    host, whatever that folder and host are called."""
+    where = root
+    if not is_url(root):
+        try:
+            status, boot = os.stat(root), Path(_BOOT_ID).read_text()
+            where = f"{boot} {status.st_dev} {status.st_ino}"
+        except OSError:  # it reads nothing there
+            where = f"{uuid4()}"
+    return blake2b(where.encode(errors="replace"), digest_size=16).hexdigest()
 
 
 def normal_url(root: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import os
+import secrets
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NoReturn, Unpack, overload
@@ -19,14 +20,14 @@ from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import check_numbers, check_shapes, functions
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.item_spec import ItemSpec
-from videoload.clips.sample_spec import GivenSpec, WindowCounts, lacks_size
-from videoload.engine.copy_votes import CopyVotes
+from videoload.clips.sample_spec import GivenSpec, Spec, WindowCounts, lacks_size
 from videoload.engine.engine import Engine
 from videoload.engine.open_streams import OpenStream
 from videoload.engine.readers import Readers
 from videoload.errors import SpecError, WorkerError
 from videoload.host import cores
 from videoload.index.cache_folder import cache_folder
+from videoload.leases.files import Files
 from videoload.patched import check_threads
 from videoload.plan.options import OnError, StreamArguments, StreamOptions
 from videoload.plan.plan import BatchWithInfo, Clips
@@ -330,8 +331,8 @@ class Client:
             Quarantine(catalog, plan, options),
             Arena(held, batch_bytes),
             options.ordered,
-            CopyVotes(len(catalog)),
             storage,
+            self._files(catalog, clip, has_own=storage is not None),
             Meter(
                 lambda video: catalog[video].path,
                 self._engine.line_is_full,
@@ -346,6 +347,13 @@ class Client:
         self._open[:] = [each for each in self._open if each() is not None]
         self._open.append(weakref.ref(readers))
         return Stream(readers)
+
+    def _files(self, catalog: Catalog, clip: Spec, *, has_own: bool) -> Files | None:
+        """Which files workers of other hosts must have; None if none can come, or it is not about
+        files."""
+        if not (self.endpoints and clip.files):
+            return None
+        return Files(len(catalog), has_own=has_own, salt=secrets.randbits(63))
 
     @property
     def workers(self) -> tuple[WorkerStats, ...]:

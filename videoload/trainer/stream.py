@@ -293,6 +293,12 @@ class Stream(Generic[C]):
         return self.readers.quarantine.videos
 
     @property
+    def changed(self) -> list[str]:
+        """The files that became others while this stream ran, each once: paths relative to the
+        catalog's root. They are used as they are now, so a second run gives other batches."""
+        return self.readers.changed.paths.copy()
+
+    @property
     def error(self) -> VideoloadError | None:
         """The error that ended the last reading of this stream, or None.
 

@@ -9,8 +9,6 @@
       RESULT  lease is done (+pixels)    ───>
       or FAILED  clip cannot be decoded  ───>
                                          <───  HEARTBEAT  I am alive
-                                         <───  COMPARE  which copies of files do you have?
-      COMPARED  their fingerprints       ───>
                                          <───  NOTICE  the worker's owner should know
       BYE  I take no more leases         ───>  (its leases go to other workers)
                                          <───  BYE  I am closing; or I do not know you, say HELLO
@@ -32,6 +30,7 @@ reasons, have no control characters left once they are in a message.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from hashlib import blake2b
 from operator import attrgetter
 from types import MappingProxyType
 from typing import Annotated, Literal, TypeVar
@@ -41,7 +40,7 @@ import msgspec
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.item_spec import ItemSpec
 from videoload.clips.sample_spec import SampleSpec, Spec, WindowCounts, lacks_size, leader_of
-from videoload.errors import ProtocolError, printable
+from videoload.errors import Fault, ProtocolError, printable
 
 VERSION = b"videoload/2"
 _MAX_WORD, _MAX_TEXT, _MAX_RECORD = 256, 4096, 1 << 20
@@ -83,7 +82,7 @@ class Hello(_Shown, tag_field="type", tag="hello"):
     worker: _Word
     host: _Word
     pid: Id
-    software: _Word  # what decides the pixels
+    software: _Word  # what decides the clips
     token: _Word = ""  # proves that this trainer started the worker
     copy: _Word = ""  # which copy of the videos it reads: the same for workers of one folder
     fetches: bool = False  # that copy is on another host
@@ -131,7 +130,10 @@ class Place(msgspec.Struct, forbid_unknown_fields=True):
 class Lease(_Message, tag="lease"):
     """Decode these clips, or make these items, in this order. Without a ``place``, send them. In a
     mixture, ``which`` says for each clip which spec it follows: 0 is ``spec``, n is the n-th of
-    ``others``. ``counts``: tell how many windows each has (`WindowCounts`), without pixels."""
+    ``others``. ``counts``: tell how many windows each has (`WindowCounts`), without pixels.
+
+    With a ``salt``, the worker finds the fingerprint of each clip's file with it, and `sealed` it
+    must be the one in ``files``; 0: any file will do. So only who has the file can show it."""
 
     lease: Id
     spec: ClipSpec | None
@@ -144,6 +146,8 @@ class Lease(_Message, tag="lease"):
     code: Annotated[dict[_Word, _Word], msgspec.Meta(max_length=4096)] = {}
     sample: SampleSpec | None = None  # instead of ``spec``
     counts: bool = False
+    files: Annotated[list[Id], msgspec.Meta(max_length=4096)] = []
+    salt: Id | None = None
 
     def __post_init__(self) -> None:
         if [self.spec, self.item, self.sample].count(None) != 2:
@@ -164,6 +168,8 @@ class Lease(_Message, tag="lease"):
             raise ValueError("a lease names the spec of each clip, or of none")
         if any(number > len(self.others) for number in self.which):
             raise ValueError("a lease has the specs of all its clips")
+        if len(self.files) != (0 if self.salt is None else len(self.clips)):
+            raise ValueError("a lease names the file of each clip, or of none")
 
     @classmethod
     def of(
@@ -175,14 +181,19 @@ class Lease(_Message, tag="lease"):
         others: Sequence[ClipSpec] = (),
         which: Sequence[int] = (),
         code: Mapping[str, str] = MappingProxyType({}),
+        files: Sequence[int] = (),
+        salt: int | None = None,
     ) -> Lease:
-        """A lease of clips or of items."""
+        """A lease of clips or of items. ``files``: fingerprints, 0 where any file will do."""
         asked = spec.clip if isinstance(spec, WindowCounts) else spec
         clip = asked if isinstance(asked, ClipSpec) else None
         item = asked if isinstance(asked, ItemSpec) else None
         sample = asked if isinstance(asked, SampleSpec) else None
         mixed = list(others), list(which), dict(code)
-        return cls(lease, clip, clips, place, item, *mixed, sample, isinstance(spec, WindowCounts))
+        counts = isinstance(spec, WindowCounts)
+        return cls(
+            lease, clip, clips, place, item, *mixed, sample, counts, list(map(sealed, files)), salt
+        )
 
     @property
     def asked(self) -> Spec:
@@ -224,7 +235,8 @@ class Result(_Message, tag="result"):
     lease: Id
     frames: Annotated[list[_Ordinals], msgspec.Meta(min_length=1, max_length=4096)]
     decode_s: Annotated[float, msgspec.Meta(ge=0)] = 0.0
-    # The fingerprint of each clip's file, from a worker that dialled in.
+    # Which file each clip is of: its fingerprint if the lease has a salt; else a number that
+    # changes with the file, 0 if nobody can tell.
     files: Annotated[list[Id], msgspec.Meta(max_length=4096)] = []
     spent: Spent = Spent()
     clip_s: Annotated[list[_Seconds], msgspec.Meta(max_length=4096)] = []  # seconds of each clip
@@ -242,14 +254,13 @@ class Failed(_Message, tag="failed"):
 
     lease: Id
     at: Id
-    reason: _Text  # one line; if it is fatal, a traceback may follow
-    dropped: bool = False  # too short, and the spec says "drop"
-    fatal: bool = False  # not the video's fault (a transform): the stream cannot go on
-    here_only: bool = False  # other clips of the same video may be fine
-    of_worker: bool = False  # fatal for this worker: others may have the function
+    reason: _Text  # one line; if it is the function's fault, a traceback may follow
+    fault: Fault = Fault.VIDEO
+    file: Id = 0  # the fingerprint of the file that was found, if the lease asks for it; 0: none
 
     def __post_init__(self) -> None:
-        self.reason = _shown(self.reason, in_lines=self.fatal)
+        is_code = self.fault in (Fault.FUNCTION, Fault.CODE)
+        self.reason = _shown(self.reason, in_lines=is_code)
 
 
 class Heartbeat(_Shown, tag_field="type", tag="heartbeat"):
@@ -259,20 +270,6 @@ class Heartbeat(_Shown, tag_field="type", tag="heartbeat"):
     # What of the user's the worker begins next: it is silent until that is done.
     busy: Literal["", "import", "function"] = ""
     storage: _Word = ""  # what its storage says instead of giving the bytes that are waited for
-
-
-class Compare(_Message, tag="compare"):
-    """Send the fingerprints of these files."""
-
-    stream: Id
-    paths: Annotated[dict[Id, _Text], msgspec.Meta(max_length=4096)]  # by video
-
-
-class Compared(_Message, tag="compared"):
-    """The fingerprint of each file of a `Compare`, 0 if there is no such file."""
-
-    stream: Id
-    files: Annotated[dict[Id, Id], msgspec.Meta(max_length=4096)]  # by video
 
 
 class Notice(_Shown, tag_field="type", tag="notice"):
@@ -298,8 +295,8 @@ class Snapshot(_Message, tag="snapshot"):
     record: Annotated[bytes, msgspec.Meta(max_length=_MAX_RECORD)]
 
 
-FromWorker = Hello | Result | Failed | Heartbeat | Compared | Watch | Bye
-FromTrainer = Welcome | Refused | Lease | Heartbeat | Compare | Notice | Snapshot | Bye
+FromWorker = Hello | Result | Failed | Heartbeat | Watch | Bye
+FromTrainer = Welcome | Refused | Lease | Heartbeat | Notice | Snapshot | Bye
 
 _encoder = msgspec.msgpack.Encoder()
 _from_worker: msgspec.msgpack.Decoder[FromWorker] = msgspec.msgpack.Decoder(FromWorker)
@@ -309,6 +306,13 @@ _from_trainer: msgspec.msgpack.Decoder[FromTrainer] = msgspec.msgpack.Decoder(Fr
 def pack(message: FromWorker | FromTrainer) -> list[bytes]:
     """The frames of a message, without pixels."""
     return [VERSION, _encoder.encode(message)]
+
+
+def sealed(fingerprint: int) -> int:
+    """What shows that a fingerprint is the right one to who has found it, and to nobody else; of 0,
+    which stands for any file, it is 0."""
+    digest = blake2b(fingerprint.to_bytes(8, "little"), digest_size=8).digest()
+    return fingerprint and (int.from_bytes(digest, "little") >> 1 or 1)
 
 
 def unpack_from_worker(frames: Sequence[bytes]) -> FromWorker:

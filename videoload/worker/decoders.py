@@ -65,7 +65,7 @@ class Decoders:
 
     def place(self, lease: Lease) -> tuple[Decoder, npt.NDArray[np.uint8], bool]:
         """The decoder and the array for a lease's rows, and whether the trainer shares the array.
-        Raises ProtocolError."""
+        Raises ProtocolError: no clip is to blame."""
         rows = [] if lease.place is None else lease.place.rows
         shape = (max(rows, default=len(lease.clips) - 1) + 1, lease.asked.clip_bytes)
         if lease.place is None:
@@ -80,6 +80,10 @@ class Decoders:
             raise ProtocolError(f"arena {arena} is not shared with this worker")
         window, decoder = self._shares[arena]
         return decoder, window.view(lease.place.offset, shape), True
+
+    def is_over(self, lease: Lease) -> bool:
+        """Whether the stream of a lease has ended."""
+        return lease.place is not None and lease.place.arena in self._unshared
 
     def read_channel(self, wait_for: int | None = None) -> None:
         """Read the private channel, until the arena ``wait_for`` has come. Raises Orphaned if its

@@ -15,7 +15,9 @@ import numpy.typing as npt
 from videoload.decoding.decoder import Decoder
 from videoload.decoding.prepared import Prepared, Request, ShortVideoError
 from videoload.errors import (
+    Fault,
     OneClipError,
+    OtherCopyError,
     StorageError,
     TransformError,
     VideoError,
@@ -23,7 +25,7 @@ from videoload.errors import (
     WorkerError,
     WorkersCodeError,
 )
-from videoload.transport.messages import Clip, Failed, Lease
+from videoload.transport.messages import Clip, Failed, Lease, sealed
 from videoload.worker.trainer_connection import TrainerConnection
 
 _log = logging.getLogger(__name__)
@@ -32,7 +34,7 @@ _DESCRIPTORS = 8  # that a worker needs to open a file
 
 
 class LeaseRuns:
-    """Decodes one lease. `at` is the clip that it works on, and `frames`, `times`, `lengths`,
+    """Decodes one lease. `at` is the clip that it works on. `files`, `frames`, `times`, `lengths`,
     `clip_s`, `kept` and `no_room` are what a RESULT tells of the clips that are done."""
 
     def __init__(
@@ -41,6 +43,7 @@ class LeaseRuns:
         """``out``: the rows of the lease's place, or of its clips."""
         self._decoder, self._lease, self._out, self._tick = decoder, lease, out, tick
         self.at = 0
+        self.files: list[int] = []
         self.frames: list[list[int]] = []
         self.times: list[list[float]] = []
         self.lengths: list[tuple[int, float]] = []
@@ -68,9 +71,38 @@ class LeaseRuns:
             clip_s = (prepared_s + time.perf_counter() - since) / (last - first)
             self.clip_s += [clip_s] * (last - first)
 
-    def fingerprints(self) -> list[int]:
-        """The fingerprint of each clip's file."""
-        return [self._decoder.fingerprint(clip.path) for clip in self._lease.clips]
+    def look_at_files(self) -> None:
+        """Find out which file each clip is of, before it is decoded and after. Raises
+        OtherCopyError, about clip `at`, if the lease is for another file."""
+        lease, self.files = self._lease, []
+        known: dict[str, int] = {}
+        for self.at, clip in enumerate(lease.clips if lease.asked.files else ()):
+            if clip.path not in known:
+                self._tick()
+                expected = lease.files[self.at] if lease.files else 0
+                known[clip.path] = self._file(clip.path, expected)
+            self.files.append(known[clip.path])
+        self.at = 0
+
+    @property
+    def file(self) -> int:
+        """The fingerprint of the file of clip `at`, if the lease asks for it and it was found."""
+        return self.files[self.at] if self._lease.files and self.at < len(self.files) else 0
+
+    def _file(self, path: str, expected: int) -> int:
+        here, salt = f"its copy of {path} in {self._decoder.root}", self._lease.salt
+        try:
+            if salt is None:
+                return self._decoder.version(path)
+            found = self._decoder.fingerprint(path, salt)
+        except VideoError as error:
+            if expected:
+                raise OtherCopyError(path, f"{here} {error.reason}") from None
+            return 0  # the decoder tells what is wrong
+        if expected not in (0, sealed(found)):
+            self.files.append(found)
+            raise OtherCopyError(path, f"{here} differs from the one that this training uses")
+        return found
 
     def _prepare(self, first: int, last: int) -> Prepared:
         self.at = first
@@ -144,25 +176,30 @@ def look_ahead(
                 decoder.expect(clips[0].path, lease.spec_of(first), requests(clips))
 
 
-def failure(lease: Lease, at: int, error: Exception) -> Failed:
-    """The message about a clip that cannot be decoded. Raises WorkerError if the clip may be fine,
-    because this process cannot open files any more."""
+def failure(lease: Lease, at: int, error: Exception, file: int = 0) -> Failed:
+    """The message about a clip that cannot be decoded. ``file``: which file that is, if it was
+    found out. Raises WorkerError if the clip may be fine, because this process cannot open files
+    any more."""
     if isinstance(error, TransformError):
-        of_worker = isinstance(error, WorkersCodeError)
-        return Failed(lease.lease, at, str(error), fatal=True, of_worker=of_worker)
+        fault = Fault.CODE if isinstance(error, WorkersCodeError) else Fault.FUNCTION
+        return Failed(lease.lease, at, str(error), fault, file)
     if _lacks_descriptors():
         raise WorkerError(
             "this worker cannot open files any more: raise its limit of open files (ulimit -n), or "
             f"see what a transform leaves open ({error})"
         )
     if isinstance(error, VideoError):
-        return Failed(
-            lease.lease, at, error.reason, dropped=isinstance(error, ShortVideoError),
-            here_only=isinstance(error, OneClipError),
-        )  # fmt: skip
+        faults = {
+            ShortVideoError: Fault.SHORT,
+            OneClipError: Fault.CLIP,
+            OtherCopyError: Fault.COPY,
+        }
+        found = [fault for kind, fault in faults.items() if isinstance(error, kind)]
+        fault = found[0] if found else Fault.VIDEO
+        return Failed(lease.lease, at, error.reason, fault, file)
     if not isinstance(error, VideoloadError):
         _log.exception("lease %d, clip %r", lease.lease, lease.clips[at].path)
-    return Failed(lease.lease, at, f"{type(error).__name__}: {error}")
+    return Failed(lease.lease, at, f"{type(error).__name__}: {error}", file=file)
 
 
 def _lacks_descriptors() -> bool:

@@ -13,18 +13,16 @@ import socket
 import time
 import uuid
 from collections import deque
-from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from videoload.errors import ProtocolError, TransportError
-from videoload.pixels.software import software
-from videoload.storage.roots import is_url
+from videoload.pixels.software import software_and_code
+from videoload.storage.roots import copy_name, is_url
 from videoload.transport.messages import (
     Bye,
-    Compare,
     FromTrainer,
     FromWorker,
     Heartbeat,
@@ -70,7 +68,6 @@ class TrainerConnection:
         self.name = name
         self.dealer: Dealer | None = None
         self.leases: deque[Lease] = deque()
-        self.comparisons: deque[Compare] = deque(maxlen=_QUEUED)
         self.expected = -1  # the last lease whose files were asked for before its turn
         self.stall_s = math.inf  # without progress at a lease of this trainer
         self.used_s = 0.0  # decoding time; only the difference to other trainers counts
@@ -177,8 +174,6 @@ class TrainerConnection:
         match message:
             case Lease():
                 self.leases.append(message)
-            case Compare():
-                self.comparisons.append(message)
             case Notice():
                 _log.warning("trainer %s: %s", self._label, message.text)
             case Welcome():
@@ -208,8 +203,8 @@ class TrainerConnection:
     def _greet(self, now: float) -> None:
         token, root = self._settings.token, self._settings.root
         hello = Hello(
-            self._id, socket.gethostname(), os.getpid(), software(), token,
-            _copy(root), fetches=root is not None and is_url(root),
+            self._id, socket.gethostname(), os.getpid(), software_and_code(), token,
+            "" if root is None else copy_name(root), fetches=root is not None and is_url(root),
         )  # fmt: skip
         if self.say(hello):
             self._greeted = self._heard = now
@@ -241,10 +236,3 @@ class TrainerConnection:
         self.close(drain=drain)
         self.expected = -1
         self._greeted = self._beat_s = None
-
-
-def _copy(root: str | None) -> str:
-    """The same for all workers that read this folder on this host, and for no others."""
-    if root is None:
-        return ""
-    return blake2b(f"{socket.gethostname()}:{root}".encode(errors="replace")).hexdigest()[:32]

@@ -19,7 +19,6 @@ import signal
 import socket
 import sys
 import time
-from contextlib import suppress
 from types import FrameType
 from typing import Literal
 
@@ -29,18 +28,13 @@ import zmq
 
 from videoload import host, native
 from videoload.decoding.decoder import Decoder
-from videoload.errors import (
-    ProtocolError,
-    StorageError,
-    VideoError,
-    VideoloadError,
-)
+from videoload.errors import ProtocolError, StorageError, VideoloadError
 from videoload.logs import log_to_stderr
 from videoload.processes.child import ignore_warnings, inherited
 from videoload.processes.counters import SIZE, Counters
 from videoload.transport.addresses import resolve
 from videoload.transport.context import new_context
-from videoload.transport.messages import Bye, Compared, Heartbeat, Lease, Result, Spent
+from videoload.transport.messages import Bye, Failed, Heartbeat, Lease, Result, Spent
 from videoload.transport.private_channel import PrivateChannel
 from videoload.transport.private_messages import WorkerSettings
 from videoload.transport.slots import Window
@@ -161,7 +155,6 @@ class Worker:
             raise Stopped(self.stop_reason)
         if self._channel is not None and self._channel.fileno() in ready:
             self._decoders.read_channel()
-        self._compare()
         if self._decoders.fetches:
             look_ahead(self._trainers, self._decoders.of)
         got = self._trainers.next_lease(time.monotonic())
@@ -179,21 +172,25 @@ class Worker:
             decoder, out, shared = self._decoders.place(lease)
             runs = LeaseRuns(decoder, lease, out, self._tick)
             self._decoding = trainer, lease, runs
+            if lease.files:
+                runs.look_at_files()
             imported_s = self._import(decoder, lease)
             decoder.check_code(lease.code)
             decoder.watch.start()
             runs.decode()
-            send_files = lease.place is None and lease.asked.files
-            files = runs.fingerprints() if send_files else []
+            runs.look_at_files()  # none of them has changed meanwhile
         except _HungUp:
             pass
         except StorageError as error:  # not the video's fault: others may read it elsewhere
             trainer.give_back(str(error))
         except Exception as error:  # whatever a file can do to a decoder is the file's fault
-            at = self._decoding[2].at if self._decoding[2] is not None else 0
-            failed = failure(lease, at, error)
-            self.counters.add("failures", 1)
-            trainer.say(failed)
+            if self._decoding[2] is not None:
+                self.counters.add("failures", 1)
+                trainer.say(failure(lease, runs.at, error, runs.file))
+            elif self._decoders.is_over(lease):  # nobody reads the reason
+                trainer.say(Failed(lease.lease, 0, str(error)))
+            else:  # nothing was opened: no clip is to blame
+                trainer.give_back(str(error))
         else:
             seconds = time.perf_counter() - began
             spent = Spent(
@@ -202,7 +199,7 @@ class Worker:
             self.counters.add("clips", len(lease.clips))
             self.counters.add("decode_seconds", seconds)
             result = Result(
-                lease.lease, runs.frames, seconds, files, spent, runs.clip_s, runs.times,
+                lease.lease, runs.frames, seconds, runs.files, spent, runs.clip_s, runs.times,
                 runs.lengths, kept=runs.kept, no_room=runs.no_room,
             )  # fmt: skip
             trainer.say(result, None if shared else out)
@@ -238,19 +235,6 @@ class Worker:
         before, self._on_core = self._on_core, self._core_clock.read()
         core, no_core = (now - then for then, now in zip(before, self._on_core, strict=True))
         return {"core": core, "no_core": no_core}
-
-    def _compare(self) -> None:
-        """Answer trainers that want to know which copies of files this worker has."""
-        for trainer in self._trainers:
-            while trainer.comparisons:
-                asked = trainer.comparisons.popleft()
-                files = dict.fromkeys(asked.paths, 0)
-                for video, path in asked.paths.items():
-                    self._tick()
-                    if self._decoders.dial_in is not None:
-                        with suppress(VideoError, StorageError):
-                            files[video] = self._decoders.dial_in.fingerprint(path)
-                trainer.say(Compared(asked.stream, files))
 
     def _tick(self) -> None:
         """Between two frames."""

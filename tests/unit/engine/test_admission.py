@@ -184,7 +184,7 @@ def test_a_remote_worker_with_other_software_is_refused(
     admit(admission, 1, other)
     admission.software = "FFmpeg 8"
     assert admission.remote(2, other) == Refusal(
-        "it decodes with FFmpeg 9, this trainer with FFmpeg 8: pixels would differ "
+        "it decodes with FFmpeg 9, this trainer with FFmpeg 8: clips would differ "
         "(any_software=True of the client admits it)",
         warn=True,
     )

@@ -10,7 +10,6 @@ import zmq
 
 from videoload import Catalog, ClipSpec
 from videoload.engine.admission import ConnectedWorker
-from videoload.engine.copy_votes import CopyVotes
 from videoload.engine.engine import Engine
 from videoload.engine.open_streams import OpenStream, ReaderQueue
 from videoload.plan.options import StreamOptions
@@ -155,7 +154,7 @@ def open_stream() -> OpenStream:
     plan = Plan(len(catalog), 1, options)
     return OpenStream(
         0, catalog, spec, plan, Quarantine(catalog, plan, options), Arena(3, spec.clip_bytes),
-        True, CopyVotes(len(catalog)), None, Meter(),
+        True, None, None, Meter(),
     )  # fmt: skip
 
 
@@ -166,13 +165,13 @@ def test_a_recall_is_answered_before_the_slots_are_granted_to_the_other_reader(
     peer = Peer(router, b"worker")  # type: ignore[arg-type]
     first, second = ReaderQueue(), ReaderQueue()
     engine._workers[peer] = ConnectedWorker("here", 1, is_child=True)
-    engine._commands.extend(engine._table.worker_joined(peer, local=True, now=0.0))
+    engine._table.worker_joined(peer, local=True, now=0.0)
     engine.streams.add(stream)
     engine.streams.begin(stream, 1, first, range(8))
     engine._send()
     while first.ready < 3:
         lease = router.leases.pop(0)
-        result = Result(lease.lease, [[0]] * len(lease.clips), 0.01, times=[[0.0]])
+        result = Result(lease.lease, [[0]] * len(lease.clips), 0.01, [7], times=[[0.0]])
         engine._hear(peer, partial(engine._handle, peer, result))
         engine._send()
     assert router.leases == [], "the first reader holds all slots"
@@ -180,4 +179,4 @@ def test_a_recall_is_answered_before_the_slots_are_granted_to_the_other_reader(
     engine._send()
     assert first.ready == 0
     assert [lease.clips[0].path for lease in router.leases] == ["v0.avi", "v1.avi"]
-    assert not engine._commands
+    assert not engine._table.data_to_send()

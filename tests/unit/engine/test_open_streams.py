@@ -61,7 +61,7 @@ def test_all_batches_that_are_taken_back_come_after_the_ones_that_were_taken() -
         consumer = threading.Thread(target=consume)
         consumer.start()
         go.set()
-        back = queue.take_back()
+        back = queue.withdraw()
         consumer.join()
         assert steps([*taken, *back]) == list(range(8))
 
@@ -91,7 +91,7 @@ def test_a_wait_ends_when_a_batch_comes_or_time_is_out() -> None:
     queue = ReaderQueue()
     for step in range(3):
         queue.put(batch(step))
-    assert len(queue.take_back()) == 3  # the bell has rung three times
+    assert len(queue.withdraw()) == 3  # the bell has rung three times
     began = time.monotonic()
     assert queue.take(0.1) is None
     assert time.monotonic() - began >= 0.1
@@ -110,7 +110,7 @@ def test_the_queue_knows_how_long_a_batch_was_ready_before_it_was_taken() -> Non
     queue.take(0)
     first_s = queue.waited_s
     assert 0 <= first_s <= time.monotonic() - began
-    queue.take_back()
+    queue.withdraw()
     assert queue.ready == 0
     queue.put(batch(1))
     put = time.monotonic()

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.thorough import either
-from videoload.leases.affinity import Affinity, best, keys
+from videoload.leases.affinity import best, keys
 
 VIDEOS = keys(f"class/{number}.avi" for number in range(3000))
 HOSTS = [f"host{number}" for number in range(8)]
@@ -47,35 +47,3 @@ def test_a_weight_moves_videos_to_its_host_and_between_no_others() -> None:
     before, after = preferred(HOSTS), preferred(HOSTS, [3.0, *[1.0] * 7])
     assert {new for old, new in zip(before, after, strict=True) if old != new} == {HOSTS[0]}
     assert Counter(after)[HOSTS[0]] / 3000 == pytest.approx(3 / 10, abs=0.04)
-
-
-def test_weights_follow_what_hosts_take_from_each_other() -> None:
-    affinity = Affinity()
-    for host in ("quick", "quick", "slow", "slow"):
-        affinity.joined(host)
-    for _ in range(100):  # of ten clips each, one goes to the other host
-        affinity.took("slow", 5)
-        affinity.took("quick", 4)
-        affinity.took("quick", 1, Counter({"slow": 1}))
-    shares = affinity.weights()
-    assert shares["quick"] / sum(shares.values()) == pytest.approx(0.6)
-    affinity.left("slow")
-    affinity.left("slow")
-    assert not affinity.has_choice
-    affinity.joined("slow")
-    shares = affinity.weights()
-    assert shares["quick"] / shares["slow"] == pytest.approx(2 * 0.6 / 0.4), "half the workers"
-
-
-def test_weights_do_not_follow_a_few_clips_or_clips_that_go_both_ways() -> None:
-    affinity = Affinity()
-    affinity.joined("a")
-    affinity.joined("b")
-    for _ in range(100):
-        affinity.took("a", 10)
-        affinity.took("b", 9)
-        affinity.took("b", 1, Counter({"a": 1}))
-    for _ in range(100):
-        affinity.took("a", 5, Counter({"b": 5}))
-        affinity.took("b", 5, Counter({"a": 5}))
-    assert affinity.weights() == {"a": 1.0, "b": 1.0}

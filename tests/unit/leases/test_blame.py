@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.desk import STALL_S, Desk, Given, Seen, given, grants, passed_over
-from videoload.errors import SpecError, TooManyBadVideos, TransformError, VideoError
+from videoload.errors import Fault, SpecError, TooManyBadVideos, TransformError, VideoError
 from videoload.leases.commands import (
     Dismiss,
     Grant,
@@ -80,7 +80,7 @@ def test_the_clips_that_a_silent_worker_decodes_are_not_changed() -> None:
 def test_a_dropped_video_is_replaced_but_not_counted() -> None:
     desk = Desk("A")
     [first] = grants(desk.start(steps=range(1)))
-    [again] = grants(desk.fail(first, at=0, dropped=True))
+    [again] = grants(desk.fail(first, at=0, fault=Fault.SHORT))
     assert again.samples[0] == desk.plans[0].substitute(first.samples[0])
     assert desk.quarantines[0].videos == []
 
@@ -143,7 +143,7 @@ def test_a_fatal_failure_stops_the_stream_and_blames_no_video() -> None:
     leases = grants(desk.start())
     assert desk.start(20, stream=1) == []
     failure = "m:f: division by zero"
-    desk._seen(desk.table.failed("A", leases[0].lease, 0, failure, fatal=True))
+    desk.fail(leases[0], 0, failure, Fault.FUNCTION)
     commands = desk.answer(*(lease for lease in leases if (lease.slot, lease.rows[0]) == (0, 2)))
     error = stop_of(commands).error
     assert isinstance(error, TransformError)
@@ -160,7 +160,7 @@ def test_a_failure_ahead_ends_the_stream_at_its_own_batch_and_no_earlier(what: s
     first, second, third, fourth = grants(desk.start(steps=range(4)))
     commands: list[Seen] = []
     if what == "fatal":
-        commands += desk._seen(desk.table.failed("A", third.lease, 0, "1 / 0", fatal=True))
+        commands += desk.fail(third, 0, "1 / 0", Fault.FUNCTION)
     failing = third
     for _ in range(0 if what == "fatal" else 4):  # 3 may be bad
         commands += (seen := desk.fail(failing))
@@ -245,7 +245,7 @@ def test_a_fatal_failure_of_a_void_lease_stops_nothing() -> None:
     desk.start(steps=range(1))
     first, again = passed_over(desk)
     desk.answer(again)
-    assert desk.table.failed("a", first.lease, 0, "no", fatal=True) == []
+    assert desk.fail(first, 0, "no", Fault.FUNCTION) == []
 
 
 def test_on_error_raise_stops_the_stream_at_the_first_bad_video() -> None:
@@ -260,7 +260,7 @@ def test_on_error_raise_stops_the_stream_at_the_first_bad_video() -> None:
 def test_a_stream_of_only_short_videos_stops() -> None:
     desk = Desk("A", videos=1, batch=1)
     [lease] = grants(desk.start())[:1]
-    assert isinstance(stop_of(desk.fail(lease, dropped=True)).error, SpecError)
+    assert isinstance(stop_of(desk.fail(lease, fault=Fault.SHORT)).error, SpecError)
 
 
 def test_a_stopped_stream_leaves_the_others_alone() -> None:
@@ -425,9 +425,7 @@ def test_a_remote_worker_that_imports_a_module_may_be_silent_for_a_minute_more()
 
 def lack(desk: Desk, lease: Grant) -> list[Seen]:
     """The worker of this lease says that it has other code."""
-    return desk._seen(
-        desk.table.failed(lease.worker, lease.lease, 0, "other code", fatal=True, of_worker=True)
-    )
+    return desk.fail(lease, 0, "other code", Fault.CODE)
 
 
 def test_workers_that_lack_a_function_end_no_stream_that_another_can_go_on_with() -> None:
@@ -589,11 +587,11 @@ def test_a_worker_that_says_what_it_was_at_may_have_lost_the_answer_before_that(
     desk = Desk(batch=1)
     desk.start(steps=range(2))
     _, second = grants(desk.join("A"))
-    desk.table.worker_left("A", died=True, at_work=second.lease)
+    desk.die("A", at_work=second.lease)
     [first] = grants(desk.join("B"))
     assert first.samples[0].video == 0, "it is not to blame, and goes first"
     [second] = grants(desk.answer(first))
-    desk.table.worker_left("B", died=True, at_work=second.lease)
+    desk.die("B", at_work=second.lease)
     kill(desk, "C")
     assert named(desk) == ["v1.avi"]
 
@@ -603,7 +601,7 @@ def test_a_death_between_two_leases_blames_neither() -> None:
     desk.start(steps=range(2))
     for number in range(4):
         assert len(grants(desk.join(f"W{number}"))) == 2
-        desk.table.worker_left(f"W{number}", died=True, at_work=0)
+        desk.die(f"W{number}", at_work=0)
     assert named(desk) == []
 
 
@@ -860,7 +858,7 @@ def fails_at_everything(desk: Desk, worker: str, seconds: float) -> list[Seen]:
             seen += desk.fail(lease) if lease.worker == worker else desk.answer(lease)
         for step in [step for _, step in desk.ready]:
             batch = desk.ready.pop((10, step))
-            seen += desk._seen(desk.table.slot_back(0, batch.slot))
+            seen += desk.slot_back(batch.slot)
         seen += desk.wait(0.25, "good:1", worker)
         open_leases = [lease for lease in grants(seen) if not desk.is_void(lease)]
     return seen
@@ -880,10 +878,10 @@ def test_a_worker_that_fails_at_clips_that_others_decode_is_paused_and_then_dism
 def test_a_fatal_failure_of_one_worker_stops_no_stream() -> None:
     desk = Desk("a:1", "b:2", credit=1, batch=1, slots=2)
     one, two = grants(desk.start())
-    seen = desk._seen(desk.table.failed(one.worker, one.lease, 0, "not allowed", fatal=True))
+    seen = desk.fail(one, 0, "not allowed", Fault.FUNCTION)
     assert not any(isinstance(command, Stop) for command in seen)
     again = [lease for lease in grants(desk.answer(two)) if lease.samples == one.samples]
-    seen = desk._seen(desk.table.failed("b:2", again[0].lease, 0, "not allowed", fatal=True))
+    seen = desk.fail(again[0], 0, "not allowed", Fault.FUNCTION)
     assert any(isinstance(command, Stop) for command in seen)
 
 
@@ -906,7 +904,7 @@ def test_if_a_local_worker_can_be_asked_no_number_of_others_condemns_a_file() ->
 def test_a_refused_answer_counts_against_its_worker_and_another_is_asked() -> None:
     desk = Desk("a:1", "b:2", credit=1, batch=1, slots=2)
     one, two = grants(desk.start())
-    desk._seen(desk.table.refused(one.worker, one.lease, 0, "another copy"))
+    desk.fail(one, 0, "another copy", Fault.COPY)
     again = [lease for lease in grants(desk.answer(two)) if lease.samples == one.samples]
     assert [lease.worker for lease in again] == ["b:2"]
     desk.answer(again[0])
@@ -918,7 +916,7 @@ def test_the_only_worker_is_asked_three_times_if_its_answers_are_refused() -> No
     [lease] = grants(desk.start())
     first = lease.samples
     for _ in range(2):
-        [lease] = grants(desk._seen(desk.table.refused("a:1", lease.lease, 0, "another copy")))
+        [lease] = grants(desk.fail(lease, 0, "another copy", Fault.COPY))
         assert lease.samples == first
-    desk._seen(desk.table.refused("a:1", lease.lease, 0, "another copy"))
+    desk.fail(lease, 0, "another copy", Fault.COPY)
     assert [video.path for video in desk.quarantines[0].videos] == ["v0.avi"]

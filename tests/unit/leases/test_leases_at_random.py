@@ -29,9 +29,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from tests.support.thorough import either, rest_nightly
 from videoload.catalog.catalog import Catalog
-from videoload.errors import SpecError, TooManyBadVideos
+from videoload.errors import Fault, SpecError, TooManyBadVideos
 from videoload.leases.commands import Command, Evict, Grant, Ready, Recall, Stop
-from videoload.leases.records import ChunkState
+from videoload.leases.records import ChunkState, LeaseState
 from videoload.leases.table import LeaseTable
 from videoload.plan.options import StreamOptions
 from videoload.plan.plan import Plan, Sample
@@ -174,11 +174,13 @@ class World:
         self.names += 1
         reader = Reader(self.names, stream, steps)
         self.readers[reader.id] = reader
-        self.obey(self.table.start_reader(stream.id, reader.id, steps.start, steps.stop))
+        self.table.start_reader(stream.id, reader.id, steps.start, steps.stop)
+        self.obey()
 
     def want(self, reader: Reader) -> None:
         reader.asked = True
-        self.obey(self.table.wanted(reader.id))
+        self.table.wanted(reader.id)
+        self.obey()
 
     def take(self, reader: Reader) -> None:
         """The consumer takes a batch that is there."""
@@ -197,17 +199,20 @@ class World:
         place = held.stream.places[held.slot]
         assert tuple(place.rows) == held.rows  # nobody wrote into the consumer's batch
         place.close()
-        self.obey(self.table.slot_back(held.stream.id, held.slot))
+        self.table.slot_back(held.stream.id, held.slot)
+        self.obey()
 
     def end(self, reader: Reader) -> None:
         del self.readers[reader.id]
         owner = self.table._streams[reader.stream.id].owner
         if owner is not None and owner.id == reader.id:
             self.close_places(reader.stream)
-        self.obey(self.table.end_reader(reader.id))
+        self.table.end_reader(reader.id)
+        self.obey()
         for batch in reader.inbox:
             reader.stream.places[batch.slot].close()
-            self.obey(self.table.slot_back(reader.stream.id, batch.slot))
+            self.table.slot_back(reader.stream.id, batch.slot)
+            self.obey()
 
     def close_places(self, stream: Stream) -> None:
         """Open batches were cancelled. Batches that were handed over stay."""
@@ -224,7 +229,8 @@ class World:
         worker = Fellow(f"{'local' if local else 'remote'}{self.names}", local, clip_s=clip_s)
         self.workers[worker.name] = worker
         host = self.names % self.hosts
-        self.obey(self.table.worker_joined(worker.name, local=local, now=self.now, host=host))
+        self.table.worker_joined(worker.name, local=local, now=self.now, host=host)
+        self.obey()
 
     def write(self, lease: Grant, row: int) -> None:
         """A local worker writes one row of a lease that it was granted, void or not."""
@@ -254,21 +260,23 @@ class World:
         if not self.table.heard(worker.name, self.now):
             return
         self.back_again |= self.table.workers > before
+        found = self.table.lease(worker.name, lease.lease)
         if failure is not None:
-            self.obey(
-                self.table.failed(
-                    worker.name, lease.lease, failure.at, "broken", dropped=failure.dropped
-                )
-            )
+            if found is not None:
+                fault = Fault.SHORT if failure.dropped else Fault.VIDEO
+                self.table.failed(found, failure.at, "broken", fault)
+                self.obey()
             return
-        found = self.table.place(worker.name, lease.lease)
-        if found is not None:
-            assert found == (lease.stream, lease.slot, lease.rows)
+        if found is None:
+            return
+        if found.is_owed:
+            assert (found.stream, found.slot, found.rows) == (lease.stream, lease.slot, lease.rows)
             if not worker.local:
                 for row in range(len(lease.samples)):
                     self.write(lease, row)
         decode_s = worker.clip_s * len(lease.samples)
-        self.obey(self.table.result(worker.name, lease.lease, ordinals(lease.samples), decode_s))
+        self.table.answered(found, ordinals(lease.samples), decode_s)
+        self.obey()
 
     def come_back(self, worker: Fellow) -> None:
         """A remote worker was only cut off, and says HELLO again."""
@@ -286,7 +294,8 @@ class World:
         worker.alive = False
         del self.workers[worker.name]
         self.gone.append(worker)
-        self.obey(self.table.worker_left(worker.name, died=died))
+        self.table.worker_left(worker.name, died=died)
+        self.obey()
 
     # Time
 
@@ -297,23 +306,24 @@ class World:
                 worker.frames += bool(worker.queue)  # it is at work
                 assert self.table.heard(worker.name, self.now, worker.frames)
         self.ticked = self.now
-        self.obey(self.table.tick(self.now))
+        self.table.tick(self.now)
+        self.obey()
         self.back_again = False
 
     def sleep(self, seconds: float) -> None:
         """This process is stopped for a while. Time is the first that it learns of."""
         self.now += seconds
         self.ticked = self.now
-        commands = self.table.tick(self.now)
-        assert not any(isinstance(command, Evict) for command in commands)
-        self.obey(commands)
+        self.table.tick(self.now)
+        assert not any(isinstance(command, Evict) for command in self.table._outbox)
+        self.obey()
         self.back_again = False
 
     # Commands
 
-    def obey(self, commands: list[Command]) -> None:
+    def obey(self) -> None:
         """Carry out all commands in order, and after them those that follow, as the engine does."""
-        self.commands.extend(commands)
+        self.commands.extend(self.table.data_to_send())
         while self.commands and not self.obeying:
             self.obeying = True
             try:
@@ -335,7 +345,8 @@ class World:
                 reader.asked = False  # if it still waits, it says so again
                 for _, slot in back:
                     reader.stream.places[slot].close()
-                self.obey(self.table.recalled(command.reader, back))
+                self.table.recalled(command.reader, back)
+                self.obey()
             case Evict():
                 worker = self.workers[str(command.worker)]
                 late = worker.silent or worker.sent or not worker.alive
@@ -393,9 +404,10 @@ class World:
         batches = set()
         for worker in self.table._pool._workers.values():
             for lease in worker.leases.values():
-                if lease.drains is not None and lease.drains not in batches:
-                    batches.add(lease.drains)
-                    draining[lease.drains.reader.stream.id].append(lease.drains.slot)
+                batch = lease.chunk.batch
+                if lease.state is LeaseState.LANDING and batch not in batches:
+                    batches.add(batch)
+                    draining[lease.stream].append(lease.slot)
         for stream in self.streams:
             known = self.table._streams[stream.id]
             slots = [*known.free, *draining[stream.id]]
@@ -429,14 +441,16 @@ class World:
             full = worker in self.table._pool._full
             held = len(worker.leases)
             # A slow worker that has a lease takes no other.
-            if worker.suspect:
+            if worker.is_silent:
                 assert (listed, full) == ([], False)
             elif full:
-                assert held > worker.pace.on_the_way or (held and worker.tries)
+                assert held > worker.pace.on_the_way or (held and worker.on_probation)
             else:
                 assert listed == [held]
                 assert held < self.credit + worker.pace.on_the_way
-        assert self.table.workers == sum(not w.suspect for w in self.table._pool._workers.values())
+        assert self.table.workers == sum(
+            not w.is_silent for w in self.table._pool._workers.values()
+        )
 
     def check_nobody_idles(self) -> None:
         """No worker has room for a lease while there are clips to decode, except slow ones."""
@@ -444,7 +458,7 @@ class World:
         room = [
             worker
             for worker in self.table._pool._workers.values()
-            if worker.among is not None and worker.among is not full
+            if worker.row is not None and worker.row is not full
             if not self.table._pool.is_slow(worker)
         ]
         accused = [
@@ -467,8 +481,7 @@ class World:
                 for _, _, chunk in [*reader.orphans, *reader.accused]
                 if chunk.state is ChunkState.WAITING
                 for worker in room
-                if not chunk.unanswered
-                or (worker in self.table._pool.reliable and not worker.leases)
+                if not chunk.blamed or (worker in self.table._pool.reliable and not worker.leases)
             )
             if self.hosts > 1 and all(len(w.leases) > w.pace.on_the_way for w in room):
                 continue  # what is left prefers other hosts, and nobody is idle

@@ -83,7 +83,7 @@ def test_a_worker_without_work_or_without_a_look_is_killed_at_once() -> None:
 
 def test_an_import_may_take_a_minute_more_and_blames_nothing() -> None:
     silence = Silence()
-    silence.broken("import")
+    silence.heard("import")
     assert not is_over(silence, STALL_S + 59)
     assert is_over(silence, STALL_S + 61)
     assert silence.blameless
@@ -94,6 +94,6 @@ def test_a_message_or_a_pause_of_this_process_begins_a_silence_anew() -> None:
     silence.excuse()
     assert not is_over(silence, alone=True), "what it burnt before says nothing"
     silence = looked_at(Look(5.0, blocked=False), Look(7.0, blocked=False))
-    silence.broken()
+    silence.heard()
     silence.look(Look(7.0, blocked=False))
     assert not is_over(silence, alone=True)

@@ -111,13 +111,6 @@ def test_a_host_with_more_workers_keeps_more_and_little_is_kept_twice() -> None:
     assert told.from_store > 0.95
 
 
-def test_a_quick_host_keeps_more_and_no_host_keeps_all() -> None:
-    told = Told((2, 2), (2, 1))
-    assert told.shares[0] < 0.9
-    assert sum(told.shares) < 1.5
-    assert told.from_store > 0.9
-
-
 @pytest.mark.parametrize("hosts", rest_nightly([[(2, 2), (2, 1)], [(4, 1)] * 4]))
 def test_preference_costs_nothing_if_nothing_is_kept(hosts: Sequence[tuple[int, float]]) -> None:
     assert Told(*hosts, kept=1).took_s < 1.02 * Told(*hosts, kept=1, has_names=False).took_s

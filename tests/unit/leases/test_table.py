@@ -4,26 +4,29 @@
 
 from __future__ import annotations
 
-from tests.support.desk import Desk, Given, given, grants, ordinals, passed_over
-from videoload.leases.commands import (
-    Evict,
-)
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.support.desk import Desk, Given, given, grants, passed_over
+from videoload.leases import records
+from videoload.leases.commands import Evict, Grant
 
 # Answers that do not count
+
+
+def place(desk: Desk, grant: Grant) -> tuple[int, int, Sequence[int]] | None:
+    """Where the answer to a lease goes, if it counts."""
+    lease = desk.table.lease(grant.worker, grant.lease)
+    return (lease.stream, lease.slot, lease.rows) if lease and lease.is_owed else None
 
 
 def test_an_answer_without_a_lease_is_dropped() -> None:
     desk = Desk("A", "b")
     first, second, *_ = grants(desk.start())
-    frames = ordinals(first.samples)
-    assert desk.table.result("b", first.lease, frames) == []
-    assert desk.table.result("z", first.lease, frames) == []
-    assert desk.table.result("A", 99, frames) == []
-    assert desk.table.failed("b", first.lease, 0, "broken", dropped=False) == []
-    assert desk.table.place("b", first.lease) is None
-    assert desk.table.place("z", first.lease) is None
-    assert desk.table.place("A", first.lease) == (0, 0, range(2))
-    assert desk.table.place("b", second.lease) == (0, 0, range(2, 4))
+    for worker, lease in (("b", first.lease), ("z", first.lease), ("A", 99)):
+        assert desk.table.lease(worker, lease) is None
+    assert place(desk, first) == (0, 0, range(2))
+    assert place(desk, second) == (0, 0, range(2, 4))
     assert desk.quarantines[0].videos == []
 
 
@@ -50,7 +53,7 @@ def test_a_late_answer_of_a_remote_worker_counts_if_it_is_the_first() -> None:
     desk = Desk()
     desk.start(steps=range(1))
     first, again = passed_over(desk)
-    assert desk.table.place("a", first.lease) == (0, 0, range(4))
+    assert place(desk, first) == (0, 0, range(4))
     assert desk.answer(first) == [Given(10, 0, 0)]
     assert desk.is_void(again)
     assert desk.answer(again) == []
@@ -83,6 +86,13 @@ def test_a_failure_of_a_void_lease_blames_no_video() -> None:
     desk.answer(again)
     assert desk.fail(first) == []
     assert desk.quarantines[0].videos == []
+
+
+def test_the_page_on_leases_draws_the_states_as_the_code_does() -> None:
+    drawn = [line.strip() for line in str(records.__doc__).splitlines() if "──" in line]
+    page = (Path(__file__).parents[3] / "docs/how-it-works/leases.md").read_text()
+    assert len(drawn) == 5
+    assert [line for line in drawn if line not in page] == []
 
 
 # The fence

@@ -1,17 +1,24 @@
-"""What a worker tells of its FFmpeg and its processor."""
+"""What a worker tells of its FFmpeg, its processor and its code."""
 
 from __future__ import annotations
 
 import platform
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import av
 import pytest
 
+import videoload
 from tests.support.waiting import SECOND
-from videoload.pixels.software import software
+from videoload.pixels.software import ROOMS, code_digest, software, software_and_code
 
+PACKAGE = Path(videoload.__file__).parent
+LOADED = "import sys, videoload.decoding.decoder; print(*sys.modules)"
+# Of what a decoder needs, this decides no byte of a clip.
+REST = {"arguments", "errors", "host", "native", "stopwatch"}
 # Forces FFmpeg to take another processor's code, and says what comes out.
 ELSEWHERE = """
 import ctypes, sys, av
@@ -25,7 +32,7 @@ print(software())
 
 
 def test_the_software_names_what_decides_the_pixels() -> None:
-    told = software()
+    told = software_and_code()
     for library in ("libavcodec", "libavfilter", "libswscale"):
         assert f"{library} {'.'.join(map(str, av.library_versions[library]))}" in told
     assert platform.machine() in told
@@ -41,3 +48,20 @@ def test_processors_that_round_differently_are_told_apart(flags: int, same: bool
     ).stdout  # fmt: skip
     assert (told.strip() == software()) is same
     assert told.partition(", pixels ")[0] == software().partition(", pixels ")[0]
+
+
+def test_code_that_draws_otherwise_is_told_apart(tmp_path: Path) -> None:
+    shutil.copytree(PACKAGE, tmp_path / "videoload")
+    assert code_digest(tmp_path / "videoload") == code_digest(PACKAGE)
+    file = tmp_path / "videoload/clips/windows.py"
+    file.write_text(file.read_text().replace("<", "<=", 1))
+    assert code_digest(tmp_path / "videoload") != code_digest(PACKAGE)
+
+
+def test_the_code_that_is_told_is_all_that_decides_a_clip() -> None:
+    loaded = subprocess.run(
+        [sys.executable, "-c", LOADED], capture_output=True, check=True, text=True,
+        timeout=60 * SECOND,
+    ).stdout.split()  # fmt: skip
+    rooms = {name.split(".")[1] for name in loaded if name.startswith("videoload.")}
+    assert rooms - REST == set(ROOMS)

@@ -125,3 +125,12 @@ def test_python_can_end_while_a_thread_waits() -> None:
         "DaemonPool('pool', 1).start(threading.Event().wait)\n"
     )
     subprocess.run([sys.executable, "-c", text], check=True, timeout=TIMEOUT_S)
+
+
+def test_threads_that_do_not_stay_end_with_the_last_job_and_are_started_again() -> None:
+    pool = DaemonPool("brief", 4, stay=False)
+    for _ in range(3):
+        done = [pool.start(lambda number=number: number) for number in range(20)]  # type: ignore[misc]
+        assert [future.result(10 * SECOND) for future in done] == list(range(20))
+        wait_until(lambda: not any(t.name == "brief" for t in threading.enumerate()), 10 * SECOND)
+    pool.stop()

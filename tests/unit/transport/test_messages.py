@@ -14,7 +14,7 @@ from videoload.clips.choices import WHOLE_FRAME, Crop, Pixels, Short, Span, View
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.item_spec import ItemSpec
 from videoload.clips.sample_spec import SampleSpec, Spec, WindowCounts
-from videoload.errors import ProtocolError
+from videoload.errors import Fault, ProtocolError
 from videoload.transport.messages import (
     VERSION,
     Bye,
@@ -120,7 +120,7 @@ FROM_WORKER: st.SearchStrategy[FromWorker] = st.one_of(
     ),
     st.just(Watch()),
     st.builds(
-        Failed, lease=NUMBERS, at=NUMBERS, reason=WORDS, dropped=st.booleans(), fatal=st.booleans()
+        Failed, lease=NUMBERS, at=NUMBERS, reason=WORDS, fault=st.sampled_from(Fault), file=NUMBERS
     ),
     HEARTBEAT,
     BYE,
@@ -232,16 +232,15 @@ def test_a_missing_field_takes_its_default() -> None:
     result = unpack_from_worker(body(type="result", lease=1, frames=[[0]]))
     assert result == Result(1, [[0]], decode_s=0.0)
     failed = unpack_from_worker(body(type="failed", lease=1, at=0, reason="no"))
-    assert failed == Failed(1, 0, "no", dropped=False, fatal=False, here_only=False)
+    assert failed == Failed(1, 0, "no", Fault.VIDEO, file=0)
 
 
 def test_the_bytes_of_messages_do_not_change() -> None:
     assert VERSION == b"videoload/2"
-    assert pack(Failed(3, 1, "no", True)) == [
+    assert pack(Failed(3, 1, "no", Fault.SHORT, 5)) == [
         b"videoload/2",
-        b"\x88\xa4type\xa6failed\xa5lease\x03\xa2at\x01\xa6reason\xa2no"
-        b"\xa7dropped\xc3\xa5fatal\xc2\xa9here_only\xc2"
-        b"\xa9of_worker\xc2",
+        b"\x86\xa4type\xa6failed\xa5lease\x03\xa2at\x01\xa6reason\xa2no"
+        b"\xa5fault\xa5short\xa4file\x05",
     ]
     lease = msgspec.msgpack.decode(pack(LEASE)[1])
     assert lease["clips"] == [["a.avi", 2, 0, 0, None, 0, None, None]]
@@ -562,7 +561,7 @@ def test_paths_of_leases_stay_as_they_are() -> None:
 
 
 def test_the_traceback_of_a_fatal_failure_keeps_its_lines() -> None:
-    arrived = unpack_from_worker(pack(Failed(1, 0, "no\n  File\x1b\n  line", fatal=True)))
+    arrived = unpack_from_worker(pack(Failed(1, 0, "no\n  File\x1b\n  line", Fault.FUNCTION)))
     assert isinstance(arrived, Failed)
     assert arrived.reason == "no\n  File\\x1b\n  line"
 

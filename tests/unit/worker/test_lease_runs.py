@@ -11,7 +11,7 @@ import pytest
 
 from videoload.clips.clip_spec import ClipSpec
 from videoload.decoding.prepared import Request, ShortVideoError
-from videoload.errors import TransformError, VideoError, WorkerError
+from videoload.errors import Fault, TransformError, VideoError, WorkerError
 from videoload.transport.messages import Clip, Failed, Lease, Place
 from videoload.worker.lease_runs import failure, look_ahead, requests, runs
 
@@ -45,8 +45,8 @@ def test_a_request_holds_everything_of_a_clip_except_its_path() -> None:
     ("error", "said"),
     [
         (VideoError("a", "is cut off"), Failed(1, 0, "is cut off")),
-        (ShortVideoError("a", "is short"), Failed(1, 0, "is short", dropped=True)),
-        (TransformError("no such function"), Failed(1, 0, "no such function", fatal=True)),
+        (ShortVideoError("a", "is short"), Failed(1, 0, "is short", Fault.SHORT)),
+        (TransformError("no such function"), Failed(1, 0, "no such function", Fault.FUNCTION)),
         (KeyError("x"), Failed(1, 0, "KeyError: 'x'")),
     ],
 )
@@ -61,7 +61,7 @@ def test_no_clip_is_blamed_while_no_descriptor_is_left() -> None:
     try:
         with pytest.raises(WorkerError, match="cannot open files any more"):
             failure(lease("a"), 0, VideoError("a", "Too many open files"))
-        assert failure(lease("a"), 0, TransformError("it leaks")).fatal
+        assert failure(lease("a"), 0, TransformError("it leaks")).fault is Fault.FUNCTION
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert failure(lease("a"), 0, VideoError("a", "is cut off")).reason == "is cut off"

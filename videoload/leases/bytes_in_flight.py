@@ -4,7 +4,7 @@ A worker that is far away is idle for a round trip, unless enough leases wait at
 workers wait for the same line, every further lease only waits longer. So there are two bounds:
 
   * for each worker, by how long a round trip to it takes: `leases_on_the_way`;
-  * for all workers together, by what the line was seen to bring: a `Line`.
+  * for all workers together, by what the line was seen to bring: `BytesInFlight`.
 
 By Little's law, the bytes on their way are the bytes that come in a second, times the seconds that
 each byte is on its way. The time at the worker is known, and the rest is the time on the line. So a
@@ -34,7 +34,7 @@ def leases_on_the_way(trip_s: float, lease_s: float) -> int:
     return min(MAX_LEASES, round(_AMPLE * trip_s / max(lease_s, _BRIEF_S)))
 
 
-class Line:
+class BytesInFlight:
     """How many bytes the remote workers owe, and how fast they come."""
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class Line:
         self._second, self._bytes = 0, 0  # the second that has begun, and its bytes so far
         self._work_s = 0.0  # from a lease to its answer, without the line
 
-    def asked(self, size: int) -> None:
+    def requested(self, size: int) -> None:
         """A lease is granted. Its answer has ``size`` bytes."""
         self._out += size
 
@@ -51,7 +51,7 @@ class Line:
         """An answer is not expected any more."""
         self._out -= size
 
-    def came(self, size: int, now: float, work_s: float) -> None:
+    def received(self, size: int, now: float, work_s: float) -> None:
         """``size`` bytes of an answer came, expected or not. The worker had ``work_s`` of work
         before it could send them."""
         self._pass(int(now))

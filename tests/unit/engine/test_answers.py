@@ -1,0 +1,202 @@
+"""What is wrong with an answer is found before a pixel of it is in a batch; files that change are
+noticed. See also tests/faults/test_copies.py, with real workers."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from videoload.catalog.catalog import Catalog
+from videoload.clips.clip_spec import ClipSpec
+from videoload.engine.admission import ConnectedWorker
+from videoload.engine.answers import Answers
+from videoload.engine.open_streams import OpenStream
+from videoload.errors import Fault, ProtocolError
+from videoload.leases.commands import Command, Grant, Identify, Ready
+from videoload.leases.files import Files
+from videoload.leases.table import LeaseTable
+from videoload.plan.options import StreamOptions
+from videoload.plan.plan import Plan
+from videoload.plan.quarantine import Quarantine
+from videoload.stats.meter import Meter
+from videoload.transport.messages import Failed, Result
+from videoload.transport.slots import Arena
+
+SPEC = ClipSpec(frames=2, size=(8, 8))
+VIDEOS = 40
+GOOD, CUT = 1001, 2002
+
+
+class Peer:
+    """A worker whose copy of every file shows one grey, and the leases that it was granted."""
+
+    def __init__(self, grey: int) -> None:
+        self.grey = grey
+        self.leases: deque[Grant] = deque()
+        self.sent = 0  # whose pixels were taken
+
+    @property
+    def router(self) -> Peer:
+        return self
+
+    def receive_pixels(self, into: Sequence[npt.NDArray[np.uint8]]) -> None:
+        self.sent += 1
+        for part in into:
+            part[:] = self.grey
+
+
+class Trainer:
+    """A stream of one clip a batch, and the answers to it. It has no files, or those whose
+    fingerprint is ``own``."""
+
+    def __init__(self, own: int = 0) -> None:
+        catalog = Catalog([f"v{i}.avi" for i in range(VIDEOS)], [0] * VIDEOS, ["class"])
+        options = StreamOptions(1)
+        plan = Plan(VIDEOS, 1, options)
+        self.own, self.now = own, 0.0
+        self.stream = OpenStream(
+            0, catalog, SPEC, plan, Quarantine(catalog, plan, options), Arena(4, SPEC.clip_bytes),
+            True, None, Files(VIDEOS, has_own=own != 0), Meter(),
+        )  # fmt: skip
+        self.table = LeaseTable(credit=2, stall_s=10.0, silence_s=2.0)
+        self.table.add_stream(
+            0, plan, self.stream.quarantine, clip_frames=6, slots=4, ordered=True,
+            clip_bytes=SPEC.clip_bytes, files=self.stream.files, copy="mine",
+        )  # fmt: skip
+        self.workers: dict[Any, ConnectedWorker] = {}
+        self.answers = Answers(self.table, {0: self.stream}, self.workers, Meter())
+        self.shown: dict[int, int] = {}  # the grey of each step that was handed over
+        self.others: list[Command] = []
+
+    def join(self, grey: int, copy: str, *, is_child: bool = False) -> Any:
+        peer = Peer(grey)
+        self.workers[peer] = ConnectedWorker(copy, 1, is_child=is_child, copy=copy)
+        self.table.worker_joined(peer, local=False, now=self.now, copy=copy)
+        self.obey()
+        return peer
+
+    def read(self) -> None:
+        self.table.start_reader(0, 1, 0, VIDEOS)
+        self.obey()
+
+    def obey(self) -> None:
+        while commands := self.table.data_to_send():
+            for command in commands:
+                match command:
+                    case Grant():
+                        command.worker.leases.append(command)  # type: ignore[attr-defined]
+                    case Ready():
+                        pixels = self.stream.arena.view(command.slot, 0, (SPEC.clip_bytes,))
+                        self.shown[command.step] = int(pixels[0])
+                    case Identify():
+                        for video in command.videos:
+                            self.table.identified(0, video, self.own)
+                    case _:
+                        self.others.append(command)
+
+    def answer(self, peer: Any, file: int, **replaced: Any) -> Grant:
+        """The worker answers its first lease, with clips of the file with this fingerprint."""
+        grant: Grant = peer.leases.popleft()
+        told: dict[str, Any] = {"frames": [[0, 1]], "files": [file], "times": [[0.0, 0.04]]}
+        self.answers.take(peer, Result(grant.lease, decode_s=0.01, **(told | replaced)))
+        self.obey()
+        return grant
+
+    def wait(self, seconds: float, *beating: Any) -> None:
+        for _ in range(round(seconds * 4)):
+            self.now += 0.25
+            for peer in beating:
+                self.table.heard(peer, self.now, round(100 * self.now))
+            self.table.tick(self.now)
+            self.obey()
+
+
+@pytest.fixture
+def trainer() -> Iterator[Trainer]:
+    made = Trainer()
+    yield made
+    made.stream.arena.close()
+
+
+@pytest.fixture
+def owner() -> Iterator[Trainer]:
+    made = Trainer(own=GOOD)
+    yield made
+    made.stream.arena.close()
+
+
+def test_an_answer_of_another_file_gets_no_pixel_into_the_batch(owner: Trainer) -> None:
+    owner.read()
+    right, wrong = owner.join(11, "a"), owner.join(222, "b")
+    owner.answer(wrong, CUT)
+    assert (wrong.sent, owner.shown) == (0, {})
+    while len(owner.shown) < 3:
+        owner.answer(right, GOOD)
+        owner.wait(0.25, right, wrong)
+    assert set(owner.shown.values()) == {11}
+    assert owner.stream.quarantine.videos == []
+
+
+def test_of_two_workers_that_hold_a_clip_only_the_one_with_the_pinned_file_is_shown(
+    trainer: Trainer,
+) -> None:
+    trainer.read()
+    right, wrong = trainer.join(11, "a"), trainer.join(222, "b")
+    trainer.answer(right, GOOD)
+    held = right.leases[0]
+    trainer.wait(2.5, wrong)  # the line of the first worker is down: others get what it holds
+    trainer.answer(wrong, CUT)
+    assert wrong.leases[-1].samples == held.samples
+    assert wrong.leases[-1].files == (0,), "any copy will do, until one was decoded"
+    trainer.answer(right, GOOD)
+    wrong.leases.rotate()
+    trainer.answer(wrong, CUT)
+    assert wrong.sent == 1, "too late: the pixels are dropped"
+    assert trainer.shown == {0: 11, 1: 11, 2: 222}
+
+
+def test_an_answer_that_breaks_the_protocol_gets_no_pixel_into_the_batch(trainer: Trainer) -> None:
+    trainer.read()
+    peer = trainer.join(222, "b")
+    frames: list[dict[str, Any]] = [{"frames": [[0]]}, {"frames": [[-1, 0]]}, {"times": [[0.0]]}]
+    for replaced in [*frames, {"files": []}, {"files": [1, 2]}]:
+        peer.leases.append(peer.leases[0])
+        with pytest.raises(ProtocolError):
+            trainer.answer(peer, GOOD, **replaced)
+    assert (peer.sent, trainer.shown) == (0, {})
+
+
+def test_a_failure_and_an_answer_to_no_lease_are_dropped(trainer: Trainer) -> None:
+    trainer.read()
+    peer = trainer.join(11, "a")
+    trainer.answers.take(peer, Result(999, [[0, 1]], files=[GOOD]))
+    trainer.answers.failed(peer, Failed(999, 0, "no", Fault.FUNCTION), 0.0)
+    trainer.obey()
+    assert (peer.sent, trainer.shown, trainer.others) == (0, {}, [])
+
+
+def test_a_file_of_the_own_copy_that_changes_is_named_once(
+    owner: Trainer, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    stream = owner.stream
+    assert [stream.changed.sees(3, version) for version in (7, 7, 0, 7)] == [False] * 4
+    for version in (8, 9):
+        assert stream.changed.sees(3, version)
+        stream.changed.add(3)
+    assert stream.changed.paths == ["v3.avi"]
+    assert caplog.text.count("v3.avi has changed while this stream ran") == 1
+
+
+def test_another_version_at_a_worker_of_the_own_copy_is_a_change(owner: Trainer) -> None:
+    owner.read()
+    peer = owner.join(11, "mine")
+    video = owner.answer(peer, 5).samples[0].video
+    assert owner.stream.changed.paths == []
+    assert owner.stream.changed.sees(video, 6)

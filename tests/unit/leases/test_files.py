@@ -1,0 +1,228 @@
+"""Which file each video of a stream is, and who has to show that it has it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.desk import Desk, Seen, given, grants
+from videoload.errors import Fault
+from videoload.leases.commands import Changed, Command, Dismiss, Identify, Pause, Stop, Warn
+from videoload.leases.files import Files
+
+OWN, OTHER, THIRD, MISSING = 11, 22, 33, 0
+
+
+def desk_of(
+    *workers: str, own: bool = True, pinned: dict[int, int] | None = None, **more: Any
+) -> Desk:
+    files = Files(40, has_own=own, pinned=pinned)
+    return Desk(*workers, batch=1, videos=40, files=files, **{"slots": 2, "credit": 1, **more})
+
+
+def asked(seen: list[Seen]) -> list[int]:
+    return [video for each in seen if isinstance(each, Identify) for video in each.videos]
+
+
+def identified(desk: Desk, videos: list[int], fingerprint: int = OWN) -> list[Seen]:
+    for video in videos:
+        desk.table.identified(0, video, fingerprint)
+    return desk.seen()
+
+
+def of_kind(seen: list[Seen], kind: type[Command]) -> list[Seen]:
+    return [each for each in seen if isinstance(each, kind)]
+
+
+# Known before it is decoded
+
+
+def test_a_lease_of_another_copy_waits_until_the_file_is_known_and_names_it() -> None:
+    desk = desk_of("a:1")
+    seen = desk.start()
+    assert asked(seen) == [0, 1], "the files of all batches that have a slot"
+    assert grants(seen) == []
+    [lease] = grants(identified(desk, [0]))
+    assert lease.files == (OWN,)
+
+
+def test_files_are_asked_for_once() -> None:
+    desk = desk_of("a:1", "b:2")
+    desk.start()
+    assert desk.want() == desk.wait(1, "a:1", "b:2") == []
+
+
+@pytest.mark.parametrize("worker", ["A", "b", "b:mine"])
+def test_a_worker_of_the_trainers_own_copy_waits_for_nothing(worker: str) -> None:
+    desk = desk_of(worker, copy="mine")
+    seen = desk.start()
+    assert [lease.files for lease in grants(seen)] == [None]
+    assert asked(seen) == []
+
+
+def test_workers_of_both_kinds_share_what_is_known() -> None:
+    desk = desk_of("A", "b:2", slots=3)
+    seen = desk.start()
+    assert [lease.worker for lease in grants(seen)] == ["A"]
+    assert asked(seen) == [1, 2], "what A has needs no looking at"
+    [lease] = grants(identified(desk, [1]))
+    assert (lease.worker, lease.samples[0].video) == ("b:2", 1)
+
+
+def test_one_slow_file_keeps_back_no_others() -> None:
+    desk = desk_of("a:1", slots=3)
+    desk.start()
+    [lease] = grants(identified(desk, [2]))
+    assert lease.samples[0].video == 2
+
+
+def test_a_substitute_is_known_before_it_is_granted_as_well() -> None:
+    desk = desk_of("a:1", slots=1)
+    desk.start()
+    desk.quarantines[0].add(0, "found elsewhere")
+    seen = identified(desk, [0])
+    assert grants(seen) == []
+    [video] = asked(seen)
+    [lease] = grants(identified(desk, [video]))
+    assert lease.samples[0].video == video != 0
+
+
+def test_a_stream_that_was_dropped_is_not_told() -> None:
+    desk = desk_of("a:1")
+    desk.start()
+    desk.table.drop_stream(0)
+    assert identified(desk, [0]) == []
+
+
+# The trainer has the file
+
+
+@pytest.mark.parametrize("found", [MISSING, OTHER])
+def test_a_worker_of_another_copy_makes_a_mistake_and_another_one_is_asked(found: int) -> None:
+    desk = desk_of("a:1", "b:2")
+    [lease] = grants(identified(desk, asked(desk.start(steps=range(1)))))
+    seen = desk.fail(lease, 0, "its copy is another one", Fault.COPY, found)
+    assert asked(seen) == [0], "the trainer's own file may have changed"
+    assert grants(seen) == []
+    seen = identified(desk, [0])
+    assert of_kind(seen, Warn) == [Warn(lease.worker, "its copy is another one")]
+    assert of_kind(seen, Changed) == []
+    [again] = grants(seen)
+    assert again.worker != lease.worker
+    assert again.files == (OWN,)
+    assert given(desk.answer(again))
+    assert desk.quarantines[0].videos == []
+
+
+def test_a_file_that_changed_everywhere_is_nobodys_mistake() -> None:
+    desk = desk_of("a:1")
+    seen = identified(desk, asked(desk.start(steps=range(1))))
+    seen = desk.fail(grants(seen)[0], 0, "another one", Fault.COPY, OTHER)
+    seen = identified(desk, asked(seen), OTHER)
+    assert of_kind(seen, Changed) == [Changed(0, 0)]
+    assert of_kind(seen, Warn) == []
+    [again] = grants(seen)
+    assert again.files == (OTHER,)
+
+
+@pytest.mark.parametrize("found", [MISSING, OTHER])
+def test_no_number_of_other_copies_condemns_a_file_that_the_trainer_has(found: int) -> None:
+    workers = ["a:1", "b:2", "c:3", "d:4"]
+    desk = desk_of(*workers)
+    seen = identified(desk, asked(desk.start(steps=range(1))))
+    every: list[Seen] = []
+    for _ in range(400):
+        every += seen
+        leases, seen = grants(seen), []
+        for lease in leases:
+            seen += (failed := desk.fail(lease, 0, "no such file", Fault.COPY, found))
+            seen += identified(desk, asked(failed))
+        seen += desk.wait(0.25, *(w for w in workers if desk.table._pool.get(w)))
+        for gone in of_kind(seen, Dismiss):
+            assert isinstance(gone, Dismiss)
+            seen += desk.leave(str(gone.worker))
+    assert desk.quarantines[0].videos == []
+    assert of_kind(every, Stop) == []
+    assert len(of_kind(every, Pause)) > 4, "it costs them their leases"
+    assert len(of_kind(every, Dismiss)) == 4
+    [good] = grants(desk.join("e:5"))
+    assert given(desk.answer(good))
+
+
+@pytest.mark.parametrize("fault", [Fault.VIDEO, Fault.CLIP, Fault.SHORT, Fault.FUNCTION])
+def test_a_word_about_another_file_counts_for_nothing(fault: Fault) -> None:
+    desk = desk_of("a:1", "b:2")
+    seen = identified(desk, asked(desk.start(steps=range(1))))
+    [lease] = grants(seen)
+    seen = desk.fail(lease, 0, "I do not like it", fault, OTHER)
+    seen += identified(desk, asked(seen))
+    assert of_kind(seen, Warn) != []
+    assert given(desk.answer(*grants(seen)))
+    assert desk.quarantines[0].videos == []
+
+
+def test_two_workers_that_have_the_right_file_condemn_it() -> None:
+    desk = desk_of("a:1", "b:2", "c:3")
+    desk.wait(4, "a:1", "b:2", "c:3")
+    [lease] = grants(identified(desk, asked(desk.start(steps=range(1)))))
+    [second] = grants(desk.fail(lease, 0, "broken", file=OWN))
+    assert second.worker != lease.worker
+    desk.fail(second, 0, "broken", file=OWN)
+    assert [video.path for video in desk.quarantines[0].videos] == ["v0.avi"]
+
+
+# The trainer has none
+
+
+def test_the_first_copy_that_is_decoded_is_the_one_for_all() -> None:
+    desk = desk_of("a:1", "b:2", own=False)
+    [lease] = grants(desk.start(steps=range(1)))
+    assert lease.files == (0,)
+    known = desk.table.lease(lease.worker, lease.lease)
+    assert known is not None
+    assert desk.table.accepts(known, [OTHER]) is None
+    assert desk.table._streams[0].files.pinned == {0: OTHER}  # type: ignore[union-attr]
+    assert desk.table.accepts(known, [THIRD]) == 0
+    assert desk.table.accepts(known, [OTHER]) is None
+
+
+def test_what_was_pinned_before_holds() -> None:
+    desk = desk_of("a:1", own=False, pinned={0: OTHER})
+    [lease] = grants(desk.start(steps=range(1)))
+    assert lease.files == (OTHER,)
+
+
+def test_what_was_pinned_before_holds_only_for_files_that_the_trainer_does_not_have() -> None:
+    files = Files(2, has_own=True, pinned={0: OTHER, 1: OTHER})
+    assert files.to_ask([0, 1]) == (0, 1)
+    assert not files.identified(0, OWN)
+    assert not files.identified(1, MISSING)
+    assert (files.expected(0), files.expected(1)) == (OWN, OTHER)
+    assert files.pinned == {1: OTHER}
+
+
+@pytest.mark.parametrize("broken", [2, 3])
+def test_copies_with_the_same_fault_condemn_nothing_while_another_one_is_to_be_asked(
+    broken: int,
+) -> None:
+    workers = [f"{name}:{name}" for name in "abcde"]
+    desk = desk_of(*workers, own=False)
+    desk.wait(4, *workers)
+    leases = grants(desk.start(steps=range(1)))
+    for _ in range(broken):  # files without a byte are all alike
+        [lease] = leases
+        leases = grants(desk.fail(lease, 0, "is not a video", file=OTHER))
+    [lease] = leases
+    assert given(desk.answer(lease))
+    assert desk.quarantines[0].videos == []
+
+
+def test_a_file_that_no_copy_has_is_bad() -> None:
+    workers = [f"{name}:{name}" for name in "abc"]
+    desk = desk_of(*workers, own=False)
+    desk.wait(4, *workers)
+    leases = grants(desk.start(steps=range(1)))
+    for _ in workers:
+        leases = grants(desk.fail(leases[0], 0, "no such file"))
+    assert [video.path for video in desk.quarantines[0].videos] == ["v0.avi"]

@@ -1,0 +1,103 @@
+"""Which file each video of a stream is, known before it is decoded. Pure: no files, no clock.
+
+Two hosts may have different files under one path: one was cut short, is another take, or is not
+there. So each lease of a worker that reads another copy than the trainer says which *fingerprints*
+its files must have. The worker compares before it decodes, and its answer shows what it found.
+
+               asked for           the trainer has the file
+    UNKNOWN ──────────────> ASKED ──────────────────────────> OWN ──┐ a worker has another file:
+       ^                      │                                     │ the trainer's may be new
+       └──────────────────────┼─────────────────────────────────────┘
+                              │ it has none            the first answer
+                              └──────────────> ABSENT ──────────────────> PINNED
+
+No lease is granted for a video that is UNKNOWN or ASKED. While it is ABSENT, any copy will do, and
+the first one that is decoded is the stream's copy from then on. A resumed training and a scanned
+catalog bring fingerprints along: these are PINNED where the trainer has no file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
+
+import numpy as np
+
+
+class FileState(IntEnum):
+    """As drawn above."""
+
+    UNKNOWN = 0
+    ASKED = 1
+    OWN = 2
+    ABSENT = 3
+    PINNED = 4
+
+
+class Files:
+    """The fingerprints of one stream's files, by the number of the video. 0: none.
+
+    Attributes:
+        salt: Decides which parts of long files are looked at.
+    """
+
+    def __init__(
+        self, videos: int, *, has_own: bool, salt: int = 0, pinned: Mapping[int, int] | None = None
+    ) -> None:
+        """``has_own``: whether the trainer may have the files itself. ``pinned``: what the files
+        must be that it does not have."""
+        self.salt = salt
+        self._prints = np.zeros(videos, np.int64)
+        self._states = np.zeros(videos, np.uint8)
+        self._given = dict(pinned or {})
+        if not has_own:
+            self._states[:] = FileState.ABSENT
+            for video in self._given:
+                self.identified(video, 0)
+
+    def are_known(self, videos: Iterable[int]) -> bool:
+        """Whether clips of these videos may be granted."""
+        return all(self._states[video] > FileState.ASKED for video in videos)
+
+    def is_own(self, video: int) -> bool:
+        """Whether the trainer has the file itself."""
+        return bool(self._states[video] <= FileState.OWN and self._prints[video])
+
+    def expected(self, video: int) -> int:
+        """The fingerprint that a copy must have; 0: any copy will do."""
+        return int(self._prints[video])
+
+    def to_ask(self, videos: Iterable[int]) -> tuple[int, ...]:
+        """Those of these videos that nobody has asked for yet. They are asked for now."""
+        asked = tuple(v for v in dict.fromkeys(videos) if self._states[v] == FileState.UNKNOWN)
+        self._states[list(asked)] = FileState.ASKED
+        return asked
+
+    def identified(self, video: int, fingerprint: int) -> bool:
+        """The trainer's own copy was read; 0: it has none. Returns whether it has changed."""
+        before = int(self._prints[video])
+        if fingerprint:
+            self._states[video], self._prints[video] = FileState.OWN, fingerprint
+            return before not in (0, fingerprint)
+        self._prints[video] = before or self._given.get(video, 0)
+        self._states[video] = FileState.PINNED if self._prints[video] else FileState.ABSENT
+        return False
+
+    def accepts(self, video: int, fingerprint: int) -> bool:
+        """Whether a clip of the file with this fingerprint is taken. The first one is pinned."""
+        if self._states[video] == FileState.ABSENT and fingerprint:
+            self._states[video], self._prints[video] = FileState.PINNED, fingerprint
+        return self.expected(video) == fingerprint != 0
+
+    def ask_again(self, video: int) -> bool:
+        """A worker has another file than the trainer, whose own may have changed. Returns whether
+        it has one, which is to be asked for."""
+        if self.is_own(video) and self._states[video] == FileState.OWN:
+            self._states[video] = FileState.UNKNOWN
+        return self.is_own(video)
+
+    @property
+    def pinned(self) -> dict[int, int]:
+        """The fingerprints of the files that the trainer does not have."""
+        [videos] = np.nonzero(self._states == FileState.PINNED)
+        return dict(zip(videos.tolist(), self._prints[videos].tolist(), strict=True))
