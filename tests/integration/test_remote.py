@@ -256,10 +256,14 @@ def test_a_scan_of_a_url_finds_the_same_as_a_scan_of_a_folder(
     for root in (str(videos.root), server.url):
         done = programs.videoload("scan", str(table), "--root", root, "--all")
         assert done.wait(60 * SECOND) == 0
-        shown.append(done.out)
-    assert "none.avi" in shown[0]
+        # Where a missing file was searched differs, and with it the width of the table.
+        lines = [" ".join(line.split()) for line in done.out.splitlines()]
+        shown.append(
+            [line for line in lines if "No such file" not in line and "\u2500" not in line]
+        )
+    assert any("none.avi" in line for line in shown[0])
     # In a folder, files are read again to learn more about them.
-    assert shown[0].startswith(shown[1].rstrip())
+    assert shown[0][: len(shown[1])] == shown[1]
 
 
 @pytest.mark.slow
