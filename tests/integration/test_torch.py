@@ -47,6 +47,7 @@ def test_clips_are_normalised_and_channels_come_first(client: Client, videos: Vi
         assert labels.tolist() == classes.tolist()
     for wrong in (
         {"layout": "NCHW"}, {"mean": (0.5,)}, {"mean": 0.5}, {"std": (0, 1, 1)},
+        {"mean": (123.7, 116.3, 103.5)}, {"std": (0.2, 58.4, 0.2)},
         {"dtype": torch.uint8, "std": std},
     ):  # fmt: skip
         with pytest.raises(SpecError):
