@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
+from itertools import pairwise
 
 import numpy as np
 
@@ -12,6 +13,8 @@ from videoload.storage.blocks import Range
 from videoload.storage.files import SMALL_BYTES, OpenFile, VideoFile
 
 SEPARATOR = "\n"  # between the paths of a sample that has several files
+_RUN_BYTES = 256 << 10  # what is looked at within so many bytes is read in one go
+_AHEAD = 16  # ... and so many of these reads are asked for before
 _OFFSETS = "/"  # begins a last line that says when the files begin; no path in a root begins so
 
 
@@ -40,6 +43,16 @@ def fingerprint_of(path: str, one: Callable[[str], int]) -> int:
         return one(path)
     several = ",".join(str(one(part)) for part in files_of(path))
     return int.from_bytes(blake2b(several.encode(), digest_size=8).digest(), "little") >> 1 or 1
+
+
+def _rows(data: bytes | memoryview, begins: Ints, length: int) -> Bytes:
+    """``length`` bytes of ``data`` from each of these places on, with zeros behind its end."""
+    if begins.max(initial=0) + length > len(data):
+        data = bytes(data).ljust(begins.max() + length, b"\0")
+    # Each row is `length` bytes long and may begin anywhere.
+    rows = np.ndarray((max(0, len(data) - length + 1),), f"V{length}", data, 0, (1,))
+    found: Bytes = rows[begins].view(np.uint8).reshape(-1, length)
+    return found
 
 
 class Content:
@@ -92,14 +105,20 @@ class Content:
         """The first ``length`` bytes of what lies at each position, with zeros behind its size, and
         ``headed`` bytes before it."""
         begins, length = positions - headed, length + headed
-        found: Bytes
-        if self._all is not None and begins.max(initial=0) + length <= self.size:
-            # Each row is `length` bytes long and may begin anywhere.
-            heads = np.ndarray((self.size - length + 1,), f"V{length}", self._all, 0, (1,))
-            found = heads[begins].view(np.uint8).reshape(-1, length)
-        else:
-            rows = [self.read(at, length).ljust(length, b"\0") for at in begins.tolist()]
-            found = np.frombuffer(b"".join(rows), np.uint8).reshape(-1, length).copy()
+        found = np.empty((len(begins), length), np.uint8)
+        if self._all is not None:
+            found[:] = _rows(self._all, begins, length)
+        else:  # those that are near each other are read together
+            edges = np.flatnonzero(np.diff(begins // _RUN_BYTES, prepend=-1, append=-1))
+            lows, lasts = begins[edges[:-1]], begins[edges[1:] - 1]
+            for run, (first, last) in enumerate(pairwise(edges.tolist())):
+                if run % _AHEAD == 0:
+                    soon = slice(run, run + 2 * _AHEAD)
+                    self.want(lows[soon], np.abs(lasts[soon] - lows[soon]) + length)
+                near = begins[first:last]
+                low = near.min().item()
+                data = self.read(low, near.max().item() - low + length)
+                found[first:last] = _rows(data, near - low, length)
         if sizes.min(initial=length) < length - headed:
             found[np.arange(-headed, length - headed) >= sizes[:, None]] = 0
         return found
