@@ -69,7 +69,7 @@ def open(  # noqa: A001 - it is called as `vl.open`
         pixels: Format of a frame. ``"rgb24"``, the default: [H, W, 3]. ``"gray"``: [H, W, 1],
             and ``"gray16"`` the same of uint16. ``"yuv420p"``: [H * 3 // 2, W], the planes Y, U and
             V one after the other.
-        cache: Folder that keeps what a complete decode has told, as in `Client`. Default None.
+        cache: Folder that keeps what is found out of files, as in `Client`. Default None.
 
     Returns:
         The file, open.
