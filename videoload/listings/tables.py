@@ -15,7 +15,7 @@ from difflib import get_close_matches
 from itertools import pairwise
 from pathlib import Path
 from string import Formatter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +35,7 @@ from videoload.listings.folders import open_root
 from videoload.listings.rows import Rows, is_missing, number, shown, text, whole
 from videoload.listings.there import check_there, find_by_name, root_of
 
+T = TypeVar("T")
 TargetColumns = str | Sequence[str] | Mapping[str, str | Sequence[str]]
 PartColumns = Sequence[str] | Mapping[str, str]
 
@@ -100,15 +101,15 @@ class _Reader:
         else:
             parts = self._parts(self._names.parts)
             paths = next(iter(parts[0].values()))
-        found: dict[str, Any] = {name: self._wholes(name) for name in _WHOLE}
-        found |= {name: self._seconds(name) for name in _SECONDS}
-        boxes, targets = self._boxes(), self._targets()
+        found: dict[str, Any] = {role: self._parsed(role, self._whole) for role in _WHOLE}
+        found |= {role: self._parsed(role, self._seconds) for role in _SECONDS}
+        boxes, targets = self._parsed("box", self._box), self._targets()
         given = None if classes is None else class_names(classes)
         labels, known, hot = self._labels(given, has_targets=targets is not None)
-        unused = self._check_unused()
         columns = Columns(
             paths, labels, found["start"], found["end"], found["frames"], found["start_s"],
-            found["end_s"], found["at"], found["at_s"], boxes, self._rows.where, unused,
+            found["end_s"], found["at"], found["at_s"], boxes, self._rows.where,
+            self._check_unused(),
         )  # fmt: skip
         if labels is None and targets is None:
             _log.info("%s: there is no column of labels: all labels are -1", self._rows.source)
@@ -138,7 +139,16 @@ class _Reader:
         name = getattr(self._names, role)
         if name is None or (name == role and name not in self._rows.columns):
             return None
-        return self._column(role, name)
+        if isinstance(name, str):
+            return self._column(role, name)
+        several = zip(*(self._column(role, each) for each in name), strict=True)
+        return [None if all(map(is_missing, cells)) else cells for cells in several]
+
+    def _parsed(self, role: str, parse: Callable[[int, Any, str], T]) -> list[T | None] | None:
+        """The values of a role, None for an empty cell."""
+        if (cells := self._optional(role)) is None:
+            return None
+        return [None if is_missing(cell) else parse(i, cell, role) for i, cell in enumerate(cells)]
 
     def _where(self, wanted: Mapping[str, Any]) -> Rows:
         chosen = np.ones(len(self._rows), bool)
@@ -223,17 +233,16 @@ class _Reader:
         if len(self._rows) < len(rows):
             raise CatalogError(f"{rows.source}: a row of several parts needs all its files")
         for part in of:
-            if part + OFFSET in self._rows.columns:
-                cells = self._column("parts", part + OFFSET)
+            if (column := part + OFFSET) in self._rows.columns:
                 offsets[part] = [
-                    0.0 if is_missing(cell) else self._number(i, cell, part + OFFSET, " of seconds")
-                    for i, cell in enumerate(cells)
+                    0.0 if is_missing(cell) else self._seconds(i, cell, column)
+                    for i, cell in enumerate(self._column("parts", column))
                 ]
         return paths, offsets
 
     # Cells
 
-    def _number(self, i: int, cell: Any, name: str, what: str) -> float:
+    def _number(self, i: int, cell: Any, name: str, what: str = "") -> float:
         value = number(cell)
         if not abs(value) <= _MAX_TARGET:
             has_comma = isinstance(cell, str) and not math.isnan(number(cell.replace(",", ".")))
@@ -241,60 +250,24 @@ class _Reader:
             raise self._error(i, f"{name} must be a number{what}, not {shown(cell)}{hint}")
         return value
 
-    def _wholes(self, role: str) -> list[int | None] | None:
-        cells = self._optional(role)
-        if cells is None:
-            return None
-        found = [None if is_missing(cell) else whole(cell) for cell in cells]
-        for i, (cell, value) in enumerate(zip(cells, found, strict=True)):
-            if value is None and not is_missing(cell):
-                is_fraction = number(cell) >= 0 and role != "frames"
-                hint = f": {role} counts frames, {role}_s= is in seconds" * is_fraction
-                raise self._error(
-                    i, f"{role} must be a whole number from 0, not {shown(cell)}{hint}"
-                )
-        return found
+    def _seconds(self, i: int, cell: Any, role: str) -> float:
+        return self._number(i, cell, role, " of seconds")
 
-    def _seconds(self, role: str) -> list[float | None] | None:
-        cells = self._optional(role)
-        if cells is None:
-            return None
-        return [
-            None if is_missing(cell) else self._number(i, cell, role, " of seconds")
-            for i, cell in enumerate(cells)
-        ]
+    def _whole(self, i: int, cell: Any, role: str) -> int:
+        if (value := whole(cell)) is None:
+            is_fraction = number(cell) >= 0 and role != "frames"
+            hint = f": {role} counts frames, {role}_s= is in seconds" * is_fraction
+            raise self._error(i, f"{role} must be a whole number from 0, not {shown(cell)}{hint}")
+        return value
 
-    def _numbers(self, keyword: str, name: str) -> list[float]:
-        cells = self._column(keyword, name)
-        return [self._number(i, cell, name, "") for i, cell in enumerate(cells)]
-
-    def _boxes(self) -> npt.NDArray[np.float32] | None:
-        """(left, top, right, bottom) of each row, in pixels; NaN where there is none."""
-        asked = self._names.box
-        cells: list[Any] | None
-        if isinstance(asked, str) or asked is None:
-            cells = self._optional("box")
-        else:
-            if len(asked) != 4:
-                raise CatalogError(f"box= is one column or four of them, not {asked!r}")
-            four = [self._column("box", name) for name in asked]
-            cells = list(zip(*four, strict=True))
-        if cells is None:
-            return None
-        boxes = np.full((len(cells), 4), np.nan, np.float32)
-        for i, cell in enumerate(cells):
-            several = (
-                cell if not isinstance(cell, str) else re.split(r"[\s,;]+", cell.strip("[()] "))
+    def _box(self, i: int, cell: Any, role: str) -> list[float]:
+        parts = re.split(r"[\s,;]+", cell.strip("[()] ")) if isinstance(cell, str) else cell
+        sides = [number(part) for part in parts] if isinstance(parts, Iterable) else []
+        if len(sides) != 4 or not (sides[0] < sides[2] and sides[1] < sides[3]):
+            raise self._error(
+                i, f"{role} must be left, top, right, bottom in pixels, not {shown(cell)}"
             )
-            if is_missing(cell) or (isinstance(cell, tuple) and all(map(is_missing, cell))):
-                continue
-            numbers = list(map(number, several)) if isinstance(several, Iterable) else []
-            if len(numbers) != 4 or not (numbers[0] < numbers[2] and numbers[1] < numbers[3]):
-                raise self._error(
-                    i, f"box must be left, top, right, bottom in pixels, not {shown(cell)}"
-                )
-            boxes[i] = numbers
-        return boxes
+        return sides
 
     def _targets(self) -> Any:
         """Targets [N] of a single column, [N, columns] of several; a dict of them if they are
@@ -302,19 +275,26 @@ class _Reader:
         asked = self._names.targets
         if asked is None or (asked == "targets" and asked not in self._rows.columns):
             return None
-        named = asked if isinstance(asked, Mapping) else {"targets": asked}
-        found: dict[str, npt.NDArray[np.float32]] = {}
-        for target, of in named.items():
-            group = [of] if isinstance(of, str) else list(of) if isinstance(of, Sequence) else [of]
-            if not group or not all(isinstance(name, str) for name in group):
-                raise CatalogError(
-                    f"{self._rows.source}: targets= takes names of columns, not {of!r}"
-                )
-            numbers = np.array([self._numbers("targets", name) for name in group], np.float32).T
-            found[target] = numbers[:, 0].copy() if isinstance(of, str) else numbers.copy()
-        if not found:
+        if not isinstance(asked, Mapping):
+            return self._target(asked)
+        if not asked:
             raise CatalogError(f"{self._rows.source}: targets= names no column")
-        return found if isinstance(asked, Mapping) else found["targets"]
+        return {name: self._target(of) for name, of in asked.items()}
+
+    def _target(self, asked: Any) -> npt.NDArray[np.float32]:
+        group = [asked] if isinstance(asked, str) else asked
+        if not isinstance(group, Sequence) or not all(
+            isinstance(each, str) for each in group or [0]
+        ):
+            raise CatalogError(
+                f"{self._rows.source}: targets= takes names of columns, not {asked!r}"
+            )
+        columns = [
+            [self._number(i, cell, name) for i, cell in enumerate(self._column("targets", name))]
+            for name in group
+        ]
+        numbers = np.array(columns, np.float32).T
+        return numbers[:, 0].copy() if isinstance(asked, str) else numbers.copy()
 
     def _labels(
         self, given: tuple[str, ...] | None, *, has_targets: bool
