@@ -223,18 +223,26 @@ def test_a_file_that_nobody_can_decode_is_bad(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("who", ["local", "of the same folder", "of another folder"])
 def test_a_file_that_changes_everywhere_during_a_training_is_taken_as_it_is_now(
-    programs: Programs, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    who: str, programs: Programs, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
-    make_avi(tmp_path / "videos/class/a.avi", frames=30)
-    catalog = Catalog.from_folder(tmp_path / "videos")
-    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
-        programs.worker(client.endpoints[0], tmp_path / "videos")
+    own, others = tmp_path / "videos", tmp_path / "others"
+    make_avi(own / "class/a.avi", frames=30)
+    shutil.copytree(own, others)
+    catalog = Catalog.from_folder(own)
+    with Client(workers=int(who == "local"), listen="tcp://127.0.0.1:*") as client:
+        if who != "local":
+            root = own if who == "of the same folder" else others
+            programs.worker(client.endpoints[0], root)
         stream = client.stream(catalog, CLIP, 1, slots=2)
         batches = stream.batches(epochs=12, info=True)
         next(batches)
-        make_avi(tmp_path / "new.avi", frames=40, seed=3).replace(tmp_path / "videos/class/a.avi")
+        new = make_avi(tmp_path / "new.avi", frames=40, seed=3)
+        for root in (own, others):
+            shutil.copy(new, tmp_path / "copy.avi")
+            (tmp_path / "copy.avi").replace(root / "class/a.avi")
         rest = digests(batches)
         expected = digests(decode_serially(catalog, CLIP, 1, epochs=12, info=True))
         assert rest[-8:] == expected[-8:]

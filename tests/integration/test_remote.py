@@ -71,6 +71,28 @@ def test_local_workers_read_from_a_server_and_a_fault_is_a_stall_that_the_verdic
         assert stream.quarantine == []
 
 
+@pytest.mark.slow
+def test_a_file_that_changes_in_a_bucket_is_named(
+    videos: Videos, programs: Programs, tmp_path: Path
+) -> None:
+    shutil.copytree(videos.root, tmp_path / "bucket")
+    with (
+        ObjectServer(tmp_path / "bucket", 0.0) as server,
+        Client(workers=0, listen="tcp://127.0.0.1:*") as client,
+    ):
+        worker = programs.worker(client.endpoints[0], server.url)
+        stream = client.stream(at(videos, server.url), SPEC, 2)
+        list(stream)
+        assert stream.changed == []
+        worker.end()
+        file = tmp_path / "bucket/walk/gop12.avi"
+        shutil.copy(file.with_name("b_frames.avi"), file)
+        programs.worker(client.endpoints[0], server.url)
+        list(stream)
+        assert stream.changed == ["walk/gop12.avi"]
+        assert stream.quarantine == []
+
+
 def test_a_file_that_alone_is_refused_is_quarantined_and_the_training_continues(
     videos: Videos, server: ObjectServer
 ) -> None:

@@ -317,7 +317,7 @@ class Engine:
             for peer in router.sending():
                 self._table.sends(peer, now)
         yield partial(self._table.tick, now)
-        self.membership.keep(now, is_read=bool(self.streams.by_reader))
+        self.membership.tick(now, is_read=bool(self.streams.by_reader))
         self._stop_unreadable(now)
         self._refusals.tell(now)
         self._warnings.tell(now)
@@ -367,8 +367,8 @@ class Engine:
         if (worker := self._workers.get(peer)) is not None:
             worker.heard = now
         if isinstance(message, Watch):
-            if (told := self._snapshots.answer(now, self._take_snapshot)) is not None:
-                peer.send(told)
+            if (reply := self._snapshots.answer(now, self._take_snapshot)) is not None:
+                peer.send(reply)
             return
         if isinstance(message, Hello):
             self.membership.admit(peer, message, now)

@@ -56,9 +56,9 @@ class LocalWorkers:
         """A silent worker that hangs uses a core. One that waits for its storage does not."""
         for peer in self.table.silent(now):
             assert isinstance(peer, Peer)
-            told = host.cpu_time(self.workers[peer].pid)
-            if told is not None:
-                cpu_s, state = told
+            found = host.cpu_time(self.workers[peer].pid)
+            if found is not None:
+                cpu_s, state = found
                 look = Look(cpu_s, blocked=state in _BLOCKED, stopped=state in _STOPPED)
                 self.table.look(peer, look)
 

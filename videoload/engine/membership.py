@@ -202,7 +202,7 @@ class Membership:
         for peer in gone:  # a host with hundreds of workers may go down
             self.gone(peer, died=True, more_leave=peer is not gone[-1])
 
-    def keep(self, now: float, *, is_read: bool) -> None:
+    def tick(self, now: float, *, is_read: bool) -> None:
         """Warn if a stream is read and no worker is connected."""
         if self._workers or not is_read:
             self._warn_alone_at = None

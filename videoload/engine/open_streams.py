@@ -98,6 +98,7 @@ class OpenStream:
             bad=len(bad := tuple(self.quarantine.videos)),
             stats=self.meter.read(workers, departed, bad, window_s),
             totals=self.meter.totals(),
+            changed=len(self.changed.paths),
         )
 
     def place(self, slot: int, rows: Sequence[int]) -> Place:

@@ -203,10 +203,10 @@ class Readers:
     def _warn_of_wait(self, step: int) -> None:
         """Say who keeps the consumer waiting. If no worker is connected, `Membership` says so."""
         if states := Counter(worker.state for worker in self._engine.membership.records()):
-            told = ", ".join(f"{states[state]} {state}" for state in sorted(states))
+            who = ", ".join(f"{states[state]} {state}" for state in sorted(states))
             _log.warning(
                 "batch %d has not come for %.0f s; workers: %s (if all are silent or return again "
-                "and again, their storage may be down, or all clips hang)", step, _REMIND_S, told,
+                "and again, their storage may be down, or all clips hang)", step, _REMIND_S, who,
             )  # fmt: skip
 
     def _check_repetition(self, steps: range, step: int) -> None:

@@ -34,6 +34,8 @@ _STREAMS: tuple[tuple[_Kind, str, str, Callable[[StreamRecord], float | None]], 
      lambda s: s.stats.full_store.share if s.stats.full_store else 0.0),
     ("gauge", "bad_videos", "Videos that could not be decoded.",
      lambda s: len(s.stats.bad_videos)),
+    ("counter", "changed_files_total", "Files that became others while the stream ran.",
+     lambda s: s.changed),
     ("gauge", "time_to_first_batch_seconds", "From the first request to the first batch.",
      lambda s: s.totals.first_batch_s),
 )  # fmt: skip

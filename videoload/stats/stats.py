@@ -228,3 +228,4 @@ class StreamRecord:
     bad: int  # videos
     stats: StreamStats
     totals: Totals
+    changed: int = 0  # files that became others while it ran
