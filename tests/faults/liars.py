@@ -36,7 +36,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
         "no_room",
     ),
     "failed": ("lease", "at", "reason", "fault", "file"),
-    "heartbeat": ("progress", "busy"),
+    "heartbeat": ("progress", "busy", "storage"),
     "watch": (),
     "bye": ("reason", "kept_from_leases"),
 }  # fmt: skip

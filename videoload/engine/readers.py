@@ -85,6 +85,17 @@ class Readers:
         engine.post(lambda: engine.streams.add(source))
         weakref.finalize(self, engine.post, lambda: engine.streams.drop(source)).atexit = False
 
+    @property
+    def copies(self) -> str:
+        """Which copies the stream uses of files that the trainer does not have, for `use_copies`;
+        "" if of none."""
+        return "" if self._source.files is None else self._source.files.pinned()
+
+    def use_copies(self, text: str) -> None:
+        """Use the same copies as a stream before. Raises ValueError."""
+        if text and self._source.files is not None:
+            self._source.files.pin(text)
+
     def __len__(self) -> int:
         """Batches per epoch."""
         return len(self._source.plan)

@@ -12,13 +12,15 @@ its files must have. The worker compares before it decodes, and its answer shows
                               └──────────────> ABSENT ──────────────────> PINNED
 
 No lease is granted for a video that is UNKNOWN or ASKED. While it is ABSENT, any copy will do, and
-the first one that is decoded is the stream's copy from then on. A resumed training and a scanned
-catalog bring fingerprints along: these are PINNED where the trainer has no file.
+the first one that is decoded is the stream's copy from then on. A training that is resumed brings
+fingerprints along: these are PINNED where the trainer has no file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import base64
+import zlib
+from collections.abc import Iterable
 from enum import IntEnum
 
 import numpy as np
@@ -41,19 +43,12 @@ class Files:
         salt: Decides which parts of long files are looked at.
     """
 
-    def __init__(
-        self, videos: int, *, has_own: bool, salt: int = 0, pinned: Mapping[int, int] | None = None
-    ) -> None:
-        """``has_own``: whether the trainer may have the files itself. ``pinned``: what the files
-        must be that it does not have."""
+    def __init__(self, videos: int, *, has_own: bool, salt: int = 0) -> None:
+        """``has_own``: whether the trainer may have the files itself."""
         self.salt = salt
-        self._prints = np.zeros(videos, np.int64)
-        self._states = np.zeros(videos, np.uint8)
-        self._given = dict(pinned or {})
-        if not has_own:
-            self._states[:] = FileState.ABSENT
-            for video in self._given:
-                self.identified(video, 0)
+        self._prints, self._given = np.zeros(videos, np.int64), np.zeros(videos, np.int64)
+        first = FileState.UNKNOWN if has_own else FileState.ABSENT
+        self._states = np.full(videos, first, np.uint8)
 
     def are_known(self, videos: Iterable[int]) -> bool:
         """Whether clips of these videos may be granted."""
@@ -79,7 +74,7 @@ class Files:
         if fingerprint:
             self._states[video], self._prints[video] = FileState.OWN, fingerprint
             return before not in (0, fingerprint)
-        self._prints[video] = before or self._given.get(video, 0)
+        self._prints[video] = before or self._given[video]
         self._states[video] = FileState.PINNED if self._prints[video] else FileState.ABSENT
         return False
 
@@ -96,8 +91,28 @@ class Files:
             self._states[video] = FileState.UNKNOWN
         return self.is_own(video)
 
-    @property
-    def pinned(self) -> dict[int, int]:
-        """The fingerprints of the files that the trainer does not have."""
-        [videos] = np.nonzero(self._states == FileState.PINNED)
-        return dict(zip(videos.tolist(), self._prints[videos].tolist(), strict=True))
+    # From one training to the next
+
+    def pinned(self) -> str:
+        """The fingerprints of the files that the trainer does not have, as text for `pin`."""
+        prints = np.where(self._states == FileState.PINNED, self._prints, 0)
+        if not prints.any():
+            return ""
+        packed = zlib.compress(prints.astype("<i8").tobytes(), 1)
+        return f"{self.salt:x}:{base64.b85encode(packed).decode()}"
+
+    def pin(self, text: str) -> None:
+        """These fingerprints hold for files that the trainer does not have. Files that are known
+        already stay as they are. Raises ValueError."""
+        salt, _, packed = text.partition(":")
+        try:
+            prints = np.frombuffer(zlib.decompress(base64.b85decode(packed)), "<i8")
+        except zlib.error as error:
+            raise ValueError(str(error)) from None
+        if len(prints) != len(self._prints):
+            raise ValueError(f"{len(prints)} files, and the stream has {len(self._prints)}")
+        if not self._prints.any():
+            self.salt = int(salt, 16)
+            self._given = prints
+            absent = (self._states == FileState.ABSENT) & (prints != 0)
+            self._prints[absent], self._states[absent] = prints[absent], FileState.PINNED

@@ -87,7 +87,11 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes w
             raise VideoloadError(f"{error.filename or folder}: {error.strerror}") from None
         self._known = [saved]  # Any other content was saved by another position.
         if saved is not None:
-            self.batches = _read(self._file, saved, self._identity)
+            self.batches, copies = _read(self._file, saved, self._identity)
+            try:
+                stream.readers.use_copies(copies)
+            except ValueError:
+                raise VideoloadError(f"{self._file} is damaged: use another folder") from None
         self._saved = self._epoch_began = self._fitted = self.batches
 
     @property
@@ -183,10 +187,11 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes w
     def _save(self) -> None:
         # The file gets the name of a model only when it is complete.
         number = self._unfinished.with_suffix(".json")
-        content = (
-            json.dumps({"batches": self.batches, "stream": self._identity.settings}).encode()
-            + b"\n"
-        )
+        told = {
+            "batches": self.batches, "stream": self._identity.settings,
+            "copies": self._stream.readers.copies,
+        }  # fmt: skip
+        content = json.dumps(told).encode() + b"\n"
         try:
             if (here := _content(self._file)) not in self._known:
                 raise VideoloadError(
@@ -251,8 +256,9 @@ def _content(file: Path) -> bytes | None:
     return file.read_bytes() if file.exists() else None
 
 
-def _read(file: Path, content: bytes, identity: Identity) -> int:
-    """How many batches of this stream were trained on. Raises VideoloadError."""
+def _read(file: Path, content: bytes, identity: Identity) -> tuple[int, str]:
+    """How many batches of this stream were trained on, and which copies of files it uses. Raises
+    VideoloadError."""
     try:
         saved = json.loads(content)
         batches, settings = saved["batches"], dict(saved["stream"])
@@ -265,4 +271,4 @@ def _read(file: Path, content: bytes, identity: Identity) -> int:
             f"{file} belongs to another stream ({difference}): use the old settings, or another "
             "folder"
         )
-    return batches
+    return batches, str(saved.get("copies", ""))

@@ -210,11 +210,12 @@ class Stream(Generic[C]):
 
         Returns:
             ``step``, the number of batches over all epochs; ``fingerprint`` and ``world``, the
-            number of ranks. They can be pickled, and written as JSON.
+            number of ranks; ``copies``, which copies were used of files that only workers of other
+            hosts have. They can be pickled, and written as JSON.
         """
-        world = self.options.shard[1]
         return {
-            "step": self.readers.passes.step, "fingerprint": self.fingerprint, "world": world
+            "step": self.readers.passes.step, "fingerprint": self.fingerprint,
+            "world": self.options.shard[1], "copies": self.readers.copies,
         }  # fmt: skip
 
     def load_state_dict(self, state: Mapping[str, int | str]) -> None:
@@ -234,6 +235,10 @@ class Stream(Generic[C]):
                     f"this state is another stream's: its {what} is {state.get(what)}, and this "
                     f"stream's is {own[what]}; videos, labels, clip spec and options must be equal"
                 )
+        try:
+            self.readers.use_copies(str(state.get("copies", "")))
+        except ValueError as error:
+            raise VideoloadError(f"this state is damaged: {error}") from None
         self.readers.passes.go_to(whole("step", state["step"], 0))
 
     def keep_receipts(self, path: str | os.PathLike[str]) -> None:

@@ -14,10 +14,8 @@ from videoload.leases.files import Files
 OWN, OTHER, THIRD, MISSING = 11, 22, 33, 0
 
 
-def desk_of(
-    *workers: str, own: bool = True, pinned: dict[int, int] | None = None, **more: Any
-) -> Desk:
-    files = Files(40, has_own=own, pinned=pinned)
+def desk_of(*workers: str, own: bool = True, files: Files | None = None, **more: Any) -> Desk:
+    files = files or Files(40, has_own=own)
     return Desk(*workers, batch=1, videos=40, files=files, **{"slots": 2, "credit": 1, **more})
 
 
@@ -182,24 +180,48 @@ def test_the_first_copy_that_is_decoded_is_the_one_for_all() -> None:
     known = desk.table.lease(lease.worker, lease.lease)
     assert known is not None
     assert desk.table.accepts(known, [OTHER]) is None
-    assert desk.table._streams[0].files.pinned == {0: OTHER}  # type: ignore[union-attr]
     assert desk.table.accepts(known, [THIRD]) == 0
     assert desk.table.accepts(known, [OTHER]) is None
 
 
-def test_what_was_pinned_before_holds() -> None:
-    desk = desk_of("a:1", own=False, pinned={0: OTHER})
-    [lease] = grants(desk.start(steps=range(1)))
-    assert lease.files == (OTHER,)
+def pinned(videos: int, *which: int) -> str:
+    """What a training tells the next one that used copies of these videos."""
+    files = Files(videos, has_own=False, salt=5)
+    assert all(files.accepts(video, OTHER) for video in which)
+    return files.pinned()
+
+
+def test_a_training_that_is_resumed_uses_the_copies_that_were_pinned_before() -> None:
+    files = Files(40, has_own=False, salt=1)
+    files.pin(pinned(40, 0))
+    desk = desk_of("a:1", "b:2", files=files)
+    assert {lease.files for lease in grants(desk.start(steps=range(2)))} == {(OTHER,), (0,)}
+    assert files.salt == 5, "else its long files would have other fingerprints"
+    assert files.pinned() == pinned(40, 0)
 
 
 def test_what_was_pinned_before_holds_only_for_files_that_the_trainer_does_not_have() -> None:
-    files = Files(2, has_own=True, pinned={0: OTHER, 1: OTHER})
+    files = Files(2, has_own=True)
+    files.pin(pinned(2, 0, 1))
     assert files.to_ask([0, 1]) == (0, 1)
     assert not files.identified(0, OWN)
     assert not files.identified(1, MISSING)
     assert (files.expected(0), files.expected(1)) == (OWN, OTHER)
-    assert files.pinned == {1: OTHER}
+    assert files.pinned() == pinned(2, 1)
+
+
+def test_what_is_known_already_is_not_pinned_anew() -> None:
+    files = Files(2, has_own=False, salt=7)
+    assert files.pinned() == ""
+    assert files.accepts(0, THIRD)
+    files.pin(pinned(2, 0, 1))
+    assert (files.expected(0), files.expected(1), files.salt) == (THIRD, 0, 7)
+
+
+@pytest.mark.parametrize("text", ["", "5", "x:", "5:abc", pinned(3, 0), pinned(2, 0).upper()])
+def test_a_text_that_pins_nothing_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"incomplete|bad base85|files|Error|header"):
+        Files(2, has_own=False).pin(text)
 
 
 @pytest.mark.parametrize("broken", [2, 3])

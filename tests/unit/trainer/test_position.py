@@ -48,7 +48,8 @@ class FakeStream(SimpleNamespace):
 
     @property
     def readers(self) -> Any:
-        return SimpleNamespace(identity=Identity.of(self.catalog, self.clip, self.options))
+        identity = Identity.of(self.catalog, self.clip, self.options)
+        return SimpleNamespace(identity=identity, copies="", use_copies=lambda text: None)
 
     def dataset(self, start_step: int, epochs: int) -> Any:
         import tensorflow as tf
