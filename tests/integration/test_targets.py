@@ -126,8 +126,9 @@ def test_another_number_of_targets_than_frames_ends_the_stream_and_names_the_vid
 
 
 def test_an_evaluation_averages_the_clips_of_each_video(videos: Videos, client: Client) -> None:
-    stream = client.stream(videos.catalog, OWN, 3, drop_remainder=False, on_error="raise")
-    found = evaluate(lambda clips: clips.reshape(len(clips), -1)[:, :7], stream)
+    found = evaluate(
+        lambda clips: clips.reshape(len(clips), -1)[:, :7], client, videos.catalog, OWN, 3
+    )
     clips = np.concatenate(
         [clips for clips, _ in decode_serially(videos.catalog, OWN, 3, drop_remainder=False)]
     )

@@ -222,7 +222,6 @@ HOMES = {
         "commands.verbosity",
     },
     "prometheus_client": {"transport.metrics_port"},
-    "PIL": {"predictions.confusion_picture", "trainer.contact_sheet"},
     "rich": {
         "predictions.progress",
         "commands.cli_prepare",

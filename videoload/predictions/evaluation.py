@@ -1,36 +1,44 @@
 """A test on many clips and crops of each video, averaged by video, as it is reported.
 
 The usual protocols score a video by the mean of its clips' scores (10 clips x 3 crops: Wang et al.
-2018, Non-local Neural Networks).
+2018, Non-local Neural Networks). What is measured depends on what the catalog says of a video: one
+class, several labels (multi-hot), or numbers.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from videoload.arguments import whole
-from videoload.errors import SpecError
-from videoload.trainer.stream import Stream
+from videoload.catalog.catalog import Catalog
+from videoload.catalog.targets import PerFrame
+from videoload.clips.sample_spec import GivenSpec
+from videoload.errors import BadVideo, SpecError, VideoloadError, named
+from videoload.trainer.client import Client
 
+Average = Literal["scores", "softmax"]
+Kind = Literal["class", "labels", "numbers"]
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+Scores = npt.NDArray[Any]
 
-_SHOWN = 3  # confusions in the last line of a repr
+_SHOWN = 3  # confusions in the last line of a repr, and targets with a line of their own
 
 
 class Mistake(NamedTuple):
-    """A video that was taken for another class.
+    """A video of which the model says something else than the catalog.
 
     Attributes:
         path: Relative to the catalog's root.
-        label: The name of its class.
-        taken_for: The name of the class with the highest score.
-        by: How much higher that score is than the one of its class.
+        label: The name of its class; its labels; or its number.
+        taken_for: The name of the class, or of the label that it does not have, with the highest
+            score; or the number that the model says.
+        by: How much higher that score is than the one of its class, or than the lowest one of its
+            labels; or how far off the number is.
     """
 
     path: str
@@ -44,19 +52,24 @@ class Evaluation(NamedTuple):
 
     Attributes:
         video: Index in the catalog of each video that has a clip, int64 [V], rising.
-        scores: Mean of its clips' scores, float64 [V, classes].
-        labels: Label of each video, int64 [V].
+        scores: Mean of its clips' scores, float64 [V, K].
+        labels: Label of each video, int64 [V]; or its labels (multi-hot) or numbers, float64 [V,
+            K].
         clips: Number of its clips (times crops) in the mean, int64 [V].
         paths: Path of each video, relative to the catalog's root: str [V]. Default (): not known.
-        classes: Names of the classes. Default (): not known.
+        classes: Names of the classes or numbers. Default (): not known.
+        kind: What was measured: ``"class"``, the default, ``"labels"`` or ``"numbers"``.
+        failed: The videos that could not be decoded: list of `BadVideo`. Default: none.
     """
 
     video: Ints
     scores: Floats
-    labels: Ints
+    labels: npt.NDArray[Any]
     clips: Ints
     paths: Sequence[str] = ()
     classes: Sequence[str] = ()
+    kind: Kind = "class"
+    failed: Sequence[BadVideo] = ()
 
     def accuracy(self, top: int = 1) -> float:
         """Share of the videos whose label is among the classes with the ``top`` highest scores.
@@ -67,6 +80,7 @@ class Evaluation(NamedTuple):
         Returns:
             0 to 1. If scores are equal, the class with the lower number comes first.
         """
+        self._only("class")
         best = np.argsort(-self.scores, axis=1, kind="stable")[:, :top]
         return float((best == self.labels[:, None]).any(axis=1).mean())
 
@@ -77,10 +91,9 @@ class Evaluation(NamedTuple):
             int64 [classes, classes]: a row for each label, a column for each class that has the
             highest score. The diagonal is what is right.
         """
-        taken = self._taken
-        count = max(self.scores.shape[1], len(self.classes), int(self.labels.max(initial=-1)) + 1)
-        found = np.zeros((count, count), np.int64)
-        np.add.at(found, (self.labels, taken), 1)
+        self._only("class")
+        found = np.zeros((self._classes, self._classes), np.int64)
+        np.add.at(found, (self.labels, np.argmax(self.scores, axis=1)), 1)
         return found
 
     def class_accuracy(self) -> Floats:
@@ -93,48 +106,102 @@ class Evaluation(NamedTuple):
         of_class = matrix.sum(axis=1)
         return np.where(of_class, matrix.diagonal() / np.maximum(of_class, 1), np.nan)
 
+    def average_precision(self) -> Floats:
+        """Average precision of each label of multi-hot targets. Its mean is the mAP.
+
+        Returns:
+            float64 [K], 0 to 1; NaN for a label that no video has.
+        """
+        self._only("labels")
+        columns = zip(self.scores.T, self.labels.T > 0, strict=True)
+        return np.array([_average_precision(scores, truth) for scores, truth in columns])
+
+    def mae(self) -> Floats:
+        """Mean absolute error of each number.
+
+        Returns:
+            float64 [K].
+        """
+        return np.asarray(np.abs(self._errors).mean(axis=0))
+
+    def rmse(self) -> Floats:
+        """Root of the mean squared error of each number.
+
+        Returns:
+            float64 [K].
+        """
+        return np.asarray(np.sqrt((self._errors**2).mean(axis=0)))
+
+    def r2(self) -> Floats:
+        """Share of each number's variance that the model explains (R squared).
+
+        Returns:
+            float64 [K]: 1 is best, 0 is as good as the mean; NaN if all videos have one value.
+        """
+        left = (self._errors**2).sum(axis=0)
+        there = ((self.labels - self.labels.mean(axis=0)) ** 2).sum(axis=0)
+        return np.where(there > 0, 1 - left / np.where(there > 0, there, 1), np.nan)
+
     def worst(self, n: int = 10) -> list[Mistake]:
-        """The mistakes that the model was most certain of.
+        """The videos that the model is most wrong about.
 
         Args:
             n: How many, at most. Default 10.
 
         Returns:
             The ``n`` mistakes with the largest difference between the highest score and the score
-            of the label, the largest first. A label that has no score counts as 0.
+            of the label, the largest first. A label that has no score counts as 0. Of several
+            labels, the lowest score counts. Of numbers, those that are furthest off, each by the
+            number that is most off beside its RMSE.
         """
-        rows = np.arange(len(self.video))
-        scored = self.labels < self.scores.shape[1]
-        own = np.where(scored, self.scores[rows, np.where(scored, self.labels, 0)], 0.0)
-        by = self.scores.max(axis=1, initial=-np.inf) - own
-        wrong = np.flatnonzero(self._taken != self.labels)
-        chosen = wrong[np.argsort(-by[wrong], kind="stable")][: whole("n", n, 0)]
-        return [
-            Mistake(
-                self.paths[row] if len(self.paths) else f"video {self.video[row]}",
-                self._name(self.labels[row]), self._name(self._taken[row]), float(by[row]),
-            )
-            for row in chosen.tolist()
-        ]  # fmt: skip
+        n, rows = whole("n", n, 0), np.arange(len(self.video))
+        if self.kind == "numbers":
+            far = np.abs(self._errors) / np.where(self.rmse() > 0, self.rmse(), 1)
+            which = far.argmax(axis=1) if far.size else rows
+            by, wrong = far.max(axis=1, initial=0), rows
+        else:
+            truth = self._truth
+            others = np.where(truth, -np.inf, self.scores)
+            which = others.argmax(axis=1)
+            unknown = ~truth.any(axis=1) if self.kind == "class" else np.zeros(len(rows), bool)
+            own = np.where(truth, self.scores, np.inf).min(axis=1, initial=np.inf)
+            by = others.max(axis=1, initial=-np.inf) - np.where(unknown, 0, own)
+            taken = self.scores.argmax(axis=1) if self.kind == "class" else which
+            wrong = rows[taken != self.labels] if self.kind == "class" else rows[by > 0]
+        chosen = wrong[np.argsort(-by[wrong], kind="stable")][:n]
+        return [self._mistake(row, int(which[row]), float(by[row])) for row in chosen.tolist()]
 
-    def draw(self, path: str | os.PathLike[str]) -> None:
-        """Draw the confusion matrix: a row for each class, darker where more of its videos went.
-        Needs the extra ``[preview]``.
-
-        Args:
-            path: The file to write: ``.png``.
-
-        Raises:
-            VideoloadError: Pillow is not installed, or the file cannot be written.
-        """
-        from videoload.predictions.confusion_picture import draw
-
-        matrix = self.confusion()
-        draw(matrix, [self._name(number) for number in range(len(matrix))], path)
+    def _mistake(self, row: int, at: int, by: float) -> Mistake:
+        path = self.paths[row] if len(self.paths) else f"video {self.video[row]}"
+        if self.kind == "numbers":
+            name = f"{self._name(at)} " if self.labels.shape[1] > 1 else ""
+            said, error = self.scores[row, at], abs(float(self._errors[row, at]))
+            return Mistake(path, f"{name}{self.labels[row, at]:.4g}", f"{said:.4g}", error)
+        label = self._name(int(self.labels[row])) if self.kind == "class" else ";".join(
+            self._name(number) for number in np.flatnonzero(self.labels[row]).tolist()
+        )  # fmt: skip
+        return Mistake(path, label, self._name(at), by)
 
     @property
-    def _taken(self) -> Ints:
-        return cast(Ints, np.argmax(self.scores, axis=1))
+    def _classes(self) -> int:
+        known = int(self.labels.max(initial=-1)) + 1
+        return max(int(self.scores.shape[1]), len(self.classes), known)
+
+    @property
+    def _truth(self) -> npt.NDArray[np.bool_]:
+        """Which labels each video has, of those that have a score: bool [V, K]."""
+        if self.kind == "labels":
+            return np.asarray(self.labels > 0)
+        return np.asarray(self.labels[:, None] == np.arange(self.scores.shape[1]))
+
+    @property
+    def _errors(self) -> Floats:
+        self._only("numbers")
+        return np.asarray(self.scores - self.labels)
+
+    def _only(self, kind: Kind) -> None:
+        if self.kind != kind:
+            raise SpecError(f'this is an evaluation of "{self.kind}", which has no such measure')
 
     def _name(self, number: int) -> str:
         return self.classes[number] if number < len(self.classes) else str(number)
@@ -142,12 +209,34 @@ class Evaluation(NamedTuple):
     def __repr__(self) -> str:
         if not len(self.video):
             return "Evaluation of no videos"
-        matrix = self.confusion()
         least, most = int(self.clips.min()), int(self.clips.max())
         clips = f"{most}" if least == most else f"{least} to {most}"
-        head = (
-            f"Evaluation of {len(self.video)} videos in {len(matrix)} classes, {clips} clips each"
+        what = {"class": f"in {self._classes} classes"}.get(
+            self.kind, f"with {self.scores.shape[1]} {self.kind}"
         )
+        lines = [f"Evaluation of {len(self.video)} videos {what}, {clips} clips each"]
+        if self.kind == "class":
+            lines += self._classes_told()
+        else:
+            if self.kind == "labels":
+                known = self.average_precision()[self.labels.any(axis=0)]
+                lines.append(f"mAP {known.sum() / max(1, len(known)):.1%} of {len(known)} labels")
+            else:
+                lines += self._numbers_told()
+            worst = [f"{m.path} is {m.label}, not {m.taken_for}" for m in self.worst(_SHOWN)]
+            lines.append(f"furthest off: {'; '.join(worst) or 'no mistake'}")
+        if self.failed:
+            lines.append(f"{len(self.failed)} files cannot be decoded, as {self.failed[0].path}")
+        return "\n".join(lines)
+
+    def _numbers_told(self) -> list[str]:
+        names = [f"{self._name(at)}: " for at in range(self.scores.shape[1])]
+        columns = zip(names if len(names) > 1 else [""], self.mae(), self.rmse(), self.r2(),
+                      strict=True)  # fmt: skip
+        return ["{}MAE {:.4g}, RMSE {:.4g}, R2 {:.3g}".format(*column) for column in columns]
+
+    def _classes_told(self) -> list[str]:
+        matrix = self.confusion()
         shares = {"top-1": self.accuracy(), "mean of classes": np.nanmean(self.class_accuracy())}
         if self.scores.shape[1] > 5:
             shares = {"top-1": self.accuracy(), "top-5": self.accuracy(5)} | shares
@@ -160,77 +249,141 @@ class Evaluation(NamedTuple):
             if matrix[a, b] and (of := int((self.labels == a).sum()))
         )
         right = ", ".join(f"{name} {share:.1%}" for name, share in shares.items())
-        return f"{head}\n{right}\nmost often: {confused or 'no mistake'}"
+        return [right, f"most often: {confused or 'no mistake'}"]
 
 
 def evaluate(
-    predict: Any,
-    stream: Stream,
+    model: Any,
+    client: Client,
+    catalog: Catalog,
+    clip: GivenSpec,
+    batch_size: int = 8,
     *,
-    average: Literal["scores", "softmax"] = "scores",
+    average: Average = "scores",
+    max_bad: float = 0.01,
 ) -> Evaluation:
-    """Test a model on one epoch of a stream, averaged by video.
+    """Test a model on each clip of a catalog once, averaged by video.
 
-        clip = vl.ClipSpec(frames=32, stride=2, resize=256, size=(256, 256),
+        clip = vl.ClipSpec(frames=32, stride=2, resize=256, size=256,
                            sampling="uniform", clips_per_video=10)
-        test = client.stream(catalog, clip, batch_size=8, drop_remainder=False, on_error="skip")
-        print(vl.evaluate(model, test))
+        with vl.Client() as client:
+            print(vl.evaluate(model, client, test, clip))
+
+    What is measured follows from the catalog. Classes: accuracy, confusion, the worst mistakes.
+    Targets of 0 and 1 in several columns (multi-hot): average precision of each label. Other
+    numbers: MAE, RMSE, R2 of each, and the files that are furthest off.
 
     Args:
-        predict: A Keras model; or a function that is called with the clips of a batch, an array [B,
-            *clip.shape], and returns the scores (logits or probabilities) of each, [B, classes].
-        stream: It must give each clip once: ``drop_remainder=False``, ``on_error`` "skip" or
-            "raise", and no ``shard``.
-        average: What to average: ``"scores"``, the default, or their ``"softmax"``.
+        model: A Keras model; or a function that is called with the clips of a batch, an array [B,
+            *clip.shape], and returns the scores (logits or probabilities) of each, [B, classes], or
+            its numbers.
+        client: Its workers decode.
+        catalog: Which videos, and their labels or targets.
+        clip: As in `Client.stream`. Several clips, crops or windows of a video are averaged.
+        batch_size: Clips that the model gets at once, at least 1. Default 8. At the end they may be
+            fewer.
+        average: What to average: ``"scores"``, the default, or the ``"softmax"`` of classes'
+            scores.
+        max_bad: Share of the files, 0 to 1, that may be left out since they cannot be decoded; 3
+            always may. Default 0.01.
 
     Returns:
         The mean scores of each video.
 
     Raises:
-        SpecError: The stream would leave out clips or replace them, or ``average`` is not valid.
-        VideoloadError: What reading the stream raises.
+        SpecError: The catalog has no labels, or targets that are none of these; the model does not
+            return what they need.
+        VideoloadError: The model gives NaN; or what reading a stream raises.
     """
-    options = stream.options
-    if options.drop_remainder or options.on_error == "substitute" or options.shard[1] > 1:
-        raise SpecError(
-            "an evaluation needs each clip once: make its stream with drop_remainder=False and "
-            'on_error="skip" or "raise", and without shard='
-        )
-    if options.balance is not None or stream.catalog.parts:
-        raise SpecError("an evaluation needs each clip once: no balance= and no mixture")
-    if stream.catalog.labels.min() < 0:
-        raise SpecError("an evaluation needs a label for each video: some have none (-1)")
     if average not in ("scores", "softmax"):
         raise SpecError(f'average must be "scores" or "softmax", got {average!r}')
-    score = function_of(predict)
-    convert = softmax if average == "softmax" else np.asarray
-    scored = (
-        (info.video, convert(np.asarray(score(clips), np.float64)))
-        for clips, _, info in stream.batches(info=True)
-    )
-    catalog = stream.catalog
-    found = means_by_video(scored, catalog.labels)
-    paths = [catalog[number].path for number in found.video.tolist()]
-    return found._replace(paths=paths, classes=catalog.classes)
+    truth = _truth_of(catalog)
+    stream = client.stream(catalog, clip, batch_size, on_error="skip", max_bad=max_bad)
+    score = scores_of(model, average if average == "softmax" else None)
+
+    def scored() -> Iterable[tuple[Ints, Scores]]:
+        for clips, _, info in stream.readers.read(range(len(stream)), info=True):
+            scores = np.asarray(score(clips), np.float64)
+            if (wrong := np.isnan(scores.reshape(len(scores), -1)).any(axis=1)).any():
+                raise VideoloadError(
+                    f"the model gives NaN for a clip of {named(info.path[wrong.argmax()])}"
+                )
+            yield info.video, scores
+            del clips
+
+    found = means_by_video(scored(), len(catalog))
+    return judged(found, truth, catalog)._replace(failed=stream.quarantine)
 
 
-def means_by_video(
-    scored: Iterable[tuple[npt.NDArray[np.int64], Floats]], labels: npt.NDArray[np.int64]
-) -> Evaluation:
-    """The means of scores [B, classes] of clips of videos, int64 [B]. Raises SpecError."""
-    sums, clips = np.empty((len(labels), 0)), np.zeros(len(labels), np.int64)
-    for video, scores in scored:
-        if scores.ndim != 2 or len(scores) != len(video):
+def _truth_of(catalog: Catalog) -> npt.NDArray[Any]:
+    """The labels or targets of the rows, [N] or [N, ...]. Raises SpecError."""
+    if catalog.parts:
+        raise SpecError("an evaluation needs each clip once: evaluate the parts of a mixture alone")
+    targets = catalog.targets
+    if isinstance(targets, dict):
+        if len(targets) > 1:
+            name = next(iter(targets))
             raise SpecError(
-                f"predict returned {list(scores.shape)} for {len(video)} clips, not "
-                f"[{len(video)}, classes]"
+                f"an evaluation is of one kind of targets, and there are {', '.join(targets)}: "
+                f"choose one, as with_targets(catalog.targets[{name!r}])"
             )
+        [targets] = targets.values()
+    if isinstance(targets, PerFrame) or (targets is not None and targets.dtype.kind not in "biuf"):
+        raise SpecError(
+            "targets of each frame, and text, are not averaged by video: loop over a stream with "
+            'on_error="skip" and compare them there'
+        )
+    if targets is None and (lacking := np.count_nonzero(catalog.labels < 0)):
+        raise SpecError(f"{lacking} of {len(catalog)} rows have no label to compare with")
+    return catalog.labels if targets is None else targets
+
+
+def judged(found: Evaluation, truth: npt.NDArray[Any], catalog: Catalog) -> Evaluation:
+    """The means, beside what the catalog says of its rows. Raises SpecError."""
+    own = truth[found.video]
+    paths = [catalog.paths[number] for number in found.video.tolist()]
+    found = found._replace(paths=paths, classes=catalog.classes)
+    width = int(np.prod(found.scores.shape[1:]))
+    if truth.ndim == 1 and truth.dtype.kind in "iu" and (catalog.targets is None or width > 1):
+        if found.scores.ndim != 2 or width == 1:
+            raise SpecError(
+                f"the model returns {list(found.scores.shape[1:])} for a clip, not a score for "
+                f"each of {len(catalog.classes)} classes (of one probability p, give 1 - p and p)"
+            )
+        return found._replace(labels=own)
+    numbers = own.reshape(len(own), -1).astype(np.float64)
+    if width != numbers.shape[1]:
+        raise SpecError(
+            f"the model returns {width} numbers for a clip, and a target has {numbers.shape[1]}"
+        )
+    hot = truth.ndim == 2 and truth.shape[1] > 1 and bool(np.isin(truth, (0, 1)).all())
+    names = catalog.classes if hot and len(catalog.classes) == width else ()
+    kind: Kind = "labels" if hot else "numbers"
+    scores = found.scores.reshape(len(own), -1)
+    return found._replace(scores=scores, labels=numbers, kind=kind, classes=names)
+
+
+def means_by_video(scored: Iterable[tuple[Ints, Scores]], videos: int) -> Evaluation:
+    """The means of scores [B, ...] of clips of videos, int64 [B]; without labels."""
+    sums, clips = np.zeros((videos, 0)), np.zeros(videos, np.int64)
+    for video, scores in scored:
         if not sums.size:
-            sums = np.zeros((len(labels), scores.shape[1]))
+            sums = np.zeros((videos, *scores.shape[1:]))
         np.add.at(sums, video, scores)
         np.add.at(clips, video, 1)
     found = np.flatnonzero(clips)
-    return Evaluation(found, sums[found] / clips[found, None], labels[found], clips[found])
+    counts = clips[found].reshape(-1, *[1] * (sums.ndim - 1))
+    return Evaluation(found, sums[found] / counts, np.zeros(len(found)), clips[found])
+
+
+def _average_precision(scores: Floats, truth: npt.NDArray[np.bool_]) -> float:
+    """Precision at each score, weighted by how much recall it adds. Equal scores are one step."""
+    if not truth.any():
+        return float("nan")
+    order = np.argsort(-scores, kind="stable")
+    steps = np.append(np.flatnonzero(np.diff(scores[order])), len(scores) - 1)
+    hits = np.cumsum(truth[order])[steps]
+    return float((np.diff(hits, prepend=0) * hits / (steps + 1)).sum() / hits[-1])
 
 
 def softmax(scores: Floats) -> Floats:
@@ -239,9 +392,28 @@ def softmax(scores: Floats) -> Floats:
     return np.asarray(powers / powers.sum(axis=-1, keepdims=True))
 
 
-def function_of(model: Any) -> Callable[[Any], Any]:
-    """What a Keras model, or a function, makes of a batch. Raises SpecError."""
+def scores_of(model: Any, average: Average | None) -> Callable[[npt.NDArray[Any]], Scores]:
+    """What a Keras model, or a function, says of clips: a row for each. Raises SpecError, as what
+    it returns does."""
     function = getattr(model, "predict_on_batch", model)
     if not callable(function):
         raise SpecError(f"model must be a Keras model or a function, got {type(model).__name__}")
-    return cast(Callable[[Any], Any], function)
+
+    def score(clips: npt.NDArray[Any]) -> Scores:
+        said = function(clips)
+        if isinstance(said, tuple | dict) or (isinstance(said, list) and np.ndim(said[0])):
+            raise SpecError(
+                f"the model returned a {type(said).__name__} of {len(said)}: give one array with a "
+                "row for each clip. Of a model with several outputs, choose or concatenate them in "
+                "a function, and give that"
+            )
+        scores = np.asarray(said)
+        if scores.ndim < 1 or len(scores) != len(clips):
+            raise SpecError(
+                f"the model returned {list(scores.shape)} for {len(clips)} clips, not "
+                f"[{len(clips)}, ...]"
+            )
+        scores = scores[:, None] if scores.ndim == 1 else scores
+        return softmax(scores.astype(np.float64)) if average == "softmax" else scores
+
+    return score

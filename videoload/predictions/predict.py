@@ -12,7 +12,7 @@ import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,7 @@ from videoload.errors import BadVideo, SpecError, TooManyBadVideos, VideoloadErr
 from videoload.plan.options import StreamArguments
 from videoload.plan.plan import BatchInfo
 from videoload.plan.windows import windows_of
-from videoload.predictions.evaluation import function_of, softmax
+from videoload.predictions.evaluation import Average, scores_of
 from videoload.predictions.progress import progress_bar
 from videoload.predictions.results import (
     Results,
@@ -39,8 +39,6 @@ from videoload.predictions.table import Table
 from videoload.predictions.windows import FileScores, Ints, Layout, Scores, Stitcher, Windows
 from videoload.trainer.client import Client
 from videoload.trainer.stream import Stream
-
-Average = Literal["scores", "softmax"]
 
 _log = logging.getLogger(__name__)
 
@@ -128,7 +126,7 @@ def predict(
     if average not in (None, "scores", "softmax"):
         raise SpecError(f'average must be None, "scores" or "softmax", got {average!r}')
     batch_size = whole("batch_size", batch_size)
-    model = _model_of(model, average)
+    model = scores_of(model, average)
     how: StreamArguments = {"on_error": "skip", "max_bad": 1.0}
     if spec.size is None:  # no window is counted for that
         any_clip = replace(spec, sampling="center", hop=None, hop_s=None)
@@ -191,30 +189,6 @@ def _run(spec: ClipSpec, batch_size: int) -> int:
     overlap = ((spec.frames - 1) * step_s + 1 / _USUAL_FPS) / hop_s - 1
     most = min(_RUN_CLIPS, _RUN_BYTES // spec.clip_bytes) // batch_size
     return batch_size * max(1, min(math.ceil(overlap / _WASTE / batch_size), most))
-
-
-def _model_of(model: Any, average: Average | None) -> Callable[[npt.NDArray[Any]], Scores]:
-    """What the model says of clips, a row for each."""
-    function = function_of(model)
-
-    def score(clips: npt.NDArray[Any]) -> Scores:
-        said = function(clips)
-        if isinstance(said, tuple | dict) or (isinstance(said, list) and np.ndim(said[0])):
-            raise SpecError(
-                f"the model returned a {type(said).__name__} of {len(said)}: give one array with a "
-                "row for each clip. Of a model with several outputs, choose or concatenate them in "
-                "a function, and give that"
-            )
-        scores = np.asarray(said)
-        if scores.ndim < 1 or len(scores) != len(clips):
-            raise SpecError(
-                f"the model returned {list(scores.shape)} for {len(clips)} clips, not "
-                f"[{len(clips)}, ...]"
-            )
-        scores = scores[:, None] if scores.ndim == 1 else scores
-        return softmax(scores.astype(np.float64)) if average == "softmax" else scores
-
-    return score
 
 
 class _Scoring:

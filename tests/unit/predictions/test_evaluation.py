@@ -2,19 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from videoload.errors import SpecError
-from videoload.plan.options import StreamOptions
+from videoload.catalog.catalog import Catalog
+from videoload.catalog.joining import mix
+from videoload.catalog.targets import PerFrame
+from videoload.clips.clip_spec import ClipSpec
+from videoload.errors import SpecError, VideoloadError
 from videoload.predictions.evaluation import Evaluation, Mistake, evaluate, means_by_video, softmax
 
-LABELS = np.array([1, 0, 1, 0])
+
+def catalog(labels: Any = (1, 0, 1, 0), targets: Any = None) -> Catalog:
+    made = Catalog([f"{n}.avi" for n in range(len(labels))], list(labels), ["run", "sit"], "/")
+    return made if targets is None else made.with_targets(targets)
+
+
+def evaluated(made: Catalog, model: Callable[[Any], Any], **how: Any) -> Evaluation:
+    """Each row has two clips; the model is given their numbers, as it is given clips."""
+    rows = [np.array([row, row]) for row in range(len(made))]
+
+    class Stream:
+        quarantine: ClassVar[list[Any]] = []
+
+        def __init__(self, *given: Any, **options: Any) -> None:
+            assert options == {"on_error": "skip", "max_bad": 0.01}
+            self.readers = self
+
+        def __len__(self) -> int:
+            return len(rows)
+
+        def read(self, steps: range, *, info: bool) -> Iterator[Any]:
+            for clips in rows:
+                paths = np.array([f"{clips[0]}.avi"] * 2, object)
+                yield clips, None, SimpleNamespace(video=clips, path=paths)
+
+    client: Any = SimpleNamespace(stream=Stream)
+    return evaluate(model, client, made, ClipSpec(frames=1, size=8), **how)
 
 
 def test_scores_are_averaged_by_video_whatever_the_batches_are() -> None:
@@ -22,17 +52,126 @@ def test_scores_are_averaged_by_video_whatever_the_batches_are() -> None:
     video = drawn.integers(0, 3, 60) + (drawn.integers(0, 3, 60) == 2)  # Uneven counts.
     scores = drawn.normal(size=(60, 2))
     batches = ((0, 7), (7, 8), (8, 60))
-    found = means_by_video([(video[a:b], scores[a:b]) for a, b in batches], LABELS)
+    found = means_by_video([(video[a:b], scores[a:b]) for a, b in batches], 4)
     assert found.video.tolist() == sorted(set(video.tolist()))
     for row, which in enumerate(found.video):
         np.testing.assert_allclose(found.scores[row], scores[video == which].mean(axis=0))
     assert found.clips.tolist() == [(video == which).sum() for which in found.video]
-    assert found.labels.tolist() == LABELS[found.video].tolist()
 
 
 def test_a_video_without_clips_is_left_out() -> None:
-    found = means_by_video([(np.array([2, 0]), np.ones((2, 2)))], LABELS)
+    found = means_by_video([(np.array([2, 0]), np.ones((2, 2)))], 4)
     assert found.video.tolist() == [0, 2]
+
+
+# What is measured follows from the catalog
+
+
+def test_classes_have_an_accuracy() -> None:
+    found = evaluated(catalog(), lambda clips: np.eye(2)[1 - clips % 2])
+    assert (found.kind, found.accuracy(), found.classes) == ("class", 1.0, ("run", "sit"))
+    assert found.clips.tolist() == [2] * 4
+    ints = catalog(targets=np.array([1, 0, 1, 0]))
+    assert evaluated(ints, lambda clips: np.eye(2)[1 - clips % 2]).accuracy() == 1.0
+    for measure in (found.mae, found.rmse, found.r2, found.average_precision):
+        with pytest.raises(SpecError, match='evaluation of "class", which has no such measure'):
+            measure()
+
+
+@pytest.mark.parametrize(
+    "model", [lambda c: np.full((len(c), 1), -999.0), lambda c: -999.0 + 0 * c]
+)
+def test_numbers_have_errors_and_no_accuracy(model: Callable[[Any], Any]) -> None:
+    truth = np.arange(6, dtype="float32")
+    found = evaluated(catalog([0] * 6, truth), model)
+    assert found.kind == "numbers"
+    errors = truth + 999
+    np.testing.assert_allclose(found.mae(), errors.mean())
+    np.testing.assert_allclose(found.rmse(), np.sqrt((errors**2).mean()))
+    np.testing.assert_allclose(found.r2(), 1 - (errors**2).sum() / ((truth - 2.5) ** 2).sum())
+    assert found.worst(1) == [Mistake("5.avi", "5", "-999", 1004.0)]
+    assert repr(found).splitlines()[1].startswith("MAE 1002, RMSE 1002, R2 -3.44e+05")
+    with pytest.raises(SpecError, match='evaluation of "numbers"'):
+        found.accuracy()
+
+
+def test_several_numbers_are_measured_by_themselves() -> None:
+    truth = np.array([[0, 100], [1, 200], [2, 300], [3, 400]], np.float64)
+    off = np.array([[0, 0], [0, 30], [0.5, 0], [0, 0]])
+    found = evaluated(catalog(targets=truth), lambda clips: truth[clips] + off[clips])
+    np.testing.assert_allclose(found.mae(), [0.125, 7.5])
+    assert [each.path for each in found.worst(2)] == ["1.avi", "2.avi"]
+    assert found.worst(2)[1] == Mistake("2.avi", "0 2", "2.5", 0.5)
+    assert "0: MAE 0.125, RMSE 0.25, R2 0.95" in repr(found)
+    assert np.isnan(evaluated(catalog(targets=np.full(4, 2.5)), lambda c: 0.0 * c).r2()).all()
+    points = catalog(targets=np.zeros((4, 2, 2)))
+    assert evaluated(points, lambda clips: np.ones((len(clips), 2, 2))).mae().tolist() == [1] * 4
+
+
+def test_several_labels_have_an_average_precision_each() -> None:
+    truth = np.array([[1, 0], [1, 1], [0, 0], [0, 0]], np.float32)
+    scores = np.array([[3.0, 2], [1, 1], [2, 3], [0, 0]])
+    found = evaluated(catalog(targets=truth), lambda clips: scores[clips])
+    assert found.kind == "labels"
+    np.testing.assert_allclose(found.average_precision(), [(1 + 2 / 3) / 2, 1 / 3])
+    assert found.worst() == []
+    assert repr(found).splitlines()[1] == "mAP 58.3% of 2 labels"
+    wrong = evaluated(catalog(targets=truth), lambda clips: scores[clips, ::-1])
+    assert wrong.worst(1) == [Mistake("0.avi", "run", "sit", 1.0)]
+
+
+@given(st.integers(2, 12), st.integers(0, 2**32))
+@settings(max_examples=40)
+def test_the_precision_of_random_scores_is_the_share_of_hits_above_each(
+    videos: int, seed: int
+) -> None:
+    drawn = np.random.default_rng(seed)
+    scores, truth = (
+        drawn.integers(0, 4, (videos, 2)).astype(float),
+        drawn.integers(0, 2, (videos, 2)),
+    )
+    found = Evaluation(np.arange(videos), scores, truth, np.ones(videos, np.int64), kind="labels")
+    for at, average in enumerate(found.average_precision()):
+        own = truth[:, at] > 0
+        hits = [own[scores[:, at] >= scores[row, at]].mean() for row in np.flatnonzero(own)]
+        np.testing.assert_allclose(average, np.mean(hits) if hits else np.nan)
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        (catalog([-1, 0]), "1 of 2 rows have no label to compare with"),
+        (catalog(targets=PerFrame([np.zeros(3)] * 4)), "targets of each frame, and text"),
+        (catalog(targets=np.array(list("abcd"))), "targets of each frame, and text"),
+        (catalog(targets=dict.fromkeys("ab", np.zeros(4))), r"with_targets.catalog.targets\['a'"),
+        (mix({"a": (catalog([0]), 1)}), "evaluate the parts of a mixture alone"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_evaluated_is_refused_before_anything_is_read(
+    made: Catalog, words: str
+) -> None:
+    client: Any = None
+    with pytest.raises(SpecError, match=words):
+        evaluate(lambda clips: clips, client, made, ClipSpec(frames=1, size=8))
+
+
+@pytest.mark.parametrize(
+    ("made", "model", "words"),
+    [
+        (catalog(), lambda c: np.ones(len(c)), r"returns \[1\] for a clip, not a score for "),
+        (catalog(), lambda c: np.ones((len(c), 2, 2)), "not a score for each of 2 classes"),
+        (catalog(), lambda c: np.ones((1, 2)), r"returned \[1, 2\] for 2 clips"),
+        (catalog(targets=np.ones(4)), lambda c: np.ones((len(c), 3)), "returns 3 numbers for a "),
+    ],
+)  # fmt: skip
+def test_scores_that_do_not_fit_are_refused(made: Catalog, model: Any, words: str) -> None:
+    with pytest.raises(SpecError, match=words):
+        evaluated(made, model)
+
+
+def test_a_model_that_gives_no_numbers_is_an_error_that_names_the_file() -> None:
+    with pytest.raises(VideoloadError, match=r"the model gives NaN for a clip of 2\.avi"):
+        evaluated(catalog(), lambda clips: np.where(clips[:, None] == 2, np.nan, [[0.0, 1]]))
 
 
 def test_accuracy_counts_the_highest_scores() -> None:
@@ -46,33 +185,6 @@ def test_accuracy_counts_the_highest_scores() -> None:
 def test_softmax_is_of_each_row_and_takes_large_numbers() -> None:
     found = softmax(np.array([[1000.0, 1000.0], [0.0, np.log(3)]]))
     np.testing.assert_allclose(found, [[0.5, 0.5], [0.25, 0.75]])
-
-
-@pytest.mark.parametrize("scores", [np.ones(2), np.ones((3, 2)), np.ones((2, 2, 2))])
-def test_anything_but_one_row_of_scores_per_clip_is_refused(scores: Any) -> None:
-    with pytest.raises(SpecError, match="predict returned"):
-        means_by_video([(np.array([0, 1]), scores)], LABELS)
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"drop_remainder": True}, "drop_remainder=False"),
-        ({"on_error": "substitute"}, "on_error"),
-        ({"shard": (0, 2)}, "without shard="),
-        ({"balance": "class"}, "no balance="),
-    ],
-)
-def test_a_stream_that_does_not_give_each_clip_once_is_refused(
-    changes: dict[str, Any], words: str
-) -> None:
-    good: dict[str, Any] = {
-        "batch_size": 2, "shuffle": False, "seed": 0, "shard": (0, 1), "drop_remainder": False,
-        "ordered": True, "on_error": "skip", "max_bad": 0.01,
-    }  # fmt: skip
-    stream: Any = SimpleNamespace(options=StreamOptions(**good | changes))
-    with pytest.raises(SpecError, match=words):
-        evaluate(lambda clips: clips, stream)
 
 
 # As it is reported
