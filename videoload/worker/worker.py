@@ -139,9 +139,7 @@ class Worker:
         if self._channel is not None:
             sockets.append((self._channel, zmq.POLLIN))
         wait_ms = self._trainers.wait_ms(time.monotonic())
-        if (
-            not sockets
-        ):  # no name has an address, or no trainer is to be dialled: a poll would not wait
+        if not sockets:  # a poll would not wait: there is nobody to dial now
             time.sleep(wait_ms / 1000)
         ready = dict(zmq.zmq_poll(sockets, wait_ms))
         if ready:
