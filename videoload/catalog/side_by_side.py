@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from videoload.catalog.table import Table
 from videoload.clips.sample_spec import By, Sides
-from videoload.errors import CatalogError
-from videoload.listings.columns import names_in, some
+from videoload.errors import CatalogError, named
+from videoload.listings.columns import MAX_PATH, names_in, some
 from videoload.storage.content import SEPARATOR, with_offsets
 
 Root = Path | str | None
@@ -69,6 +69,11 @@ def laid(
         if by == "frames":
             raise CatalogError('offset_s is in seconds: leave by="frames" out')
         samples = list(map(with_offsets, samples, rows.tolist()))
+    if (long := max(samples, key=len, default="")) and len(long) > MAX_PATH:
+        raise CatalogError(
+            f"the paths of a sample have {len(long)} characters together, more than the {MAX_PATH} "
+            f"that they may have: {named(long)[:80]}..."
+        )
     return first.with_paths(samples), Sides(tuple(paths), by, shared)
 
 

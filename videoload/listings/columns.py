@@ -25,7 +25,7 @@ _SYSTEM = {
     "@eadir", "#recycle", "#snapshot", "$recycle.bin", "__macosx", "lost+found",
     "system volume information",
 }  # fmt: skip
-_MAX_PATH = 4096  # in Linux, and in a message that names a clip to a worker
+MAX_PATH = 4096  # in Linux, and in a message that names a clip to a worker
 
 
 @dataclass
@@ -112,8 +112,8 @@ def normal_path(path: str, where: Callable[[int], str], i: int) -> str:
         flaw = f"is a {type(path).__name__}, not a str"
     elif not is_text_line(path):
         flaw = "is not a line of UTF-8 text and cannot travel to a worker: rename the file"
-    elif len(path) > _MAX_PATH:
-        flaw = f"has {len(path)} characters, more than the {_MAX_PATH} that a path may have"
+    elif len(path) > MAX_PATH:
+        flaw = f"has {len(path)} characters, more than the {MAX_PATH} that a path may have"
         path = f"{path[:40]}..."
     else:
         normal = posixpath.normpath(path)

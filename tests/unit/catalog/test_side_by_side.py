@@ -85,3 +85,10 @@ def test_offsets_of_each_sample_are_checked() -> None:
         Catalog.side_by_side(rgb=one, depth=two, offset_s={"ir": [0.5, 0.5]})
     with pytest.raises(CatalogError, match='leave by="frames" out'):
         Catalog.side_by_side(rgb=one, depth=two, offset_s=late, by="frames")
+
+
+def test_paths_of_a_sample_that_no_message_holds_are_refused() -> None:
+    # A worker refuses a lease with this path, so it would get the lease again and again.
+    one, two = (Catalog([f"{name}/{'x' * 3000}.avi"]) for name in "ab")
+    with pytest.raises(CatalogError, match="have 6013 characters together, more than the 4096"):
+        Catalog.side_by_side(one=one, two=two)
