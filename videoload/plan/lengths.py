@@ -53,25 +53,18 @@ class Lengths:
         """Sentences for the log about the rows that do not fit, once."""
         if self._was_told:
             return []
-        seen = self._frames >= 0
-        _, ends, known = self._catalog._table.segments
+        table, seen = self._catalog._table, self._frames >= 0
+        _, ends, known = table.segments
+        behind = "rows end behind the last frame of their file, which they are cut at"
+        other = "rows have another frame count than the catalog says, by which windows are counted"
+        late, at = "rows have a moment (at) behind their last frame", table.numbers[4]
         found = [
-            self._about(
-                seen & (ends > self._frames),
-                "end behind the last frame of their file, which they are cut at", ends, "ends at",
-            ),
-            self._about(
-                seen & (known >= 0) & (known != self._frames),
-                'have another frame count than the catalog says, by which the windows of "dense" '
-                "are counted", known, "should have",
-            ),
-            self._about(
-                seen & (self._catalog._table.numbers[4] >= self._frames),
-                "have a moment (at) behind their last frame", self._catalog._table.numbers[4], "at",
-            ),
+            self._about(seen & (ends > self._frames), behind, ends, "ends at"),
+            self._about(seen & (known >= 0) & (known != self._frames), other, known, "should have"),
+            self._about(seen & (at >= self._frames), late, at, "at"),
             self._about_seconds(),
             self._about_short(seen),
-        ]  # fmt: skip
+        ]
         texts = [text for text in found if text]
         self._was_told = bool(texts)
         return texts
@@ -84,7 +77,7 @@ class Lengths:
             return ""
         at = int(wrong.argmax())
         return (
-            f"{np.count_nonzero(wrong)} of {len(wrong)} rows {what}: {self._name(at)} "
+            f"{np.count_nonzero(wrong)} of {len(wrong)} {what}: {self._name(at)} "
             f"{word} {column[at]}, and has {self._frames[at]} frames"
         )
 
