@@ -107,7 +107,8 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 _DOORS = ("jax", "keras", "torch")  # modules that help with one framework each
 
-__all__ = list(_HOME_OF)
+# What "import *" takes: `Position` imports Keras, and "open" would hide Python's own.
+__all__ = [name for name in _HOME_OF if name not in ("Position", "open")]
 
 
 def __getattr__(name: str) -> object:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+import weakref
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -163,3 +164,16 @@ def test_another_file_than_receipts_is_refused_in_one_line(text: str, tmp_path: 
     (tmp_path / "kept").write_text(text + "\n")
     with pytest.raises(VideoloadError, match="is not a file of receipts"):
         receipts.read(tmp_path / "kept", tmp_path)
+
+
+def test_a_digest_is_made_when_it_is_asked_for_and_keeps_no_clips(
+    videos: Videos, client: Client
+) -> None:
+    batches = client.stream(videos.catalog, CLIP, 2).batches(epochs=1, info=True)
+    clips, labels, info = next(batches)
+    assert info.digest == receipts.digests(clips, labels)[1]
+    kept = weakref.ref(clips)
+    del clips
+    assert kept() is None
+    with pytest.raises(VideoloadError, match="the clips of batch 0 are gone"):
+        _ = info.digest

@@ -119,7 +119,10 @@ def test_shapes_are_static_and_the_cardinality_is_known(
     rest = make(client, videos, drop_remainder=False).dataset()
     assert rest.element_spec[0].shape.as_list() == [None, 4, 32, 32, 3]
     planes = client.stream(
-        videos.catalog, ClipSpec(frames=2, resize=36, size=(32, 30), pixels="yuv420p"), 2
+        videos.catalog,
+        ClipSpec(frames=2, resize=36, size=(32, 30), pixels="yuv420p"),
+        2,
+        shuffle=True,
     )
     assert planes.dataset().element_spec[0].shape == (2, 2, 48, 30)
 

@@ -31,7 +31,7 @@ def public_objects() -> dict[str, griffe.Object]:
         "videoload", search_paths=[Path(videoload.__file__).parents[1]],
         extensions=griffe.load_extensions("unpack_typeddict"),
     )  # fmt: skip
-    names = [name for name in videoload.__all__ if not name.startswith("_")]
+    names = [name for name in videoload._HOME_OF if not name.startswith("_")]
     found = {name: _target(package[name]) for name in names}
     for name, value in list(found.items()):
         if isinstance(value, griffe.Class):

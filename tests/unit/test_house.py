@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import inspect
 import json
 import re
@@ -568,7 +569,7 @@ def test_a_client_loads_nothing_that_only_a_decoder_needs() -> None:
 
 
 def test_every_public_name_is_to_be_had_and_nothing_else() -> None:
-    for name in videoload.__all__:
+    for name in videoload._HOME_OF:
         assert name in dir(videoload)
         if name != "Position":  # which imports Keras: test_position.py
             assert getattr(videoload, name) is not None
@@ -595,3 +596,15 @@ def test_the_reference_is_read_as_a_stream_is() -> None:
     serial = inspect.signature(decode_serially).parameters
     for name in batches.keys() - {"self"}:
         assert serial[name].default == batches[name].default
+
+
+def test_all_names_can_be_imported_without_a_framework_and_hide_no_name_of_python() -> None:
+    script = "import sys\nfrom videoload import *\nprint(*sys.modules, *globals())"
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", script],
+        cwd=HOUSE.parent, capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    found = {*done.stdout.split()}
+    assert "decode_serially" in found
+    assert not {"tensorflow", "keras", "torch", "ray"} & found
+    assert not {*vars(builtins)} & {*videoload.__all__}

@@ -302,7 +302,7 @@ def _rows(labels: Any) -> int:
 
 
 def _as_dict(info: BatchInfo) -> dict[str, Any]:
-    left_out = ("step", "digest") if info.has_sound is not None else ("step", "digest", "has_sound")
+    left_out = {"step", "digest_of"} | ({"has_sound"} if info.has_sound is None else set())
     return {name: value for name, value in info._asdict().items() if name not in left_out}
 
 

@@ -19,7 +19,7 @@ sample is passed over where an epoch ends.
 from __future__ import annotations
 
 import typing
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -74,10 +74,9 @@ class BatchInfo(NamedTuple):
         crop: Number of each clip's crop among those of its frames, from 0, int64 [B].
         times: When a player shows each of ``frames``, in seconds from the video's first frame:
             float64, shaped like ``frames``. NaN if the file does not say or the frame is missing.
-        digest: 64 bits of XXH3 over clips and labels, in hex: the same in every run. Default "":
-            not computed.
         has_sound: Whether each clip's file has sound, bool [B]. Default None: the spec asks for
             none.
+        digest_of: Makes the `digest`. Default ``str``: "".
     """
 
     step: int
@@ -87,8 +86,18 @@ class BatchInfo(NamedTuple):
     clip: Ints
     crop: Ints
     times: npt.NDArray[np.float64]
-    digest: str = ""
     has_sound: npt.NDArray[np.bool_] | None = None
+    digest_of: Callable[[], str] = str
+
+    @property
+    def digest(self) -> str:
+        """64 bits of XXH3 over clips and labels, in hex: the same in every run. It is computed when
+        it is asked for, so the clips must still be referenced. "": there are no clips.
+
+        Raises:
+            VideoloadError: Nobody refers to the clips any more.
+        """
+        return self.digest_of()
 
 
 def batch_info(
