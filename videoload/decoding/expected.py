@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import NamedTuple
 
 from videoload.clips.choices import UnfitError
@@ -83,4 +82,4 @@ class Expected:
 
 def _want(file: VideoFile, index: VideoIndex, clips: Iterable[ClipParams]) -> None:
     frames = {ordinal for params in clips for ordinal in params.frames.tolist()}
-    file.want_frames(partial(index.byte_ranges, frames), opening=index.avi is None)
+    index.want(file, frames)

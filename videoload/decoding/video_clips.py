@@ -91,7 +91,7 @@ class VideoClips:
         if stored is None:
             self._make_places()
         wanted = [*stored.missing, *stored.also(index.order)] if stored else self._places
-        file.want_frames(partial(index.byte_ranges, wanted), opening=index.avi is None)
+        index.want(file, wanted)
         lacks_room = partial(store.lacks_room, spec, stored) if store else (lambda: None)
         info = index.info.rated(spec)
         decode = partial(self._decode, stored)

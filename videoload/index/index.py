@@ -34,7 +34,6 @@ from videoload.reading.image_video import ImageVideo, info_of
 from videoload.reading.order import Order
 from videoload.reading.video import Video
 from videoload.stopwatch import Stopwatch
-from videoload.storage.blocks import Range
 from videoload.storage.content import Content
 from videoload.storage.files import Tick, VideoFile
 from videoload.storage.images import ImageFolder
@@ -57,7 +56,12 @@ class VideoIndex(NamedTuple):
     avi: AviPackets | None = None
     noted: NotedPackets | None = None
 
-    def byte_ranges(self, frames: Iterable[int], size: int) -> list[Range]:
+    def want(self, file: VideoFile, frames: Iterable[int]) -> None:
+        """Ask for what these frames need of a file on another host: they are needed soon."""
+        if file.fetches:
+            file.want(self.byte_ranges(frames, file.size), opening=self.avi is None)
+
+    def byte_ranges(self, frames: Iterable[int], size: int) -> list[tuple[int, int]]:
         """Where the packets for these frames are, as far as the index tells, in a file of ``size``
         bytes: those from the key frame before each frame to its own."""
         if self.noted is not None and not self.noted.hold:
@@ -66,11 +70,11 @@ class VideoIndex(NamedTuple):
         for ordinal in frames:
             group, packet = self.order.group_of(ordinal), self.order.packet(ordinal)
             lasts[group] = max(lasts.get(group, -1), packet)
-        found: list[Range] = []
+        found: list[tuple[int, int]] = []
         for group, last in lasts.items():
             begin, end = self.order.start(group).position, self._end(group, last, size)
             if 0 <= begin < end:
-                found.append(Range(max(0, begin - _SLACK_BYTES), min(size, end + _SLACK_BYTES)))
+                found.append((max(0, begin - _SLACK_BYTES), min(size, end + _SLACK_BYTES)))
         return found
 
     def _end(self, group: int, last: int, size: int) -> int:

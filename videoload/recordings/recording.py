@@ -283,7 +283,7 @@ class Recording:
 
     def _decode(self, wanted: list[int], write: Callable[[int, VideoFrame], None]) -> None:
         index = self._index
-        self._file.want_frames(partial(index.byte_ranges, wanted), opening=index.avi is None)
+        index.want(self._file, wanted)
         opened, standing = self._open(), self._standing
         self._opened, self._standing = None, Standing()  # unless all goes well
         try:

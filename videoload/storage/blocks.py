@@ -3,17 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import NamedTuple
 
 BLOCK_BYTES = 32 << 10  # a gap between two wanted blocks costs less than a request of its own
 _REQUEST_BLOCKS = 32  # 1 MB: more are asked for in several requests, side by side
-
-
-class Range(NamedTuple):
-    """The bytes [begin, end) of a file."""
-
-    begin: int
-    end: int
 
 
 class Blocks:

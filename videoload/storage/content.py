@@ -9,7 +9,6 @@ from itertools import pairwise
 import numpy as np
 
 from videoload.bitstreams.pictures import Bytes, Ints
-from videoload.storage.blocks import Range
 from videoload.storage.files import SMALL_BYTES, OpenFile, VideoFile
 
 SEPARATOR = "\n"  # between the paths of a sample that has several files
@@ -99,7 +98,7 @@ class Content:
 
     def want(self, positions: Ints, lengths: Ints) -> None:
         """Fetch so many bytes at each position side by side: they are read soon."""
-        self._file.want(map(Range, positions.tolist(), (positions + lengths).tolist()))
+        self._file.want(zip(positions.tolist(), (positions + lengths).tolist(), strict=True))
 
     def heads(self, positions: Ints, sizes: Ints, length: int, headed: int = 0) -> Bytes:
         """The first ``length`` bytes of what lies at each position, with zeros behind its size, and

@@ -20,13 +20,12 @@ from cachetools import LRUCache
 from xxhash import xxh3_64
 
 from videoload.errors import VideoError
-from videoload.storage.blocks import BLOCK_BYTES, Range
+from videoload.storage.blocks import BLOCK_BYTES
 from videoload.storage.images import ImageFolder, find_images, folder_and_pattern
 
 T = TypeVar("T")
 Tick = Callable[[], None]
 Work = Callable[[], T]
-RangesOf = Callable[[int], Iterable[Range]]  # of a file of this size
 
 SMALL_BYTES = 4 << 20  # a file up to this size is read in one go when its index is made
 NO_FOLDER = os.devnull  # the root of a training without files: nothing lies in it
@@ -87,10 +86,6 @@ class VideoFile(Protocol):
     def size(self) -> int:
         """Bytes."""
 
-    @property
-    def mtime_ns(self) -> int:
-        """When it was changed. Of a file below a URL: a number that stands for its version."""
-
     def open(self) -> OpenFile:
         """Open it for reading. Raises OSError, and ChangedError if it is another file by now."""
 
@@ -100,12 +95,9 @@ class VideoFile(Protocol):
     def was_opened(self) -> None:
         """FFmpeg has opened it: what it has read so far is what opening takes."""
 
-    def want(self, ranges: Iterable[Range]) -> None:
-        """These bytes are needed soon."""
-
-    def want_frames(self, ranges: RangesOf, *, opening: bool) -> None:
-        """The frames in these bytes are needed soon. ``opening``: FFmpeg has to open the file for
-        them."""
+    def want(self, ranges: Iterable[tuple[int, int]], *, opening: bool = False) -> None:
+        """The bytes [begin, end) are needed soon, and what FFmpeg reads to open the file if it is
+        ``opening``."""
 
     def check(self) -> None:
         """Call this after FFmpeg has opened or read the file. Raises ChangedError if its path leads
@@ -155,7 +147,7 @@ class LocalFile:
 
     def __init__(self, path: str, status: os.stat_result, identity: bytes = b"") -> None:
         self.path = path
-        self.size, self.mtime_ns = status.st_size, status.st_mtime_ns
+        self.size = status.st_size
         self._here = identity_of(status)
         self.identity = identity or self._here
 
@@ -171,9 +163,7 @@ class LocalFile:
 
     def was_opened(self) -> None: ...
 
-    def want(self, ranges: Iterable[Range]) -> None: ...
-
-    def want_frames(self, ranges: RangesOf, *, opening: bool) -> None: ...
+    def want(self, ranges: Iterable[tuple[int, int]], *, opening: bool = False) -> None: ...
 
     def check(self) -> None:
         try:
@@ -326,12 +316,12 @@ def file_like(name: str, names: Iterable[str]) -> str:
 
 def sample(path: str, file: VideoFile, salt: int) -> int:
     """The fingerprint of a file that ``path`` leads to. Raises VideoError, ChangedError."""
-    size, places = file.size, [Range(0, file.size)]
+    size, places = file.size, [(0, file.size)]
     if size > SMALL_BYTES:
         drawn, part = Random(salt), size / _PLACES
         begins = [0, size - _PLACE_BYTES]
         begins += [int((n + drawn.random()) * part) for n in range(_PLACES)]
-        places = [Range(at, min(at + _PLACE_BYTES, size)) for at in begins]
+        places = [(at, min(at + _PLACE_BYTES, size)) for at in begins]
     file.want(places)
     digest = xxh3_64(size.to_bytes(8, "little"))
     try:

@@ -16,8 +16,6 @@ from hashlib import blake2b
 from itertools import accumulate
 from pathlib import Path
 
-from videoload.storage.blocks import Range
-
 SUFFIXES = (
     ".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp", ".pgm", ".ppm",
 )  # fmt: skip
@@ -68,11 +66,6 @@ class ImageFolder:
         """Bytes of all images."""
         return self._ends[-1]
 
-    @cached_property
-    def mtime_ns(self) -> int:
-        """A number that stands for all images."""
-        return int.from_bytes(self.identity[:8], "little") >> 1
-
     @property
     def first(self) -> str:
         """The file of the first image."""
@@ -108,9 +101,7 @@ class ImageFolder:
 
     def was_opened(self) -> None: ...
 
-    def want(self, ranges: Iterable[Range]) -> None: ...
-
-    def want_frames(self, ranges: object, *, opening: bool) -> None: ...
+    def want(self, ranges: Iterable[tuple[int, int]], *, opening: bool = False) -> None: ...
 
     def check(self) -> None: ...
 

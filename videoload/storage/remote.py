@@ -9,7 +9,7 @@ Everything is asked for as early as it is known (`RemoteStorage.expect`), so tha
 next clips come while this one is decoded. Whoever waits does so in `Fetcher.wait`, where the
 worker's heartbeats go on.
 
-A file that was read as a whole may be kept on a disk of this host (`kept_files`). From then on it
+A file that was read as a whole may be kept on a cache of this host (`file_cache`). From then on it
 is read there, like any local file.
 """
 
@@ -27,6 +27,7 @@ from cachetools import LRUCache
 from videoload.errors import VideoError
 from videoload.storage.daemon_pool import DaemonPool
 from videoload.storage.fetching import Fetcher, Part
+from videoload.storage.file_cache import FileCache
 from videoload.storage.files import (
     SMALL_BYTES,
     ChangedError,
@@ -38,7 +39,6 @@ from videoload.storage.files import (
 )  # fmt: skip
 from videoload.storage.images import folder_and_pattern
 from videoload.storage.keep import Keep
-from videoload.storage.kept_files import KeptFiles
 from videoload.storage.remote_file import FILE_BYTES, Known, RemoteFile
 from videoload.storage.stores import UnavailableError
 
@@ -59,14 +59,16 @@ class RemoteStorage:
 
     def __init__(self, root: str, keep: Keep | None = None) -> None:
         self.root = root
-        self._disk = None if keep is None else KeptFiles(keep, root)
+        self._cache = None if keep is None else FileCache(keep, root)
         self._fetcher = Fetcher(root)
         self._one_by_one = DaemonPool("videoload-whole", 1)
-        self._finalizer = weakref.finalize(self, _stop, self._fetcher, self._one_by_one, self._disk)
+        self._finalizer = weakref.finalize(
+            self, _stop, self._fetcher, self._one_by_one, self._cache
+        )
         self._known: LRUCache[str, Known] = LRUCache(_KNOWN)
         self._coming: dict[str, Future[Part]] = {}  # first parts
         self._whole: set[str] = set()  # files that are being fetched as a whole
-        self._set_aside: set[str] = set()  # files that must not be read on the disk for now
+        self._set_aside: set[str] = set()  # files that must not be read there for now
         self._at_hand: OrderedDict[str, RemoteFile] = OrderedDict()  # by when it was resolved last
 
     @property
@@ -80,20 +82,20 @@ class RemoteStorage:
         known, part = self._known.get(name), None
         if known is None:
             known, part = self._first(path, name)
-        disk = None if name in self._set_aside else self._disk
-        kept = None if disk is None else disk.find(name, known.version, known.identity)
+        cache = None if name in self._set_aside else self._cache
+        kept = None if cache is None else cache.find(name, known.size, known.identity)
         if kept is not None:
-            known.was_kept = True
+            known.was_cached = True
             return kept
         if not known.has_version:
-            disk = None
+            cache = None
         file = self._at_hand.get(name)
         if file is None or file.known is not known:
-            file = self._at_hand[name] = RemoteFile(self.root, name, known, self._fetcher, disk)
+            file = self._at_hand[name] = RemoteFile(self.root, name, known, self._fetcher, cache)
         if part is not None:
             file.add(0, part.data)
-        if disk is not None and SMALL_BYTES < file.size <= FILE_BYTES:
-            self._keep_whole(name, known, disk)
+        if cache is not None and SMALL_BYTES < file.size <= FILE_BYTES:
+            self._cache_whole(name, known, cache)
         self._at_hand.move_to_end(name)
         self._make_room()
         return file
@@ -110,7 +112,7 @@ class RemoteStorage:
         return None
 
     def begin(self) -> None:
-        if self._disk is not None:  # kept files may have changed in the bucket
+        if self._cache is not None:  # kept files may have changed in the bucket
             self._known.clear()
             self._coming.clear()
 
@@ -128,11 +130,11 @@ class RemoteStorage:
         try:
             return self._checked(name, work, file)
         except ChangedError:
-            was_kept = False
+            was_cached = False
         except VideoError:
             known = self._known.get(name)
-            was_kept = isinstance(file, LocalFile) or (known is not None and known.was_kept)
-            if not was_kept:
+            was_cached = isinstance(file, LocalFile) or (known is not None and known.was_cached)
+            if not was_cached:
                 raise
             self._set_aside.add(name)  # the bucket's own copy decides whether a video is bad
         self._forget(name)
@@ -142,8 +144,8 @@ class RemoteStorage:
             raise VideoError(path, "changes while it is read") from None
         finally:
             self._set_aside.discard(name)
-        if was_kept and self._disk is not None:  # the kept copy was deleted, or is damaged
-            self._disk.remove(name)
+        if was_cached and self._cache is not None:  # the kept copy was deleted, or is damaged
+            self._cache.remove(name)
             self._forget(name)
         return found
 
@@ -178,33 +180,33 @@ class RemoteStorage:
             raise VideoError(path, "cannot be a file name")
         return name
 
-    def _keep_whole(self, name: str, known: Known, disk: KeptFiles) -> None:
+    def _cache_whole(self, name: str, known: Known, cache: FileCache) -> None:
         """Fetch all of a longer file, to keep it: one file after the other, so that no more than
         one of them is in memory. Files that find no place here wait for the next epoch."""
         fetcher, whole = self._fetcher, self._whole
-        if not disk.has_room or name in whole or disk.awaits(name) or len(whole) >= _MOST_WHOLE:
+        if not cache.has_room or name in whole or cache.awaits(name) or len(whole) >= _MOST_WHOLE:
             return
 
-        def keep() -> None:
+        def fetch() -> None:
             try:
-                if disk.has_room and disk.find(name, known.version) is None:
-                    data = fetcher.get(name, 0, known.version.size, known.tag).data
-                    disk.keep(name, known.version, bytes(data))
+                if cache.has_room and cache.find(name, known.size, known.identity) is None:
+                    data = fetcher.get(name, 0, known.size, known.tag).data
+                    cache.add(name, known.identity, bytes(data))
             finally:
                 whole.discard(name)
 
         whole.add(name)
-        self._one_by_one.start(keep)
+        self._one_by_one.start(fetch)
 
     def _ask_first(self, name: str) -> Future[Part]:
         """Ask for the first part; of a kept file, for one byte, which tells its version."""
-        disk, fetcher = self._disk, self._fetcher
+        cache, fetcher = self._cache, self._fetcher
 
         def get() -> Part:
-            if disk is not None and disk.has_some(name):
+            if cache is not None and cache.has_some(name):
                 part = fetcher.get(name, 0, 1)
                 known = Known.of(part)
-                if known.has_version and disk.find(name, known.version) is not None:
+                if known.has_version and cache.find(name, known.size, known.identity) is not None:
                     return part
             return fetcher.get(name, 0, _FIRST_BYTES)
 
@@ -234,8 +236,8 @@ class RemoteStorage:
             file.drop()
 
 
-def _stop(fetcher: Fetcher, one_by_one: DaemonPool, disk: KeptFiles | None) -> None:
+def _stop(fetcher: Fetcher, one_by_one: DaemonPool, cache: FileCache | None) -> None:
     fetcher.stop()
     one_by_one.stop()
-    if disk is not None:
-        disk.stop()
+    if cache is not None:
+        cache.stop()

@@ -20,8 +20,8 @@ from tempfile import TemporaryFile
 
 from videoload.storage.blocks import BLOCK_BYTES, Blocks, numbers_of, requests
 from videoload.storage.fetching import Fetcher, NoPartsError, Part, tells_versions
-from videoload.storage.files import IDENTITY_BYTES, ChangedError, RangesOf
-from videoload.storage.kept_files import KeptFiles, Version
+from videoload.storage.file_cache import FileCache
+from videoload.storage.files import IDENTITY_BYTES, ChangedError
 from videoload.storage.stores import UnavailableError
 
 FILE_BYTES = 32 << 20  # of one file that stay in memory
@@ -34,13 +34,13 @@ _MOST_NOTED = 1000  # blocks that it takes to open a file
 class Known:
     """What is known of one version of a file. ``opening``: the blocks that FFmpeg reads first."""
 
-    version: Version
+    size: int
     tag: str
     has_version: bool
     identity: bytes
     opening: frozenset[int] = frozenset()
     fingerprints: dict[int, int] = field(default_factory=dict)  # by salt
-    was_kept: bool = False  # somebody was told to read it on the disk
+    was_cached: bool = False  # somebody was told to read it there
 
     @classmethod
     def of(cls, part: Part) -> Known:
@@ -49,24 +49,24 @@ class Known:
         has_version = tells_versions(part.tag)
         told = f"{part.size} {part.tag if has_version else secrets.token_hex()}"
         identity = blake2b(told.encode(), digest_size=IDENTITY_BYTES).digest()
-        return cls(Version.of(part.size, part.tag), part.tag, has_version, identity)
+        return cls(part.size, part.tag, has_version, identity)
 
 
 class RemoteFile:
-    """A `VideoFile` below a URL. Once all of its bytes are in memory, ``disk`` keeps them."""
+    """A `VideoFile` below a URL. Once all of its bytes are in memory, the ``cache`` gets them."""
 
     fetches = True
 
     def __init__(
-        self, root: str, name: str, known: Known, fetcher: Fetcher, disk: KeptFiles | None = None
+        self, root: str, name: str, known: Known, fetcher: Fetcher, cache: FileCache | None = None
     ) -> None:
         self.path = f"{root}/{name}"
-        self.size, self.mtime_ns = known.version
+        self.size = known.size
         self.identity, self.has_version = known.identity, known.has_version
         self.name = name
         self.known = known
         self.failure: BaseException | None = None
-        self._disk = disk
+        self._cache = cache
         self._fetcher = fetcher
         self._lock = threading.Lock()  # several threads may decode a file
         self._blocks = Blocks(self.size, FILE_BYTES)
@@ -84,11 +84,11 @@ class RemoteFile:
         """These bytes came."""
         with self._lock:
             self._blocks.add(at, data)
-            if self._disk is None or not 0 < self.size == self._blocks.bytes:
+            if self._cache is None or not 0 < self.size == self._blocks.bytes:
                 return
-            disk, self._disk = self._disk, None
+            cache, self._cache = self._cache, None
             whole = self._blocks.join()
-        disk.keep(self.name, self.known.version, whole)
+        cache.add(self.name, self.identity, whole)
 
     def drop(self) -> None:
         """Keep no bytes."""
@@ -98,16 +98,9 @@ class RemoteFile:
                 self._whole = None
                 self._close()
 
-    def want(self, ranges: Iterable[tuple[int, int]]) -> None:
+    def want(self, ranges: Iterable[tuple[int, int]], *, opening: bool = False) -> None:
         """Ask for what is neither here nor on its way. Raises StorageError."""
-        self._want(numbers_of(ranges, self.size))
-
-    def want_frames(self, ranges: RangesOf, *, opening: bool) -> None:
-        if self.held < self.size:
-            found = numbers_of(ranges(self.size), self.size)
-            self._want(found | self.known.opening if opening else found)
-
-    def _want(self, numbers: set[int]) -> None:
+        numbers = numbers_of(ranges, self.size) | (self.known.opening if opening else frozenset())
         with self._lock:
             if self._whole is not None:
                 return

@@ -198,7 +198,7 @@ def test_an_index_is_valid_only_for_the_file_it_was_made_from(
     file: VideoFile, folder: Path
 ) -> None:
     written(folder, "a.avi", file, decoded())
-    os.utime(file.path, ns=(0, file.mtime_ns + 1))
+    os.utime(file.path, ns=(0, 1))
     changed = LocalFile(file.path, os.stat(file.path))
     assert opened(folder).get("a.avi", changed) is None
     written(folder, "a.avi", changed, decoded(4))
@@ -211,10 +211,10 @@ def test_another_file_of_the_same_size_and_time_has_another_index(
     written(folder, "a.avi", file, decoded())
     other = tmp_path / "other.avi"
     other.write_bytes(b"LIST")
-    os.utime(other, ns=(0, file.mtime_ns))
+    os.utime(other, ns=(0, os.stat(file.path).st_mtime_ns))
     other.rename(file.path)
     found = LocalFile(file.path, os.stat(file.path))
-    assert (found.size, found.mtime_ns) == (file.size, file.mtime_ns)
+    assert found.size == file.size
     assert opened(folder).get("a.avi", found) is None
 
 

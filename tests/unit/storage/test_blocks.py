@@ -9,14 +9,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from videoload.storage import blocks
-from videoload.storage.blocks import Blocks, Range, numbers_of, requests, runs
+from videoload.storage.blocks import Blocks, numbers_of, requests, runs
 
 SIZE = 61
 FILE = memoryview(bytes(range(SIZE)))
 BLOCK = 8
 ranges = st.tuples(st.integers(0, SIZE), st.integers(0, SIZE)).map(
-    lambda ends: Range(*sorted(ends))
+    lambda ends: (min(ends), max(ends))
 )
+Ranges = list[tuple[int, int]]
 tried = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
@@ -28,7 +29,7 @@ def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @tried
 @given(st.lists(ranges, max_size=8), st.integers(1, SIZE))
-def test_whole_blocks_are_here_and_the_oldest_go_first(added: list[Range], most: int) -> None:
+def test_whole_blocks_are_here_and_the_oldest_go_first(added: Ranges, most: int) -> None:
     kept, order = Blocks(SIZE, most), list[int]()
     for unaligned, end in added:
         begin = unaligned - unaligned % BLOCK
@@ -51,7 +52,9 @@ def test_whole_blocks_are_here_and_the_oldest_go_first(added: list[Range], most:
 
 @tried
 @given(st.lists(ranges, max_size=8))
-def test_the_blocks_of_ranges_hold_all_their_bytes_and_few_others(wanted: list[Range]) -> None:
+def test_the_blocks_of_ranges_hold_all_their_bytes_and_few_others(
+    wanted: Ranges,
+) -> None:
     needed = {at // BLOCK for begin, end in wanted for at in range(begin, end)}
     found = numbers_of([*wanted, (-20, 0), (SIZE, 2 * SIZE)], SIZE)
     assert needed <= found

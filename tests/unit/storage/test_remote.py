@@ -28,8 +28,8 @@ from videoload.decoding.prepared import Request, ShortVideoError
 from videoload.errors import StorageError, TransformError, VideoError
 from videoload.storage import fetching, stores
 from videoload.storage.content import SEPARATOR
+from videoload.storage.file_cache import FileCache
 from videoload.storage.keep import Folders, Keep
-from videoload.storage.kept_files import KeptFiles
 from videoload.storage.opening import open_storage
 from videoload.storage.remote import RemoteStorage
 from videoload.storage.remote_file import RemoteFile
@@ -332,13 +332,13 @@ def test_a_file_that_waits_to_be_written_is_not_fetched_again(
     server: ObjectServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("videoload.storage.remote.SMALL_BYTES", 30_000)
-    may_write, write = threading.Event(), KeptFiles._write
+    may_write, write = threading.Event(), FileCache._write
     monkeypatch.setattr(
-        KeptFiles, "_write", lambda *given: may_write.wait(30 * SECOND) and write(*given)
+        FileCache, "_write", lambda *given: may_write.wait(30 * SECOND) and write(*given)
     )
     decoder = Decoder(server.url, folders=Folders(keep=keep_in(tmp_path / "disk")))
     storage = storage_of(decoder)
-    disk = storage._disk
+    disk = storage._cache
     assert disk is not None
     decoded(decoder, "jump/long.avi", 0)
     wait_until(lambda: disk.awaits("jump/long.avi") and not storage._whole, 30 * SECOND)
@@ -437,9 +437,9 @@ def test_nothing_more_is_fetched_for_a_folder_that_is_full(
     paths = [path for path in sorted(server.folder.glob("*/*.avi")) if path.parent.name != "bad"]
     names = [path.relative_to(server.folder).as_posix() for path in paths]
     storage = storage_of(decoder)
-    assert storage._disk is not None
+    assert storage._cache is not None
     decoded(decoder, names[0], 0)
-    wait_until(lambda: not (storage._disk and storage._disk.has_room), 30 * SECOND)
+    wait_until(lambda: not (storage._cache and storage._cache.has_room), 30 * SECOND)
     wait_until(lambda: not storage._whole, 30 * SECOND)
     sent = []
     for other in (plain, decoder):

@@ -8,23 +8,25 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from hashlib import blake2b
 from pathlib import Path
 
 import pytest
 
 from tests.support.waiting import SECOND, wait_until
-from videoload.storage import kept_files, room
+from videoload.storage import file_cache, room
+from videoload.storage.file_cache import FileCache, _number
+from videoload.storage.files import IDENTITY_BYTES
 from videoload.storage.keep import Keep
-from videoload.storage.kept_files import KeptFiles, Version
 
 ROOT = "s3://bucket/videos"
 
 
-made: list[KeptFiles] = []
+made: list[FileCache] = []
 
 
-def kept_in(folder: Path, most: int | None = None, root: str = ROOT) -> KeptFiles:
-    made.append(KeptFiles(Keep(str(folder), most), root))
+def kept_in(folder: Path, most: int | None = None, root: str = ROOT) -> FileCache:
+    made.append(FileCache(Keep(str(folder), most), root))
     return made[-1]
 
 
@@ -34,18 +36,19 @@ def _no_thread_is_left() -> Iterator[None]:
     while made:
         files = made.pop()
         files.stop()
-        if files._thread is not None:
-            files._thread.join(30 * SECOND)
-            assert not files._thread.is_alive()
+        for thread in files._writer._threads:
+            thread.join(30 * SECOND)
+            assert not thread.is_alive()
 
 
-def version_of(data: bytes, tag: str = "1") -> Version:
-    return Version.of(len(data), tag)
+def version_of(data: bytes, tag: str = "1") -> tuple[int, bytes]:
+    """Size and identity."""
+    return len(data), blake2b(data + tag.encode(), digest_size=IDENTITY_BYTES).digest()
 
 
-def keep(files: KeptFiles, name: str, data: bytes, tag: str = "1") -> None:
+def keep(files: FileCache, name: str, data: bytes, tag: str = "1") -> None:
     """Keep a file, and wait until it is written or is not kept."""
-    files.keep(name, version_of(data, tag), data)
+    files.add(name, version_of(data, tag)[1], data)
     wait_until(lambda: not files._waiting, 30 * SECOND, name)
 
 
@@ -60,18 +63,18 @@ def test_all_processes_find_a_kept_file_in_its_version_only(tmp_path: Path) -> N
     assert Path(files.path("a/b.avi")).read_bytes() == b"content"
     assert files.path("a/b.avi").endswith(".avi"), "FFmpeg guesses the format from it"
     other = kept_in(tmp_path)
-    assert other.find("a/b.avi", version_of(b"content"))
-    assert not other.find("a/b.avi", version_of(b"content", "2"))
-    assert not other.find("a/b.avi", version_of(b"content and more"))
-    assert not other.find("a/c.avi", version_of(b"content"))
-    assert not kept_in(tmp_path, root="s3://bucket").find("a/b.avi", version_of(b"content"))
+    assert other.find("a/b.avi", *version_of(b"content"))
+    assert not other.find("a/b.avi", *version_of(b"content", "2"))
+    assert not other.find("a/b.avi", *version_of(b"content and more"))
+    assert not other.find("a/c.avi", *version_of(b"content"))
+    assert not kept_in(tmp_path, root="s3://bucket").find("a/b.avi", *version_of(b"content"))
 
 
 def test_another_version_replaces_the_one_before(tmp_path: Path) -> None:
     files = kept_in(tmp_path, most=100)
     keep(files, "a.avi", b"before")
     keep(files, "a.avi", b"and now", "2")
-    assert files.find("a.avi", version_of(b"and now", "2"))
+    assert files.find("a.avi", *version_of(b"and now", "2"))
     assert kept_bytes(tmp_path) == 7
     assert (tmp_path / "bytes").read_bytes() == b"7"
 
@@ -82,7 +85,7 @@ def test_another_version_replaces_the_one_before(tmp_path: Path) -> None:
 def test_a_file_of_any_name_can_be_kept(tmp_path: Path, name: str) -> None:
     files = kept_in(tmp_path)
     keep(files, name, b"content")
-    assert files.find(name, version_of(b"content"))
+    assert files.find(name, *version_of(b"content"))
 
 
 def test_a_limit_is_not_exceeded(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -93,7 +96,7 @@ def test_a_limit_is_not_exceeded(tmp_path: Path, caplog: pytest.LogCaptureFixtur
     assert kept_bytes(tmp_path) == 200
     assert not files.has_room
     assert [record.message for record in caplog.records] == [
-        f"the folder of kept files {tmp_path} is full; it stays as it is; other files are fetched"
+        f"the file cache {tmp_path} is full; it stays as it is; other files are fetched"
     ]
     assert not list(tmp_path.glob("coming-*"))
 
@@ -104,7 +107,7 @@ def test_a_limit_holds_for_all_processes_together(tmp_path: Path) -> None:
     program = (
         "import sys\n"
         "from pathlib import Path\n"
-        "from tests.unit.storage.test_kept_files import keep, kept_in\n"
+        "from tests.unit.storage.test_file_cache import keep, kept_in\n"
         "files = kept_in(Path(sys.argv[1]), most=79_999)\n"
         "for number in range(40):\n"
         "    keep(files, f'{sys.argv[2]}-{number % 30}.avi', bytes(1000))\n"
@@ -152,18 +155,17 @@ def test_a_folder_that_cannot_be_used_is_one_warning(
     keep(files, "a.avi", b"content")
     keep(files, "b.avi", b"content")
     assert [record.message for record in caplog.records] == [
-        f"the folder of kept files {tmp_path} cannot be used: Is a directory; other files are "
-        "fetched"
+        f"the file cache {tmp_path} cannot be used: Is a directory; other files are fetched"
     ]
 
 
 def test_a_slow_disk_delays_nothing(tmp_path: Path) -> None:
     """What comes meanwhile is not kept, and not held in memory."""
-    files, data = kept_in(tmp_path), bytes(9 << 20)
+    files, data = kept_in(tmp_path, most=10**9), bytes(9 << 20)
     with (tmp_path / "bytes").open("wb") as count:
         fcntl.flock(count, fcntl.LOCK_EX)
         for number in range(9):
-            files.keep(f"{number}.avi", version_of(data), data)
+            files.add(f"{number}.avi", version_of(data)[1], data)
         assert files._waiting == 3 * len(data)
     wait_until(lambda: not files._waiting, 30 * SECOND)
     assert kept_bytes(tmp_path) == 3 * len(data)
@@ -176,7 +178,7 @@ def test_what_a_killed_process_left_is_removed(
     left.write_bytes(b"half")
     keep(kept_in(tmp_path), "a.avi", b"content")
     assert left.exists(), "another process may be writing it"
-    monkeypatch.setattr(kept_files, "_LEFT_S", -1.0)
+    monkeypatch.setattr(file_cache, "_LEFT_S", -1.0)
     keep(kept_in(tmp_path), "b.avi", b"content")
     assert not list(tmp_path.glob("coming-*"))
 
@@ -194,11 +196,11 @@ def test_no_link_is_read_or_written_through(
     folder.mkdir()
     outside.write_bytes(b"content")
     files, told = kept_in(folder, most=100), version_of(b"content")
-    os.utime(outside, ns=(0, told.mtime_ns))
+    os.utime(outside, ns=(0, _number(told[1])))
     Path(files.path("a.avi")).symlink_to(outside)
-    assert not files.find("a.avi", told)
+    assert not files.find("a.avi", *told)
     keep(files, "a.avi", b"content")
-    assert files.find("a.avi", told), "the file takes the place of the link"
+    assert files.find("a.avi", *told), "the file takes the place of the link"
     (folder / "bytes").unlink()
     (folder / "bytes").symlink_to(outside)
     keep(files, "b.avi", b"content")
