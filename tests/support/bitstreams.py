@@ -328,19 +328,61 @@ def av1_unit(kind: int, content: bytes = b"", *, layer: bool = False) -> bytes:
     return header + bytes((len(content),)) + content
 
 
-def av1_sequence(*, layers: int = 0, width: int = 64, full: bool = False) -> bytes:
-    """A sequence header; ``full``: with all that may be left out."""
+def av1_sequence(
+    *, layers: int = 0, width: int = 64, full: bool = False, hints: bool = True
+) -> bytes:
+    """A sequence header; ``full``: with timing, delays and numbers of frames. ``hints``: frames
+    have order hints."""
     bits = BitWriter().put(0, 3).put(0, 1).put(0, 1).put(full, 1)
-    if full:  # timing, decoder model
-        bits.put(1, 32).put(50, 32).put(1, 1).golomb(0).put(1, 1).put(9, 5).put(1, 32).put(9, 10)
+    if full:  # timing
+        bits.put(1, 32).put(50, 32).put(1, 1).golomb(0).put(0, 1)
     bits.put(full, 1).put(0, 5).put(layers, 12).put(8, 5).put(0, 1)
     if full:
-        bits.put(1, 1).put(5, 21).put(1, 1).put(3, 4)
-    bits.put(7, 4).put(7, 4).put(width - 1, 8).put(47, 8)
+        bits.put(1, 1).put(3, 4)
+    bits.put(7, 4).put(7, 4).put(width - 1, 8).put(47, 8).put(full, 1)
+    if full:
+        bits.put(2, 4).put(1, 3)
+    bits.put(0, 7).put(hints, 1)
+    if hints:
+        bits.put(0, 2)
+    bits.put(not full, 1)  # frames choose tools for screens, or have them
+    if full:
+        bits.put(1, 1)
+    bits.put(1, 1)
+    if hints:
+        bits.put(6, 3)
     return av1_unit(1, bits.to_bytes())
 
 
-def av1_frame(*, key: bool = False, shown: bool = True, again: bool = False) -> bytes:
-    """A frame, or a header that shows another one ``again``."""
-    flags = 8 if again else (not key) << 1 | shown
-    return av1_unit(3 if again else 6, bytes((flags << 4,)) + PAYLOAD)
+def av1_frame(
+    hint: int | None = 0,
+    *,
+    key: bool = False,
+    shown: bool = True,
+    replaces: int = 0,
+    full: bool = False,
+) -> bytes:
+    """A frame of the sequences above. ``replaces``: a bit for each slot that it is kept in."""
+    bits = BitWriter().put(0, 1).put(0 if key else 1, 2).put(shown, 1)
+    if not shown:
+        bits.put(1, 1)
+    if not (key and shown):
+        bits.put(0, 1)
+    bits.put(0, 1)
+    if full:  # motion in whole pixels, a number
+        bits.put(0, 1).put(9, 6)
+    else:
+        bits.put(0, 1)
+    bits.put(0, 1)
+    if hint is not None:
+        bits.put(hint % 128, 7)
+    if not key:
+        bits.put(7, 3)
+    if not (key and shown):
+        bits.put(replaces, 8)
+    return av1_unit(6, bits.to_bytes() + PAYLOAD)
+
+
+def av1_again(slot: int = 0) -> bytes:
+    """A header that shows the frame of a slot."""
+    return av1_unit(3, bytes((0x80 | slot << 4,)))
