@@ -46,9 +46,10 @@ app = typer.Typer(
 @app.command()
 def main(
     videos: Annotated[
-        Path,
+        str,
         Option(
-            metavar="DIR", help="Class folders of videos, or train/ and test/ with class folders."
+            metavar="DIR|URL",
+            help="Class folders of videos, or train/ and test/ with class folders.",
         ),
     ],
     out: Annotated[Path, Option(metavar="DIR", help="Folder that keeps model and position.")],

@@ -158,11 +158,12 @@ def test_every_package_of_the_images_has_one_version() -> None:
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     installed = [line for stage in ("packages", "trainer") for line in instructions("RUN", stage)]
-    installs = [line for line in installed if "uv pip install" in line]
+    installs = [line for line in installed if "uv pip install -r" in line]
     assert len(installs) == 2
     assert all(line.endswith("-c constraints.txt") for line in installs)
     for need in map(
-        Requirement, (*project["dependencies"], *extras["metrics"], *extras["tensorflow"])
+        Requirement,
+        [*project["dependencies"], *extras["metrics"], *extras["remote"], *extras["tensorflow"]],
     ):
         assert need.specifier.contains(pinned[need.name]), f"renew constraints.txt: {need}"
 
@@ -188,6 +189,15 @@ def test_the_bake_file_makes_the_images_that_are_used() -> None:
     images = {container["image"] for container in containers(written())}
     used = {image for image in images if image.startswith("videoload-")}
     assert used <= {f"videoload-{name}" for name in targets}
+
+
+def test_the_images_install_the_project_and_read_buckets() -> None:
+    for role in ROLES:
+        assert any("uv pip install --no-deps --no-cache ." in s for s in instructions("RUN", role))
+        (project,) = [line for line in instructions("COPY", role) if "pyproject.toml" in line]
+        needed = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
+        assert {needed["readme"], *needed["license-files"]} < set(project.split())
+    assert any("--extra remote" in line for line in instructions("RUN", "packages"))
 
 
 def test_only_the_trainer_has_tensorflow() -> None:

@@ -11,7 +11,7 @@ import yaml
 
 from services.trainer import train
 from tests.support.kubernetes import FOLDER, OVERLAYS, containers, one, pods, render, written
-from videoload import __version__
+from videoload import __version__, native
 from videoload.commands import cli
 from videoload.processes import supervisor
 from videoload.transport import sockets as transport
@@ -141,6 +141,14 @@ def test_the_autoscaler_finds_the_workers_and_no_replicas_overrule_it() -> None:
     values = yaml.safe_load((FOLDER / "autoscale/adapter.yaml").read_text())
     (rule,) = values["rules"]["external"]
     assert rule["seriesQuery"].startswith(metric["external"]["metric"]["name"] + "{")
+
+
+def test_a_file_that_takes_too_much_memory_is_named_before_the_kernel_kills_a_process() -> None:
+    (container,) = pods(OBJECTS)["worker"]["containers"]
+    limits = container["resources"]["limits"]
+    processes = int(limits["cpu"])
+    gib = int(limits["memory"].removesuffix("Gi"))
+    assert gib << 30 > processes * native._MEMORY_BYTES
 
 
 def test_kubernetes_waits_longer_than_the_processes_need_to_stop() -> None:
