@@ -160,6 +160,19 @@ def moved(catalog: Catalog, root: Path, names: Mapping[str, str]) -> Catalog:
     return new
 
 
+def in_frames(catalog: Catalog, starts: Sequence[int], ends: Sequence[int]) -> Catalog:
+    """The same rows, with segments of these frames; end -1: that of the file."""
+    new, table = copy.copy(catalog), copy.copy(catalog._table)
+    table.numbers = table.numbers.copy()
+    table.numbers[1:3] = starts, ends
+    if table.seconds is not None:
+        moments = table.seconds[2]
+        nothing = np.full_like(moments, np.nan)
+        table.seconds = None if np.isnan(moments).all() else np.stack((nothing, nothing, moments))
+    new._table = table
+    return new
+
+
 def with_native_parts(
     catalog: Catalog, spec: SampleSpec, native: Callable[[Catalog, ClipSpec], Spec]
 ) -> SampleSpec:

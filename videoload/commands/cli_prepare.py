@@ -64,9 +64,10 @@ def prepare(
     """Write a set of videos again, at the size that is trained on.
 
     Small frames are decoded several times as fast, and take less disk. Each new AVI file is
-    compared with its source, frame by frame. Lists and labels are copied, and OUT/scan.csv has a
-    row for each file, for `Catalog.from_csv`. A run that was stopped or killed continues where it
-    was. Exit status 1 if a file cannot be decoded: the others are written.
+    compared with its source, frame by frame. Sound is left out. Lists and labels are copied, and
+    OUT/scan.csv has a row for each file, for `Catalog.from_csv`, with segments in frames. A run
+    that was stopped or killed continues where it was. Exit status 1 if a file cannot be decoded:
+    the others are written.
 
     The pixels change: compression loses some of them once more. `--frame-store` of a training
     keeps them as they are.
@@ -89,12 +90,22 @@ def prepare(
     if not done.files and done.bad:
         raise VideoloadError(f"no video could be written; {done.bad[0][0]}: {done.bad[0][1]}")
     table = None
-    if catalog.targets is None and shards == 1:
+    others = {
+        "targets": catalog.targets is not None, "moments": catalog._table.has_moments,
+        "boxes": catalog._table.boxes is not None,
+    }  # fmt: skip
+    lost = [name for name, there in others.items() if there]
+    if not lost and shards == 1:
         table = Journal(out / TABLE)
         with _bar("scanning", done.files) as advance:
             fresh = new_catalog(catalog, out, done)
             scan(fresh, processes=used, journal=table, on_row=lambda row: advance())
     _report(done, out, has_table=table is not None, is_shard=shards > 1)
+    if lost:
+        typer.echo(
+            f"no scan.csv, which has no {' and '.join(lost)}: frames have the numbers that they "
+            "had, but their times and sizes may be others"
+        )
     if done.bad:
         raise typer.Exit(1)
 
@@ -150,6 +161,8 @@ def _report(done: Prepared, out: Path, *, has_table: bool, is_shard: bool) -> No
     )
     if done.lists:
         typer.echo(f"copied: {', '.join(done.lists[:_NAMED])}")
+    if any(each.times is not None for each in done.timing.values()):
+        typer.echo("times in seconds mean other frames in files that were uneven: use scan.csv")
     if done.names:
         old, new = next(iter(done.names.items()))
         typer.echo(f"{len(done.names)} files have other names, as {new} for {old}")

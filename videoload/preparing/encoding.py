@@ -79,16 +79,19 @@ class Settings:
 def write_again(
     root: str, path: str, out: Path, settings: Settings, tick: Callable[[], None]
 ) -> dict[str, Any]:
-    """Write the video ``path`` below ``root`` to ``out``. Returns its ``frames``, the ``bytes`` of
-    the new file, and a ``remark`` if something is lost. Raises VideoError, StorageError; and
+    """Write the video ``path`` below ``root`` to ``out``. Returns its ``frames``, with their
+    ``fps`` and ``times`` in the source; the ``bytes`` of the new file; and a ``remark`` if
+    something is lost. Raises VideoError, StorageError; and
     VideoloadError if it cannot be written."""
     info = Decoder(root).index(path, tick).info
     side = min(settings.resize, min(info.width, info.height) & ~1)
-    remark = ""
+    remarks = []
     if info.times is not None:
-        remark = "its frames come at uneven distances; their mean rate is kept"
+        remarks.append("its frames come at uneven distances, and are written at their mean rate")
     elif not info.fps:
-        remark = f"it does not tell its rate; {_NO_RATE} frames per second are written"
+        remarks.append(f"it does not tell its rate; {_NO_RATE} frames per second are written")
+    if _has_sound(os.path.join(root, path)):
+        remarks.append("its sound is left out")
     aspect = 1 / info.aspect if info.turns % 2 else info.aspect
     new = out.with_name(f".{out.name}.new")
     try:
@@ -99,7 +102,10 @@ def write_again(
         if difference:
             raise VideoError(path, f"cannot be written again: {difference}")
         new.replace(out)
-        return {"frames": len(looks), "bytes": out.stat().st_size, "remark": remark}
+        return {
+            "frames": len(looks), "fps": str(info.fps), "times": info.times and list(info.times),
+            "bytes": out.stat().st_size, "remark": "; ".join(remarks),
+        }  # fmt: skip
     except OSError as error:
         raise VideoloadError(f"cannot write {out}: {error.strerror or error}") from None
     except av.error.FFmpegError as error:
@@ -107,6 +113,12 @@ def write_again(
     finally:
         with suppress(OSError):
             new.unlink(missing_ok=True)
+
+
+def _has_sound(file: str) -> bool:
+    with suppress(av.error.FFmpegError, OSError), av.open(file) as container:
+        return bool(container.streams.audio)
+    return False
 
 
 def _write(

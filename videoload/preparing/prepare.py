@@ -10,14 +10,19 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import asdict, dataclass, field
+from fractions import Fraction
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from videoload.catalog.catalog import Catalog
-from videoload.catalog.joining import moved
+from videoload.catalog.joining import in_frames, moved
+from videoload.clips.choices import UnfitError
+from videoload.clips.video_info import VideoInfo
+from videoload.clips.windows import Segment, frames_in
 from videoload.errors import VideoloadError
 from videoload.journal import Entry, Journal
 from videoload.preparing.encoding import Settings
@@ -42,6 +47,7 @@ class Prepared:
         remarks: (path, what) of files that lost something.
         lists: Text files that were copied, relative to the root.
         names: The new name of each file that has another one.
+        timing: Frames of each source, and when a player shows them.
     """
 
     files: int = 0
@@ -52,6 +58,7 @@ class Prepared:
     remarks: list[tuple[str, str]] = field(default_factory=list)
     lists: list[str] = field(default_factory=list)
     names: dict[str, str] = field(default_factory=dict)
+    timing: dict[str, VideoInfo] = field(default_factory=dict)
 
 
 def prepare(
@@ -142,10 +149,27 @@ def new_names(paths: Sequence[str]) -> dict[str, str]:
 
 
 def new_catalog(catalog: Catalog, out: Path, done: Prepared) -> Catalog:
-    """The same videos, labels and segments below ``out``. Raises CatalogError if none is left."""
+    """The same videos, labels and segments below ``out``. Segments in seconds are given in frames,
+    whose numbers hold: the times of new files may be others. Raises CatalogError if none is
+    left."""
     bad = {path for path, _ in done.bad}
-    left = [i for i, path in enumerate(catalog.paths) if path not in bad]
-    return moved(catalog.subset(left, duplicates=True), out.resolve(), done.names)
+    left, starts, ends = [], [], []
+    for row, video in enumerate(catalog):
+        if video.path in bad:
+            continue
+        segment = Segment(video.start, video.end, video.start_s, video.end_s)
+        start, end = video.start, video.end
+        if segment.start_s is not None or segment.end_s is not None:
+            try:
+                start, end = frames_in(segment, done.timing[video.path])
+            except UnfitError as error:
+                done.bad.append((video.path, f"a row is left out: {error}"))
+                continue
+        left.append(row)
+        starts.append(start)
+        ends.append(-1 if end is None else end)
+    kept = catalog.subset(left, duplicates=True)
+    return in_frames(moved(kept, out.resolve(), done.names), starts, ends)
 
 
 def _begin(file: Path, settings: Settings) -> Journal:
@@ -180,6 +204,8 @@ def _add(done: Prepared, path: str, line: dict[str, Any]) -> None:
     done.frames += line["frames"]
     done.bytes += line["bytes"]
     done.source_bytes += (line["source"] or [0])[0]
+    times = array("d", line["times"]) if line.get("times") else None
+    done.timing[path] = VideoInfo(line["frames"], Fraction(line["fps"]), 0, 0, times=times)
     if line["remark"]:
         done.remarks.append((path, line["remark"]))
 

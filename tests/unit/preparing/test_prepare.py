@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import sounds
 from tests.support.run_here import RunHere
 from tests.support.videos import make_avi
-from videoload import Catalog
+from videoload import Catalog, ClipSpec, decode_serially
 from videoload.errors import VideoloadError
 from videoload.preparing.encoding import Settings
 from videoload.preparing.prepare import is_done, new_catalog, new_names, prepare
@@ -147,3 +148,38 @@ def test_a_file_that_changed_or_is_gone_is_written_again(tmp_path: Path) -> None
     new.write_bytes(b"12")
     assert not is_done(line, [1, 2], new)
     assert is_done({**line, "damage": "nothing"}, [1, 2], new)
+
+
+def test_segments_in_seconds_are_the_same_frames_of_the_new_files(
+    tmp_path: Path, run: RunHere
+) -> None:
+    source, out = tmp_path / "videos", tmp_path / "out"
+    times = [0.04 * n + 0.06 * (n // 5) for n in range(30)]
+    make_avi(source / "v.mp4", container_format="mp4", times=times)
+    make_avi(source / "even.avi", frames=40)
+    rows = "v.mp4,go,0.3,0.9\nv.mp4,stop,0.9,\neven.avi,go,0.4,1.2\neven.avi,stop,9,10\n"
+    (source / "rows.csv").write_text(f"path,label,start_s,end_s\n{rows}")
+    status, told, errors = run(source / "rows.csv", out, "--root", source, "--resize", 32)
+    assert status == 1
+    assert "even.avi: a row is left out: segment starts at 9 s" in errors
+    assert "v.mp4: its frames come at uneven distances, and are written at their mean" in told
+    assert "times in seconds mean other frames in files that were uneven: use scan.csv" in told
+    clip = ClipSpec(frames=4, size=(16, 16), crop="stretch", sampling="uniform", clips_per_video=3)
+    shown = [
+        [info.frames.tolist() for *_, info in decode_serially(catalog, clip, 1, info=True)]
+        for catalog in (
+            Catalog.from_csv(source / "rows.csv", source)[:3],
+            Catalog.from_csv(out / "scan.csv", out),
+        )
+    ]  # fmt: skip
+    assert shown[0] == shown[1]
+
+
+def test_what_a_copy_lacks_is_said(tmp_path: Path, run: RunHere) -> None:
+    source, out = tmp_path / "videos", tmp_path / "out"
+    sounds.make(source / "a.avi", frames=20)
+    (source / "rows.csv").write_text("path,label,at\na.avi,go,3\n")
+    status, told, errors = run(source / "rows.csv", out, "--root", source, "--resize", 32)
+    assert status == 0, errors
+    assert "a.avi: its sound is left out" in told
+    assert "no scan.csv, which has no moments" in told
