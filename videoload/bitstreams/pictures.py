@@ -68,11 +68,17 @@ class KeyFrame(NamedTuple):
 INTRA, INTER, B, NONE = range(4)
 
 
+_KINDS = [
+    (kind, np.iinfo(kind).min, np.iinfo(kind).max)
+    for kind in (np.uint16, np.int16, np.uint32, np.int32)
+]
+
+
 def compact(numbers: Ints) -> Ints:
     """The same numbers in as few bytes as each of them needs."""
     low, high = numbers.min(initial=0), numbers.max(initial=0)
-    for kind in (np.uint16, np.int16, np.uint32, np.int32):
-        if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max:
+    for kind, least, most in _KINDS:
+        if least <= low and high <= most:
             return numbers.astype(kind)
     return numbers.astype(np.int64)
 

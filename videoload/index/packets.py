@@ -182,7 +182,8 @@ def _from_index(opened: OpenedVideo, content: Content, moov: bytes) -> _AtPlaces
     reader = _AtPlaces(content, positions, sizes, times, CHUNK.size if opened.is_avi else 0)
     if opened.is_avi:
         streams = opened.container.streams
-        every = [entries[:2] for s in streams if (entries := _entries_of(s)) is not None]
+        every = [found[:2] - [[CHUNK.size], [0]]]
+        every += [e[:2] for s in streams if s != opened.stream and (e := _entries_of(s)) is not None]
         others = np.concatenate(every, axis=1)
         stream = StreamNumber(opened.stream.index, len(streams))
         if not is_whole(content, stream, positions, sizes, reader.rows, others):

@@ -105,6 +105,8 @@ class Content:
         ``headed`` bytes before it."""
         begins, length = positions - headed, length + headed
         found = np.empty((len(begins), length), np.uint8)
+        if self._at_once:
+            self.read(0, 0)
         if self._all is not None:
             found[:] = _rows(self._all, begins, length)
         else:  # those that are near each other are read together
