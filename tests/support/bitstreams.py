@@ -45,7 +45,6 @@ def packets(
     *,
     extradata: bytes = b"",
     size: tuple[int, int] = (64, 48),
-    has_b_frames: bool = False,
 ) -> Packets:
     """The coded packets of a video."""
     heads = b"".join(each[:HEAD_BYTES].ljust(HEAD_BYTES, b"\0") for each in data)
@@ -53,7 +52,6 @@ def packets(
         codec,
         extradata,
         size,
-        has_b_frames,
         np.array([len(each) for each in data], np.int64),
         lambda: np.frombuffer(heads, np.uint8).reshape(-1, HEAD_BYTES),
         lambda i, most: data[i][:most],

@@ -40,8 +40,7 @@ from videoload.bitstreams.pictures import (
     only,
 )
 
-_SLICE, _IDR, _SEI, _SPS, _PPS = 1, 5, 6, 7, 8
-_ORIENTATION = 47  # a kind of SEI message
+_SLICE, _IDR, _SPS, _PPS = 1, 5, 7, 8
 _SETTINGS = (_SPS, _PPS, 13, 15)
 _MACROBLOCK_0 = 0x80
 _LOSSLESS_PROFILE = 244
@@ -170,38 +169,6 @@ def _with_encoder(packets: Packets, starts: Ints) -> Ints:
         return starts
     say = [i for i in starts.tolist() if said[0] in packets.data(i, DATA_BYTES)]
     return np.array(say, np.int64)
-
-
-def may_turn(extradata: bytes, data: bytes) -> bool:
-    """Whether the first packet, which begins with ``data``, may say how its picture is to be
-    turned (the SEI message "display orientation")."""
-    length_bytes, _ = _avc_configuration(extradata)
-    for unit in nal_units(data, length_bytes):
-        kind = _kind(unit)
-        if _SLICE <= kind <= _IDR:
-            return False
-        if kind == _SEI and _ORIENTATION in _messages(unit):
-            return True
-    return True  # there is more than these bytes
-
-
-def _messages(sei: bytes) -> set[int]:
-    """The kinds of messages in a SEI unit; all that are asked for, if it is not as it should be."""
-    data, kinds, at = unescaped(sei), set(), 1
-    while at < len(data) - 1 or data[at : at + 1] not in (b"\x80", b""):
-        numbers = []
-        for _ in range(2):  # kind, length
-            number = 0
-            while data[at : at + 1] == b"\xff":
-                number, at = number + 255, at + 1
-            number += int.from_bytes(data[at : at + 1], "big")
-            numbers.append(number)
-            at += 1
-        kinds.add(numbers[0])
-        at += numbers[1]
-        if at > len(data):
-            return {_ORIENTATION}
-    return kinds
 
 
 def _avc_configuration(extradata: bytes) -> tuple[int, list[bytes]]:

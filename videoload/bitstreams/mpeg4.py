@@ -163,15 +163,12 @@ def _unpack(packets: Packets, closed: npt.NDArray[np.bool_]) -> dict[int, bytes]
 
 class Layer(NamedTuple):
     """The header of a video object layer. ``low_delay``: whether no B-VOPs come; None if it does
-    not say. ``resolution``: units of time in a second. ``is_interlaced``: there may be fields.
-    ``size``: width, height. ``is_square``: pixels are square, or it does not say."""
+    not say. ``resolution``: units of time in a second. ``is_interlaced``: there may be fields."""
 
     type: int
     low_delay: bool | None
     resolution: int
     is_interlaced: bool
-    size: tuple[int, int]
-    is_square: bool
 
 
 def video_object_layer(data: bytes) -> Layer | None:
@@ -188,8 +185,7 @@ def _layer(data: bytes) -> Layer | None:
         layer_type = bits.take(8)
         if bits.take(1):  # version, priority
             bits.take(7)
-        aspect = bits.take(4)
-        if aspect == 15:  # told in full
+        if bits.take(4) == 15:  # the aspect of pixels is told in full
             bits.take(16)
         low_delay = None
         if bits.take(1):  # control parameters
@@ -204,17 +200,13 @@ def _layer(data: bytes) -> Layer | None:
         bits.take(1)
         if bits.take(1):  # all pictures take the same time
             bits.take(_unit_bits(resolution))
-        bits.take(1)
-        width = bits.take(13)
-        bits.take(1)
-        height = bits.take(13)
-        bits.take(1)
+        bits.take(29)  # the size
         is_interlaced = bool(bits.take(1))
     except EOFError:
         return None
     if not resolution:
         return None
-    return Layer(layer_type, low_delay, resolution, is_interlaced, (width, height), aspect < 2)
+    return Layer(layer_type, low_delay, resolution, is_interlaced)
 
 
 def _unit_bits(resolution: int) -> int:

@@ -33,7 +33,6 @@ class Packets(NamedTuple):
     codec: str
     extradata: bytes
     size: tuple[int, int]  # width, height, as the container tells them
-    has_b_frames: bool
     sizes: Ints
     heads: Callable[[], Bytes]
     data: Callable[[int, int], bytes]

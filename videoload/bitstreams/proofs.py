@@ -64,7 +64,7 @@ def _without_b(type_of: Callable[[Bytes], Ints]) -> Callable[[Packets], Pictures
     for I, 1 for P."""
 
     def prove(packets: Packets) -> Pictures | None:
-        if packets.has_b_frames or packets.sizes.min() < _MIN_BYTES:
+        if packets.sizes.min() < _MIN_BYTES:
             return None
         types = type_of(packets.heads())
         return None if (types > 1).any() else by_types(types)

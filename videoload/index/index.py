@@ -21,11 +21,9 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from videoload.bitstreams.h264 import may_turn
-from videoload.bitstreams.pictures import DATA_BYTES, Ints, compact
+from videoload.bitstreams.pictures import Ints, compact
 from videoload.clips.video_info import VideoInfo
-from videoload.index.moov import read_moov, shows_as_stored
-from videoload.index.packets import PacketTable, read_packets
+from videoload.index.packets import read_packets
 from videoload.index.timing import Timing
 from videoload.reading.avi_video import AviPackets, AviVideo
 from videoload.reading.containers import NotedPackets, OpenedVideo
@@ -38,7 +36,6 @@ from videoload.storage.content import Content
 from videoload.storage.files import Tick, VideoFile
 from videoload.storage.images import ImageFolder
 
-_TURNS = ("mov", "matroska")  # only these containers can have a display matrix
 _SLACK_BYTES = 4096  # around packets: headers, a few packets of sound
 _MAX_STRETCHED = 8  # a pixel whose sides differ by more is a mistake
 
@@ -208,11 +205,9 @@ def prove_index(opened: OpenedVideo, content: Content, tick: Tick) -> VideoIndex
     if table is None:
         return None
     opened.noted = table.noted
-    stored = _shows_as_stored(opened, content, table)
-    display = Display() if stored else display_of(opened, tick)
     frames, starts, ordinals = table.pictures
     size = context.width, context.height
-    info = info_of_file(opened, frames, size, table.timing, display)
+    info = info_of_file(opened, frames, size, table.timing, display_of(opened, tick))
     firsts = starts if ordinals is None else ordinals[starts]
     rows = np.array((firsts, starts, table.times[starts], table.positions[starts])).T
     order = Order(frames, compact(rows), None if ordinals is None else compact(ordinals))
@@ -233,25 +228,3 @@ def info_of_file(
         frames, rate, size[0] - left - right, size[1] - top - bottom, turns, aspect, mirrored,
         times, display.cut, None if opened.is_joined else begins,
     )  # fmt: skip
-
-
-def _shows_as_stored(opened: OpenedVideo, content: Content, table: PacketTable) -> bool:
-    """Whether headers alone tell that frames are neither turned nor mirrored: `display_of` takes
-    more than half of the time of an index."""
-    context, first = opened.decoder.context, int(table.positions[0])
-    if context.name in ("h264", "mjpeg"):
-        if first < 0 or table.noted is not None:
-            return False
-        begins = content.read(first, DATA_BYTES)
-        told = (
-            b"Exif" in begins
-            if context.name == "mjpeg"
-            else may_turn(context.extradata or b"", begins)
-        )
-        if told:
-            return False
-    elif context.name == "hevc":
-        return False
-    if opened.is_avi:
-        return True
-    return opened.container.format.name.startswith("mov") and shows_as_stored(read_moov(content))

@@ -15,10 +15,6 @@ _MAX_BOXES = 1000  # are looked at, one after the other
 _MAX_OFFSET = 1 << 28  # FFmpeg takes no table with a larger one
 _TABLE = (b"mdia", b"minf", b"stbl", b"ctts")  # the way to the offsets of a track
 _DESCRIPTIONS = re.compile(b"stsd....(....)", re.DOTALL)  # how many of them
-_HEADERS = re.compile(b"(mvhd|tkhd)(.)", re.DOTALL)  # of the movie and of a track; version
-# Where the matrix begins behind the header's name, in versions 0 and 1.
-_MATRIX = {b"mvhd": (36, 48), b"tkhd": (40, 52)}
-_AS_STORED = b"".join(n.to_bytes(4, "big") for n in (1 << 16, 0, 0, 0, 1 << 16, 0, 0, 0, 1 << 30))
 
 
 def read_moov(content: Content) -> bytes:
@@ -42,21 +38,6 @@ def has_one_description(moov: bytes) -> bool:
     """Whether it says only once for each track how to decode it."""
     counts = _DESCRIPTIONS.findall(moov)
     return bool(counts) and set(counts) == {b"\0\0\0\1"}
-
-
-def shows_as_stored(moov: bytes) -> bool:
-    """Whether it certainly turns, mirrors and cuts no frames."""
-    headers = list(_HEADERS.finditer(moov))
-    if {header[1] for header in headers} != _MATRIX.keys() or b"cmov" in moov or b"clap" in moov:
-        return False
-    for header in headers:
-        kind, version = header[1], header[2][0]
-        if version > 1:
-            return False
-        at = header.start() + len(kind) + _MATRIX[kind][version]
-        if moov[at : at + len(_AS_STORED)] != _AS_STORED:
-            return False
-    return True
 
 
 def display_offsets(moov: bytes, track: int, samples: int) -> Ints | None:

@@ -106,7 +106,7 @@ def _packets(opened: OpenedVideo, sizes: Ints, reader: _AtPlaces | _InPasses) ->
     context = opened.decoder.context
     return Packets(
         context.name, context.extradata or b"", (context.width, context.height),
-        bool(context.has_b_frames), sizes, reader.heads, reader.data, reader.whole,
+        sizes, reader.heads, reader.data, reader.whole,
     )  # fmt: skip
 
 
@@ -182,8 +182,12 @@ def _from_index(opened: OpenedVideo, content: Content, moov: bytes) -> _AtPlaces
     reader = _AtPlaces(content, positions, sizes, times, CHUNK.size if opened.is_avi else 0)
     if opened.is_avi:
         streams = opened.container.streams
-        every = [found[:2] - [[CHUNK.size], [0]]]
-        every += [e[:2] for s in streams if s != opened.stream and (e := _entries_of(s)) is not None]
+        every = [np.array((positions - CHUNK.size, sizes))]
+        every += [
+            e[:2]
+            for s in streams
+            if s.index != opened.stream.index and (e := _entries_of(s)) is not None
+        ]
         others = np.concatenate(every, axis=1)
         stream = StreamNumber(opened.stream.index, len(streams))
         if not is_whole(content, stream, positions, sizes, reader.rows, others):

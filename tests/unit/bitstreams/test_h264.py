@@ -21,7 +21,6 @@ from tests.support.bitstreams import (
     sps,
     usability,
 )
-from videoload.bitstreams.h264 import may_turn
 from videoload.bitstreams.pictures import Pictures
 from videoload.bitstreams.proofs import prove
 
@@ -195,32 +194,3 @@ def test_a_sequence_parameter_set_that_says_more_than_the_standard_allows_proves
     long = bits.to_bytes() + b"\xff" * (1 << 20)
     data = [annex_b(long, PPS, h264_slice(idr=True)), annex_b(h264_slice())]
     assert prove(packets("h264", data, extradata=annex_b(long, PPS))) is None
-
-
-def _with_lengths(*units: bytes) -> bytes:
-    return b"".join(len(unit).to_bytes(4, "big") + unit for unit in units)
-
-
-def _with_start_codes(*units: bytes) -> bytes:
-    return b"".join(b"\0\0\0\1" + unit for unit in units)
-
-
-@pytest.mark.parametrize(
-    ("units", "may"),
-    [
-        ((b"\x67sps", b"\x65slice"), False),
-        ((b"\x06\x05\x03abc\x80", b"\x65slice"), False),  # a text
-        ((b"\x06\x05\x03abc\x01\x01x\x80", b"\x65slice"), False),
-        ((b"\x06\x2f\x03abc\x80", b"\x65slice"), True),  # "display orientation"
-        ((b"\x06\x05\x03abc\x2f\x01x\x80", b"\x65slice"), True),
-        ((b"\x06\x05\xff\x01" + b"a" * 256 + b"\x2f\x01x\x80", b"\x65slice"), True),
-        ((b"\x06\x05\x09abc\x80", b"\x65slice"), True),  # it is cut off
-        ((b"\x06\x05\x03\0\0\3\x02\x2f\x01x\x80", b"\x65slice"), True),  # behind an escape
-        ((b"\x06\x05\x03abc\x80",), True),  # the picture is farther behind
-        ((b"\x65slice", b"\x06\x2f\x03abc\x80"), False),  # of another picture
-    ],
-)
-def test_a_message_that_turns_a_picture_is_seen(units: tuple[bytes, ...], may: bool) -> None:
-    configuration = b"\1\x64\0\x1f\xff\xe0\0\0"  # lengths of four bytes, no settings
-    assert may_turn(configuration, _with_lengths(*units)) is may
-    assert may_turn(b"", _with_start_codes(*units)) is may

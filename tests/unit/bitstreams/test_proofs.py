@@ -62,10 +62,6 @@ def test_vp8_pictures_that_are_not_shown_give_no_frame() -> None:
     assert pictures.frames == 2
 
 
-def test_a_stream_that_announces_b_frames_is_left_to_the_decoder() -> None:
-    assert prove(packets("msmpeg4", [msmpeg4(0), msmpeg4(1)], has_b_frames=True)) is None
-
-
 def test_an_empty_video_and_an_unknown_codec_prove_nothing() -> None:
     assert prove(packets("mpeg4", [])) is None
     assert prove(packets("cinepak", [PAYLOAD])) is None
