@@ -21,6 +21,7 @@ from tests.support.scrapes import get
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec
+from videoload.engine.admission import Admission, Refusal
 from videoload.processes.metrics import HANGS_S, ailment
 from videoload.processes.still_time import StillTime
 from videoload.processes.supervisor import Supervisor
@@ -56,7 +57,7 @@ def test_a_client_exports_what_its_stream_did(videos: Videos) -> None:
         assert told["videoload_workers_wanted"] >= 1
         first_s = told["videoload_time_to_first_batch_seconds"]
         assert 0 < first_s <= told["videoload_iter_blocked_seconds_total"] < 60
-        assert get(port, "/healthz") == (200, "ok\n")
+        assert get(port, "/healthz") == get(port, "/readyz") == (200, "ok\n")
         del stream
     with pytest.raises(OSError, match="refused"):
         get(port, "/healthz")
@@ -77,9 +78,34 @@ def test_the_processes_of_a_worker_are_exported_together(
         assert told["videoload_worker_processes"] == 2
         assert told["videoload_worker_trainers"] == 1
         assert told["videoload_worker_decode_seconds_total"] > 0
-        assert get(port, "/healthz") == (200, "ok\n")
+        assert get(port, "/healthz") == get(port, "/readyz") == (200, "ok\n")
         worker.signal(signal.SIGTERM)
         assert worker.wait(30 * SECOND) == 0
+
+
+def test_a_worker_that_is_refused_is_healthy_and_not_ready_and_says_so_once(
+    videos: Videos, programs: Programs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = free_port()
+    refusals = count(1)
+    refused = [0]
+
+    def refuse(*_: object) -> Refusal:
+        refused[0] = next(refusals)
+        return Refusal("it decodes with FFmpeg 9")
+
+    monkeypatch.setattr(Admission, "remote", refuse)
+    with Client(workers=0, listen="tcp://127.0.0.1:*", metrics_port=0) as client:
+        worker = programs.worker(client.endpoints[0], videos.root, "--metrics-port", str(port))
+        wait_until(lambda: refused[0] > 2, 60 * SECOND)
+        assert get(port, "/healthz") == (200, "ok\n")
+        status, text = get(port, "/readyz")
+        assert status == 503
+        assert text.startswith("no trainer was served: each refuses this host, or")
+        assert worker.err.count("it decodes with FFmpeg 9") == 1
+        assert client.metrics_port
+        assert get(client.metrics_port, "/readyz") == (503, "no worker is connected\n")
+        assert get(client.metrics_port, "/healthz") == (200, "ok\n")
 
 
 def test_a_worker_whose_loop_stands_still_is_unhealthy_until_it_continues(videos: Videos) -> None:
