@@ -211,12 +211,12 @@ class ClipFrames:
     def _choose(self, order: Order) -> list[int]:
         groups = {order.group_of(ordinal) for ordinal in self.missing} - {-1}
         last = self.missing[-1] if self._stored is None else order.frames
-        kept = () if self._stored is None else self._stored.kept
+        stored = () if self._stored is None else self._stored.ordinals
         return [
             ordinal
             for group in groups
             for ordinal in order.members(group)
-            if ordinal <= last and ordinal not in kept
+            if ordinal <= last and ordinal not in stored
         ]
 
     def take(self, ordinal: int, frame: VideoFrame) -> None:
@@ -280,8 +280,8 @@ class ClipFrames:
             at = np.flatnonzero(drawn.frames >= 0).tolist()
             rows = [self._row_of[ordinal] for ordinal in drawn.frames[at].tolist()]
             in_order = rows == list(range(len(self._rows)))
-            kept = self._rows if in_order else self._rows.take(rows, 0)
-            made.take_scaled(self._way.source, unpack_frames(kept, self._way.made), at)
+            scaled = self._rows if in_order else self._rows.take(rows, 0)
+            made.take_scaled(self._way.source, unpack_frames(scaled, self._way.made), at)
             made.finish()
 
     def _give_up(self, error: OSError) -> None:

@@ -155,7 +155,7 @@ class StoredVideo:
         return self.head.frames_at + int(np.count_nonzero(self._sums)) * self.head.frame_bytes
 
     @property
-    def kept(self) -> set[int]:
+    def ordinals(self) -> set[int]:
         """The frames that are there."""
         return set(np.flatnonzero(self._sums).tolist())
 

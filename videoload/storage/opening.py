@@ -11,8 +11,8 @@ from videoload.storage.stores import check_extra
 
 
 def open_storage(root: str | os.PathLike[str], keep: Keep | None = None) -> Storage:
-    """The files in a folder or below a URL; its host is not asked anything yet. ``keep``: where
-    files from a URL are kept. Raises StorageError if the extra for URLs is not installed."""
+    """The files in a folder or below a URL; its host is not asked anything yet. ``keep``: the file
+    cache for files from a URL. Raises StorageError if the extra for URLs is not installed."""
     if is_url(root):
         check_extra(str(root))
         from videoload.storage.remote import RemoteStorage  # few processes need it

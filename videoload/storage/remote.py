@@ -9,8 +9,8 @@ Everything is asked for as early as it is known (`RemoteStorage.expect`), so tha
 next clips come while this one is decoded. Whoever waits does so in `Fetcher.wait`, where the
 worker's heartbeats go on.
 
-A file that was read as a whole may be kept on a cache of this host (`file_cache`). From then on it
-is read there, like any local file.
+A file that was read as a whole goes into the file cache of this host, if there is one. From then on
+it is read there, like any local file.
 """
 
 from __future__ import annotations
@@ -83,10 +83,10 @@ class RemoteStorage:
         if known is None:
             known, part = self._first(path, name)
         cache = None if name in self._set_aside else self._cache
-        kept = None if cache is None else cache.find(name, known.size, known.identity)
-        if kept is not None:
+        cached = None if cache is None else cache.find(name, known.size, known.identity)
+        if cached is not None:
             known.was_cached = True
-            return kept
+            return cached
         if not known.has_version:
             cache = None
         file = self._at_hand.get(name)
@@ -112,7 +112,7 @@ class RemoteStorage:
         return None
 
     def begin(self) -> None:
-        if self._cache is not None:  # kept files may have changed in the bucket
+        if self._cache is not None:  # its files may have changed in the bucket
             self._known.clear()
             self._coming.clear()
 
@@ -144,7 +144,7 @@ class RemoteStorage:
             raise VideoError(path, "changes while it is read") from None
         finally:
             self._set_aside.discard(name)
-        if was_cached and self._cache is not None:  # the kept copy was deleted, or is damaged
+        if was_cached and self._cache is not None:  # its copy was deleted, or is damaged
             self._cache.remove(name)
             self._forget(name)
         return found
@@ -181,7 +181,7 @@ class RemoteStorage:
         return name
 
     def _cache_whole(self, name: str, known: Known, cache: FileCache) -> None:
-        """Fetch all of a longer file, to keep it: one file after the other, so that no more than
+        """Fetch all of a longer file for the cache: one file after the other, so that no more than
         one of them is in memory. Files that find no place here wait for the next epoch."""
         fetcher, whole = self._fetcher, self._whole
         if not cache.has_room or name in whole or cache.awaits(name) or len(whole) >= _MOST_WHOLE:
@@ -199,7 +199,7 @@ class RemoteStorage:
         self._one_by_one.start(fetch)
 
     def _ask_first(self, name: str) -> Future[Part]:
-        """Ask for the first part; of a kept file, for one byte, which tells its version."""
+        """Ask for the first part; of a cached file, for one byte, which tells its version."""
         cache, fetcher = self._cache, self._fetcher
 
         def get() -> Part:

@@ -50,16 +50,18 @@ class Room:
             return
         with self._locked() as file:
             told = file.read()
-            count = int(told) if told.isdigit() else self._count()
-            if count + size > self.max_bytes and self._may_count(file):
-                count = self._count()  # files may have been deleted
+            count = int(told) if told.isdigit() else -1
+            is_new = count < 0 or (count + size > self.max_bytes and self._may_count(file))
+            if is_new:  # files may have been deleted
+                count = self._count()
             has_room = count + size <= self.max_bytes
             try:
                 yield has_room
             finally:
-                file.seek(0)
-                file.write(b"%d" % max(0, count + size * has_room))
-                file.truncate()
+                if is_new or has_room:  # its time of change tells when it was counted
+                    file.seek(0)
+                    file.write(b"%d" % max(0, count + size * has_room))
+                    file.truncate()
 
     def deleted(self) -> None:
         """Files were deleted: there may be room."""
