@@ -469,7 +469,7 @@ class Catalog:
             CatalogError: A video has no row, or the type is none of these.
         """
         new = copy.copy(self)
-        new._targets = targets_.checked(targets, len(self))
+        new._targets = targets_.checked(targets, len(self), self.paths)
         return new
 
     def targets_of(self, videos: Ints, frames: Ints) -> Any:

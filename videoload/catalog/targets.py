@@ -68,14 +68,14 @@ Column = npt.NDArray[Any] | PerFrame
 Targets = Column | dict[str, Column]
 
 
-def checked(targets: object, videos: int) -> Targets:
-    """The targets as a catalog keeps them: read-only, with types that TensorFlow knows. Raises
-    CatalogError."""
+def checked(targets: object, videos: int, paths: Sequence[str] = ()) -> Targets:
+    """The targets as a catalog keeps them: read-only, with types that TensorFlow knows; once for a
+    file, if the ``paths`` of the videos are given. Raises CatalogError."""
     if not isinstance(targets, Mapping):
-        return _column(_ONLY, targets, videos)
+        return _column(_ONLY, targets, videos, paths)
     if not targets or not all(isinstance(name, str) and name for name in targets):
         raise CatalogError(f"targets need names that are text, at least one: {list(targets)}")
-    return {name: _column(name, column, videos) for name, column in targets.items()}
+    return {name: _column(name, column, videos, paths) for name, column in targets.items()}
 
 
 def subset(targets: Targets, indices: Ints) -> Targets:
@@ -179,11 +179,23 @@ def _array(name: str, values: object) -> npt.NDArray[Any]:
     return array
 
 
-def _column(name: str, values: object, videos: int) -> Column:
+def _column(name: str, values: object, videos: int, paths: Sequence[str]) -> Column:
     column = values if isinstance(values, PerFrame) else _array(name, values)
     if len(column) != videos:
         raise CatalogError(f"{name} has {len(column)} rows, and there are {videos} videos")
-    return column
+    return _one_a_file(column, paths) if paths and isinstance(column, PerFrame) else column
+
+
+def _one_a_file(column: PerFrame, paths: Sequence[str]) -> PerFrame:
+    """Segments of a file share its array."""
+    kept: dict[tuple[str, bytes], npt.NDArray[Any]] = {}
+    digests = {id(array): _digest(array) for array in {id(a): a for a in column._arrays}.values()}
+    return PerFrame(
+        [
+            kept.setdefault((path, digests[id(array)]), array)
+            for path, array in zip(paths, column._arrays, strict=True)
+        ]
+    )
 
 
 def _rows(column: Column, indices: Ints) -> Column:

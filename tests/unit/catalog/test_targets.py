@@ -161,3 +161,20 @@ def test_only_targets_of_one_kind_are_joined() -> None:
     other = Catalog(["x.avi"], [0], ["sit", "stand"]).with_targets([1])
     with refused("same classes"):
         join([numbers, other])
+
+
+def test_segments_of_a_file_share_its_array() -> None:
+    def arrays_of(catalog: Catalog) -> list[int]:
+        assert isinstance(catalog.targets, PerFrame)
+        return [id(array) for array in catalog.targets._arrays]
+
+    segments = Catalog(["a.avi", "a.avi", "b.avi"], starts=[0, 3, 0])
+    one = np.arange(6.0)
+    given = arrays_of(segments.with_targets(PerFrame([one, one, np.arange(4.0)])))
+    read_again = arrays_of(segments.with_targets(PerFrame(map(np.arange, (6.0, 6.0, 6.0)))))
+    assert given[0] == given[1] != given[2]
+    assert read_again[0] == read_again[1] != read_again[2], "another file has its own"
+    other = arrays_of(segments.with_targets(PerFrame([one, one + 1, one])))
+    assert other[0] != other[1], "they differ"
+    shared = segments.with_targets(PerFrame([one, one, one]))
+    assert shared == segments.with_targets(PerFrame([one.copy(), one, one]))
