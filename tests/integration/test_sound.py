@@ -365,8 +365,8 @@ def test_predict_refuses_sound_by_name(catalog: Catalog, client: Client) -> None
 
 
 def test_tensorflow_gets_pictures_and_sound(tf: Any, catalog: Catalog, client: Client) -> None:
-    stream = client.stream(catalog, CLIP, 3)
-    reference = decode_serially(catalog, CLIP, 3, info=True)
+    stream = client.stream(catalog, CLIP, 3, drop_remainder=True)
+    reference = decode_serially(catalog, CLIP, 3, info=True, drop_remainder=True)
     dataset = stream.dataset(info=True)
     assert dataset.element_spec[0]["sound"].shape == (3, 9_600)
     for (clips, _, told), (arrays, _, info) in zip(dataset, reference, strict=True):
