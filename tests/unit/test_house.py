@@ -30,6 +30,7 @@ DOORS = ("__init__", "__main__", "jax", "keras", "torch")  # they lead to all ro
 # Each module has its tests in tests/unit, in the same place with the same name. These modules are
 # tested with real files and real processes instead.
 TRIED_ELSEWHERE = {
+    "clips.facts": "integration/test_views.py",
     "commands.cli": "integration/test_cli.py",
     "commands.cli_workers": "integration/test_cli.py",
     "commands.cli_batches": "integration/test_preview.py",
@@ -255,6 +256,7 @@ WITHOUT_NUMPY = {
 PURE = (
     "arguments", "clips.call_text", "clips.layouts", "clips.regions", "clips.choices",
     "clips.sounds", "sound.timeline", "clips.moments", "reading.clock",
+    "clips.affine", "clips.facts",
     "clips.clip_spec", "clips.windows", "clips.clip_params", "clips.item_spec",
     "catalog.table", "catalog.targets",
     "catalog.splitting", "catalog.turns", "plan.identity", "plan.options",

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from videoload.clips.affine import Matrices
 from videoload.clips.choices import UnfitError
 from videoload.clips.clip_params import ClipParams, clip_params
 from videoload.clips.clip_spec import ClipSpec
@@ -54,6 +55,8 @@ class Prepared(NamedTuple):
         times_of: When a player shows these frames, in seconds; NaN if the file does not say.
         begins: As `VideoInfo.begins`.
         length: As `VideoInfo.length`, of the video; of the leader's if they are samples.
+        affine: When they are made: the matrices (see `clips.affine`) of each sample's clips, [n,
+            matrices, 2, 3].
         are_kept: Whether all their frames are in the frame store.
         lacks_room: When they are made: if the frame store had no room for the video, the bytes that
             a video takes, and the limit of the store.
@@ -63,6 +66,7 @@ class Prepared(NamedTuple):
     times_of: Callable[[Ordinals], Times] = no_times
     length: tuple[int, float] = -1, math.nan
     begins: Fraction | None = None
+    affine: Callable[[], Matrices] = lambda: np.empty((1, 0, 2, 3), np.float32)
     are_kept: bool = False
     lacks_room: Callable[[], tuple[int, int] | None] = lambda: None
 

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from videoload.clips.affine import Matrices
 from videoload.clips.clip_params import ClipParams
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.followers import SampleParams, common_frames, sample_params
@@ -58,7 +59,12 @@ def prepare_samples(
         return np.array([each.times for each in shown]).reshape(frames.shape)
 
     length = next(part.length for _, part, _, _ in parts if part.length[0] >= 0)
-    return Prepared(decode, times_of, length)
+
+    def affine() -> Matrices:
+        told = {name: part.affine() for name, part, _, _ in parts if name in spec.clips}
+        return np.concatenate([told[name] for name in spec.clips], axis=1)
+
+    return Prepared(decode, times_of, length, affine=affine)
 
 
 def count_items(

@@ -10,6 +10,7 @@ from functools import partial
 import numpy as np
 from av.video.frame import VideoFrame
 
+from videoload.clips.affine import Matrices, affines
 from videoload.clips.clip_params import ClipParams
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.layouts import array_bytes, as_arrays
@@ -80,7 +81,9 @@ class VideoClips:
             if stored is not None and not stored.missing:
                 info = found.info.rated(spec)
                 show = partial(self._show, stored)
-                return Prepared(show, info.times_of, info.length, info.begins, are_kept=True)
+                return Prepared(
+                    show, info.times_of, info.length, info.begins, self._affine, are_kept=True
+                )
         index, self._opened = tools.indexes.find(path, file, tick)
         self._index = index
         self._params = self._given or tools.expected.drawn(path, spec, index, self._requests)
@@ -95,7 +98,12 @@ class VideoClips:
         lacks_room = partial(store.lacks_room, spec, stored) if store else (lambda: None)
         info = index.info.rated(spec)
         decode = partial(self._decode, stored)
-        return Prepared(decode, info.times_of, info.length, info.begins, lacks_room=lacks_room)
+        return Prepared(
+            decode, info.times_of, info.length, info.begins, self._affine, lacks_room=lacks_room
+        )
+
+    def _affine(self) -> Matrices:
+        return affines(self._params).reshape(len(self._requests), -1, 2, 3)
 
     def _make_places(self) -> None:
         """Say where each frame goes."""

@@ -12,7 +12,6 @@ that is not taken gets into a batch. All of this belongs to the I/O thread.
 from __future__ import annotations
 
 import logging
-import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from videoload.clips.facts import facts_type, in_words, matrices
 from videoload.clips.sample_spec import Spec, leader_of
 from videoload.engine.admission import ConnectedWorker
 from videoload.engine.open_streams import OpenStream
@@ -54,7 +54,7 @@ class Answers:
                 self.table.answered(lease, _NO_FRAMES, result.decode_s, _waited_s(result))
             return
         stream, rows = self.streams[lease.stream], len(lease.rows)
-        frames = _as_frames(result, rows, stream.spec)
+        frames = _told(result, rows, stream.spec)
         if stream.spec.files and len(result.files) != rows:
             raise ProtocolError(f"{len(result.files)} files for {rows} clips")
         if (at := self.table.accepts(lease, result.files)) is not None:
@@ -98,23 +98,27 @@ def _waited_s(result: Result) -> float:
     return max(0.0, result.decode_s - core_s) if core_s else 0.0
 
 
-def _as_frames(result: Result, rows: int, spec: Spec) -> npt.NDArray[np.int64]:
-    """The ordinals of each clip's frames, then the bits of their times; the number of frames of its
-    file, then the bits of its seconds. The lease table carries them to the reader."""
-    length = math.prod(spec.frames_shape)
-    for given in (result.frames, result.times or result.frames):
-        if len(given) != rows or {*map(len, given)} != {length}:
+def _told(result: Result, rows: int, spec: Spec) -> npt.NDArray[np.int64]:
+    """What a worker tells of the clips of a lease, as the lease table carries it to the reader.
+    Raises ProtocolError."""
+    told = np.empty(rows, facts_type(spec))
+    given = {
+        "frames": result.frames, "times": result.times or result.frames,
+        "affine": result.affine or [[np.nan] * (6 * matrices(spec))] * rows,
+    }  # fmt: skip
+    for name, values in given.items():
+        length = told[name].size // rows
+        if len(values) != rows or {*map(len, values)} != {length}:
             raise ProtocolError(
-                f"the lease has {rows} clips of {length} frames, the answer does not"
+                f"the lease has {rows} clips of {length} {name}, the answer has not"
             )
-    both = np.empty((rows, 2, length), np.int64)
-    both[:, 0] = result.frames
-    both.view(np.float64)[:, 1] = result.times or np.nan
-    if length and both[:, 0].min() < 0 and getattr(leader_of(spec), "short", "") != "zero":
+        told[name] = np.reshape(values, told[name].shape)
+    if not result.times:
+        told["times"] = np.nan
+    shows = told["frames"]
+    if shows.size and shows.min() < 0 and getattr(leader_of(spec), "short", "") != "zero":
         raise ProtocolError("the answer has missing frames, the spec allows none")
     if len(result.lengths) not in (0, rows):
         raise ProtocolError(f"{len(result.lengths)} lengths of files for {rows} clips")
-    of_file = np.empty((rows, 2), np.int64)
-    of_file[:, 0] = [frames for frames, _ in result.lengths] or -1
-    of_file.view(np.float64)[:, 1] = [seconds for _, seconds in result.lengths] or np.nan
-    return np.concatenate((both.reshape(rows, 2 * length), of_file), axis=1)
+    told["of"], told["lasts"] = zip(*(result.lengths or [(-1, np.nan)] * rows), strict=True)
+    return in_words(told)

@@ -447,8 +447,8 @@ class Engine:
         stream = self.streams.by_id[grant.stream]
         place = stream.place(grant.slot, grant.rows) if worker.is_child else None
         if place is None:
-            frames_bytes = 18 * (stream.clip_frames + 3)  # in a message, at most
-            answer_bytes = len(grant.samples) * (stream.clip_bytes + frames_bytes)
+            facts_bytes = 18 * (stream.words + 3)  # in a message, at most
+            answer_bytes = len(grant.samples) * (stream.clip_bytes + facts_bytes)
             peer.granted(answer_bytes, self._table.held(peer))
         worker.timer.granted(time.monotonic())
         if not peer.send(stream.lease(grant, place)) and place is None:

@@ -24,6 +24,7 @@ from videoload import native
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import clip_of, functions
 from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.facts import facts_type
 from videoload.clips.sample_spec import Spec
 from videoload.engine.changed_files import ChangedFiles
 from videoload.errors import VideoloadError
@@ -55,7 +56,7 @@ class Loan(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class OpenStream:
-    """One stream. ``clip_bytes`` and ``clip_frames`` are the bytes and frames of a sample."""
+    """One stream. ``clip_bytes`` are those of a sample, ``words`` tell facts of it."""
 
     id: int
     catalog: Catalog
@@ -74,13 +75,13 @@ class OpenStream:
     error: VideoloadError | None = None
     step: int = -1  # the last one that any reader took
     clip_bytes: int = field(init=False)
-    clip_frames: int = field(init=False)
+    words: int = field(init=False)
     changed: ChangedFiles = field(init=False)
 
     def __post_init__(self) -> None:
         self.changed = ChangedFiles(self.catalog)
         self.clip_bytes = self.spec.clip_bytes
-        self.clip_frames = math.prod(self.spec.frames_shape)
+        self.words = facts_type(self.spec).itemsize // 8
 
     def record(
         self, workers: Sequence[WorkerRecord], departed: int, window_s: float = math.inf
@@ -151,7 +152,7 @@ class OpenStreams:
         catalog = stream.catalog  # the table must not keep the stream, and so its memory, alive
         self.table.add_stream(
             stream.id, stream.plan, stream.quarantine,
-            clip_frames=2 * stream.clip_frames + 2,  # with their times, and the file's length
+            clip_frames=stream.words,
             slots=stream.arena.slots, ordered=stream.ordered,
             lease_clips=_LEASE_BYTES // stream.clip_bytes, clip_bytes=stream.clip_bytes,
             fetched=stream.storage is not None and stream.storage.fetches,

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from videoload.clips.facts import affine_of, facts_of
 from videoload.clips.sample_spec import heard_in
 from videoload.engine.engine import Engine
 from videoload.engine.open_streams import Loan, OpenStream, ReaderQueue
@@ -302,16 +303,17 @@ class Readers:
             source.loans[slot] = Loan(batch, weakref.ref(rows.base))
         queue.handed_over()
         videos = np.array([sample.video for sample in batch.samples], np.int64)
-        pairs = batch.frames[:, :-2].reshape(len(videos), 2, *source.spec.frames_shape)
-        frames_of, seconds_of = np.ascontiguousarray(batch.frames[:, -2:].T)
-        self.lengths.note(videos, frames_of, seconds_of.view(np.float64))
-        frames, times = np.ascontiguousarray(pairs.swapaxes(0, 1))
+        facts = facts_of(batch.frames, source.spec)
+        self.lengths.note(videos, facts["of"], facts["lasts"])
+        frames = np.ascontiguousarray(facts["frames"])
         clips, targets = source.spec.arrays(rows), source.catalog.targets_of(videos, frames)
         if not info:
             return clips, targets
-        shown = times.view(np.float64)
-        heard = heard_in(source.spec, rows)
-        come_from = batch_info(batch.step, batch.samples, source.catalog, frames, shown, heard)
+        times, heard = np.ascontiguousarray(facts["times"]), heard_in(source.spec, rows)
+        come_from = batch_info(
+            batch.step, batch.samples, source.catalog, frames, times, heard,
+            affine_of(facts, source.spec),
+        )  # fmt: skip
         return clips, targets, come_from
 
     def _held(self) -> int:

@@ -39,6 +39,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from videoload.catalog.targets import shapes
+from videoload.clips.facts import affine_of, facts_type
 from videoload.clips.sample_spec import has_sound
 from videoload.engine.readers import Readers
 from videoload.errors import ClosedError, VideoloadError
@@ -293,6 +294,10 @@ def _signature(readers: Readers, rows: int | None, *, info: bool) -> tuple[Any, 
     one: dict[str, Any] = dict.fromkeys(("video", "clip", "crop"), ((), "int64"))
     frames = {"frames": (frames_shape, "int64"), "times": (frames_shape, "float64")}
     one |= {"has_sound": ((), "bool")} if has_sound(readers.spec) else {}
+    if (affine := affine_of(np.empty(0, facts_type(readers.spec)), readers.spec)) is not None:
+        kinds = affine if isinstance(affine, dict) else {"": affine}
+        told = {name: (each.shape[1:], "float32") for name, each in kinds.items()}
+        one["affine"] = told if isinstance(affine, dict) else told[""]
     return specs(clips), specs(labels), specs({**one, "path": ((), "str"), **frames})
 
 
@@ -302,8 +307,11 @@ def _rows(labels: Any) -> int:
 
 
 def _as_dict(info: BatchInfo) -> dict[str, Any]:
-    left_out = {"step", "digest_of"} | ({"has_sound"} if info.has_sound is None else set())
-    return {name: value for name, value in info._asdict().items() if name not in left_out}
+    return {
+        name: value
+        for name, value in info._asdict().items()
+        if name not in ("step", "digest_of") and value is not None
+    }
 
 
 @atexit.register

@@ -31,6 +31,7 @@ from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import clip_of
 from videoload.catalog.table import Ints
 from videoload.catalog.turns import Turns, weights
+from videoload.clips.affine import Matrices
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.sample_spec import Spec, leader_of
 from videoload.errors import SpecError
@@ -76,6 +77,9 @@ class BatchInfo(NamedTuple):
             float64, shaped like ``frames``. NaN if the file does not say or the frame is missing.
         has_sound: Whether each clip's file has sound, bool [B]. Default None: the spec asks for
             none.
+        affine: From (x, y, 1) of a decoded frame to the pixels of each clip, through every crop,
+            scale, rotation and flip: float32 [B, 2, 3], with several views [B, k, 2, 3]. Centres of
+            pixels are whole numbers. Of several parts, a dict; of items, None.
         digest_of: Makes the `digest`. Default ``str``: "".
     """
 
@@ -87,6 +91,7 @@ class BatchInfo(NamedTuple):
     crop: Ints
     times: npt.NDArray[np.float64]
     has_sound: npt.NDArray[np.bool_] | None = None
+    affine: Matrices | dict[str, Matrices] | None = None
     digest_of: Callable[[], str] = str
 
     @property
@@ -107,13 +112,14 @@ def batch_info(
     frames: Ints,
     times: npt.NDArray[np.float64],
     has_sound: npt.NDArray[np.bool_] | None = None,
+    affine: Matrices | dict[str, Matrices] | None = None,
 ) -> BatchInfo:
     """Where a batch came from."""
     rows = [(sample.video, sample.clip, sample.crop) for sample in samples]
     video, clip, crop = np.array(rows, np.int64).T.copy()
     paths = catalog._table.paths
     path = np.array([paths[sample.video] for sample in samples], object)
-    return BatchInfo(step, video, frames, path, clip, crop, times, has_sound=has_sound)
+    return BatchInfo(step, video, frames, path, clip, crop, times, has_sound, affine)
 
 
 if TYPE_CHECKING:

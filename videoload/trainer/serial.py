@@ -6,7 +6,6 @@ It is short and obviously right. The batches of any stream must equal these byte
 from __future__ import annotations
 
 import logging
-import math
 import os
 from collections.abc import Iterator
 from typing import Any, Literal, Unpack, overload
@@ -16,6 +15,7 @@ import numpy as np
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import check_shapes, clip_of
 from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.facts import affine_of, facts_type
 from videoload.clips.sample_spec import GivenSpec, Spec, WindowCounts, heard_in
 from videoload.decoding.decoder import Decoder
 from videoload.decoding.native_size import native_size
@@ -174,9 +174,7 @@ def _batches(
     for step in steps:
         planned = quarantine.kept(plan[step])
         clips = np.empty((len(planned), clip.clip_bytes), np.uint8)
-        frames = np.empty((len(planned), math.prod(clip.frames_shape)), np.int64)
-        times = np.empty(frames.shape)
-        found = np.empty((2, len(planned)))
+        facts = np.empty(len(planned), facts_type(clip))
         taken: list[Sample] = []
         for first in planned:
             sample, row = quarantine.replace(first), len(taken)
@@ -190,9 +188,12 @@ def _batches(
                 try:
                     spec = clip_of(catalog, clip, sample.video)
                     prepared = decoder.prepare(video.path, spec, [request], out)
-                    frames[row] = prepared.decode(lambda: None)[0]
-                    times[row] = prepared.times_of(frames[row])
-                    found[:, row] = prepared.length
+                    frames = prepared.decode(lambda: None)
+                    times, affine = prepared.times_of(frames), prepared.affine()
+                    facts["frames"][row] = frames.reshape(clip.frames_shape)
+                    facts["times"][row] = times.reshape(clip.frames_shape)
+                    facts["of"][row], facts["lasts"][row] = prepared.length
+                    facts["affine"][row] = affine[0]
                     taken.append(sample)
                 except VideoError as error:
                     quarantine.add(
@@ -209,9 +210,11 @@ def _batches(
         if taken:
             n = len(taken)
             videos = np.array([sample.video for sample in taken])
-            lengths.note(videos, found[0, :n].astype(np.int64), found[1, :n])
-            shown = frames[:n].reshape(n, *clip.frames_shape)
-            heard = heard_in(clip, clips[:n])
-            info = batch_info(step, taken, catalog, shown, times[:n].reshape(shown.shape), heard)
+            facts = facts[:n]
+            lengths.note(videos, facts["of"], facts["lasts"])
+            info = batch_info(
+                step, taken, catalog, facts["frames"].copy(), facts["times"].copy(),
+                heard_in(clip, clips[:n]), affine_of(facts, clip),
+            )  # fmt: skip
             batch = clip.arrays(clips[:n]), catalog.targets_of(info.video, info.frames)
             yield with_digest((*batch, info)) if with_info else batch

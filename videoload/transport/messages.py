@@ -244,6 +244,8 @@ class Result(_Message, tag="result"):
     times: Annotated[list[_Times], msgspec.Meta(max_length=4096)] = []
     # How many frames each clip's file has, and its length in seconds; -1 and NaN of items.
     lengths: Annotated[list[tuple[_Ordinal, float]], msgspec.Meta(max_length=4096)] = []
+    # For each sample, the 2x3 matrices of its clips, one after the other.
+    affine: Annotated[list[_Times], msgspec.Meta(max_length=4096)] = []
     kept: Id = 0  # clips that came from the frame store
     # Clips whose video has no room there, the bytes that its frames would take, and the limit.
     no_room: tuple[Id, Id, Id] | None = None

@@ -35,7 +35,7 @@ _DESCRIPTORS = 8  # that a worker needs to open a file
 
 class LeaseRuns:
     """Decodes one lease. `at` is the clip that it works on. `files`, `frames`, `times`, `lengths`,
-    `clip_s`, `kept` and `no_room` are what a RESULT tells of the clips that are done."""
+    `affine`, `clip_s`, `kept` and `no_room` are what a RESULT tells of the clips that are done."""
 
     def __init__(
         self, decoder: Decoder, lease: Lease, out: npt.NDArray[np.uint8], tick: Callable[[], None]
@@ -47,6 +47,7 @@ class LeaseRuns:
         self.frames: list[list[int]] = []
         self.times: list[list[float]] = []
         self.lengths: list[tuple[int, float]] = []
+        self.affine: list[list[float]] = []
         self.clip_s: list[float] = []
         self.kept = 0
         self.no_room: tuple[int, int, int] | None = None
@@ -126,6 +127,7 @@ class LeaseRuns:
         self.frames += frames.tolist()
         self.times += prepared.times_of(frames).tolist()
         self.lengths += [prepared.length] * (last - first)
+        self.affine += prepared.affine().reshape(last - first, -1).tolist()
         if prepared.are_kept:
             self.kept += last - first
         elif (lacks := prepared.lacks_room()) is not None:

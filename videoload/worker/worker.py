@@ -198,7 +198,7 @@ class Worker:
             self.counters.add("decode_seconds", seconds)
             result = Result(
                 lease.lease, runs.frames, seconds, runs.files, spent, runs.clip_s, runs.times,
-                runs.lengths, kept=runs.kept, no_room=runs.no_room,
+                runs.lengths, runs.affine, kept=runs.kept, no_room=runs.no_room,
             )  # fmt: skip
             trainer.say(result, None if shared else out)
         finally:

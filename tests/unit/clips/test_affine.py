@@ -1,0 +1,78 @@
+"""A spot of a frame is found in the clip where the matrix says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.support.frames import clip_of, frame_of
+from tests.support.thorough import in_pairs
+from videoload.clips.affine import affine, affines
+from videoload.clips.clip_params import clip_params
+from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.video_info import VideoInfo
+from videoload.pixels.planes import Buffer
+
+SPOTS = [(50.0, 40.0), (101.0, 77.0), (88.0, 60.0), (60.0, 90.0), (120.0, 50.0)]
+KINDS: dict[str, dict[str, Any]] = {
+    "whole": {},
+    "center": {"size": (96, 112)},
+    "random": {"size": (96, 96), "crop": "random"},
+    "resize": {"resize": 72, "size": (72, 72)},
+    "resize, random": {"resize": 90, "size": (80, 80), "crop": "random"},
+    "resized": {"size": (96, 96), "crop": "resized", "area": (0.3, 1.0)},
+    "resize, resized": {"resize": 100, "size": (96, 96), "crop": "resized", "area": (0.3, 1.0)},
+    "multiscale": {"size": (96, 96), "crop": "multiscale"},
+    "pad": {"size": (96, 128), "crop": "pad"},
+    "stretch": {"size": (72, 160), "crop": "stretch"},
+    "three": {"resize": 100, "size": (80, 80), "crop": "three"},
+    "five": {"resize": 100, "size": (80, 80), "crop": "five"},
+    "smaller 4:2:0": {"size": (96, 96), "crop": "random", "pixels": "yuv420p"},
+}
+INFO = VideoInfo(9, Fraction(25), 176, 144)
+SHOWN = [
+    INFO, INFO._replace(turns=1), INFO._replace(turns=2, mirrored=True), INFO._replace(turns=3),
+    INFO._replace(aspect=Fraction(4, 3)), INFO._replace(width=152, height=132, cut=(16, 4, 8, 8)),
+]  # fmt: skip
+
+
+def spot(at: tuple[float, float]) -> Buffer:
+    y, x = np.mgrid[0:144, 0:176]
+    near = np.exp(-((x - at[0]) ** 2 + (y - at[1]) ** 2) / 18)
+    picture: Buffer = np.rint(255 * near[..., None].repeat(3, -1)).astype(np.uint8)
+    return picture
+
+
+@pytest.mark.parametrize(("kind", "info", "flip"), in_pairs(KINDS, SHOWN, [False, True]))
+def test_a_spot_lies_where_the_matrix_says(kind: str, info: VideoInfo, *, flip: bool) -> None:
+    seen = 0
+    spec = ClipSpec(1, flip=flip, square_pixels=info.aspect != 1, **KINDS[kind])
+    if spec.size is None:
+        spec = spec.at_native_size(*info.shown_size(spec))
+    for key, at in enumerate(SPOTS):
+        params = clip_params(spec, info, key)
+        [clip] = clip_of([frame_of(spot(at), "yuv420p")], spec, info, params)
+        luma = (clip[: spec.height] if spec.pixels == "yuv420p" else clip[..., 0]).astype(float)
+        bright = np.where(luma > 60, luma, 0)
+        (x, y), (height, width) = np.array(affine(params)) @ [*at, 1], luma.shape
+        if not (12 < x < width - 12 and 12 < y < height - 12):
+            continue
+        rows, columns = np.mgrid[0:height, 0:width]
+        found = [(bright * each).sum() / bright.sum() for each in (columns, rows)]
+        assert np.hypot(found[0] - x, found[1] - y) < 0.5, (key, found, (x, y))
+        seen += 1
+    assert seen
+
+
+def test_a_mirrored_clip_has_a_mirrored_matrix() -> None:
+    spec = ClipSpec(1, size=(144, 176), flip=True)
+    both = [clip_params(spec, INFO, key) for key in range(20)]
+    plain, mirrored = (next(p for p in both if p.flip is flip) for flip in (False, True))
+    made = affines([plain, mirrored])
+    assert made.dtype == np.float32
+    assert made.tolist() == [[[1, 0, 0], [0, 1, 0]], [[-1, 0, 175], [0, 1, 0]]]
+    assert affine(clip_params(replace(spec, flip=False), INFO, 3)) == ((1, 0, 0), (0, 1, 0))

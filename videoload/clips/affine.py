@@ -1,0 +1,47 @@
+"""Where the pixels of a decoded frame lie in a clip: one 2x3 matrix a clip. Pure.
+
+A pixel's centre has whole numbers. The scaler keeps the edges of what it scales where they are, so
+its pixels are half a pixel away from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+from videoload.clips.clip_params import ClipParams
+
+Matrices = npt.NDArray[np.float32]
+Row = tuple[float, float, float]
+
+
+def affine(params: ClipParams) -> tuple[Row, Row]:
+    """[2, 3]: from (x, y, 1) of a decoded frame to the pixels of the clip."""
+    across = _scaled(params.region, params.scaled, params.part, params.size, 0)
+    down = _scaled(params.region, params.scaled, params.part, params.size, 1)
+    x: Row = (across[0], 0.0, across[1])
+    y: Row = (0.0, down[0], down[1])
+    width, height = params.size
+    for _ in range(params.turns):  # clockwise: what was at the left comes to the top
+        x, y = (-y[0], -y[1], height - y[2]), x
+        width, height = height, width
+    if params.flip:
+        x = -x[0], -x[1], width - x[2]
+    left, top = params.place or (0, 0)
+    return (x[0], x[1], x[2] + left - 0.5), (y[0], y[1], y[2] + top - 0.5)
+
+
+def _scaled(
+    region: tuple[int, ...], scaled: tuple[int, int], part: tuple[int, ...], size: tuple[int, int],
+    axis: int,
+) -> tuple[float, float]:  # fmt: skip
+    """By what a coordinate is multiplied and what is added, to come to the edges of the clip."""
+    first, again = scaled[axis] / region[2 + axis], size[axis] / part[2 + axis]
+    return first * again, ((0.5 - region[axis]) * first - part[axis]) * again
+
+
+def affines(params: Iterable[ClipParams]) -> Matrices:
+    """float32 [n, 2, 3] of n clips."""
+    return np.array([affine(each) for each in params], np.float32).reshape(-1, 2, 3)

@@ -1,0 +1,62 @@
+"""What a worker tells of each sample beside its pixels, as one record of numbers. Pure."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from videoload.clips.affine import Matrices
+from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.sample_spec import SampleSpec, Spec
+
+Facts = npt.NDArray[Any]  # [n] of `facts_type`
+
+
+@lru_cache(64)
+def facts_type(spec: Spec) -> np.dtype[Any]:
+    """The frames that a sample shows and their times in seconds, the frames of its file and its
+    length in seconds, and the matrices of its clips."""
+    shape = spec.frames_shape
+    return np.dtype([
+        ("frames", "<i8", shape), ("times", "<f8", shape), ("of", "<i8"), ("lasts", "<f8"),
+        ("affine", "<f4", (matrices(spec), 2, 3)),
+    ])  # fmt: skip
+
+
+def matrices(spec: Spec) -> int:
+    """How many matrices a sample has: one for each view of each of its clips."""
+    if isinstance(spec, SampleSpec):
+        return sum(map(matrices, spec.clips.values()))
+    return spec.views if isinstance(spec, ClipSpec) else 0
+
+
+def in_words(facts: Facts) -> npt.NDArray[np.int64]:
+    """Facts as int64 [n, words], as the lease table carries them."""
+    return facts.view(np.int64).reshape(len(facts), -1)
+
+
+def facts_of(words: npt.NDArray[np.int64], spec: Spec) -> Facts:
+    """The reverse of `in_words`."""
+    return np.ascontiguousarray(words).view(facts_type(spec)).reshape(-1)
+
+
+def affine_of(facts: Facts, spec: Spec) -> Matrices | dict[str, Matrices] | None:
+    """The matrices float32 [n, 2, 3] of samples, with k views [n, k, 2, 3]; of several parts, a
+    dict; None of items."""
+    return _by_part(facts["affine"], spec)
+
+
+def _by_part(told: Matrices, spec: Spec) -> Matrices | dict[str, Matrices] | None:
+    if isinstance(spec, ClipSpec):
+        return np.array(told[:, 0] if spec.views == 1 else told)
+    if not isinstance(spec, SampleSpec):
+        return None
+    found, at = {}, 0
+    for name, clip in spec.clips.items():
+        part = _by_part(told[:, at : at + clip.views], clip)
+        assert isinstance(part, np.ndarray)
+        found[name], at = part, at + clip.views
+    return found
