@@ -60,6 +60,21 @@ def test_all_parts_show_the_same_moment_and_the_same_place(catalog: Catalog, way
     assert sum(check(batch) for batch in batches) >= SAMPLES
 
 
+@pytest.mark.parametrize("views", [1, 2])
+def test_a_load_function_gets_the_matrix_of_the_leading_clip(catalog: Catalog, views: int) -> None:
+    drawn: dict[str, Any] = {"sampling": "random", "crop": "resized", "flip": True, "views": views}
+    shape = (2, 3) if views == 1 else (views, 2, 3)
+    matrix = ItemSpec("tests.support.items:matrix", shape, "float32")
+    spec = specs(**drawn) | {"skeleton": matrix}
+    for parts, _, info in decode_serially(catalog, spec, 3, shuffle=True, info=True):
+        affine = cast(dict[str, Any], info.affine)
+        assert list(affine) == ["rgb", "ir", "depth"]
+        np.testing.assert_array_equal(cast(Any, parts)["skeleton"], affine["rgb"])
+        # The infrared camera has the same frames; depth has half their pixels.
+        np.testing.assert_array_equal(affine["rgb"], affine["ir"])
+        assert np.abs(affine["depth"][..., :2] - affine["rgb"][..., :2]).max() < 0.2
+
+
 def test_frames_of_the_same_number_need_no_rates(root: Path) -> None:
     rgb, depth = (Catalog.from_folder(root / name) for name in ("rgb", "depth"))
     catalog = Catalog.side_by_side(by="frames", rgb=rgb, depth=depth)

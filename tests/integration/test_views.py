@@ -57,6 +57,9 @@ def test_every_kind_of_clip_is_the_same_from_workers(
     clips, _, info = batches[0]
     assert (clips.shape, clips.dtype) == ((5, *spec.shape), np.dtype(spec.dtype))
     assert info.frames.shape == (5, *spec.frames_shape)
+    views = () if spec.views == 1 else (spec.views,)
+    assert info.affine.shape == (5, *views, 2, 3)
+    assert info.affine.dtype == np.float32
     rows = len(videos.catalog) * spec.clips_per_video * spec.crops
     assert sum(len(labels) for _, labels, _ in batches) == rows
     assert clips.flags.c_contiguous

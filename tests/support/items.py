@@ -33,6 +33,13 @@ def rows_of(
     return found
 
 
+def matrix(
+    path: str, rng: np.random.Generator, *, frames: Any, times: Any, affine: Floats
+) -> Floats:
+    """The matrix of the leading clip."""
+    return affine
+
+
 def noisy(path: str, rng: np.random.Generator) -> Floats:
     return load(path, rng) + rng.standard_normal((2, 3), np.float32)
 

@@ -27,11 +27,13 @@ class SampleParams(NamedTuple):
 
     Attributes:
         clips: For each part that is a clip, its parameters for each view.
+        leading: Which of them leads.
         frames: The frames of the leader, int64 [T], or [k, T] with k views.
         times: When a player shows them, in seconds from the beginning of the leader's file.
     """
 
     clips: dict[str, list[ClipParams]]
+    leading: str
     frames: Ints
     times: Times
 
@@ -60,7 +62,7 @@ def sample_params(
             except UnfitError as error:
                 raise UnfitError(f"part {name!r}: {error}", dropped=error.dropped) from None
     frames = np.array([draws.frames for draws in views]).reshape(leader.frames_shape)
-    return SampleParams(params, frames, leading.times_of(frames))
+    return SampleParams(params, spec.leading, frames, leading.times_of(frames))
 
 
 def common_frames(

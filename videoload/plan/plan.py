@@ -79,7 +79,7 @@ class BatchInfo(NamedTuple):
             none.
         affine: From (x, y, 1) of a decoded frame to the pixels of each clip, through every crop,
             scale, rotation and flip: float32 [B, 2, 3], with several views [B, k, 2, 3]. Centres of
-            pixels are whole numbers. Of several parts, a dict; of items, None.
+            pixels are whole numbers. Of several parts, a dict. Default None: of items.
         digest_of: Makes the `digest`. Default ``str``: "".
     """
 

@@ -13,6 +13,7 @@ on how many threads share the work, and so on the cores of the host.
 from __future__ import annotations
 
 import importlib
+import inspect
 import logging
 import math
 import random
@@ -20,7 +21,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -140,10 +141,14 @@ class UserFunction:
 
     Attributes:
         function: The function itself.
+        takes_affine: Whether it has an argument of that name.
     """
 
     def __init__(self, function: Function, on_call: Callable[[], None] = lambda: None) -> None:
         self.function = function
+        self.takes_affine = False
+        with suppress(TypeError, ValueError):  # some functions have no signature
+            self.takes_affine = "affine" in inspect.signature(function).parameters
         self._on_call = on_call
         self._took_s = math.inf
 

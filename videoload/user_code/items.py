@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from videoload.clips.affine import affines
 from videoload.clips.followers import SampleParams
 from videoload.clips.item_spec import ItemSpec
 from videoload.errors import OneClipError, TransformError, VideoError
@@ -73,10 +74,13 @@ def load_items(prepared: PreparedItems, tick: Callable[[], None]) -> npt.NDArray
     Calls ``tick`` before each item. Raises VideoError, TransformError."""
     for at, (seed, row) in enumerate(zip(prepared.seeds, prepared.out, strict=True)):
         tick()
-        more = {}
+        more: dict[str, object] = {}
         if prepared.shown:
             shown = prepared.shown[at]
             more = {"frames": shown.frames, "times": shown.times - prepared.offset_s}
+            if prepared.function.takes_affine:
+                made = affines(shown.clips[shown.leading])
+                more["affine"] = made if shown.frames.ndim > 1 else made[0]
         _store(prepared, _call(prepared, seed, more), prepared.spec.arrays(row))
     return np.empty((len(prepared.out), 0), np.int64)
 
