@@ -11,7 +11,6 @@ import numpy.typing as npt
 from av.video.frame import VideoFrame
 
 from videoload.clips.regions import Rectangle, Size
-from videoload.reading.frame_decoder import upright
 
 Buffer = npt.NDArray[np.uint8]  # uint16 for gray16
 
@@ -56,8 +55,6 @@ def planes_of(picture: VideoFrame, frames: int = 1, part: Rectangle | None = Non
     pixel = channels * item
     for plane in picture.planes:
         stride = plane.line_size
-        if stride < 0:
-            return planes_of(upright(picture), frames, part)
         shape = frames, -(-down // half), -(-across // half), channels
         strides = plane.height // frames * stride, stride, pixel, item
         begin = y // half * stride + x // half * pixel

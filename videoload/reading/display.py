@@ -12,16 +12,18 @@ import math
 import re
 from collections.abc import Callable
 from contextlib import closing, suppress
-from typing import Any, NamedTuple
+from fractions import Fraction
+from typing import Any, NamedTuple, cast
 
 import av
 import numpy as np
 from av.bitstream import BitStreamFilterContext
+from av.filter import Graph
 from av.sidedata.sidedata import Type
 from av.video.frame import VideoFrame
 
 from videoload.reading.containers import OpenedVideo
-from videoload.reading.frame_decoder import REFUSALS, filtered
+from videoload.reading.frame_decoder import REFUSALS
 from videoload.reading.video import decode_packets
 
 _CONTAINERS_TELL = ("mov", "matroska")
@@ -62,8 +64,16 @@ def orientation_of(frame: VideoFrame) -> tuple[int, bool]:
         found = frame.side_data
     except ValueError:  # PyAV cannot name some of it
         unknown = set(_KINDS).difference(kind.value for kind in Type)
-        filters = [("sidedata", f"mode=delete:type={kind}") for kind in sorted(unknown)]
-        found = filtered(frame, *filters).side_data
+        graph = Graph()
+        graph.link_nodes(
+            graph.add_buffer(
+                width=frame.width, height=frame.height, format=frame.format, time_base=Fraction(1)
+            ),
+            *(graph.add("sidedata", f"mode=delete:type={kind}") for kind in sorted(unknown)),
+            graph.add("buffersink"),
+        ).configure()
+        graph.push(frame)
+        found = cast(VideoFrame, graph.pull()).side_data
     matrix: Any = found.get("DISPLAYMATRIX")
     if matrix is None:
         return 0, False
