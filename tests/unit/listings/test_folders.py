@@ -285,3 +285,17 @@ def test_the_parts_of_a_data_set_are_not_taken_for_classes(
 def test_train_is_a_class_beside_other_classes(tmp_path: Path) -> None:
     tree(tmp_path, "train/a.avi", "bus/b.avi")  # vehicles
     assert Catalog.from_folder(tmp_path).classes == ("bus", "train")
+
+
+def test_without_labels_videos_may_lie_at_any_depth(tmp_path: Path) -> None:
+    tree(tmp_path, "b.avi", "x/a.avi", "x/y/z/c.MP4", ".hidden/d.avi", "train/e.avi", "test/f.avi")
+    catalog = Catalog.from_folder(tmp_path, label=None)
+    assert catalog.paths == ("b.avi", "test/f.avi", "train/e.avi", "x/a.avi", "x/y/z/c.MP4")
+    assert catalog.classes == ()
+    assert set(catalog.labels.tolist()) == {-1}
+    assert Catalog.from_folder(tmp_path / "x", root=tmp_path, label=None).paths[0] == "x/a.avi"
+    assert Catalog.from_folder(tmp_path, label=None, classes=TWO).classes == TWO
+    with refused("has no videos"):
+        Catalog.from_folder(tree(tmp_path / "none", "notes.txt"), label=None)
+    images = tree(tmp_path / "images", "one/1.jpg", "one/2.jpg", "deep/two/1.png")
+    assert Catalog.from_folder(images, label=None).paths == ("deep/two", "one")
