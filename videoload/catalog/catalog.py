@@ -38,8 +38,8 @@ class Catalog:
     Args:
         paths: Paths of the videos, at least one, relative to the root; or all of them absolute,
             without a root.
-        labels: Index into ``classes`` of each video, or without ``classes`` its name: [N]. -1, and
-            None, the default: no label.
+        labels: Index into ``classes`` of each video, or without ``classes`` its name or names, as
+            in `from_table`: [N]. -1, and None, the default: no label.
         classes: Names of the classes. Default None: those of the labels.
         root: Folder that the paths are relative to, or a URL (``s3://``, ``gs://``, ``az://``,
             ``http://``). None, the default: the working directory if all files lie in it, else
@@ -87,13 +87,13 @@ class Catalog:
         if root is None:
             root, files = root_of(files)
         columns = Columns(files, labels, starts, ends, frames, starts_s, ends_s, at, at_s, box)
-        if classes is not None:
-            known = checked_names(classes, "classes") if len(classes) or labels is not None else ()
-        elif labels is None:
-            known = ()
-        else:
-            columns.labels, known, _ = labels_of(list(labels), None, columns.where)
-        self._fill(Listed(columns, known, root), duplicates=duplicates)
+        known: tuple[str, ...] = ()
+        hot: Any = None  # several labels of a video
+        if classes is None and labels is not None:
+            columns.labels, known, hot = labels_of(list(labels), None, columns.where)
+        elif classes is not None and (len(classes) or labels is not None):
+            known = checked_names(classes, "classes")
+        self._fill(Listed(columns, known, root, hot), duplicates=duplicates)
 
     def _fill(self, listed: Listed, *, duplicates: bool) -> None:
         self._root = None if listed.root is None else open_root(listed.root)
@@ -101,6 +101,8 @@ class Catalog:
         self._table = Table(listed.columns, len(self._classes), duplicates=duplicates)
         self._duplicates = duplicates
         self._targets: targets_.Targets | None = None
+        if listed.targets is not None:
+            self._targets = targets_.checked(listed.targets, len(self), self.paths)
         self._parts: tuple[Part, ...] = ()
         self._sides: Sides | None = None
         self._windows: Ints | None = None  # see `plan.windows`
@@ -111,7 +113,7 @@ class Catalog:
         catalog._fill(listed, duplicates=duplicates)
         if listed.parts is not None:
             catalog._table, catalog._sides = side_by_side.laid(catalog._table, *listed.parts, by)
-        return catalog if listed.targets is None else catalog.with_targets(listed.targets)
+        return catalog
 
     @classmethod
     def from_table(

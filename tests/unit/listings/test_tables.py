@@ -586,6 +586,8 @@ def test_a_csv_file_may_have_any_usual_separator(tmp_path: Path, separator: str)
 def test_paths_alone_are_a_catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert Catalog(["a.avi", "b.avi"]).labels.tolist() == [-1, -1]
     assert Catalog(["a.avi", "b.avi"], ["run", "jump"]).classes == TWO
+    several = Catalog(["a.avi", "b.avi"], ["run;jump", "run"])
+    assert np.asarray(several.targets).tolist() == [[1, 1], [0, 1]]
     tree(tmp_path, "x/a.avi", "y/b.avi")
     far = Catalog(sorted(tmp_path.rglob("*.avi")))
     assert (far.root, far.paths) == (tmp_path, ("x/a.avi", "y/b.avi"))
