@@ -93,6 +93,7 @@ class StoredVideo:
         self._raw = raw
         self._close = weakref.finalize(self, os.close, raw)
         self._sums = np.frombuffer(table, np.uint64)
+        self._frames_at, self._frame_bytes = head.frames_at, head.frame_bytes  # asked for often
 
     @classmethod
     def open(cls, path: Path, identity: bytes) -> StoredVideo | None:
@@ -163,11 +164,12 @@ class StoredVideo:
         """Read frames into ``out`` [n, frame_bytes]. Returns those that are not there, or are not
         what was written: the latter are forgotten."""
         missing = []
+        raw, begin, size = self._raw, self._frames_at, self._frame_bytes
         told = self._sums.take(ordinals).tolist()
-        for ordinal, known, row in zip(ordinals, told, out, strict=True):
+        rows = [row.data for row in out]
+        for ordinal, known, row in zip(ordinals, told, rows, strict=True):
             if known:
-                at = self._at(ordinal)
-                if os.preadv(self._raw, [row], at) == len(row) and _sum(row) == known:
+                if os.preadv(raw, (row,), begin + ordinal * size) == size and _sum(row) == known:
                     continue
                 if self.is_writable:
                     os.pwrite(self._raw, bytes(8), self.head.table_at + 8 * ordinal)
@@ -177,8 +179,9 @@ class StoredVideo:
     def write(self, first: int, frames: Sequence[npt.NDArray[np.uint8]]) -> list[int]:
         """Write the bytes of consecutive frames; returns the checksums that `commit` needs. The
         frames do not count as kept before."""
-        os.pwritev(self._raw, [frame.data for frame in frames], self._at(first))
-        return [_sum(frame) for frame in frames]
+        rows = [frame.data for frame in frames]
+        os.pwritev(self._raw, rows, self._frames_at + first * self._frame_bytes)
+        return list(map(_sum, rows))
 
     def commit(self, sums: dict[int, int]) -> None:
         """These frames were written, and the pass over the video met with no complaint."""
@@ -186,9 +189,6 @@ class StoredVideo:
             part = np.array([sums[ordinal] for ordinal in run], np.uint64)
             os.pwrite(self._raw, part.tobytes(), self.head.table_at + 8 * run.start)
 
-    def _at(self, ordinal: int) -> int:
-        return self.head.frames_at + ordinal * self.head.frame_bytes
 
-
-def _sum(frame: npt.NDArray[np.uint8]) -> int:
-    return checksum(frame.data) or 1  # 0 stands for a frame that is not there
+def _sum(frame: memoryview) -> int:
+    return checksum(frame) or 1  # 0 stands for a frame that is not there
