@@ -200,5 +200,35 @@ def test_what_a_damaged_picture_of_hevc_shows_does_not_depend_on_the_frames_aske
         assert shown[1] == {ordinal: shown[2][ordinal] for ordinal in every[::9]}
 
 
+def test_what_a_damaged_picture_of_mpeg4_shows_does_not_depend_on_what_its_decoder_has_met(
+    tmp_path: Path,
+) -> None:
+    """FFmpeg complains of the end of a picture, or does not, by how those before it ended."""
+    kind = Kind("mpeg4", "mpeg4", size=(320, 240), frames=60, options={"bf": "2"})
+    data, file = make(kind, tmp_path).read_bytes(), tmp_path / "flipped.avi"
+    begin, end = data.index(b"movi"), data.rindex(b"idx1")
+    draw = random.Random(0)
+    for number in range(either(60, 250)):
+        changed = bytearray(data)
+        changed[draw.randrange(begin + 100, end - 4)] ^= 1 << draw.randrange(8)
+        if number % either(12, 1):
+            continue
+        file.write_bytes(changed)
+        found = LocalFile(str(file), file.stat())
+        index, _ = find_index(found, lambda: None)
+        if index is None:
+            continue
+        alone: dict[int, int] = {}
+        every = list(range(index.info.frames))
+        video = open_video(found, index)
+        read_canonically(video, index.order, every, _sums(alone), lambda: None)
+        for ordinal in (*every[::3], *every[::3]):
+            shown: dict[int, int] = {}
+            if not read_frames(video, index.order, [ordinal], _sums(shown), lambda: None):
+                video = open_video(found, index)
+            assert shown == {ordinal: alone[ordinal]}
+        video.close()
+
+
 def _sums(found: dict[int, int]) -> Callable[[int, VideoFrame], None]:
     return lambda ordinal, frame: found.__setitem__(ordinal, checksum(frame))

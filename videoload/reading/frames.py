@@ -43,9 +43,10 @@ if TYPE_CHECKING:
 
 
 # Decoders that do not complain of some damaged pictures, and show in them what their memory held
-# before, or go on with what the pictures before a key frame left behind.
+# before, or go on with what the pictures before a key frame left behind. (FFmpeg's MPEG-4 counts
+# how often padding was wrong so far, and then complains of it or does not.)
 _CARRY_OVER = {
-    "ffv1", "ffvhuff", "hevc", "huffyuv", "magicyuv", "msmpeg4", "msmpeg4v1", "msmpeg4v2",
+    "ffv1", "ffvhuff", "hevc", "huffyuv", "magicyuv", "mpeg4", "msmpeg4", "msmpeg4v1", "msmpeg4v2",
     "utvideo", "vp8", "vp9",
 }  # fmt: skip
 # A strict decoder of these refuses a damaged picture before it decodes others that refer to it. In
