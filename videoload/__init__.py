@@ -41,7 +41,6 @@ if TYPE_CHECKING:  # "as" tells type checkers that a name is public
     from videoload.errors import VideoError as VideoError
     from videoload.errors import VideoloadError as VideoloadError
     from videoload.errors import WorkerError as WorkerError
-    from videoload.plan.options import StreamOptions as StreamOptions
     from videoload.plan.plan import BatchInfo as BatchInfo
     from videoload.predictions.evaluation import Evaluation as Evaluation
     from videoload.predictions.evaluation import Mistake as Mistake
@@ -87,7 +86,6 @@ _HOMES = {
         "WorkerError",
     ),
     "catalog.joining": ("join", "mix"),
-    "plan.options": ("StreamOptions",),
     "plan.plan": ("BatchInfo",),
     "catalog.table": ("Part", "Video"),
     "catalog.targets": ("PerFrame",),

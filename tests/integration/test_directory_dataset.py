@@ -227,19 +227,3 @@ def test_a_cell_that_runs_twice_and_ctrl_c_leave_nothing(
     assert program.wait(60 * SECOND) != 0
     assert "KeyboardInterrupt" in program.err
     wait_until(lambda: not any(map(is_alive, inside)), 30 * SECOND, "its workers have ended")
-
-
-@pytest.mark.nightly  # it has to import TensorFlow anew
-@pytest.mark.slow
-@needs_tensorflow
-def test_a_processor_without_onednn_is_told_once(programs: Programs, videos: Videos) -> None:
-    program = programs.script(
-        f"""
-        import videoload as vl
-        for _ in range(2):
-            vl.video_dataset_from_directory({str(videos.root)!r}, frames=2, workers=1, seed=1)
-        """,
-        env={"TF_ENABLE_ONEDNN_OPTS": "0"},
-    )
-    assert program.wait(60 * SECOND) == 0, program.err
-    assert program.err.count("set TF_ENABLE_ONEDNN_OPTS=1 in the environment before") == 1

@@ -155,10 +155,9 @@ def test_a_preview_has_a_row_for_each_part_that_is_a_clip(
     assert rows[2].path == "depth/a/S000_depth.avi"
     assert rows[3].frames == tuple(batch[2].frames[0, 1])
     assert not rows[4].frames
-    for name, frames in (("a.png", 1), ("a.webp", 6)):
-        stream.preview(tmp_path / name)
-        with image.open(tmp_path / name) as made:
-            assert getattr(made, "n_frames", 1) == frames
+    stream.preview(tmp_path / "a.png")
+    with image.open(tmp_path / "a.png") as made:
+        assert made.size > (100, 100)
 
 
 def test_partners_that_are_missing_are_named(root: Path) -> None:

@@ -101,7 +101,6 @@ TRIED_ELSEWHERE = {
     "leases.records": "unit/leases/test_table.py",
     "engine.readers": "integration/test_stream.py",
     "frameworks.label_modes": "integration/test_directory_dataset.py",
-    "frameworks.onednn": "integration/test_directory_dataset.py",
     "frameworks.keras_layers": "integration/test_sequence.py",
     "frameworks.sequence": "integration/test_sequence.py",
     "engine.local_workers": "faults/test_kill.py",
@@ -202,7 +201,6 @@ HOMES = {
     "tensorflow": {
         "comparison.tf_data",
         "frameworks.label_modes",
-        "frameworks.onednn",
         "frameworks.python_datasets",
         "frameworks.tfdata",
         "commands.demo",

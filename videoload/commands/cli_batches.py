@@ -42,7 +42,7 @@ def preview(
     videos: Source,
     output: Annotated[
         Path,
-        typer.Option(metavar="FILE", help="A .png, or a .webp in which the clips move."),
+        typer.Option(metavar="FILE", help="A .png."),
     ] = Path("preview.png"),
     root: CatalogRoot = None,
     clip: Annotated[
@@ -89,7 +89,7 @@ def replay(
     ],
     output: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Also draw it: a .png, or a .webp that moves."),
+        typer.Option(metavar="FILE", help="Also draw it: a .png."),
     ] = None,
     allow: Annotated[
         list[str] | None,

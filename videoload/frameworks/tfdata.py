@@ -44,7 +44,6 @@ from videoload.clips.sample_spec import has_sound
 from videoload.engine.readers import Readers
 from videoload.errors import ClosedError, VideoloadError
 from videoload.frameworks import interrupts
-from videoload.frameworks.onednn import check_onednn
 from videoload.frameworks.python_datasets import PythonDatasets, itself
 
 if TYPE_CHECKING:
@@ -75,7 +74,6 @@ def dataset(readers: Readers, passes: Passes, *, info: bool = False) -> tf.data.
             "stream.dataset needs TensorFlow: pip install 'videoload[tensorflow]'"
         ) from None
 
-    check_onednn()
     steps = passes.begin().steps
     skips = readers.options.on_error == "skip"
     expect_reader(readers)

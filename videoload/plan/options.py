@@ -29,24 +29,8 @@ class StreamArguments(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """The options of a stream, all beside catalog and clip spec. See `Client.stream`.
-
-    Attributes:
-        batch_size: Clips in a batch (B), at least 1.
-        shuffle: A new order of the clips each epoch. Default False: the catalog's order.
-        seed: Of everything that is drawn. Default 0.
-        shard: (rank, world): this trainer's share of each epoch. Default (0, 1): all of it.
-        drop_remainder: Leave out the last batch of an epoch if it is smaller. None, the default:
-            True if ``shuffle`` is, and else False. It is a bool once it is made.
-        ordered: Batches come in the order of their steps, else as they get ready. Default True.
-        on_error: ``"substitute"`` a clip that cannot be decoded, ``"skip"`` it, or ``"raise"``.
-            Default ``"substitute"``.
-        max_bad: Share of the files, 0 to 1, that may be bad; 3 always may. Default 0.01.
-        balance: ``"class"``: every class equally often. Default None.
-
-    Raises:
-        SpecError: A value is out of its range.
-    """
+    """The options of a stream, checked: see `Client.stream`. Raises SpecError. ``drop_remainder``
+    is a bool once it is made."""
 
     batch_size: int
     shuffle: bool = False

@@ -1,5 +1,5 @@
-"""A picture of batches, for people: each clip is a row of its frames, or all clips move. A sample
-of several files has a row for each part that is a clip.
+"""A picture of batches, for people: each clip is a row of its frames. A sample of several files has
+a row for each part that is a clip.
 
 It shows the pixels of the batch one to one. Rows that are wider than a screen are made smaller,
 by a whole number, and the title says so.
@@ -7,7 +7,6 @@ by a whole number, and the title says so.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -32,9 +31,7 @@ if TYPE_CHECKING:
 _PAPER, _INK, _GREY = (255, 255, 255), (20, 20, 20), (120, 120, 120)
 _MARGIN, _GAP, _LINE, _FONT = 8, 2, 15, 12
 _TEXT = 260  # Pixels for the label and file beside a row.
-_TILE = 120  # The least width of a clip in an animation, with label and file below it.
 _WIDEST = 4096  # If the frames of a row are wider, they are made smaller.
-_RATE = 25.0  # Frames per second that are assumed of the source.
 
 
 Drawable = ClipSpec | SampleSpec
@@ -62,8 +59,8 @@ def check(path: str | Path, spec: Spec) -> Drawable:
                 "a preview is of pictures, uint8 [T, H, W, 3], and what the transform makes of "
                 f"clips is {clip.output[1]} {list(clip.clip_shape)}"
             )
-    if Path(path).suffix.lower() not in (".png", ".webp"):
-        raise SpecError(f"a preview is a .png, or a .webp that moves, not {path}")
+    if Path(path).suffix.lower() != ".png":
+        raise SpecError(f"a preview is a .png, not {path}")
     try:
         import PIL  # noqa: F401
     except ImportError:
@@ -74,21 +71,14 @@ def check(path: str | Path, spec: Spec) -> Drawable:
 def save(
     path: str | Path, batches: Iterable[BatchWithInfo], catalog: Catalog, spec: Drawable
 ) -> int:
-    """Draw ``batches`` into a file: a contact sheet (.png) or an animation (.webp). Returns the
-    number of clips. Raises VideoloadError if the file cannot be written."""
+    """Draw ``batches`` into a file. Returns the number of clips. Raises VideoloadError if the file
+    cannot be written."""
     rows = [row for batch in batches for row in rows_of(batch, catalog, spec)]
     if not rows:
         raise VideoloadError("there is no batch to show")
     file = Path(path)
     try:
-        if file.suffix.lower() == ".webp":
-            first, *others = animation(rows, title(rows, spec))
-            first.save(
-                file, save_all=True, append_images=others, duration=frame_ms(spec), loop=0,
-                quality=85,
-            )  # fmt: skip
-        else:
-            sheet(rows, title(rows, spec)).save(file)
+        sheet(rows, title(rows, spec)).save(file)
     except OSError as error:
         raise VideoloadError(f"cannot write {file}: {error.strerror or error}") from None
     return len(rows)
@@ -160,12 +150,6 @@ def title(rows: Sequence[Row], spec: Drawable) -> str:
     return ", ".join(parts) + (f", shown at 1/{shrunk} of their size" if shrunk > 1 else "")
 
 
-def frame_ms(spec: Drawable) -> int:
-    """The milliseconds that an animation shows a frame."""
-    leader = spec.leader if isinstance(spec, SampleSpec) else spec
-    return max(10, round(1000 / (leader.fps or _RATE / leader.stride)))
-
-
 def sheet(rows: Sequence[Row], head: str) -> Image:
     """The contact sheet: the label and file beside each row, the source frame's number above each
     picture."""
@@ -190,29 +174,6 @@ def sheet(rows: Sequence[Row], head: str) -> Image:
             image.paste(_picture(picture, shrunk), (left, top + _LINE))
         top += tall
     return image
-
-
-def animation(rows: Sequence[Row], head: str) -> Iterator[Image]:
-    """All clips side by side, an image for each frame. A part with fewer frames shows each for
-    longer."""
-    shrunk = _shrunk(rows)
-    frames, height, width = map(max, zip(*(_size(row, shrunk) for row in rows), strict=True))
-    across = math.ceil(math.sqrt(len(rows)))
-    wide, tall = max(width, _TILE) + 2 * _GAP, height + 3 * _LINE
-    for at in range(frames):
-        image, draw, font = _paper(
-            2 * _MARGIN + across * wide, 2 * _MARGIN + _LINE + math.ceil(len(rows) / across) * tall
-        )
-        draw.text((_MARGIN, _MARGIN), head, _INK, font)
-        for number, row in enumerate(rows):
-            left = _MARGIN + number % across * wide
-            top = _MARGIN + _LINE + 4 + number // across * tall
-            shown = row.pictures[at * len(row.pictures) // frames]
-            image.paste(_picture(shown, shrunk), (left, top))
-            below = [row.label, row.path.rpartition("/")[2]]
-            words = [_cut(line, max(width, _TILE)) for line in below]
-            _write(draw, font, (left, top + height), words)
-        yield image
 
 
 def _lines(row: Row) -> list[str]:

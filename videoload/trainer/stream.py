@@ -47,7 +47,7 @@ class Stream(Generic[C]):
     then on; a warning says so once.
 
     Attributes:
-        options: Its options: `StreamOptions`.
+        options: Its options, by their names in `Client.stream`.
         catalog: Its videos and labels: `Catalog`.
         clip: Its clips: `ClipSpec`, with the native size if ``size`` was None; or `ItemSpec`; or
             what a dict of them became.
@@ -260,16 +260,15 @@ class Stream(Generic[C]):
     def preview(
         self, path: str | os.PathLike[str], batches: int = 1, *, start_step: int = 0
     ) -> None:
-        """Draw batches as the trainer gets them: a contact sheet, or an animation.
+        """Draw batches as the trainer gets them: a contact sheet.
 
-        In a sheet, each clip is a row of its frames. The number of the source frame is above each
-        frame, the class and the file are beside the row. In an animation, all clips move, side by
-        side. Of several files as one sample, each part that is a clip has its row, the parts of a
-        sample below each other. These batches count neither in `stats` nor as an epoch. Needs the
-        extra ``[preview]``.
+        Each clip is a row of its frames. The number of the source frame is above each frame, the
+        class and the file are beside the row. Of several files as one sample, each part that is a
+        clip has its row, the parts of a sample below each other. These batches count neither in
+        `stats` nor as an epoch. Needs the extra ``[preview]``.
 
         Args:
-            path: The file to write: ``.png`` for a sheet, ``.webp`` for an animation.
+            path: The file to write: ``.png``.
             batches: How many to show, at least 1. Default 1.
             start_step: The first one, counted over all epochs from 0. Default 0.
 
