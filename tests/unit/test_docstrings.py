@@ -27,10 +27,7 @@ _REST = (griffe.ParameterKind.var_positional, griffe.ParameterKind.var_keyword)
 @cache
 def public_objects() -> dict[str, griffe.Object]:
     """What is public, by its name: classes, their methods and properties, functions."""
-    package = griffe.load(
-        "videoload", search_paths=[Path(videoload.__file__).parents[1]],
-        extensions=griffe.load_extensions("unpack_typeddict"),
-    )  # fmt: skip
+    package = griffe.load("videoload", search_paths=[Path(videoload.__file__).parents[1]])
     names = [name for name in videoload._HOME_OF if not name.startswith("_")]
     found = {name: _target(package[name]) for name in names}
     for name, value in list(found.items()):
