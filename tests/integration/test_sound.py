@@ -266,7 +266,12 @@ def test_sound_begins_with_the_first_frame_that_comes_out(name: str, tmp_path: P
 )
 def test_eight_channels_are_mixed(name: str, sound: str, tmp_path: Path) -> None:
     """PyAV tells nine planes of eight, and cannot free those of a MOV, with an order of its own."""
-    sounds.make(tmp_path / name, sound=sound, rate=48_000, layout="7.1")
+    made = sounds.make(tmp_path / name, sound=sound, rate=48_000, layout="7.1")
+    if name == "p.mov":  # as other writers tell the same channels: sides before backs
+        told = b"chan" + bytes(4) + struct.pack(">III", 1 << 16, 0x63F, 0)
+        assert told in made.read_bytes()
+        other = b"chan" + bytes(4) + struct.pack(">III", 128 << 16 | 8, 0, 0)
+        made.write_bytes(made.read_bytes().replace(told, other))
     both = replace(CLIP, sound_channels=2)
     [(sample, info)] = heard(tmp_path, name, both, epochs=1)
     for number in filter(sounds.is_white, info.frames[0].tolist()):

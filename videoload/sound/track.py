@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, cast
 
 import av
 from av.audio.frame import AudioFrame
+from av.audio.layout import AudioLayout
 from av.bitstream import BitStreamFilterContext
 from av.stream import Discard
 
@@ -303,16 +304,21 @@ def _set_up(context: AudioCodecContext) -> list[int] | slice:
     """Returns the `Track.order`. Raises UnreadableError."""
     context.thread_type = "NONE"
     context.thread_count = 1
-    layout = context.layout.name
-    if _OWN not in layout:
+    # PyAV frees what a layout with an order of its own refers to with each object that it makes of
+    # it. So it is asked for once, and the decoder is told another one before that object goes.
+    layout = context.layout
+    if _OWN not in layout.name:
         return slice(None)
-    # PyAV frees a frame with an order of its own twice, so the decoder is told another order.
-    names = [channel.name for channel in context.layout.channels]
+    names = [channel.name for channel in layout.channels]
     usual = sorted(names, key=lambda name: _ORDER.index(name) if name in _ORDER else len(_ORDER))
-    with suppress(*REFUSALS):
-        context.layout = "+".join(usual)
-    if _OWN in context.layout.name:
-        raise UnreadableError(f"has sound with an unknown layout: {layout}")
+    try:
+        told = AudioLayout("+".join(usual))
+    except REFUSALS:
+        told = layout
+    is_known = _OWN not in told.name
+    context.layout = told if is_known else "mono"
+    if not is_known:
+        raise UnreadableError(f"has sound with an unknown layout: {layout.name}")
     return [names.index(name) for name in usual]
 
 
