@@ -55,13 +55,12 @@ class Room:
             if is_new:  # files may have been deleted
                 count = self._count()
             has_room = count + size <= self.max_bytes
-            try:
-                yield has_room
-            finally:
-                if is_new or has_room:  # its time of change tells when it was counted
-                    file.seek(0)
-                    file.write(b"%d" % max(0, count + size * has_room))
-                    file.truncate()
+            if is_new or has_room:  # its time of change tells when it was counted
+                file.seek(0)
+                file.write(b"%d" % max(0, count + size * has_room))
+                file.truncate()
+                file.flush()  # who is killed from here on leaves too much counted, never too little
+            yield has_room
 
     def deleted(self) -> None:
         """Files were deleted: there may be room."""

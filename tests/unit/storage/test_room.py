@@ -28,6 +28,13 @@ def test_room_is_given_until_the_limit_is_reached(tmp_path: Path) -> None:
     assert (tmp_path / "bytes").read_bytes() == b"100"
 
 
+def test_bytes_are_counted_before_they_take_their_place(tmp_path: Path) -> None:
+    """So a process that is killed meanwhile leaves none that nobody counts."""
+    with Room(tmp_path, 100, lambda: 20).take(30) as has_room:
+        assert has_room
+        assert (tmp_path / "bytes").read_bytes() == b"50"
+
+
 def test_before_room_is_refused_what_is_there_is_counted_again(tmp_path: Path) -> None:
     there = [100]
     room = Room(tmp_path, 100, lambda: there[0])
