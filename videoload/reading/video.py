@@ -51,6 +51,7 @@ def decode_packets(
     picture what its recycled memory held before.
     """
     decoder, sent = video.decoder, (-1,)
+    at_once = decoder.shows_at_once
     for packet in packets:
         if packet.size:
             sent = packet.opaque = (video.number,)  # PyAV takes equal small numbers for one object
@@ -65,5 +66,5 @@ def decode_packets(
         if packet.size:
             tick()
         while frames:
-            mark = sent if decoder.shows_at_once else frames[0].opaque
+            mark = sent if at_once else frames[0].opaque
             yield mark[0] if isinstance(mark, tuple) else -1, frames.pop(0)
