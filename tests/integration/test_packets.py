@@ -284,3 +284,23 @@ def test_times_of_display_are_those_of_the_container(tmp_path: Path) -> None:
     assert table is not None
     assert table.timing.times is not None
     np.testing.assert_allclose(table.timing.times, np.array(shown) / 25, atol=1e-6)
+
+
+@pytest.mark.parametrize("container", ["avi", "mp4"])
+def test_frames_need_the_packets_from_their_key_frame_to_their_own(
+    container: str, tmp_path: Path
+) -> None:
+    path = make_avi(tmp_path / "a", frames=48, size=(240, 320), container_format=container)
+    file = LocalFile(str(path), path.stat())
+    index, opened = find_index(file, lambda: None)
+    if opened is not None:
+        opened.close()
+    assert index is not None
+    assert index.positions is not None
+    positions = index.positions.tolist()
+    group = index.order.start(1).ordinal
+    [(begin, end)] = index.byte_ranges([group + 2, group + 1], file.size)
+    assert positions[group] - 5000 < begin <= positions[group]
+    assert positions[group + 3] <= end < positions[group + 3] + 5000
+    assert end < positions[group + 9]
+    assert [last for _, last in index.byte_ranges([47], file.size)] == [file.size]
