@@ -139,8 +139,9 @@ def test_a_worker_whose_cable_is_pulled_loses_its_leases_and_continues_when_it_i
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("videoload.engine.engine._SILENCE_S", 1.0)
-    # A worker dials again after forty heartbeats: not within this test. Ticks are as far apart. With
-    # half of the silence between them, each would look as if this process had been stopped.
+    # Within this test, a worker does not dial again: it does after forty heartbeats. Ticks are as
+    # far apart. With half of the silence between them, each would look as if this process had been
+    # stopped.
     monkeypatch.setattr("videoload.engine.engine._BEAT_S", 0.4)
     trainer, *places = namespaces
     hosts = [cable(trainer, place, number) for number, place in enumerate(places)]
