@@ -203,10 +203,6 @@ class WorkerPool:
 
     # Which worker takes the next lease
 
-    def next_taker(self, passed_over: Collection[Worker]) -> Worker | None:
-        """The worker that gets the next lease. All get one before any gets a second."""
-        return next((w for w in self._takers(self._by_leases) if w not in passed_over), None)
-
     @property
     def takers(self) -> list[Worker]:
         """The workers that would take a lease, those that hold the fewest first."""

@@ -323,63 +323,39 @@ class LeaseTable:
     # What is granted next
 
     def _grant(self) -> None:
-        """Grant leases to all workers that have credit, as long as there are clips and slots."""
+        """Grant leases to all workers that have credit, as long as there are clips and slots. If
+        workers of several hosts are connected, clips that prefer a worker's host are for it first.
+        """
         if self._batches.have_clips:  # else each of a crowd that joins asks all the others
             if self._pool.affinity.has_choice:
-                self._grant_preferred(others=False)
-                self._grant_preferred(others=True)
-            else:
-                self._grant_in_order()
+                self._grant_in_turns(others=False)
+            self._grant_in_turns(others=True)
         self._batches.deliver_empty()
 
-    def _grant_in_order(self) -> None:
+    def _grant_in_turns(self, *, others: bool) -> None:
+        """All workers get a lease before any gets another one. With ``others``, those that would be
+        idle get clips that prefer other hosts."""
+        has_choice = self._pool.affinity.has_choice
         passed_over: set[Worker] = set()  # nothing that is left is for them
-        while (worker := self._pool.next_taker(passed_over)) is not None:
-            chunk = self._next_chunk(worker)
-            if chunk is not None:
-                self._grant_to(worker, chunk)
-            elif self._is_passed_over(worker):
-                passed_over.add(worker)
-            elif self._checks(worker):  # what is not known to one of them is known to none
-                passed_over.update(filter(self._checks, self._pool.takers))
-            else:
-                break
-
-    def _is_passed_over(self, worker: Worker) -> bool:
-        """Whether clips may be left for others, though there are none for this worker."""
-        return self._pool.is_slow(worker) or any(
-            reader.orphans or reader.accused for reader in self._batches.by_need
-        )
-
-    def _checks(self, worker: Worker) -> bool:
-        """Whether some clips are not for a worker yet, because their files are not known."""
-        return any(reader.stream.checks(worker) for reader in self._batches.by_need)
-
-    def _grant_preferred(self, *, others: bool) -> None:
-        """The same if workers of several hosts are connected. Clips that prefer a worker's host are
-        for it; those that prefer ``others`` too, if it would be idle."""
-        passed_over: set[Worker] = set()
-        dry: set[Hashable] = set()  # nothing that is left is for workers of these hosts
-        takers = self._pool.takers
-        while takers:
+        dry: set[Hashable] = set()  # ... nor for workers of these hosts and copies
+        while takers := [
+            worker
+            for worker in self._pool.takers
+            if worker not in passed_over and (worker.host, worker.copy) not in dry
+        ]:
             for worker in takers:
                 if not self._pool.would_take(worker):
                     continue
-                if others and len(worker.leases) > worker.pace.on_the_way:
+                if others and has_choice and len(worker.leases) > worker.pace.on_the_way:
                     passed_over.add(worker)
-                    continue
-                chunk = self._next_chunk(worker, others=others)
-                if chunk is not None:
+                elif (chunk := self._next_chunk(worker, others=others)) is not None:
                     self._grant_to(worker, chunk)
-                elif self._is_passed_over(worker):
+                elif self._pool.is_slow(worker) or any(
+                    reader.orphans or reader.accused for reader in self._batches.by_need
+                ):
                     passed_over.add(worker)
                 else:
-                    dry.add(worker.host)
-            takers = [
-                worker
-                for worker in self._pool.takers
-                if worker not in passed_over and worker.host not in dry
-            ]
+                    dry.add((worker.host, worker.copy))
 
     def _grant_to(self, worker: Worker, chunk: Chunk) -> None:
         lease, stream = self._pool.give(worker, chunk), chunk.batch.reader.stream
