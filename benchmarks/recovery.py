@@ -96,7 +96,7 @@ class Watch:
     def _strike(self, number: int, draw: random.Random) -> Iterator[Strike]:
         at_work = []
         for peer, colleague in self._engine._workers.items():
-            first = next(iter(self._table._pool._workers[peer].leases.values()), None)
+            first = next(iter(self._table.pool._workers[peer].leases.values()), None)
             if first is not None and first.is_owed and colleague.pid not in self._struck:
                 at_work.append((colleague.pid, first.chunk))
         if len(at_work) < WORKERS:

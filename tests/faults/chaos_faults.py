@@ -330,7 +330,7 @@ class Chaos:
             try:
                 for peer, colleague in client._workers.items():
                     if colleague.pid == pid:
-                        leases = client._table._pool._workers[peer].leases.values()
+                        leases = client._table.pool._workers[peer].leases.values()
                         steps = [lease.chunk.batch.step for lease in leases if lease.chunk]
                         began = time.monotonic()
                         strikes = [Strike(kind, local, began, step) for step in steps[:1]]

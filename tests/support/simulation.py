@@ -183,7 +183,7 @@ class Simulation:
 
     def _next(self) -> None:
         self.now, _, happens = heappop(self._due)
-        self.table.clock(self.now)
+        self.table.pool.clock(self.now)
         happens()
 
     def _tick(self) -> None:
@@ -193,12 +193,12 @@ class Simulation:
             if self.now < worker.cut_until or worker.hangs is not None:
                 continue
             if worker.sending:
-                self.table.sends(worker.name, self.now)
+                self.table.pool.sends(worker.name, self.now)
             else:
                 self.table.heard(worker.name, self.now, worker.frames)
-        for name in self.table.silent(self.now):
+        for name in self.table.pool.silent(self.now):
             worker = self.workers[str(name)]
-            self.table.look(name, Look(worker.cpu_s, blocked=worker.waits))
+            self.table.pool.look(name, Look(worker.cpu_s, blocked=worker.waits))
         self.table.tick(self.now)
         self._obey()
         self.after(BEAT_S, self._tick)
@@ -313,6 +313,6 @@ class Simulation:
                 else:
                     self._trained(command)
             elif isinstance(command, AskStorage) and self.storage_works:
-                self.table.storage_answered(command.worker)
+                self.table.pool.storage_answered(command.worker)
             elif isinstance(command, Evict):
                 self.after(0.0, partial(self._kill, self.workers[str(command.worker)]))

@@ -224,7 +224,7 @@ class Engine:
 
     def line_is_full(self) -> bool:
         """Whether workers of other hosts get no leases because pixels fill the line."""
-        return self._table.line_is_full
+        return self._table.pool.line_is_full
 
     def storage_says(self) -> str:
         """What the storage says to some worker instead of giving it the videos; "" if nothing."""
@@ -254,7 +254,7 @@ class Engine:
                 return
             while not self._stopping:
                 # Before `calls` are looked at: `post` adds its call first, and then reads this.
-                self.has_credit = self._table.has_credit
+                self.has_credit = self._table.pool.has_credit
                 for handle in self._receive():
                     handle()
                     self._send()
@@ -296,7 +296,7 @@ class Engine:
         """Wait until something comes, then yield a call for each event, a bounded number."""
         children = self._supervisor.watched()
         ready = self._listener.poll(children, self._tick_at)
-        self._table.clock(time.monotonic())
+        self._table.pool.clock(time.monotonic())
         if any(child.fileno() in ready for child in children):
             yield self.local.look_after
         yield from self.calls.take()
@@ -315,7 +315,7 @@ class Engine:
         yield partial(self.local.look_at_silent, now)
         for router in self._listener.routers:
             for peer in router.sending():
-                self._table.sends(peer, now)
+                self._table.pool.sends(peer, now)
         yield partial(self._table.tick, now)
         self.membership.tick(now, is_read=bool(self.streams.by_reader))
         self._stop_unreadable(now)
@@ -449,7 +449,7 @@ class Engine:
         if place is None:
             facts_bytes = 18 * (stream.words + 3)  # in a message, at most
             answer_bytes = len(grant.samples) * (stream.clip_bytes + facts_bytes)
-            peer.granted(answer_bytes, self._table.held(peer))
+            peer.granted(answer_bytes, self._table.pool.held(peer))
         worker.timer.granted(time.monotonic())
         if not peer.send(stream.lease(grant, place)) and place is None:
             self.membership.gone(peer, died=False)

@@ -54,20 +54,20 @@ class LocalWorkers:
 
     def look_at_silent(self, now: float) -> None:
         """A silent worker that hangs uses a core. One that waits for its storage does not."""
-        for peer in self.table.silent(now):
+        for peer in self.table.pool.silent(now):
             assert isinstance(peer, Peer)
             found = host.cpu_time(self.workers[peer].pid)
             if found is not None:
                 cpu_s, state = found
                 look = Look(cpu_s, blocked=state in _BLOCKED, stopped=state in _STOPPED)
-                self.table.look(peer, look)
+                self.table.pool.look(peer, look)
 
     def ask_storage(self, command: AskStorage) -> None:
         """Find out whether the storage of a silent worker's videos answers, by other videos of it:
         a read of these may be what does not return."""
         worker, stream = command.worker, self.streams.get(command.stream)
         if stream is not None and not stream.spec.files:  # there is no storage to wait for
-            self.table.storage_answered(worker)
+            self.table.pool.storage_answered(worker)
         if stream is None or stream.storage is None:
             return
         size = len(stream.catalog)
@@ -76,7 +76,7 @@ class LocalWorkers:
         }
         asked = spread.difference(command.videos) or command.videos
         paths = [stream.catalog[video].path for video in asked]
-        answered = lambda: self.table.storage_answered(worker)  # noqa: E731
+        answered = lambda: self.table.pool.storage_answered(worker)  # noqa: E731
         self.files.read(stream.storage, paths, lambda: self.post(answered))
 
     # How many

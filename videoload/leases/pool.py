@@ -150,6 +150,11 @@ class WorkerPool:
         known = self._workers.get(worker)
         return None if known is None else known.leases.get(lease)
 
+    def held(self, worker: WorkerId) -> int:
+        """How many leases a worker holds."""
+        known = self._workers.get(worker)
+        return 0 if known is None else len(known.leases)
+
     def give(self, worker: Worker, chunk: Chunk) -> Lease:
         """Grant a lease of this chunk to the worker."""
         if worker.local:
@@ -260,7 +265,7 @@ class WorkerPool:
 
     def heard(self, known: Worker, now: float, progress: int | None, busy: str) -> None:
         """A message of a worker came; as for `LeaseTable`."""
-        self.sends(known, now)
+        self._heard(known, now)
         known.silence.heard(busy)
         if progress is not None and math.isinf(known.pace.trip_s):
             known.pace.trip_s = now - known.joined  # it answers WELCOME with a heartbeat
@@ -270,13 +275,23 @@ class WorkerPool:
         if progress is not None:
             known.progress = progress
 
-    def sends(self, known: Worker, now: float) -> None:
-        """A part of a message of a worker came. A connection that ends may look the same."""
+    def sends(self, worker: WorkerId, now: float) -> None:
+        """A part of a worker's message came. The rest may wait long for a full line; a connection
+        that ends may look the same."""
+        if (known := self._workers.get(worker)) is not None:
+            self._heard(known, now)
+
+    def _heard(self, known: Worker, now: float) -> None:
         self.clock(now)
         known.heard = now
         if known.is_silent and not known.evicted:
             known.is_silent = False
             self._file(known)
+
+    def storage_answered(self, worker: WorkerId) -> None:
+        """What `AskStorage` asked for was read."""
+        if (known := self._workers.get(worker)) is not None:
+            known.silence.storage_answered()
 
     def silent(self, now: float) -> list[WorkerId]:
         """The local workers that are silent for so long that `look` is to be called."""

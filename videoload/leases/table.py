@@ -23,7 +23,8 @@ Other files keep the other invariants:
 
     files     which file each video must be at a worker of another host
 
-The methods are the events. What the I/O loop has to do then is fetched with `data_to_send`.
+The methods are the events, with those of ``pool``. What the I/O loop has to do then is fetched with
+`data_to_send`.
 """
 
 from __future__ import annotations
@@ -42,7 +43,6 @@ from videoload.leases.commands import Command, Grant, Outbox, WorkerId
 from videoload.leases.files import Files
 from videoload.leases.pool import AMENDS, WorkerPool
 from videoload.leases.records import Chunk, ChunkState, Doubt, Heap, Lease, Stream, Worker, indices
-from videoload.leases.silence import Look
 from videoload.leases.splitting import LEASE_CLIPS, MAX_CLIPS, Splitting
 from videoload.plan.plan import Plan
 from videoload.plan.quarantine import Quarantine
@@ -52,39 +52,24 @@ _LATE, _LATE_S = 3.0, 0.1  # a lease is late after this many times what it shoul
 
 
 class LeaseTable:
-    """The state of one client: streams, their slots, and the workers."""
+    """The state of one client: streams, their slots, and the workers in its ``pool``."""
 
     def __init__(self, *, credit: int, stall_s: float, silence_s: float) -> None:
         """``credit``: leases that a worker next door holds at once. ``silence_s``: if a remote
         worker is silent for so long, its leases go to others. ``stall_s``: if a worker is silent
         for so long, the clip that it is at hangs, unless something else explains it."""
         self._outbox: Outbox = []
-        self._pool = WorkerPool(self._outbox, credit=credit, stall_s=stall_s, silence_s=silence_s)
+        self.pool = WorkerPool(self._outbox, credit=credit, stall_s=stall_s, silence_s=silence_s)
         self._batches = Batches(self._outbox)
         self._streams = self._batches.streams
-        self._splitting = Splitting(self._pool, self._batches, self._outbox)
-        self._blame = Blame(self._pool, self._batches, self._outbox)
+        self._splitting = Splitting(self.pool, self._batches, self._outbox)
+        self._blame = Blame(self.pool, self._batches, self._outbox)
 
     def data_to_send(self) -> list[Command]:
         """What the events since the last call lead to, to be carried out in this order."""
         commands = self._outbox.copy()
         self._outbox.clear()
         return commands
-
-    @property
-    def workers(self) -> int:
-        """How many workers take leases now."""
-        return self._pool.taking
-
-    @property
-    def has_credit(self) -> bool:
-        """Whether some worker would take another lease now."""
-        return self._pool.has_credit
-
-    @property
-    def line_is_full(self) -> bool:
-        """Whether remote workers get no leases because the answers of others fill the line."""
-        return self._pool.line_is_full
 
     # Streams and their consumers
 
@@ -166,10 +151,6 @@ class LeaseTable:
 
     # Workers
 
-    def clock(self, now: float) -> None:
-        """The time of the events that follow."""
-        self._pool.clock(now)
-
     def worker_joined(
         self,
         worker: WorkerId,
@@ -183,7 +164,7 @@ class LeaseTable:
         """A worker is admitted. ``local``: it writes into shared memory. ``copy``: which copy of
         the videos it reads; None is the trainer's own. ``host``: where it runs. ``fetches``: it is
         remote, and gets its files from another host."""
-        self._pool.join(worker, now, local=local, copy=copy, host=host, fetches=fetches)
+        self.pool.join(worker, now, local=local, copy=copy, host=host, fetches=fetches)
         self._grant()
 
     def heard(
@@ -197,19 +178,13 @@ class LeaseTable:
         """A message of a worker came; False if it is not known. ``progress``: how many packets it
         has decoded, if this is a heartbeat. ``busy``: it begins an "import" now, or calls a
         "function" that may take long, and will be silent meanwhile."""
-        known = self._pool.get(worker)
+        known = self.pool.get(worker)
         if known is not None:
-            self._pool.heard(known, now, progress, busy)
+            self.pool.heard(known, now, progress, busy)
             if known.is_blamed:
                 known.is_blamed = False
                 self._blame.returned(worker)
         return known is not None
-
-    def sends(self, worker: WorkerId, now: float) -> None:
-        """A part of a worker's message came. The rest may wait long for a full line."""
-        known = self._pool.get(worker)
-        if known is not None:
-            self._pool.sends(known, now)
 
     def worker_left(
         self, worker: WorkerId, *, died: bool, at_work: int | None = None, more_leave: bool = False
@@ -218,7 +193,7 @@ class LeaseTable:
         ``died``: it said no BYE, so the lease that it was at may have ended it. ``at_work``: the
         number of that lease, 0 if it was at none, None if nobody knows. ``more_leave``: another one
         is told next, and the clips of both are granted then."""
-        gone = self._pool.leave(worker)
+        gone = self.pool.leave(worker)
         if gone is None:
             return
         at = gone.current_lease if at_work is None else gone.leases.get(at_work)
@@ -226,7 +201,7 @@ class LeaseTable:
             self._blame.never_answered(at)
         for lease in list(gone.leases.values()):
             was_owed = lease.is_owed
-            self._pool.given_up(lease)
+            self.pool.given_up(lease)
             if was_owed:
                 lease.chunk.requeue_if_abandoned()
         if not more_leave:
@@ -236,26 +211,12 @@ class LeaseTable:
         """A remote worker that had left is back under another name: only its connection broke."""
         self._blame.returned(worker)
 
-    def storage_answered(self, worker: WorkerId) -> None:
-        """What `AskStorage` asked for was read."""
-        known = self._pool.get(worker)
-        if known is not None:
-            known.silence.storage_answered()
-
-    def silent(self, now: float) -> list[WorkerId]:
-        """The local workers that are silent for so long that `look` is to be called."""
-        return self._pool.silent(now)
-
-    def look(self, worker: WorkerId, look: Look) -> None:
-        """What the kernel tells about a worker in `silent`. Without it, a worker counts as hung."""
-        self._pool.look(worker, look)
-
     def tick(self, now: float) -> None:
         """Time passes. Local workers that are stuck are killed. The leases of silent remote workers
         go to others. Workers that say they are idle while they hold leases are admitted anew: a
         message was lost on the way."""
-        self._pool.tick(now)
-        for lease in self._pool.silent_at():
+        self.pool.tick(now)
+        for lease in self.pool.silent_at():
             self._blame.never_answered(lease)
         for stream in self._streams.values():
             self._batches.pass_turn(stream)
@@ -266,18 +227,13 @@ class LeaseTable:
 
     def _note_what_is_fetched(self) -> None:
         fetches = any(stream.fetched for stream in self._streams.values())
-        self._pool.note_local_fetches(fetches=fetches)
+        self.pool.note_local_fetches(fetches=fetches)
 
     # Leases and their answers
 
-    def held(self, worker: WorkerId) -> int:
-        """How many leases a worker holds."""
-        known = self._pool.get(worker)
-        return 0 if known is None else len(known.leases)
-
     def lease(self, worker: WorkerId, lease: int) -> Lease | None:
         """The lease of this number, if the worker still holds it."""
-        return self._pool.lease(worker, lease)
+        return self.pool.lease(worker, lease)
 
     def accepts(self, lease: Lease, files: Sequence[int]) -> int | None:
         """Which clip of an answer is of another file than the stream uses, None if none is.
@@ -298,7 +254,7 @@ class LeaseTable:
         ``waited_s``: the part of it that the worker waited for something else than a core."""
         stream, chunk, was_owed = self._streams.get(lease.stream), lease.chunk, lease.is_owed
         clip_s = math.inf if stream is None else stream.clip_s
-        self._pool.answered(lease, decode_s, clip_s, waited_s)
+        self.pool.answered(lease, decode_s, clip_s, waited_s)
         if was_owed:
             chunk.batch.reader.stream.note_clip_time(decode_s / chunk.size)
             chunk.batch.frames[indices(chunk.rows)] = frames
@@ -315,7 +271,7 @@ class LeaseTable:
         answer is not taken because of this clip. ``file``: the fingerprint of the file that it
         found, 0 if it found none. `blame` decides what follows."""
         was_owed = lease.is_owed
-        self._pool.given_up(lease)
+        self.pool.given_up(lease)
         if was_owed:
             self._blame.doubt(lease.chunk, at, Doubt(lease.worker, reason, fault, file))
         self._grant()
@@ -327,7 +283,7 @@ class LeaseTable:
         workers of several hosts are connected, clips that prefer a worker's host are for it first.
         """
         if self._batches.have_clips:  # else each of a crowd that joins asks all the others
-            if self._pool.affinity.has_choice:
+            if self.pool.affinity.has_choice:
                 self._grant_in_turns(others=False)
             self._grant_in_turns(others=True)
         self._batches.deliver_empty()
@@ -335,22 +291,22 @@ class LeaseTable:
     def _grant_in_turns(self, *, others: bool) -> None:
         """All workers get a lease before any gets another one. With ``others``, those that would be
         idle get clips that prefer other hosts."""
-        has_choice = self._pool.affinity.has_choice
+        has_choice = self.pool.affinity.has_choice
         passed_over: set[Worker] = set()  # nothing that is left is for them
         dry: set[Hashable] = set()  # ... nor for workers of these hosts and copies
         while takers := [
             worker
-            for worker in self._pool.takers
+            for worker in self.pool.takers
             if worker not in passed_over and (worker.host, worker.copy) not in dry
         ]:
             for worker in takers:
-                if not self._pool.would_take(worker):
+                if not self.pool.would_take(worker):
                     continue
                 if others and has_choice and len(worker.leases) > worker.pace.on_the_way:
                     passed_over.add(worker)
                 elif (chunk := self._next_chunk(worker, others=others)) is not None:
                     self._grant_to(worker, chunk)
-                elif self._pool.is_slow(worker) or any(
+                elif self.pool.is_slow(worker) or any(
                     reader.orphans or reader.accused for reader in self._batches.by_need
                 ):
                     passed_over.add(worker)
@@ -358,7 +314,7 @@ class LeaseTable:
                     dry.add((worker.host, worker.copy))
 
     def _grant_to(self, worker: Worker, chunk: Chunk) -> None:
-        lease, stream = self._pool.give(worker, chunk), chunk.batch.reader.stream
+        lease, stream = self.pool.give(worker, chunk), chunk.batch.reader.stream
         files = None
         if stream.files is not None and lease.is_checked:
             files = tuple(map(stream.files.expected, lease.videos))
@@ -380,8 +336,8 @@ class LeaseTable:
                     continue
                 idle = (
                     worker
-                    for worker in self._pool.idle
-                    if not self._pool.is_slow(worker)
+                    for worker in self.pool.idle
+                    if not self.pool.is_slow(worker)
                     and self._splitting.may_decode(worker, reader.stream, chunk.samples)
                 )
                 if (worker := next(idle, None)) is not None:
@@ -396,14 +352,14 @@ class LeaseTable:
         [lease] = chunk.holders
         if lease.worker.local or lease.worker.pace.fetches:  # it would be fetched again as well
             return False
-        due_s = chunk.size * chunk.batch.reader.stream.clip_s * (self._pool.paces.quick or 1.0)
-        due_s *= max(1.0, (lease.before + 1) / self._pool.credit)
+        due_s = chunk.size * chunk.batch.reader.stream.clip_s * (self.pool.paces.quick or 1.0)
+        due_s *= max(1.0, (lease.before + 1) / self.pool.credit)
         late_s = _LATE * due_s + lease.worker.pace.trip_s + _LATE_S
-        return self._pool.now - lease.granted > late_s
+        return self.pool.now - lease.granted > late_s
 
     def _next_chunk(self, worker: Worker, *, others: bool = True) -> Chunk | None:
         readers = self._batches.by_need
-        may_try = any(reader.accused for reader in readers) and worker in self._pool.reliable
+        may_try = any(reader.accused for reader in readers) and worker in self.pool.reliable
         accused = [reader.accused for reader in readers] if may_try else []
         chunk = self._next_to_try(accused, worker) if worker.answered else None
         if chunk is not None and worker.leases:

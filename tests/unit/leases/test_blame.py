@@ -359,7 +359,7 @@ def test_a_remote_worker_that_is_silent_for_long_counts_though_others_hold_the_c
     desk.join(*names)
     silent: list[str] = []
     for _ in range(4 * 40):
-        held = {w for w in names if desk.table.held(w)}
+        held = {w for w in names if desk.table.pool.held(w)}
         silent += held - set(silent)
         desk.wait(0.25, "idle", *(w for w in names if w not in silent))
         if named(desk):
@@ -375,7 +375,7 @@ def test_a_clip_is_passed_on_to_no_more_than_three_silent_workers_before_one_is_
     for worker in "abcd":
         desk.join(worker)
         desk.wait(2.25)
-    assert [desk.table.held(worker) for worker in "abcd"] == [1, 1, 1, 0]
+    assert [desk.table.pool.held(worker) for worker in "abcd"] == [1, 1, 1, 0]
     assert [lease.worker for lease in grants(desk.wait(2, "d"))] == ["d"]
     assert desk.now == pytest.approx(STALL_S + 1, abs=1)
 
@@ -549,7 +549,7 @@ def test_a_connection_that_ends_takes_no_silence_back() -> None:
         assert named(desk) == []
         desk.join(worker)
         desk.wait(STALL_S + 1)
-        desk.table.sends(worker, desk.now)
+        desk.table.pool.sends(worker, desk.now)
         desk.die(worker)
     assert named(desk) == ["v0.avi"]
 
@@ -718,7 +718,7 @@ def test_remote_workers_that_die_over_all_that_is_open_blame_nothing() -> None:
     desk.start(steps=range(4))
     for number in range(50):
         desk.now += 1
-        desk.table.clock(desk.now)
+        desk.table.pool.clock(desk.now)
         kill(desk, f"w{number}")
     assert named(desk) == []
 
@@ -733,7 +733,7 @@ def test_if_most_of_what_is_open_was_decoded_what_is_missing_is_to_blame() -> No
     desk.die("good")
     for worker in "bc":
         desk.now += 1
-        desk.table.clock(desk.now)
+        desk.table.pool.clock(desk.now)
         kill(desk, worker)
     assert named(desk) == ["v0.avi"]
 

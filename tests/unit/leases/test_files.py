@@ -136,7 +136,7 @@ def test_no_number_of_other_copies_condemns_a_file_that_the_trainer_has(found: i
         for lease in leases:
             seen += (failed := desk.fail(lease, 0, "no such file", Fault.COPY, found))
             seen += identified(desk, asked(failed))
-        seen += desk.wait(0.25, *(w for w in workers if desk.table._pool.get(w)))
+        seen += desk.wait(0.25, *(w for w in workers if desk.table.pool.get(w)))
         for gone in of_kind(seen, Dismiss):
             assert isinstance(gone, Dismiss)
             seen += desk.leave(str(gone.worker))

@@ -65,17 +65,17 @@ def test_an_answer_makes_room_for_the_next_lease() -> None:
 
 def test_a_worker_has_credit_until_it_holds_its_leases_and_again_after_an_answer() -> None:
     desk = Desk(slots=2)
-    assert not desk.table.has_credit, "no worker is there"
+    assert not desk.table.pool.has_credit, "no worker is there"
     desk.join("a")
-    assert desk.table.has_credit, "no reader has started"
+    assert desk.table.pool.has_credit, "no reader has started"
     first, second = grants(desk.start())
-    assert not desk.table.has_credit
+    assert not desk.table.pool.has_credit
     desk.answer(first)
-    assert desk.table.has_credit, "the reader holds one slot, the other is being filled"
+    assert desk.table.pool.has_credit, "the reader holds one slot, the other is being filled"
     assert grants(desk.slot_back(first.slot))
-    assert not desk.table.has_credit
+    assert not desk.table.pool.has_credit
     desk.answer(second)
-    assert desk.table.has_credit
+    assert desk.table.pool.has_credit
 
 
 def test_a_worker_holds_two_more_leases_if_its_files_are_fetched() -> None:
@@ -210,7 +210,7 @@ def test_a_worker_that_says_hello_twice_is_one_worker() -> None:
     desk = Desk("a")
     leases = grants(desk.start())
     assert desk.join("a") == []
-    assert desk.table.workers == 1
+    assert desk.table.pool.taking == 1
     assert len(grants(desk.answer(*leases))) == 2
 
 

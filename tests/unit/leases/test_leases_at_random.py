@@ -256,10 +256,10 @@ class World:
     def arrive(self, worker: Fellow, answer: tuple[Grant, Failure | None]) -> None:
         """The engine gets an answer of any worker at any time."""
         lease, failure = answer
-        before = self.table.workers
+        before = self.table.pool.taking
         if not self.table.heard(worker.name, self.now):
             return
-        self.back_again |= self.table.workers > before
+        self.back_again |= self.table.pool.taking > before
         found = self.table.lease(worker.name, lease.lease)
         if failure is not None:
             if found is not None:
@@ -374,7 +374,7 @@ class World:
         assert place.step == step
         place.leases.add(lease.lease)
         worker.queue.append(lease)
-        known = self.table._pool._workers[worker.name]
+        known = self.table.pool._workers[worker.name]
         assert len(known.leases) <= self.credit + known.pace.on_the_way
 
     def handed_over(self, batch: Ready) -> None:
@@ -402,7 +402,7 @@ class World:
         """Each slot is in exactly one place."""
         draining: dict[int, list[int]] = {stream.id: [] for stream in self.streams}
         batches = set()
-        for worker in self.table._pool._workers.values():
+        for worker in self.table.pool._workers.values():
             for lease in worker.leases.values():
                 batch = lease.chunk.batch
                 if lease.state is LeaseState.LANDING and batch not in batches:
@@ -436,9 +436,9 @@ class World:
 
     def check_lists(self) -> None:
         """Each worker that takes leases is in its row."""
-        for worker in self.table._pool._workers.values():
-            listed = [held for held, row in enumerate(self.table._pool._by_leases) if worker in row]
-            full = worker in self.table._pool._full
+        for worker in self.table.pool._workers.values():
+            listed = [held for held, row in enumerate(self.table.pool._by_leases) if worker in row]
+            full = worker in self.table.pool._full
             held = len(worker.leases)
             # A slow worker that has a lease takes no other.
             if worker.is_silent:
@@ -448,18 +448,18 @@ class World:
             else:
                 assert listed == [held]
                 assert held < self.credit + worker.pace.on_the_way
-        assert self.table.workers == sum(
-            not w.is_silent for w in self.table._pool._workers.values()
+        assert self.table.pool.taking == sum(
+            not w.is_silent for w in self.table.pool._workers.values()
         )
 
     def check_nobody_idles(self) -> None:
         """No worker has room for a lease while there are clips to decode, except slow ones."""
-        full = self.table._pool._full
+        full = self.table.pool._full
         room = [
             worker
-            for worker in self.table._pool._workers.values()
+            for worker in self.table.pool._workers.values()
             if worker.row is not None and worker.row is not full
-            if not self.table._pool.is_slow(worker)
+            if not self.table.pool.is_slow(worker)
         ]
         accused = [
             chunk
@@ -481,7 +481,7 @@ class World:
                 for _, _, chunk in [*reader.orphans, *reader.accused]
                 if chunk.state is ChunkState.WAITING
                 for worker in room
-                if not chunk.blamed or (worker in self.table._pool.reliable and not worker.leases)
+                if not chunk.blamed or (worker in self.table.pool.reliable and not worker.leases)
             )
             if self.hosts > 1 and all(len(w.leases) > w.pace.on_the_way for w in room):
                 continue  # what is left prefers other hosts, and nobody is idle

@@ -103,7 +103,7 @@ def test_a_full_line_is_full_whatever_the_number_of_workers(workers: int) -> Non
     assert simulation.run(60.0) > 0.97 * min(49.0, workers / 0.05)
     done = len(simulation.taken) * 32
     assert simulation.granted - done < 49.0 * 3 + 32, "what is out, the line brings in time"
-    assert simulation.table.line_is_full is (workers > 8)
+    assert simulation.table.pool.line_is_full is (workers > 8)
 
 
 def test_a_line_that_gets_wider_is_filled_again() -> None:
@@ -114,7 +114,7 @@ def test_a_line_that_gets_wider_is_filled_again() -> None:
     simulation.run(30.0)
     simulation.line = 1000.0
     assert simulation.run(10.0) > 0.97 * 1000
-    assert not simulation.table.line_is_full
+    assert not simulation.table.pool.line_is_full
 
 
 def test_workers_that_were_cut_off_get_their_share_again_within_two_seconds() -> None:

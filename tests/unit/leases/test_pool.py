@@ -80,7 +80,7 @@ def test_a_worker_may_leave_twice_or_without_having_joined() -> None:
     desk.leave("A")
     assert desk.die("A") == []
     assert not desk.table.heard("A", 1.0)
-    assert desk.table.workers == 0
+    assert desk.table.pool.taking == 0
 
 
 def test_earlier_steps_are_granted_again_before_later_ones_are_begun() -> None:
@@ -117,7 +117,7 @@ def test_a_worker_that_beats_is_never_killed() -> None:
 def test_a_worker_that_is_to_be_killed_gets_no_leases() -> None:
     desk = Desk("A")
     assert desk.wait(11) == [Evict("A")]
-    assert desk.table.workers == 0
+    assert desk.table.pool.taking == 0
     assert desk.start() == []
     assert [lease.worker for lease in grants(desk.join("B"))] == ["B", "B"]
 
@@ -136,12 +136,12 @@ def test_a_silent_remote_worker_is_passed_over_at_once() -> None:
     desk.wait(1)
     desk.join("B")
     assert desk.wait(1, "B") == []
-    assert desk.table.workers == 2
+    assert desk.table.pool.taking == 2
     assert desk.wait(0.25, "B") == [
         desk.lease("B", 3, slot=0, step=0),
         desk.lease("B", 4, slot=1, step=1),
     ]
-    assert desk.table.workers == 1
+    assert desk.table.pool.taking == 1
     assert desk.wait(60, "B") == []
     assert desk.is_void(first)
     assert desk.is_void(second)
@@ -152,7 +152,7 @@ def test_a_remote_worker_that_is_heard_again_is_given_work_again() -> None:
     desk.wait(5)
     assert desk.start() == []
     desk.table.heard("a", desk.now)
-    assert desk.table.workers == 1
+    assert desk.table.pool.taking == 1
     assert [lease.worker for lease in grants(desk.wait(0.25, "a"))] == ["a", "a"]
 
 
@@ -231,10 +231,10 @@ class Kernel:
         """As `Desk.wait`, with a look at silent workers before each tick."""
         commands: list[Seen] = []
         for _ in range(round(seconds * 4)):
-            for worker in self.desk.table.silent(self.desk.now + 0.25):
+            for worker in self.desk.table.pool.silent(self.desk.now + 0.25):
                 if worker not in beating:
                     cpu_s = 7.0 + self.share * self.desk.now
-                    self.desk.table.look(worker, Look(cpu_s, blocked=self.blocked))
+                    self.desk.table.pool.look(worker, Look(cpu_s, blocked=self.blocked))
             commands += self.desk.wait(0.25, *beating)
         return commands
 
@@ -272,7 +272,7 @@ def test_a_worker_that_sleeps_while_the_storage_answers_hangs_and_its_clip_is_bl
     for worker in "ABC":
         desk.join(worker)
         assert Kernel(desk, 0.0).wait(STALL_S - 1) == [AskStorage(worker, 0, (0,))]
-        desk.table.storage_answered(worker)
+        desk.table.pool.storage_answered(worker)
         assert Kernel(desk, 0.0).wait(2) == [Evict(worker)]
         desk.die(worker)
     assert [path for path, _ in desk.quarantines[0].videos] == ["v0.avi"]
@@ -283,10 +283,10 @@ def test_an_answer_of_the_storage_in_an_earlier_silence_does_not_count() -> None
     desk.start(steps=range(1))
     kernel = Kernel(desk, 0.0)
     kernel.wait(STALL_S - 1)
-    desk.table.storage_answered("A")
+    desk.table.pool.storage_answered("A")
     kernel.wait(1, "A")
-    desk.table.storage_answered("A")
-    desk.table.storage_answered("Z")
+    desk.table.pool.storage_answered("A")
+    desk.table.pool.storage_answered("Z")
     assert Evict("A") not in kernel.wait(STALL_S + 50)
 
 
@@ -444,7 +444,7 @@ def test_a_pause_of_this_process_kills_no_worker() -> None:
     desk.wait(1, "A", "b")
     desk.now += 3600
     assert rest(desk.wait(1)) == []
-    assert desk.table.workers == 2
+    assert desk.table.pool.taking == 2
 
 
 def test_a_pause_gives_no_more_than_its_own_length() -> None:
@@ -452,9 +452,9 @@ def test_a_pause_gives_no_more_than_its_own_length() -> None:
     desk.wait(1, "A", "b")
     desk.now += 3600
     assert desk.wait(2.25) == []
-    assert desk.table.workers == 2
+    assert desk.table.pool.taking == 2
     assert desk.wait(0.25) == []
-    assert desk.table.workers == 1  # b is passed over
+    assert desk.table.pool.taking == 1  # b is passed over
     assert desk.wait(8) == [Evict("A")]
 
 

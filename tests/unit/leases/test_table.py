@@ -74,7 +74,7 @@ def test_a_void_lease_counts_as_work_until_it_is_answered() -> None:
     first, again = passed_over(desk)
     desk.answer(again)
     desk.wait(0.25, "a", "b")
-    assert desk.table.workers == 2
+    assert desk.table.pool.taking == 2
     assert [lease.worker for lease in grants(desk.start(11))] == ["b"]  # a is still busy
     assert [lease.worker for lease in grants(desk.answer(first))] == ["a"]
 
