@@ -32,8 +32,8 @@ from videoload.transport.messages import (
 FIELDS: dict[str, tuple[str, ...]] = {
     "hello": ("worker", "host", "pid", "software", "token", "copy", "fetches"),
     "result": (
-        "lease", "frames", "decode_s", "files", "spent", "clip_s", "times", "lengths", "kept",
-        "no_room",
+        "lease", "frames", "decode_s", "files", "spent", "clip_s", "times", "lengths", "affine",
+        "kept", "no_room",
     ),
     "failed": ("lease", "at", "reason", "fault", "file"),
     "heartbeat": ("progress", "busy", "storage"),
