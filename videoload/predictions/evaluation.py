@@ -298,6 +298,8 @@ def evaluate(
     if average not in ("scores", "softmax"):
         raise SpecError(f'average must be "scores" or "softmax", got {average!r}')
     truth = _truth_of(catalog)
+    if average == "softmax" and not (truth.ndim == 1 and truth.dtype.kind in "iu"):
+        raise SpecError('average="softmax" is for the scores of classes, not for other targets')
     stream = client.stream(catalog, clip, batch_size, on_error="skip", max_bad=max_bad)
     score = scores_of(model, average if average == "softmax" else None)
 

@@ -169,6 +169,13 @@ def test_scores_that_do_not_fit_are_refused(made: Catalog, model: Any, words: st
         evaluated(made, model)
 
 
+def test_a_softmax_is_for_classes() -> None:
+    found = evaluated(catalog(), lambda clips: np.eye(2)[clips % 2] * 9, average="softmax")
+    np.testing.assert_allclose(found.scores.sum(axis=1), 1)
+    with pytest.raises(SpecError, match="is for the scores of classes"):
+        evaluated(catalog(targets=np.ones(4)), lambda clips: clips * 1.0, average="softmax")
+
+
 def test_a_model_that_gives_no_numbers_is_an_error_that_names_the_file() -> None:
     with pytest.raises(VideoloadError, match=r"the model gives NaN for a clip of 2\.avi"):
         evaluated(catalog(), lambda clips: np.where(clips[:, None] == 2, np.nan, [[0.0, 1]]))
