@@ -147,6 +147,7 @@ def test_a_worker_of_another_folder_changes_nothing_and_condemns_nothing(
     else:
         assert f"in {root} differs from the one that this training uses" in caplog.text
     if spoil is empty:
+        assert f"no video lies below --root {root}: is it the right folder" in bad.err
         assert bad.pid not in who or who[bad.pid].clips == 0
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.catalogs import pairs, refused, text, tree
 from videoload.catalog.catalog import Catalog
+from videoload.listings.folders import holds_videos
 
 TWO = ("jump", "run")
 
@@ -299,3 +300,16 @@ def test_without_labels_videos_may_lie_at_any_depth(tmp_path: Path) -> None:
         Catalog.from_folder(tree(tmp_path / "none", "notes.txt"), label=None)
     images = tree(tmp_path / "images", "one/1.jpg", "one/2.jpg", "deep/two/1.png")
     assert Catalog.from_folder(images, label=None).paths == ("deep/two", "one")
+
+
+def test_a_short_look_tells_whether_a_folder_holds_videos(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert holds_videos(tree(tmp_path / "some", "notes.txt", "deep/er/b.AVI"))
+    assert holds_videos(tree(tmp_path / "images", "one/00001.jpg"))
+    none = tree(tmp_path / "none", "notes.txt", "class/", "deep/er/more.txt")
+    assert not holds_videos(none)
+    (none / "round").symlink_to(none)
+    assert not holds_videos(none), "a link that leads back is no endless way"
+    monkeypatch.setattr("videoload.listings.folders._MOST_LOOKED_AT", 3)
+    assert holds_videos(none), "nobody waits for a look at a million names"
