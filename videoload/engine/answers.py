@@ -110,7 +110,7 @@ def _told(result: Result, rows: int, spec: Spec) -> npt.NDArray[np.int64]:
         length = told[name].size // rows
         if len(values) != rows or {*map(len, values)} != {length}:
             raise ProtocolError(
-                f"the lease has {rows} clips of {length} {name}, the answer has not"
+                f"the lease has {rows} clips of {length} {name}, the answer does not"
             )
         told[name] = np.reshape(values, told[name].shape)
     if not result.times:
