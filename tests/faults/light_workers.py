@@ -16,10 +16,10 @@ import numpy.typing as npt
 import zmq
 
 from videoload.decoding.decoder import Decoder
-from videoload.decoding.prepared import Request
 from videoload.transport.addresses import resolve
 from videoload.transport.messages import Heartbeat, Lease, Result
 from videoload.transport.private_messages import WorkerSettings
+from videoload.worker.lease_runs import LeaseRuns
 from videoload.worker.trainers import Trainers
 
 _TURN_MS = 50
@@ -51,13 +51,15 @@ def main(endpoint: str, root: str, count: int) -> None:
 
 def _decoded(decoder: Decoder, lease: Lease) -> tuple[Result, npt.NDArray[np.uint8]]:
     assert lease.spec is not None
-    pixels = np.empty((len(lease.clips), *lease.spec.shape), np.uint8)
-    frames: list[list[int]] = []
-    for clip, out in zip(lease.clips, pixels, strict=True):
-        request = Request(clip.seed, clip.clip, clip.start, clip.end)
-        frames += decoder.decode(clip.path, lease.spec, [request], out[None]).tolist()
-    files = [decoder.fingerprint(clip.path, lease.salt or 0) for clip in lease.clips]
-    return Result(lease.lease, frames, 0.001, files), pixels
+    pixels = np.empty((len(lease.clips), lease.spec.clip_bytes), np.uint8)
+    runs = LeaseRuns(decoder, lease, pixels, lambda: None)
+    runs.decode()
+    runs.look_at_files()
+    result = Result(
+        lease.lease, runs.frames, 0.001, runs.files, times=runs.times, lengths=runs.lengths,
+        affine=runs.affine,
+    )  # fmt: skip
+    return result, pixels
 
 
 if __name__ == "__main__":
