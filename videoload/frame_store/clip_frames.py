@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -28,7 +28,7 @@ from videoload.pixels.scaled_frames import (
 )
 from videoload.pixels.software import software
 from videoload.reading.order import Order
-from videoload.storage.files import VideoFile
+from videoload.storage.files import Tick, VideoFile
 from videoload.storage.keep import Keep
 
 _BYTES_A_S = 5e8  # what memory takes at least: a disk that takes less is slow
@@ -79,9 +79,7 @@ class ClipStore:
         self.store = FrameStore(keep.folder, keep.max_bytes, root, software())
         self.chains = chains
 
-    def find(
-        self, path: str, file: VideoFile, spec: ClipSpec, tick: Callable[[], None]
-    ) -> FoundVideo | None:
+    def find(self, path: str, file: VideoFile, spec: ClipSpec, tick: Tick) -> FoundVideo | None:
         """What the store has of a video. ``tick`` is called meanwhile, and while its frames are
         written."""
         self.store.tick = tick

@@ -25,6 +25,7 @@ from typing import NamedTuple, TypeVar
 from videoload.frame_store import sets
 from videoload.frame_store.pace import Pace
 from videoload.frame_store.stored_video import Head, StoredVideo
+from videoload.storage.files import Tick
 from videoload.storage.room import Room
 
 T = TypeVar("T")
@@ -73,7 +74,7 @@ class FrameStore:
         self.decode_s = math.inf  # that the last frames took to be decoded and scaled
         # Called after each video that is counted: for a large store on a slow disk, that may take
         # longer than a worker may be silent. It may raise.
-        self.tick: Callable[[], None] = lambda: None
+        self.tick: Tick = lambda: None
 
     def open(self, path: str, identity: bytes, scaling: Scaling) -> StoredVideo | None:
         """The file of a video, if there is one of the video file that has this identity."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import io
 import math
 import re
-from collections.abc import Callable
 from contextlib import closing, suppress
 from fractions import Fraction
 from typing import Any, NamedTuple, cast
@@ -25,6 +24,7 @@ from av.video.frame import VideoFrame
 from videoload.reading.containers import OpenedVideo
 from videoload.reading.frame_decoder import REFUSALS
 from videoload.reading.video import decode_packets
+from videoload.storage.files import Tick
 
 _CONTAINERS_TELL = ("mov", "matroska")
 _PICTURES_TELL = ("h264", "hevc", "mjpeg")
@@ -45,7 +45,7 @@ class Display(NamedTuple):
     cut: tuple[int, int, int, int] = (0, 0, 0, 0)
 
 
-def display_of(opened: OpenedVideo, tick: Callable[[], None]) -> Display:
+def display_of(opened: OpenedVideo, tick: Tick) -> Display:
     """How the frames of a file are shown. PyAV keeps a frame whose side data was asked for, so this
     frame is of another decoder."""
     is_told = opened.container.format.name.startswith(_CONTAINERS_TELL)

@@ -19,7 +19,7 @@ from videoload.reading.containers import UnreadableError
 from videoload.reading.frame_decoder import FrameDecoder
 from videoload.reading.refusals import LOOKED_AT, kind_of_bytes
 from videoload.reading.video import decode_packets
-from videoload.storage.files import VideoFile
+from videoload.storage.files import Tick, VideoFile
 from videoload.storage.images import ImageFolder
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def undecodable(file: ImageFolder, number: int) -> UnreadableError:
     )
 
 
-def info_of(file: ImageFolder, tick: Callable[[], None]) -> VideoInfo:
+def info_of(file: ImageFolder, tick: Tick) -> VideoInfo:
     """What the first image tells. Raises UnreadableError."""
     video = ImageVideo(file, strict=False)
     first = video.go_to(KeyFrame(0, 0, 0, -1))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
 from av.video.frame import VideoFrame
 
 from videoload.bitstreams.pictures import KeyFrame
 from videoload.reading.frame_decoder import REFUSALS, FrameDecoder
-from videoload.storage.files import VideoFile
+from videoload.storage.files import Tick, VideoFile
 
 if TYPE_CHECKING:
     from videoload.reading.frame_decoder import VideoPacket
@@ -41,7 +41,7 @@ class Video(Protocol):
 
 
 def decode_packets(
-    video: Video, packets: Iterable[VideoPacket], tick: Callable[[], None]
+    video: Video, packets: Iterable[VideoPacket], tick: Tick
 ) -> Iterator[tuple[int, VideoFrame]]:
     """Every frame of these packets, with the number of its own packet; -1 if FFmpeg does not tell.
     An empty packet brings the last frames. A packet that a tolerant decoder refuses is skipped; a

@@ -16,7 +16,8 @@ from cachetools import LRUCache
 from videoload.reading.containers import UnreadableError
 from videoload.sound.resampling import Resampler, Samples, floats, limited, mixed
 from videoload.sound.timeline import first_sample, stretch
-from videoload.sound.track import Tick, Track
+from videoload.sound.track import Track
+from videoload.storage.files import Tick
 
 _RESAMPLERS = 8  # that go on from one clip to the next, 0.1 MB each
 _TYPES = {"u8": "u1", "s16": "i2", "s32": "i4", "s64": "i8", "flt": "f4", "dbl": "f8"}

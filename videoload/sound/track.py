@@ -13,7 +13,7 @@ this, what FFmpeg finds in an open file must not depend on what it has read ther
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing, suppress
 from fractions import Fraction
 from itertools import chain, islice
@@ -30,7 +30,7 @@ from videoload.reading.containers import UnreadableError, open_container, packet
 from videoload.reading.frame_decoder import REFUSALS
 from videoload.sound.chunks import is_chain
 from videoload.sound.timeline import Placing, first_sample
-from videoload.storage.files import VideoFile
+from videoload.storage.files import Tick, VideoFile
 
 if TYPE_CHECKING:
     from av.audio.codeccontext import AudioCodecContext
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
     SoundPacket = Packet[AudioStream]
 
-Tick = Callable[[], None]
 
 # So much sound is decoded before a clip, for what decoders carry over. MP3 refers to some hundred
 # bytes before a packet: up to a quarter of a second at 8 kbit/s, and filters follow.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
@@ -22,7 +22,7 @@ from videoload.clips.affine import affines
 from videoload.clips.followers import SampleParams
 from videoload.clips.item_spec import ItemSpec
 from videoload.errors import OneClipError, TransformError, VideoError
-from videoload.storage.files import Storage
+from videoload.storage.files import Storage, Tick
 from videoload.user_code.functions import Functions, UserFunction
 
 _log = logging.getLogger(__name__)
@@ -69,7 +69,7 @@ def prepare_items(
     return PreparedItems(path, spec, seeds, out, function, given)
 
 
-def load_items(prepared: PreparedItems, tick: Callable[[], None]) -> npt.NDArray[np.int64]:
+def load_items(prepared: PreparedItems, tick: Tick) -> npt.NDArray[np.int64]:
     """Make the items. Returns the ordinals of their source frames, int64 [n, 0]: they have none.
     Calls ``tick`` before each item. Raises VideoError, TransformError."""
     for at, (seed, row) in enumerate(zip(prepared.seeds, prepared.out, strict=True)):
