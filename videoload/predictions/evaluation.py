@@ -26,6 +26,7 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Scores = npt.NDArray[Any]
 
+_SOFTMAX = 'average="softmax" is for the scores of classes, not for other targets'
 _SHOWN = 3  # confusions in the last line of a repr, and targets with a line of their own
 
 
@@ -299,7 +300,7 @@ def evaluate(
         raise SpecError(f'average must be "scores" or "softmax", got {average!r}')
     truth = _truth_of(catalog)
     if average == "softmax" and not (truth.ndim == 1 and truth.dtype.kind in "iu"):
-        raise SpecError('average="softmax" is for the scores of classes, not for other targets')
+        raise SpecError(_SOFTMAX)
     stream = client.stream(catalog, clip, batch_size, on_error="skip", max_bad=max_bad)
     score = scores_of(model, average if average == "softmax" else None)
 
@@ -313,8 +314,10 @@ def evaluate(
             yield info.video, scores
             del clips
 
-    found = means_by_video(scored(), len(catalog))
-    return judged(found, truth, catalog)._replace(failed=stream.quarantine)
+    found = judged(means_by_video(scored(), len(catalog)), truth, catalog)
+    if average == "softmax" and found.kind != "class":  # whole numbers, of which there is one
+        raise SpecError(_SOFTMAX)
+    return found._replace(failed=stream.quarantine)
 
 
 def _truth_of(catalog: Catalog) -> npt.NDArray[Any]:

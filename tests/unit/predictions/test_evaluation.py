@@ -174,6 +174,8 @@ def test_a_softmax_is_for_classes() -> None:
     np.testing.assert_allclose(found.scores.sum(axis=1), 1)
     with pytest.raises(SpecError, match="is for the scores of classes"):
         evaluated(catalog(targets=np.ones(4)), lambda clips: clips * 1.0, average="softmax")
+    with pytest.raises(SpecError, match="is for the scores of classes"):
+        evaluated(catalog(targets=np.arange(4)), lambda clips: clips * 1.0, average="softmax")
 
 
 def test_a_model_that_gives_no_numbers_is_an_error_that_names_the_file() -> None:
