@@ -64,5 +64,5 @@ def test_the_result_of_a_transform_is_refused_if_it_is_not_a_picture(
 def test_wrong_arguments_are_reported_in_one_line(videos: Videos, programs: Programs) -> None:
     program = programs.videoload("preview", str(videos.root), "--clip", "frames=4, strid=2")
     assert program.wait(60 * SECOND) == 1
-    assert program.err.startswith("videoload: --clip: strid is not one of frames, stride, fps, ")
+    assert program.err.startswith("videoload: --clip: there is no strid=: did you mean stride=?")
     assert program.err.count("\n") == 1
