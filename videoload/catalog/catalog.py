@@ -6,7 +6,7 @@ import copy
 import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
-from typing import Any, SupportsIndex, overload
+from typing import Any, SupportsIndex, Unpack, overload
 
 import numpy as np
 
@@ -16,8 +16,7 @@ from videoload.catalog.table import Column, Ints, Part, Seconds, Table, Video
 from videoload.clips.sample_spec import By, Sides
 from videoload.errors import CatalogError
 from videoload.listings import data_sets
-from videoload.listings.columns import ClassNames, Columns, Listed, PathLike, checked_names
-from videoload.listings.data_sets import KINETICS, KINETICS_PATHS
+from videoload.listings.columns import ClassNames, Listed, PathLike, checked_names
 from videoload.listings.folders import (
     BY_FOLDER,
     SUFFIXES,
@@ -26,7 +25,7 @@ from videoload.listings.folders import (
     train_and_test,
 )
 from videoload.listings.rows import read_csv, rows_of
-from videoload.listings.tables import Names, PartColumns, TargetColumns, labels_of, read_table
+from videoload.listings.tables import Keywords, PartColumns, TargetColumns, labels_of, read_table
 from videoload.listings.there import root_of
 
 
@@ -86,19 +85,22 @@ class Catalog:
         files = [str(path) if isinstance(path, PurePath) else path for path in paths]
         if root is None:
             root, files = root_of(files)
-        columns = Columns(files, labels, starts, ends, frames, starts_s, ends_s, at, at_s, box)
         known: tuple[str, ...] = ()
-        hot: Any = None  # several labels of a video
+        found, hot = labels, None  # several labels of a video
         if classes is None and labels is not None:
-            columns.labels, known, hot = labels_of(list(labels), None, columns.where)
+            found, known, hot = labels_of(list(labels), None, "video {}".format)
         elif classes is not None and (len(classes) or labels is not None):
             known = checked_names(classes, "classes")
-        self._fill(Listed(columns, known, root, hot), duplicates=duplicates)
+        columns = {
+            "label": found, "start": starts, "end": ends, "frames": frames, "start_s": starts_s,
+            "end_s": ends_s, "at": at, "at_s": at_s, "box": box,
+        }  # fmt: skip
+        self._fill(Listed(files, columns, known, root, hot), duplicates=duplicates)
 
-    def _fill(self, listed: Listed, *, duplicates: bool) -> None:
+    def _fill(self, listed: Listed, *, duplicates: bool, by: By = "time") -> Catalog:
         self._root = None if listed.root is None else open_root(listed.root)
         self._classes = listed.classes
-        self._table = Table(listed.columns, len(self._classes), duplicates=duplicates)
+        self._table = Table(listed, duplicates=duplicates)
         self._duplicates = duplicates
         self._targets: targets_.Targets | None = None
         if listed.targets is not None:
@@ -106,14 +108,13 @@ class Catalog:
         self._parts: tuple[Part, ...] = ()
         self._sides: Sides | None = None
         self._windows: Ints | None = None  # see `plan.windows`
+        if listed.parts is not None:
+            self._table, self._sides = side_by_side.laid(self._table, *listed.parts, by)
+        return self
 
     @classmethod
     def _of(cls, listed: Listed, *, duplicates: bool = False, by: By = "time") -> Catalog:
-        catalog = object.__new__(cls)
-        catalog._fill(listed, duplicates=duplicates)
-        if listed.parts is not None:
-            catalog._table, catalog._sides = side_by_side.laid(catalog._table, *listed.parts, by)
-        return catalog
+        return object.__new__(cls)._fill(listed, duplicates=duplicates, by=by)
 
     @classmethod
     def from_table(
@@ -184,11 +185,14 @@ class Catalog:
         Raises:
             CatalogError: A column is missing, a row is not valid, or no file is there.
         """
-        names = Names(
-            path, label, labels, targets, start, end, start_s, end_s, frames, at, at_s, box, parts,
-            where, ignore,
+        found = read_table(
+            rows_of(table), root, classes,
+            {
+                "path": path, "label": label, "labels": labels, "targets": targets, "start": start,
+                "end": end, "start_s": start_s, "end_s": end_s, "frames": frames, "at": at,
+                "at_s": at_s, "box": box, "parts": parts, "where": where, "ignore": ignore,
+            },
         )  # fmt: skip
-        found = read_table(rows_of(table), root, classes, names)
         return cls._of(found, duplicates=duplicates, by=by)
 
     @classmethod
@@ -197,51 +201,18 @@ class Catalog:
         csv_file: PathLike,
         root: PathLike | None = None,
         classes: ClassNames | None = None,
-        *,
-        path: str = "path",
-        label: str | None = "label",
-        labels: str | None = "labels",
-        targets: TargetColumns | None = "targets",
-        start: str | None = "start",
-        end: str | None = "end",
-        start_s: str | None = "start_s",
-        end_s: str | None = "end_s",
-        frames: str | None = "frames",
-        at: str | None = "at",
-        at_s: str | None = "at_s",
-        box: str | Sequence[str] | None = "box",
-        parts: PartColumns | None = None,
-        by: By = "time",
-        where: Mapping[str, Any] | None = None,
-        ignore: Sequence[str] = (),
-        duplicates: bool = False,
+        **keywords: Unpack[Keywords],
     ) -> Catalog:
-        """The rows of a CSV file with a header: `from_table` of a file, with its arguments.
+        """The rows of a CSV file with a header, as `from_table` reads them.
 
         The file is UTF-8, separated by ``,``, ``;`` or tabs, as ``videoload scan --output`` writes
         it. A list of Kinetics is one, too.
 
         Args:
             csv_file: Path of the file.
-            root: As in `from_table`, like all that follow. Default None.
-            classes: Names of the classes, or a file of them. Default: those of the labels, sorted.
-            path: Column of the files, or a pattern of columns. Default ``path``.
-            label: Column of classes. Default ``label``.
-            labels: Column of several classes. Default ``labels``.
-            targets: Columns of numbers. Default ``targets``.
-            start: Column of first frames. Default ``start``.
-            end: Column of frames after the last. Default ``end``.
-            start_s: Column of the seconds at which segments start. Default ``start_s``.
-            end_s: Column of the seconds at which they end. Default ``end_s``.
-            frames: Column of frame counts. Default ``frames``.
-            at: Column of frames that matter. Default ``at``.
-            at_s: The same in seconds. Default ``at_s``.
-            box: Column of boxes, or four of them. Default ``box``.
-            parts: Columns or patterns of several files. Default None.
-            by: As in `side_by_side`. Default ``"time"``.
-            where: Which rows. Default None: all.
-            ignore: Columns that are not meant for anything. Default ().
-            duplicates: The same segment may come several times. Default False.
+            root: As in `from_table`. Default None.
+            classes: As in `from_table`. Default: those of the labels, sorted.
+            keywords: Those of `from_table`: ``path``, ``label``, ``start_s``, ``where``, ...
 
         Returns:
             A catalog in the order of the rows.
@@ -249,15 +220,7 @@ class Catalog:
         Raises:
             CatalogError: The file cannot be read; or as in `from_table`.
         """
-        rows = read_csv(csv_file)
-        paths: str | Sequence[str] = path
-        if path == "path" and parts is None and rows.columns.keys() >= KINETICS:
-            paths = KINETICS_PATHS
-        names = Names(
-            paths, label, labels, targets, start, end, start_s, end_s, frames, at, at_s, box, parts,
-            where, ignore,
-        )  # fmt: skip
-        return cls._of(read_table(rows, root, classes, names), duplicates=duplicates, by=by)
+        return cls.from_table(read_csv(csv_file), root, classes, **keywords)
 
     @classmethod
     def from_list(
@@ -399,7 +362,7 @@ class Catalog:
     @property
     def labels(self) -> Ints:
         """Label of each video, an index into ``classes``; -1: none. int64 [N], read-only."""
-        return self._table.labels
+        return self._table.column("label")
 
     @property
     def targets(self) -> targets_.Targets | None:

@@ -68,11 +68,10 @@ def join(catalogs: Iterable[Catalog], *, duplicates: bool = False) -> Catalog:
     if len({table.has_moments for table in tables}) > 1:
         raise CatalogError("to join catalogs, all or none need moments (at, at_s)")
     paths = [way + path for way, table in zip(ways, tables, strict=True) for path in table.paths]
-    labels = [new[table.labels] for new, table in zip(numbers, tables, strict=True)]
+    labels = [new[part.labels] for new, part in zip(numbers, parts, strict=True)]
+    columns = columns_of(tables) | {"label": np.concatenate(labels)}
     is_twice = duplicates or any(part._duplicates for part in parts)
-    joined = Catalog._of(
-        Listed(columns_of(tables, paths, labels), classes, root), duplicates=is_twice
-    )
+    joined = Catalog._of(Listed(paths, columns, classes, root), duplicates=is_twice)
     return joined.with_targets(targets_.joined(targets)) if targets else joined
 
 
@@ -147,7 +146,7 @@ def file_rows(catalog: Catalog, videos: range, side: int | None = None) -> Catal
     rows = copy.copy(catalog)
     if side is not None and catalog.sides is not None:
         paths = [path.split(SEPARATOR)[side] for path in catalog._table.paths]
-        rows._table = catalog._table.with_paths(paths)
+        rows._table = catalog._table.replaced(paths)
     rows._parts, rows._targets, rows._windows, rows._sides = (), None, None, None
     return rows if len(videos) == len(catalog) else rows.subset(np.array(videos), duplicates=True)
 
@@ -156,20 +155,16 @@ def moved(catalog: Catalog, root: Path, names: Mapping[str, str]) -> Catalog:
     """The same rows in another root, where some files may have other names."""
     new = copy.copy(catalog)
     new._root = root
-    new._table = catalog._table.with_paths([names.get(path, path) for path in catalog.paths])
+    new._table = catalog._table.replaced([names.get(path, path) for path in catalog.paths])
     return new
 
 
 def in_frames(catalog: Catalog, starts: Sequence[int], ends: Sequence[int]) -> Catalog:
     """The same rows, with segments of these frames; end -1: that of the file."""
-    new, table = copy.copy(catalog), copy.copy(catalog._table)
-    table.numbers = table.numbers.copy()
-    table.numbers[1:3] = starts, ends
-    if table.seconds is not None:
-        moments = table.seconds[2]
-        nothing = np.full_like(moments, np.nan)
-        table.seconds = None if np.isnan(moments).all() else np.stack((nothing, nothing, moments))
-    new._table = table
+    new, table = copy.copy(catalog), catalog._table
+    columns = table.columns | {"start": np.array(starts), "end": np.array(ends)}
+    others = {name: column for name, column in columns.items() if name not in ("start_s", "end_s")}
+    new._table = table.replaced(table.paths, others)
     return new
 
 

@@ -74,7 +74,7 @@ def laid(
             f"the paths of a sample have {len(long)} characters together, more than the {MAX_PATH} "
             f"that they may have: {named(long)[:80]}..."
         )
-    return first.with_paths(samples), Sides(tuple(paths), by, shared)
+    return first.replaced(samples), Sides(tuple(paths), by, shared)
 
 
 def _offsets(

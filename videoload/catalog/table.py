@@ -5,22 +5,33 @@ from __future__ import annotations
 import copy
 import operator
 from collections.abc import Sequence
-from typing import Any, NamedTuple, SupportsIndex, TypeVar
+from typing import Any, NamedTuple, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
 
 from videoload.clips.clip_spec import ClipSpec
 from videoload.errors import CatalogError
-from videoload.listings.columns import Columns, normal_path
+from videoload.listings.columns import Listed, normal_path
 
 Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.floating[Any]]
-Seconds = Sequence[float] | Sequence[float | None] | Floats
-Array = TypeVar("Array", bound=npt.NDArray[Any])
+Seconds = Sequence[float] | Sequence[float | None] | npt.NDArray[np.floating[Any]]
 Column = Sequence[int] | Sequence[int | None] | npt.NDArray[np.integer[Any]]
 
-_UNKNOWN = -1  # in a column of labels, ends, frame counts or moments
+_UNKNOWN = np.int64(-1)
+_NO_TIME = np.float64(np.nan)
+# The columns, by the field of `Video`: what a caller's argument is called, and what is not given.
+_COLUMNS: dict[str, tuple[str, Any]] = {
+    "label": ("labels", _UNKNOWN),
+    "start": ("starts", np.int64(0)),
+    "end": ("ends", _UNKNOWN),
+    "frames": ("frames", _UNKNOWN),
+    "at": ("at", _UNKNOWN),
+    "start_s": ("starts_s", _NO_TIME),
+    "end_s": ("ends_s", _NO_TIME),
+    "at_s": ("at_s", _NO_TIME),
+    "box": ("box", np.full(4, np.nan, np.float32)),
+}
 
 
 class Video(NamedTuple):
@@ -82,98 +93,91 @@ class Table:
     """The rows of a `Catalog`. Raises CatalogError if a column is wrong, or unless ``duplicates``
     are allowed, if a segment comes twice.
 
-    ``numbers`` has the columns label, start, end, frames and at, int64 [5, N]; ``seconds``, float64
-    [3, N], has start_s, end_s and at_s, NaN: not given. It is None if there are none, like
-    ``boxes``, float32 [N, 4].
+    ``columns`` has those in which something is given, by the field of `Video`: int64 [N], float64
+    [N], or for boxes float32 [N, 4].
     """
 
-    __slots__ = ("boxes", "numbers", "paths", "seconds")
+    __slots__ = ("columns", "paths")
 
-    def __init__(self, given: Columns, classes: int, *, duplicates: bool) -> None:
-        where = given.where
-        paths = [normal_path(path, where, i) for i, path in enumerate(given.paths)]
+    def __init__(self, listed: Listed, *, duplicates: bool) -> None:
+        where = listed.where
+        paths = [normal_path(path, where, i) for i, path in enumerate(listed.paths)]
         if not paths:
             raise CatalogError("there are no videos: a catalog needs at least one")
-        label = _column("labels", given.labels, len(paths), _UNKNOWN)
-        start = _column("starts", given.starts, len(paths), 0)
-        end = _column("ends", given.ends, len(paths), _UNKNOWN)
-        known = _column("frames", given.frames, len(paths), _UNKNOWN)
-        at = _column("at", given.ats, len(paths), _UNKNOWN)
+        given = {name: _array(name, listed.columns.get(name), len(paths)) for name in _COLUMNS}
+        label, start, end, known, at, start_s, end_s, at_s, _ = given.values()
+        ends = end != _UNKNOWN
         last = np.maximum(np.maximum(start, end - 1), at)
-        seconds = np.stack([
-            _seconds(name, values, len(paths))
-            for name, values in (
-                ("starts_s", given.starts_s), ("ends_s", given.ends_s), ("at_s", given.ats_s)
-            )
-        ])  # fmt: skip
-        in_seconds = ~np.isnan(seconds[:2]).all(0)
-        begin_s, end_s = np.where(np.isnan(seconds[0]), 0, seconds[0]), seconds[1]
-        has_none = (at == _UNKNOWN) & np.isnan(seconds[2])
+        has_none = (at == _UNKNOWN) & np.isnan(at_s)
+        most = len(listed.classes) - 1
         for wrong, flaw in (
-            ((label < _UNKNOWN) | (label >= classes), "label {0} is not one of 0..{5}"),
-            (start < 0, "start {1} is negative"),
-            ((end != _UNKNOWN) & (end <= start), "end {2} (exclusive) is not after start {1}"),
-            ((known != _UNKNOWN) & (last >= known), "frame {4} lies outside its {3} frames"),
+            ((label < _UNKNOWN) | (label > most), f"label {{label}} is not one of 0..{most}"),
+            (start < 0, "start {start} is negative"),
             (
-                in_seconds & ((start > 0) | (end != _UNKNOWN)),
+                (end != _UNKNOWN) & (end <= start),
+                "end {end} (exclusive) is not after start {start}",
+            ),
+            (
+                (known != _UNKNOWN) & (last >= known),
+                "frame {last} lies outside its {frames} frames",
+            ),
+            (
+                ~(np.isnan(start_s) & np.isnan(end_s)) & ((start > 0) | ends),
                 "give start and end (frames) or start_s and end_s (seconds), not both",
             ),
-            (begin_s < 0, "start_s {6} s is negative"),
-            (np.isinf(seconds).any(0), "start_s {6} s, end_s {7} s and at_s must be finite"),
-            (end_s <= begin_s, "end_s {7} s is not after start_s {6} s"),
-            (at < _UNKNOWN, "at {8} is negative"),
-            (seconds[2] < 0, "at_s is negative"),
-            ((at != _UNKNOWN) & ~np.isnan(seconds[2]), "give at (a frame) or at_s, not both"),
+            (start_s < 0, "start_s {start_s} s is negative"),
+            (
+                np.isinf([start_s, end_s, at_s]).any(0),
+                "start_s {start_s} s, end_s {end_s} s and at_s must be finite",
+            ),
+            (end_s <= np.nan_to_num(start_s), "end_s {end_s} s is not after start_s {start_s} s"),
+            (at < _UNKNOWN, "at {at} is negative"),
+            (at_s < 0, "at_s is negative"),
+            ((at != _UNKNOWN) & ~np.isnan(at_s), "give at (a frame) or at_s, not both"),
             (has_none & ~has_none.all(), "there is no moment (at, at_s), and other rows have one"),
         ):
             if wrong.any():
                 i = int(wrong.argmax())
-                numbers = (label[i], start[i], end[i], known[i], last[i], classes - 1)
-                told = flaw.format(*numbers, begin_s[i], end_s[i], at[i])
-                raise CatalogError(f"{where(i)}: {paths[i]!r}: {told}")
-        self.seconds = None if np.isnan(seconds).all() else _read_only(seconds)
-        self.numbers = _read_only(np.stack((label, start, end, known, at)))
-        self.boxes: Floats | None = None
-        if given.boxes is not None:
-            boxes = [[np.nan] * 4 if box is None else box for box in given.boxes]
-            self.boxes = np.array(boxes, np.float32)
-            if self.boxes.shape != (len(paths), 4):
-                raise CatalogError(
-                    f"boxes has the shape {self.boxes.shape}, but there are {len(paths)} paths: "
-                    "left, top, right, bottom for each"
-                )
-            self.boxes = None if np.isnan(self.boxes).all() else _read_only(self.boxes)
-        of_box = () if self.boxes is None else self.boxes.T
-        rows = np.stack((start, end, at, *np.nan_to_num((*seconds, *of_box), nan=-1.0)))
-        self.paths = _one_str_a_file(paths, rows, given, duplicates=duplicates)
+                row = {name: column[i] for name, column in given.items()} | {"last": last[i]}
+                row["start_s"] = np.nan_to_num(row["start_s"])
+                raise CatalogError(f"{where(i)}: {paths[i]!r}: {flaw.format(**row)}")
+        self.columns = _filled(given)
+        self.paths = _one_str_a_file(paths, self.columns, listed, duplicates=duplicates)
 
-    @property
-    def labels(self) -> Ints:
-        """Label of each row."""
-        labels: Ints = self.numbers[0]
-        return labels
+    def column(self, name: str) -> npt.NDArray[Any]:
+        """A column by the field of `Video`, read-only; -1 or NaN: not given."""
+        default = _COLUMNS[name][1]
+        found = self.columns.get(name)
+        return np.broadcast_to(default, len(self.paths)) if found is None else found
 
     @property
     def segments(self) -> tuple[Ints, Ints, Ints]:
         """The columns of starts, ends and frame counts; -1 is an unknown end or count."""
-        _, start, end, frames, _ = self.numbers
-        return start, end, frames
+        return self.column("start"), self.column("end"), self.column("frames")
+
+    @property
+    def seconds(self) -> npt.NDArray[np.float64] | None:
+        """start_s, end_s and at_s, [3, N]; None if none is given."""
+        names = ("start_s", "end_s", "at_s")
+        return np.stack([*map(self.column, names)]) if self.columns.keys() & {*names} else None
 
     @property
     def has_moments(self) -> bool:
-        """Whether a row has a moment."""
-        in_seconds = self.seconds is not None and not np.isnan(self.seconds[2]).all()
-        return in_seconds or bool((self.numbers[4] >= 0).any())
+        """Whether rows have a moment."""
+        return not self.columns.keys().isdisjoint(("at", "at_s"))
+
+    @property
+    def is_of_whole_files(self) -> bool:
+        """Whether no row is a segment."""
+        return self.columns.keys().isdisjoint(("start", "end", "start_s", "end_s"))
 
     @property
     def segment_frames(self) -> Ints:
         """Length of each segment, -1 if it is not known."""
         start, end, frames = self.segments
         end = np.where(end == _UNKNOWN, frames, end)
-        lengths = np.where(end == _UNKNOWN, _UNKNOWN, end - start)
-        if self.seconds is not None:
-            lengths[~np.isnan(self.seconds[:2]).all(0)] = _UNKNOWN
-        return lengths
+        in_seconds = ~(np.isnan(self.column("start_s")) & np.isnan(self.column("end_s")))
+        return np.where((end == _UNKNOWN) | in_seconds, _UNKNOWN, end - start)
 
     def video(self, index: SupportsIndex) -> Video:
         """A row; negative ones count from the end. Raises IndexError, TypeError."""
@@ -183,29 +187,14 @@ class Table:
             raise TypeError("for a list of numbers, as from KFold: catalog.subset([...])") from None
         if not -videos <= i < videos:
             raise IndexError(f"video {i} of a catalog of {videos}")
-        i %= videos
-        label, *numbers = self.numbers[:, i].tolist()
-        start, end, frames, at = (None if number < 0 else number for number in numbers)
-        start_s, end_s, at_s = None, None, None
-        if self.seconds is not None:
-            start_s, end_s, at_s = (None if np.isnan(s) else s for s in self.seconds[:, i].tolist())
-        box = None
-        if self.boxes is not None and not np.isnan(self.boxes[i]).any():
-            box = tuple(self.boxes[i].tolist())
-        return Video(self.paths[i], label, start or 0, end, frames, start_s, end_s, at, at_s, box)
-
-    def segments_at(
-        self, rows: list[int]
-    ) -> list[tuple[str, int, int | None, float | None, float | None]]:
-        """Path, start, end, start_s and end_s of these rows, as in `Video`."""
-        if self.seconds is not None:
-            videos = map(self.video, rows)
-            return [(each.path, each.start, each.end, each.start_s, each.end_s) for each in videos]
-        starts, ends = self.numbers[1:3, rows].tolist()
-        return [
-            (self.paths[row], start, None if end < 0 else end, None, None)
-            for row, start, end in zip(rows, starts, ends, strict=True)
-        ]
+        row: dict[str, Any] = {"label": -1}
+        for name, column in self.columns.items():
+            value = column[i].tolist()
+            if name == "box":
+                value = np.nan if np.isnan(value).any() else tuple(value)
+            if value != -1 and value == value:  # noqa: PLR0124 - NaN differs from itself
+                row[name] = value
+        return Video(self.paths[i], **row)
 
     def take(self, rows: Ints, *, duplicates: bool) -> Table:
         """Some of the rows, in this order."""
@@ -218,102 +207,81 @@ class Table:
                 f"the same segment of {self.paths[twice]!r} is chosen twice: drop one, or give "
                 "duplicates=True"
             )
-        new = copy.copy(self)
-        new.paths = tuple([self.paths[i] for i in rows.tolist()])
-        new.numbers = _read_only(self.numbers[:, rows])
-        new.seconds = None if self.seconds is None else _read_only(self.seconds[:, rows])
-        new.boxes = None if self.boxes is None else _read_only(self.boxes[rows])
-        return new
+        columns = {name: column[rows] for name, column in self.columns.items()}
+        return self.replaced([self.paths[i] for i in rows.tolist()], columns)
 
-    def with_paths(self, paths: Sequence[str]) -> Table:
-        """The same rows with other paths."""
+    def replaced(
+        self, paths: Sequence[str], columns: dict[str, npt.NDArray[Any]] | None = None
+    ) -> Table:
+        """The same rows with other paths, and perhaps other columns."""
         new = copy.copy(self)
         new.paths = tuple(paths)
+        new.columns = self.columns if columns is None else _filled(columns)
         return new
-
-    @property
-    def is_of_whole_files(self) -> bool:
-        """Whether no row is a segment."""
-        start, end, _ = self.segments
-        in_seconds = self.seconds is not None and not np.isnan(self.seconds[:2]).all()
-        return not in_seconds and not start.any() and bool((end == _UNKNOWN).all())
 
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, Table)
             and self.paths == other.paths
-            and np.array_equal(self.numbers, other.numbers)
-            and _same(self.seconds, other.seconds)
-            and _same(self.boxes, other.boxes)
+            and self.columns.keys() == other.columns.keys()
+            and all(
+                np.array_equal(column, other.columns[name], equal_nan=True)
+                for name, column in self.columns.items()
+            )
         )
 
     __hash__ = None  # type: ignore[assignment]
 
 
-def columns_of(tables: Sequence[Table], paths: Sequence[str], labels: Sequence[Ints]) -> Columns:
-    """The rows of several tables, one after the other, with these paths and labels."""
-    _, starts, ends, frames, ats = np.concatenate([table.numbers for table in tables], axis=1)
-    seconds = [_or_nan(table.seconds, (3, len(table.paths))) for table in tables]
-    starts_s, ends_s, ats_s = np.concatenate(seconds, axis=1)
-    boxes = None
-    if any(table.boxes is not None for table in tables):
-        boxes = np.concatenate([_or_nan(t.boxes, (len(t.paths), 4)) for t in tables])
-    return Columns(
-        paths, np.concatenate(labels), starts, ends, frames, starts_s, ends_s, ats, ats_s, boxes
-    )
+def columns_of(tables: Sequence[Table]) -> dict[str, npt.NDArray[Any]]:
+    """The columns of several tables, one after the other."""
+    names = {name for table in tables for name in table.columns}
+    return {name: np.concatenate([table.column(name) for table in tables]) for name in names}
 
 
-def _or_nan(values: Floats | None, shape: tuple[int, int]) -> Floats:
-    return np.full(shape, np.nan) if values is None else values
+def _filled(columns: dict[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
+    """The columns in which something is given, read-only, in one order."""
+    found = {}
+    for name, (_, default) in _COLUMNS.items():
+        column = columns.get(name)
+        if column is not None and not np.array_equal(
+            column, np.broadcast_to(default, column.shape), equal_nan=True
+        ):
+            column.setflags(write=False)
+            found[name] = column
+    return found
 
 
-def _same(one: Floats | None, other: Floats | None) -> bool:
-    if one is None or other is None:
-        return one is other
-    return np.array_equal(one, other, equal_nan=True)
-
-
-def _read_only(columns: Array) -> Array:
-    columns.setflags(write=False)
-    return columns
-
-
-def _column(name: str, values: Column | None, count: int, default: int) -> Ints:
-    """The column as an array. None, as a value or as the whole column, is the default."""
+def _array(field: str, values: Any, count: int) -> npt.NDArray[Any]:
+    """The column as an array. None, as a value or as the whole column, is not given."""
+    name, default = _COLUMNS[field]
     if values is None:
-        values = np.full(count, default)
-    elif not isinstance(values, np.ndarray):
-        values = np.array([default if value is None else value for value in values])
-    if values.dtype.kind not in "iu" or not np.can_cast(values.dtype, np.int64):
-        raise CatalogError(f"{name} must be whole numbers that fit int64, not {values.dtype}")
-    if values.shape != (count,):
-        raise CatalogError(f"{name} has the shape {values.shape}, but there are {count} paths")
-    return values.astype(np.int64, copy=False)
-
-
-def _seconds(name: str, values: Seconds | None, count: int) -> npt.NDArray[np.float64]:
-    """The column as an array; NaN: not given."""
-    if values is None:
-        return np.full(count, np.nan)
+        return np.broadcast_to(default, (count, *default.shape))
+    if not isinstance(values, np.ndarray):
+        values = [default if value is None else value for value in values]
+    is_whole = default.dtype.kind == "i"
     try:
-        column = np.array([np.nan if value is None else value for value in values], np.float64)
+        array = np.array(values, None if is_whole else default.dtype)
     except (TypeError, ValueError):
-        raise CatalogError(f"{name} must be numbers of seconds") from None
-    if column.shape != (count,):
-        raise CatalogError(f"{name} has the shape {column.shape}, but there are {count} paths")
-    return column
+        raise CatalogError(f"{name} must be numbers") from None
+    if is_whole and (array.dtype.kind not in "iu" or not np.can_cast(array.dtype, np.int64)):
+        raise CatalogError(f"{name} must be whole numbers that fit int64, not {array.dtype}")
+    if array.shape != (count, *default.shape):
+        raise CatalogError(f"{name} has the shape {array.shape}, but there are {count} paths")
+    return array.astype(default.dtype, copy=False)
 
 
 def _one_str_a_file(
-    paths: list[str], segments: Floats, given: Columns, *, duplicates: bool
+    paths: list[str], columns: dict[str, npt.NDArray[Any]], given: Listed, *, duplicates: bool
 ) -> tuple[str, ...]:
-    """The paths, with one str per file. Raises CatalogError if a segment (a column of ``segments``)
-    comes twice, unless ``duplicates`` are allowed."""
+    """The paths, with one str per file. Raises CatalogError if a segment comes twice, unless
+    ``duplicates`` are allowed."""
     if len(set(paths)) == len(paths):
         return tuple(paths)
     first: dict[str, int] = {}
     file = np.fromiter((first.setdefault(p, i) for i, p in enumerate(paths)), np.int64, len(paths))
-    rows = np.vstack((file, segments))
+    segment = [column.T for name, column in columns.items() if name not in ("label", "frames")]
+    rows = np.nan_to_num(np.vstack((file, *segment)), nan=-1.0)
     order = np.lexsort(rows)
     twice = (np.diff(rows[:, order]) == 0).all(axis=0)
     if twice.any() and not duplicates:

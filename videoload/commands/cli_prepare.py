@@ -92,7 +92,7 @@ def prepare(
     table = None
     others = {
         "targets": catalog.targets is not None, "moments": catalog._table.has_moments,
-        "boxes": catalog._table.boxes is not None,
+        "boxes": "box" in catalog._table.columns,
     }  # fmt: skip
     lost = [name for name, there in others.items() if there]
     if not lost and shards == 1:

@@ -117,11 +117,14 @@ class OpenStream:
 
     def lease(self, grant: Grant, place: Place | None) -> Lease:
         samples = grant.samples
-        segments = self.catalog._table.segments_at([sample.video for sample in samples])
         clips = [
-            Clip(path, sample.seed, sample.clip, start, end, sample.crop, start_s, end_s)
-            for sample, (path, start, end, start_s, end_s) in zip(samples, segments, strict=True)
-        ]
+            Clip(
+                video.path, sample.seed, sample.clip, video.start, video.end, sample.crop,
+                video.start_s, video.end_s,
+            )
+            for sample in samples
+            for video in (self.catalog[sample.video],)
+        ]  # fmt: skip
         code = {} if place is not None else dict(self.code.digests)  # a child imports ours
         files, salt = grant.files or (), None
         if self.files is not None and grant.files is not None:

@@ -9,10 +9,10 @@ import json
 import os
 import posixpath
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from videoload.errors import CatalogError
 
@@ -29,31 +29,21 @@ MAX_PATH = 4096  # in Linux, and in a message that names a clip to a worker
 
 
 @dataclass
-class Columns:
-    """The rows of a catalog, before they are checked: a value for each row. None: not given."""
+class Listed:
+    """What a reader of folders, lists or tables found: all that a `Catalog` is made of.
+
+    ``columns`` are not checked yet. They have a value for each row, or None where it is not given,
+    by the field of `Video`.
+    """
 
     paths: Sequence[str]
-    labels: Any = None
-    starts: Any = None
-    ends: Any = None
-    frames: Any = None
-    starts_s: Any = None
-    ends_s: Any = None
-    ats: Any = None
-    ats_s: Any = None
-    boxes: Any = None
-    where: Callable[[int], str] = "video {}".format  # the source of a row, for messages
-    unused: Sequence[str] = ()  # columns of the table that nothing uses
-
-
-class Listed(NamedTuple):
-    """What a reader of folders, lists or tables found: all that a `Catalog` is made of."""
-
-    columns: Columns
+    columns: Mapping[str, Any]
     classes: tuple[str, ...]
     root: PathLike | None
     targets: Any = None  # for `Catalog.with_targets`
     parts: tuple[dict[str, list[str]], dict[str, list[float]]] | None = None  # paths and offsets
+    where: Callable[[int], str] = "video {}".format  # the source of a row, for messages
+    unused: Sequence[str] = ()  # columns of the table that nothing uses
 
 
 def checked_names(names: Sequence[str], where: str) -> tuple[str, ...]:

@@ -1,8 +1,6 @@
-"""The lists of UCF-101, HMDB-51, Kinetics and Something-Something, as they are distributed.
+"""The lists of UCF-101, HMDB-51 and Something-Something, as they are distributed.
 
-Each becomes a table with a column of paths and one of labels, which `tables` reads. The lists of
-the last two name videos without a path, or as they were called on the web. Whoever downloaded them
-has other folders and suffixes, and lacks some, so files are found by their names.
+Each becomes a table with a column of paths and one of labels, which `tables` reads.
 """
 
 from __future__ import annotations
@@ -25,11 +23,8 @@ from videoload.listings.columns import (
 )
 from videoload.listings.folders import sub_folders
 from videoload.listings.rows import Rows, rows_of
-from videoload.listings.tables import Names, read_table
+from videoload.listings.tables import read_table
 
-KINETICS = {"label", "youtube_id", "time_start", "time_end"}
-# Files are called like this by the usual downloaders.
-KINETICS_PATHS = ("**/{youtube_id}_{time_start:06}_{time_end:06}.*", "**/{youtube_id}.*")
 _HMDB51 = re.compile(r"(.+)_test_split(\d+)\.txt")
 
 
@@ -57,7 +52,7 @@ def read_hmdb51(lists: PathLike, root: PathLike, split: int) -> tuple[Listed, Li
                 rows.append({"path": f"{label}/{path.strip()}", "label": label, "side": side})
     table = rows_of(rows, str(lists))
     train, test = (
-        read_table(table, root, list(files), Names(where={"side": side})) for side in ("1", "2")
+        read_table(table, root, list(files), {"where": {"side": side}}) for side in ("1", "2")
     )
     return train, test
 
@@ -79,7 +74,7 @@ def read_something(
         raise CatalogError(
             f'{json_file}: expected a list of {{"id": ..., "template": ...}}'
         ) from None
-    return read_table(rows_of(rows, str(json_file)), root, classes, Names(path="**/{id}.*"))
+    return read_table(rows_of(rows, str(json_file)), root, classes, {"path": "**/{id}.*"})
 
 
 def read_list(list_file: PathLike, root: PathLike | None, classes: ClassNames | None) -> Listed:
@@ -130,4 +125,4 @@ def read_list(list_file: PathLike, root: PathLike | None, classes: ClassNames | 
     if not paths:
         raise CatalogError(f"{list_file} lists no videos")
     table = Rows({"path": paths, "label": [names[i] for i in labels]}, str(list_file), where)
-    return read_table(table, root, names, Names())
+    return read_table(table, root, names, {})

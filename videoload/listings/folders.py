@@ -15,7 +15,6 @@ from typing import Literal
 from videoload.errors import CatalogError, StorageError
 from videoload.listings.columns import (
     ClassNames,
-    Columns,
     Listed,
     PathLike,
     class_names,
@@ -212,7 +211,7 @@ def read_folder(
         labels, names = None, () if classes is None else class_names(classes)
     if text := _passed_over(found):
         _log.warning("%s%s; videos are named %s", home, text, _endings(endings))
-    return Listed(Columns(found.videos, labels, where=lambda _: str(home)), names, top)
+    return Listed(found.videos, {"label": labels}, names, top, where=lambda _: str(home))
 
 
 def _by_folder(

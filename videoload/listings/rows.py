@@ -38,6 +38,8 @@ class Rows(NamedTuple):
 
 def rows_of(table: Any, source: str = "the table") -> Rows:
     """The columns of a table. Raises CatalogError."""
+    if isinstance(table, Rows):
+        return table
     if isinstance(table, str | bytes) or not (hasattr(table, "__getitem__") or _iterable(table)):
         raise CatalogError(
             f"a table is a DataFrame, a dict of columns or a list of rows, not {table!r:.80} "

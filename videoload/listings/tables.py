@@ -15,15 +15,15 @@ from difflib import get_close_matches
 from itertools import pairwise
 from pathlib import Path
 from string import Formatter
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from videoload.clips.sample_spec import By
 from videoload.errors import CatalogError
 from videoload.listings.columns import (
     ClassNames,
-    Columns,
     Listed,
     PathLike,
     class_names,
@@ -47,7 +47,10 @@ _UNLABELLED = "-1"
 OFFSET = "_offset_s"  # how the column of a part's offsets is named, after the part
 _WHOLE = ("start", "end", "frames", "at")
 _SECONDS = ("start_s", "end_s", "at_s")
-_NO_COLUMN = ("where", "ignore", "parts", "frames")
+_ROLES = ("path", "label", "labels", "targets", "start", "end", *_SECONDS, "at", "box")
+# A list of Kinetics names videos as on the web. The usual downloaders call their files so.
+_KINETICS = {"label", "youtube_id", "time_start", "time_end"}
+_KINETICS_PATHS = ("**/{youtube_id}_{time_start:06}_{time_end:06}.*", "**/{youtube_id}.*")
 # Words of a column's name that say what it was meant for.
 _MEANT = {
     "start": "start|begin|onset",
@@ -58,24 +61,32 @@ _SECONDS_WORDS = ("s", "sec", "secs", "seconds")
 _UNIT = r"(s|ed|ing|time|frames?|secs?|seconds|ms|point|at|id|name)?"
 
 
-class Names(NamedTuple):
-    """Which column has which role: the keywords of `Catalog.from_table`."""
+class Names(TypedDict, total=False):
+    """The keywords of `Catalog.from_table`: which column has which role. One that is not given is
+    the column with the role's own name."""
 
-    path: str | Sequence[str] = "path"
-    label: str | None = "label"
-    labels: str | None = "labels"
-    targets: TargetColumns | None = "targets"
-    start: str | None = "start"
-    end: str | None = "end"
-    start_s: str | None = "start_s"
-    end_s: str | None = "end_s"
-    frames: str | None = "frames"
-    at: str | None = "at"
-    at_s: str | None = "at_s"
-    box: str | Sequence[str] | None = "box"
-    parts: PartColumns | None = None
-    where: Mapping[str, Any] | None = None
-    ignore: Sequence[str] = ()
+    path: str
+    label: str | None
+    labels: str | None
+    targets: TargetColumns | None
+    start: str | None
+    end: str | None
+    start_s: str | None
+    end_s: str | None
+    frames: str | None
+    at: str | None
+    at_s: str | None
+    box: str | Sequence[str] | None
+    parts: PartColumns | None
+    where: Mapping[str, Any] | None
+    ignore: Sequence[str]
+
+
+class Keywords(Names, total=False):
+    """All keywords of `Catalog.from_table`."""
+
+    by: By
+    duplicates: bool
 
 
 def read_table(
@@ -92,32 +103,36 @@ class _Reader:
         self._used: set[str] = set()
 
     def read(self, classes: ClassNames | None) -> Listed:
-        if self._names.where is not None:
-            self._rows = self._where(self._names.where)
+        if (where := self._names.get("where")) is not None:
+            self._rows = self._where(where)
         if not len(self._rows):
             raise CatalogError(f"{self._rows.source} lists no videos")
-        if self._names.parts is None:
-            parts, paths = None, self._paths(self._names.path)
+        if (asked := self._names.get("parts")) is None:
+            is_kinetics = self._asked("path") == "path" and self._rows.columns.keys() >= _KINETICS
+            parts, paths = (
+                None,
+                self._paths(_KINETICS_PATHS if is_kinetics else self._asked("path")),
+            )
         else:
-            parts = self._parts(self._names.parts)
+            parts = self._parts(asked)
             paths = next(iter(parts[0].values()))
-        found: dict[str, Any] = {role: self._parsed(role, self._whole) for role in _WHOLE}
-        found |= {role: self._parsed(role, self._seconds) for role in _SECONDS}
-        boxes, targets = self._parsed("box", self._box), self._targets()
+        columns: dict[str, Any] = {role: self._parsed(role, self._whole) for role in _WHOLE}
+        columns |= {role: self._parsed(role, self._seconds) for role in _SECONDS}
+        columns["box"], targets = self._parsed("box", self._box), self._targets()
         given = None if classes is None else class_names(classes)
         labels, known, hot = self._labels(given, has_targets=targets is not None)
-        columns = Columns(
-            paths, labels, found["start"], found["end"], found["frames"], found["start_s"],
-            found["end_s"], found["at"], found["at_s"], boxes, self._rows.where,
-            self._check_unused(),
-        )  # fmt: skip
+        columns["label"], unused = labels, self._check_unused()
         if labels is None and targets is None:
             _log.info("%s: there is no column of labels: all labels are -1", self._rows.source)
-        _warn_of_counting_from_1(self._rows.source, paths, found["start"], found["end"])
+        _warn_of_counting_from_1(self._rows.source, paths, columns["start"], columns["end"])
         targets = hot if targets is None else targets
-        return Listed(columns, known, self._root, targets, parts)
+        return Listed(paths, columns, known, self._root, targets, parts, self._rows.where, unused)
 
     # Columns
+
+    def _asked(self, role: str) -> Any:
+        """The column or columns of a role; None: none."""
+        return self._names.get(role, role)
 
     def _error(self, i: int, what: str) -> CatalogError:
         return CatalogError(f"{self._rows.where(i)}: {what}")
@@ -136,7 +151,7 @@ class _Reader:
 
     def _optional(self, role: str) -> list[Any] | None:
         """The cells of the column that has a role, if there is one."""
-        name = getattr(self._names, role)
+        name = self._asked(role)
         if name is None or (name == role and name not in self._rows.columns):
             return None
         if isinstance(name, str):
@@ -184,7 +199,7 @@ class _Reader:
         if len(filled) > 1:
             raise CatalogError(f"{keyword}= takes several patterns only if they begin with **/")
         given = filled[0]
-        if self._root is None and self._names.parts is None:
+        if self._root is None and self._names.get("parts") is None:
             found, given = root_of(given)
             self._root = None if found is None else open_root(found)
         paths = [normal_path(path, self._rows.where, i) for i, path in enumerate(given)]
@@ -272,7 +287,7 @@ class _Reader:
     def _targets(self) -> Any:
         """Targets [N] of a single column, [N, columns] of several; a dict of them if they are
         named."""
-        asked = self._names.targets
+        asked = self._asked("targets")
         if asked is None or (asked == "targets" and asked not in self._rows.columns):
             return None
         if not isinstance(asked, Mapping):
@@ -312,10 +327,10 @@ class _Reader:
 
     def _check_unused(self) -> list[str]:
         """The columns that nothing uses. Raises CatalogError if one looks as if it was meant."""
-        ignore = self._names.ignore
+        ignore, parts = self._names.get("ignore", ()), self._names.get("parts")
         ignored = {ignore} if isinstance(ignore, str) else {*ignore}
         unused = [name for name in self._rows.columns if name and name not in self._used | ignored]
-        taken = {role for role in self._names._fields if self._is_taken(role)}
+        taken = {role for role in _ROLES if self._asked(role) != role or role in self._used}
         groups = (
             {"label", "labels", "targets"},
             {"start", "start_s"},
@@ -324,9 +339,9 @@ class _Reader:
         )
         filled = taken.union(*(group for group in groups if group & taken))
         for name in unused:
-            meant = _meant(name, {*self._names._fields} - filled)
-            if self._names.parts is not None and "offset" in name.lower():
-                meant = f"a column {' or '.join(part + OFFSET for part in self._names.parts)}"
+            meant = _meant(name, {*_ROLES} - filled)
+            if parts is not None and "offset" in name.lower():
+                meant = f"a column {' or '.join(part + OFFSET for part in parts)}"
             if meant:
                 raise CatalogError(
                     f"{self._rows.source}: the column {name!r} is not used, and looks as if it was "
@@ -335,10 +350,6 @@ class _Reader:
         if unused:
             _log.info("%s: columns that are not used: %s", self._rows.source, ", ".join(unused))
         return unused
-
-    def _is_taken(self, role: str) -> bool:
-        """Whether a role has a column, or is given as None: it is not wanted."""
-        return getattr(self._names, role) != role or role in self._used or role in _NO_COLUMN
 
 
 def _meant(name: str, roles: set[str]) -> str:

@@ -57,7 +57,7 @@ class Lengths:
         _, ends, known = table.segments
         behind = "rows end behind the last frame of their file, which they are cut at"
         other = "rows have another frame count than the catalog says, by which windows are counted"
-        late, at = "rows have a moment (at) behind their last frame", table.numbers[4]
+        late, at = "rows have a moment (at) behind their last frame", table.column("at")
         found = [
             self._about(seen & (ends > self._frames), behind, ends, "ends at"),
             self._about(seen & (known >= 0) & (known != self._frames), other, known, "should have"),

@@ -63,7 +63,7 @@ def warnings_of(catalog: Catalog, clip: Spec) -> list[str]:
                 f'the catalog has moments (at, at_s), and sampling="{spec.sampling}" does not use '
                 "them"
             )
-        if catalog._table.boxes is not None:
+        if "box" in catalog._table.columns:
             found.append(f'the catalog has boxes, and crop="{spec.crop}" does not use them')
         if needed > 1 and (ends > 0).all() and lengths.max() < needed:
             found.append(

@@ -150,7 +150,7 @@ def read(path: str | Path, root: str | Path | None, allow: Collection[str] = ())
         catalog = next(iter(catalogs.values()))
         if isinstance(spec, SampleSpec):
             catalog = Catalog.side_by_side(by=spec.by, offset_s=spec.offsets_s, **catalogs)
-            catalog._table = catalog._table.with_paths(paths)
+            catalog._table = catalog._table.replaced(paths)
         if head["parts"]:
             parts = [(*part[:4], part[4] and made_of(ClipSpec, part[4])) for part in head["parts"]]
             catalog = mixture(catalog, [Part(*part) for part in parts])
