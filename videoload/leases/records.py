@@ -114,6 +114,7 @@ class Reader:
     accused: Heap = field(default_factory=list)
     orphaned: Iterator[int] = field(default_factory=count)  # numbers them
     splitting: list[Batch] = field(default_factory=list)  # they have clips that are in no chunk
+    looked_until: int = 0  # the step before which all fingerprints were asked for
     waiting: bool = False
     owed: bool = False  # it owns the slots, and has got no batch since
 
@@ -153,7 +154,6 @@ class Batch:
     error: tuple[int, VideoloadError] | None = None  # the stream ends at this row
     by_host: dict[Hashable, list[int]] | None = None  # rows of ``left``: see `affinity`
     sorted_by: int = 0  # ... by this version of the hosts
-    is_asked_for: bool = False  # the fingerprints of its files
     writers: int = 0  # if it is cancelled: leases that may still write into its slot
 
     def choose_substitutes(self, rows: Sequence[int]) -> None:

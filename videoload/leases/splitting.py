@@ -7,8 +7,8 @@ slot. So the other hosts' clips wait, but never for long: a worker that finds no
 before it is idle takes the first of those that are left.
 
 A worker that reads another copy of the videos gets clips whose files are known (see `files`). So
-that they are known in time, all batches for which there is a slot are opened, and their files asked
-for.
+that they are known in time, the files of all batches for which there is a slot are asked for, and
+those of as many batches after them.
 """
 
 from __future__ import annotations
@@ -44,10 +44,7 @@ class Splitting:
         if self._pool.would_hold_up(worker, reader.stream):
             return None
         if reader.stream.checks(worker):
-            for batch in self._open_batches(reader):
-                if not batch.is_asked_for:
-                    batch.is_asked_for = True
-                    self._identify(reader.stream, batch.samples)
+            self._look_ahead(reader)
         affinity, found = self._pool.affinity, None
         if affinity.has_choice:
             for batch in self._open_batches(reader):
@@ -58,6 +55,15 @@ class Splitting:
             if found := self._cut(batch, worker, batch.left):
                 return found
         return None
+
+    def _look_ahead(self, reader: Reader) -> None:
+        """Have the files of this batch and of those after it looked at, each batch once."""
+        stream = reader.stream
+        first = min((batch.step for batch in self._open_batches(reader)), default=reader.opened)
+        steps = range(first, min(reader.stop, reader.opened + stream.slots))
+        for step in steps[max(0, reader.looked_until - first) :]:
+            self._identify(stream, stream.plan[step])
+            reader.looked_until = step + 1
 
     def _open_batches(self, reader: Reader) -> Iterator[Batch]:
         """The batches with clips that are in no chunk, those that are opened for this as well."""

@@ -39,7 +39,9 @@ def of_kind(seen: list[Seen], kind: type[Command]) -> list[Seen]:
 def test_a_lease_of_another_copy_waits_until_the_file_is_known_and_names_it() -> None:
     desk = desk_of("a:1")
     seen = desk.start()
-    assert asked(seen) == [0, 1], "the files of all batches that have a slot"
+    assert asked(seen) == [0, 1, 2, 3], (
+        "the files of all batches that have a slot, and as many more"
+    )
     assert grants(seen) == []
     [lease] = grants(identified(desk, [0]))
     assert lease.files == (OWN,)
@@ -63,7 +65,7 @@ def test_workers_of_both_kinds_share_what_is_known() -> None:
     desk = desk_of("A", "b:2", slots=3)
     seen = desk.start()
     assert [lease.worker for lease in grants(seen)] == ["A"]
-    assert asked(seen) == [1, 2], "what A has needs no looking at"
+    assert asked(seen) == [1, 2, 3, 4, 5], "what A has needs no looking at"
     [lease] = grants(identified(desk, [1]))
     assert (lease.worker, lease.samples[0].video) == ("b:2", 1)
 
