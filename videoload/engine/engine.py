@@ -28,6 +28,7 @@ import secrets
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from functools import lru_cache, partial
@@ -136,6 +137,7 @@ class Engine:
         self._snapshots = Snapshots()
         self._refusals, self._warnings = RateLimitedLog(_log), RateLimitedLog(_log)
         self._files = FileChecker()
+        self._identified: deque[tuple[int, int, int]] = deque()  # stream, video, fingerprint
         self._listener = Listener(self.calls, self._refusals)
         self.streams = OpenStreams(self._table, self._supervisor, bool(listen))
         by_id = self.streams.by_id
@@ -434,7 +436,8 @@ class Engine:
         assert stream.storage is not None
 
         def reply(video: int, fingerprint: int) -> None:
-            self.post(partial(self._table.identified, stream.id, video, fingerprint))
+            self._identified.append((stream.id, video, fingerprint))
+            self.post(self._take_identified)
 
         paths = {video: stream.catalog[video].path for video in videos}
         self._files.identify(stream.storage, paths, stream.files.salt, reply)
@@ -453,6 +456,12 @@ class Engine:
         worker.timer.granted(time.monotonic())
         if not peer.send(stream.lease(grant, place)) and place is None:
             self.membership.gone(peer, died=False)
+
+    def _take_identified(self) -> None:
+        """Take all fingerprints that are known by now: each one alone would grant leases."""
+        found = [self._identified.popleft() for _ in range(len(self._identified))]
+        if found:
+            self._table.identified(found)
 
     # The end
 

@@ -30,7 +30,7 @@ The methods are the events, with those of ``pool``. What the I/O loop has to do 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from heapq import heappop, heappush
 
 import numpy as np
@@ -137,11 +137,13 @@ class LeaseTable:
         self._batches.end(reader)
         self._grant()
 
-    def identified(self, stream: int, video: int, fingerprint: int) -> None:
-        """The fingerprint of the trainer's own copy, as `Identify` asked; 0: it has none."""
-        if stream in self._streams:
-            self._blame.identified(self._streams[stream], video, fingerprint)
-            self._grant()
+    def identified(self, found: Iterable[tuple[int, int, int]]) -> None:
+        """(stream, video, fingerprint) of the trainer's own copies, as `Identify` asked; 0: it has
+        none."""
+        for stream, video, fingerprint in found:
+            if stream in self._streams:
+                self._blame.identified(self._streams[stream], video, fingerprint)
+        self._grant()
 
     def changed(self, stream: int, video: int) -> None:
         """A worker that reads the trainer's own copy of a video found another file than before."""

@@ -96,7 +96,7 @@ class Trainer:
                         self.shown[command.step] = int(pixels[0])
                     case Identify():
                         for video in command.videos:
-                            self.table.identified(0, video, self.own)
+                            self.table.identified([(0, video, self.own)])
                     case _:
                         self.others.append(command)
 

@@ -25,7 +25,7 @@ def asked(seen: list[Seen]) -> list[int]:
 
 def identified(desk: Desk, videos: list[int], fingerprint: int = OWN) -> list[Seen]:
     for video in videos:
-        desk.table.identified(0, video, fingerprint)
+        desk.table.identified([(0, video, fingerprint)])
     return desk.seen()
 
 
