@@ -32,7 +32,7 @@ from tests.support.waiting import SECOND, in_background, wait_until
 from videoload import Client, ClipSpec, decode_serially
 from videoload.errors import Fault
 from videoload.storage.files import Storage
-from videoload.storage.opening import open_storage
+from videoload.storage.roots import open_storage
 from videoload.transport.messages import (
     VERSION,
     Bye,

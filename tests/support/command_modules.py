@@ -12,7 +12,7 @@ import videoload.commands.cli
 import videoload.index.cache_folder
 import videoload.listings.folders
 import videoload.processes.supervisor
-import videoload.storage.opening
+import videoload.storage.roots
 import videoload.worker.worker  # noqa: F401
 
 with suppress(ImportError):

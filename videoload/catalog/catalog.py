@@ -116,6 +116,13 @@ class Catalog:
     def _of(cls, listed: Listed, *, duplicates: bool = False, by: By = "time") -> Catalog:
         return object.__new__(cls)._fill(listed, duplicates=duplicates, by=by)
 
+    def _replaced(self, **fields: Any) -> Catalog:
+        """The same, with other private fields."""
+        new = copy.copy(self)
+        for name, value in fields.items():
+            setattr(new, f"_{name}", value)
+        return new
+
     @classmethod
     def from_table(
         cls,
@@ -336,13 +343,17 @@ class Catalog:
         Raises:
             CatalogError: A file has no partner, or a catalog cannot be a part.
         """
-        side_by_side.check(parts, cls)
-        if any(part._parts or part._sides for part in parts.values()):
-            raise CatalogError("a mixture, or a catalog of several parts, cannot be a part")
+        for name, part in parts.items():
+            if not isinstance(part, cls):
+                raise CatalogError(
+                    f"part {name!r} must be a Catalog, as Catalog.from_folder makes it, got "
+                    f"{part!r}"
+                )
+            if part._parts or part._sides:
+                raise CatalogError("a mixture, or a catalog of several parts, cannot be a part")
         tables = {name: (part._root, part._table) for name, part in parts.items()}
-        new = copy.copy(next(iter(parts.values()), None)) or object.__new__(cls)
-        new._root, new._table, new._sides = side_by_side.combined(tables, match, by, offset_s)
-        return new
+        root, table, sides = side_by_side.combined(tables, match, by, offset_s)
+        return next(iter(parts.values()))._replaced(root=root, table=table, sides=sides)
 
     @property
     def sides(self) -> Sides | None:
@@ -433,9 +444,7 @@ class Catalog:
         Raises:
             CatalogError: A video has no row, or the type is none of these.
         """
-        new = copy.copy(self)
-        new._targets = targets_.checked(targets, len(self), self.paths)
-        return new
+        return self._replaced(targets=targets_.checked(targets, len(self), self.paths))
 
     def targets_of(self, videos: Ints, frames: Ints) -> Any:
         """The targets of a batch.
@@ -470,14 +479,10 @@ class Catalog:
         """
         if self._parts:
             raise CatalogError("a mixture has no subsets: mix subsets of its parts")
-        chosen = splitting.chosen(indices, len(self))
-        new = copy.copy(self)
-        new._duplicates = duplicates or self._duplicates
-        new._table = self._table.take(chosen, duplicates=new._duplicates)
-        new._windows = None
-        if self._targets is not None:
-            new._targets = targets_.subset(self._targets, chosen)
-        return new
+        chosen, twice = splitting.chosen(indices, len(self)), duplicates or self._duplicates
+        table = self._table.take(chosen, duplicates=twice)
+        targets = None if self._targets is None else targets_.subset(self._targets, chosen)
+        return self._replaced(table=table, targets=targets, duplicates=twice, windows=None)
 
     def split(
         self, fraction: float, seed: int = 0, *, by: splitting.By | None = None

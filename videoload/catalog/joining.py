@@ -6,7 +6,6 @@ nearest folder above all of them as root, and each path begins with the way from
 
 from __future__ import annotations
 
-import copy
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -121,9 +120,7 @@ def mix(
 
 def mixture(catalog: Catalog, parts: Iterable[Part]) -> Catalog:
     """The catalog as a mixture of these parts."""
-    mixed = copy.copy(catalog)
-    mixed._parts = tuple(parts)
-    return mixed
+    return catalog._replaced(parts=tuple(parts))
 
 
 def clip_of(catalog: Catalog, clip: Spec, video: int) -> Spec:
@@ -143,29 +140,27 @@ def functions(catalog: Catalog, clip: Spec) -> list[tuple[str, str]]:
 def file_rows(catalog: Catalog, videos: range, side: int | None = None) -> Catalog:
     """These videos, without parts and targets. Of several files as one sample, all, or only those
     number ``side``."""
-    rows = copy.copy(catalog)
+    table = catalog._table
     if side is not None and catalog.sides is not None:
-        paths = [path.split(SEPARATOR)[side] for path in catalog._table.paths]
-        rows._table = catalog._table.replaced(paths)
-    rows._parts, rows._targets, rows._windows, rows._sides = (), None, None, None
+        table = table.replaced([path.split(SEPARATOR)[side] for path in table.paths])
+    rows = catalog._replaced(table=table, parts=(), targets=None, windows=None, sides=None)
     return rows if len(videos) == len(catalog) else rows.subset(np.array(videos), duplicates=True)
 
 
-def moved(catalog: Catalog, root: Path, names: Mapping[str, str]) -> Catalog:
-    """The same rows in another root, where some files may have other names."""
-    new = copy.copy(catalog)
-    new._root = root
-    new._table = catalog._table.replaced([names.get(path, path) for path in catalog.paths])
-    return new
-
-
-def in_frames(catalog: Catalog, starts: Sequence[int], ends: Sequence[int]) -> Catalog:
-    """The same rows, with segments of these frames; end -1: that of the file."""
-    new, table = copy.copy(catalog), catalog._table
+def rewritten(
+    catalog: Catalog,
+    root: Path,
+    names: Mapping[str, str],
+    starts: Sequence[int],
+    ends: Sequence[int],
+) -> Catalog:
+    """The same rows in another root, where some files may have other names, and segments are these
+    frames; end -1: that of the file."""
+    table = catalog._table
     columns = table.columns | {"start": np.array(starts), "end": np.array(ends)}
     others = {name: column for name, column in columns.items() if name not in ("start_s", "end_s")}
-    new._table = table.replaced(table.paths, others)
-    return new
+    paths = [names.get(path, path) for path in table.paths]
+    return catalog._replaced(root=root, table=table.replaced(paths, others))
 
 
 def with_native_parts(
@@ -181,9 +176,7 @@ def with_native_parts(
 
 def with_windows(catalog: Catalog, windows: Ints) -> Catalog:
     """The catalog, with what was counted of each video: see `plan.windows`."""
-    counted = copy.copy(catalog)
-    counted._windows = windows
-    return counted
+    return catalog._replaced(windows=windows)
 
 
 def do_lengths_decide(catalog: Catalog, clip: Spec) -> bool:
@@ -217,7 +210,7 @@ def moved_class(one: Sequence[str], other: Sequence[str]) -> str | None:
 def check_shapes(catalog: Catalog, clip: Spec) -> None:
     """Raises SpecError if the clips of a part have another shape or type than the stream's, or if
     there are targets per frame and items without frames."""
-    if isinstance(clip, ItemSpec) and targets_.has_frames(catalog.targets):
+    if isinstance(clip, ItemSpec) and targets_.rows_per_frame(catalog.targets):
         raise SpecError("the catalog has targets per frame, and items have no frames")
     for part in catalog.parts:
         own = part.clip

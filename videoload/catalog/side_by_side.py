@@ -23,15 +23,6 @@ Root = Path | str | None
 Offset = float | Sequence[float] | npt.NDArray[np.floating[Any]]
 
 
-def check(parts: Mapping[str, object], kind: type) -> None:
-    """Raises CatalogError if a part is no catalog, and so perhaps the folder of one."""
-    for name, part in parts.items():
-        if not isinstance(part, kind):
-            raise CatalogError(
-                f"part {name!r} must be a Catalog, as Catalog.from_folder makes it, got {part!r}"
-            )
-
-
 def combined(
     parts: Mapping[str, tuple[Root, Table]],
     match: str | None,

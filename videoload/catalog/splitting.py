@@ -7,6 +7,7 @@ groups (``g01``) is cut from one recording. So a split moves *units*: files, or 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from hashlib import blake2b
 from numbers import Real
@@ -51,12 +52,32 @@ def recording(path: str) -> tuple[str, ...]:
 
 
 def is_first(fraction: float, seed: int, catalog: Any, by: By | None) -> npt.NDArray[np.bool_]:
-    """Which videos of a `Catalog` are on the first side. Raises CatalogError."""
+    """Which videos of a `Catalog` are on the first side. Raises CatalogError, also if a side would
+    be empty."""
     if not isinstance(fraction, Real) or not 0 < fraction < 1:
         raise CatalogError(f"a split needs a fraction between 0 and 1, not {fraction!r}")
-    units = catalog._table.paths if by is None else groups(list(catalog), by)
-    what = "files" if by is None else "groups"
-    first = first_side(fraction, seed, units, catalog.labels.tolist(), what)
+    units, labels = catalog.paths if by is None else groups(list(catalog), by), catalog.labels
+    videos_of = Counter(labels.tolist())
+    rarest: dict[str, tuple[int, int]] = {}
+    for unit, label in zip(units, labels.tolist(), strict=True):
+        rarity = (videos_of[label], label)
+        rarest[unit] = min(rarity, rarest.get(unit, rarity))
+    key = blake2b(str(seed).encode()).digest()
+    strata: dict[tuple[int, int], list[tuple[bytes, str]]] = {}
+    for unit, stratum in rarest.items():
+        drawn = blake2b(unit.encode(), digest_size=16, key=key).digest()
+        strata.setdefault(stratum, []).append((drawn, unit))
+    first: set[str] = set()
+    for drawn_units in strata.values():
+        n, wanted = len(drawn_units), round(fraction * len(drawn_units))
+        taken = sorted(drawn_units)[: min(max(wanted, 1), n - 1) if n > 1 else wanted]
+        first.update(unit for _, unit in taken)
+    if len(first) in (0, len(rarest)):
+        what = "files" if by is None else "groups"
+        raise CatalogError(
+            f"a split by {fraction} leaves one side empty: no class has two {what} "
+            f"({len(rarest)} {what}, {len(strata)} classes)"
+        )
     return np.fromiter((unit in first for unit in units), np.bool_, len(units))
 
 
@@ -78,33 +99,3 @@ def groups(videos: Sequence[Any], by: By) -> list[str]:
                 "segments of a file the same group"
             )
     return found
-
-
-def first_side(
-    fraction: float, seed: int, units: Sequence[str], labels: Sequence[int], what: str
-) -> set[str]:
-    """The units on the first side. ``units`` and ``labels`` have a value for each video. Raises
-    CatalogError if a side would be empty."""
-    videos_of: dict[int, int] = {}
-    for label in labels:
-        videos_of[label] = videos_of.get(label, 0) + 1
-    rarest: dict[str, tuple[int, int]] = {}
-    for unit, label in zip(units, labels, strict=True):
-        rarity = (videos_of[label], label)
-        rarest[unit] = min(rarity, rarest.get(unit, rarity))
-    key = blake2b(str(seed).encode()).digest()
-    strata: dict[tuple[int, int], list[tuple[bytes, str]]] = {}
-    for unit, stratum in rarest.items():
-        drawn = blake2b(unit.encode(), digest_size=16, key=key).digest()
-        strata.setdefault(stratum, []).append((drawn, unit))
-    first: set[str] = set()
-    for drawn_units in strata.values():
-        n, wanted = len(drawn_units), round(fraction * len(drawn_units))
-        taken = sorted(drawn_units)[: min(max(wanted, 1), n - 1) if n > 1 else wanted]
-        first.update(unit for _, unit in taken)
-    if len(first) in (0, len(rarest)):
-        raise CatalogError(
-            f"a split by {fraction} leaves one side empty: no class has two {what} "
-            f"({len(rarest)} {what}, {len(strata)} classes)"
-        )
-    return first

@@ -126,12 +126,6 @@ def equal(one: Targets | None, other: Targets | None) -> bool:
     return one is other or digest(one) == digest(other)
 
 
-def has_frames(targets: Targets | None) -> bool:
-    """Whether a column is `PerFrame`."""
-    columns = targets.values() if isinstance(targets, dict) else (targets,)
-    return any(isinstance(column, PerFrame) for column in columns)
-
-
 def rows_per_frame(targets: Targets | None) -> dict[str, Ints]:
     """For each column that is `PerFrame`, by its name, how many rows each video has."""
     columns = targets if isinstance(targets, dict) else {"PerFrame": targets}
@@ -147,10 +141,15 @@ def digest(targets: Targets) -> bytes:
     found = blake2b(repr(_kind(targets)).encode(), digest_size=16)
     for column in targets.values() if isinstance(targets, dict) else (targets,):
         arrays = column._arrays if isinstance(column, PerFrame) else (column,)
-        digests = {id(array): _digest(array) for array in {id(a): a for a in arrays}.values()}
-        for array in arrays:
-            found.update(digests[id(array)])
+        for each in _digests(arrays):
+            found.update(each)
     return found.digest()
+
+
+def _digests(arrays: Sequence[npt.NDArray[Any]]) -> list[bytes]:
+    """A hash of each array; of one that comes again, made once."""
+    found = {id(array): _digest(array) for array in {id(a): a for a in arrays}.values()}
+    return [found[id(array)] for array in arrays]
 
 
 def _digest(array: npt.NDArray[Any]) -> bytes:
@@ -189,12 +188,9 @@ def _column(name: str, values: object, videos: int, paths: Sequence[str]) -> Col
 def _one_a_file(column: PerFrame, paths: Sequence[str]) -> PerFrame:
     """Segments of a file share its array."""
     kept: dict[tuple[str, bytes], npt.NDArray[Any]] = {}
-    digests = {id(array): _digest(array) for array in {id(a): a for a in column._arrays}.values()}
+    named = zip(paths, _digests(column._arrays), strict=True)
     return PerFrame(
-        [
-            kept.setdefault((path, digests[id(array)]), array)
-            for path, array in zip(paths, column._arrays, strict=True)
-        ]
+        [kept.setdefault(name, array) for name, array in zip(named, column._arrays, strict=True)]
     )
 
 

@@ -35,7 +35,7 @@ from videoload.stopwatch import Stopwatch
 from videoload.storage.content import fingerprint_of
 from videoload.storage.files import Tick
 from videoload.storage.keep import NO_FOLDERS, Folders
-from videoload.storage.opening import open_storage
+from videoload.storage.roots import open_storage
 from videoload.user_code.functions import Functions
 from videoload.user_code.items import PreparedItems, load_items, prepare_items
 

@@ -12,10 +12,11 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from videoload.errors import CatalogError
 
+T = TypeVar("T")
 PathLike = str | os.PathLike[str]
 ClassNames = PathLike | Sequence[str]  # a classInd.txt or labels.json, or the names themselves
 
@@ -66,13 +67,10 @@ def class_names(classes: ClassNames) -> tuple[str, ...]:
     if not isinstance(classes, str | os.PathLike):
         return checked_names(classes, "classes")
     if str(classes).lower().endswith(".json"):
-        try:
-            found = json.loads("".join(text_lines(classes)))
-            return checked_names(sorted(found, key=lambda name: int(found[name])), str(classes))
-        except (ValueError, KeyError, TypeError) as error:
-            if isinstance(error, CatalogError):
-                raise
-            raise CatalogError(f'{classes}: expected {{"class": "0", ...}}') from None
+        number_of = from_json(
+            classes, lambda found: {name: int(found[name]) for name in found}, '{"class": "0", ...}'
+        )
+        return checked_names(sorted(number_of, key=number_of.__getitem__), str(classes))
     names: dict[int, str] = {}
     for line, text in enumerate(text_lines(classes), 1):
         number, name = (*text.strip().split(None, 1), "", "")[:2]
@@ -124,6 +122,15 @@ def text_lines(file: PathLike) -> Iterator[str]:
                 yield line
     except OSError as error:
         raise CatalogError(f"{file} cannot be read: {error.strerror}") from error
+
+
+def from_json(file: PathLike, make: Callable[[Any], T], expected: str) -> T:
+    """What ``make`` makes of a file of JSON. Raises CatalogError if it is not as expected."""
+    lines = "".join(text_lines(file))
+    try:
+        return make(json.loads(lines))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise CatalogError(f"{file}: expected {expected}") from None
 
 
 def names_in(

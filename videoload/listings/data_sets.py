@@ -5,10 +5,8 @@ Each becomes a table with a column of paths and one of labels, which `tables` re
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
-from typing import Any
 
 from videoload.errors import CatalogError
 from videoload.listings.columns import (
@@ -17,6 +15,7 @@ from videoload.listings.columns import (
     PathLike,
     checked_names,
     class_names,
+    from_json,
     normal_path,
     some,
     text_lines,
@@ -62,19 +61,15 @@ def read_something(
 ) -> Listed:
     """A list of Something-Something: ``[{"id": "78687", "template": "Holding [something]"}, ...]``.
     Raises CatalogError."""
-    try:
-        found: list[dict[str, Any]] = json.loads("".join(text_lines(json_file)))
-        rows = [
-            {"id": str(row["id"]), "label": row["template"].replace("[", "").replace("]", "")}
-            for row in found
-        ]
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        if isinstance(error, CatalogError):
-            raise
-        raise CatalogError(
-            f'{json_file}: expected a list of {{"id": ..., "template": ...}}'
-        ) from None
-    return read_table(rows_of(rows, str(json_file)), root, classes, {"path": "**/{id}.*"})
+    table = from_json(
+        json_file,
+        lambda found: {
+            "id": [str(row["id"]) for row in found],
+            "label": [row["template"].replace("[", "").replace("]", "") for row in found],
+        },
+        'a list of {"id": ..., "template": ...}',
+    )
+    return read_table(rows_of(table, str(json_file)), root, classes, {"path": "**/{id}.*"})
 
 
 def read_list(list_file: PathLike, root: PathLike | None, classes: ClassNames | None) -> Listed:

@@ -208,33 +208,31 @@ class _Reader:
         return paths
 
     def _filled(self, pattern: str, keyword: str) -> list[str]:
-        if "{" not in pattern:
-            cells = self._column(keyword, pattern)
-            paths = [cell if isinstance(cell, str) else text(cell) for cell in cells]
-            if "" in paths:
-                raise self._error(paths.index(""), f"there is no file in the column {pattern!r}")
-            return paths
+        """The text of each row: of the columns that a pattern names, or of one column."""
+        pieces: list[Any] = [("", pattern, None, None)]
         try:
-            pieces = list(Formatter().parse(pattern))
+            pieces = list(Formatter().parse(pattern)) if "{" in pattern else pieces
         except ValueError as error:
             raise CatalogError(f"{keyword}={pattern!r} is no pattern: {error}") from None
         filled = [""] * len(self._rows)
         for literal, name, form, _ in pieces:
-            filled = [path + literal for path in filled]
-            if name is not None:
-                column = self._column(keyword, name)
-                filled = [
-                    path + self._formatted(i, column[i], name, form or "")
-                    for i, path in enumerate(filled)
-                ]
+            cells = filled if name is None else self._column(keyword, name)
+            filled = [
+                path + literal + ("" if name is None else self._formatted(i, cell, name, form))
+                for i, (path, cell) in enumerate(zip(filled, cells, strict=True))
+            ]
         return filled
 
-    def _formatted(self, i: int, cell: Any, name: str, form: str) -> str:
-        if is_missing(cell):
-            raise self._error(i, f"the column {name!r}, of which the path is made, is empty")
-        value = whole(cell) if form else text(cell)
+    def _formatted(self, i: int, cell: Any, name: str, form: str | None) -> str:
+        """``form`` None: the cell is a path as it stands."""
+        told = cell if form is None and isinstance(cell, str) else text(cell)
+        if not told:
+            what = f"the column {name!r}, of which the path is made, is empty"
+            raise self._error(
+                i, f"there is no file in the column {name!r}" if form is None else what
+            )
         try:
-            return format(value, form)
+            return format(whole(cell), form) if form else told
         except (ValueError, TypeError):
             raise self._error(i, f"{name!r} is {shown(cell)}, and no number for {form!r}") from None
 

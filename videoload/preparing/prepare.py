@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from videoload.catalog.catalog import Catalog
-from videoload.catalog.joining import in_frames, moved
+from videoload.catalog.joining import rewritten
 from videoload.clips.choices import UnfitError
 from videoload.clips.video_info import VideoInfo
 from videoload.clips.windows import Segment, frames_in
@@ -169,7 +169,7 @@ def new_catalog(catalog: Catalog, out: Path, done: Prepared) -> Catalog:
         starts.append(start)
         ends.append(-1 if end is None else end)
     kept = catalog.subset(left, duplicates=True)
-    return in_frames(moved(kept, out.resolve(), done.names), starts, ends)
+    return rewritten(kept, out.resolve(), done.names, starts, ends)
 
 
 def _begin(file: Path, settings: Settings) -> Journal:

@@ -19,6 +19,7 @@ from av.packet import Packet
 from videoload.bitstreams.pictures import Ints, KeyFrame
 from videoload.reading.containers import not_opened
 from videoload.reading.frame_decoder import FrameDecoder
+from videoload.storage.blocks import BLOCK_BYTES
 from videoload.storage.content import Content
 from videoload.storage.files import VideoFile
 
@@ -49,7 +50,7 @@ class AviVideo:
         self.refused: list[int] = []
         self._avi = avi
         self._strict = strict
-        self._content = Content(file, at_once=False)
+        self._content = Content(file)
         try:
             self._content.open()
         except OSError as error:
@@ -81,7 +82,11 @@ class AviVideo:
             begin, size = positions.item(i) - CHUNK.size, sizes.item(i)
             at, length = begin - block_at, CHUNK.size + size
             if at < 0 or at + length > len(block):
-                block, block_at, at = self._content.read_block(begin, length), begin, 0
+                least = (
+                    0 if self.file.fetches else BLOCK_BYTES
+                )  # of a file here, more costs nothing
+                block = self._content.open().pread(max(length, least), begin)
+                block_at, at = begin, 0
                 if len(block) < length:
                     return  # the file is shorter than it was
             if self._strict:

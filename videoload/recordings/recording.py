@@ -33,8 +33,7 @@ from videoload.reading.frames import StaleIndexError, Standing, read_frames
 from videoload.reading.video import Video
 from videoload.recordings import tools
 from videoload.storage.files import VideoFile
-from videoload.storage.opening import open_storage
-from videoload.storage.roots import is_url, normal_url
+from videoload.storage.roots import is_url, normal_url, open_storage
 
 if TYPE_CHECKING:
     from av.video.frame import VideoFrame

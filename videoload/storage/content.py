@@ -57,12 +57,10 @@ def _rows(data: bytes | memoryview, begins: Ints, length: int) -> Bytes:
 class Content:
     """The bytes of a file. A small file is read into memory as a whole."""
 
-    def __init__(self, file: VideoFile, *, at_once: bool = True) -> None:
-        """``at_once``: a small file is read in one go when it is first looked at."""
+    def __init__(self, file: VideoFile) -> None:
         self.size = file.size
-        self.is_small = self.size <= SMALL_BYTES
         self._file = file
-        self._at_once = at_once and self.is_small
+        self._is_small = self.size <= SMALL_BYTES
         self._opened: OpenFile | None = None
         self._all: memoryview | None = None
 
@@ -84,17 +82,12 @@ class Content:
 
     def read(self, at: int, length: int) -> bytes:
         """``length`` bytes from ``at`` on; fewer at the end of the file. Raises OSError."""
-        if not self._at_once:
+        if not self._is_small:
             return bytes(self.open().pread(length, at))
         if self._all is None:
             self._all = memoryview(self.open().pread(self.size, 0))
             self.size = len(self._all)
         return bytes(self._all[at : at + length])
-
-    def read_block(self, at: int, least: int) -> bytes | memoryview:
-        """At least ``least`` bytes from ``at`` on, and more if they cost nothing; fewer at the end
-        of the file. Raises OSError."""
-        return self.open().read_block(at, least)
 
     def want(self, positions: Ints, lengths: Ints) -> None:
         """Fetch so many bytes at each position side by side: they are read soon."""
@@ -105,7 +98,7 @@ class Content:
         ``headed`` bytes before it."""
         begins, length = positions - headed, length + headed
         found = np.empty((len(begins), length), np.uint8)
-        if self._at_once:
+        if self._is_small:
             self.read(0, 0)
         if self._all is not None:
             found[:] = _rows(self._all, begins, length)

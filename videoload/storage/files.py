@@ -20,7 +20,6 @@ from cachetools import LRUCache
 from xxhash import xxh3_64
 
 from videoload.errors import VideoError
-from videoload.storage.blocks import BLOCK_BYTES
 from videoload.storage.images import ImageFolder, find_images, folder_and_pattern
 
 T = TypeVar("T")
@@ -54,10 +53,6 @@ class OpenFile(Protocol):
 
     def pread(self, length: int, at: int) -> bytes | memoryview:
         """``length`` bytes from ``at`` on; fewer at the end of the file."""
-
-    def read_block(self, at: int, least: int) -> bytes | memoryview:
-        """At least ``least`` bytes from ``at`` on, and more if they cost nothing; fewer at the end
-        of the file."""
 
     def close(self) -> None:
         """Close the file."""
@@ -184,9 +179,6 @@ class _OpenLocalFile:
     def pread(self, length: int, at: int) -> bytes:
         return os.pread(self._raw, length, at)
 
-    def read_block(self, at: int, least: int) -> bytes:
-        return os.pread(self._raw, max(least, BLOCK_BYTES), at)
-
     def close(self) -> None:
         os.close(self._raw)
 
@@ -199,10 +191,7 @@ class Folder:
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.root = os.path.realpath(root)
-        self._fingerprints: LRUCache[tuple[str, int], tuple[bytes, int]] = LRUCache(
-            _FINGERPRINTS_KEPT
-        )
-        self._lock = threading.Lock()  # several threads of a trainer ask for fingerprints
+        self._fingerprints = Fingerprints()
         self._folders: LRUCache[str, ImageFolder] = LRUCache(
             _IMAGES_KEPT, lambda known: len(known.names)
         )
@@ -226,17 +215,8 @@ class Folder:
         return LocalFile(full, status)
 
     def fingerprint(self, path: str, salt: int = 0) -> int:
-        return self.run(path, lambda: self._fingerprint(path, salt), lambda: None)
-
-    def _fingerprint(self, path: str, salt: int) -> int:
-        file = self.resolve(path)
-        with self._lock:
-            identity, known = self._fingerprints.get((path, salt), (b"", 0))
-        if identity != file.identity:
-            known = sample(path, file, salt)
-            with self._lock:
-                self._fingerprints[path, salt] = file.identity, known
-        return known
+        find = self._fingerprints.find
+        return self.run(path, lambda: find(path, self.resolve(path), salt), lambda: None)
 
     def _images(
         self, path: str, full: str, status: os.stat_result, pattern: str | None
@@ -301,7 +281,26 @@ def file_like(name: str, names: Iterable[str]) -> str:
     return next(alike, "")
 
 
-def sample(path: str, file: VideoFile, salt: int) -> int:
+class Fingerprints:
+    """The fingerprints that were found. Several threads of a trainer ask for them."""
+
+    def __init__(self) -> None:
+        self._known: LRUCache[tuple[str, bytes, int], int] = LRUCache(_FINGERPRINTS_KEPT)
+        self._lock = threading.Lock()
+
+    def find(self, path: str, file: VideoFile, salt: int) -> int:
+        """The fingerprint of a file that ``path`` leads to. Raises VideoError, ChangedError."""
+        key = path, file.identity, salt
+        with self._lock:
+            known = self._known.get(key)
+        if known is None:
+            known = _sample(path, file, salt)
+            with self._lock:
+                self._known[key] = known
+        return known
+
+
+def _sample(path: str, file: VideoFile, salt: int) -> int:
     """The fingerprint of a file that ``path`` leads to. Raises VideoError, ChangedError."""
     size, places = file.size, [(0, file.size)]
     if size > SMALL_BYTES:

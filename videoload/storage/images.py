@@ -93,9 +93,6 @@ class ImageFolder:
             number += 1
         return found
 
-    def read_block(self, at: int, least: int) -> bytes:
-        return self.pread(least, at)
-
     def ffmpeg_source(self) -> str:
         return self.path
 

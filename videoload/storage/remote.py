@@ -19,7 +19,6 @@ import posixpath
 import weakref
 from collections import OrderedDict
 from concurrent.futures import Future
-from functools import partial
 from typing import TypeVar
 
 from cachetools import LRUCache
@@ -31,12 +30,12 @@ from videoload.storage.file_cache import FileCache
 from videoload.storage.files import (
     SMALL_BYTES,
     ChangedError,
+    Fingerprints,
     LocalFile,
     Tick,
     VideoFile,
     Work,
-    sample,
-)  # fmt: skip
+)
 from videoload.storage.images import folder_and_pattern
 from videoload.storage.keep import Keep
 from videoload.storage.remote_file import FILE_BYTES, Known, RemoteFile
@@ -66,6 +65,7 @@ class RemoteStorage:
             self, _stop, self._fetcher, self._one_by_one, self._cache
         )
         self._known: LRUCache[str, Known] = LRUCache(_KNOWN)
+        self._fingerprints = Fingerprints()
         self._coming: dict[str, Future[Part]] = {}  # first parts
         self._whole: set[str] = set()  # files that are being fetched as a whole
         self._set_aside: set[str] = set()  # files that must not be read there for now
@@ -158,14 +158,8 @@ class RemoteStorage:
                     read.check()
 
     def fingerprint(self, path: str, salt: int = 0) -> int:
-        return self.run(path, partial(self._fingerprint, path, salt), self._fetcher.tick)
-
-    def _fingerprint(self, path: str, salt: int) -> int:
-        file = self.resolve(path)
-        known = self._known[self._name(path)]
-        if salt not in known.fingerprints:
-            known.fingerprints[salt] = sample(path, file, salt)
-        return known.fingerprints[salt]
+        find = self._fingerprints.find
+        return self.run(path, lambda: find(path, self.resolve(path), salt), self._fetcher.tick)
 
     def _forget(self, name: str) -> None:
         self._known.pop(name, None)

@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Iterable
 from concurrent.futures import Future
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
 from tempfile import TemporaryFile
@@ -39,7 +39,6 @@ class Known:
     has_version: bool
     identity: bytes
     opening: frozenset[int] = frozenset()
-    fingerprints: dict[int, int] = field(default_factory=dict)  # by salt
     was_cached: bool = False  # somebody was told to read it there
 
     @classmethod
@@ -245,10 +244,5 @@ class Reader:
             pieces.append(piece)
             length -= len(piece)
         return pieces[0] if len(pieces) == 1 else memoryview(b"".join(pieces))
-
-    def read_block(self, at: int, least: int) -> memoryview:
-        self.seek(at)
-        block = self._read_view(max(least, BLOCK_BYTES))
-        return block if len(block) >= least else self.pread(least, at)
 
     def close(self) -> None: ...

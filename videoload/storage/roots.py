@@ -17,7 +17,9 @@ from urllib.parse import urlsplit
 from uuid import uuid4
 
 from videoload.errors import StorageError
-from videoload.storage.stores import Store, why
+from videoload.storage.files import Folder, Storage
+from videoload.storage.keep import Keep
+from videoload.storage.stores import Store, check_extra, why
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -33,6 +35,17 @@ _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 def is_url(root: str | os.PathLike[str]) -> bool:
     """Whether a root is a URL, and not a folder of this host."""
     return isinstance(root, str) and _SCHEME.match(root) is not None
+
+
+def open_storage(root: str | os.PathLike[str], keep: Keep | None = None) -> Storage:
+    """The files in a folder or below a URL; its host is not asked anything yet. ``keep``: the file
+    cache for files from a URL. Raises StorageError if the extra for URLs is not installed."""
+    if is_url(root):
+        check_extra(str(root))
+        from videoload.storage.remote import RemoteStorage  # few processes need it
+
+        return RemoteStorage(str(root), keep)
+    return Folder(root)
 
 
 def copy_name(root: str) -> str:

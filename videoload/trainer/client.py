@@ -37,7 +37,7 @@ from videoload.stats.full_store import StoreNeed
 from videoload.stats.meter import Meter
 from videoload.stats.stats import WorkerStats
 from videoload.storage.keep import Folders
-from videoload.storage.opening import open_storage
+from videoload.storage.roots import open_storage
 from videoload.trainer.client_code import ClientCode
 from videoload.trainer.client_metrics import serve_metrics
 from videoload.trainer.planning import COUNTED_AT_ONCE, COUNTING, given_as, make_plan

@@ -30,9 +30,9 @@ from videoload.storage import fetching, stores
 from videoload.storage.content import SEPARATOR
 from videoload.storage.file_cache import FileCache
 from videoload.storage.keep import Folders, Keep
-from videoload.storage.opening import open_storage
 from videoload.storage.remote import RemoteStorage
 from videoload.storage.remote_file import RemoteFile
+from videoload.storage.roots import open_storage
 
 pytest.importorskip("obstore", reason="needs videoload[remote]")
 

@@ -17,7 +17,9 @@ from tests.support.servers import KEYS
 from videoload.catalog.catalog import Catalog
 from videoload.errors import StorageError
 from videoload.storage import stores
-from videoload.storage.roots import files_below, folders_in, is_url, normal_url
+from videoload.storage.files import Folder
+from videoload.storage.remote import RemoteStorage
+from videoload.storage.roots import files_below, folders_in, is_url, normal_url, open_storage
 from videoload.storage.stores import open_store, why
 
 SECRET = "hunter2"
@@ -191,3 +193,19 @@ def test_a_proxy_is_named_where_a_server_cannot_be_reached(
     monkeypatch.setenv("no_proxy", "localhost")
     by = "requests go by the proxy of https_proxy; see no_proxy"
     assert why(error) == f"it cannot be reached ({by})"
+
+
+def test_a_folder_has_a_storage_of_its_own(tmp_path: Path) -> None:
+    assert isinstance(open_storage(tmp_path), Folder)
+
+
+def test_a_url_without_the_extra_is_an_error_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "obstore", None)
+    with pytest.raises(StorageError, match=r"s3://b: pip install 'videoload\[remote\]' to read it"):
+        open_storage("s3://b")
+
+
+def test_a_url_has_a_storage_that_fetches(tmp_path: Path) -> None:
+    storage = open_storage("s3://no-such-bucket-anywhere/x")
+    assert isinstance(storage, RemoteStorage)
+    assert (storage.root, storage.fetches) == ("s3://no-such-bucket-anywhere/x", True)
