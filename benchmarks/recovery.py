@@ -127,7 +127,7 @@ class Fleet:
 
     def __init__(self, endpoint: str, root: Path) -> None:
         self._command = [
-            *(sys.executable, "-m", "videoload", "worker", "--processes", "1"),
+            *(sys.executable, "-m", "tests.support.lone_worker", "worker"),
             *("--connect", endpoint),
             *("--root", str(root)),
         ]

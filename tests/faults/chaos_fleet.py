@@ -97,11 +97,11 @@ def keys_at(address: str) -> Iterator[None]:
         yield
 
 
-def start(forking: Forking, log: Path, *words: str) -> Forked:
-    """``videoload words``."""
+def start(forking: Forking, log: Path, *words: str, module: str = "videoload") -> Forked:
+    """``python -m videoload words``, or another module."""
     environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
     with log.open("ab") as out:
-        return forking.start(COMMANDS, ["-m", "videoload", *words], out, out, env=environment)
+        return forking.start(COMMANDS, ["-m", module, *words], out, out, env=environment)
 
 
 class Fleet:
@@ -136,8 +136,8 @@ class Fleet:
 
     def start(self, role: str) -> None:
         """Start (again) the worker of a role."""
-        words = ("--processes", "1", "--root", str(self._roots[role]), *self._dial[role])
-        worker = start(self._forking, self._log, "worker", *words, *self._shared)
+        words = ("worker", "--root", str(self._roots[role]), *self._dial[role], *self._shared)
+        worker = start(self._forking, self._log, *words, module="tests.support.lone_worker")
         self._all.append(worker)
         self.by_role[role] = worker
 

@@ -43,11 +43,11 @@ WORKER = """
     import sys
 
     from tests.support.namespaces import enter
-    from videoload.commands.cli import main
+    from tests.support.lone_worker import main
 
     path, endpoint, root = sys.argv[1:]
     enter(path)
-    flags = ["--connect", endpoint, "--root", root, "--processes", "1", "--insecure"]
+    flags = ["--connect", endpoint, "--root", root, "--insecure"]
     sys.argv = ["videoload", "worker", *flags]
     main()
 """

@@ -32,7 +32,7 @@ pytestmark = [
 ITEM = ItemSpec("tests.support.items:sleeps", (), "float32", files=False)
 BATCH = 4
 STEP_S = 0.05 * SECOND
-WORKER = "import socket, sys; from videoload.__main__ import main; {}; main()"
+WORKER = "import socket, sys; from tests.support.lone_worker import main; {}; main()"
 
 
 def catalog(*ms: float, items: int = 40) -> Catalog:
@@ -66,8 +66,7 @@ def remote(programs: Programs, endpoint: str, root: Path, host: str, pace: float
     """A worker of another host, with a name and a speed of its own."""
     return programs.python(
         "-c", WORKER.format(f"socket.gethostname = lambda: {host!r}"), "worker",
-        "--connect", endpoint, "--root", str(root), "--processes", "1",
-        "--allow", "tests.support.items",
+        "--connect", endpoint, "--root", str(root), "--allow", "tests.support.items",
         env={"VIDEOLOAD_TEST_PACE": str(pace)},
     )  # fmt: skip
 

@@ -330,8 +330,7 @@ def test_a_worker_ends_within_two_seconds_of_the_signal(
             endpoint = f"tcp://127.0.0.1:{free_port()}"
         worker = programs.worker(endpoint, videos.root, "--processes", str(processes))
         if state == "waiting for a trainer":
-            expected = processes if processes > 1 else 0
-            wait_until(lambda: len(children_of(worker.pid)) == expected, START_S)
+            wait_until(lambda: len(children_of(worker.pid)) == processes, START_S)
             for pid in (worker.pid, *children_of(worker.pid)):
                 wait_until(lambda pid=pid: catches(pid, signal.SIGTERM), START_S)  # type: ignore[misc]
         else:
@@ -339,7 +338,7 @@ def test_a_worker_ends_within_two_seconds_of_the_signal(
             batches = iter(client.stream(videos.catalog, BUSY, 8))
             next(batches)
         family = [worker.pid, *children_of(worker.pid)]
-        assert len(family) == 1 + (processes if processes > 1 else 0)
+        assert len(family) == 1 + processes
         worker.signal(number)
         assert worker.wait(SOON_S) == (0 if number == signal.SIGTERM else 130), worker.err
         assert "Traceback" not in worker.err
@@ -401,7 +400,7 @@ def test_a_worker_never_loads_tensorflow(
         client.wait_for_workers(processes, timeout_s=START_S)
         list(client.stream(videos.catalog, CLIP, 4))
         family = [worker.pid, *children_of(worker.pid)]
-        assert len(family) == 1 + (processes if processes > 1 else 0)
+        assert len(family) == 1 + processes
         for pid in family:
             maps = "\n".join(maps_of(pid))
             assert "libzmq" in maps, "it is a worker whose maps these are"

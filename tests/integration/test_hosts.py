@@ -26,9 +26,9 @@ BATCH, VIDEOS = 8, 48
 _CLONE_NEWUTS = 0x04000000
 _WORKER = f"""
     import ctypes, socket, sys
-    from videoload.commands.cli import main
+    sys.path.insert(0, {str(Path(__file__).parents[2])!r})
+    from tests.support.lone_worker import main
 
-    sys.path.insert(0, {str(Path(__file__).parents[2])!r})  # tests.support.items is there
     name = sys.argv.pop(1)
     ctypes.CDLL(None).unshare({_CLONE_NEWUTS})
     socket.sethostname(name)
@@ -65,8 +65,6 @@ def host(name: str, programs: Programs, client: Client, catalog: Catalog, store:
     flags = (
         "--root",
         str(catalog.root),
-        "--processes",
-        "1",
         "--frame-store",
         str(store),
         "--allow",

@@ -9,7 +9,6 @@ names are resolved as usual.
 from __future__ import annotations
 
 import argparse
-import sys
 import threading
 from pathlib import Path
 from unittest import mock
@@ -21,7 +20,7 @@ from videoload.worker.worker import serve
 SOON_S = 0.5
 
 
-def main() -> int:
+def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser()
     parser.add_argument("trainers")
@@ -45,8 +44,8 @@ def main() -> int:
         settings = WorkerSettings(
             asked.trainers.split(","), root=asked.root, keys=asked.keys, insecure=not asked.keys
         )
-        return serve(settings, resolve=resolve)
+        serve(settings, resolve=resolve)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

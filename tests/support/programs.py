@@ -120,10 +120,15 @@ class Programs:
         return self.python("-m", "videoload", *arguments, **{"imported": COMMANDS, **options})
 
     def worker(self, endpoint: str, root: Path | str, *arguments: str, **options: Any) -> Program:
-        """Runs ``videoload worker``, dialling ``endpoint``, with one process unless ``arguments``
-        say otherwise."""
-        flags = ("--connect", endpoint, "--root", str(root), "--processes", "1")
-        return self.videoload("worker", *flags, *arguments, **options)
+        """Runs ``videoload worker``, dialling ``endpoint``: in one process, and without its
+        supervisor (see `tests.support.lone_worker`), unless ``arguments`` say how many processes or
+        where metrics are."""
+        flags = ("worker", "--connect", endpoint, "--root", str(root), *arguments)
+        if {"--processes", "--metrics-port"} & {*arguments}:
+            return self.videoload(*flags, **options)
+        return self.python(
+            "-m", "tests.support.lone_worker", *flags, **{"imported": COMMANDS, **options}
+        )
 
     def impatient_worker(self, endpoint: str, root: Path | str, *arguments: str) -> Program:
         """See `tests.support.impatient_worker`."""

@@ -123,7 +123,6 @@ TRIED_ELSEWHERE = {
     "processes.supervisor": "faults/test_kill.py",
     "worker.decoders": "integration/test_stream.py",
     "worker.trainer_connection": "unit/worker/test_trainers.py",
-    "worker.watchdog": "faults/test_watchdog.py",
 }
 
 # Quick tests (`pytest -m "not slow"`) also start real processes, in all these ways.

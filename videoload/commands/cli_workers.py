@@ -157,7 +157,6 @@ def worker(
     from videoload.storage.stores import check_extra
     from videoload.transport.private_messages import WorkerSettings
     from videoload.transport.sockets import check_dial
-    from videoload.worker.worker import serve
 
     for address in connect:
         check_dial(address, keys=keys, insecure=insecure)
@@ -185,10 +184,7 @@ def worker(
     if not (is_url(root) or holds_videos(Path(root))):
         _log.warning("no video lies below --root %s: is it the right folder, and mounted?", root)
     switch_off(*(without or []))
-    count = processes or cores()
-    if count == 1 and metrics_port is None:
-        raise typer.Exit(serve(settings))
-    raise typer.Exit(keep_running(count, settings, metrics_port=metrics_port))
+    raise typer.Exit(keep_running(processes or cores(), settings, metrics_port=metrics_port))
 
 
 def ray(

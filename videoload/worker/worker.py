@@ -19,7 +19,6 @@ import signal
 import socket
 import sys
 import time
-from types import FrameType
 from typing import Literal
 
 import numpy as np
@@ -30,7 +29,7 @@ from videoload import host, native
 from videoload.decoding.decoder import Decoder
 from videoload.errors import ProtocolError, StorageError, VideoloadError
 from videoload.logs import log_to_stderr
-from videoload.processes.child import ignore_warnings, inherited
+from videoload.processes.child import inherited
 from videoload.processes.counters import SIZE, Counters
 from videoload.transport.addresses import resolve
 from videoload.transport.context import new_context
@@ -42,7 +41,6 @@ from videoload.worker.decoders import CHANNEL_S, Decoders, Orphaned
 from videoload.worker.lease_runs import LeaseRuns, failure, look_ahead
 from videoload.worker.trainer_connection import TrainerConnection
 from videoload.worker.trainers import Resolve, Trainers
-from videoload.worker.watchdog import STALL_S, Watchdog
 
 _log = logging.getLogger(__name__)
 
@@ -95,16 +93,6 @@ class Worker:
     def stop(self, reason: str) -> None:
         """End between two frames, or within 200 ms. May be called in a signal handler."""
         self.stop_reason = reason
-
-    def doing(self) -> str:
-        """The clip that this worker decodes, and the user's function that it may be in."""
-        if self._decoding is None:
-            return "the wait for a lease"
-        _, lease, runs = self._decoding
-        at = 0 if runs is None else runs.at
-        spec = lease.spec_of(at)
-        function = getattr(spec, "load", None) or getattr(spec, "transform", None)
-        return f"clip {lease.clips[at].path!r}" + (f" ({function})" if function else "")
 
     def run(self) -> None:
         """Serve until stopped, or until the process that started this one has ended. Raises
@@ -258,14 +246,9 @@ def serve(
     *,
     pulse: npt.NDArray[np.uint8] | None = None,
     resolve: Resolve = resolve,
-    stall_s: float = STALL_S,
-) -> int:
-    """Run a worker in this process until a signal ends it.
-
-    Without a ``channel`` nobody else ends it if it hangs. It then ends itself if it makes no
-    progress for as long as its trainer's ``stall_s``, or without a lease for this ``stall_s``.
-    Returns the exit status: 0 after SIGTERM or when the process that started it
-    has ended, 130 after Ctrl-C. Raises TransportError, WorkerError.
+) -> None:
+    """Run a worker in this process until SIGTERM, or until the process that started it has ended:
+    it leads the ``channel``, and kills a worker that hangs. Raises TransportError, WorkerError.
     """
     # The trainer logs what happens to the workers that it started.
     level = logging.WARNING if settings.token else logging.INFO
@@ -274,30 +257,12 @@ def serve(
     native.keep_pages()
     native.is_worker = True
     worker = Worker(settings, channel, pulse=pulse, resolve=resolve)
-    watchdog = None if channel else Watchdog(worker.counters, worker.doing, stall_s)
-    status = 0
-
-    def on_signal(number: int, frame: FrameType | None) -> None:
-        nonlocal status
-        status = 130 if number == signal.SIGINT else 0
-        worker.stop(signal.Signals(number).name)
-        if watchdog is not None:
-            watchdog.ends_soon(status)
-
-    signal.signal(signal.SIGTERM, on_signal)
-    if channel is None:  # a child ignores Ctrl-C: its parent ends it
-        signal.signal(signal.SIGINT, on_signal)
-        ignore_warnings()
+    signal.signal(signal.SIGTERM, lambda number, _: worker.stop(signal.Signals(number).name))
     # A process begins with the mask of the thread that starts it, and one of Ray's blocks this.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
-    try:
-        worker.run()
-    finally:
-        if watchdog is not None:
-            watchdog.close()
+    worker.run()
     if worker.stop_reason is not None:
         _log.info("%s came, and this worker has ended", worker.stop_reason)
-    return status
 
 
 def main() -> int:
@@ -309,9 +274,10 @@ def main() -> int:
         first = channel.receive(CHANNEL_S)
         if first is None or not isinstance(first[0], WorkerSettings):
             raise ProtocolError("the private channel did not begin with the settings")
-        return serve(first[0], channel, pulse=Window(descriptors[1]).view(0, (SIZE,)))
+        serve(first[0], channel, pulse=Window(descriptors[1]).view(0, (SIZE,)))
     except EOFError:
-        return 0
+        pass
     except VideoloadError as error:
         print(f"videoload worker: {error}", file=sys.stderr)
         return 1
+    return 0
