@@ -184,7 +184,6 @@ def find_index(
     watch = watch or Stopwatch()
     with watch.phase("open"):
         opened = OpenedVideo(file, watch=watch)
-    file.was_opened()  # a pass may read all of it
     with closing(Content(file)) as content:
         index = prove_index(opened, content, tick)
     # No decoder is made yet: its memory would be cold when the time for it comes.

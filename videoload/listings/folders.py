@@ -7,8 +7,10 @@ import os
 import posixpath
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path, PurePath
 from typing import Literal
 
@@ -45,14 +47,9 @@ _log = logging.getLogger(__name__)
 
 def holds_videos(root: Path) -> bool:
     """Whether a video or an image lies below a folder, as far as a short look tells."""
-    looked = 0
-    for _, _, names in os.walk(root, followlinks=True):
-        if any(name.lower().endswith(SUFFIXES + IMAGES) for name in names):
-            return True
-        looked += 1 + len(names)
-        if looked > _MOST_LOOKED_AT:
-            return True
-    return False
+    files = (name for _, _, names in os.walk(root, followlinks=True) for name in ("", *names))
+    found = any(name.lower().endswith(SUFFIXES + IMAGES) for name in islice(files, _MOST_LOOKED_AT))
+    return found or next(files, None) is not None
 
 
 @dataclass
@@ -109,19 +106,18 @@ class Found:
         return found
 
     def _look_below_url(self, url: str) -> None:
-        try:
-            for path in files_below(url, self.base.rstrip("/")):
-                first, *rest = path[len(self.base) :].split("/")
-                if any(map(is_hidden, (first, *rest))):
-                    continue
-                if rest and is_text_line(first):
-                    self.folders.append(first)
-                if path.lower().endswith(self.suffixes) and is_text_line(path):
-                    self.videos.append(path)
-                else:
-                    self.passed[_kind(path)] += 1
-        except StorageError as error:
-            raise CatalogError(str(error)) from None
+        with _refusing():
+            below = files_below(url, self.base.rstrip("/"))
+        for path in below:
+            first, *rest = path[len(self.base) :].split("/")
+            if any(map(is_hidden, (first, *rest))):
+                continue
+            if rest and is_text_line(first):
+                self.folders.append(first)
+            if path.lower().endswith(self.suffixes) and is_text_line(path):
+                self.videos.append(path)
+            else:
+                self.passed[_kind(path)] += 1
 
     def _look_in(self, root: Path, folder: str, above: tuple[str, ...]) -> None:
         """``above``: the folders that lead here. A link to one of them is not followed."""
@@ -170,6 +166,15 @@ class Found:
                 self.sequences.append(folder + pattern)
         except ValueError as error:
             self._wrong = self._wrong or CatalogError(f"{root / folder}: {error} (images=)")
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    """What is wrong with a URL is wrong with the catalog."""
+    try:
+        yield
+    except (StorageError, ValueError) as error:
+        raise CatalogError(str(error)) from None
 
 
 def visible(folder: str | Path) -> list[os.DirEntry[str]]:
@@ -286,10 +291,8 @@ def open_root(root: PathLike) -> Path | str:
     """The root as a catalog keeps it: a folder that exists, or a URL, which is not asked anything.
     Raises CatalogError."""
     if is_url(root):
-        try:
+        with _refusing():
             return normal_url(str(root))
-        except ValueError as error:
-            raise CatalogError(str(error)) from None
     try:
         folder = Path(os.path.realpath(root))  # Path.resolve() raises on a loop of links
     except FileNotFoundError:
@@ -309,10 +312,8 @@ def sub_folders(root: PathLike) -> list[str]:
     top = open_root(root)
     if not isinstance(top, str):
         return sorted(entry.name for entry in visible(top) if entry.is_dir())
-    try:
+    with _refusing():
         return [name for name in folders_in(top) if not is_hidden(name)]
-    except StorageError as error:
-        raise CatalogError(str(error)) from None
 
 
 def train_and_test(folder: PathLike) -> tuple[str, str] | None:

@@ -10,6 +10,7 @@ import math
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from itertools import chain
 from typing import Any, NamedTuple
 
 from videoload.errors import CatalogError
@@ -40,7 +41,9 @@ def rows_of(table: Any, source: str = "the table") -> Rows:
     """The columns of a table. Raises CatalogError."""
     if isinstance(table, Rows):
         return table
-    if isinstance(table, str | bytes) or not (hasattr(table, "__getitem__") or _iterable(table)):
+    if isinstance(table, str | bytes) or not (
+        hasattr(table, "__getitem__") or isinstance(table, Iterable)
+    ):
         raise CatalogError(
             f"a table is a DataFrame, a dict of columns or a list of rows, not {table!r:.80} "
             "(Catalog.from_csv reads a file)"
@@ -52,10 +55,12 @@ def rows_of(table: Any, source: str = "the table") -> Rows:
     elif hasattr(table, "columns"):
         named = [(name, table[name]) for name in dict.fromkeys(table.columns)]
     else:
-        named = _transposed([_row(row, i, source) for i, row in enumerate(table)])
+        rows = [_row(row, i, source) for i, row in enumerate(table)]
+        names = dict.fromkeys(name for row in rows for name in row)
+        named = [(name, [row.get(name) for row in rows]) for name in names]
     columns: dict[str, list[Any]] = {}
     for name, column in named:
-        if isinstance(column, str) or not _iterable(column):
+        if isinstance(column, str) or not isinstance(column, Iterable):
             raise CatalogError(f"{source}: the column {name!r} has no rows, it is {column!r:.80}")
         if getattr(column, "columns", None) is not None or str(name).strip() in columns:
             raise CatalogError(f"{source}: two columns are named {str(name).strip()!r}")
@@ -73,7 +78,7 @@ def read_csv(csv_file: PathLike) -> Rows:
     lines = text_lines(csv_file)
     first = next(lines, "")
     separator = max(",;\t", key=first.count)
-    reader = csv.reader(_chain(first, lines), delimiter=separator, strict=True)
+    reader = csv.reader(chain((first,), lines), delimiter=separator, strict=True)
     found: list[list[str]] = []
     numbers: list[int] = []
     try:
@@ -143,10 +148,6 @@ def _is_nan(cell: Any) -> bool:
         return False  # an array
 
 
-def _iterable(value: object) -> bool:
-    return isinstance(value, Iterable)
-
-
 def _cells(column: Any) -> list[Any]:
     for name in ("to_list", "tolist"):  # of polars and pandas, and of NumPy: as Python's numbers
         if (call := getattr(column, name, None)) is not None:
@@ -160,13 +161,3 @@ def _row(row: Any, i: int, source: str) -> Mapping[Any, Any]:
     if not isinstance(row, Mapping):
         raise CatalogError(f"{source}, row {i}: a row is a dict of its cells, not {shown(row)}")
     return row
-
-
-def _transposed(rows: list[Mapping[Any, Any]]) -> list[tuple[Any, list[Any]]]:
-    names = dict.fromkeys(name for row in rows for name in row)
-    return [(name, [row.get(name) for row in rows]) for name in names]
-
-
-def _chain(first: str, lines: Iterable[str]) -> Iterable[str]:
-    yield first
-    yield from lines

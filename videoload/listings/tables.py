@@ -61,9 +61,9 @@ _SECONDS_WORDS = ("s", "sec", "secs", "seconds")
 _UNIT = r"(s|ed|ing|time|frames?|secs?|seconds|ms|point|at|id|name)?"
 
 
-class Names(TypedDict, total=False):
-    """The keywords of `Catalog.from_table`: which column has which role. One that is not given is
-    the column with the role's own name."""
+class Keywords(TypedDict, total=False):
+    """The keywords of `Catalog.from_table`: above all which column has which role. One that is not
+    given is the column with the role's own name."""
 
     path: str
     label: str | None
@@ -80,24 +80,19 @@ class Names(TypedDict, total=False):
     parts: PartColumns | None
     where: Mapping[str, Any] | None
     ignore: Sequence[str]
-
-
-class Keywords(Names, total=False):
-    """All keywords of `Catalog.from_table`."""
-
     by: By
     duplicates: bool
 
 
 def read_table(
-    rows: Rows, root: PathLike | None, classes: ClassNames | None, names: Names
+    rows: Rows, root: PathLike | None, classes: ClassNames | None, names: Keywords
 ) -> Listed:
     """The rows of a catalog. Raises CatalogError."""
     return _Reader(rows, root, names).read(classes)
 
 
 class _Reader:
-    def __init__(self, rows: Rows, root: PathLike | None, names: Names) -> None:
+    def __init__(self, rows: Rows, root: PathLike | None, names: Keywords) -> None:
         self._rows, self._names = rows, names
         self._root = None if root is None else open_root(root)
         self._used: set[str] = set()

@@ -43,16 +43,13 @@ def check_there(root: Path, paths: Iterable[str], source: str) -> None:
         if name not in names[folder]:
             missing.append(path)
     if missing:
+        folder, name = posixpath.split(missing[0])
+        other = file_like(name, names.get(folder, ()))
         _log.warning(
             "%s: %d of %d files are not in %s: %s%s", source, len(missing), len(listed), root,
-            some([repr(path) for path in missing]), _alike(missing[0], names),
+            some([repr(path) for path in missing]),
+            f" (did you mean {posixpath.join(folder, other)!r}?)" if other else "",
         )  # fmt: skip
-
-
-def _alike(path: str, names: dict[str, set[str]]) -> str:
-    folder, name = posixpath.split(path)
-    other = file_like(name, names.get(folder, ()))
-    return f" (did you mean {posixpath.join(folder, other)!r}?)" if other else ""
 
 
 def find_by_name(

@@ -82,10 +82,9 @@ class AviVideo:
             begin, size = positions.item(i) - CHUNK.size, sizes.item(i)
             at, length = begin - block_at, CHUNK.size + size
             if at < 0 or at + length > len(block):
-                least = (
-                    0 if self.file.fetches else BLOCK_BYTES
-                )  # of a file here, more costs nothing
-                block = self._content.open().pread(max(length, least), begin)
+                # More than is needed costs nothing of a file of this host.
+                most = length if self.file.fetches else max(length, BLOCK_BYTES)
+                block = self._content.open().pread(most, begin)
                 block_at, at = begin, 0
                 if len(block) < length:
                     return  # the file is shorter than it was

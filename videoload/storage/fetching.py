@@ -93,8 +93,8 @@ class Fetcher:
         self.tick: Callable[[], None] = lambda: None
         self.came = 0  # bytes, since the owner of this looked at it last
         self._owner = threading.get_ident()
-        self._store = Store(url)
-        self._threads = DaemonPool("videoload-fetch", _FIRST_AT_ONCE)
+        self.store = Store(url)
+        self.threads = DaemonPool("videoload-fetch", _FIRST_AT_ONCE)
         self._lock = threading.Lock()
         self._good = ""  # the name of the object that was answered last
         self._sent_whole: set[str] = set()  # names of objects that came without being cut
@@ -102,23 +102,13 @@ class Fetcher:
 
     def start(self, work: Callable[[], T]) -> Future[T]:
         """Do ``work``, which gets a part, in another thread. Raises StorageError."""
-        self._store.open()
-        return self._threads.start(work)
-
-    @property
-    def says(self) -> str:
-        """Why a request failed a moment ago; "" if none did."""
-        return self._store.says
-
-    @property
-    def parts_asked(self) -> int:
-        """How many parts were asked for and have not come."""
-        return self._threads.jobs
+        self.store.open()
+        return self.threads.start(work)
 
     def wait(self, future: Future[T]) -> T:
         """The result of what was started, which is done next. Raises what it raises, and what
         ``tick`` raises."""
-        self._threads.hurry(future)
+        self.threads.hurry(future)
         is_owner = threading.get_ident() == self._owner
         while True:
             try:
@@ -149,7 +139,7 @@ class Fetcher:
             self._note_rate(0)
 
         part = Part(name, begin, end, tag, file)
-        self._store.ask(partial(self._ask, part), come=lambda: part.at, failed=failed)
+        self.store.ask(partial(self._ask, part), come=lambda: part.at, failed=failed)
         with self._lock:
             self.came += part.at - begin
         return part
@@ -170,7 +160,7 @@ class Fetcher:
             self._told = True
             _log.warning(
                 "%s: it sends no parts of files (HTTP Range), so that they are read whole",
-                self._store.url,
+                self.store.url,
             )
         at, began = begin if is_part else 0, time.monotonic()
         for chunk in got.stream(min_chunk_size=_CHUNK_BYTES):
@@ -197,7 +187,7 @@ class Fetcher:
             raise ChangedError from None
         except FileNotFoundError as error:
             if "NoSuchBucket" in str(error):
-                raise StorageError(f"{self._store.url}: {why(error)}") from None
+                raise StorageError(f"{self.store.url}: {why(error)}") from None
             raise UnavailableError("No such file or directory") from None
         except Exception as error:
             if "410 Gone" in str(error):
@@ -214,7 +204,7 @@ class Fetcher:
         if self._good in ("", name):
             return False
         try:
-            obstore.get(self._store.open(), self._good, options={"range": (0, 1)})
+            obstore.get(self.store.open(), self._good, options={"range": (0, 1)})
         except Exception:
             return False
         return True
@@ -223,16 +213,16 @@ class Fetcher:
         """Have more requests at once if each comes fast, and fewer if they share a slow line: then
         what is needed next comes before what is needed later."""
         with self._lock:
-            limit = self._threads.limit
+            limit = self.threads.limit
             if rate > _FAST:
-                self._threads.limit = min(_MOST_AT_ONCE, limit + 1)
+                self.threads.limit = min(_MOST_AT_ONCE, limit + 1)
             elif rate < _SLOW:
-                self._threads.limit = max(_FEWEST_AT_ONCE, limit * 3 // 4)
+                self.threads.limit = max(_FEWEST_AT_ONCE, limit * 3 // 4)
 
     def stop(self) -> None:
         """End: what was asked for does not come any more."""
-        self._store.stop()
-        self._threads.stop()
+        self.store.stop()
+        self.threads.stop()
 
 
 def _tag(meta: ObjectMeta) -> str:

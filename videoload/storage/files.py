@@ -87,16 +87,14 @@ class VideoFile(Protocol):
     def ffmpeg_source(self) -> object:
         """What FFmpeg opens: a path, or an object to read from."""
 
-    def was_opened(self) -> None:
-        """FFmpeg has opened it: what it has read so far is what opening takes."""
-
     def want(self, ranges: Iterable[tuple[int, int]], *, opening: bool = False) -> None:
         """The bytes [begin, end) are needed soon, and what FFmpeg reads to open the file if it is
         ``opening``."""
 
     def check(self) -> None:
-        """Call this after FFmpeg has opened or read the file. Raises ChangedError if its path leads
-        to another one by now, and the error that a reader met but could not raise itself."""
+        """Call this after FFmpeg has opened the file, or read it: what it reads before the first
+        call is what opening takes. Raises ChangedError if its path leads to another file by now,
+        and the error that a reader met but could not raise itself."""
 
 
 class Storage(Protocol):
@@ -155,8 +153,6 @@ class LocalFile:
 
     def ffmpeg_source(self) -> str:
         return self.path
-
-    def was_opened(self) -> None: ...
 
     def want(self, ranges: Iterable[tuple[int, int]], *, opening: bool = False) -> None: ...
 
@@ -268,7 +264,7 @@ class Folder:
 
     def _find(self, path: str) -> tuple[str, os.stat_result]:
         full = os.path.realpath(os.path.join(self.root, path))
-        if os.path.commonpath((full, self.root)) != self.root:
+        if not self._is_inside(full):
             raise VideoError(path, f"lies outside of the root {self.root}")
         return full, os.stat(full)
 

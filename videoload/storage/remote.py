@@ -73,7 +73,7 @@ class RemoteStorage:
 
     @property
     def says(self) -> str:
-        return self._fetcher.says
+        return self._fetcher.store.says
 
     def resolve(self, path: str) -> VideoFile:
         if folder_and_pattern(path)[1] is not None:
@@ -119,7 +119,7 @@ class RemoteStorage:
     @property
     def is_busy(self) -> bool:
         """Whether so much is on its way that no more should be asked for ahead."""
-        return self._fetcher.parts_asked >= _MAX_ASKED
+        return self._fetcher.threads.jobs >= _MAX_ASKED
 
     def run(
         self, path: str, work: Work[T], tick: Tick, file: VideoFile | None = None,

@@ -118,16 +118,14 @@ class RemoteFile:
     def ffmpeg_source(self) -> Reader:
         return Reader(self, is_noted=True)
 
-    def was_opened(self) -> None:
-        self.known.opening = self.known.opening or frozenset(self._noted)
-        self._noted.clear()
-
     def note(self, at: int) -> None:
         """FFmpeg reads here."""
         if not self.known.opening and len(self._noted) < _MOST_NOTED:
             self._noted.add(at // BLOCK_BYTES)
 
     def check(self) -> None:
+        self.known.opening = self.known.opening or frozenset(self._noted)
+        self._noted.clear()
         failure, self.failure = self.failure, None
         if failure is not None:
             raise failure

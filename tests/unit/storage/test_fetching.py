@@ -177,7 +177,7 @@ def test_fewer_requests_are_made_at_once_where_the_line_is_slow(
     asked = [fetcher.start(partial(fetcher.get, "b.avi", 0, 1 << 16)) for _ in range(parts)]
     for future in asked:
         assert len(fetcher.wait(future).data) == 1 << 16
-    assert fewest <= fetcher._threads.limit <= most
+    assert fewest <= fetcher.threads.limit <= most
 
 
 def test_what_is_waited_for_comes_before_what_is_not(
