@@ -74,8 +74,8 @@ def remote(programs: Programs, endpoint: str, root: Path, host: str, pace: float
 def test_a_worker_that_is_too_slow_is_said_to_be_the_bottleneck() -> None:
     with Client(workers=1) as client:
         stats = train(client.stream(catalog(50), ITEM, BATCH), 6, 0.01 * SECOND)
-    assert stats.bottleneck == "decoding", stats
-    assert "Decoding is too slow. The trainer waits " in stats.verdict
+    assert stats.bottleneck == "function", stats
+    assert " is too slow. The trainer waits " in stats.verdict
     assert stats.workers_wanted is not None
     assert stats.workers_wanted > 1
     assert stats.clip_times.transform >= 0.05 * SECOND
@@ -87,8 +87,8 @@ def test_with_the_recommended_number_of_workers_the_trainer_no_longer_waits(four
     items = catalog(50)
     with Client(workers=1) as one:
         slow = train(one.stream(items, ITEM, BATCH), 12)
-    assert slow.bottleneck == "decoding", slow
-    assert "Decoding is too slow. The trainer waits 7" in slow.verdict
+    assert slow.bottleneck == "function", slow
+    assert " is too slow. The trainer waits 7" in slow.verdict
     assert slow.workers_wanted is not None
     assert 3 <= slow.workers_wanted <= 5, slow
     assert slow.utilisation > 0.8

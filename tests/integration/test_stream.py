@@ -18,7 +18,7 @@ import pytest
 from tests.support.digests import digest, digests
 from tests.support.programs import Programs
 from tests.support.thorough import rest_nightly
-from tests.support.videos import Videos, make_avi
+from tests.support.videos import Videos, make_avi, other_messages
 from tests.support.waiting import SECOND, wait_until
 from videoload import (
     Catalog,
@@ -300,7 +300,7 @@ def test_a_pass_that_was_left_early_is_followed_by_the_next_epoch(
     assert digests(stream.batches(start_step=2)) == whole[2:size], "by number: no pass"
     assert digests(batch[:2] for batch in stream.batches(info=True)) == whole[2 * size : 3 * size]
     assert digests(stream) == whole[3 * size :]
-    assert caplog.messages == []
+    assert other_messages(caplog.messages) == []
 
 
 def test_after_a_pass_the_batches_of_the_next_one_are_made_ahead(
@@ -313,7 +313,9 @@ def test_after_a_pass_the_batches_of_the_next_one_are_made_ahead(
     for ordered in (True, False):
         before = decoded()
         stream = client.stream(videos.catalog, SMALL, BATCH, shuffle=True, ordered=ordered)
-        whole, size = digests(stream.batches(epochs=2)), len(stream)
+        size = len(stream)
+        whole = digests(decode_serially(videos.catalog, SMALL, BATCH, shuffle=True, epochs=2))
+        digests(stream.batches(epochs=2))
         own = 2 * size * BATCH
         assert decoded() - before == own
         assert sorted(digests(stream)) == sorted(whole[:size])
@@ -354,7 +356,7 @@ def test_a_validation_stream_and_epochs_in_order_warn_of_nothing(
             pass
         for _ in train.batches(start_step=(epoch + 2) * len(train), epochs=epoch + 3):
             pass
-    assert caplog.messages == []
+    assert other_messages(caplog.messages) == []
 
 
 def test_ranks_that_agree_have_the_same_fingerprint(videos: Videos, client: Client) -> None:
