@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from pathlib import Path, PurePath
 from typing import Literal
@@ -58,23 +59,19 @@ class Found:
 
     ``links``: ``"inside"``: links to files must stay in the root, and folders that are links are
     left out. ``"files"``: links to files may lead anywhere. ``"all"``: folders, too. ``folders``
-    are the names of the visible sub-folders. ``sequences`` are folders of numbered images, and
-    ``passed`` counts what is no video.
+    are the names of the visible sub-folders, and ``passed`` counts what is no video.
     """
 
     top: Path | str
     base: str = ""  # the way from the root to the folder, ending with "/"
     suffixes: tuple[str, ...] = SUFFIXES
     links: Literal["inside", "files", "all"] = "inside"
-    images: str | None = None  # the pattern of the images that are meant
+    images: str | None = None  # the videos are folders of such images; "": of numbered ones
     by_class: bool = True  # images need a folder in a sub-folder
     videos: list[str] = field(default_factory=list)
-    sequences: list[str] = field(default_factory=list)
     folders: list[str] = field(default_factory=list)
     passed: Counter[str] = field(default_factory=Counter)
     has_links: bool = False
-    _loose: int = 0  # images that are in no sequence
-    _wrong: CatalogError | None = None  # a folder of images is no sequence
 
     def __post_init__(self) -> None:
         """Raises CatalogError."""
@@ -87,15 +84,8 @@ class Found:
 
     @property
     def has_images(self) -> bool:
-        """Whether there is a folder of images where a sequence may be."""
-        return bool(self.sequences) or self._wrong is not None
-
-    def take_images(self) -> None:
-        """Sequences of images are the videos. Raises CatalogError."""
-        if self._wrong is not None:
-            raise self._wrong
-        self.videos = sorted(self.sequences)
-        self.passed = Counter({_LOOSE_IMAGES: self._loose} if self._loose else {})
+        """Whether images were passed over."""
+        return not self.passed.keys().isdisjoint(f"*{suffix}" for suffix in IMAGES)
 
     def by_folder(self) -> dict[str, list[str]]:
         """The videos in each sub-folder, and under "" those in none."""
@@ -140,9 +130,10 @@ class Found:
                 inner.append(entry.name)
             elif is_video and not is_folder and (is_link or entry.is_file()):
                 self.videos.append(posixpath.join(folder, entry.name))
-            else:
+            elif self.images is None:
                 self.passed["linked folders" if is_folder and is_link else _kind(entry.name)] += 1
-                images += [entry.name] if is_fit and not is_folder and is_image(entry.name) else []
+            elif is_fit and not is_folder and is_image(entry.name):
+                images.append(entry.name)
         if len(above) == 1:
             self.folders = inner
         if images:
@@ -158,14 +149,13 @@ class Found:
 
     def _take_sequence(self, root: Path, folder: str, images: list[str], depth: int) -> None:
         if depth < 1 + self.by_class:
-            self._loose += len(images)
+            self.passed[_LOOSE_IMAGES] += len(images)
             return
         try:
-            if in_order(images, self.images):
-                pattern = "" if self.images is None else f"/{self.images}"
-                self.sequences.append(folder + pattern)
+            if in_order(images, self.images or None):
+                self.videos.append(posixpath.join(folder, self.images or "").rstrip("/"))
         except ValueError as error:
-            self._wrong = self._wrong or CatalogError(f"{root / folder}: {error} (images=)")
+            raise CatalogError(f"{root / folder}: {error} (images=)") from None
 
 
 @contextmanager
@@ -202,10 +192,14 @@ def read_folder(
     if images is not None and isinstance(top, str):
         raise CatalogError(f"{home}: sequences of images are read from a folder, not a URL")
     endings = _checked(suffixes)
-    found = Found(top, _base(home, top), endings, images=images, by_class=label == BY_FOLDER)
-    if images or (found.has_images and not found.videos and endings == SUFFIXES):
-        found.take_images()
-        endings = (images,) if images else IMAGES
+    look = partial(Found, top, _base(home, top), by_class=label == BY_FOLDER)
+    if images is not None:
+        found, endings = look((), images=images), (images,)
+    else:
+        found = look(endings)
+        if found.has_images and not found.videos and endings == SUFFIXES:
+            sequences = look((), images="")
+            found, endings = (sequences, IMAGES) if sequences.videos else (found, endings)
     if label != BY_FOLDER and not found.videos:
         raise CatalogError(f"{home} has no videos ({_endings(endings)}){_passed_over(found)}")
     if label == BY_FOLDER:
@@ -245,7 +239,7 @@ def _by_folder(
                 "finds the class in each name; or label=None, for no classes; or a table for "
                 "Catalog.from_csv"
             )
-        elif found.passed.keys() & {f"*{suffix}" for suffix in IMAGES}:
+        elif found.has_images:
             hint += "; the images of a video need a folder: <class>/<video>/img_00001.jpg"
         raise CatalogError(
             f"{home} has no <class>/**/{_endings(endings)}: {hint}{_passed_over(found)}"

@@ -323,16 +323,11 @@ class _Reader:
         ignore, parts = self._names.get("ignore", ()), self._names.get("parts")
         ignored = {ignore} if isinstance(ignore, str) else {*ignore}
         unused = [name for name in self._rows.columns if name and name not in self._used | ignored]
-        taken = {role for role in _ROLES if self._asked(role) != role or role in self._used}
-        groups = (
-            {"label", "labels", "targets"},
-            {"start", "start_s"},
-            {"end", "end_s"},
-            {"at", "at_s"},
-        )
-        filled = taken.union(*(group for group in groups if group & taken))
+        given = (role for role in _ROLES if self._asked(role) != role or role in self._used)
+        filled = {*map(_family, given)}
+        missing = {role for role in _ROLES if _family(role) not in filled}
         for name in unused:
-            meant = _meant(name, {*_ROLES} - filled)
+            meant = _meant(name, missing)
             if parts is not None and "offset" in name.lower():
                 meant = f"a column {' or '.join(part + OFFSET for part in parts)}"
             if meant:
@@ -343,6 +338,11 @@ class _Reader:
         if unused:
             _log.info("%s: columns that are not used: %s", self._rows.source, ", ".join(unused))
         return unused
+
+
+def _family(role: str) -> str:
+    """The same for roles of which a table has one."""
+    return "label" if role in ("labels", "targets") else role.removesuffix("_s")
 
 
 def _meant(name: str, roles: set[str]) -> str:
@@ -375,30 +375,35 @@ def labels_of(
 ) -> tuple[npt.NDArray[np.int64], tuple[str, ...], npt.NDArray[np.float32] | None]:
     """The label of each cell, the classes, and multi-hot targets if there are several labels in a
     cell. Whole numbers are indices into the classes, -1 is no label. Raises CatalogError."""
-    codes: dict[Any, int] = {}  # what stands in a cell -> its code, in order of appearance
-    keys = [tuple(cell) if isinstance(cell, list | np.ndarray) else text(cell) for cell in cells]
-    coded = [codes.setdefault(key, len(codes)) for key in keys]
+    keys: list[Any] = [
+        tuple(cell) if isinstance(cell, list | np.ndarray) else text(cell) for cell in cells
+    ]
+    known = given or ()
     several = several or any(
-        isinstance(key, tuple) or (";" in key and key not in (given or ())) for key in codes
+        isinstance(key, tuple) or (";" in key and key not in known) for key in {*keys}
     )
     if several and has_targets:
         raise CatalogError(f"{where(0)}: give targets= or several labels of a video, not both")
-    named = [_words(key) if several else [key] for key in codes]
-    first = {word: code for code, words in reversed([*enumerate(named)]) for word in words}
-    if "" in first:
-        raise CatalogError(
-            f"{where(coded.index(first['']))}: there is no label: write -1 for a row without one"
-        )
-    words = [word for word in dict.fromkeys(word for words in named for word in words)
-             if several or word != _UNLABELLED or word in (given or ())]  # fmt: skip
-    names, label_of = _classes(words, given, lambda word: where(coded.index(first[word])))
-    labels = np.array([label_of.get(words[0], -1) for words in named])[coded]
+    named: dict[Any, list[str]] = {
+        key: _words(key) if several else [key] for key in dict.fromkeys(keys)
+    }
+
+    def row_of(word: str) -> str:
+        return where(next(i for i, key in enumerate(keys) if word in named[key]))
+
+    words = [*dict.fromkeys(word for words in named.values() for word in words)]
+    if "" in words:
+        raise CatalogError(f"{row_of('')}: there is no label: write -1 for a row without one")
+    if not several and _UNLABELLED not in known:
+        words = [word for word in words if word != _UNLABELLED]
+    names, label_of = _classes(words, given, row_of)
+    labels = np.array([label_of.get(named[key][0], -1) for key in keys])
     if not several:
         return labels, names, None
-    hot = np.zeros((len(named), len(names)), np.float32)
-    for code, of in enumerate(named):
-        hot[code, [label_of[word] for word in of]] = 1
-    return labels, names, hot[coded]
+    hot = np.zeros((len(keys), len(names)), np.float32)
+    for row, key in zip(hot, keys, strict=True):
+        row[[label_of[word] for word in named[key]]] = 1
+    return labels, names, hot
 
 
 def _words(key: str | tuple[Any, ...]) -> list[str]:

@@ -142,28 +142,23 @@ def is_image(name: str) -> bool:
 def in_order(names: Iterable[str], pattern: str | None) -> list[str]:
     """The names of images by their numbers: those of a pattern, or all of them. Raises ValueError
     if they are not named alike, or two have the same number."""
+    matched = _NUMBERED.fullmatch
     if pattern is not None:
         before, after = map(re.escape, _PATTERN.split(pattern))
         matched = re.compile(f"({before})([0-9]+)({after})").fullmatch
         names = filter(matched, names)
-    else:
-        matched = _NUMBERED.fullmatch
     numbers: dict[int, str] = {}
-    alike: tuple[str, str, str] | None = None
+    alike: tuple[str, str] | None = None
     for name in sorted(names):
-        stem, dot, suffix = name.rpartition(".")
-        match = matched(name if pattern is not None else stem)
-        if match is None:
+        if (match := matched(name)) is None:
             raise ValueError(f"its image {name!r} has no number: give a pattern like img_%05d.jpg")
-        kind = match[1], match[3], suffix
-        number = int(match[2])
-        if alike is None:
-            alike = kind
+        kind, number = (match[1], match[3]), int(match[2])
+        alike = alike or kind
         if kind != alike:
             first = next(iter(numbers.values()))
             raise ValueError(
                 f"its images {first!r} and {name!r} are not named alike: say which, as in "
-                f"{alike[0]}%0{len(match[2])}d{alike[1]}{dot}{alike[2]}"
+                f"{alike[0]}%0{len(match[2])}d{alike[1]}"
             )
         if number in numbers:
             raise ValueError(f"its images {numbers[number]!r} and {name!r} have the same number")
