@@ -16,6 +16,7 @@ from videoload.leases.commands import (
     Ready,
 )
 from videoload.leases.files import Files
+from videoload.leases.records import Stream, Worker
 from videoload.leases.table import LeaseTable
 from videoload.plan.options import StreamOptions
 from videoload.plan.plan import Plan, Sample
@@ -62,11 +63,11 @@ class Desk:
         plan = self.plans[stream] = Plan(videos, clips, options)
         catalog = Catalog([f"v{i}.avi" for i in range(videos)], [0] * videos, ["class"])
         self.quarantines[stream] = Quarantine(catalog, plan, options)
-        self.table.add_stream(
+        self.table.add_stream(Stream(
             stream, plan, self.quarantines[stream],
             clip_frames=2, slots=slots, ordered=ordered, lease_clips=lease_clips, fetched=fetched,
             function=function, files=files, copy=copy,
-        )  # fmt: skip
+        ))  # fmt: skip
 
     def join(self, *workers: str) -> list[Seen]:
         """Workers say HELLO; those with a capital letter are local. A colon is followed by the copy
@@ -74,10 +75,10 @@ class Desk:
         another host. A name that has a "/" begins with the host that the worker runs on."""
         for worker in workers:
             name, _, copy = worker.partition(":")
-            self.table.worker_joined(
-                worker, local=worker.isupper(), now=self.now, copy=copy or None,
+            self.table.worker_joined(Worker(
+                worker, local=worker.isupper(), joined=self.now, copy=copy or None,
                 host=name.rpartition("/")[0] or None, fetches=worker.endswith("//"),
-            )  # fmt: skip
+            ))  # fmt: skip
         return self.seen()
 
     def start(self, reader: int = 10, *, steps: range = range(100), stream: int = 0) -> list[Seen]:

@@ -19,6 +19,7 @@ import numpy as np
 
 from videoload.catalog.catalog import Catalog
 from videoload.leases.commands import AskStorage, Evict, Grant, Ready
+from videoload.leases.records import Stream, Worker
 from videoload.leases.silence import Look
 from videoload.leases.table import LeaseTable
 from videoload.plan.options import StreamOptions
@@ -109,7 +110,7 @@ class Simulation:
         self.workers[name] = SimulatedWorker(
             name, local, takes, copy=copy, away_s=away_s, host=host, store=store
         )
-        self.table.worker_joined(name, local=local, now=self.now, copy=copy, host=host)
+        self.table.worker_joined(Worker(name, local=local, joined=self.now, copy=copy, host=host))
         self._obey()
 
         def greet() -> None:
@@ -126,10 +127,10 @@ class Simulation:
         paths = [f"{i}.avi" for i in range(self._videos)]
         catalog = Catalog(paths, [0] * len(paths), ["class"])
         self.quarantines[reader] = Quarantine(catalog, plan, options)
-        self.table.add_stream(
+        self.table.add_stream(Stream(
             reader, plan, self.quarantines[reader],
             clip_frames=2, slots=self._slots, ordered=self._ordered, clip_bytes=CLIP_BYTES,
-        )  # fmt: skip
+        ))  # fmt: skip
         self.table.start_reader(reader, reader, 0, steps)
         self._obey()
 

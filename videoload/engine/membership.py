@@ -17,6 +17,7 @@ from videoload.engine.listener import Listener
 from videoload.engine.rate_limited_log import RateLimitedLog
 from videoload.errors import printable
 from videoload.leases.commands import Dismiss, Evict, Pause, Warn
+from videoload.leases.records import Worker
 from videoload.leases.table import LeaseTable
 from videoload.processes.supervisor import Supervisor
 from videoload.stats.stats import WorkerRecord
@@ -112,10 +113,10 @@ class Membership:
             _log.info("worker %s joined", worker.name)
         peer.send(Welcome(self.beat_s, self.stall_s))
         copy = None if worker.is_child else (worker.copy or worker.host)
-        self.table.worker_joined(
-            peer, local=worker.is_child, now=now, copy=copy, host=worker.host,
+        self.table.worker_joined(Worker(
+            peer, local=worker.is_child, joined=now, copy=copy, host=worker.host,
             fetches=worker.fetches,
-        )  # fmt: skip
+        ))  # fmt: skip
 
     # Workers leave
 

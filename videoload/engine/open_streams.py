@@ -30,6 +30,7 @@ from videoload.engine.changed_files import ChangedFiles
 from videoload.errors import VideoloadError
 from videoload.leases.commands import Grant, Ready
 from videoload.leases.files import Files
+from videoload.leases.records import Stream
 from videoload.leases.table import LeaseTable
 from videoload.plan.plan import Plan
 from videoload.plan.quarantine import Quarantine
@@ -153,17 +154,16 @@ class OpenStreams:
     def add(self, stream: OpenStream) -> None:
         self.by_id[stream.id] = stream
         catalog = stream.catalog  # the table must not keep the stream, and so its memory, alive
-        self.table.add_stream(
+        self.table.add_stream(Stream(
             stream.id, stream.plan, stream.quarantine,
-            clip_frames=stream.words,
-            slots=stream.arena.slots, ordered=stream.ordered,
+            clip_frames=stream.words, slots=stream.arena.slots, ordered=stream.ordered,
             lease_clips=_LEASE_BYTES // stream.clip_bytes, clip_bytes=stream.clip_bytes,
             fetched=stream.storage is not None and stream.storage.fetches,
             name_of=lambda video: catalog[video].path,
             function=" or ".join(map(" ".join, functions(stream.catalog, stream.spec))),
             files=stream.files,
             copy=None if stream.storage is None else copy_name(stream.storage.root),
-        )  # fmt: skip
+        ))  # fmt: skip
         root = str(stream.catalog.root or NO_FOLDER)
         code = dict(stream.code.sources)
         self.supervisor.share(Share(stream.id, root, code), stream.arena.fd)

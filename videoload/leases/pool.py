@@ -12,7 +12,7 @@ lease, and which one is to be paused or ended. Pure: no sockets, no threads, no 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Hashable, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import chain, count
 
 from videoload.leases.affinity import Affinity
@@ -105,25 +105,17 @@ class WorkerPool:
         if now > self.now:
             self.now, self._reliable = now, None
 
-    def join(
-        self,
-        worker: WorkerId,
-        now: float,
-        *,
-        local: bool,
-        copy: Hashable,
-        host: Hashable,
-        fetches: bool,
-    ) -> None:
+    def join(self, worker: Worker) -> None:
         """A worker is admitted, unless it is known."""
-        self.clock(now)
-        if worker in self._workers:
+        self.clock(worker.joined)
+        if worker.id in self._workers:
             return
-        joined = self._workers[worker] = Worker(worker, local, copy, host, now, now)
-        joined.pace.fetches = self._local_fetches if local else fetches
-        self._locals += local
-        self.affinity.joined(host)
-        self._file(joined)
+        self._workers[worker.id] = worker
+        if worker.local:
+            worker.pace.fetches = self._local_fetches
+        self._locals += worker.local
+        self.affinity.joined(worker.host)
+        self._file(worker)
 
     def leave(self, worker: WorkerId) -> Worker | None:
         """A worker has ended. It takes no more leases, and still has those that it held."""

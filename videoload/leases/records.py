@@ -38,7 +38,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, InitVar, dataclass, field
 from enum import Enum, auto
 from heapq import heappush
 from itertools import count
@@ -54,6 +54,8 @@ from videoload.leases.silence import Silence
 from videoload.plan.plan import Plan, Sample
 from videoload.plan.quarantine import Quarantine
 
+LEASE_CLIPS = 16  # at most; with that many, messages cost less than 1 % of a lease's decoding
+MAX_CLIPS = 64  # at most, if they come from one video: one pass over it decodes them all
 _MAX_SILENT = 3  # workers, until the first of them is noted
 
 
@@ -64,19 +66,20 @@ class Stream:
     id: int
     plan: Plan
     quarantine: Quarantine
+    _: KW_ONLY
     clip_frames: int
-    ordered: bool
-    lease_clips: int  # at most
     slots: int
-    free: list[int]
-    clip_bytes: int
-    fetched: bool
-    function: str  # of the user's, that makes its clips; "" if there is none
-    name_of: Callable[[int], str]  # of a video, the same for all streams that have it
+    ordered: bool
+    lease_clips: int = LEASE_CLIPS  # that fit into one message
+    clip_bytes: int = 0  # of a clip that is sent
+    fetched: bool = False  # local workers get its files from another host
+    function: str = ""  # of the user's, that makes its clips; "" if there is none
+    name_of: Callable[[int], str] = str  # of a video, the same for all streams that have it
     files: Files | None = None  # None: it matters to nobody which file a clip comes from
     copy: Hashable = None  # the trainer's own copy of the videos, as workers name it
     # Workers had another copy of these videos, whose own file is being looked at again.
     other_copies: list[tuple[int, Doubt]] = field(default_factory=list)
+    free: list[int] = field(init=False)  # slots
     batch_clips: int = 1
     readers: dict[int, Reader] = field(default_factory=dict)
     owner: Reader | None = None
@@ -84,6 +87,10 @@ class Stream:
     granted: int = 0  # the number of its last lease
     clip_s: float = math.inf  # the time to decode a clip, a moving average
     stood_still_in: set[tuple[int, int]] = field(default_factory=set)  # clips, in the function
+
+    def __post_init__(self) -> None:
+        self.free = list(range(self.slots))[::-1]
+        self.lease_clips = max(1, min(self.lease_clips, MAX_CLIPS))
 
     def checks(self, worker: Worker) -> bool:
         """Whether a worker reads another copy, and so has to show which file its clips are of."""
@@ -383,11 +390,13 @@ class Worker:
     """A connected worker."""
 
     id: WorkerId
-    local: bool
-    copy: Hashable  # which copy of the videos it reads; None is the trainer's own
-    host: Hashable
-    heard: float
+    _: KW_ONLY
+    local: bool  # it writes into shared memory
     joined: float
+    copy: Hashable = None  # which copy of the videos it reads; None is the trainer's own
+    host: Hashable = None
+    fetches: InitVar[bool] = False  # it is remote, and gets its files from another host
+    heard: float = field(init=False)
     leases: dict[int, Lease] = field(default_factory=dict)  # that are not ANSWERED
     row: dict[Worker, None] | None = None  # its row in the pool; None if it takes no leases
     is_silent: bool = False  # it is silent, or has left
@@ -404,8 +413,10 @@ class Worker:
     silence: Silence = field(default_factory=Silence)
     pace: Pace = field(init=False)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, fetches: bool) -> None:
+        self.heard = self.joined
         self.pace = Pace(local=self.local)
+        self.pace.fetches = fetches
 
     @property
     def current_lease(self) -> Lease | None:

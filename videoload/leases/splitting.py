@@ -19,11 +19,9 @@ from collections.abc import Iterator, Sequence
 from videoload.leases.batches import Batches
 from videoload.leases.commands import Identify, Outbox
 from videoload.leases.pool import WorkerPool
-from videoload.leases.records import Batch, Chunk, Reader, Stream, Worker
+from videoload.leases.records import LEASE_CLIPS, Batch, Chunk, Reader, Stream, Worker
 from videoload.plan.plan import Sample
 
-LEASE_CLIPS = 16  # at most; with that many, messages cost less than 1 % of a lease's decoding
-MAX_CLIPS = 64  # at most, if they come from one video: one pass over it decodes them all
 # Clips of one video that take longer than this lie far apart in a long video. One pass spares
 # little there, and the batch would wait for one worker.
 _RUN_S = 0.5

@@ -30,7 +30,7 @@ The methods are the events, with those of ``pool``. What the I/O loop has to do 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from heapq import heappop, heappush
 
 import numpy as np
@@ -40,12 +40,9 @@ from videoload.errors import Fault
 from videoload.leases.batches import Batches
 from videoload.leases.blame import Blame
 from videoload.leases.commands import Command, Grant, Outbox, WorkerId
-from videoload.leases.files import Files
 from videoload.leases.pool import AMENDS, WorkerPool
 from videoload.leases.records import Chunk, ChunkState, Doubt, Heap, Lease, Stream, Worker, indices
-from videoload.leases.splitting import LEASE_CLIPS, MAX_CLIPS, Splitting
-from videoload.plan.plan import Plan
-from videoload.plan.quarantine import Quarantine
+from videoload.leases.splitting import Splitting
 
 _TRIED_ORPHANS = 32  # so many chunks are looked at for a worker, before it is passed over
 _LATE, _LATE_S = 3.0, 0.1  # a lease is late after this many times what it should take, and 0.1 s
@@ -73,34 +70,9 @@ class LeaseTable:
 
     # Streams and their consumers
 
-    def add_stream(
-        self,
-        stream: int,
-        plan: Plan,
-        quarantine: Quarantine,
-        *,
-        clip_frames: int,
-        slots: int,
-        ordered: bool,
-        lease_clips: int = LEASE_CLIPS,
-        clip_bytes: int = 0,
-        fetched: bool = False,
-        function: str = "",
-        name_of: Callable[[int], str] = str,
-        files: Files | None = None,
-        copy: Hashable = None,
-    ) -> None:
-        """Make a stream known. ``lease_clips``: how many of its clips fit into one message.
-        ``clip_bytes``: the size of a clip that is sent. ``fetched``: local workers get its files
-        from another host. ``function``: what of the user's makes its clips. ``name_of``: what
-        a video is called, by its number. ``files``: which file each video must be at a worker that
-        reads another ``copy`` than the trainer."""
-        most = max(1, min(lease_clips, MAX_CLIPS))
-        self._streams[stream] = Stream(
-            stream, plan, quarantine, clip_frames, ordered, most, slots,
-            list(range(slots))[::-1], clip_bytes, fetched, function, name_of,
-            files, copy,
-        )  # fmt: skip
+    def add_stream(self, stream: Stream) -> None:
+        """Make a stream known."""
+        self._streams[stream.id] = stream
         self._note_what_is_fetched()
 
     def drop_stream(self, stream: int) -> None:
@@ -153,20 +125,9 @@ class LeaseTable:
 
     # Workers
 
-    def worker_joined(
-        self,
-        worker: WorkerId,
-        *,
-        local: bool,
-        now: float,
-        copy: Hashable = None,
-        host: Hashable = None,
-        fetches: bool = False,
-    ) -> None:
-        """A worker is admitted. ``local``: it writes into shared memory. ``copy``: which copy of
-        the videos it reads; None is the trainer's own. ``host``: where it runs. ``fetches``: it is
-        remote, and gets its files from another host."""
-        self.pool.join(worker, now, local=local, copy=copy, host=host, fetches=fetches)
+    def worker_joined(self, worker: Worker) -> None:
+        """A worker is admitted."""
+        self.pool.join(worker)
         self._grant()
 
     def heard(

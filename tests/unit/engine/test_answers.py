@@ -20,6 +20,7 @@ from videoload.engine.open_streams import OpenStream
 from videoload.errors import Fault, ProtocolError
 from videoload.leases.commands import Command, Grant, Identify, Ready
 from videoload.leases.files import Files
+from videoload.leases.records import Stream, Worker
 from videoload.leases.table import LeaseTable
 from videoload.plan.options import StreamOptions
 from videoload.plan.plan import Plan
@@ -65,10 +66,10 @@ class Trainer:
             True, None, Files(VIDEOS, has_own=own != 0), Meter(),
         )  # fmt: skip
         self.table = LeaseTable(credit=2, stall_s=10.0, silence_s=2.0)
-        self.table.add_stream(
+        self.table.add_stream(Stream(
             0, plan, self.stream.quarantine, clip_frames=9, slots=4, ordered=True,
             clip_bytes=SPEC.clip_bytes, files=self.stream.files, copy="mine",
-        )  # fmt: skip
+        ))  # fmt: skip
         self.workers: dict[Any, ConnectedWorker] = {}
         self.answers = Answers(self.table, {0: self.stream}, self.workers, Meter())
         self.shown: dict[int, int] = {}  # the grey of each step that was handed over
@@ -77,7 +78,7 @@ class Trainer:
     def join(self, grey: int, copy: str, *, is_child: bool = False) -> Any:
         peer = Peer(grey)
         self.workers[peer] = ConnectedWorker(copy, 1, is_child=is_child, copy=copy)
-        self.table.worker_joined(peer, local=False, now=self.now, copy=copy)
+        self.table.worker_joined(Worker(peer, local=False, joined=self.now, copy=copy))
         self.obey()
         return peer
 

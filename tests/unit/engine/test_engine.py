@@ -12,6 +12,7 @@ from videoload import Catalog, ClipSpec
 from videoload.engine.admission import ConnectedWorker
 from videoload.engine.engine import Engine
 from videoload.engine.open_streams import OpenStream, ReaderQueue
+from videoload.leases.records import Worker
 from videoload.plan.options import StreamOptions
 from videoload.plan.plan import Plan
 from videoload.plan.quarantine import Quarantine
@@ -165,7 +166,7 @@ def test_a_recall_is_answered_before_the_slots_are_granted_to_the_other_reader(
     peer = Peer(router, b"worker")  # type: ignore[arg-type]
     first, second = ReaderQueue(), ReaderQueue()
     engine._workers[peer] = ConnectedWorker("here", 1, is_child=True)
-    engine._table.worker_joined(peer, local=True, now=0.0)
+    engine._table.worker_joined(Worker(peer, local=True, joined=0.0))
     engine.streams.add(stream)
     engine.streams.begin(stream, 1, first, range(8))
     engine._send()

@@ -30,6 +30,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from tests.support.thorough import either, rest_nightly
 from videoload.catalog.catalog import Catalog
 from videoload.errors import Fault, SpecError, TooManyBadVideos
+from videoload.leases import records
 from videoload.leases.commands import Command, Evict, Grant, Ready, Recall, Stop
 from videoload.leases.records import ChunkState, LeaseState
 from videoload.leases.table import LeaseTable
@@ -166,9 +167,9 @@ class World:
             [Place([None] * batch) for _ in range(slots)],
         )  # fmt: skip
         self.streams.append(stream)
-        self.table.add_stream(
+        self.table.add_stream(records.Stream(
             stream.id, plan, stream.quarantine, clip_frames=2, slots=slots, ordered=ordered
-        )
+        ))  # fmt: skip
 
     def start(self, stream: Stream, steps: range) -> None:
         self.names += 1
@@ -229,7 +230,9 @@ class World:
         worker = Fellow(f"{'local' if local else 'remote'}{self.names}", local, clip_s=clip_s)
         self.workers[worker.name] = worker
         host = self.names % self.hosts
-        self.table.worker_joined(worker.name, local=local, now=self.now, host=host)
+        self.table.worker_joined(
+            records.Worker(worker.name, local=local, joined=self.now, host=host)
+        )
         self.obey()
 
     def write(self, lease: Grant, row: int) -> None:

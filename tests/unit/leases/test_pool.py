@@ -13,6 +13,7 @@ from videoload.leases.commands import (
     Evict,
 )
 from videoload.leases.pool import WorkerPool
+from videoload.leases.records import Worker
 from videoload.leases.silence import Look
 
 # Workers that leave or die
@@ -54,7 +55,7 @@ def test_who_is_reliable_is_found_once_until_workers_or_the_time_change() -> Non
 
     def join(*workers: str) -> None:
         for worker in workers:
-            pool.join(worker, pool.now, local=False, copy=None, host=worker, fetches=False)
+            pool.join(Worker(worker, local=False, joined=pool.now, host=worker))
 
     def reliable() -> list[str]:
         return sorted(str(worker.id) for worker in pool.reliable)
