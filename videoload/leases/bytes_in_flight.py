@@ -13,7 +13,7 @@ bound on the bytes bounds how long an answer waits for the line, however wide th
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter
 
 MAX_LEASES = 32  # for a worker; so many answers fit into a socket before the sender must wait
 _BRIEF_S = 0.001  # a lease that takes less costs the trainer as much as it brings
@@ -39,8 +39,7 @@ class BytesInFlight:
 
     def __init__(self) -> None:
         self._out = 0
-        self._seconds: deque[tuple[int, int]] = deque()  # (which, bytes), most bytes first
-        self._second, self._bytes = 0, 0  # the second that has begun, and its bytes so far
+        self._came: Counter[int] = Counter()  # bytes in each of the last seconds
         self._work_s = 0.0  # from a lease to its answer, without the line
 
     def requested(self, size: int) -> None:
@@ -54,24 +53,18 @@ class BytesInFlight:
     def received(self, size: int, now: float, work_s: float) -> None:
         """``size`` bytes of an answer came, expected or not. The worker had ``work_s`` of work
         before it could send them."""
-        self._pass(int(now))
-        self._bytes += size
+        self._pass(now)
+        self._came[int(now)] += size
         self._work_s += (work_s - self._work_s) / _WEIGHT
 
     def has_room(self, now: float) -> bool:
         """Whether more may be asked for."""
         if self._out < _START_BYTES:
             return True
-        self._pass(int(now))
-        best = self._seconds[0][1] if self._seconds else 0
-        return self._out < max(best, self._bytes) * (self._work_s + _WAIT_S)
+        self._pass(now)
+        return self._out < max(self._came.values(), default=0) * (self._work_s + _WAIT_S)
 
-    def _pass(self, second: int) -> None:
-        """Time passes. Keep the past seconds that may still become the best one."""
-        if second > self._second:
-            while self._seconds and self._seconds[-1][1] <= self._bytes:
-                self._seconds.pop()
-            self._seconds.append((self._second, self._bytes))
-            self._second, self._bytes = second, 0
-        while self._seconds and self._seconds[0][0] < second - _WINDOW_S:
-            self._seconds.popleft()
+    def _pass(self, now: float) -> None:
+        """Time passes: forget what came too long ago."""
+        for second in [each for each in self._came if each < int(now) - _WINDOW_S]:
+            del self._came[second]

@@ -87,7 +87,7 @@ class Worker:
         self._next_poll = 0.0
         self.stop_reason: str | None = None
         self._serving: set[TrainerConnection] = set()
-        self._decoding: tuple[TrainerConnection, Lease, LeaseRuns | None] | None = None
+        self._decoding_for: TrainerConnection | None = None
         self._trainers = Trainers(self._context, settings, resolve)
 
     def stop(self, reason: str) -> None:
@@ -152,12 +152,11 @@ class Worker:
     def _work(self, trainer: TrainerConnection, lease: Lease) -> None:
         began = time.perf_counter()
         idle_s = time.monotonic() - self._worked
-        self._decoding = trainer, lease, None
+        self._decoding_for, runs = trainer, None
         self.counters.lease, self.counters.stall_s = lease.lease, trainer.stall_s
         try:
             decoder, out, shared = self._decoders.place(lease)
             runs = LeaseRuns(decoder, lease, out, self._tick)
-            self._decoding = trainer, lease, runs
             if lease.files:
                 runs.look_at_files()
             imported_s = self._import(decoder, lease)
@@ -170,7 +169,7 @@ class Worker:
         except StorageError as error:  # not the video's fault: others may read it elsewhere
             trainer.give_back(str(error))
         except Exception as error:  # whatever a file can do to a decoder is the file's fault
-            if self._decoding[2] is not None:
+            if runs is not None:
                 self.counters.add("failures", 1)
                 trainer.say(failure(lease, runs.at, error, runs.file))
             elif self._decoders.is_over(lease):  # nobody reads the reason
@@ -190,7 +189,7 @@ class Worker:
             )  # fmt: skip
             trainer.say(result, None if shared else out)
         finally:
-            self._decoding = None
+            self._decoding_for = None
             self.counters.lease, self.counters.stall_s = 0, 0.0
             self._worked = time.monotonic()
             self._trainers.served(trainer, time.perf_counter() - began, self._worked)
@@ -236,7 +235,7 @@ class Worker:
         if self._decoders.fetches:
             self._trainers.read()
             look_ahead(self._trainers, self._decoders.of)
-        if self._decoding is not None and self._decoding[0].dealer is None:
+        if self._decoding_for is not None and self._decoding_for.dealer is None:
             raise _HungUp
 
 
