@@ -20,6 +20,7 @@ import yaml
 
 from tests.support.needs import needs_tensorflow
 from tests.support.ports import free_port
+from tests.support.processes import children_of
 from tests.support.programs import COMMANDS, Program, Programs
 from tests.support.videos import make_avi
 from tests.support.waiting import SECOND, wait_until
@@ -180,7 +181,8 @@ def test_a_stopped_trainer_resumes_and_its_workers_wait_for_it(
     assert deployment.models == [f"model-{epochs * STEPS}.keras"]
     wait_until(lambda: [trainers_gone(worker) for worker in workers] == [2, 2], 30 * SECOND)
     for worker in workers:
-        assert re.search(rf":{worker.pid}: [1-9]\d* clips", again.out), again.out
+        [child] = children_of(worker.pid)
+        assert re.search(rf":{child}: [1-9]\d* clips", again.out), again.out
         assert worker.err.count("serving trainer") == 2
         assert stop(worker, 30 * SECOND) == 0, worker.err
     assert "serving trainer" not in stranger.err, "a worker without keys was let in"

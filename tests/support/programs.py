@@ -123,12 +123,11 @@ class Programs:
         """Runs ``videoload worker``, dialling ``endpoint``: in one process, and without its
         supervisor (see `tests.support.lone_worker`), unless ``arguments`` say how many processes or
         where metrics are."""
-        flags = ("worker", "--connect", endpoint, "--root", str(root), *arguments)
+        flags = ("--connect", endpoint, "--root", str(root), "--processes", "1", *arguments)
         if {"--processes", "--metrics-port"} & {*arguments}:
-            return self.videoload(*flags, **options)
-        return self.python(
-            "-m", "tests.support.lone_worker", *flags, **{"imported": COMMANDS, **options}
-        )
+            return self.videoload("worker", *flags, **options)
+        words = ("-m", "tests.support.lone_worker", "worker", *flags)
+        return self.python(*words, **{"imported": COMMANDS, **options})
 
     def impatient_worker(self, endpoint: str, root: Path | str, *arguments: str) -> Program:
         """See `tests.support.impatient_worker`."""
