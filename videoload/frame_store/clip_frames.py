@@ -113,7 +113,7 @@ class ClipStore:
             return None
         if found is None and not self.store.has_room:
             return None
-        return ClipFrames(self.store, path, file.identity, spec, info, params, self.chains, found)
+        return ClipFrames(self, path, file.identity, spec, info, params, found)
 
     def lacks_room(self, spec: ClipSpec, frames: ClipFrames | None) -> tuple[int, int] | None:
         """If the store is full, and takes no more frames of the video of some clips: the bytes that
@@ -136,18 +136,17 @@ class ClipFrames:
 
     def __init__(
         self,
-        store: FrameStore,
+        keeper: ClipStore,
         path: str,
         identity: bytes,
         spec: ClipSpec,
         info: VideoInfo,
         params: Sequence[ClipParams],
-        chains: Chains,
         found: FoundVideo | None,
     ) -> None:
-        self._store, self._path, self._identity = store, path, identity
+        self._store, self._path, self._identity = keeper.store, path, identity
         self._spec, self._info, self._params = spec, info, params
-        self._scaling, self._chains = scaling_of(spec), chains
+        self._scaling, self._chains = scaling_of(spec), keeper.chains
         wanted = sorted({ordinal for drawn in params for ordinal in drawn.frames.tolist()} - {-1})
         self._row_of = {ordinal: row for row, ordinal in enumerate(wanted)}
         self._way: Way | None = None  # of source frames to scaled ones

@@ -117,7 +117,5 @@ def read_list(list_file: PathLike, root: PathLike | None, classes: ClassNames | 
             raise CatalogError(f"{where(-1)}: {path!r} {flaw}")
         paths.append(path)
         labels.append(label - 1)
-    if not paths:
-        raise CatalogError(f"{list_file} lists no videos")
     table = Rows({"path": paths, "label": [names[i] for i in labels]}, str(list_file), where)
     return read_table(table, root, names, {})

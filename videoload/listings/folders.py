@@ -126,7 +126,9 @@ class Found:
                         f"the symlink {entry.path!r} leads out of the root {root} to {target}: "
                         "copy it in, or give a root that holds both"
                     )
-            if is_folder and is_fit and (not is_link or self._follows(len(above))):
+            # Keras always follows a link to a class.
+            follows = self.links == "all" or (self.links == "files" and len(above) == 1)
+            if is_folder and is_fit and (not is_link or follows):
                 inner.append(entry.name)
             elif is_video and not is_folder and (is_link or entry.is_file()):
                 self.videos.append(posixpath.join(folder, entry.name))
@@ -142,10 +144,6 @@ class Found:
             way = posixpath.join(folder, name)
             if self.links != "all" or os.path.realpath(root / way) not in above:
                 self._look_in(root, way, above)
-
-    def _follows(self, depth: int) -> bool:
-        """Whether a link to a folder is followed. Keras always follows a link to a class."""
-        return self.links == "all" or (self.links == "files" and depth == 1)
 
     def _take_sequence(self, root: Path, folder: str, images: list[str], depth: int) -> None:
         if depth < 1 + self.by_class:
