@@ -9,17 +9,23 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 from rich.console import Console
 
-from videoload.comparison import work
-from videoload.comparison.compare import Comparison, compare, show
-from videoload.comparison.loaders import LOADERS, WITH_STORE
+from benchmarks.loaders import LOADERS
+from benchmarks.plots import epoch_tables, plots
+from benchmarks.works import FOLDER, WORKS, load
+from videoload.comparison.compare import Comparison, compare, say, show
+from videoload.comparison.loaders import WITH_STORE
 from videoload.comparison.report import Results
 from videoload.errors import CatalogError
 from videoload.host import cores
+from videoload.storage.keep import Keep
+
+_RUN_S = 15.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -27,41 +33,59 @@ def main(arguments: Sequence[str] | None = None) -> int:
     told = _arguments(arguments)
     if told.plot:
         results = msgspec.json.decode(told.plot.read_bytes(), type=Results)
-        show(results, told.plot.parent, Console(stderr=True, highlight=False))
+        _show(results, told.plot.parent)
         return 0 if results.rows else 1
-    works, videos = told.work or ["ucf", "hd"], ""
+    names, videos = told.work or ["ucf", "hd"], ""
     if told.videos:
-        works, videos = ["own"], str(told.videos.resolve())
-    elif "real" in works and os.environ.get("VIDEOLOAD_AVI"):
+        names, videos = ["own"], str(told.videos.resolve())
+    elif "real" in names and os.environ.get("VIDEOLOAD_AVI"):
         videos = os.path.join(os.environ["VIDEOLOAD_AVI"], "actions")
+    loaders = told.loader or [name for name in LOADERS if name != WITH_STORE.name]
+    told.folder.mkdir(parents=True, exist_ok=True)
+    kept = Keep(str(told.folder / "frames"), None)
     try:
-        return compare(
-            Comparison(
-                works,
-                told.loader or [name for name in LOADERS if name != WITH_STORE],
-                0 if told.check_only else told.rounds,
-                told.processes,
-                told.folder,
-                told.out,
-                told.clips,
-                videos=videos,
-            )
-        )
+        works = [
+            replace(load(name, told.folder, say, videos=videos), frame_store=kept) for name in names
+        ]
     except CatalogError as error:
         print(error, file=sys.stderr)
         return 1
+    results, status = compare(
+        Comparison(
+            works,
+            [LOADERS[name] for name in loaders],
+            0 if told.check_only else told.rounds,
+            told.processes,
+            told.out,
+            told.seconds,
+        )
+    )
+    _show(results, told.out)
+    return status
+
+
+def _show(results: Results, folder: Path) -> None:
+    """Print the tables, and draw the plots into ``folder``."""
+    show(results)
+    for table in epoch_tables(results):
+        Console(width=None if sys.stdout.isatty() else 120).print(table)
+    try:
+        for file in plots(results, folder):
+            say(f"written: {file}")
+    except ImportError:
+        say("no plots: pip install matplotlib")
 
 
 def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     add = parser.add_argument
-    add("--work", action="append", choices=work.WORKS, help="ucf and hd if not given")
-    add("--videos", type=Path, metavar="DIR", help="your own AVI files instead (work own)")
+    add("--work", action="append", choices=WORKS, help="ucf and hd if not given")
+    add("--videos", type=Path, metavar="DIR", help="your own videos instead (work own)")
     add("--loader", action="append", choices=LOADERS, metavar="NAME", help=", ".join(LOADERS))
     add("--rounds", type=int, default=5)
     add("--processes", type=int, default=cores(), help="decoding processes or threads")
-    add("--clips", type=int, help="clips a run; by default about 6 s of work on two cores")
-    add("--folder", type=Path, default=work.FOLDER, help="where the AVI files are kept")
+    add("--seconds", type=float, default=_RUN_S, help="of a run, with its start and warm-up")
+    add("--folder", type=Path, default=FOLDER, help="where the AVI files are kept")
     add("--out", type=Path, default=Path("benchmark-results"), help="for results.json and PNGs")
     add("--check-only", action="store_true", help="compare the frames, time nothing")
     add("--plot", type=Path, metavar="JSON", help="tables and plots of earlier results")

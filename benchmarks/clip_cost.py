@@ -20,8 +20,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.works import FOLDER, load
 from videoload.comparison.bare import Plain
-from videoload.comparison.work import FOLDER, load
 from videoload.decoding.decoder import Decoder
 from videoload.decoding.prepared import Request
 

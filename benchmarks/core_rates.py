@@ -19,8 +19,8 @@ import numpy as np
 
 import videoload as vl
 from benchmarks.figures import Row, parser, save, show
-from videoload.comparison.videos import Recipe, make_video
-from videoload.comparison.work import FOLDER
+from benchmarks.videos import Recipe, make_video
+from benchmarks.works import FOLDER
 from videoload.decoding.decoder import Decoder
 from videoload.decoding.prepared import Request
 

@@ -42,10 +42,12 @@ from typing import Any, NamedTuple
 import videoload as vl
 from benchmarks import epochs_table
 from benchmarks.figures import Row, parser, save, show
+from benchmarks.loaders import LOADERS
+from benchmarks.works import FOLDER, WORKS, load
 from videoload.comparison import bare
-from videoload.comparison.loaders import LOADERS
-from videoload.comparison.measure import cpu_s
-from videoload.comparison.work import FOLDER, WORKS, Work, load
+from videoload.comparison.loaders import MissingError
+from videoload.comparison.measure import Span, cpu_s
+from videoload.comparison.work import Work
 from videoload.preparing.encoding import Settings
 from videoload.preparing.prepare import new_catalog, prepare
 
@@ -55,6 +57,7 @@ FILES = ("many", "many-hmdb")
 EPOCHS = (1, 2, 5, 10, 30, 100)
 SUMS = (1, 5, 10, 30, 100)
 _PROCESSES = 2
+_BARE_S = 20.0  # half of it for the warm-up
 _STORE_GB = 100  # more than any of these works needs
 _GOP = 12  # of prepared files
 
@@ -116,8 +119,8 @@ def _timed(batches: Iterator[Any], steps: int, epochs: int) -> Run:
 def _bare(work: Work, epochs: int) -> Run:
     """All epochs are alike, so one is measured."""
     clips = len(work.files) // work.batch * work.batch
-    items = work.items(2 * clips)
-    found = bare.timed(work, items[:clips], items[clips:], _PROCESSES)
+    span = Span(time.monotonic() + _BARE_S)
+    found = bare.timed(work, work.items(2 * clips), clips, span, _PROCESSES)
     numbers = range(epochs + 1)
     epoch_s, epoch_cpu_s = clips / found.clips_s, clips * found.cpu_s_a_clip
     return Run([n * epoch_s for n in numbers], [n * epoch_cpu_s for n in numbers])
@@ -237,9 +240,12 @@ def main() -> None:
         ways.remove("cache")
     if "half" in ways and "frames" not in ways:
         made.error("half of the room is that of frames: ask for both")
-    if TORCHCODEC in ways and (why := LOADERS["DataLoader torchcodec"].missing()):
-        print(f"without a DataLoader over torchcodec: {why}")
-        ways.remove(TORCHCODEC)
+    if TORCHCODEC in ways:
+        try:
+            LOADERS["DataLoader torchcodec"].load()
+        except MissingError as why:
+            print(f"without a DataLoader over torchcodec: {why}")
+            ways.remove(TORCHCODEC)
     rows: list[Row] = []
     for name in given.work or FILES:
         work = load(name, given.folder)

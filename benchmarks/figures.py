@@ -1,4 +1,4 @@
-"""Helpers of all benchmarks: the CPU and memory of processes, a median with its spread, the facts
+"""Helpers of all benchmarks: the CPU time of processes, a median with its spread, the facts
 of the machine, worker processes that run another module, and results as a table and as JSON.
 
 CPU is what the scheduler counted (user and system), thread by thread, from /proc. Unlike wall-clock
@@ -67,13 +67,6 @@ def children(pid: int) -> list[int]:
             if int(parent) == pid:
                 found.append(int(status.parent.name))
     return found
-
-
-def resident_bytes(pid: int) -> tuple[int, int]:
-    """Memory of a process: (private, shared with other processes or files)."""
-    _, resident, shared, *_ = map(int, Path(f"/proc/{pid}/statm").read_text().split())
-    page = os.sysconf("SC_PAGE_SIZE")
-    return (resident - shared) * page, shared * page
 
 
 @contextmanager

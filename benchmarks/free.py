@@ -21,6 +21,7 @@ from unittest import mock
 import numpy as np
 import numpy.typing as npt
 
+from videoload.clips.affine import Matrices
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.sample_spec import Spec
 from videoload.clips.video_info import VideoInfo
@@ -53,7 +54,10 @@ class FreeDecoder(Decoder):
                 tick()
             return _ordinals(clips, frames)
 
-        return Prepared(decode, _INFO.times_of, _INFO.length)
+        def affine() -> Matrices:
+            return np.zeros((clips, 1, 2, 3), np.float32)
+
+        return Prepared(decode, _INFO.times_of, _INFO.length, affine=affine)
 
     def fingerprint(self, path: str, salt: int = 0) -> int:
         """The same for all files."""

@@ -26,7 +26,8 @@ from tempfile import TemporaryDirectory
 
 import videoload as vl
 from benchmarks.figures import Row, children, cpu_s, parser, save, show
-from videoload.comparison.work import FOLDER, WORKS, Work, load
+from benchmarks.works import FOLDER, WORKS, load
+from videoload.comparison.work import Work
 from videoload.host import cores
 
 BATCH = 8

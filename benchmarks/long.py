@@ -31,9 +31,10 @@ from av.packet import Packet
 
 import videoload as vl
 from benchmarks.figures import Row, parser, save, show
+from benchmarks.videos import Recipe, make_video, new_packet
+from benchmarks.works import FOLDER, WORKS
 from videoload.comparison.bare import Plain
-from videoload.comparison.videos import Recipe, make_video, new_packet
-from videoload.comparison.work import FOLDER, WORKS, Clip, File, Work
+from videoload.comparison.work import Clip, File, Work
 from videoload.host import cores
 from videoload.index.index import find_index
 from videoload.storage.files import Folder
@@ -81,7 +82,7 @@ def make(name: str, folder: Path, frames: int) -> Work:
         _repeat(short, unfinished, frames)
         unfinished.rename(path)
         short.unlink()
-    return Work(name, folder, (_look_at(path, recipe, frames),), clip, BATCH, _CLIPS)
+    return Work(name, folder, (_look_at(path, recipe, frames),), clip, BATCH)
 
 
 def _repeat(short: Path, path: Path, frames: int) -> None:

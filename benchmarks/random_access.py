@@ -28,8 +28,8 @@ import numpy.typing as npt
 
 import videoload as vl
 from benchmarks.figures import Row, parser, save, show
-from videoload.comparison.videos import Recipe, make_video
-from videoload.comparison.work import FOLDER
+from benchmarks.videos import Recipe, make_video
+from benchmarks.works import FOLDER
 from videoload.recordings import tools
 
 Frames = npt.NDArray[np.uint8]

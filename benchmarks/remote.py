@@ -37,8 +37,8 @@ import videoload as vl
 from benchmarks.figures import Row, cpu_s, parser, save, show
 from benchmarks.long import make as make_long
 from benchmarks.object_server import COUNTS
-from videoload.comparison.videos import Recipe, make_video
-from videoload.comparison.work import FOLDER
+from benchmarks.videos import Recipe, make_video
+from benchmarks.works import FOLDER
 from videoload.decoding.decoder import Decoder
 from videoload.decoding.prepared import Request
 from videoload.host import cores

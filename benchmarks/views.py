@@ -28,7 +28,8 @@ from rich.console import Console
 from rich.table import Table
 
 import videoload as vl
-from videoload.comparison.work import FOLDER, Work, load
+from benchmarks.works import FOLDER, load
+from videoload.comparison.work import Work
 from videoload.decoding.decoder import Decoder
 from videoload.decoding.prepared import Request
 from videoload.host import cores

@@ -25,11 +25,12 @@ import tensorflow as tf
 
 import videoload as vl
 from benchmarks.recipes import Row
+from benchmarks.works import FOLDER, load
 from videoload.comparison import ours
 from videoload.comparison.bare import Plain
 from videoload.comparison.check import wrong_frames
 from videoload.comparison.loaders import Batch
-from videoload.comparison.work import FOLDER, Clip, Item, Work, load
+from videoload.comparison.work import Clip, Item, Work
 from videoload.host import cores
 
 EPOCHS, BATCH, CHECKED = 4, 8, 64

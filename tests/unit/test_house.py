@@ -84,10 +84,10 @@ TRIED_ELSEWHERE = {
             "ours",
             "readers",
             "run",
+            "keras_data",
             "spdl_data",
             "tf_data",
             "torch_data",
-            "videos",
             "work",
         )
     },
@@ -179,9 +179,7 @@ HOMES = {
         "commands.made_videos",  # writes videos
         "comparison.bare",
         "comparison.check",
-        "comparison.readers",
-        "comparison.videos",
-        "comparison.work",
+        "comparison.files",
     },
     # the loops own a context and a poller
     "zmq": {
@@ -205,7 +203,7 @@ HOMES = {
         "commands.demo",
     },
     "keras": {
-        "comparison.tf_data",
+        "comparison.keras_data",
         "commands.demo",
         "trainer.position",
         "trainer.monitor",
@@ -460,7 +458,7 @@ def test_each_home_is_lived_in() -> None:
         (
             "keras",
             [
-                "comparison.tf_data",
+                "comparison.keras_data",
                 "frameworks.keras_layers",
                 "frameworks.sequence",
                 "trainer.monitor",

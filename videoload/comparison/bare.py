@@ -2,8 +2,8 @@
 
 Open, seek to the key frame before, decode, scale in the file's own 4:2:0 and convert at the small
 size (two contexts that are kept, one thread), copy the crop. A table of key frames, which the limit
-gets for free, says which frame is which. Other users go by time stamps, which are wrong in AVI
-files with B-frames.
+gets for free, says which frame is which. Other users go by time stamps and the mean rate, which are
+wrong in AVI files with B-frames and where frames come at unequal distances.
 
 The limit is one bare process per core, each in this loop, with one buffer of its own. It has no
 queue, no batch and no trainer. A loader that hands out clips has to do all of this and more.
@@ -11,9 +11,10 @@ queue, no batch and no trainer. A loader that hands out clips has to do all of t
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Barrier
 
@@ -25,7 +26,7 @@ from av.video.reformatter import Interpolation, VideoReformatter
 
 from videoload.comparison import measure
 from videoload.comparison.loaders import Batches
-from videoload.comparison.measure import Timing
+from videoload.comparison.measure import Span, Timing
 from videoload.comparison.work import File, Item, Work
 
 _BILINEAR = int(Interpolation.BILINEAR)  # looking up an enum at every call takes time
@@ -65,11 +66,12 @@ class Plain:
         lines = out.reshape(clip.frames, crop, crop * 3)
         wanted, stride, taken, ordinal = start, clip.stride, 0, -1
         stream = container.streams.video[0]
-        key, dts = file.key_before(start) if self._tables else (-1, start)
-        container.seek(dts, stream=stream)  # the time base of an AVI file is one frame
+        begins, rate = stream.start_time or 0, file.fps * float(stream.time_base or 1)
+        key, at = file.key_before(start) if self._tables else (-1, begins + int(start / rate))
+        container.seek(at, stream=stream)
         for frame in container.decode(stream):
             if key < 0:
-                ordinal = frame.pts or 0
+                ordinal = round(((frame.pts or 0) - begins) * rate)
             elif ordinal < 0 and not frame.key_frame:
                 continue
             else:
@@ -102,16 +104,18 @@ def batches(work: Work, items: Sequence[Item], processes: int, variant: str) -> 
         yield np.array([item.number for item in part]), clips
 
 
-def timed(work: Work, warm: Sequence[Item], items: Sequence[Item], processes: int) -> Timing:
-    """The sum of the processes' own rates, from a common start to each one's end."""
+def timed(work: Work, items: Sequence[Item], warm: int, span: Span, processes: int) -> Timing:
+    """The sum of the processes' own rates, from a common start to each one's end. ``warm``: the
+    items before the clock, of all processes."""
     spawn = multiprocessing.get_context("spawn")
     barrier = spawn.Barrier(processes)
     began = time.perf_counter()
     pipes, children = [], []
     for number in range(processes):
         pipe, theirs = spawn.Pipe()
-        shares = [warm[number::processes], items[number::processes]]
-        child = spawn.Process(target=_loop, args=(theirs, barrier, work, *shares), daemon=True)
+        mine = items[number::processes]
+        given = (theirs, barrier, work, mine, max(1, warm // processes), span)
+        child = spawn.Process(target=_loop, args=given, daemon=True)
         child.start()
         theirs.close()  # so that a dead child is noticed
         pipes.append(pipe)
@@ -124,26 +128,33 @@ def timed(work: Work, warm: Sequence[Item], items: Sequence[Item], processes: in
         pipe.send(None)
         child.join()
     rate = sum(clips / wall_s for clips, wall_s, _ in results)
-    return Timing(rate, first_s, sum(cpu_s for *_, cpu_s in results) / len(items), memory)
+    clips = sum(clips for clips, *_ in results)
+    return Timing(rate, first_s, sum(cpu_s for *_, cpu_s in results) / clips, memory)
 
 
 def _loop(
-    pipe: Connection,
-    barrier: Barrier,
-    work: Work,
-    warm: Sequence[Item],
-    items: Sequence[Item],
+    pipe: Connection, barrier: Barrier, work: Work, items: Sequence[Item], warm: int, span: Span
 ) -> None:
     plain = Plain(work, tables=True)
     clip = np.empty(work.clip.shape, np.uint8)
-    mine = -(-work.batch // barrier.parties)  # of a first batch
-    for done, (_, file, start) in enumerate(warm):
-        if done == mine:
-            pipe.send(time.perf_counter())
-        plain.read(work.files[file], start, clip)
+    share = -(-work.batch // barrier.parties)  # of a first batch
+    turn = itertools.cycle(items)
+
+    def read(done: Callable[[int], bool]) -> int:
+        clips = 0
+        while not done(clips):
+            _, file, start = next(turn)
+            plain.read(work.files[file], start, clip)
+            clips += 1
+        return clips
+
+    read(lambda clips: clips >= share)
+    pipe.send(time.perf_counter())
+    warm_until = span.warm_until()
+    read(lambda clips: clips >= warm - share or time.monotonic() > warm_until)
     barrier.wait(_WAIT_S)
+    until = span.clock_until()
     began, cpu = time.perf_counter(), time.process_time()
-    for _, file, start in items:
-        plain.read(work.files[file], start, clip)
-    pipe.send((len(items), time.perf_counter() - began, time.process_time() - cpu))
+    clips = read(lambda clips: clips > 0 and time.monotonic() > until)
+    pipe.send((clips, time.perf_counter() - began, time.process_time() - cpu))
     pipe.recv()

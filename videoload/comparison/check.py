@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 import av
 import numpy as np
 import numpy.typing as npt
 
-from videoload.comparison.loaders import Batch
-from videoload.comparison.work import File, Item, Work
+from videoload.comparison.work import Clip, File, Item, Work
+
+Pictures = list[npt.NDArray[np.uint8]]
 
 _EVERY = 3  # every n-th pixel in each direction is compared
 # Two frames of a still scene differ little more than two scalers do. So a frame is wrong only if
@@ -26,21 +27,19 @@ _ALIKE = 0.1  # grey levels: two frames that differ less are the same one, shown
 
 
 class Checked(NamedTuple):
-    """Frames that were compared, frames that are wrong, and clips of the list that never came."""
+    """Frames that were compared, and frames that are wrong."""
 
     frames: int
     wrong: int
-    missing: int
 
 
-def wrong_frames(work: Work, items: Sequence[Item], batches: Iterator[Batch]) -> Checked:
-    """Compare what a loader made of the items. It must hand out each item once."""
+def wrong_frames(work: Work, items: Sequence[Item], batches: Iterable[tuple[Any, Any]]) -> Checked:
+    """Compare what a loader made of the items, in whatever order it made them."""
     came: dict[int, list[tuple[Item, npt.NDArray[np.uint8]]]] = defaultdict(list)
     step = 1  # of the crop's corner, in pixels
-    missing = {item.number: item for item in items}
     for numbers, clips in batches:
         for number, clip in zip(np.asarray(numbers).tolist(), np.asarray(clips), strict=True):
-            item = missing.pop(number)
+            item = items[number]
             if clip.ndim == 3:  # yuv420p: a chroma sample spans two pixels each way
                 step = 2
             rgb = clip if clip.ndim == 4 else _rgb(clip)
@@ -53,7 +52,15 @@ def wrong_frames(work: Work, items: Sequence[Item], batches: Iterator[Batch]) ->
             for asked, frame in zip(work.clip.ordinals(start), clip, strict=True):
                 frames += 1
                 wrong += not _is_it(frame, reference, asked)
-    return Checked(frames, wrong, len(missing))
+    return Checked(frames, wrong)
+
+
+def thin(frame: av.VideoFrame, file: File, clip: Clip, step: int = 1) -> npt.NDArray[np.uint8]:
+    """A decoded frame, scaled, cropped and thinned out: uint8 [H, W, 3]."""
+    (width, height), crop = clip.scaled(file), clip.crop
+    x, y = (at // step * step for at in clip.corner(file))
+    pixels = frame.to_ndarray(width=width, height=height, format="rgb24", threads=1)
+    return np.array(pixels[y : y + crop : _EVERY, x : x + crop : _EVERY], np.uint8)
 
 
 def _is_it(frame: npt.NDArray[np.uint8], reference: npt.NDArray[np.int16], asked: int) -> bool:
@@ -64,18 +71,14 @@ def _is_it(frame: npt.NDArray[np.uint8], reference: npt.NDArray[np.int16], asked
 
 
 def _reference(work: Work, file: File, step: int) -> npt.NDArray[np.int16]:
-    """All frames of a file, scaled, cropped and thinned out: int16 [frames, H, W, 3]."""
-    (width, height), crop = work.clip.scaled(file), work.clip.crop
-    x, y = (at // step * step for at in work.clip.corner(file))
+    """All frames of a file, int16 [frames, H, W, 3]."""
+    if file.pictures:
+        kept: npt.NDArray[np.uint8] = np.load(file.pictures)
+        return kept.astype(np.int16)
     with av.open(work.path(file)) as container:
         stream = container.streams.video[0]
         stream.codec_context.thread_type = "NONE"
-        pictures = [
-            frame.to_ndarray(width=width, height=height, format="rgb24", threads=1)[
-                y : y + crop : _EVERY, x : x + crop : _EVERY
-            ]
-            for frame in container.decode(stream)
-        ]
+        pictures = [thin(frame, file, work.clip, step) for frame in container.decode(stream)]
     return np.stack(pictures).astype(np.int16)
 
 

@@ -1,8 +1,9 @@
 """Runs the loaders in turn, each in a process of its own, and shows the table.
 
-First each loader's frames are checked. Then each runs once a round, every other round backwards,
-for as many rounds as were asked for, or as there is time for. The results file is complete after
-each run.
+Each loader runs once a round, every other round backwards, for as many rounds as were asked for, or
+as there is time for. Its first run also checks its frames. How long a run may take follows from the
+time that is left for the round, so that each loader has its row in time, however slow the files
+are. The results file is complete after each run.
 """
 
 from __future__ import annotations
@@ -15,27 +16,24 @@ import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
 from rich.console import Console
-from rich.progress import Progress
 
-from videoload.comparison import report, work
-from videoload.comparison.loaders import LIMIT, LOADERS, WITH_STORE
+from videoload.comparison import files, report
+from videoload.comparison.loaders import BENCH, WITH_STORE, Loader
 from videoload.comparison.report import Results, Row
-from videoload.comparison.run import Order
-from videoload.errors import CatalogError
+from videoload.comparison.run import Order, encoded
+from videoload.comparison.work import Clip, Work
 from videoload.host import cores
 from videoload.storage.keep import Keep
 
-_LIMIT_S = 120  # of one run
-_BENCH = (
-    LIMIT, "videoload", "videoload without TensorFlow", "DataLoader torchcodec",
-    "DataLoader opencv", "DataLoader pyav", "SPDL", "tf.data opencv", "Keras threads", "serial",
-)  # fmt: skip
-_BENCH_CLIPS, _BENCH_CHECKED, _BENCH_ROUNDS = 640, 16, 99
+_LATE_S = 45  # beyond its time, after which a run is ended
+_LOOK_SHARE = 1 / 6  # of all the time, for looking at the files
+_CLIP = Clip(16, 2, resize=128, crop=112)
+_RUN_S, _CHECKED, _ROUNDS = 6.0, 16, 99
 _ENVIRONMENT = {
     "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "", "PYTHONWARNINGS": "ignore",
     "VIDEOLOAD_CACHE": "",  # each run has to learn for itself what a file is
@@ -44,96 +42,90 @@ _ENVIRONMENT = {
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What to compare, and where. ``seconds``: no further round begins after so many."""
+    """What to compare, and where. ``rounds``: 0 only checks the frames. ``run_s``: of one run, at
+    most; ``seconds``: the first round takes no longer, if its runs can, and no other begins that
+    would."""
 
-    works: Sequence[str]
-    loaders: Sequence[str]
+    works: Sequence[Work]
+    loaders: Sequence[Loader]
     rounds: int
     processes: int
-    folder: Path
     out: Path
-    clips: int | None = None
+    run_s: float
     checked_clips: int = 64
-    videos: str = ""
     seconds: float = float("inf")
-    frame_store: Keep | None = None  # None: in ``folder``
 
 
-def bench(videos: Path | None, seconds: float, out: Path, frame_store: Keep | None) -> int:
+def bench(
+    videos: Path,
+    seconds: float,
+    out: Path,
+    frame_store: Keep | None,
+    loaders: Sequence[Loader] = BENCH,
+) -> int:
     """The command ``videoload bench``. ``frame_store``: also with kept frames. Returns its exit
-    status."""
-    found = "" if videos is None else str(videos.resolve())
-    loaders = _BENCH if frame_store is None else (*_BENCH, WITH_STORE)
-    told = Comparison(
-        ["own" if found else "ucf"], loaders, _BENCH_ROUNDS, cores(), work.FOLDER, out,
-        _BENCH_CLIPS, _BENCH_CHECKED, found, seconds, frame_store,
-    )  # fmt: skip
-    return compare(told)
+    status: 1 if nothing ran, 130 if it was stopped. Raises CatalogError if there is no video."""
+    began = time.monotonic()
+    if frame_store is not None:
+        loaders = (*loaders, WITH_STORE)
+    with tempfile.TemporaryDirectory() as kept:
+        work = files.choose(
+            videos.resolve(), _CLIP, seconds * _LOOK_SHARE, Path(kept), cores(), say
+        )
+        left = seconds - (time.monotonic() - began)
+        work = replace(work, frame_store=frame_store)
+        told = Comparison([work], loaders, _ROUNDS, cores(), out, _RUN_S, _CHECKED, left)
+        results, status = compare(told)
+    show(results)
+    return status
 
 
-def compare(told: Comparison) -> int:
-    """Compare, print the tables, and draw the plots. Returns 1 if nothing ran, 130 if it was
-    stopped. Raises CatalogError if there are no videos."""
+def compare(told: Comparison) -> tuple[Results, int]:
+    """The results, and an exit status: 1 if nothing ran, 130 if it was stopped."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that no run is left behind
-    console = Console(stderr=True, highlight=False)
-    results = Results(report.machine(), told.processes)
-    for path in (told.folder, told.out):
-        path.mkdir(parents=True, exist_ok=True)
-    stopped = False
+    names = {work.name: str(work) for work in told.works}
+    results = Results(report.machine(), told.processes, names)
+    told.out.mkdir(parents=True, exist_ok=True)
     try:
-        _run(told, results, console)
+        for work in told.works:
+            _rounds(told, work, results)
     except KeyboardInterrupt:
-        stopped = True
-    show(results, told.out, console)
-    return 130 if stopped else 0 if results.rows else 1
+        return results, 130
+    return results, 0 if any(row.clips_s or row.frames for row in results.rows) else 1
 
 
-def show(results: Results, folder: Path, console: Console) -> None:
-    """Print the tables, and draw the plots into ``folder``."""
+def show(results: Results) -> None:
+    """Print the tables."""
     for table in report.tables(results):
         Console(width=None if sys.stdout.isatty() else 120).print(table)
-    try:
-        for file in report.plots(results, folder):
-            console.print(f"written: {file}")
-    except ImportError:
-        console.print("no plots: pip install matplotlib")
 
 
-def _run(told: Comparison, results: Results, console: Console) -> None:
+def say(line: str) -> None:
+    """A line of progress, also where nobody watches a terminal."""
+    Console(stderr=True, highlight=False, soft_wrap=True).print(line, markup=False)
+
+
+def _rounds(told: Comparison, work: Work, results: Results) -> None:
     until = time.monotonic() + told.seconds
-    loaders = []
-    with console.status("looking which loaders are installed"):
-        for name in told.loaders:
-            if why := LOADERS[name].missing():
-                results.skipped[name] = why
-            else:
-                loaders.append(name)
-    for name in told.works:
-        if why := work.missing(name, told.videos):
-            raise CatalogError(f"the work {name} cannot be made here: {why}")
-        with console.status("") as status:
-            made = work.load(
-                name, told.folder, told.clips, lambda path: status.update(f"making {path}"),
-                videos=told.videos,
+    loaders = list(told.loaders)
+    for turn in range(1, told.rounds + 1) if told.rounds else (0,):
+        began = time.monotonic()
+        for place, loader in enumerate(loaders if turn % 2 else loaders[::-1]):
+            left = (until - time.monotonic()) / (len(loaders) - place)
+            order = Order(
+                loader, work, told.processes, min(told.run_s, max(1.0, left)) if turn else 0.0,
+                checked=told.checked_clips if turn < 2 else 0,
             )  # fmt: skip
-        results.works[name] = str(made)
-        with Progress(console=console, transient=True) as progress:
-            task = progress.add_task("", total=None)
-            for turn in range(1 + told.rounds):
-                if turn > 1 and time.monotonic() > until:
-                    break
-                for loader in loaders if turn % 2 else loaders[::-1]:
-                    doing = f"round {turn}" if turn else "checking frames"
-                    progress.update(task, description=f"{name}, {doing}: {loader}")
-                    order = Order(
-                        loader, name, str(told.folder), told.processes, made.clips,
-                        check=0 if turn else told.checked_clips, videos=told.videos,
-                        frame_store=told.frame_store or Keep(str(told.folder / "frames"), None),
-                    )  # fmt: skip
-                    results.rows.append(_one(order, turn))
-                    _write(told.out / "results.json", results)
-                    if turn > 1 and time.monotonic() > until:
-                        break
+            row = _one(order, turn)
+            results.rows.append(row)
+            _write(told.out / "results.json", results)
+            came = row.missing or row.error or (f"{row.clips_s:.1f} clips/s" if turn else "checked")
+            say(f"{work.name}, round {turn}, {place + 1} of {len(loaders)}: {loader.name}: {came}")
+        dead = {row.loader for row in results.rows if row.missing or row.error}
+        loaders = [loader for loader in loaders if loader.name not in dead]
+        took = time.monotonic() - began
+        if not loaders or time.monotonic() + took > until:
+            break
 
 
 def _write(file: Path, results: Results) -> None:
@@ -144,20 +136,21 @@ def _write(file: Path, results: Results) -> None:
 
 def _one(order: Order, turn: int) -> Row:
     """One run, in a process of its own."""
-    row = Row(order.work, order.loader, turn)
+    row = Row(order.work.name, order.loader.name, turn)
     paths = os.pathsep.join(map(os.path.abspath, sys.path))
-    with tempfile.NamedTemporaryFile() as result:
-        arguments = [msgspec.json.encode(order).decode(), result.name]
+    with tempfile.TemporaryDirectory() as folder:
+        asked, result = Path(folder, "order.json"), Path(folder, "result.json")
+        asked.write_bytes(encoded(order))
         # A session of its own, so that everything that a loader leaves behind can be ended with it.
         child = subprocess.Popen(
-            [sys.executable, "-m", "videoload.comparison.run", *arguments],
+            [sys.executable, "-m", order.work.runner, str(asked), str(result)],
             env={**os.environ, **_ENVIRONMENT, "PYTHONPATH": paths}, start_new_session=True,
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
         )  # fmt: skip
         try:
-            _, said = child.communicate(timeout=_LIMIT_S)
+            _, said = child.communicate(timeout=order.seconds + _LATE_S)
         except subprocess.TimeoutExpired:
-            row.error = f"not done after {_LIMIT_S} s"
+            row.error = f"not done after {order.seconds + _LATE_S:.0f} s"
         else:
             if child.returncode:
                 row.error = said.decode(errors="replace").strip().rpartition("\n")[2] or "crashed"
@@ -166,6 +159,6 @@ def _one(order: Order, turn: int) -> Row:
                 os.killpg(child.pid, signal.SIGKILL)
             child.wait()
         if not row.error:
-            told = msgspec.json.decode(Path(result.name).read_bytes())
+            told = msgspec.json.decode(result.read_bytes())
             row = msgspec.structs.replace(row, **told)
     return row

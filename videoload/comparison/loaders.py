@@ -1,4 +1,4 @@
-"""The loaders that are compared, by name; each module is imported only in a run of its own.
+"""The loaders that `videoload bench` compares; each module is imported only in a run of its own.
 
 A module's ``batches(work, items, processes, variant)`` yields (numbers, clips) in any order: the
 items' numbers and their clips, [B] and uint8 [B, T, H, W, 3], as arrays or as whatever its users
@@ -8,11 +8,8 @@ get and `np.asarray` takes. Closing the generator ends its processes.
 from __future__ import annotations
 
 import importlib
-import subprocess
-import sys
 from collections.abc import Generator, Sequence
 from ctypes.util import find_library
-from functools import cache
 from typing import Any, NamedTuple, Protocol, cast
 
 from videoload.comparison.work import Item, Work
@@ -29,9 +26,13 @@ class Make(Protocol):
     ) -> Batches: ...
 
 
+class MissingError(Exception):
+    """The loader cannot be used here; the message is the reason."""
+
+
 class Loader(NamedTuple):
-    """A loader by name. ``needs``: what must be importable, or it is skipped; ``ffmpeg``: it loads
-    the system's FFmpeg."""
+    """A loader by name. ``needs``: what must be importable; ``ffmpeg``: it loads the system's
+    FFmpeg."""
 
     name: str
     module: str
@@ -40,62 +41,41 @@ class Loader(NamedTuple):
     ffmpeg: bool = False
 
     def load(self) -> Make:
-        """Its function. What it needs is imported, which may take seconds."""
-        for name in self.needs:
-            importlib.import_module(name)
-        module = importlib.import_module(f"videoload.comparison.{self.module}")
-        return cast(Make, module.batches)
-
-    def missing(self) -> str:
-        """Why it cannot be used here; empty if it can."""
+        """Its function. What it needs is imported, which may take seconds. Raises MissingError."""
         if self.ffmpeg and not find_library("avcodec"):
-            return "FFmpeg's shared libraries are not there: apt-get install ffmpeg"
-        return next(filter(None, map(_import_error, self.needs)), "")
+            raise MissingError("FFmpeg's shared libraries are not there: apt-get install ffmpeg")
+        for name in self.needs:
+            try:
+                importlib.import_module(name)
+            except ModuleNotFoundError:
+                raise MissingError(f"{name} is not installed") from None
+            except Exception as error:  # a library below it, most often
+                said = str(error).strip().splitlines() or [type(error).__name__]
+                raise MissingError(f"{name}: {said[-1]}") from None
+        return cast(Make, importlib.import_module(self.module).batches)
 
 
-@cache
-def _import_error(module: str) -> str:
-    """What importing it says, in a process of its own: some of them do not work together."""
-    tried = subprocess.run(
-        [sys.executable, "-c", f"import {module}"], capture_output=True, text=True, check=False
-    )
-    if not tried.returncode:
-        return ""
-    said = (tried.stderr.strip().splitlines() or ["cannot be imported"])[-1]
-    return (
-        f"{module} is not installed" if said.startswith("ModuleNotFound") else f"{module}: {said}"
-    )
+def _here(module: str) -> str:
+    return f"{__package__}.{module}"
 
 
 LIMIT = "limit"
-WITH_STORE = "videoload frame store"
-LOADERS = {
-    loader.name: loader
-    for loader in (
-        Loader(LIMIT, "bare", variant="tables"),
-        Loader("videoload", "ours", ("tensorflow",)),
-        Loader("videoload without TensorFlow", "ours", (), "loop"),
-        Loader(WITH_STORE, "ours", ("tensorflow",), "store"),
-        Loader("videoload watched", "ours", ("tensorflow",), "watched"),
-        Loader("videoload tcp", "ours", ("tensorflow",), "tcp"),
-        Loader("videoload tcp curve", "ours", ("tensorflow",), "tcp curve"),
-        Loader("videoload tcp yuv420p", "ours", ("tensorflow",), "tcp yuv420p"),
-        Loader(
-            "DataLoader torchcodec",
-            "torch_data",
-            ("torch", "torchcodec", "cv2"),
-            "torchcodec",
-            ffmpeg=True,
-        ),
-        Loader("DataLoader opencv", "torch_data", ("torch", "cv2"), "opencv"),
-        Loader("DataLoader decord", "torch_data", ("torch", "decord"), "decord"),
-        Loader("DataLoader pyav", "torch_data", ("torch",), "pyav"),
-        Loader("DataLoader pyav usual", "torch_data", ("torch",), "usual"),
-        Loader("SPDL", "spdl_data", ("spdl.io", "spdl.pipeline"), ffmpeg=True),
-        Loader("tf.data opencv", "tf_data", ("keras", "tensorflow", "cv2"), "opencv"),
-        Loader("tf.data pyav", "tf_data", ("keras", "tensorflow"), "pyav"),
-        Loader("Keras threads", "tf_data", ("keras", "tensorflow"), "keras threads"),
-        Loader("Keras processes", "tf_data", ("keras", "tensorflow"), "keras processes"),
-        Loader("serial", "bare"),
-    )
-}
+WITH_STORE = Loader("videoload frame store", _here("ours"), ("tensorflow",), "store")
+BENCH = (
+    Loader(LIMIT, _here("bare"), variant="tables"),
+    Loader("videoload", _here("ours"), ("tensorflow",)),
+    Loader("videoload without TensorFlow", _here("ours"), (), "loop"),
+    Loader(
+        "DataLoader torchcodec",
+        _here("torch_data"),
+        ("torch", "torchcodec", "cv2"),
+        "torchcodec",
+        ffmpeg=True,
+    ),
+    Loader("DataLoader opencv", _here("torch_data"), ("torch", "cv2"), "opencv"),
+    Loader("DataLoader pyav", _here("torch_data"), ("torch",), "pyav"),
+    Loader("SPDL", _here("spdl_data"), ("spdl.io", "spdl.pipeline"), ffmpeg=True),
+    Loader("tf.data opencv", _here("tf_data"), ("tensorflow", "cv2"), "opencv"),
+    Loader("Keras threads", _here("keras_data"), ("keras", "tensorflow"), "threads"),
+    Loader("serial", _here("bare")),
+)

@@ -6,22 +6,38 @@ Every measured process imports this module, so it must stay light.
 from __future__ import annotations
 
 import os
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+_LEAST_S = 2.0  # for warm-up and clock, also where a run is late
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 
 
+class Span(NamedTuple):
+    """When a run should be over, by the clock that processes share (`time.monotonic`). Half of what
+    is left after its start is for the warm-up."""
+
+    until: float
+
+    def warm_until(self) -> float:
+        """When the warm-up that begins now ends at the latest."""
+        now = time.monotonic()
+        return now + max(_LEAST_S, self.until - now) / 2
+
+    def clock_until(self) -> float:
+        """When the clock that starts now stops."""
+        return max(self.until, time.monotonic() + _LEAST_S / 2)
+
+
 class Timing(NamedTuple):
-    """One timed run. ``memory``: resident bytes of all processes, shared pages counted once. Of a
-    work of epochs, ``clips_s`` is that of the first, ``later_clips_s`` of the others."""
+    """One timed run. ``memory``: resident bytes of all processes, shared pages counted once."""
 
     clips_s: float
     first_batch_s: float
     cpu_s_a_clip: float
     memory: int
-    later_clips_s: float = 0.0
 
 
 def cpu_s() -> float:

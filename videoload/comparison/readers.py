@@ -7,14 +7,11 @@ uint8 [T, H, W, 3]. Milliseconds a clip of ucf and hd on one core; the limit's l
                 F.interpolate 4.2, 60; its own transforms 7.2, 72; "exact" seeking 3 % more, for the
                 same frames; two FFmpeg threads 30 % more
     OpenCV      INTER_LINEAR, one thread 4.2, 43; threads as it likes 6.3, 45; INTER_AREA 8, 78
-    decord      resized by itself, one thread 6.5, 48; threads as it likes 9, 63; by OpenCV 9.9, 97
-    PyAV        as in its documentation: `_usual`
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +24,7 @@ Reader = Callable[[File, int], npt.NDArray[np.uint8]]
 
 def reader(name: str, work: Work) -> Reader:
     """The reader that a variant names."""
-    return _READERS[name](work)
+    return READERS[name](work)
 
 
 def _pyav(work: Work) -> Reader:
@@ -37,30 +34,6 @@ def _pyav(work: Work) -> Reader:
         out = np.empty(work.clip.shape, np.uint8)
         plain.read(file, start, out)
         return out
-
-    return read
-
-
-def _usual(work: Work) -> Reader:
-    """PyAV as in its documentation: shows the gain of the plain loop."""
-    import av
-
-    crop = work.clip.crop
-
-    def read(file: File, start: int) -> npt.NDArray[np.uint8]:
-        (width, height), (x, y) = work.clip.scaled(file), work.clip.corner(file)
-        wanted = list(work.clip.ordinals(start))
-        frames: list[npt.NDArray[Any]] = []
-        with av.open(work.path(file)) as container:
-            stream = container.streams.video[0]
-            container.seek(start, stream=stream)
-            for frame in container.decode(stream):
-                if (frame.pts or 0) >= wanted[len(frames)]:
-                    pixels = frame.to_ndarray(width=width, height=height, format="rgb24")
-                    frames.append(pixels[y : y + crop, x : x + crop])
-                if len(frames) == len(wanted):
-                    break
-        return np.stack(frames)
 
     return read
 
@@ -88,20 +61,6 @@ def _opencv(work: Work) -> Reader:
     return read
 
 
-def _decord(work: Work) -> Reader:
-    import decord
-
-    crop = work.clip.crop
-
-    def read(file: File, start: int) -> npt.NDArray[np.uint8]:
-        (width, height), (x, y) = work.clip.scaled(file), work.clip.corner(file)
-        video = decord.VideoReader(work.path(file), width=width, height=height, num_threads=1)
-        frames = video.get_batch(list(work.clip.ordinals(start))).asnumpy()
-        return np.ascontiguousarray(frames[:, y : y + crop, x : x + crop])
-
-    return read
-
-
 def _torchcodec(work: Work) -> Reader:
     import cv2
     from torchcodec.decoders import VideoDecoder
@@ -124,10 +83,8 @@ def _torchcodec(work: Work) -> Reader:
     return read
 
 
-_READERS: dict[str, Callable[[Work], Reader]] = {
+READERS: dict[str, Callable[[Work], Reader]] = {
     "pyav": _pyav,
-    "usual": _usual,
     "opencv": _opencv,
-    "decord": _decord,
     "torchcodec": _torchcodec,
 }

@@ -1,9 +1,10 @@
-"""One run of one loader, in a process of its own: ``python -m comparison.run ORDER RESULT``.
+"""One run of one loader, in a process of its own: ``python -m videoload.comparison.run ORDER
+RESULT``.
 
-The clock runs from a warm batch to a later one while the loader continues in the background. It has
-made the same number of batches ahead when the clock starts and when it stops. At the end of an
-epoch the clock stops that many batches earlier, so that no batch of the next epoch is made under
-it.
+The first batches are kept for the check of their frames, which comes last. The clock runs from a
+warm batch to a later one while the loader continues in the background, so that batches made ahead
+give no advantage. How many clips there are under the clock follows from the rate: the run has a
+time to be over.
 """
 
 from __future__ import annotations
@@ -11,106 +12,125 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import msgspec
+import numpy as np
 
-from videoload.comparison import check, measure
-from videoload.comparison.loaders import LIMIT, LOADERS, Batch
-from videoload.comparison.measure import Timing
-from videoload.comparison.work import EPOCHS, Work, load
-from videoload.storage.keep import Keep
+from videoload.comparison import bare, check, measure
+from videoload.comparison.loaders import LIMIT, Batch, Loader, MissingError
+from videoload.comparison.measure import Span, Timing
+from videoload.comparison.work import Work
+
+_READ = 1 << 26  # bytes of a file
+_CLIPS_S = 4000  # of a process: more than any loader gives, so that the list does not end
 
 
-class Order(msgspec.Struct):
-    """What to run. ``check``: compare this many clips' frames instead of timing."""
+@dataclass(frozen=True)
+class Order:
+    """What to run. ``seconds`` from now on, its start included; 0: only the check of ``checked``
+    clips."""
 
-    loader: str
-    work: str
-    folder: str
+    loader: Loader
+    work: Work
     processes: int
-    clips: int
-    check: int = 0
-    videos: str = ""  # where the user's own files are
-    frame_store: Keep | None = None
+    seconds: float
+    checked: int = 0
+
+    @property
+    def checked_batches(self) -> int:
+        """The batches that are kept for the check."""
+        return -(-self.checked // self.work.batch)
 
 
-def main() -> None:
+def encoded(order: Order) -> bytes:
+    """For `main`."""
+    return msgspec.json.encode(order, enc_hook=str)
+
+
+def main(measured: Callable[[Any], dict[str, float]], kind: type[Order]) -> None:
+    """Read the order, which is of a ``kind``, and write the result."""
     began, busy_s = time.perf_counter(), measure.busy_s()
-    order = msgspec.json.decode(sys.argv[1], type=Order)
-    loader = LOADERS[order.loader]
-    work = load(order.work, Path(order.folder), order.clips, videos=order.videos)
-    work = replace(work, frame_store=order.frame_store)
-    if order.check:
-        items = work.distinct[: -(-order.check // work.batch) * work.batch]
-        make = loader.load()
-        with closing(make(work, items, order.processes, loader.variant)) as batches:
-            result = check.wrong_frames(work, items, batches)._asdict()
-    else:
-        for file in work.files:  # into the page cache
-            Path(work.path(file)).read_bytes()
-        result = timed(order, work)._asdict()
+    told = Path(sys.argv[1]).read_bytes()
+    order = msgspec.json.decode(told, type=kind, dec_hook=lambda made, value: made(value))
+    result: dict[str, Any]
+    try:
+        result = measured(order)
+    except MissingError as error:
+        result = {"missing": str(error)}
     wall_s = time.perf_counter() - began
     others_s = measure.busy_s() - busy_s - measure.cpu_s()
     result["others_cores"] = max(0.0, others_s) / wall_s
     Path(sys.argv[2]).write_text(json.dumps(result))
 
 
-def timed(order: Order, work: Work) -> Timing:
-    """Time the loader on the work's list."""
-    warm, count, after = _batches(work, order.processes)
-    items = work.distinct if work.met else work.items((warm + count + after) * work.batch)
-    loader = LOADERS[order.loader]
-    if loader.name == LIMIT:
-        from videoload.comparison import bare
-
-        start, stop = warm * work.batch, (warm + count) * work.batch
-        return bare.timed(work, items[:start], items[start:stop], order.processes)
-    make = loader.load()
+def steady(order: Order) -> dict[str, float]:
+    """Measure a loader on the work's list, repeated as often as needed, and check its frames."""
+    work, span = order.work, Span(time.monotonic() + order.seconds)
+    make = order.loader.load()
+    read_files(work)
+    warm = ahead(order) + -(-len(work.files) // work.batch)  # each file once
+    count = int(order.seconds * _CLIPS_S * order.processes)
+    items = work.items(max(count, (1 + order.checked_batches) * work.batch))
     began = time.perf_counter()
-    with closing(make(work, items, order.processes, loader.variant)) as batches:
-        next(batches)
-        first_s = time.perf_counter() - began
-        _skip(batches, warm - 1)
-        start_s, start_cpu_s = time.perf_counter(), measure.cpu_s()
-        _skip(batches, count)
-        wall_s, cpu_s = time.perf_counter() - start_s, measure.cpu_s() - start_cpu_s
-        memory = measure.resident_bytes()
-        later_clips_s = 0.0
-        if work.met:
-            _skip(batches, after)
-            # It has as much made ahead when the clock stops as when it started.
-            count_later = (EPOCHS - 1) * work.epoch_batches - 2 * after
-            start_s = time.perf_counter()
-            _skip(batches, count_later)
-            later_clips_s = count_later * work.batch / (time.perf_counter() - start_s)
-    clips = count * work.batch
-    return Timing(clips / wall_s, first_s, cpu_s / clips, memory, later_clips_s)
+    result: dict[str, float] = {}
+    with closing(make(work, items, order.processes, order.loader.variant)) as batches:
+        kept = take(batches, 1)
+        first_s, until = time.perf_counter() - began, span.warm_until()
+        while len(kept) < order.checked_batches and (not order.seconds or time.monotonic() < until):
+            kept += take(batches, 1)
+        if order.loader.name == LIMIT and order.seconds:
+            clips = warm * work.batch
+            result = bare.timed(work, items, clips, span, order.processes)._asdict()
+        elif order.seconds:
+            while len(kept) < warm and time.monotonic() < until:
+                skip(batches, 1)
+                warm -= 1
+            result = _timed(batches, span, order, first_s)._asdict()
+    return result | check.wrong_frames(work, items, kept)._asdict()
 
 
-def _skip(batches: Iterator[Batch], count: int) -> None:
+def _timed(batches: Iterator[Batch], span: Span, order: Order, first_s: float) -> Timing:
+    until, count = span.clock_until(), 0
+    began, began_cpu_s = time.perf_counter(), measure.cpu_s()
+    while not count or time.monotonic() < until:
+        # Some loaders have each process make a batch: they come in bursts.
+        skip(batches, order.processes)
+        count += order.processes
+    wall_s, cpu_s = time.perf_counter() - began, measure.cpu_s() - began_cpu_s
+    clips = count * order.work.batch
+    return Timing(clips / wall_s, first_s, cpu_s / clips, measure.resident_bytes())
+
+
+def ahead(order: Order) -> int:
+    """The batches that a loader makes ahead, at most."""
+    return 4 + 2 * order.processes
+
+
+def read_files(work: Work) -> None:
+    """Into the page cache."""
+    for file in work.files:
+        with Path(work.path(file)).open("rb") as opened:
+            opened.read(_READ)
+
+
+def take(batches: Iterator[Batch], count: int) -> list[Batch]:
+    """The next batches, copied: the loader may need their memory."""
+    some = islice(batches, max(0, count))
+    return [(np.array(numbers), np.array(clips)) for numbers, clips in some]
+
+
+def skip(batches: Iterator[Batch], count: int) -> None:
+    """Take batches, and drop them."""
     came = sum(1 for _ in islice(batches, count))
     if came < count:
         raise RuntimeError(f"{count - came} batches never came")
 
 
-def _batches(work: Work, processes: int) -> tuple[int, int, int]:
-    """Batches before the clock, under it, and after it.
-
-    Before: each file once, then as many as are made ahead; after: as many again. A multiple of the
-    processes under it, because some loaders have each process make a batch: they come in bursts.
-    """
-    ahead = 4 + 2 * processes
-    if work.met:
-        epochs = EPOCHS * work.epoch_batches
-        return len(work.distinct) // work.batch - epochs, work.epoch_batches - ahead, ahead
-    count = max(1, round(work.clips / work.batch / processes)) * processes
-    return ahead + -(-len(work.files) // work.batch), count, ahead
-
-
 if __name__ == "__main__":
-    main()
+    main(steady, Order)

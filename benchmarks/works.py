@@ -1,0 +1,176 @@
+"""The works of `python -m benchmarks`: files that are made once and kept in a folder, with what a
+complete decode found.
+
+A work of epochs has a warm-up with other files, and then in each epoch a clip of each file, with
+the same clips in each epoch.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import ClassVar, NamedTuple
+
+import av
+import msgspec
+from msgspec.structs import replace
+
+from benchmarks.videos import Recipe, make_video
+from videoload.comparison import files as own_files
+from videoload.comparison.work import SEED, Clip, File, Item, Work
+from videoload.errors import CatalogError
+from videoload.host import cores
+
+FOLDER = Path.home() / ".cache" / "videoload-bench"  # where files are kept by default
+_BATCH = 8
+_LOOK_S = 60.0  # at the files of a user
+_ALL = 1 << 40  # frames
+
+
+class _Facts(msgspec.Struct):
+    """What is kept about a work's files, and how they were made."""
+
+    made_by: str
+    files: tuple[File, ...]
+
+
+class Kind(NamedTuple):
+    """A work before its files are there."""
+
+    clip: Clip
+    recipe: Recipe | None  # None: files of the user
+    files: int = 32
+    batch: int = _BATCH
+    # Names that each file has (hard links). With eight there are more than a loader keeps open
+    # (videoload: 64), as in a large data set, whose files are not met again so soon.
+    names: int = 1
+    # In a work of epochs, the number of copies of each file, so that the first epoch reads new
+    # files.
+    copies: int = 0
+
+
+EPOCHS = 3  # of a work of epochs
+_WARM_ROUNDS = 3  # through the files that are no copies
+_SMALL, _LARGE = Clip(16, 2, resize=128, crop=112), Clip(16, 4, resize=256, crop=224)
+WORKS = {
+    "ucf": Kind(_SMALL, Recipe("mpeg4")),
+    "hd": Kind(_LARGE, Recipe("mpeg4", 1280, 720, frames=150), files=6),
+    "many": Kind(_SMALL, Recipe("mpeg4"), names=8),
+    "many-hmdb": Kind(
+        _SMALL, Recipe("mpeg4", frames=95, key_every=600, b_frames=1, packed=True), names=8
+    ),
+    "mjpeg": Kind(_SMALL, Recipe("mjpeg")),
+    "h264": Kind(_SMALL, Recipe("libx264", key_every=24, b_frames=2)),
+    "first": Kind(_SMALL, Recipe("mpeg4"), copies=32),
+    "first-hmdb": Kind(
+        _SMALL, Recipe("mpeg4", frames=95, key_every=600, b_frames=1, packed=True), copies=32
+    ),
+    "real": Kind(_SMALL, None),
+    "own": Kind(_SMALL, None),
+    "tiny": Kind(Clip(8, 2, resize=64, crop=56), Recipe("mpeg4", 160, 120, 60), 8, 4),
+    "tiny-first": Kind(
+        Clip(8, 2, resize=64, crop=56), Recipe("mpeg4", 160, 120, 60), 8, 4, copies=10
+    ),
+}
+
+
+@dataclass(frozen=True)
+class EpochWork(Work):
+    """A work of epochs. ``met``: the number of files that the warm-up reads (the first ones)."""
+
+    met: int = 0
+
+    runner: ClassVar[str] = "benchmarks.run"
+
+    def __str__(self) -> str:
+        """What it is, for a title."""
+        copies = replace_files(self, self.files[self.met :])
+        return f"{copies}; files never seen before (copies of {self.met})"
+
+    @cached_property
+    def distinct(self) -> list[Item]:
+        """In each epoch, each copy of a file shows what another copy showed in the epoch before."""
+        draw = random.Random(SEED)
+        copies = len(self.files) // self.met  # and the file itself
+        starts = [
+            draw.sample(range(file.frames - self.clip.span + 1), copies)
+            for file in self.files[: self.met]
+        ]
+        pairs: list[tuple[int, int]] = []
+        for number in range(_WARM_ROUNDS + EPOCHS):
+            warm = number < _WARM_ROUNDS
+            files = list(range(self.met) if warm else range(self.met, len(self.files)))
+            draw.shuffle(files)
+            pairs += [
+                (file, starts[file % self.met][(file // self.met + number) % copies])
+                for file in files[: len(files) // self.batch * self.batch]
+            ]
+        return [Item(i, *pair) for i, pair in enumerate(pairs)]
+
+    @property
+    def epoch_batches(self) -> int:
+        """Of one epoch."""
+        return (len(self.files) - self.met) // self.batch
+
+
+def replace_files(work: Work, files: tuple[File, ...]) -> Work:
+    """The same clips of some of its files."""
+    return Work(work.name, work.root, files, work.clip, work.batch)
+
+
+def missing(name: str, videos: str = "") -> str:
+    """Why a work cannot be made here; empty if it can."""
+    recipe = WORKS[name].recipe
+    if recipe is None:
+        return "" if videos else "no folder of videos is given"
+    return "" if recipe.codec in av.codecs_available else f"this FFmpeg has no {recipe.codec}"
+
+
+def load(
+    name: str, folder: Path, say: Callable[[str], None] = lambda line: None, *, videos: str = ""
+) -> Work:
+    """The work; its files are made if they are missing. ``videos`` is the folder of files that are
+    there. Raises CatalogError if it cannot be made."""
+    if why := missing(name, videos):
+        raise CatalogError(f"the work {name} cannot be made here: {why}")
+    kind, root, facts = WORKS[name], folder / name, folder / f"{name}.json"
+    if kind.recipe is None:
+        work = own_files.choose(Path(videos), kind.clip, _LOOK_S, None, cores(), say)
+        return Work(name, work.root, work.files, work.clip, work.batch)
+    made_by = f"{root} {kind.files} x {kind.names} {kind.copies} {kind.recipe}"
+    try:
+        known = msgspec.json.decode(facts.read_bytes(), type=_Facts)
+    except (FileNotFoundError, msgspec.ValidationError):
+        known = _Facts("", ())
+    if known.made_by != made_by:
+        root.mkdir(parents=True, exist_ok=True)
+        known = _Facts(made_by, tuple(_make(root, kind, kind.recipe, say)))
+        facts.write_bytes(msgspec.json.encode(known))
+    if kind.copies:
+        return EpochWork(name, root, known.files, kind.clip, kind.batch, met=kind.files)
+    return Work(name, root, known.files, kind.clip, kind.batch)
+
+
+def _make(root: Path, kind: Kind, recipe: Recipe, say: Callable[[str], None]) -> list[File]:
+    files = []
+    for number in range(kind.files):
+        path = f"{number:03d}.avi"
+        say(f"making {path}")
+        make_video(root / path, recipe, seed=number)
+        files.append(own_files.look_at(root, path, most=_ALL))
+        for name in range(1, kind.names):
+            link = f"{number:03d}-{name:02d}.avi"
+            (root / link).unlink(missing_ok=True)
+            (root / link).hardlink_to(root / path)
+            files.append(replace(files[-1], path=link))
+    for copy, file in itertools.product(range(kind.copies), tuple(files)):
+        path = f"copies-{copy:02d}/{file.path}"
+        (root / path).parent.mkdir(exist_ok=True)
+        shutil.copyfile(root / file.path, root / path)
+        files.append(replace(file, path=path))
+    return files

@@ -1,0 +1,152 @@
+"""The work of a folder: some of its files, each looked at before a loader gets it.
+
+A folder may hold a hundred thousand files, or hours in one. So files are drawn, and the first
+frames of each are decoded in order, as long as there is time. What cannot be compared is left out
+and counted: a file that libav does not read, one shorter than a clip, and one that players turn or
+cut (not every loader does).
+"""
+
+from __future__ import annotations
+
+import random
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import av
+import numpy as np
+from av.container import InputContainer
+from av.video.stream import VideoStream
+
+from videoload.catalog.catalog import Catalog
+from videoload.comparison.check import Pictures, thin
+from videoload.comparison.work import SEED, Clip, File, Work
+from videoload.errors import CatalogError
+from videoload.index.index import find_index
+from videoload.reading.containers import UnreadableError
+from videoload.storage.files import Folder
+
+_FILES = 32  # at most: the warm-up of each run visits all of them
+_FRAMES = 300  # of a file, at most
+_BATCH = 8
+_TIME_OFF = 0.1  # of a frame, by which a time stamp that was rounded may be off
+
+
+class _UnfitError(Exception):
+    """The file cannot be compared; the message is the reason."""
+
+
+def choose(
+    folder: Path,
+    clip: Clip,
+    seconds: float,
+    kept: Path | None,
+    processes: int,
+    say: Callable[[str], None],
+) -> Work:
+    """The work ``own`` of what lies below a folder; takes about ``seconds``. The frames that the
+    check needs go to ``kept``. Raises CatalogError if there is no video, or none that is fit."""
+    paths = list(Catalog.from_folder(folder, label=None).paths)
+    say(f"{len(paths)} videos below {folder}; looking at {min(len(paths), _FILES)} of them")
+    random.Random(SEED).shuffle(paths)
+    files: list[File] = []
+    reasons: Counter[str] = Counter()
+    until = time.monotonic() + seconds
+
+    def look(path: str) -> File | str:
+        try:
+            return look_at(folder, path, clip, kept)
+        except (av.error.FFmpegError, OSError, ValueError, IndexError, _UnfitError) as error:
+            return getattr(error, "strerror", None) or str(error)
+
+    with ThreadPoolExecutor(processes) as pool:  # libav decodes without the interpreter's lock
+        for at in range(0, len(paths), processes):
+            for found in pool.map(look, paths[at : at + processes]):
+                if isinstance(found, File):
+                    files.append(found)
+                else:
+                    reasons[found] += 1
+            if len(files) >= _FILES or time.monotonic() > until:
+                break
+    for reason, count in reasons.items():
+        say(f"left out: {count} ({reason})")
+    if not files:
+        raise CatalogError(
+            f"no video below {folder} can be compared: {'; '.join(reasons) or 'there is none'}"
+        )
+    return Work("own", folder, tuple(files[:_FILES]), clip, _BATCH)
+
+
+def look_at(
+    root: Path, path: str, clip: Clip | None = None, kept: Path | None = None, most: int = _FRAMES
+) -> File:
+    """Decode a file's first frames in order, and try where seeking leads to. With a ``clip``, the
+    file must be fit for it, and its frames are kept for the check."""
+    keys: list[int] = []
+    dts: list[int] = []
+    frames, timed = 0, True
+    pictures: Pictures = []
+    if clip and _is_changed_for_display(root, path):
+        raise _UnfitError("players turn it or cut it")
+    with av.open(str(root / path)) as container:
+        if not container.streams.video:
+            raise _UnfitError("no video")
+        stream = container.streams.video[0]
+        stream.codec_context.thread_type = "NONE"
+        fps = float(stream.average_rate or 0)
+        if not fps:
+            raise _UnfitError("no frame rate")
+        rate = fps * float(stream.time_base or 1)
+        size = stream.codec_context.width, stream.codec_context.height
+        file = File(path, stream.codec.name, *size, 0, fps, False, ())
+        for packet in container.demux(stream):
+            if packet.size and frames >= most:  # the end of the decoder, not of the file
+                decoded = stream.codec_context.decode(None)
+            else:
+                decoded = packet.decode()
+                if packet.is_keyframe and packet.dts is not None:
+                    dts.append(packet.dts)
+            for frame in decoded:
+                if frame.key_frame:
+                    keys.append(frames)
+                timed = timed and abs((frame.pts or 0) * rate - frames) < _TIME_OFF
+                frames += 1
+                if clip and kept:
+                    pictures.append(thin(frame, file, clip))
+            if packet.size and frames >= most:
+                break
+        if not frames or not dts:
+            raise _UnfitError("no frames")
+        # A stray key packet without a picture, and only the file's start can be trusted.
+        pairs = list(zip(keys, dts, strict=True)) if len(keys) == len(dts) else [(0, dts[0])]
+        table = (pairs[0], *(key for key in pairs[1:] if _is_found(container, stream, key[1])))
+    if clip and frames < clip.span:
+        raise _UnfitError(f"less than {clip.span} frames")
+    place = ""
+    if clip and kept:
+        with tempfile.NamedTemporaryFile(dir=kept, suffix=".npy", delete=False) as file_of_pictures:
+            np.save(file_of_pictures, np.stack(pictures))
+        place = file_of_pictures.name
+    return File(path, file.codec, *size, frames, fps, timed, table, place)
+
+
+def _is_changed_for_display(root: Path, path: str) -> bool:
+    try:
+        index, opened = find_index(Folder(root).resolve(path), lambda: None)
+    except UnreadableError:
+        return False  # the run of this loader says why
+    if opened is not None:
+        opened.close()
+    return index is not None and (
+        index.info.turns > 0 or index.info.mirrored or any(index.info.cut)
+    )
+
+
+def _is_found(container: InputContainer, stream: VideoStream, dts: int) -> bool:
+    """Whether seeking leads to this key frame."""
+    container.seek(dts, stream=stream)
+    found = next((packet for packet in container.demux(stream) if packet.is_keyframe), None)
+    return found is not None and found.dts == dts
