@@ -37,7 +37,7 @@ def epochs(order: EpochOrder) -> dict[str, float]:
     with closing(make(work, work.distinct, processes, order.loader.variant)) as batches:
         kept = take(batches, 1)
         first_s = time.perf_counter() - began
-        kept += take(batches, order.checked_batches - 1)
+        kept += take(batches, min(warm, order.checked_batches) - 1)
         skip(batches, warm - len(kept))
         began, began_cpu_s = time.perf_counter(), measure.cpu_s()
         skip(batches, count)
