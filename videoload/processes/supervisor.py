@@ -68,7 +68,7 @@ class WorkerProcess:
         try:
             memory = Arena(1, SIZE, "worker-counters")
             self.channel, theirs = PrivateChannel.pair()
-            self._counters = Counters(memory.view(0, 0, (SIZE,)))
+            self.counters = Counters(memory.view(0, 0, (SIZE,)))
             try:
                 env = native.hidden_gpus() if settings.token else {}
                 self.process = ChildProcess(MODULE, theirs, memory.fd, env=env)
@@ -89,25 +89,17 @@ class WorkerProcess:
     @property
     def worked(self) -> bool:
         """Whether it has begun to work: its imports are done, and it has taken a turn."""
-        return bool(self._counters.pulse[0])
+        return bool(self.counters.pulse[0])
 
     def hangs(self, stall_s: float) -> bool:
         """Look at it: whether it has made no progress for too long. ``stall_s``: how long it may
         make none without a lease."""
-        return self.still.look(self._counters.progress) >= (self._counters.stall_s or stall_s)
+        return self.still.look(self.counters.progress) >= (self.counters.stall_s or stall_s)
 
     @property
     def is_late(self) -> bool:
         """Whether it had made no progress for longer than its lease allows, if it has one."""
-        return self.still.seconds > self._counters.stall_s
-
-    def counted(self) -> dict[str, float]:
-        return self._counters.read()
-
-    @property
-    def lease(self) -> int:
-        """The lease that it works on, 0 if none."""
-        return self._counters.lease
+        return self.still.seconds > self.counters.stall_s
 
 
 class Supervisor:
@@ -192,7 +184,7 @@ class Supervisor:
                 self._restarts.worked()
         for child in ended:
             self.children.remove(child)
-            self._gone.update(child.counted())
+            self._gone.update(child.counters.read())
             self._ended += 1
             child.channel.close()
             if child.leaving:
@@ -209,13 +201,15 @@ class Supervisor:
                 self._restarts.start_failed(now, now)
                 self._give_up_if_hopeless(str(error), killed=True)
         return [
-            Ended(child.pid, GIVEN_BACK if child.leaving else child.process.how, child.lease)
+            Ended(
+                child.pid, GIVEN_BACK if child.leaving else child.process.how, child.counters.lease
+            )
             for child in ended
         ]
 
     def state(self) -> State:
         """The children as they are now, for `metrics`."""
-        counted = {child.pid: child.counted() for child in self.children}
+        counted = {child.pid: child.counters.read() for child in self.children}
         still_s = {child.pid: child.still.seconds for child in self.children if child.is_late}
         now = time.monotonic()
         if any(each["trainers"] for each in counted.values()):

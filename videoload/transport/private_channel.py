@@ -16,13 +16,8 @@ from array import array
 from collections import deque
 from dataclasses import dataclass
 
-from videoload.transport.private_messages import (
-    Private,
-    Share,
-    Unshare,
-    pack_private,
-    unpack_private,
-)
+from videoload.transport.messages import encode
+from videoload.transport.private_messages import Private, Share, Unshare, unpack_private
 
 # About forty messages. Linux limits how many descriptors of a user are on the way at once to what
 # one process may have open, often 1024.
@@ -66,7 +61,7 @@ class PrivateChannel:
         """
         if isinstance(message, Unshare):
             self._take_back(message.arena)
-        body = pack_private(message)
+        body = encode(message)
         self._unsent.append(_Unsent(message, len(body).to_bytes(4, "big") + body, descriptor))
         self.flush()
 

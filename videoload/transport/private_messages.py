@@ -16,7 +16,7 @@ import msgspec
 
 from videoload.logs import LogFormat
 from videoload.storage.keep import NO_FOLDERS, Folders
-from videoload.transport.messages import Id, decode, encode
+from videoload.transport.messages import Id, decode
 from videoload.user_code.sources import Source
 
 
@@ -59,11 +59,6 @@ class Unshare(_Private, tag="unshare"):
 Private = WorkerSettings | Share | Unshare
 
 _decoder: msgspec.msgpack.Decoder[Private] = msgspec.msgpack.Decoder(Private)
-
-
-def pack_private(message: Private) -> bytes:
-    """The bytes of a message."""
-    return encode(message)
 
 
 def unpack_private(body: bytes) -> Private:

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 
 from tests.support.waiting import SECOND
 from videoload.errors import ProtocolError
+from videoload.transport.messages import encode
 from videoload.transport.private_channel import PrivateChannel
 from videoload.transport.private_messages import (
     Private,
     Share,
     Unshare,
     WorkerSettings,
-    pack_private,
 )
 
 Ends = tuple[PrivateChannel, PrivateChannel]
@@ -44,7 +44,7 @@ def ends() -> Iterator[Ends]:
 
 
 def framed(message: Private) -> bytes:
-    body = pack_private(message)
+    body = encode(message)
     return len(body).to_bytes(4, "big") + body
 
 

@@ -22,6 +22,7 @@ from videoload.transport.messages import (
     Heartbeat,
     Hello,
     Lease,
+    encode,
     pack,
     unpack_from_trainer,
     unpack_from_worker,
@@ -31,7 +32,6 @@ from videoload.transport.private_messages import (
     Share,
     Unshare,
     WorkerSettings,
-    pack_private,
     unpack_private,
 )
 
@@ -57,7 +57,7 @@ PRIVATE: st.SearchStrategy[Private] = st.one_of(
 @patient
 @given(PRIVATE)
 def test_a_private_message_arrives_unchanged(message: Private) -> None:
-    assert unpack_private(pack_private(message)) == message
+    assert unpack_private(encode(message)) == message
 
 
 def test_a_missing_setting_takes_its_default() -> None:
@@ -79,7 +79,7 @@ def test_arbitrary_bytes_raise_only_a_protocol_error(data: bytes) -> None:
 @patient
 @given(message=PRIVATE, data=st.data())
 def test_a_truncated_private_message_is_refused(message: Private, data: st.DataObject) -> None:
-    whole = pack_private(message)
+    whole = encode(message)
     with pytest.raises(ProtocolError, match="not a message of this protocol"):
         unpack_private(whole[: data.draw(st.integers(0, len(whole) - 1))])
 
@@ -90,7 +90,7 @@ def test_a_truncated_private_message_is_refused(message: Private, data: st.DataO
 def test_nobody_who_dials_in_can_send_private_messages(message: Private) -> None:
     for unpack in (unpack_from_worker, unpack_from_trainer):
         with pytest.raises(ProtocolError):
-            unpack([VERSION, pack_private(message)])
+            unpack([VERSION, encode(message)])
 
 
 @pytest.mark.parametrize(
