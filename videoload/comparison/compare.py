@@ -119,9 +119,9 @@ def _rounds(told: Comparison, work: Work, results: Results) -> None:
             row = _one(order, turn)
             results.rows.append(row)
             _write(told.out / "results.json", results)
-            came = row.missing or row.error or (f"{row.clips_s:.1f} clips/s" if turn else "checked")
+            came = row.not_run or row.error or (f"{row.clips_s:.1f} clips/s" if turn else "checked")
             say(f"{work.name}, round {turn}, {place + 1} of {len(loaders)}: {loader.name}: {came}")
-        dead = {row.loader for row in results.rows if row.missing or row.error}
+        dead = {row.loader for row in results.rows if row.not_run or row.error}
         loaders = [loader for loader in loaders if loader.name not in dead]
         took = time.monotonic() - began
         if not loaders or time.monotonic() + took > until:

@@ -31,7 +31,7 @@ from videoload.storage.files import Folder
 
 _FILES = 32  # at most: the warm-up of each run visits all of them
 _FRAMES = 300  # of a file, at most
-_BATCH = 8
+_BATCH, _BATCHES_S = 8, 1.0  # clips at most; that all processes make one takes no longer
 _TIME_OFF = 0.1  # of a frame, by which a time stamp that was rounded may be off
 
 
@@ -47,14 +47,15 @@ def choose(
     processes: int,
     say: Callable[[str], None],
 ) -> Work:
-    """The work ``own`` of what lies below a folder; takes about ``seconds``. The frames that the
-    check needs go to ``kept``. Raises CatalogError if there is no video, or none that is fit."""
+    """The work ``own`` of what lies below a folder; takes about ``seconds``. Its batches are
+    smaller where clips take long. The frames that the check needs go to ``kept``. Raises
+    CatalogError if there is no video, or none that is fit."""
     paths = list(Catalog.from_folder(folder, label=None).paths)
     say(f"{len(paths)} videos below {folder}; looking at {min(len(paths), _FILES)} of them")
     random.Random(SEED).shuffle(paths)
     files: list[File] = []
     reasons: Counter[str] = Counter()
-    until = time.monotonic() + seconds
+    began = time.monotonic()
 
     def look(path: str) -> File | str:
         try:
@@ -69,15 +70,17 @@ def choose(
                     files.append(found)
                 else:
                     reasons[found] += 1
-            if len(files) >= _FILES or time.monotonic() > until:
+            if len(files) >= _FILES or time.monotonic() > began + seconds:
                 break
+    clip_s = (time.monotonic() - began) / max(1, sum(file.frames for file in files)) * clip.span
     for reason, count in reasons.items():
         say(f"left out: {count} ({reason})")
     if not files:
         raise CatalogError(
             f"no video below {folder} can be compared: {'; '.join(reasons) or 'there is none'}"
         )
-    return Work("own", folder, tuple(files[:_FILES]), clip, _BATCH)
+    batch = min(_BATCH, max(1, int(_BATCHES_S / (clip_s * processes))))
+    return Work("own", folder, tuple(files[:_FILES]), clip, batch)
 
 
 def look_at(

@@ -51,7 +51,7 @@ class Row(msgspec.Struct):
     loader: str
     round: int
     error: str = ""
-    missing: str = ""  # why it cannot be used here
+    not_run: str = ""  # why it cannot be used here
     clips_s: float = 0.0
     first_batch_s: float = 0.0
     cpu_s_a_clip: float = 0.0
@@ -81,7 +81,7 @@ class Summary:
         self.rates = [row.clips_s for row in self.timed]
         self.clips_s = statistics.median(self.rates) if self.rates else 0.0
         self.error = next((row.error for row in rows if row.error), "")
-        self.missing = next((row.missing for row in rows if row.missing), "")
+        self.not_run = next((row.not_run for row in rows if row.not_run), "")
         self.frames = sum(row.frames for row in rows)
         self.wrong = sum(row.wrong for row in rows) / max(1, self.frames)
         self.share = median_beside(self.timed, limits)
@@ -98,7 +98,7 @@ class Summary:
     @property
     def verdict(self) -> str:
         """That it has no rate, or what its frames are."""
-        if self.missing:
+        if self.not_run:
             return "not run"
         if self.error:
             return "failed"
@@ -197,7 +197,7 @@ def _words(found: list[Summary], busy: float) -> Iterator[str]:
             "meanwhile. So rates say little, and there is no share of the limit. Repeat it "
             "when the host is quiet."
         )
-    yield from (f"{told.loader}: not run: {told.missing}" for told in found if told.missing)
+    yield from (f"{told.loader}: not run: {told.not_run}" for told in found if told.not_run)
     yield from (f"{told.loader}: failed: {told.error}" for told in found if told.error)
     for is_ours, wrong, failed in ((False, _WRONG, _FAILED), (True, _OURS_WRONG, _OURS_FAILED)):
         rows = [told for told in found if told.is_ours == is_ours]

@@ -62,7 +62,7 @@ def main(measured: Callable[[Any], dict[str, float]], kind: type[Order]) -> None
     try:
         result = measured(order)
     except MissingError as error:
-        result = {"missing": str(error)}
+        result = {"not_run": str(error)}
     wall_s = time.perf_counter() - began
     others_s = measure.busy_s() - busy_s - measure.cpu_s()
     result["others_cores"] = max(0.0, others_s) / wall_s

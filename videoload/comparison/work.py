@@ -112,7 +112,8 @@ class Work:
         size = Counter(f"{file.codec} {file.width}x{file.height}" for file in self.files)
         return (
             f"{len(self.files)} files of {size.most_common(1)[0][0]}, clips of "
-            f"{self.clip.frames} frames x {self.clip.stride} at {self.clip.crop}x{self.clip.crop}"
+            f"{self.clip.frames} frames x {self.clip.stride} at {self.clip.crop}x{self.clip.crop} "
+            f"in batches of {self.batch}"
         )
 
     def path(self, file: File) -> str:

@@ -16,7 +16,7 @@ def shown(*more: Row, others: float = 0.0) -> str:
         Row("own", "videoload", 1, clips_s=190.0, frames=8),
         Row("own", "videoload", 2, clips_s=190.0),
         Row("own", "serial", 1, error="[Errno 28] No space left"),
-        Row("own", "SPDL", 1, missing="spdl.io is not installed"), *more,
+        Row("own", "SPDL", 1, not_run="spdl.io is not installed"), *more,
     ]  # fmt: skip
     for row in rows:
         row.others_cores = others
