@@ -18,8 +18,6 @@ from pathlib import Path
 
 import av
 import numpy as np
-from av.container import InputContainer
-from av.video.stream import VideoStream
 
 from videoload.catalog.catalog import Catalog
 from videoload.comparison.check import Pictures, thin
@@ -89,7 +87,7 @@ def look_at(
     """Decode a file's first frames in order, and try where seeking leads to. With a ``clip``, the
     file must be fit for it, and its frames are kept for the check."""
     keys: list[int] = []
-    dts: list[int] = []
+    times: list[tuple[int | None, int | None]] = []  # (pts, dts) of key packets
     frames, timed = 0, True
     pictures: Pictures = []
     if clip and _is_changed_for_display(root, path):
@@ -105,13 +103,17 @@ def look_at(
         rate = fps * float(stream.time_base or 1)
         size = stream.codec_context.width, stream.codec_context.height
         file = File(path, stream.codec.name, *size, 0, fps, False, ())
+        sure = (
+            0  # frames that have their place: what comes last of a part may be in front of others
+        )
         for packet in container.demux(stream):
-            if packet.size and frames >= most:  # the end of the decoder, not of the file
-                decoded = stream.codec_context.decode(None)
+            is_part = packet.size > 0 and frames >= most
+            if is_part:
+                sure, decoded = frames, stream.codec_context.decode(None)
             else:
                 decoded = packet.decode()
-                if packet.is_keyframe and packet.dts is not None:
-                    dts.append(packet.dts)
+                if packet.is_keyframe and packet.size:
+                    times.append((packet.pts, packet.dts))
             for frame in decoded:
                 if frame.key_frame:
                     keys.append(frames)
@@ -119,13 +121,18 @@ def look_at(
                 frames += 1
                 if clip and kept:
                     pictures.append(thin(frame, file, clip))
-            if packet.size and frames >= most:
+            if is_part:
                 break
-        if not frames or not dts:
+        frames = sure or frames
+        del pictures[frames:]
+        if not frames or not times:
             raise _UnfitError("no frames")
-        # A stray key packet without a picture, and only the file's start can be trusted.
-        pairs = list(zip(keys, dts, strict=True)) if len(keys) == len(dts) else [(0, dts[0])]
-        table = (pairs[0], *(key for key in pairs[1:] if _is_found(container, stream, key[1])))
+    # A stray key packet without a picture, and only the file's start can be trusted.
+    table = [(0, min(at for at in (*times[0], 0) if at is not None))]
+    if len(keys) == len(times):
+        for ordinal, key in zip(keys[1:], times[1:], strict=True):
+            if ordinal < frames and (at := _sought(str(root / path), key)) is not None:
+                table.append((ordinal, at))
     if clip and frames < clip.span:
         raise _UnfitError(f"less than {clip.span} frames")
     place = ""
@@ -133,7 +140,7 @@ def look_at(
         with tempfile.NamedTemporaryFile(dir=kept, suffix=".npy", delete=False) as file_of_pictures:
             np.save(file_of_pictures, np.stack(pictures))
         place = file_of_pictures.name
-    return File(path, file.codec, *size, frames, fps, timed, table, place)
+    return File(path, file.codec, *size, frames, fps, timed, tuple(table), place)
 
 
 def _is_changed_for_display(root: Path, path: str) -> bool:
@@ -148,8 +155,16 @@ def _is_changed_for_display(root: Path, path: str) -> bool:
     )
 
 
-def _is_found(container: InputContainer, stream: VideoStream, dts: int) -> bool:
-    """Whether seeking leads to this key frame."""
-    container.seek(dts, stream=stream)
-    found = next((packet for packet in container.demux(stream) if packet.is_keyframe), None)
-    return found is not None and found.dts == dts
+def _sought(path: str, key: tuple[int | None, int | None]) -> int | None:
+    """Which of its times leads to this key frame, in a file that nothing else was read of: some
+    demuxers learn where the key frames are. Some seek by the one, some by the other."""
+    for at in key:
+        if at is not None:
+            with av.open(path) as container:
+                container.seek(at, stream=container.streams.video[0])
+                packets = container.demux(video=0)
+                found = next((packet for packet in packets if packet.is_keyframe), None)
+                # Matroska does not tell the dts of every packet.
+                if found and (found.dts == key[1] if key[0] is None else found.pts == key[0]):
+                    return at
+    return None

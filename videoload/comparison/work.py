@@ -36,8 +36,8 @@ class File(msgspec.Struct, frozen=True):
     """One file, and what decoding it found.
 
     ``frames``: of those that were looked at; ``timed``: each frame's time stamp is its ordinal by
-    the rate; ``keys``: (ordinal, dts) of key frames; ``pictures``: a .npy file of its frames as
-    `comparison.check` compares them, if they are kept.
+    the rate; ``keys``: (ordinal, time to seek to) of key frames; ``pictures``: a .npy file of its
+    frames as `comparison.check` compares them, if they are kept.
     """
 
     path: str
@@ -51,7 +51,7 @@ class File(msgspec.Struct, frozen=True):
     pictures: str = ""
 
     def key_before(self, ordinal: int) -> tuple[int, int]:
-        """The last key frame at or before a frame: its ordinal, and the dts to seek to."""
+        """The last key frame at or before a frame: its ordinal, and the time to seek to."""
         return self.keys[bisect_right(self.keys, ordinal, key=itemgetter(0)) - 1]
 
 

@@ -18,6 +18,7 @@ from videoload.comparison.work import Clip, Work
 from videoload.errors import CatalogError
 
 CLIP = Clip(4, 2, resize=64, crop=56)
+SHORT = Clip(2, 1, resize=64, crop=56)
 RECIPE = Recipe("mpeg4", 160, 120, 24, 6)
 H264 = Recipe("libx264", 160, 120, 24, 6, b_frames=2)
 
@@ -63,12 +64,24 @@ def test_the_limit_reads_the_right_frames_whatever_the_container(
     work, _ = chosen(tmp_path, tmp_path)
     (file,) = work.files
     assert file.frames == 24
+    assert [ordinal for ordinal, _ in file.keys] == [0, 6, 12, 18]
     plain, items = Plain(work, tables=True), work.distinct
     clips = np.empty((len(items), *CLIP.shape), np.uint8)
     for (_, _, start), clip in zip(items, clips, strict=True):
         plain.read(file, start, clip)
     batches = iter([(np.arange(len(items)), clips)])
     assert wrong_frames(work, items, take(batches, 1)) == (4 * len(items), 0)
+
+
+@pytest.mark.parametrize("most", range(6, 12))
+def test_frames_that_are_looked_at_stand_where_a_complete_decode_has_them(
+    most: int, tmp_path: Path
+) -> None:
+    make_video(tmp_path / "a.avi", RECIPE._replace(b_frames=2), seed=0)
+    part, whole = (look_at(tmp_path, "a.avi", SHORT, tmp_path, n) for n in (most, 24))
+    kept = np.load(part.pictures)
+    assert len(kept) == part.frames >= most
+    assert np.array_equal(kept, np.load(whole.pictures)[: part.frames])
 
 
 def test_only_the_first_frames_of_a_long_file_are_looked_at(tmp_path: Path) -> None:
