@@ -117,7 +117,7 @@ def _picture(data: bytes, length_bytes: int) -> _Found | None:
     ends: set[int] = set()
     for unit in nal_units(data, length_bytes):
         kind = unit[0] >> 1
-        if len(unit) <= _HEADER_BYTES and kind not in _ENDS:
+        if len(unit) < _HEADER_BYTES + (kind not in _ENDS):
             return None
         if unit[0] & 1 or unit[1] >> 3:  # another layer
             return None
