@@ -18,6 +18,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+from zlib import crc32
 
 from cachetools import LRUCache
 
@@ -114,7 +115,11 @@ class _Disk:
             return packed if known == identity else None
         statement = "SELECT packed FROM indexes WHERE path = ? AND identity = ?"
         found = self._execute(statement, [(key, identity)])
-        return found[0][0] if found else None
+        sign = _sign(key, identity)
+        for (packed,) in found:
+            if isinstance(packed, bytes) and packed.startswith(sign):
+                return packed[len(sign) :]
+        return None
 
     def write(self, path: str, identity: bytes, packed: bytes) -> None:
         """Write a row, soon."""
@@ -126,7 +131,10 @@ class _Disk:
             self._flush()
 
     def _flush(self) -> None:
-        rows = [(path, *row) for path, row in self._waiting.items()]
+        rows = [
+            (path, identity, _sign(path, identity) + packed)
+            for path, (identity, packed) in self._waiting.items()
+        ]
         self._waiting.clear()
         if rows and self._process == os.getpid():  # a forked process has no rows of its own
             self._execute("INSERT OR REPLACE INTO indexes VALUES (?, ?, ?)", rows)
@@ -189,6 +197,11 @@ class _Disk:
             self._opened.execute("PRAGMA synchronous = OFF")  # it may be lost
             self._opened.execute(_TABLE)
         return self._opened
+
+
+def _sign(path: bytes, identity: bytes) -> bytes:
+    """What a row begins with: a flipped bit may make it the row of another file."""
+    return crc32(path + b"\0" + identity).to_bytes(4, "little")
 
 
 @cache
