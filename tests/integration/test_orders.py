@@ -4,8 +4,10 @@ encoders that change the order of pictures, in all containers."""
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import closing
+from functools import partial
 from itertools import cycle, product, zip_longest
 from pathlib import Path
 
@@ -18,7 +20,8 @@ from tests.support.codecs import KINDS, Kind, make
 from tests.support.thorough import either, rest_nightly
 from videoload.index.index import find_index, open_video
 from videoload.reading.containers import OpenedVideo
-from videoload.reading.frames import read_frames
+from videoload.reading.frame_decoder import checksum
+from videoload.reading.frames import read_canonically, read_frames
 from videoload.reading.video import decode_packets
 from videoload.storage.files import LocalFile
 
@@ -219,6 +222,85 @@ def test_nothing_is_complained_of_in_a_sound_file(name: str, tmp_path: Path) -> 
             complaints, video = complaints + 1, open_video(file, index)
     video.close()
     assert complaints == 0
+
+
+_MANY_B = {"preset": "fast", "x264-params": "keyint=40:slices=2:bframes=4:b-pyramid=normal"}
+_LEAVES_OUT = [
+    Kind("mpeg4", "mpeg4", size=(96, 64), options={"bf": "2", "g": "30"}),
+    Kind("mpeg4 in mp4", "mpeg4", container="mp4", size=(96, 64), options={"bf": "3", "g": "30"}),
+    Kind("h264", "libx264", size=(96, 64), options=_MANY_B),
+    Kind("h264 in mkv", "libx264", container="matroska", size=(96, 64), options=_MANY_B),
+]
+
+
+@pytest.mark.parametrize("kind", _LEAVES_OUT, ids=lambda kind: kind.name)
+def test_pictures_that_nobody_refers_to_or_shows_are_not_decoded(
+    kind: Kind, tmp_path: Path
+) -> None:
+    file = _file(make(kind, tmp_path))
+    with closing(OpenedVideo(file, strict=False)) as opened:
+        decoded = [checksum(frame) for _, frame in decode_packets(opened, opened.packets, _tick)]
+    with closing(OpenedVideo(file, strict=False)) as opened:
+        opened.decoder.context.skip_frame = "NONREF"  # FFmpeg's own opinion
+        referenced = {number for number, _ in decode_packets(opened, opened.packets, _tick)}
+    index, first_video = find_index(file, _tick)
+    assert index is not None
+    video, order, draw = first_video or open_video(file, index), index.order, random.Random(0)
+    for stride in (1, 2, 5, 2, 9, 1):
+        first = draw.randrange(order.frames - 20)
+        wanted = list(range(first, first + 20, stride))
+        shown: dict[int, int] = {}
+        given: list[None] = []
+        with_sums, count = partial(_sum, shown), partial(given.append, None)
+        assert read_frames(video, order, wanted, with_sums, count), "there is no complaint"
+        assert shown == {ordinal: decoded[ordinal] for ordinal in wanted}
+        expected = 0
+        for group in {order.group_of(ordinal) for ordinal in wanted}:
+            packets = [order.packet(i) for i in wanted if order.group_of(i) == group]
+            every = range(order.start(group).packet, max(packets) + 1)
+            expected += len({*packets, *referenced.intersection(every)})
+        assert len(given) == expected
+    video.close()
+
+
+@pytest.mark.parametrize("kind", _LEAVES_OUT[::2], ids=lambda kind: kind.name)
+def test_damage_shows_the_same_whatever_is_left_out(kind: Kind, tmp_path: Path) -> None:
+    """In headers above all: what was unreferenced may be a reference then."""
+    whole, damaged = (sound := make(kind, tmp_path)).read_bytes(), tmp_path / "damaged.avi"
+    with av.open(str(sound)) as container:
+        packets = [(p.pos or 0, bytes(p)) for p in container.demux(video=0) if p.size]
+    draw, differing = random.Random(0), []
+    for _ in range(either(30, 1000)):
+        number = draw.randrange(1, 30)
+        begins, data = whole.index(packets[number][1], packets[number][0]), packets[number][1]
+        slices = [match.end() for match in re.finditer(b"\0\0\1", data)]
+        where = draw.choice((draw.choice(slices) + draw.randrange(4), draw.randrange(len(data))))
+        changed = bytearray(whole)
+        changed[begins + where] ^= 1 << draw.randrange(8)
+        damaged.write_bytes(changed)
+        file = _file(damaged)
+        index, video = find_index(file, _tick)
+        if video is not None:
+            video.close()
+        if index is None:
+            continue
+        alone: dict[int, int] = {}
+        for _ in range(3):
+            first = max(0, min(index.order.frames - 9, number - draw.randrange(12)))
+            wanted = list(range(first, first + 9, draw.choice((1, 2, 3))))
+            shown: dict[int, int] = {}
+            with closing(open_video(file, index)) as video:
+                read_frames(video, index.order, wanted, partial(_sum, shown), _tick)
+            for ordinal in (i for i in wanted if i not in alone):
+                with closing(open_video(file, index)) as video:
+                    read_canonically(video, index.order, [ordinal], partial(_sum, alone), _tick)
+            if shown != {ordinal: alone[ordinal] for ordinal in wanted}:
+                differing.append((number, where, wanted))
+    assert differing == []
+
+
+def _sum(shown: dict[int, int], ordinal: int, frame: av.VideoFrame) -> None:
+    shown[ordinal] = checksum(frame)
 
 
 def _look(ordinal: int, frame: av.VideoFrame) -> None:

@@ -14,6 +14,7 @@ not that number, a picture is missing, or references are dropped (MMCO 5): nothi
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import lru_cache
 from typing import NamedTuple
@@ -31,6 +32,7 @@ from videoload.bitstreams.pictures import (
     DATA_BYTES,
     HEAD_BYTES,
     Bits,
+    Buffer,
     Ints,
     Packets,
     Pictures,
@@ -42,6 +44,7 @@ from videoload.bitstreams.pictures import (
 
 _SLICE, _IDR, _SPS, _PPS = 1, 5, 7, 8
 _SETTINGS = (_SPS, _PPS, 13, 15)
+_EMPTY = (9, 12)  # delimiters, filler
 _MACROBLOCK_0 = 0x80
 _LOSSLESS_PROFILE = 244
 _SLICE_BYTES = 32  # the part of a slice's header that is read is not longer
@@ -77,9 +80,38 @@ def prove_h264(packets: Packets) -> Pictures | None:
     if counts is None or not is_shown_in_order(counts, sequence.held):
         return None
     pictures = by_counts(counts, np.array(starts))
-    if pictures is not None and sequence.profile == _LOSSLESS_PROFILE:
+    if pictures is None:
+        return None
+    if sequence.profile == _LOSSLESS_PROFILE:
         pictures = pictures._replace(starts=_with_encoder(packets, pictures.starts))
-    return pictures
+    return pictures._replace(has_unreferenced=not all(map(_is_reference, slices)))
+
+
+def is_unreferenced_h264(data: Buffer, extradata: bytes) -> bool:
+    """Whether a packet is one picture, and each of its slices says that nobody refers to it. What
+    else may concern other pictures (parameter sets, messages) must not be in it."""
+    length_bytes = (extradata[4] & 3) + 1 if _is_avc(extradata) else 0
+    first, *_ = *_with_content(bytes(data[:HEAD_BYTES]), length_bytes), b""
+    if not _is_unreferenced_slice(first):
+        return False  # as most packets
+    units = _with_content(bytes(data), length_bytes)
+    return all(
+        _is_unreferenced_slice(unit) and (unit[1] >= _MACROBLOCK_0) == (i == 0)
+        for i, unit in enumerate(units)
+    )
+
+
+def _with_content(data: bytes, length_bytes: int) -> Iterator[bytes]:
+    """The NAL units but delimiters and filler."""
+    return (unit for unit in nal_units(data, length_bytes) if _kind(unit) not in _EMPTY)
+
+
+def _is_unreferenced_slice(unit: bytes) -> bool:
+    return len(unit) > 1 and _kind(unit) == _SLICE and not _is_reference(unit)
+
+
+def _is_reference(unit: bytes) -> bool:
+    return unit[0] & 0x60 > 0
 
 
 def _kind(unit: bytes) -> int:
@@ -129,7 +161,7 @@ def _order_counts(
     counts: list[tuple[int, int]] = []
     group = references = before = 0
     for unit in slices:
-        is_idr, is_reference = _kind(unit) == _IDR, unit[0] & 0x60 > 0
+        is_idr, is_reference = _kind(unit) == _IDR, _is_reference(unit)
         if is_idr:
             group, references, before = group + 1, 0, 0
         bits = Bits(unescaped(unit[1:]))
@@ -171,9 +203,13 @@ def _with_encoder(packets: Packets, starts: Ints) -> Ints:
     return np.array(say, np.int64)
 
 
+def _is_avc(extradata: bytes) -> bool:
+    return extradata[:1] == b"\1" and len(extradata) >= 8
+
+
 def _avc_configuration(extradata: bytes) -> tuple[int, list[bytes]]:
     """How many bytes the length before a NAL unit has (0: start codes), and the units in it."""
-    if extradata[:1] != b"\1" or len(extradata) < 8:
+    if not _is_avc(extradata):
         return 0, list(nal_units(extradata, 0))
     units, at = [], 5
     for mask in (31, 255):  # sequence and picture parameter sets

@@ -22,6 +22,7 @@ from videoload.bitstreams.pictures import (
     NONE,
     B,
     Bits,
+    Buffer,
     Bytes,
     Packets,
     Pictures,
@@ -100,7 +101,15 @@ def prove_mpeg4(packets: Packets) -> Pictures | None:
     if closed is not None:
         closed[0] = True
         pictures = pictures._replace(starts=pictures.starts[closed[pictures.starts]])
+    # FFmpeg decodes the B-VOPs of packed files in the place of other packets.
+    pictures = pictures._replace(has_unreferenced=closed is None)
     return pictures if _are_times_right(vops, layer) else None
+
+
+def is_unreferenced_mpeg4(data: Buffer) -> bool:
+    """Whether a packet is a B-VOP, and nothing stands before it."""
+    head = bytes(data[: len(_VOP) + 1])
+    return head.startswith(_VOP) and len(head) > len(_VOP) and _TYPES[head[-1] >> 6] == B
 
 
 @lru_cache(256)  # the files of a data set are made by few encoders

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.integer]
+Buffer = bytes | memoryview
 T = TypeVar("T")
 
 HEAD_BYTES = 72  # the first bytes of a packet mostly have the whole header of its picture
@@ -44,12 +45,14 @@ class Pictures(NamedTuple):
 
     ``frames``: how many there are. ``starts``: the packets where decoding can begin, rising; what
     is shown from there on needs nothing before. ``ordinals``: the frame that each packet gives, -1
-    for none, int64 [packets]. None: packet i gives frame i.
+    for none, int64 [packets]. None: packet i gives frame i. ``has_unreferenced``: there are packets
+    of pictures that nobody refers to, and each says so itself (see `proofs.is_unreferenced`).
     """
 
     frames: int
     starts: Ints
     ordinals: Ints | None = None
+    has_unreferenced: bool = False
 
 
 class KeyFrame(NamedTuple):

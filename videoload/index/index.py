@@ -106,7 +106,7 @@ class VideoIndex(NamedTuple):
         stored = _Stored(
             self.info.to_bytes(), _packed(order.starts), _packed(order.ordinals),
             _packed(order.sums), _packed(self.positions), avi,
-            _packed(None if self.noted is None else self.noted.sums),
+            _packed(None if self.noted is None else self.noted.sums), order.has_unreferenced,
         )  # fmt: skip
         data = msgspec.msgpack.encode(stored)
         return crc32(data).to_bytes(4, "little") + data
@@ -125,7 +125,7 @@ class VideoIndex(NamedTuple):
             codec, told, extradata, stream, (kind, sizes) = stored.avi
             told["extradata"] = extradata
             avi = AviPackets(codec, told, stream, positions, np.frombuffer(sizes, kind))
-        order = Order(info.frames, starts, ordinals, sums)
+        order = Order(info.frames, starts, ordinals, sums, stored.has_unreferenced)
         return cls(info, order, positions, avi, None if noted is None else NotedPackets(noted))
 
 
@@ -142,6 +142,7 @@ class _Stored(msgspec.Struct, array_like=True):
     positions: _Packed | None
     avi: tuple[str, dict[str, Any], bytes | None, int, _Packed] | None
     noted: _Packed | None
+    has_unreferenced: bool
 
 
 _STORED = msgspec.msgpack.Decoder(_Stored)
@@ -204,12 +205,13 @@ def prove_index(opened: OpenedVideo, content: Content, tick: Tick) -> VideoIndex
     if table is None:
         return None
     opened.noted = table.noted
-    frames, starts, ordinals = table.pictures
+    frames, starts, ordinals, has_unreferenced = table.pictures
     size = context.width, context.height
     info = info_of_file(opened, frames, size, table.timing, display_of(opened, tick))
     firsts = starts if ordinals is None else ordinals[starts]
     rows = np.array((firsts, starts, table.times[starts], table.positions[starts])).T
-    order = Order(frames, compact(rows), None if ordinals is None else compact(ordinals))
+    ordinals = None if ordinals is None else compact(ordinals)
+    order = Order(frames, compact(rows), ordinals, has_unreferenced=has_unreferenced)
     positions = None if table.noted is not None else compact(table.positions)
     return VideoIndex(info, order, positions, table.avi, table.noted)
 

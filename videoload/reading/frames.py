@@ -9,9 +9,14 @@ own have given their frames, and none of them is damaged: a damaged picture may 
 pictures that refer to it, which do not say so. While there is no complaint, all ways to a frame
 give the same pixels.
 
+**Pictures that nobody refers to are left out** if they are not wanted. Nothing else changes without
+them, as long as nothing is damaged.
+
 **After a complaint, one canonical route**: for each group of pictures, a fresh and tolerant decoder
-takes the packets from its key frame to the one of the wanted frame. It skips what it refuses and
-keeps what it repairs. A picture that it refuses keeps its number and shows the picture before it.
+takes the packets from its key frame to the one of the wanted frame, and leaves out all pictures
+that nobody refers to, but for a wanted one, which is decoded alone. It skips what it refuses and
+keeps what it repairs. A picture that it refuses keeps its number and shows the picture before it,
+of those that came out.
 If only a complete decode told the order, the route begins at the beginning of the file, and each
 frame must have its checksum.
 
@@ -30,6 +35,7 @@ from typing import TYPE_CHECKING, cast
 from av.packet import Packet
 from av.video.frame import VideoFrame
 
+from videoload.bitstreams.proofs import is_unreferenced
 from videoload.reading.containers import UnreadableError
 from videoload.reading.frame_decoder import REFUSALS, checksum
 from videoload.reading.image_video import ImageVideo, Use, undecodable
@@ -139,8 +145,9 @@ def _show_group(
     """Decode a group of pictures from its key frame to packet ``last``; then all that these packets
     give comes out.
 
-    A tolerant decoder gives all frames. A strict one gives the wanted frames, each when all packets
-    before its own have given theirs; if one is damaged or missing, it raises _ComplaintError or one
+    Pictures that are neither wanted nor referred to are not decoded. A tolerant decoder gives all
+    others. A strict one gives the wanted frames, each when all packets before its own have given
+    theirs or were left out; if one is damaged or missing, it raises _ComplaintError or one
     of `REFUSALS`.
     """
     start, proven = order.start(group), order.is_proven
@@ -157,7 +164,8 @@ def _show_group(
     complete = start.packet  # all packets before it have given their frames
     left: deque[tuple[int, VideoFrame]] = deque()  # wanted frames that came out
     missing = len(wanted)
-    for number, frame in decode_packets(video, _packets_until(video, first, last), tick):
+    packets = _packets_until(video, order, first, last, wanted, came)
+    for number, frame in decode_packets(video, packets, tick):
         ordinal = order.ordinal(number)
         if ordinal >= start.ordinal:  # others may refer to pictures before the key frame
             if not strict:
@@ -186,13 +194,31 @@ def _carries_over(codec: str, order: Order) -> bool:
     return codec in _CARRY_OVER or (codec == "mpeg4" and order.ordinals is not None)
 
 
-def _packets_until(video: Video, first: VideoPacket, last: int) -> Iterator[VideoPacket]:
+def _packets_until(
+    video: Video,
+    order: Order,
+    first: VideoPacket,
+    last: int,
+    wanted: Collection[int],
+    left_out: set[int],
+) -> Iterator[VideoPacket]:
     """The packets of an open file up to number ``last``, and an empty one, which brings the last
-    frames."""
+    frames. Pictures that nobody refers to are left out if they are not wanted; their numbers are
+    added to ``left_out``."""
+    codec, extradata = video.decoder.context.name, video.decoder.told.get("extradata") or b""
+    leaves_out = order.has_unreferenced
     for packet in chain((first,), video.packets):
         if not packet.size:
             break
-        yield packet
+        if (
+            leaves_out
+            and order.ordinal(video.number) not in wanted
+            and is_unreferenced(codec, extradata, memoryview(packet))
+        ):
+            left_out.add(video.number)
+            video.number += 1
+        else:
+            yield packet
         if video.number > last:
             break
     yield cast("VideoPacket", Packet())
@@ -241,8 +267,8 @@ class _Groups:
                     self._show_other(group, ordinal, use)
 
     def _show_other(self, group: int, ordinal: int, use: Use) -> None:
-        """Show the picture before one that did not come out. A later packet may have kept it from
-        coming out, so it has one more try."""
+        """Show one that did not come out with others, or the picture before it. It may be left out
+        beside others, or a later packet may have kept it from coming out."""
         came = self._decode(group, [ordinal], use)
         if ordinal in came:
             return
@@ -274,11 +300,14 @@ class _Groups:
         return known[group]
 
     def _decode(self, group: int, wanted: Sequence[int], use: Use) -> set[int]:
-        """Decode a group up to the last wanted frame, or to its end. Returns what came out."""
+        """Decode a group up to the last wanted frame, or to its end. Returns what came out. A
+        picture that nobody refers to comes out only if it is wanted alone: what it leaves behind in
+        the decoder would change what is made of damaged ones."""
+        alone = wanted if len(wanted) == 1 else ()
         last = max(map(self._order.packet, wanted), default=self._order.last_packet(group))
         came = set()
         with closing(self._video.anew()) as video:
-            for ordinal, frame in _show_group(video, self._order, group, last, (), self._tick):
+            for ordinal, frame in _show_group(video, self._order, group, last, alone, self._tick):
                 came.add(ordinal)
                 if ordinal in wanted:
                     use(ordinal, frame)

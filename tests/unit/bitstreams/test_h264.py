@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.bitstreams import (
+    PAYLOAD,
     PPS,
     BitWriter,
     annex_b,
@@ -22,7 +23,7 @@ from tests.support.bitstreams import (
     usability,
 )
 from videoload.bitstreams.pictures import Pictures
-from videoload.bitstreams.proofs import prove
+from videoload.bitstreams.proofs import is_unreferenced, prove
 
 IDR = h264_slice(idr=True)
 SLICE = h264_slice(1, 2)
@@ -119,6 +120,39 @@ def test_frames_may_be_interlaced_but_a_field_is_no_frame() -> None:
     sequence = sps(frames_only=False)
     assert ordinals(stream("IPP", [0, 2, 4], sequence, field=False)) is None
     assert stream("IPP", [0, 2, 4], sequence, field=True) is None
+
+
+@pytest.mark.parametrize(("types", "expected"), [("IPB", True), ("IPP", False)])
+def test_what_is_proven_says_whether_there_are_pictures_that_nobody_refers_to(
+    types: str, expected: bool
+) -> None:
+    pictures = stream(types, [0, 4, 2] if expected else [0, 2, 4], held(1))
+    assert pictures is not None
+    assert pictures.has_unreferenced == expected
+
+
+@pytest.mark.parametrize("has_lengths", [False, True])
+def test_nobody_refers_to_a_picture_if_each_of_its_slices_says_so(has_lengths: bool) -> None:
+    unreferenced = h264_slice(1, 2, reference=False)
+    later = h264_slice(1, 2, reference=False, first_macroblock=9) + PAYLOAD
+    filler = b"\x0c\xff\x80"
+
+    def found(*units: bytes) -> bool:
+        if has_lengths:
+            return is_unreferenced("h264", avc_configuration(sps()), avcc(*units))
+        return is_unreferenced("h264", annex_b(sps(), PPS), annex_b(*units))
+
+    assert found(unreferenced)
+    assert found(DELIMITER, unreferenced, later, later, filler)
+    assert not found(SLICE)
+    assert not found(IDR)
+    assert not found(unreferenced, later, h264_slice(1, 2, first_macroblock=9))
+    assert not found(unreferenced, unreferenced), "two pictures"
+    assert not found(later), "it has no first slice"
+    assert not found(SEI, unreferenced), "what a message says may concern others"
+    assert not found(unreferenced, later, PPS)
+    assert not found(DELIMITER)
+    assert not found()
 
 
 @pytest.mark.parametrize(("profile", "build", "starts"), [

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.support.bitstreams import PAYLOAD, BitWriter, packets, vol, vop
 from videoload.bitstreams.pictures import Pictures
-from videoload.bitstreams.proofs import prove
+from videoload.bitstreams.proofs import is_unreferenced, prove
 
 PACKED = b"\0\0\1\xb2DivX503b1393p"
 PLACEHOLDER = vop("P", is_coded=False)
@@ -68,6 +68,28 @@ def test_b_vops_are_shown_before_their_second_reference(kinds: str) -> None:
                 reference = max(j for j in range(i) if kinds[j] != "B")
                 assert ordinals[i] == ordinals[i - 1] + 1 or kinds[i - 1] != "B"
                 assert ordinals[i] < ordinals[reference]
+
+
+def test_nobody_refers_to_a_b_vop() -> None:
+    first, *others = timed("IPBP")
+    for kinds, rest in (("IPBP", others), ("IP", others[:1])):
+        pictures = proven(vol() + first, *rest, extradata=vol())
+        assert pictures is not None
+        assert pictures.has_unreferenced == ("B" in kinds)
+    for kind in "IPBS":
+        assert is_unreferenced("mpeg4", b"", memoryview(vop(kind))) == (kind == "B")
+    assert not is_unreferenced("mpeg4", b"", vol() + vop("B")), "settings stand before it"
+    assert not is_unreferenced("mpeg4", b"", vop("B")[:4])
+    assert not is_unreferenced("mpeg4", b"", ONE_BYTE)
+
+
+def test_of_packed_vops_none_is_left_out() -> None:
+    """FFmpeg decodes each in the place of another packet."""
+    i, p, b, p2, b2 = timed("IPBPB")
+    pictures = proven(vol() + PACKED + i, p + b, PLACEHOLDER, p2 + b2, PLACEHOLDER, extradata=vol())
+    assert pictures is not None
+    assert pictures.ordinals is not None
+    assert not pictures.has_unreferenced
 
 
 def test_a_vop_that_is_not_coded_gives_no_frame() -> None:

@@ -83,11 +83,15 @@ def test_an_index_survives_as_bytes(
     info = VideoInfo(
         frames, fps, size, 2 * size, 3, mirrored=data.draw(st.booleans()), times=uneven
     )
-    order = Order(frames, np.array(rows, np.int64).reshape(-1, 4), sums=np.array(sums, np.int64))
+    order = Order(
+        frames, np.array(rows, np.int64).reshape(-1, 4), sums=np.array(sums, np.int64),
+        has_unreferenced=data.draw(st.booleans()),
+    )  # fmt: skip
     again = VideoIndex.from_bytes(VideoIndex(info, order).to_bytes())
     assert again.info == info
     assert again.order.sums is not None
     assert again.order.sums.tolist() == sums
+    assert again.order.has_unreferenced == order.has_unreferenced
     assert again.order.starts.tolist() == [list(row) for row in rows]
 
 
