@@ -445,7 +445,7 @@ def test_the_checks_run_without_an_activated_environment(tmp_path: Path) -> None
         "right ruff check .",
         "right ruff format --check .",
         "right mypy",
-        "right mkdocs build --strict --quiet",
+        "right mkdocs build --strict",
         "right pytest -m not slow",
     ]
     (tmp_path / ".venv/bin/mypy").write_text("#!/bin/sh\nexit 3\n")
