@@ -135,7 +135,7 @@ def main() -> int:
     parser.add_argument("--loader", action="append", choices=LOADERS)
     parser.add_argument("--fault", action="append", choices=FAULTS)
     parser.add_argument("--lanes", type=int, default=4, help="runs at once")
-    parser.add_argument("--page", type=Path, help="write the table into this page, docs/faults.md")
+    parser.add_argument("--page", type=Path, help="write the table into this page: the kill test")
     parser.add_argument("--out", type=Path, default=Path("benchmark-results/faults.json"))
     parser.add_argument("--go-on", action="store_true", help="keep what --out has already")
     asked = parser.parse_args()

@@ -43,27 +43,28 @@ NOT_RUN = [
      "installs packages; test_the_demo_runs runs the demo"),
     ("README.md", "python3 -m venv .venv && .venv/bin/pip install -q -e '.[tensorflow,dev]'",
      "installs packages, and runs these tests"),
-    ("docs/tutorial.md", "videoload demo --keep",
+    ("docs/start/tutorial.md", "videoload demo --keep",
      "takes a minute; test_the_demo_runs runs it on fewer videos, and such are in shapes/"),
     ("docs/index.md", "pip install", "installs packages"),
-    ("docs/benchmarks.md", "pip install", "installs packages"),
-    ("docs/benchmarks.md", "python -m benchmarks", "takes 45 minutes"),
-    ("docs/benchmarks.md", "videoload bench", "takes minutes; test_benchmarks.py runs its code"),
-    ("docs/how-to/other-hosts.md", "VIDEOS=/data/ucf101 docker compose up",
+    ("docs/rely/benchmarks.md", "pip install", "installs packages"),
+    ("docs/rely/benchmarks.md", "python -m benchmarks", "takes 45 minutes"),
+    ("docs/rely/benchmarks.md", "videoload bench",
+     "takes minutes; test_benchmarks.py runs its code"),
+    ("docs/scale/hosts.md", "VIDEOS=/data/ucf101 docker compose up",
      "needs Docker; test_services.py runs what the file says"),
-    ("docs/how-to/watch.md", "VIDEOS=/data/ucf101 docker compose", "needs Docker"),
-    ("docs/how-to/other-hosts.md", "scp", "needs another host"),
-    ("docs/how-to/other-hosts.md", "docker compose", "needs Docker"),
-    ("docs/how-to/other-hosts.md", "REGISTRY=", "needs Docker; test_compose.py reads the file"),
-    *(("docs/how-to/kubernetes.md", f"kubectl {command}",
+    ("docs/operate/watch.md", "VIDEOS=/data/ucf101 docker compose", "needs Docker"),
+    ("docs/scale/hosts.md", "scp", "needs another host"),
+    ("docs/scale/hosts.md", "docker compose", "needs Docker"),
+    ("docs/scale/hosts.md", "REGISTRY=", "needs Docker; test_compose.py reads the file"),
+    *(("docs/scale/kubernetes.md", f"kubectl {command}",
        "needs a cluster; test_kubernetes.py runs what the files say")
       for command in ("kustomize mine", "apply -k mine", "logs")),
-    ("docs/how-to/bucket.md", "pip install", "installs packages"),
-    ("docs/how-to/bucket.md", "videoload worker",
+    ("docs/data/bucket.md", "pip install", "installs packages"),
+    ("docs/data/bucket.md", "videoload worker",
      "needs a bucket; integration/test_remote.py starts one"),
-    ("docs/how-to/slurm.md", "VIDEOLOAD_VIDEOS=", "needs Slurm; test_slurm.py runs it"),
-    ("docs/how-to/ray.md", "videoload ray", "needs a cluster; test_ray.py starts one"),
-    ("docs/how-to/who-waits.md", "videoload top", "needs a trainer; test_top.py runs it"),
+    ("docs/scale/slurm.md", "VIDEOLOAD_VIDEOS=", "needs Slurm; test_slurm.py runs it"),
+    ("docs/scale/ray.md", "videoload ray", "needs a cluster; test_ray.py starts one"),
+    ("docs/operate/who-waits.md", "videoload top", "needs a trainer; test_top.py runs it"),
 ]  # fmt: skip
 
 # Words of a page, and what replaces them on this host.
@@ -76,32 +77,33 @@ HERE = {
 # The pages whose code runs in a push. That of the others runs at night, or when its test is named.
 QUICK = "docs/index.md"  # the quick tests run this page too
 USUAL = [
-    QUICK, "README.md", "docs/tutorial.md", "docs/trust.md", "docs/reference/api.md",
-    *(f"docs/how-to/{name}.md" for name in ("groups", "how-many", "mixtures", "open", "sound")),
+    QUICK, "README.md", "docs/start/tutorial.md", "docs/rely/promises.md", "docs/reference/api.md",
+    *(f"docs/data/{name}.md" for name in ("groups", "mixtures", "open", "sound")),
+    "docs/operate/how-many.md",
 ]  # fmt: skip
 
 # Pages that need packages that the `dev` extra does not install.
 NEEDS = {
-    "docs/how-to/bucket.md": "obstore",
-    "docs/how-to/pytorch.md": "torch",
-    "docs/how-to/jax.md": "jax",
-    "docs/how-to/augment.md": "torchvision",
-    "docs/how-to/watch.md": "prometheus_client",
-    "docs/how-to/ray.md": "ray",
+    "docs/data/bucket.md": "obstore",
+    "docs/train/pytorch.md": "torch",
+    "docs/train/jax.md": "jax",
+    "docs/data/augment.md": "torchvision",
+    "docs/operate/watch.md": "prometheus_client",
+    "docs/scale/ray.md": "ray",
 }
 # Not imported by the page itself.
 OF_AN_EXTRA = {"prometheus_client": "videoload[metrics]", "ray": "videoload[ray]"}
 
 # Pages whose program runs once for each rank, and how a rank learns which one it is.
-RANKS = {"docs/how-to/multi-worker.md": "TF_CONFIG", "docs/how-to/pytorch.md": "torchrun"}
+RANKS = {"docs/train/gpus.md": "TF_CONFIG", "docs/train/pytorch.md": "torchrun"}
 
 # Pages that find in their second run what they saved in their first.
-TWICE = ("docs/how-to/multi-worker.md", "docs/how-to/pytorch.md", "docs/how-to/resume.md")
+TWICE = ("docs/train/gpus.md", "docs/train/pytorch.md", "docs/train/resume.md")
 
 # Runs before a page's own blocks.
 BEFORE = {
     # A host without GPUs has one device; with two, something is mirrored.
-    "docs/how-to/mirrored.md": """
+    "docs/train/mirrored.md": """
 import functools
 import tensorflow as tf
 one = tf.config.list_physical_devices("CPU")[0]
@@ -109,7 +111,7 @@ tf.config.set_logical_device_configuration(one, [tf.config.LogicalDeviceConfigur
 both = ["CPU:0", "CPU:1"]
 tf.distribute.MirroredStrategy = functools.partial(tf.distribute.MirroredStrategy, both)
 """,
-    "docs/how-to/ray.md": """
+    "docs/scale/ray.md": """
 import ray
 ray.init(num_cpus=2, include_dashboard=False)
 """,
@@ -251,7 +253,7 @@ def test_what_a_page_needs_is_what_it_imports(page: str) -> None:
 
 
 def test_from_split_files_to_the_worst_mistakes_are_at_most_45_lines() -> None:
-    [block] = [b for b in blocks(PAGES["docs/how-to/evaluation.md"]) if "testlist01" in b.code]
+    [block] = [b for b in blocks(PAGES["docs/train/evaluate.md"]) if "testlist01" in b.code]
     assert all(word in block.code for word in ("model.fit", "confusion()", "worst("))
     assert len(block.code.splitlines()) <= 45
 
@@ -484,7 +486,7 @@ def test_the_tests_that_a_page_names_exist() -> None:
 
 
 def test_every_recipe_of_the_table_is_a_spec() -> None:
-    rows = [line for line in PAGES["docs/how-to/recipes.md"].splitlines() if line.startswith("| ")]
+    rows = [line for line in PAGES["docs/data/recipes.md"].splitlines() if line.startswith("| ")]
     told = [text for row in rows for text in re.findall(r"`(frames=[^`]+)`", row)]
     assert len(told) >= 11
     specs = [eval(f"ClipSpec({text})", {"ClipSpec": ClipSpec}) for text in told]
@@ -553,7 +555,7 @@ def test_backup_and_restore_does_not_restore_the_dataset(
     assert again.wait(60 * SECOND) == 0, again.err
     first, trained = map(int, again.out.split("saw ")[1].split())
     assert trained > 6, "the model is the one that was saved"
-    assert first == 0, "it continues with the dataset where it was: mend docs/how-to/resume.md"
+    assert first == 0, "it continues with the dataset where it was: mend docs/train/resume.md"
 
 
 ACCUMULATE = """

@@ -15,7 +15,7 @@ import yaml
 
 PROJECT = Path(__file__).parents[2]
 FOLDER = PROJECT / "services/kubernetes"
-GUIDE = PROJECT / "docs/how-to/kubernetes.md"
+GUIDE = PROJECT / "docs/scale/kubernetes.md"
 OVERLAYS = ("base", "gpu", "ranks", "scaled", "mine")
 
 # Overlays that a user could write: one that takes the components, and the one of the guide.

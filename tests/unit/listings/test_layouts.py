@@ -17,7 +17,7 @@ from videoload import Catalog, CatalogError
 
 pytest.importorskip("pandas")
 
-PAGE = Path(__file__).parents[3] / "docs/how-to/catalogs.md"
+PAGE = Path(__file__).parents[3] / "docs/data/catalogs.md"
 LINES = {b.title.removesuffix(".py"): b.code for b in blocks(PAGE.read_text()) if b.title}
 
 
