@@ -20,16 +20,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:  # "as" tells type checkers that a name is public
     from videoload import jax as jax
     from videoload import keras as keras
+    from videoload import ray as ray
     from videoload import torch as torch
     from videoload.catalog.catalog import Catalog as Catalog
-    from videoload.catalog.joining import join as join
     from videoload.catalog.joining import mix as mix
-    from videoload.catalog.table import Part as Part
-    from videoload.catalog.table import Video as Video
     from videoload.catalog.targets import PerFrame as PerFrame
     from videoload.clips.clip_spec import ClipSpec as ClipSpec
     from videoload.clips.item_spec import ItemSpec as ItemSpec
-    from videoload.errors import BadVideo as BadVideo
     from videoload.errors import CatalogError as CatalogError
     from videoload.errors import ClosedError as ClosedError
     from videoload.errors import ProtocolError as ProtocolError
@@ -41,26 +38,13 @@ if TYPE_CHECKING:  # "as" tells type checkers that a name is public
     from videoload.errors import VideoError as VideoError
     from videoload.errors import VideoloadError as VideoloadError
     from videoload.errors import WorkerError as WorkerError
-    from videoload.plan.plan import BatchInfo as BatchInfo
-    from videoload.predictions.evaluation import Evaluation as Evaluation
-    from videoload.predictions.evaluation import Mistake as Mistake
     from videoload.predictions.evaluation import evaluate as evaluate
-    from videoload.predictions.predict import Predictions as Predictions
     from videoload.predictions.predict import predict as predict
-    from videoload.predictions.windows import FileScores as FileScores
-    from videoload.recordings.recording import Recording as Recording
     from videoload.recordings.recording import open as open
-    from videoload.stats.stats import ClipTimes as ClipTimes
-    from videoload.stats.stats import SlowFile as SlowFile
-    from videoload.stats.stats import StreamStats as StreamStats
-    from videoload.stats.stats import WorkerStats as WorkerStats
     from videoload.trainer.client import Client as Client
     from videoload.trainer.directory_dataset import (
         video_dataset_from_directory as video_dataset_from_directory,
     )
-    from videoload.trainer.head_room import head_room as head_room
-    from videoload.trainer.position import Position as Position
-    from videoload.trainer.ray_workers import RayWorkers as RayWorkers
     from videoload.trainer.serial import decode_serially as decode_serially
     from videoload.trainer.stream import Stream as Stream
 
@@ -68,11 +52,11 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "catalog.catalog": ("Catalog",),
-    "trainer.client": ("Client",),
+    "catalog.joining": ("mix",),
+    "catalog.targets": ("PerFrame",),
     "clips.clip_spec": ("ClipSpec",),
     "clips.item_spec": ("ItemSpec",),
     "errors": (
-        "BadVideo",
         "CatalogError",
         "ClosedError",
         "ProtocolError",
@@ -85,28 +69,20 @@ _HOMES = {
         "VideoloadError",
         "WorkerError",
     ),
-    "catalog.joining": ("join", "mix"),
-    "plan.plan": ("BatchInfo",),
-    "catalog.table": ("Part", "Video"),
-    "catalog.targets": ("PerFrame",),
-    "predictions.predict": ("Predictions", "predict"),
-    "predictions.windows": ("FileScores",),
-    "recordings.recording": ("Recording", "open"),
+    "predictions.evaluation": ("evaluate",),
+    "predictions.predict": ("predict",),
+    "recordings.recording": ("open",),
+    "trainer.client": ("Client",),
     "trainer.directory_dataset": ("video_dataset_from_directory",),
-    "predictions.evaluation": ("Evaluation", "Mistake", "evaluate"),
-    "trainer.head_room": ("head_room",),
-    "trainer.position": ("Position",),
-    "trainer.ray_workers": ("RayWorkers",),
-    "stats.stats": ("ClipTimes", "SlowFile", "StreamStats", "WorkerStats"),
     "trainer.serial": ("decode_serially",),
     "trainer.stream": ("Stream",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-_DOORS = ("jax", "keras", "torch")  # modules that help with one framework each
+_DOORS = ("jax", "keras", "ray", "torch")  # modules that help with one framework each
 
-# What "import *" takes: `Position` imports Keras, and "open" would hide Python's own.
-__all__ = [name for name in _HOME_OF if name not in ("Position", "open")]
+# What "import *" takes: "open" would hide Python's own.
+__all__ = [name for name in _HOME_OF if name != "open"]
 
 
 def __getattr__(name: str) -> object:

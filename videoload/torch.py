@@ -54,7 +54,7 @@ def batches(
     stream: Stream,
     device: torch.device | str | None = None,
     *,
-    layout: str = "NCTHW",
+    layout: str = "BCTHW",
     dtype: torch.dtype | None = None,
     mean: Sequence[float] | None = None,
     std: Sequence[float] | None = None,
@@ -69,8 +69,8 @@ def batches(
     Args:
         stream: The stream. Its `Stream.state_dict` counts the batches that such a loop has yielded.
         device: Where the tensors are wanted. Default None: the CPU.
-        layout: Order of the axes: N, T, H, W, C, and with ``views`` V behind N. Default
-            ``"NCTHW"``, as 3D convolutions want it.
+        layout: Order of the axes: B, T, H, W, C, and with ``views`` V behind B. Default
+            ``"BCTHW"``, as 3D convolutions want it. N means B.
         dtype: Type of the clips. Floats are 0 to 1. Default None: ``torch.float32``.
         mean: Of each channel, 0 to 1; it is subtracted. Default None.
         std: Of each channel; it divides. Default None.

@@ -128,7 +128,7 @@ def main(
             _report(stream)
             return
         held_back = client.stream(test, vl.ClipSpec(**shape), batch_size, drop_remainder=False)
-        position = vl.Position(out, stream, save_every, stop=stop)
+        position = vl.keras.Position(out, stream, save_every, stop=stop)
         if position.batches:
             print(f"continuing after {position.batches} batches")
         model = position.load_model() if position.batches else build()

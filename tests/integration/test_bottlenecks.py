@@ -19,8 +19,9 @@ import pytest
 from benchmarks.relay import line
 from tests.support.programs import Program, Programs
 from tests.support.waiting import SECOND, wait_until
-from videoload import Catalog, Client, ItemSpec, Stream, StreamStats, head_room
+from videoload import Catalog, Client, ItemSpec, Stream
 from videoload.host import cores
+from videoload.stats.stats import StreamStats
 from videoload.stats.waiting import count
 
 pytestmark = [
@@ -107,7 +108,7 @@ def test_with_the_recommended_number_of_workers_the_trainer_no_longer_waits(four
 @pytest.mark.nightly
 def test_a_slow_trainer_is_not_told_to_add_workers(four: Client) -> None:
     stream = four.stream(catalog(5), ITEM, BATCH)
-    ceiling = head_room(stream, lambda items, labels: time.sleep(STEP_S), steps=3)
+    ceiling = stream.head_room(lambda items, labels: time.sleep(STEP_S), steps=3)
     assert ceiling == pytest.approx(1 / STEP_S, rel=0.2)
     stats = train(stream, 15)
     assert stats.bottleneck == "trainer", stats

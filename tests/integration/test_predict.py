@@ -18,6 +18,7 @@ from benchmarks.numbered import make_numbered, read_numbers
 from tests.support.programs import Programs
 from tests.support.thorough import either, rest_nightly
 from tests.support.waiting import SECOND
+from videoload.predictions.predict import Predictions
 
 CLIP = vl.ClipSpec(frames=8, stride=2, hop=4, sampling="dense", size=(64, 64))
 FRAMES = {"a.avi": (500, 25), "sub/b.avi": (220, 15), "short.avi": (9, 25)}
@@ -80,7 +81,7 @@ def stopping(after: int) -> Callable[[npt.NDArray[Any]], npt.NDArray[Any]]:
 def test_a_run_that_was_stopped_goes_on_and_ends_with_the_same_table(
     catalog: vl.Catalog, client: vl.Client, tmp_path: Path
 ) -> None:
-    def run(name: str, model: Any, **how: Any) -> vl.Predictions:
+    def run(name: str, model: Any, **how: Any) -> Predictions:
         return vl.predict(
             model, client, catalog, CLIP, 4, to_csv=tmp_path / f"{name}.csv", top=3, **how
         )

@@ -18,8 +18,9 @@ from tests.support.ports import free_ports
 from tests.support.programs import Program, Programs
 from tests.support.videos import make_avi
 from tests.support.waiting import SECOND, wait_until
-from videoload import Catalog, Client, ClipSpec, RayWorkers, SpecError, decode_serially
+from videoload import Catalog, Client, ClipSpec, SpecError, decode_serially
 from videoload.processes.ray_fleet import Fleet, _Actor
+from videoload.ray import RayWorkers
 from videoload.transport.keys import make_keys
 from videoload.transport.private_messages import WorkerSettings
 
@@ -53,7 +54,7 @@ TRAINER = """
 
     with (
         vl.Client(workers=0, listen="tcp://0.0.0.0:*", keys=f"{folder}/keys/trainer") as client,
-        vl.RayWorkers(
+        vl.ray.RayWorkers(
             client, 3, root=f"{folder}/videos", keys=f"{folder}/keys/worker", options=there
         ) as workers,
     ):
@@ -75,7 +76,7 @@ TRAINER = """
             workers.scale(2)
         except vl.ClosedError as error:
             print(error, flush=True)
-        with vl.RayWorkers(
+        with vl.ray.RayWorkers(
             client, root="/", keys=f"{folder}/keys/worker", cluster=cluster, most=3,
             allow=["tests.support.items"],
         ) as workers:

@@ -16,7 +16,7 @@ import pytest
 from tests.support.programs import Programs
 from tests.support.videos import Videos, make_avi
 from tests.support.waiting import SECOND
-from videoload import Catalog, Client, ClipSpec, VideoloadError, decode_serially, head_room, mix
+from videoload import Catalog, Client, ClipSpec, VideoloadError, decode_serially, mix
 from videoload.commands.cli_batches import import_from_here
 from videoload.trainer import receipts
 
@@ -117,7 +117,7 @@ def test_batches_with_mixtures_and_other_targets_are_made_again(
         stream.keep_receipts(kept := tmp_path / name)
         for _ in stream.batches(epochs=2):
             pass
-        head_room(stream, lambda *batch: None, steps=1)
+        stream.head_room(lambda *batch: None, steps=1)
         assert len(kept.read_text().splitlines()) == 1 + 2 * len(stream), "no step is a probe's"
         found = receipts.read(kept, videos.root)
         assert list(found.catalog) == list(catalog)

@@ -42,7 +42,7 @@ FIT = """
             def on_train_batch_end(self, batch, logs=None):
                 tell(position.batches - 1, logs["loss"])
 
-        position = vl.Position("run", stream, every=4)
+        position = vl.keras.Position("run", stream, every=4)
         model = position.load_model() if position.batches else build_model()
         for part in position.remaining(epochs=4):
             model.fit(**part, callbacks=[position, Tell()], verbose=0)

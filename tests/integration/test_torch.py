@@ -58,7 +58,7 @@ def test_yuv420p_becomes_the_rgb_of_rgb24(client: Client, videos: Videos) -> Non
     import torch
 
     planes = client.stream(videos.catalog, replace(CLIP, pixels="yuv420p"), 1)
-    made = vl.torch.batches(planes, layout="NTHWC", dtype=torch.uint8)
+    made = vl.torch.batches(planes, layout="BTHWC", dtype=torch.uint8)
     paths = [info.path[0] for _, _, info in planes.batches(epochs=1, info=True)]
     serial = decode_serially(videos.catalog, CLIP, 1)
     for (clips, _), (pixels, _), path in zip(made, serial, paths, strict=True):

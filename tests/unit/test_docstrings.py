@@ -6,18 +6,21 @@ parameter and each field with a description, and none that is not there.
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import griffe
 import pytest
 
 import videoload
 
-# Functions that users may call beside the names in `videoload.__all__`.
+ROOT = Path(videoload.__file__).parents[1]
+# Functions that users may call beside what the reference shows.
 FUNCTIONS = ("native.switch_off",)
 KINDS = griffe.DocstringSectionKind
 # *names and **names, whose default griffe takes to be (), {}.
@@ -27,13 +30,24 @@ _REST = (griffe.ParameterKind.var_positional, griffe.ParameterKind.var_keyword)
 @cache
 def public_objects() -> dict[str, griffe.Object]:
     """What is public, by its name: classes, their methods and properties, functions."""
-    package = griffe.load("videoload", search_paths=[Path(videoload.__file__).parents[1]])
-    names = [name for name in videoload._HOME_OF if not name.startswith("_")]
-    found = {name: _target(package[name]) for name in names}
+    package = griffe.load("videoload", search_paths=[ROOT])
+    found = {path.rpartition(".")[2]: _target(package[path]) for path in _shown()}
     for name, value in list(found.items()):
         if isinstance(value, griffe.Class):
             found |= {f"{name}.{member}": value_ for member, value_ in _own_members(value)}
     return found | {name: _target(package[name]) for name in FUNCTIONS}
+
+
+def _shown() -> list[str]:
+    """What the reference shows."""
+    text = "".join((ROOT / "docs/reference" / page).read_text() for page in ("api.md", "errors.md"))
+    return re.findall(r"^::: videoload\.([\w.]+)$", text, re.MULTILINE)
+
+
+def value_of(name: str) -> Any:
+    """The object itself."""
+    path = public_objects()[name].path.split(".")
+    return getattr(importlib.import_module(".".join(path[:-1])), path[-1])
 
 
 def classes() -> dict[str, griffe.Class]:
@@ -76,7 +90,7 @@ def has_fields(cls: griffe.Class) -> bool:
 
 def fields(name: str) -> dict[str, bool]:
     """The fields of such a class, and whether they have a default."""
-    found = inspect.signature(getattr(videoload, name)).parameters.values()
+    found = inspect.signature(value_of(name)).parameters.values()
     return {parameter.name: parameter.default is not parameter.empty for parameter in found}
 
 
@@ -124,7 +138,7 @@ def test_each_argument_of_a_class_is_documented() -> None:
             continue
         init = cls.members.get("__init__")
         if init is None:  # an exception with a message
-            assert issubclass(getattr(videoload, name), Exception), name
+            assert issubclass(value_of(name), Exception), name
             continue
         made_by = _target(init)
         assert isinstance(made_by, griffe.Function), name

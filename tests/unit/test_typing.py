@@ -11,10 +11,11 @@ import numpy.typing as npt
 
 import videoload as vl
 from tests.support.videos import make_avi
+from videoload.plan.plan import BatchInfo
 
 Array = npt.NDArray[Any]
 Pair = tuple[Array, Any]
-Triple = tuple[Array, Any, vl.BatchInfo]
+Triple = tuple[Array, Any, BatchInfo]
 
 
 def test_the_reference_gives_pairs_and_with_info_triples(tmp_path: Path) -> None:
@@ -28,7 +29,7 @@ def test_the_reference_gives_pairs_and_with_info_triples(tmp_path: Path) -> None
     assert_type(vl.decode_serially(catalog, clip, 1, info=False), Iterator[Pair])
     triples = assert_type(vl.decode_serially(catalog, clip, 1, info=True), Iterator[Triple])
     for _, _, info in triples:
-        assert isinstance(assert_type(info, vl.BatchInfo), vl.BatchInfo)
+        assert isinstance(assert_type(info, BatchInfo), BatchInfo)
     assert [len(batch) for batch in vl.decode_serially(catalog, clip, 1, info=some)] == [3]
 
 

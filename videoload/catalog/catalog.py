@@ -12,7 +12,7 @@ import numpy as np
 
 from videoload.catalog import side_by_side, splitting
 from videoload.catalog import targets as targets_
-from videoload.catalog.table import Column, Ints, Part, Seconds, Table, Video
+from videoload.catalog.table import Column, Ints, Part, Seconds, Table, Video, columns_of
 from videoload.clips.sample_spec import By, Sides
 from videoload.errors import CatalogError
 from videoload.listings import data_sets
@@ -317,6 +317,60 @@ class Catalog:
             return catalog.split(0.8, seed, by=splitting.recordings(catalog))
         train = cls.from_folder(parts[0], root=folder)
         return train, cls.from_folder(parts[1], root=folder, classes=train.classes)
+
+    @classmethod
+    def join(cls, catalogs: Iterable[Catalog], *, duplicates: bool = False) -> Catalog:
+        """Several catalogs as one, one after the other.
+
+        A stream has one root. So catalogs with several roots get the nearest folder above all of
+        them as root, and paths from there (``ucf101/Archery/v_1.avi``); workers that dial in then
+        need their copy of that folder as ``--root``. The classes are those of the first catalog,
+        then the new classes of the others. Labels follow by name.
+
+        Args:
+            catalogs: At least one. Either all have targets of one kind and the same classes, or
+                none has targets.
+            duplicates: A segment may be in several catalogs. Default False.
+
+        Returns:
+            A new catalog.
+
+        Raises:
+            CatalogError: A segment comes twice, only some catalogs have a root, targets differ in
+                kind or belong to different classes, or a catalog is a mixture.
+        """
+        parts = list(catalogs)
+        if not parts or not all(isinstance(part, cls) for part in parts):
+            raise CatalogError("join takes catalogs, at least one")
+        if any(part._parts for part in parts):
+            raise CatalogError("a mixture cannot be part of another catalog: give its parts")
+        if any(part._sides for part in parts):
+            raise CatalogError("join the catalogs of each part before they go side by side")
+        root, ways = side_by_side.common_root([part._root for part in parts])
+        targets = [part._targets for part in parts if part._targets is not None]
+        if targets and (len(targets) < len(parts) or len({part._classes for part in parts}) > 1):
+            raise CatalogError(
+                "to join catalogs with targets, all need targets and the same classes: call "
+                "with_targets for the others, or give each the same classes="
+            )
+        tables = [part._table for part in parts]
+        if len({table.has_moments for table in tables}) > 1:
+            raise CatalogError("to join catalogs, all or none need moments (at, at_s)")
+        paths = [
+            way + path for way, table in zip(ways, tables, strict=True) for path in table.paths
+        ]
+        number: dict[str, int] = {}  # of all classes, in the order of their first appearance
+        for part in parts:
+            for name in part._classes:
+                number.setdefault(name, len(number))
+        labels = [
+            np.array([*map(number.__getitem__, part._classes), -1], np.int64)[part.labels]
+            for part in parts
+        ]
+        columns = columns_of(tables) | {"label": np.concatenate(labels)}
+        is_twice = duplicates or any(part._duplicates for part in parts)
+        joined = cls._of(Listed(paths, columns, tuple(number), root), duplicates=is_twice)
+        return joined.with_targets(targets_.joined(targets)) if targets else joined
 
     @classmethod
     def side_by_side(

@@ -1,8 +1,4 @@
-"""Several catalogs as one: one after the other, or mixed by shares.
-
-A stream has one root, here and on workers that dial in. So catalogs with several roots get the
-nearest folder above all of them as root, and each path begins with the way from there.
-"""
+"""Catalogs mixed by shares, and what streams ask of catalogs of several parts."""
 
 from __future__ import annotations
 
@@ -17,61 +13,13 @@ import numpy as np
 from videoload.arguments import real
 from videoload.catalog import targets as targets_
 from videoload.catalog.catalog import Catalog
-from videoload.catalog.side_by_side import common_root
-from videoload.catalog.table import Ints, Part, columns_of
+from videoload.catalog.table import Ints, Part
 from videoload.catalog.turns import weights
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.item_spec import ItemSpec
 from videoload.clips.sample_spec import SampleSpec, Spec, functions_of, leader_of
-from videoload.errors import CatalogError, SpecError
-from videoload.listings.columns import Listed
+from videoload.errors import SpecError
 from videoload.storage.content import SEPARATOR
-
-
-def join(catalogs: Iterable[Catalog], *, duplicates: bool = False) -> Catalog:
-    """Several catalogs as one, one after the other.
-
-    Catalogs with several roots get the nearest folder above all of them as root, and paths from
-    there (``ucf101/Archery/v_1.avi``). Workers that dial in then need their copy of that folder as
-    ``--root``. The classes are those of the first catalog, then the new classes of the others.
-    Labels follow by name.
-
-    Args:
-        catalogs: At least one. Either all have targets of one kind and the same classes, or none
-            has targets.
-        duplicates: A segment may be in several catalogs. Default False.
-
-    Returns:
-        A new catalog.
-
-    Raises:
-        CatalogError: A segment comes twice, only some catalogs have a root, targets differ in kind
-            or belong to different classes, or a catalog is a mixture.
-    """
-    parts = list(catalogs)
-    if not parts or not all(isinstance(part, Catalog) for part in parts):
-        raise CatalogError("join takes catalogs, at least one")
-    if any(part.parts for part in parts):
-        raise CatalogError("a mixture cannot be part of another catalog: give its parts")
-    if any(part.sides for part in parts):
-        raise CatalogError("join the catalogs of each part before they go side by side")
-    root, ways = common_root([part.root for part in parts])
-    classes, numbers = _all_classes([part.classes for part in parts])
-    targets = [part.targets for part in parts if part.targets is not None]
-    if targets and (len(targets) < len(parts) or len({part.classes for part in parts}) > 1):
-        raise CatalogError(
-            "to join catalogs with targets, all need targets and the same classes: call "
-            "with_targets for the others, or give each the same classes="
-        )
-    tables = [part._table for part in parts]
-    if len({table.has_moments for table in tables}) > 1:
-        raise CatalogError("to join catalogs, all or none need moments (at, at_s)")
-    paths = [way + path for way, table in zip(ways, tables, strict=True) for path in table.paths]
-    labels = [new[part.labels] for new, part in zip(numbers, parts, strict=True)]
-    columns = columns_of(tables) | {"label": np.concatenate(labels)}
-    is_twice = duplicates or any(part._duplicates for part in parts)
-    joined = Catalog._of(Listed(paths, columns, classes, root), duplicates=is_twice)
-    return joined.with_targets(targets_.joined(targets)) if targets else joined
 
 
 def mix(
@@ -89,7 +37,7 @@ def mix(
     Args:
         parts: By name: the catalog, its share (any positive number; shares are divided by their
             sum), and optionally its own clip spec, whose clips have the same shape as the stream's.
-            Roots and classes become one as in `join`. Segments may be in several parts.
+            Roots and classes become one as in `Catalog.join`. Segments may be in several parts.
 
     Returns:
         A catalog of all videos, part after part. It has no subsets and no split.
@@ -107,7 +55,8 @@ def mix(
             raise SpecError(f"{name!r} must be (catalog, share) or (catalog, share, clip)")
         entries[name] = (*part, None)[:3]
     shares = [real(f"share of {name!r}", entry[1], 1e-9) for name, entry in entries.items()]
-    joined, found = join([entry[0] for entry in entries.values()], duplicates=True), []
+    catalogs = [entry[0] for entry in entries.values()]
+    joined, found = Catalog.join(catalogs, duplicates=True), []
     start = 0
     for (name, (catalog, _, clip)), share in zip(entries.items(), shares, strict=True):
         if clip is not None and (not isinstance(clip, ClipSpec) or clip.size is None):
@@ -235,14 +184,3 @@ def _told(clip: ClipSpec) -> str:
     if clip.sound is None:
         return f"{clip.dtype}{list(clip.shape)}"
     return " and ".join(f"{clip.dtype[name]}{list(clip.shape[name])}" for name in clip.shape)
-
-
-def _all_classes(catalogs: Sequence[tuple[str, ...]]) -> tuple[tuple[str, ...], list[Ints]]:
-    """All classes in the order of their first appearance; and for each catalog, the new numbers of
-    its classes, and -1 for -1."""
-    number: dict[str, int] = {}
-    renumbered = [
-        np.array([*(number.setdefault(name, len(number)) for name in names), -1], np.int64)
-        for names in catalogs
-    ]
-    return tuple(number), renumbered

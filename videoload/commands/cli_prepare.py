@@ -121,12 +121,11 @@ def _shard(text: str | None) -> tuple[int, int]:
 def _both_parts(folder: str) -> Catalog | None:
     """All videos of a folder that has train/ and test/; None if it has not."""
     from videoload.catalog.catalog import Catalog
-    from videoload.catalog.joining import join
     from videoload.listings.folders import train_and_test
 
     if not Path(folder).is_dir() or train_and_test(folder) is None:
         return None
-    return join(Catalog.train_and_test(folder))
+    return Catalog.join(Catalog.train_and_test(folder))
 
 
 class _bar:  # noqa: N801 - used as a function

@@ -205,8 +205,9 @@ def finishing(
                 "mean= and std= are for clips alone, not for items or samples of several files"
             )
         return lambda clips: clips
-    axes = "NTHWC" if spec.views == 1 else "NVTHWC"
-    wanted = layout if spec.views == 1 or "V" in layout else layout.replace("N", "NV", 1)
+    axes = "BTHWC" if spec.views == 1 else "BVTHWC"
+    wanted = layout.replace("N", "B")
+    wanted = wanted if spec.views == 1 or "V" in layout else wanted.replace("B", "BV", 1)
     if sorted(wanted) != sorted(axes):
         raise SpecError(f"layout must have each letter of {axes} once, got {layout!r}")
     order = [axes.index(letter) for letter in wanted]

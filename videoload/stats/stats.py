@@ -124,7 +124,7 @@ class StreamStats:
         utilisation: Share of their time, 0 to 1, that the workers decoded. Default 0.
         steps_per_s: Batches per second. Default 0.
         ceiling_steps_per_s: Batches per second that the trainer would take if it never waited, as
-            `head_room` measured it, or else as its steps tell. Infinity if it only waits.
+            `Stream.head_room` measured it, or else as its steps tell. Infinity if it only waits.
             Default 0.
         trainer_waited_s: Seconds that the trainer waited for a batch, on average. Default 0.
         batch_waited_s: Seconds that a batch was ready until it was taken, on average. Default 0.

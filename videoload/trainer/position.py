@@ -40,7 +40,7 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes w
     at the end of a ``fit``. The file with the number is replaced last and in one step, so at any
     moment it names a complete model. While a position exists, no other process can use its folder.
 
-        position = vl.Position("runs/first", stream, every=50)
+        position = vl.keras.Position("runs/first", stream, every=50)
         model = position.load_model() if position.batches else build_model()
         for part in position.remaining(epochs=10):
             model.fit(**part, callbacks=[position])

@@ -40,7 +40,7 @@ class RayWorkers:
 
         with (
             vl.Client(workers=0, listen="tcp://0.0.0.0:5555", keys="keys/trainer") as client,
-            vl.RayWorkers(client, 16, root="/data/ucf101", keys="keys/worker"),
+            vl.ray.RayWorkers(client, 16, root="/data/ucf101", keys="keys/worker"),
         ):
             stream = client.stream(catalog, clip, batch_size=8)
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.support.catalogs import pairs, refused, tree
 from tests.support.thorough import either
 from videoload.catalog.catalog import Catalog
-from videoload.catalog.joining import check_numbers, check_shapes, clip_of, join, mix, moved_class
+from videoload.catalog.joining import check_numbers, check_shapes, clip_of, mix, moved_class
 from videoload.catalog.table import Video
 from videoload.catalog.targets import PerFrame
 from videoload.clips.clip_spec import ClipSpec
@@ -49,11 +49,11 @@ def stream(mixed: Catalog, steps: range, clip: Any = CLIP, **changes: Any) -> li
 def test_a_join_is_all_rows_in_their_order() -> None:
     one = Catalog(["a.avi", "b.avi"], [1, 0], ["jump", "run"], starts=[0, 5], ends=[None, 9])
     two = Catalog(["c.avi"], [0], ["run"], frames=[30])
-    assert list(join([one, two])) == [*one, Video("c.avi", 1, frames=30)]
+    assert list(Catalog.join([one, two])) == [*one, Video("c.avi", 1, frames=30)]
 
 
 def test_classes_are_those_of_the_first_and_then_the_new_ones() -> None:
-    joined = join([catalog("a", 2, "run", "jump"), catalog("b", 3, "sit", "jump", "fly")])
+    joined = Catalog.join([catalog("a", 2, "run", "jump"), catalog("b", 3, "sit", "jump", "fly")])
     assert joined.classes == ("run", "jump", "sit", "fly")
     assert [name for _, name in pairs(joined)] == ["run", "jump", "sit", "jump", "fly"]
 
@@ -62,18 +62,18 @@ def test_roots_become_the_nearest_folder_above_them(tmp_path: Path) -> None:
     tree(tmp_path, "data/ucf/jump/a.avi", "data/web/clips/jump/b.avi")
     ucf = Catalog.from_folder(tmp_path / "data/ucf")
     web = Catalog.from_folder(tmp_path / "data/web/clips")
-    joined = join([ucf, web])
+    joined = Catalog.join([ucf, web])
     assert joined.root == tmp_path / "data"
     assert [video.path for video in joined] == ["ucf/jump/a.avi", "web/clips/jump/b.avi"]
     assert all((tmp_path / "data" / video.path).is_file() for video in joined)
     above = Catalog(["web/clips/jump/b.avi"], [0], ["jump"], root=tmp_path / "data")
-    assert [video.path for video in join([ucf, above])] == [video.path for video in joined]
-    assert join([ucf, ucf.subset([0])], duplicates=True).root == ucf.root
+    assert [video.path for video in Catalog.join([ucf, above])] == [video.path for video in joined]
+    assert Catalog.join([ucf, ucf.subset([0])], duplicates=True).root == ucf.root
 
 
 def test_roots_known_of_some_only_are_refused(tmp_path: Path) -> None:
     with refused("all need a folder as root"):
-        join([catalog("a", 1), Catalog(["b.avi"], [0], ["jump"], root=tmp_path)])
+        Catalog.join([catalog("a", 1), Catalog(["b.avi"], [0], ["jump"], root=tmp_path)])
 
 
 def test_catalogs_with_the_same_url_are_joined(tmp_path: Path) -> None:
@@ -81,25 +81,25 @@ def test_catalogs_with_the_same_url_are_joined(tmp_path: Path) -> None:
         Catalog([f"{i}.avi"], [0], ["jump"], root)
         for i, root in enumerate(("s3://clips/a", "s3://clips/a/", "s3://clips/b"))
     )
-    assert join([one, two]).root == "s3://clips/a"
+    assert Catalog.join([one, two]).root == "s3://clips/a"
     assert mix({"one": (one, 1), "two": (two, 1)}).root == "s3://clips/a"
     for wrong in (other, Catalog(["b.avi"], [0], ["jump"], tmp_path), catalog("a", 1)):
         with refused("or the same root", "s3://clips/a", str(wrong.root)):
-            join([one, wrong])
+            Catalog.join([one, wrong])
 
 
 def test_a_segment_in_two_catalogs_is_refused_unless_asked_for() -> None:
     one = catalog("a", 3)
     with refused("'a1.avi'", "same segment", "duplicates=True"):
-        join([one, one[1:2]])
-    twice = join([one, one[1:2]], duplicates=True)
+        Catalog.join([one, one[1:2]])
+    twice = Catalog.join([one, one[1:2]], duplicates=True)
     assert [video.path for video in twice[2:]] == ["a2.avi", "a1.avi"], "slices keep what is twice"
 
 
 @pytest.mark.parametrize("wrong", [[], [catalog("a", 1), None]])
 def test_join_refuses_other_objects(wrong: Any) -> None:
     with refused("join takes catalogs, at least one"):
-        join(wrong)
+        Catalog.join(wrong)
 
 
 # Mixed
@@ -111,7 +111,7 @@ def test_a_mixture_says_which_videos_are_of_which_part() -> None:
     assert [clip_of(mixed, CLIP, video) is OWN for video in range(5)] == [
         False, False, False, True, True,
     ]  # fmt: skip
-    assert mixed != join([catalog("a", 3), catalog("b", 2)])
+    assert mixed != Catalog.join([catalog("a", 3), catalog("b", 2)])
 
 
 def test_shares_hold_in_every_batch_and_over_epochs() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from videoload import Catalog, CatalogError, join, mix
+from videoload import Catalog, CatalogError, mix
 from videoload.storage.content import files_of, offsets_of
 
 MATCH = r"(S\d+)"
@@ -59,7 +59,7 @@ def test_what_cannot_be_a_part_is_said() -> None:
     with pytest.raises(CatalogError, match="several parts, cannot be a part"):
         Catalog.side_by_side(a=one, b=mix({"x": (two, 1)}))
     with pytest.raises(CatalogError, match="before they go side by side"):
-        join([both, one])
+        Catalog.join([both, one])
     with pytest.raises(CatalogError, match="by must be"):
         Catalog.side_by_side(a=one, b=two, by="order")  # type: ignore[arg-type]
     twice = catalog_of("d/S1.avi", "e/S1.avi")

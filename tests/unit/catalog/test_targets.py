@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.support.catalogs import refused
-from videoload import PerFrame, join
+from videoload import PerFrame
 from videoload.catalog import targets
 from videoload.catalog.catalog import Catalog
 from videoload.errors import SpecError
@@ -70,7 +70,7 @@ def test_lists_and_objects_of_text_are_arrays() -> None:
         lambda catalog: catalog.subset([5, 0, 2]),
         lambda catalog: catalog[1:4],
         lambda catalog: catalog.split(0.5, seed=3)[0],
-        lambda catalog: join([catalog[4:], catalog[:2]]),
+        lambda catalog: Catalog.join([catalog[4:], catalog[:2]]),
         lambda catalog: catalog.subset([1, 1, 0], duplicates=True),
     ],
     ids=["subset", "slice", "split", "join", "duplicates"],
@@ -155,12 +155,12 @@ def test_a_frame_without_a_target_is_named() -> None:
 def test_only_targets_of_one_kind_are_joined() -> None:
     numbers, words = CATALOG[:3].with_targets([1, 2, 3]), CATALOG[3:].with_targets(list("abc"))
     with refused("same names, shapes and types", "int64", "str"):
-        join([numbers, words])
+        Catalog.join([numbers, words])
     with refused("all need targets"):
-        join([numbers, CATALOG[3:]])
+        Catalog.join([numbers, CATALOG[3:]])
     other = Catalog(["x.avi"], [0], ["sit", "stand"]).with_targets([1])
     with refused("same classes"):
-        join([numbers, other])
+        Catalog.join([numbers, other])
 
 
 def test_segments_of_a_file_share_its_array() -> None:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 import pytest
 from rich.console import Console
 
-from videoload import BadVideo
 from videoload.commands.top import pressed_q, screen
+from videoload.errors import BadVideo
 from videoload.stats.snapshots import ClientRecord
 from videoload.stats.stats import SlowFile, StreamRecord, StreamStats, Totals, WorkerStats
 

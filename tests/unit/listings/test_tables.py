@@ -12,7 +12,6 @@ import pytest
 
 from tests.support.catalogs import pairs, refused, text, tree
 from videoload.catalog.catalog import Catalog
-from videoload.catalog.joining import join
 from videoload.catalog.table import Video
 from videoload.errors import VideoloadError
 
@@ -354,9 +353,9 @@ def test_segments_are_in_frames_or_in_seconds(tmp_path: Path) -> None:
     assert list(catalog[1:]) == list(catalog)[1:]
     assert catalog == read(tmp_path, SECONDS)
     assert catalog != read(tmp_path, SECONDS.replace("1.5,2", "1.5,3"))
-    assert list(join([catalog[:1], catalog[1:]])) == list(catalog)
+    assert list(Catalog.join([catalog[:1], catalog[1:]])) == list(catalog)
     whole = Catalog(["c.avi"], [0], ["run"])
-    assert list(join([whole, catalog])) == [*whole, *catalog]
+    assert list(Catalog.join([whole, catalog])) == [*whole, *catalog]
 
 
 @pytest.mark.parametrize(
@@ -527,7 +526,7 @@ def test_labels_are_optional_and_may_be_missing_in_single_rows(tmp_path: Path) -
     for label in ("run", "0"):
         with refused("line 3", "there is no label: write -1 for a row without one"):
             read(tmp_path, f"path,label\na.avi,{label}\nb.avi,\n")
-    both = join([some, Catalog(["d.avi"])])
+    both = Catalog.join([some, Catalog(["d.avi"])])
     assert both.labels.tolist() == [-1, 1, 0, -1]
 
 
@@ -537,7 +536,7 @@ def test_a_row_may_have_a_moment_and_a_box(cell: Any) -> None:
     catalog = Catalog.from_table(table)
     assert catalog[0] == Video("a.avi", -1, at=5, box=(1, 2, 3.5, 4))
     assert catalog[1] == Video("a.avi", -1, at=9)
-    assert list(join([catalog[1:], catalog[:1]])) == [*catalog[1:], *catalog[:1]]
+    assert list(Catalog.join([catalog[1:], catalog[:1]])) == [*catalog[1:], *catalog[:1]]
     four = dict(zip("ltrb", ([1], [2], [3.5], [4]), strict=True))
     of_four = Catalog.from_table({"path": ["a.avi"], "at_s": [0.5], **four}, box=list("ltrb"))
     assert of_four[0] == Video("a.avi", -1, at_s=0.5, box=(1, 2, 3.5, 4))

@@ -19,6 +19,7 @@ import videoload as vl
 from tests.support.codecs import KINDS, make
 from tests.support.thorough import rest_nightly
 from tests.support.videos import Videos, make_avi
+from videoload.recordings.recording import Recording
 
 Frames = npt.NDArray[np.uint8]
 # Decoders that begin anew at each key frame, files that prove nothing, files that FFmpeg reads.
@@ -49,7 +50,7 @@ def drawn(frames: int, seed: int = 0, count: int = 12) -> list[int]:
 
 def check(path: Path, frames: Frames, **how: Any) -> None:
     """However a recording is asked, it gives these frames."""
-    ways: list[Callable[[vl.Recording], object]] = [
+    ways: list[Callable[[Recording], object]] = [
         list,
         lambda video: [video[i] for i in range(len(video))],
         lambda video: [video[i] for i in reversed(range(len(video)))][::-1],

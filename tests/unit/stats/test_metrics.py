@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from videoload import BadVideo, StreamStats, WorkerStats
+from videoload.errors import BadVideo
 from videoload.stats.full_store import FullStore
 from videoload.stats.metrics import families, workers_wanted
-from videoload.stats.stats import StreamRecord, Totals
+from videoload.stats.stats import StreamRecord, StreamStats, Totals, WorkerStats
 from videoload.transport.metrics_port import Metric
 
 

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from videoload import BatchInfo, Catalog, ClipSpec, ItemSpec, SpecError, VideoloadError
+from videoload import Catalog, ClipSpec, ItemSpec, SpecError, VideoloadError
+from videoload.plan.plan import BatchInfo
 from videoload.trainer import contact_sheet
 
 Image = pytest.importorskip("PIL.Image")

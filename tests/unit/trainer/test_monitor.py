@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from videoload import BadVideo, StreamStats
+from videoload.errors import BadVideo
+from videoload.stats.stats import StreamStats
 
 pytestmark = pytest.mark.usefixtures("tf")
 
@@ -79,10 +80,3 @@ def test_tensorboard_shows_the_figures(tmp_path: Path) -> None:
     }
     assert len(shown.pop("loss")) == 2
     assert shown == {"wait_share": [0.25] * 2, "clips_per_s": [160] * 2, "bad_videos": [1, 2]}
-
-
-def test_both_callbacks_can_be_imported_from_the_same_module() -> None:
-    import videoload
-    import videoload.keras
-
-    assert videoload.keras.Position is videoload.Position

@@ -79,7 +79,7 @@ def build() -> Build:
     return made
 
 
-def seen(model: Any, position: vl.Position, epochs: int, *callbacks: Any) -> list[int]:
+def seen(model: Any, position: vl.keras.Position, epochs: int, *callbacks: Any) -> list[int]:
     """Train what remains. Returns the numbers of the batches."""
     import keras
 
@@ -114,12 +114,12 @@ def models(folder: Path) -> list[str]:
 def test_position_is_public() -> None:
     from videoload.trainer.position import Position
 
-    assert vl.Position is Position
+    assert vl.keras.Position is Position
 
 
 def test_a_fit_is_saved_every_few_batches_and_at_its_end(build: Build, tmp_path: Path) -> None:
     stream, stop = fake(), Event()
-    position = vl.Position(tmp_path / "run", stream, every=3, stop=stop)
+    position = vl.keras.Position(tmp_path / "run", stream, every=3, stop=stop)
     assert position.batches == 0
     assert seen(build(), position, 2, stop_after(8, stop)) == list(range(8))
     assert position.batches == 8
@@ -128,12 +128,12 @@ def test_a_fit_is_saved_every_few_batches_and_at_its_end(build: Build, tmp_path:
 
 def test_a_killed_training_continues_from_the_last_saving(build: Build, tmp_path: Path) -> None:
     stream = fake()
-    position = vl.Position(tmp_path, stream, every=3)
+    position = vl.keras.Position(tmp_path, stream, every=3)
     position.set_model(build())
     position.on_epoch_begin(0)
     for batch in range(5):
         position.on_train_batch_end(batch)
-    again = vl.Position(tmp_path, stream, every=3)
+    again = vl.keras.Position(tmp_path, stream, every=3)
     assert again.batches == 3
     assert again.model_file == tmp_path / "model-3.keras"
     assert models(tmp_path) == ["model-3.keras"]
@@ -143,11 +143,11 @@ def test_the_rest_of_an_epoch_comes_first_and_then_whole_epochs(
     build: Build, tmp_path: Path
 ) -> None:
     stream, stop = fake(), Event()
-    position = vl.Position(tmp_path, stream, stop=stop)
+    position = vl.keras.Position(tmp_path, stream, stop=stop)
     model = build()
     assert seen(model, position, 4, stop_after(7, stop)) == list(range(7))
 
-    again = vl.Position(tmp_path, stream)
+    again = vl.keras.Position(tmp_path, stream)
     loaded = again.load_model()
     np.testing.assert_array_equal(loaded.get_weights()[0], model.get_weights()[0])
     parts = []
@@ -166,8 +166,8 @@ def test_a_training_that_stops_early_has_no_second_part(build: Build, tmp_path: 
 
     stream, stop = fake(), Event()
     model = build()
-    seen(model, vl.Position(tmp_path, stream, stop=stop), 4, stop_after(2, stop))
-    position = vl.Position(tmp_path, stream)
+    seen(model, vl.keras.Position(tmp_path, stream, stop=stop), 4, stop_after(2, stop))
+    position = vl.keras.Position(tmp_path, stream)
     early = keras.callbacks.LambdaCallback(
         on_epoch_end=lambda epoch, logs: setattr(model, "stop_training", True)
     )
@@ -188,11 +188,11 @@ def test_a_training_that_stops_early_has_no_second_part(build: Build, tmp_path: 
 def test_a_position_of_another_stream_is_refused_and_says_what_differs(
     other: dict[str, Any], setting: str, build: Build, tmp_path: Path
 ) -> None:
-    position = vl.Position(tmp_path, fake())
+    position = vl.keras.Position(tmp_path, fake())
     assert seen(build(), position, 1) == list(range(STEPS))
-    assert vl.Position(tmp_path, fake()).batches == STEPS
+    assert vl.keras.Position(tmp_path, fake()).batches == STEPS
     with pytest.raises(VideoloadError, match=rf"belongs to another stream \({setting}: "):
-        vl.Position(tmp_path, fake(**other))
+        vl.keras.Position(tmp_path, fake(**other))
 
 
 @pytest.mark.parametrize(
@@ -207,8 +207,8 @@ def test_a_position_of_another_stream_is_refused_and_says_what_differs(
 def test_any_stream_with_the_same_batches_can_use_a_position(
     other: dict[str, Any], build: Build, tmp_path: Path
 ) -> None:
-    seen(build(), vl.Position(tmp_path, fake()), 1)
-    assert vl.Position(tmp_path, fake(**other)).batches == STEPS
+    seen(build(), vl.keras.Position(tmp_path, fake()), 1)
+    assert vl.keras.Position(tmp_path, fake(**other)).batches == STEPS
 
 
 def test_lengths_matter_if_clips_are_dense(build: Build, tmp_path: Path) -> None:
@@ -217,10 +217,10 @@ def test_lengths_matter_if_clips_are_dense(build: Build, tmp_path: Path) -> None
         fake(clip=dense, catalog=Catalog(PATHS, [0] * 10, ["a"], frames=[length] * 10))
         for length in (40, 80)
     )
-    seen(build(), vl.Position(tmp_path, before), 1)
-    assert vl.Position(tmp_path, before).batches == STEPS
+    seen(build(), vl.keras.Position(tmp_path, before), 1)
+    assert vl.keras.Position(tmp_path, before).batches == STEPS
     with pytest.raises(VideoloadError, match=r"belongs to another stream \(lengths: "):
-        vl.Position(tmp_path, after)
+        vl.keras.Position(tmp_path, after)
 
 
 @pytest.mark.parametrize("other", [{"ordered": False}, {"on_error": "skip"}])
@@ -228,7 +228,7 @@ def test_streams_whose_batches_have_no_number_are_refused(
     other: dict[str, Any], tmp_path: Path
 ) -> None:
     with pytest.raises(SpecError, match="a position needs ordered=True, and on_error="):
-        vl.Position(tmp_path, fake(options=replace(OPTIONS, **other)))
+        vl.keras.Position(tmp_path, fake(options=replace(OPTIONS, **other)))
 
 
 @pytest.mark.parametrize(
@@ -248,13 +248,13 @@ def test_streams_whose_batches_have_no_number_are_refused(
 def test_the_error_names_a_damaged_position(text: str, tmp_path: Path) -> None:
     (tmp_path / "position.json").write_text(text)
     with pytest.raises(VideoloadError, match=r"position\.json is damaged: use another folder"):
-        vl.Position(tmp_path, fake())
+        vl.keras.Position(tmp_path, fake())
     with pytest.raises(VideoloadError, match=r"position\.json: File exists"):
-        vl.Position(tmp_path / "position.json", fake())
+        vl.keras.Position(tmp_path / "position.json", fake())
 
 
 def test_the_model_that_was_saved_last_is_loaded(build: Build, tmp_path: Path) -> None:
-    position = vl.Position(tmp_path, fake(), every=3)
+    position = vl.keras.Position(tmp_path, fake(), every=3)
     with pytest.raises(VideoloadError, match=f"no model was saved in {tmp_path} yet"):
         position.load_model()
     position.set_model(build())
@@ -280,7 +280,7 @@ def test_after_a_failed_fit_the_saved_model_continues_with_its_next_batch(
         if position.batches == 8:
             raise KeyError("a callback of the user's")
 
-    position = vl.Position(tmp_path, fake(), every=3)
+    position = vl.keras.Position(tmp_path, fake(), every=3)
     with pytest.raises(KeyError):
         seen(build(), position, 3, keras.callbacks.LambdaCallback(on_train_batch_begin=fail))
     model = position.load_model()
@@ -296,7 +296,7 @@ def test_loading_the_saved_model_during_a_fit_changes_no_count(
     def look(*_: Any) -> None:
         position.load_model()
 
-    position = vl.Position(tmp_path, fake(), every=2)
+    position = vl.keras.Position(tmp_path, fake(), every=2)
     looks = keras.callbacks.LambdaCallback(on_epoch_end=look)
     assert seen(build(), position, 3, looks) == list(range(15))
     assert position.batches == 15
@@ -304,7 +304,7 @@ def test_loading_the_saved_model_during_a_fit_changes_no_count(
 
 
 def test_a_second_training_in_the_same_folder_is_refused(build: Build, tmp_path: Path) -> None:
-    one, other = (vl.Position(tmp_path, fake(), every=2) for _ in range(2))
+    one, other = (vl.keras.Position(tmp_path, fake(), every=2) for _ in range(2))
     assert seen(build(), one, 1) == list(range(5))
     with pytest.raises(VideoloadError, match="another training has saved here meanwhile"):
         seen(build(), other, 1)
@@ -313,7 +313,7 @@ def test_a_second_training_in_the_same_folder_is_refused(build: Build, tmp_path:
 
 
 def test_a_second_process_in_the_same_folder_is_refused(programs: Programs, tmp_path: Path) -> None:
-    position = vl.Position(tmp_path, fake())
+    position = vl.keras.Position(tmp_path, fake())
     other = programs.script(
         """
         import sys
@@ -332,7 +332,7 @@ def test_a_second_process_in_the_same_folder_is_refused(programs: Programs, tmp_
     assert other.out == (
         f"{tmp_path} is in use by process {os.getpid()}: wait for its end, or use another folder\n"
     )
-    assert vl.Position(tmp_path, fake()).batches == position.batches, (
+    assert vl.keras.Position(tmp_path, fake()).batches == position.batches, (
         "a cell of a notebook may run again"
     )
 
@@ -344,7 +344,7 @@ def test_a_full_disk_is_reported_in_one_line(
         Path(path).write_bytes(b"PK half of it")
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    position = vl.Position(tmp_path, fake(), every=2)
+    position = vl.keras.Position(tmp_path, fake(), every=2)
     monkeypatch.setattr("keras.Model.save", full)
     with pytest.raises(VideoloadError, match="the model cannot be saved: No space left on device"):
         seen(build(), position, 1)
@@ -352,7 +352,7 @@ def test_a_full_disk_is_reported_in_one_line(
 
 
 def test_batches_are_counted_with_steps_per_execution(build: Build, tmp_path: Path) -> None:
-    position = vl.Position(tmp_path, fake(), every=7)
+    position = vl.keras.Position(tmp_path, fake(), every=7)
     model = build(steps_per_execution=STEPS)
     assert seen(model, position, 3) == [4, 9, 14]
     assert position.batches == 15
@@ -361,13 +361,13 @@ def test_batches_are_counted_with_steps_per_execution(build: Build, tmp_path: Pa
 def test_steps_per_execution_that_do_not_divide_an_epoch_are_refused(
     build: Build, tmp_path: Path
 ) -> None:
-    position = vl.Position(tmp_path, fake())
+    position = vl.keras.Position(tmp_path, fake())
     with pytest.raises(SpecError, match="steps_per_execution=2 does not divide the 5 batches"):
         seen(build(steps_per_execution=2), position, 1)
 
 
 def test_a_fit_without_the_position_is_an_error(build: Build, tmp_path: Path) -> None:
-    position = vl.Position(tmp_path, fake())
+    position = vl.keras.Position(tmp_path, fake())
     parts = position.remaining(1)
     build().fit(**next(parts), verbose=0)
     with pytest.raises(VideoloadError, match="give the position to fit"):
@@ -376,20 +376,20 @@ def test_a_fit_without_the_position_is_an_error(build: Build, tmp_path: Path) ->
 
 def test_nothing_is_trained_once_stop_is_set(tmp_path: Path) -> None:
     stop = Event()
-    position = vl.Position(tmp_path, fake(), stop=stop)
+    position = vl.keras.Position(tmp_path, fake(), stop=stop)
     stop.set()
     assert list(position.remaining(1)) == []
 
 
 def test_every_is_a_number_of_batches(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="every must be a whole number of at least 1, got 0"):
-        vl.Position(tmp_path, fake(), every=0)
+        vl.keras.Position(tmp_path, fake(), every=0)
 
 
 def test_at_any_moment_of_a_saving_one_complete_model_is_there(
     build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    position = vl.Position(tmp_path, fake(), every=2)
+    position = vl.keras.Position(tmp_path, fake(), every=2)
     position.set_model(build())
     position.on_train_batch_end(0)
     position.on_train_batch_end(1)
@@ -401,7 +401,7 @@ def test_at_any_moment_of_a_saving_one_complete_model_is_there(
         patched.setattr(Path, "replace", lambda *_: pytest.fail("killed here"))
         with pytest.raises(pytest.fail.Exception):
             position.on_train_end()
-    assert vl.Position(tmp_path, fake()).batches == 2
+    assert vl.keras.Position(tmp_path, fake()).batches == 2
     assert "model-2.keras" in models(tmp_path)
 
 
@@ -414,7 +414,7 @@ def test_killed_during_a_saving_every_model_file_is_complete(
         Path(path).write_bytes(b"PK half of it")
         pytest.fail("killed here")
 
-    position = vl.Position(tmp_path, fake(), every=2)
+    position = vl.keras.Position(tmp_path, fake(), every=2)
     position.set_model(build())
     for batch in range(3):
         position.on_train_batch_end(batch)
@@ -422,7 +422,7 @@ def test_killed_during_a_saving_every_model_file_is_complete(
         patched.setattr(keras.Sequential, "save", cut)
         with pytest.raises(pytest.fail.Exception):
             position.on_train_batch_end(3)
-    again = vl.Position(tmp_path, fake(), every=2)
+    again = vl.keras.Position(tmp_path, fake(), every=2)
     assert again.batches == 2
     again.set_model(again.load_model())
     for file in tmp_path.glob("model-*.keras"):
