@@ -96,8 +96,8 @@ class VideoIndex(NamedTuple):
         ]  # fmt: skip
         return 2000 + sum(array.nbytes for array in arrays if array is not None)
 
-    def to_bytes(self) -> bytes:
-        """It as bytes, for the disk."""
+    def to_bytes(self, of: bytes = b"") -> bytes:
+        """It as bytes, for the disk, with a checksum of them and of the file that it is ``of``."""
         avi, order = None, self.order
         if self.avi is not None:
             told = dict(self.avi.told)
@@ -109,12 +109,12 @@ class VideoIndex(NamedTuple):
             _packed(None if self.noted is None else self.noted.sums), order.has_unreferenced,
         )  # fmt: skip
         data = msgspec.msgpack.encode(stored)
-        return crc32(data).to_bytes(4, "little") + data
+        return crc32(data, crc32(of)).to_bytes(4, "little") + data
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> VideoIndex:
-        """The reverse of `to_bytes`. Raises ValueError for what it has not made."""
-        if crc32(data[4:]).to_bytes(4, "little") != data[:4]:
+    def from_bytes(cls, data: bytes, of: bytes = b"") -> VideoIndex:
+        """The reverse of `to_bytes`. Raises ValueError for what it has not made of this file."""
+        if crc32(data[4:], crc32(of)).to_bytes(4, "little") != data[:4]:
             raise ValueError("not an index: its checksum is another one")
         stored = _STORED.decode(memoryview(data)[4:])
         info = VideoInfo.from_bytes(stored.info)

@@ -18,7 +18,6 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
-from zlib import crc32
 
 from cachetools import LRUCache
 
@@ -69,7 +68,7 @@ class IndexCache:
         packed = self._disk.read(path, file.identity)
         with suppress(ValueError):
             if packed is not None:
-                index = VideoIndex.from_bytes(packed)
+                index = VideoIndex.from_bytes(packed, _which(path, file.identity))
                 self._keep(path, _Known(file.identity, index, recalled=True))
                 return index
         return None
@@ -78,7 +77,8 @@ class IndexCache:
         """Keep an index."""
         self._keep(path, _Known(file.identity, index, recalled=False))
         if file.has_version:
-            self._disk.write(path, file.identity, index.to_bytes())
+            packed = index.to_bytes(_which(path, file.identity))
+            self._disk.write(path, file.identity, packed)
 
     def _keep(self, path: str, known: _Known) -> None:
         if known.found.memory_bytes <= _MEMORY_BYTES:
@@ -114,11 +114,9 @@ class _Disk:
             known, packed = self._waiting[key]
             return packed if known == identity else None
         statement = "SELECT packed FROM indexes WHERE path = ? AND identity = ?"
-        found = self._execute(statement, [(key, identity)])
-        sign = _sign(key, identity)
-        for (packed,) in found:
-            if isinstance(packed, bytes) and packed.startswith(sign):
-                return packed[len(sign) :]
+        for (packed,) in self._execute(statement, [(key, identity)]):
+            if isinstance(packed, bytes):  # a damaged file may hold anything
+                return packed
         return None
 
     def write(self, path: str, identity: bytes, packed: bytes) -> None:
@@ -131,10 +129,7 @@ class _Disk:
             self._flush()
 
     def _flush(self) -> None:
-        rows = [
-            (path, identity, _sign(path, identity) + packed)
-            for path, (identity, packed) in self._waiting.items()
-        ]
+        rows = [(path, *row) for path, row in self._waiting.items()]
         self._waiting.clear()
         if rows and self._process == os.getpid():  # a forked process has no rows of its own
             self._execute("INSERT OR REPLACE INTO indexes VALUES (?, ?, ?)", rows)
@@ -199,9 +194,9 @@ class _Disk:
         return self._opened
 
 
-def _sign(path: bytes, identity: bytes) -> bytes:
-    """What a row begins with: a flipped bit may make it the row of another file."""
-    return crc32(path + b"\0" + identity).to_bytes(4, "little")
+def _which(path: str, identity: bytes) -> bytes:
+    """What the checksum of a row covers as well: a flipped bit may make it another file's row."""
+    return os.fsencode(path) + b"\0" + identity
 
 
 @cache

@@ -122,6 +122,13 @@ def test_half_an_index_is_no_index() -> None:
             VideoIndex.from_bytes(packed[:length])
 
 
+def test_an_index_of_one_file_is_none_of_another() -> None:
+    packed = decoded().to_bytes(b"a.avi")
+    assert same(VideoIndex.from_bytes(packed, b"a.avi"), decoded())
+    with pytest.raises(ValueError, match="not an index"):
+        VideoIndex.from_bytes(packed, b"b.avi")
+
+
 def test_an_index_stays_in_memory_until_its_file_changes(
     file: VideoFile, caplog: pytest.LogCaptureFixture
 ) -> None:
