@@ -24,6 +24,8 @@ from tests.support.waiting import SECOND, wait_until
 from videoload import Catalog, Client, ClipSpec, decode_serially
 from videoload.errors import Fault
 from videoload.pixels.software import software_and_code
+from videoload.scanning.journal import Journal
+from videoload.scanning.scan import scan
 from videoload.transport.messages import (
     Failed,
     FromWorker,
@@ -202,6 +204,27 @@ def test_without_an_own_copy_the_first_one_is_used_for_all_clips_of_a_file(
         stream = client.stream(catalog_of(videos, own=False), CLIP, BATCH, **ORDER)
         assert digests(stream.batches(epochs=EPOCHS, info=True)) in (other, expected)
         assert stream.quarantine == []
+
+
+def test_what_a_scan_found_tells_which_copy_is_right(
+    videos: Videos,
+    expected: list[str],
+    copies: Callable[..., list[Path]],
+    programs: Programs,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    [root], table = copies(eight_other_bytes), tmp_path / "scan.csv"
+    scan(videos.catalog, processes=1, journal=Journal(table))
+    with Client(workers=0, listen="tcp://127.0.0.1:*") as client, ThreadPoolExecutor() as pool:
+        programs.worker(client.endpoints[0], root)  # the first: its copy would be pinned
+        stream = client.stream(Catalog.from_csv(table), CLIP, BATCH, **ORDER)
+        reading = pool.submit(digests, stream.batches(epochs=EPOCHS, info=True))
+        wait_until(lambda: ": its copy of" in caplog.text, 30 * SECOND)
+        programs.worker(client.endpoints[0], videos.root)
+        assert reading.result() == expected
+        assert stream.quarantine == []
+    assert f"its copy of {LONG} in {root} differs" in caplog.text
 
 
 def test_a_file_that_nobody_can_decode_is_bad(

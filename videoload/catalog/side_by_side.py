@@ -65,7 +65,8 @@ def laid(
             f"the paths of a sample have {len(long)} characters together, more than the {MAX_PATH} "
             f"that they may have: {named(long)[:80]}..."
         )
-    return first.replaced(samples), Sides(tuple(paths), by, shared)
+    columns = {name: first.columns[name] for name in first.columns if name != "fingerprint"}
+    return first.replaced(samples, columns), Sides(tuple(paths), by, shared)  # of several files
 
 
 def _offsets(

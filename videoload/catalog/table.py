@@ -31,6 +31,7 @@ _COLUMNS: dict[str, tuple[str, Any]] = {
     "end_s": ("ends_s", _NO_TIME),
     "at_s": ("at_s", _NO_TIME),
     "box": ("box", np.full(4, np.nan, np.float32)),
+    "fingerprint": ("fingerprints", _UNKNOWN),
 }
 
 
@@ -52,6 +53,8 @@ class Video(NamedTuple):
         at_s: The moment that matters, in seconds from the file's first frame. Default None.
         box: (left, top, right, bottom) of what matters, in pixels of the stored frame. Default
             None.
+        fingerprint: What each copy of the file has in common, as ``videoload scan`` finds it.
+            Workers of other hosts must have such a copy, if the trainer has none. Default None.
     """
 
     path: str
@@ -64,6 +67,7 @@ class Video(NamedTuple):
     at: int | None = None
     at_s: float | None = None
     box: tuple[float, float, float, float] | None = None
+    fingerprint: int | None = None
 
 
 def class_name(classes: Sequence[str], label: int) -> str:
@@ -105,7 +109,7 @@ class Table:
         if not paths:
             raise CatalogError("there are no videos: a catalog needs at least one")
         given = {name: _array(name, listed.columns.get(name), len(paths)) for name in _COLUMNS}
-        label, start, end, known, at, start_s, end_s, at_s, _ = given.values()
+        label, start, end, known, at, start_s, end_s, at_s, *_ = given.values()
         ends = end != _UNKNOWN
         last = np.maximum(np.maximum(start, end - 1), at)
         has_none = (at == _UNKNOWN) & np.isnan(at_s)
@@ -280,7 +284,8 @@ def _one_str_a_file(
         return tuple(paths)
     first: dict[str, int] = {}
     file = np.fromiter((first.setdefault(p, i) for i, p in enumerate(paths)), np.int64, len(paths))
-    segment = [column.T for name, column in columns.items() if name not in ("label", "frames")]
+    of_file = ("label", "frames", "fingerprint")
+    segment = [column.T for name, column in columns.items() if name not in of_file]
     rows = np.nan_to_num(np.vstack((file, *segment)), nan=-1.0)
     order = np.lexsort(rows)
     twice = (np.diff(rows[:, order]) == 0).all(axis=0)

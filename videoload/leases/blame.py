@@ -3,8 +3,8 @@
 A worker may *say* that it cannot decode a clip. One worker's word is not enough: another worker is
 asked first, one that reads another copy of the videos if there is one. Only a local worker is
 believed at once. A word counts only if it is about the right file (`files`): a worker whose copy is
-missing or another one is wrong, however many say the same. If the trainer has the file itself and
-all workers lack it, the clip waits for one that has it.
+missing or another one is wrong, however many say the same. If it is agreed which file is right (the
+trainer has it, or a scan saw it), and all workers lack it, the clip waits for one that has it.
 
 A clip may also leave its workers *without an answer*: it crashes them, or it hangs in the decoder.
 So each chunk notes the workers that were at it, were alive, and never answered. A chunk of several
@@ -108,7 +108,7 @@ class Blame:
         if (len(sure) < 2 or local) and (
             any(self._may_judge(worker, chunk) for worker in self._pool.heard_of)
             or self._may_others_come(said or [d for d in chunk.doubts if d.fault is Fault.CODE])
-            or (self._is_own(stream, video) and all(d.fault is Fault.COPY for d in chunk.doubts))
+            or (self._is_agreed(stream, video) and all(d.fault is Fault.COPY for d in chunk.doubts))
         ):
             chunk.requeue()
             return
@@ -129,8 +129,8 @@ class Blame:
     # Which file it is about
 
     @staticmethod
-    def _is_own(stream: Stream, video: int) -> bool:
-        return stream.files is not None and stream.files.is_own(video)
+    def _is_agreed(stream: Stream, video: int) -> bool:
+        return stream.files is not None and stream.files.is_agreed(video)
 
     @staticmethod
     def _is_sure(stream: Stream, video: int, doubt: Doubt) -> bool:
@@ -242,8 +242,8 @@ class Blame:
             alone = all(other in asked for other in self._pool.heard_of)
             tries = [each for each in chunk.doubts if each.worker is worker]
             again = all(each.fault is Fault.COPY for each in tries)
-            own = self._is_own(chunk.batch.reader.stream, chunk.samples[0].video)
-            return alone and again and (own or len(tries) < _TRIES)
+            agreed = self._is_agreed(chunk.batch.reader.stream, chunk.samples[0].video)
+            return alone and again and (agreed or len(tries) < _TRIES)
         copies = {other.copy for other in (*asked, *chunk.blamed)}
         others = self._pool.reliable if chunk.blamed else self._pool.heard_of
         return worker.copy not in copies or all(other.copy in copies for other in others)

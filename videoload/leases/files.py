@@ -12,8 +12,9 @@ its files must have. The worker compares before it decodes, and its answer shows
                               └──────────────> ABSENT ──────────────────> PINNED
 
 No lease is granted for a video that is UNKNOWN or ASKED. While it is ABSENT, any copy will do, and
-the first one that is decoded is the stream's copy from then on. A training that is resumed brings
-fingerprints along: these are PINNED where the trainer has no file.
+the first one that is decoded is the stream's copy from then on. A catalog that comes from a scan,
+or a training that is resumed, brings fingerprints along: these are PINNED where the trainer has no
+file.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from collections.abc import Iterable
 from enum import IntEnum
 
 import numpy as np
+import numpy.typing as npt
 
 
 class FileState(IntEnum):
@@ -57,6 +59,10 @@ class Files:
     def is_own(self, video: int) -> bool:
         """Whether the trainer has the file itself."""
         return bool(self._states[video] <= FileState.OWN and self._prints[video])
+
+    def is_agreed(self, video: int) -> bool:
+        """Whether it was known before any clip which file is right: only that one can be bad."""
+        return self.is_own(video) or bool(self._given[video] and self._prints[video])
 
     def expected(self, video: int) -> int:
         """The fingerprint that a copy must have; 0: any copy will do."""
@@ -111,8 +117,14 @@ class Files:
             raise ValueError(str(error)) from None
         if len(prints) != len(self._prints):
             raise ValueError(f"{len(prints)} files, and the stream has {len(self._prints)}")
-        if not self._prints.any():
+        if not (self._prints.any() or self._given.any()):
             self.salt = int(salt, 16)
-            self._given = prints
-            absent = (self._states == FileState.ABSENT) & (prints != 0)
-            self._prints[absent], self._states[absent] = prints[absent], FileState.PINNED
+        if self.salt == int(salt, 16):
+            self.give(prints)
+
+    def give(self, prints: npt.NDArray[np.int64]) -> None:
+        """These fingerprints, by this salt, hold for files that the trainer does not have, if none
+        holds yet; 0: none."""
+        self._given = np.where(self._given, self._given, prints)
+        absent = (self._states == FileState.ABSENT) & (self._given != 0)
+        self._prints[absent], self._states[absent] = self._given[absent], FileState.PINNED

@@ -34,6 +34,7 @@ from videoload.listings.columns import (
 from videoload.listings.folders import open_root
 from videoload.listings.rows import Rows, is_missing, number, shown, text, whole
 from videoload.listings.there import check_there, find_by_name, root_of
+from videoload.storage.content import fingerprint_in
 
 T = TypeVar("T")
 TargetColumns = str | Sequence[str] | Mapping[str, str | Sequence[str]]
@@ -114,6 +115,7 @@ class _Reader:
         columns: dict[str, Any] = {role: self._parsed(role, self._whole) for role in _WHOLE}
         columns |= {role: self._parsed(role, self._seconds) for role in _SECONDS}
         columns["box"], targets = self._parsed("box", self._box), self._targets()
+        columns["fingerprint"] = self._fingerprints()
         given = None if classes is None else class_names(classes)
         labels, known, hot = self._labels(given, has_targets=targets is not None)
         columns["label"], unused = labels, self._check_unused()
@@ -276,6 +278,15 @@ class _Reader:
                 i, f"{role} must be left, top, right, bottom in pixels, not {shown(cell)}"
             )
         return sides
+
+    def _fingerprints(self) -> list[int | None] | None:
+        """What a scan found of each file. Another column of that name is not meant."""
+        cells = self._rows.columns.get("fingerprint", [])
+        found = list(map(fingerprint_in, cells))
+        if all(each is None for each in found):
+            return None
+        self._used.add("fingerprint")
+        return found
 
     def _targets(self) -> Any:
         """Targets [N] of a single column, [N, columns] of several; a dict of them if they are

@@ -29,6 +29,7 @@ from videoload import native
 from videoload.errors import StorageError, VideoError, WorkerError
 from videoload.processes.child import ChildProcess, end_all, inherited
 from videoload.processes.still_time import StillTime
+from videoload.storage.content import fingerprint_text
 from videoload.storage.keep import Folders
 
 if TYPE_CHECKING:
@@ -194,6 +195,7 @@ def _facts(decoder: Decoder, path: str, tick: Callable[[], None]) -> dict[str, A
         "codec": report.codec, "pixels": report.pixels, "header_frames": report.header_frames,
         "packets": report.packets, "key_frames": len(index.order.starts),
         "damage": "; ".join(_damage(index, report)),
+        "fingerprint": fingerprint_text(decoder.fingerprint(path)),
     }  # fmt: skip
 
 

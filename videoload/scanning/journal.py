@@ -42,6 +42,7 @@ class Row:
     damage: str = ""
     file_bytes: int = 0
     modified_ns: int = 0
+    fingerprint: str = ""  # that copies have in common: `storage.content.fingerprint_text`
 
     @property
     def key_distance(self) -> float:

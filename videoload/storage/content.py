@@ -14,6 +14,7 @@ from videoload.storage.files import SMALL_BYTES, OpenFile, VideoFile
 SEPARATOR = "\n"  # between the paths of a sample that has several files
 _RUN_BYTES = 256 << 10  # what is looked at within so many bytes is read in one go
 _AHEAD = 16  # ... and so many of these reads are asked for before
+_PRINT = "xxh3-"  # begins a fingerprint in a table
 _OFFSETS = "/"  # begins a last line that says when the files begin; no path in a root begins so
 
 
@@ -42,6 +43,19 @@ def fingerprint_of(path: str, one: Callable[[str], int]) -> int:
         return one(path)
     several = ",".join(str(one(part)) for part in files_of(path))
     return int.from_bytes(blake2b(several.encode(), digest_size=8).digest(), "little") >> 1 or 1
+
+
+def fingerprint_text(fingerprint: int) -> str:
+    """A fingerprint as a table has it: no spreadsheet takes it for a number."""
+    return f"{_PRINT}{fingerprint:016x}"
+
+
+def fingerprint_in(cell: object) -> int | None:
+    """The reverse of `fingerprint_text`; None for anything else."""
+    text = str(cell).strip()
+    digits = text.removeprefix(_PRINT)
+    is_one = text != digits and len(digits) == 16 and set(digits) <= set("0123456789abcdef")
+    return int(digits, 16) & (1 << 63) - 1 if is_one else None
 
 
 def _rows(data: bytes | memoryview, begins: Ints, length: int) -> Bytes:

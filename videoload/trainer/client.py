@@ -14,6 +14,8 @@ import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NoReturn, Unpack, overload
 
+import numpy as np
+
 from videoload import host, native
 from videoload.arguments import MAX_PROCESSES, real, whole
 from videoload.catalog.catalog import Catalog
@@ -350,10 +352,14 @@ class Client:
 
     def _files(self, catalog: Catalog, clip: Spec, *, has_own: bool) -> Files | None:
         """Which files workers of other hosts must have; None if none can come, or it is not about
-        files."""
+        files. A scan finds fingerprints with salt 0."""
         if not (self.endpoints and clip.files):
             return None
-        return Files(len(catalog), has_own=has_own, salt=secrets.randbits(63))
+        found = catalog._table.column("fingerprint")  # by a scan
+        salt = 0 if (found > 0).any() else secrets.randbits(63)
+        files = Files(len(catalog), has_own=has_own, salt=salt)
+        files.give(np.maximum(found, 0))
+        return files
 
     @property
     def workers(self) -> tuple[WorkerStats, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.support.desk import Desk, Seen, given, grants
@@ -127,10 +128,16 @@ def test_a_file_that_changed_everywhere_is_nobodys_mistake() -> None:
 
 
 @pytest.mark.parametrize("found", [MISSING, OTHER])
-def test_no_number_of_other_copies_condemns_a_file_that_the_trainer_has(found: int) -> None:
+@pytest.mark.parametrize("agreed", ["own", "scanned"])
+def test_no_number_of_other_copies_condemns_a_file_that_is_agreed_on(
+    found: int, agreed: str
+) -> None:
     workers = ["a:1", "b:2", "c:3", "d:4"]
-    desk = desk_of(*workers)
-    seen = identified(desk, asked(desk.start(steps=range(1))))
+    files = Files(40, has_own=agreed == "own")
+    files.give(np.full(40, OWN) * (agreed == "scanned"))
+    desk = desk_of(*workers, files=files)
+    seen = desk.start(steps=range(1))
+    seen += identified(desk, asked(seen))
     every: list[Seen] = []
     for _ in range(400):
         every += seen
@@ -218,6 +225,33 @@ def test_what_is_known_already_is_not_pinned_anew() -> None:
     assert files.accepts(0, THIRD)
     files.pin(pinned(2, 0, 1))
     assert (files.expected(0), files.expected(1), files.salt) == (THIRD, 0, 7)
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_what_a_scan_found_holds_for_files_that_the_trainer_does_not_have(own: bool) -> None:
+    files = Files(40, has_own=own)
+    files.give(np.array([THIRD, OTHER] + 38 * [0]))
+    desk = desk_of("a:1", "b:2", files=files)
+    seen = desk.start(steps=range(3))
+    for video in asked(seen):
+        desk.table.identified([(0, video, OWN if video == 0 else MISSING)])
+    leases = {lease.samples[0].video: lease for lease in grants([*seen, *desk.seen()])}
+    assert (leases[0].files, leases[1].files) == ((OWN if own else THIRD,), (OTHER,))
+    known = desk.table.lease(leases[1].worker, leases[1].lease)
+    assert known is not None
+    assert desk.table.accepts(known, [THIRD]) == 0
+    assert not files.accepts(1, THIRD)
+
+
+def test_a_training_that_is_resumed_keeps_what_was_pinned_beside_a_scan() -> None:
+    scanned = np.array([THIRD, 0, 0])
+    before = Files(3, has_own=False)
+    before.give(scanned)
+    assert before.accepts(2, OTHER)
+    after = Files(3, has_own=False)
+    after.give(scanned)
+    after.pin(before.pinned())
+    assert [after.expected(video) for video in range(3)] == [THIRD, 0, OTHER]
 
 
 @pytest.mark.parametrize("text", ["", "5", "x:", "5:abc", pinned(3, 0), pinned(2, 0).upper()])
