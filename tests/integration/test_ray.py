@@ -7,9 +7,7 @@ import signal
 import tempfile
 from collections.abc import Iterator
 from importlib.util import find_spec
-from itertools import count
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -19,8 +17,8 @@ from tests.support.programs import Program, Programs
 from tests.support.videos import make_avi
 from tests.support.waiting import SECOND, wait_until
 from videoload import Catalog, Client, ClipSpec, SpecError, decode_serially
-from videoload.processes.ray_fleet import Fleet, _Actor
 from videoload.ray import RayWorkers
+from videoload.trainer.ray_workers import _Actor
 from videoload.transport.keys import make_keys
 from videoload.transport.private_messages import WorkerSettings
 
@@ -50,6 +48,8 @@ TRAINER = """
             if step == 10:
                 print("ten batches", flush=True)
                 wait_until(lambda: os.path.exists(f"{folder}/cut"), 60 * SECOND)
+                wait_until(lambda: workers.placed < 3, 60 * SECOND)
+                print("fewer", flush=True)
             yield batch
 
     with (
@@ -64,6 +64,7 @@ TRAINER = """
         catalog = vl.Catalog.from_folder(f"{folder}/videos")
         stream = client.stream(catalog, SPEC, BATCH, shuffle=True, seed=3)
         print("digest", digest(batches(stream)))
+        wait_until(lambda: workers.placed == 3, 60 * SECOND)
         client.wait_for_workers(3, 60 * SECOND)
         assert not {worker.name for worker in client.workers} & first
         print("three again", flush=True)
@@ -123,7 +124,7 @@ def test_losing_a_node_in_mid_epoch_changes_nothing(
     catalog = Catalog.from_folder(tmp_path / "videos")
     right = digest(decode_serially(catalog, SPEC, BATCH, epochs=EPOCHS, shuffle=True, seed=3))
     expected = [
-        "ten batches", f"digest {right}", "three again", "none",
+        "ten batches", "fewer", f"digest {right}", "three again", "none",
         "these workers are closed; make new ones", "grew to 3", "closed",
     ]  # fmt: skip
     # Ray says more.
@@ -147,48 +148,6 @@ def test_losing_a_node_in_mid_epoch_changes_nothing(
         wait_until(lambda: not client.workers, 30 * SECOND)
 
 
-class FakeRay:
-    """As much of Ray as a fleet uses to find out who has a place."""
-
-    def __init__(self) -> None:
-        self.exceptions = SimpleNamespace(RayError=OSError)
-        self.silent: set[int] = set()  # actors that are being placed
-        self.dead: set[int] = set()
-        self._numbers = count()
-
-    def remote(self, _: object) -> FakeRay:
-        return self
-
-    def options(self, **_: object) -> SimpleNamespace:
-        return SimpleNamespace(remote=lambda *_: self._actor(next(self._numbers)))
-
-    def _actor(self, number: int) -> SimpleNamespace:
-        return SimpleNamespace(__ray_ready__=SimpleNamespace(remote=lambda: number))
-
-    def wait(self, asked: list[int], **_: object) -> tuple[list[int], list[int]]:
-        answered = [each for each in asked if each not in self.silent]
-        return answered, [each for each in asked if each in self.silent]
-
-    def get(self, answer: int) -> None:
-        if answer in self.dead:
-            raise OSError
-
-    def cancel(self, _: int) -> None:
-        pass
-
-
-def test_a_worker_whose_node_was_lost_has_no_place_until_it_answers_again() -> None:
-    ray = FakeRay()
-    fleet = Fleet(ray, WorkerSettings(["tcp://127.0.0.1:9"], root="/"))
-    assert fleet.placed == 0
-    fleet.scale(4)
-    assert fleet.placed == 4
-    ray.silent, ray.dead = {1}, {2}
-    assert (fleet.placed, fleet.count) == (2, 4)
-    ray.silent, ray.dead = set(), set()
-    assert fleet.placed == 4
-
-
 def test_a_node_that_cannot_store_keys_says_so_and_tries_again(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -204,13 +163,15 @@ def test_a_node_that_cannot_store_keys_says_so_and_tries_again(
 def test_settings_that_cannot_work_are_reported_at_once(programs: Programs, tmp_path: Path) -> None:
     with Client(workers=1) as client, pytest.raises(SpecError, match="give it listen="):
         RayWorkers(client, 1, root=tmp_path)
+    with pytest.raises(SpecError, match="give a number of workers, and connect="):
+        RayWorkers(None, 1, root=tmp_path)
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
         with pytest.raises(SpecError, match="must be absolute, got 'videos'"):
             RayWorkers(client, 1, root="videos")
         flags = ("ray", "--connect", client.endpoints[0], "--root")
         relative = programs.videoload(*flags, "videos")
         assert relative.wait(60 * SECOND) == 1
-        assert relative.err.endswith("must be absolute, because it is a path on other hosts\n")
+        assert relative.err.endswith("it must be absolute, got 'videos'\n")
         nowhere = f"127.0.0.1:{free_ports(1)[0]}"
         absent = programs.videoload(*flags, str(tmp_path), "--cluster", nowhere)
         assert absent.wait(120 * SECOND) == 1

@@ -218,30 +218,8 @@ def ray(
     Each worker process is an actor with its own CPU. Ray spreads them over its nodes, and restarts
     them elsewhere when a node fails. The nodes need videoload, and the videos at `--root`.
     """
-    from videoload.index.cache_folder import cache_folder
-    from videoload.processes.ray_fleet import Fleet, connected
-    from videoload.storage.keep import Folders
-    from videoload.storage.roots import is_url
-    from videoload.transport.private_messages import WorkerSettings
-    from videoload.transport.sockets import check_dial
+    from videoload.trainer.ray_workers import RayWorkers, cluster_cpus
 
-    for address in connect:
-        check_dial(address, keys=keys, insecure=insecure)
-    if not is_url(root) and not Path(root).is_absolute():
-        raise VideoloadError(
-            f"--root {root}: must be absolute, because it is a path on other hosts"
-        )
-    settings = WorkerSettings(
-        connect,
-        root=root,
-        keys=None if keys is None else str(keys),
-        insecure=insecure,
-        transforms=allow or [],
-        folders=Folders.of(
-            cache_folder(cache), keep, keep_gb, frame_store, frame_store_gb, elsewhere=True
-        ),
-    )
-    fleet = Fleet(connected(cluster), settings)
     stopped_by: list[int] = []
     stop = threading.Event()
 
@@ -251,16 +229,21 @@ def ray(
 
     signal.signal(signal.SIGTERM, end)
     signal.signal(signal.SIGINT, end)
-    count, said = workers or max(1, fleet.cpus), -1
-    try:
-        fleet.scale(count)
+    said = -1
+    with RayWorkers(
+        None, workers or 0, root=root, connect=connect, keys=keys, insecure=insecure,
+        allow=allow or (), cache=cache, keep=keep, keep_gb=keep_gb, frame_store=frame_store,
+        frame_store_gb=frame_store_gb, cluster=cluster,
+    ) as placing:  # fmt: skip
+        if workers is None:
+            placing.scale(max(1, cluster_cpus(cluster)))
         while not stop.wait(_LOOK_S):
-            if (placed := fleet.placed) != said:
-                waits = "" if placed == count else f"; the cluster has {fleet.cpus} CPUs"
-                say(f"Ray placed {placed} of {count} workers{waits}")
+            if (placed := placing.placed) != said:
+                waits = "" if placed == placing.count else (
+                    f"; the cluster has {cluster_cpus(cluster)} CPUs"
+                )  # fmt: skip
+                say(f"Ray placed {placed} of {placing.count} workers{waits}")
                 said = placed
-    finally:
-        fleet.close()
     raise typer.Exit(130 if stopped_by[0] == signal.SIGINT else 0)
 
 

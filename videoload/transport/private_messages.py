@@ -36,10 +36,6 @@ class WorkerSettings(_Private, tag="settings"):
     folders: Folders = NO_FOLDERS  # where it keeps what serves it again
     log_format: LogFormat = ""
 
-    def with_keys(self, folder: str | None) -> WorkerSettings:
-        """The same settings with other keys."""
-        return msgspec.structs.replace(self, keys=folder)
-
 
 class Share(_Private, tag="share"):
     """A stream's arena, whose descriptor travels along. Its videos lie under ``root``. ``code``:
