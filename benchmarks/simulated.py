@@ -32,7 +32,7 @@ import numpy.typing as npt
 import zmq
 
 from videoload import native
-from videoload.clips.sample_spec import Spec
+from videoload.clips.sample_spec import Spec, frames_shape, reads_files
 from videoload.pixels.software import software_and_code
 from videoload.transport.messages import Bye, Heartbeat, Hello, Lease, Result, Welcome
 from videoload.transport.sockets import Dealer
@@ -114,10 +114,10 @@ class _Worker:
         lease, seconds = self._leases.popleft(), self._takes_s
         if self._leases:
             self._begin(due)
-        clips, shown = len(lease.clips), math.prod(lease.asked.frames_shape)
+        clips, shown = len(lease.clips), math.prod(frames_shape(lease.asked))
         self._frames += clips * shown
         frames = [list(range(shown))] * clips
-        files = [1] * clips if lease.asked.files else []
+        files = [1] * clips if reads_files(lease.asked) else []
         times = [[n / 25 for n in range(shown)]] * clips
         result = Result(lease.lease, frames, seconds, files, times=times)
         self._say(result, now, _pixels(lease.asked, clips))

@@ -19,6 +19,7 @@ import zmq
 
 from tests.faults.raw_peers import dealer
 from videoload import ProtocolError
+from videoload.clips.sample_spec import frames_shape
 from videoload.pixels.software import software_and_code
 from videoload.transport.messages import (
     VERSION,
@@ -106,7 +107,7 @@ class Liar:
 
     def _honest(self, kind: str, lease: Lease | None) -> dict[str, Any]:
         rows = 1 if lease is None else len(lease.clips)
-        length = 1 if lease is None else math.prod(lease.asked.frames_shape)
+        length = 1 if lease is None else math.prod(frames_shape(lease.asked))
         number = 10**9 if lease is None else lease.lease
         honest: dict[str, dict[str, Any]] = {
             "hello": {

@@ -22,6 +22,7 @@ from tests.support.thorough import rest_nightly
 from tests.support.videos import Videos, make_avi
 from tests.support.waiting import SECOND, wait_until
 from videoload import Catalog, Client, ClipSpec, decode_serially
+from videoload.clips.sample_spec import frames_shape
 from videoload.errors import Fault
 from videoload.pixels.software import software_and_code
 from videoload.scanning.journal import Journal
@@ -323,12 +324,12 @@ def fatal(lease: Lease) -> FromWorker:
 
 
 def another_file(lease: Lease) -> FromWorker:
-    frames = [[0] * math.prod(lease.asked.frames_shape) for _ in lease.clips]
+    frames = [[0] * math.prod(frames_shape(lease.asked)) for _ in lease.clips]
     return Result(lease.lease, frames, 0.001, [12345] * len(lease.clips))
 
 
 def told_file(lease: Lease) -> FromWorker:
-    frames = [[0] * math.prod(lease.asked.frames_shape) for _ in lease.clips]
+    frames = [[0] * math.prod(frames_shape(lease.asked)) for _ in lease.clips]
     return Result(lease.lease, frames, 0.001, lease.files)
 
 

@@ -16,6 +16,7 @@ from tests.support.processes import children_of
 from tests.support.videos import make_avi
 from tests.support.waiting import SECOND
 from videoload import Catalog, Client, ClipSpec, VideoError
+from videoload.clips.clip_spec import at_native_size
 
 pytestmark = pytest.mark.timeout(180 * SECOND)
 
@@ -60,7 +61,7 @@ def test_a_file_that_crashes_its_decoder_is_skipped_for_the_next(
 
         with held(catalog.root / "x/a.avi", crash):
             stream = client.stream(catalog, NATIVE, 1)
-    assert stream.clip == SHOWN.at_native_size(100, 80)
+    assert stream.clip == at_native_size(SHOWN, 100, 80)
     assert caplog.messages == ["x/a.avi: its decoding ended the decoder (SIGSEGV)"]
 
 
@@ -75,7 +76,7 @@ def test_a_file_that_gives_no_answer_is_named_and_no_other_size_is_used(
             pytest.raises(VideoError, match=r"a.avi: its decoding hangs: .* s; give size="),
         ):
             client.stream(catalog, NATIVE, 1)
-        assert client.stream(catalog, NATIVE, 1).clip == SHOWN.at_native_size(90, 70), (
+        assert client.stream(catalog, NATIVE, 1).clip == at_native_size(SHOWN, 90, 70), (
             "once it answers again"
         )
 
@@ -85,7 +86,7 @@ def test_the_first_file_that_can_be_decoded_decides(tmp_path: Path, catalog: Cat
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
         broken = Catalog.from_folder(tmp_path)
         assert broken[0].path == "x/0.avi"
-        assert client.stream(broken, NATIVE, 1).clip == SHOWN.at_native_size(90, 70)
+        assert client.stream(broken, NATIVE, 1).clip == at_native_size(SHOWN, 90, 70)
         only = Catalog(["x/0.avi"], [0], ["x"], root=tmp_path)
         with pytest.raises(VideoError, match=r"x/0.avi: is not a video"):
             client.stream(only, NATIVE, 1)

@@ -29,6 +29,7 @@ from videoload import (
     decode_serially,
     mix,
 )
+from videoload.clips.clip_spec import at_native_size
 from videoload.decoding.decoder import Decoder
 from videoload.decoding.prepared import Request
 
@@ -164,7 +165,7 @@ def test_without_a_size_clips_have_the_size_of_the_first_video(tmp_path: Path) -
     assert clips.shape == (2, 4, 56, 72, 3)
     with Client(workers=1) as client:
         stream = client.stream(catalog, ClipSpec(4), 2)
-        assert stream.clip == ClipSpec(4, sampling="center").at_native_size(90, 70)
+        assert stream.clip == at_native_size(ClipSpec(4, sampling="center"), 90, 70)
         assert digest(stream) == digest(decode_serially(catalog, ClipSpec(4), 2))
 
 

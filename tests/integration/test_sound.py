@@ -24,6 +24,7 @@ from tests.support.image_files import scene, write_images
 from tests.support.needs import needs_torch
 from tests.support.thorough import rest_nightly
 from videoload import Catalog, Client, ClipSpec, SpecError, VideoError, decode_serially, torch
+from videoload.clips.clip_spec import silent
 from videoload.trainer.receipts import read
 
 Floats = npt.NDArray[np.float32]
@@ -319,9 +320,9 @@ def test_workers_give_what_the_serial_stream_gives(
     receipt = read(tmp_path / "receipts", catalog.root)
     assert receipt.spec == spec
     assert receipt.digests[2] == made[2][2].digest
-    silent = client.stream(catalog, spec.silent, 3, **how)
-    assert silent.fingerprint != stream.fingerprint
-    for (pixels, _), (both, *_) in zip(silent, reference, strict=False):
+    without = client.stream(catalog, silent(spec), 3, **how)
+    assert without.fingerprint != stream.fingerprint
+    for (pixels, _), (both, *_) in zip(without, reference, strict=False):
         np.testing.assert_array_equal(pixels, cast(Any, both)["video"])
     stream.preview(tmp_path / "sheet.png")
 
@@ -352,7 +353,7 @@ def test_pixels_from_the_frame_store_have_the_same_sound(catalog: Catalog, tmp_p
 def test_one_part_of_several_files_may_have_sound(root: Path) -> None:
     parts = [Catalog([f"a/{name}"], [0], ["a"], root) for name in ("late.mp4", "pcm.avi")]
     both = Catalog.side_by_side(rgb=parts[0], other=parts[1])
-    spec = {"rgb": CLIP.silent, "other": ClipSpec(15, fps=25, size=(24, 32), sound=RATE)}
+    spec = {"rgb": silent(CLIP), "other": ClipSpec(15, fps=25, size=(24, 32), sound=RATE)}
     [(clips, _, info)] = decode_serially(both, spec, 1, info=True)
     arrays = cast(dict[str, Any], clips)
     assert list(arrays) == ["rgb", "other", "sound"]

@@ -19,6 +19,8 @@ from tests.support.digests import digest
 from tests.support.quick import rest_slow
 from tests.support.videos import Videos, make_avi
 from videoload import Catalog, Client, ClipSpec, TransformError, decode_serially
+from videoload.clips.clip_spec import crops_of
+from videoload.clips.sample_spec import frames_shape
 from videoload.decoding.decoder import Decoder
 from videoload.decoding.prepared import Request
 from videoload.index.complete_decode import decode_index
@@ -56,11 +58,11 @@ def test_every_kind_of_clip_is_the_same_from_workers(
     assert digest(stream.batches(info=True)) == digest(batches)
     clips, _, info = batches[0]
     assert (clips.shape, clips.dtype) == ((5, *spec.shape), np.dtype(spec.dtype))
-    assert info.frames.shape == (5, *spec.frames_shape)
+    assert info.frames.shape == (5, *frames_shape(spec))
     views = () if spec.views == 1 else (spec.views,)
     assert info.affine.shape == (5, *views, 2, 3)
     assert info.affine.dtype == np.float32
-    rows = len(videos.catalog) * spec.clips_per_video * spec.crops
+    rows = len(videos.catalog) * spec.clips_per_video * crops_of(spec)
     assert sum(len(labels) for _, labels, _ in batches) == rows
     assert clips.flags.c_contiguous
 

@@ -15,7 +15,7 @@ from videoload.catalog import targets as targets_
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.table import Ints, Part
 from videoload.catalog.turns import weights
-from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.clip_spec import ClipSpec, crops_of
 from videoload.clips.item_spec import ItemSpec
 from videoload.clips.sample_spec import SampleSpec, Spec, functions_of, leader_of
 from videoload.errors import SpecError
@@ -173,9 +173,10 @@ def check_shapes(catalog: Catalog, clip: Spec) -> None:
                 f"clips of part {part.name!r} are {mine}, the stream's are {others}: they must "
                 "have the same shape"
             )
-        if own.crops != clip.crops:
+        ours, theirs = crops_of(own), crops_of(clip)
+        if ours != theirs:
             raise SpecError(
-                f"clips of part {part.name!r} have {own.crops} crops, the stream's {clip.crops}: "
+                f"clips of part {part.name!r} have {ours} crops, the stream's {theirs}: "
                 "they must have the same number"
             )
 

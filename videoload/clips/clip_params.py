@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoload.clips.choices import FROM_SCALED, WHOLE_FRAME, UnfitError
-from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.clip_spec import ClipSpec, height_and_width, is_random, recolours
 from videoload.clips.colours import Colours, drawn_colours
 from videoload.clips.regions import (
     Draw,
@@ -116,12 +116,12 @@ def drawn(
 ) -> Draws:
     """What is drawn for a clip of the frames [first, last) of a video. Raises UnfitError."""
     own = seed + view * _VIEW
-    draw = generator(own, draws=spec.draws)
+    draw = generator(own, draws=is_random(spec))
     at, mirror, across, down = draw(), draw(), draw(), draw()
     shared = own
     if view and spec.views_share == "window":
         shared = seed
-        at = generator(seed, draws=spec.draws)()
+        at = generator(seed, draws=is_random(spec))()
     frames = frames_of(spec, video, segment, clip, shared, at)
     of = scaled_size(*video.shown_size(spec), spec.resize)
     region = _drawn_region(spec, of, draw) if spec.crop in FROM_SCALED else (0, 0, *of)
@@ -130,7 +130,7 @@ def drawn(
 
 def shown(spec: ClipSpec, video: VideoInfo, draws: Draws) -> ClipParams:
     """What a clip shows for which this was drawn. Raises UnfitError."""
-    whole, size = video.shown_size(spec), (spec.width, spec.height)
+    whole, size = video.shown_size(spec), height_and_width(spec)[::-1]
     region, scaled, part = (0, 0, *whole), scaled_size(*whole, spec.resize), (0, 0, *size)
     place = None
     if spec.crop in WHOLE_FRAME:
@@ -154,7 +154,7 @@ def shown(spec: ClipSpec, video: VideoInfo, draws: Draws) -> ClipParams:
         x, y = x & ~1, y & ~1
     stored = _stored(turned_back(region, whole, turns), video, spec)
     colours, own = None, draws.seed
-    if spec.recolours:
+    if recolours(spec):
         colours = drawn_colours(spec.jitter, spec.grayscale, generator(own + _COLOURS))
     part, flip = (x, y, width, height), draws.mirror != mirrored
     return ClipParams(draws.frames, stored, scaled, part, size, turns, flip, own, place, colours)

@@ -8,9 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, get_args
 
-import numpy as np
-import numpy.typing as npt
-
 from videoload.arguments import readable, real, whole
 from videoload.clips.choices import (
     AREA,
@@ -33,7 +30,7 @@ from videoload.clips.choices import (
     checked_range,
 )
 from videoload.clips.colours import Jitter, checked_colours
-from videoload.clips.layouts import array_bytes, as_arrays, checked_output
+from videoload.clips.layouts import array_bytes, checked_output
 from videoload.clips.regions import scaled_size
 from videoload.clips.sounds import SoundPlaces, checked_sound, sound_shape
 from videoload.errors import SpecError
@@ -251,7 +248,7 @@ class ClipSpec:
                 raise SpecError("views_share is for views of at least 2")
             return
         drawn = self.flip or self.crop in DRAWN_CROPS or self.transform is not None
-        drawn = drawn or self.recolours
+        drawn = drawn or recolours(self)
         if not drawn and (self.views_share == "window" or self.sampling not in ("random", None)):
             raise SpecError(
                 f"the {self.views} views of a sample would all be the same: make crop, flip or "
@@ -259,147 +256,105 @@ class ClipSpec:
             )
 
     @property
-    def height(self) -> int:
-        """Height of a clip in pixels. Raises SpecError while ``size`` is None."""
-        return self._known_size()[0]
-
-    @property
-    def width(self) -> int:
-        """Width of a clip in pixels. Raises SpecError while ``size`` is None."""
-        return self._known_size()[1]
-
-    def _known_size(self) -> tuple[int, int]:
-        if self.size is None:
-            raise SpecError("size=None: the stream finds it in its first video")
-        assert not isinstance(self.size, int)  # it is a pair from the beginning
-        return self.size
-
-    def at_native_size(self, width: int, height: int) -> ClipSpec:
-        """This spec for whole frames of one size.
-
-        Args:
-            width: Width of the source frames in pixels.
-            height: Height of the source frames in pixels.
-
-        Returns:
-            The spec with ``size`` and ``crop="none"``: videos of another size are bad.
-        """
-        across, down = scaled_size(width, height, self.resize)
-        return replace(self, size=(down, across), crop="none")
-
-    def windows(self, frames: int) -> int:
-        """Number of clips that ``"dense"`` with ``stride`` and ``hop`` takes from a video.
-
-        Args:
-            frames: Source frames of the video or its segment.
-
-        Returns:
-            The number of windows. A video shorter than a clip has 1, or 0 with ``short="drop"``.
-
-        Raises:
-            SpecError: With ``fps`` or ``hop_s``, the times of its frames decide.
-        """
-        if self.fps is not None or self.hop_s is not None:
-            raise SpecError("with fps or hop_s, the number of windows depends on frames' times")
-        span = (self.frames - 1) * self.stride + 1
-        if frames < span:
-            return 0 if self.short == "drop" else 1
-        return (frames - span) // self.dense_hop + 1
-
-    @property
-    def dense_hop(self) -> int:
-        """Source frames from one window of ``"dense"`` to the next, if `hop_seconds` is None."""
-        return self.frames * self.stride if self.hop is None else self.hop
-
-    @property
-    def hop_seconds(self) -> float | None:
-        """Seconds from one window of ``"dense"`` to the next; None: source frames are counted."""
-        if self.hop_s is not None or self.fps is None:
-            return self.hop_s
-        return self.frames / self.fps
-
-    @property
-    def crops(self) -> int:
-        """Rows of the stream per clip: 3 for ``"three"``, 5 for ``"five"``, else 1."""
-        return CROPS.get(self.crop, 1)
-
-    @property
-    def decoded_shape(self) -> tuple[int, ...]:
-        """Shape of one decoded clip. Raises SpecError while ``size`` is None."""
-        if self.pixels == "yuv420p":
-            return (self.frames, self.height * 3 // 2, self.width)
-        return (self.frames, self.height, self.width, 3 if self.pixels == "rgb24" else 1)
-
-    @property
-    def decoded_dtype(self) -> str:
-        """NumPy's name of a decoded clip's type."""
-        return "uint16" if self.pixels == "gray16" else "uint8"
-
-    @property
-    def clip_shape(self) -> tuple[int, ...]:
-        """Shape of one clip's array. Raises SpecError while ``size`` is None."""
-        return self.decoded_shape if self.output is None else self.output[0]
-
-    @property
     def shape(self) -> Any:
         """Shape of one sample's array, or a dict. Raises SpecError while ``size`` is None."""
-        shape = self.clip_shape if self.views == 1 else (self.views, *self.clip_shape)
-        return shape if self.sound is None else {"video": shape, "sound": self.sound_shape}
-
-    @property
-    def sound_shape(self) -> tuple[int, ...]:
-        """Shape of one sample's sound."""
-        return sound_shape(self.views, self.sound_channels, self.frames, self.fps, self.sound)
-
-    @property
-    def frames_shape(self) -> tuple[int, ...]:
-        """Shape of a sample's frame numbers: (T,), or (k, T) for several views."""
-        return (self.frames,) if self.views == 1 else (self.views, self.frames)
+        shape = clip_shape(self) if self.views == 1 else (self.views, *clip_shape(self))
+        return shape if self.sound is None else {"video": shape, "sound": heard_shape(self)}
 
     @property
     def dtype(self) -> Any:
         """NumPy's name of a sample's type; with ``sound``, a dict of types."""
-        dtype = self.decoded_dtype if self.output is None else self.output[1]
+        dtype = decoded_dtype(self) if self.output is None else self.output[1]
         return dtype if self.sound is None else {"video": dtype, "sound": "float32"}
-
-    @property
-    def files(self) -> bool:
-        """True: the catalog's paths are files."""
-        return True
-
-    def arrays(self, rows: npt.NDArray[np.uint8]) -> Any:
-        """The arrays of samples, as views.
-
-        Args:
-            rows: The bytes of the samples, uint8 [..., clip_bytes], contiguous.
-
-        Returns:
-            An array [..., *shape] of ``dtype``; with ``sound``, a dict of them.
-        """
-        layout = as_arrays if self.sound is None else self.sound_places.arrays
-        return layout(rows, self.shape, self.dtype)
-
-    @property
-    def draws(self) -> bool:
-        """Whether the window, the crop or the flip is random."""
-        return self.flip or self.sampling == "random" or self.crop in DRAWN_CROPS
-
-    @property
-    def recolours(self) -> bool:
-        """Whether the colours of clips are changed."""
-        return self.jitter is not None or self.grayscale > 0
-
-    @property
-    def silent(self) -> ClipSpec:
-        """This spec without sound."""
-        return self if self.sound is None else replace(self, sound=None, sound_channels=1)
-
-    @property
-    def sound_places(self) -> SoundPlaces:
-        """Where the bytes of pictures and sound are in those of a sample."""
-        return SoundPlaces.of(self.silent.clip_bytes, array_bytes(self.sound_shape, "float32"))
 
     @property
     def clip_bytes(self) -> int:
         """Bytes of one sample. Raises SpecError while ``size`` is None."""
-        return array_bytes(self.shape, self.dtype) if self.sound is None else self.sound_places[-1]
+        return array_bytes(self.shape, self.dtype) if self.sound is None else sound_places(self)[-1]
+
+
+# What follows from a spec
+
+
+def height_and_width(spec: ClipSpec) -> tuple[int, int]:
+    """Of a clip, in pixels. Raises SpecError while ``size`` is None."""
+    if spec.size is None:
+        raise SpecError("size=None: the stream finds it in its first video")
+    assert not isinstance(spec.size, int)  # it is a pair from the beginning
+    return spec.size
+
+
+def at_native_size(spec: ClipSpec, width: int, height: int) -> ClipSpec:
+    """The spec for whole frames of one size in pixels: videos of another size are bad."""
+    across, down = scaled_size(width, height, spec.resize)
+    return replace(spec, size=(down, across), crop="none")
+
+
+def windows_in(spec: ClipSpec, frames: int) -> int:
+    """Number of windows that ``"dense"`` with ``stride`` and ``hop`` takes from so many frames. A
+    video shorter than a clip has 1, or 0 with ``short="drop"``."""
+    assert hop_seconds(spec) is None, "the times of frames decide"
+    span = (spec.frames - 1) * spec.stride + 1
+    if frames < span:
+        return 0 if spec.short == "drop" else 1
+    return (frames - span) // dense_hop(spec) + 1
+
+
+def dense_hop(spec: ClipSpec) -> int:
+    """Source frames from one window of ``"dense"`` to the next, if `hop_seconds` is None."""
+    return spec.frames * spec.stride if spec.hop is None else spec.hop
+
+
+def hop_seconds(spec: ClipSpec) -> float | None:
+    """Seconds from one window of ``"dense"`` to the next; None: source frames are counted."""
+    if spec.hop_s is not None or spec.fps is None:
+        return spec.hop_s
+    return spec.frames / spec.fps
+
+
+def crops_of(spec: ClipSpec) -> int:
+    """Rows of the stream per clip: 3 for ``"three"``, 5 for ``"five"``, else 1."""
+    return CROPS.get(spec.crop, 1)
+
+
+def decoded_shape(spec: ClipSpec) -> tuple[int, ...]:
+    """Shape of one decoded clip. Raises SpecError while ``size`` is None."""
+    height, width = height_and_width(spec)
+    if spec.pixels == "yuv420p":
+        return (spec.frames, height * 3 // 2, width)
+    return (spec.frames, height, width, 3 if spec.pixels == "rgb24" else 1)
+
+
+def decoded_dtype(spec: ClipSpec) -> str:
+    """NumPy's name of a decoded clip's type."""
+    return "uint16" if spec.pixels == "gray16" else "uint8"
+
+
+def clip_shape(spec: ClipSpec) -> tuple[int, ...]:
+    """Shape of one clip's array. Raises SpecError while ``size`` is None."""
+    return decoded_shape(spec) if spec.output is None else spec.output[0]
+
+
+def is_random(spec: ClipSpec) -> bool:
+    """Whether the window, the crop or the flip is random."""
+    return spec.flip or spec.sampling == "random" or spec.crop in DRAWN_CROPS
+
+
+def recolours(spec: ClipSpec) -> bool:
+    """Whether the colours of clips are changed."""
+    return spec.jitter is not None or spec.grayscale > 0
+
+
+def silent(spec: ClipSpec) -> ClipSpec:
+    """The spec without sound."""
+    return spec if spec.sound is None else replace(spec, sound=None, sound_channels=1)
+
+
+def heard_shape(spec: ClipSpec) -> tuple[int, ...]:
+    """Shape of one sample's sound."""
+    return sound_shape(spec.views, spec.sound_channels, spec.frames, spec.fps, spec.sound)
+
+
+def sound_places(spec: ClipSpec) -> SoundPlaces:
+    """Where the bytes of pictures and sound are in those of a sample."""
+    return SoundPlaces.of(silent(spec).clip_bytes, array_bytes(heard_shape(spec), "float32"))

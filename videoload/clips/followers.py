@@ -15,7 +15,7 @@ import numpy as np
 from videoload.clips.choices import UnfitError
 from videoload.clips.clip_params import ClipParams, drawn, shown
 from videoload.clips.moments import Ints, Times
-from videoload.clips.sample_spec import SampleSpec
+from videoload.clips.sample_spec import SampleSpec, frames_shape
 from videoload.clips.video_info import VideoInfo
 from videoload.clips.windows import Segment, frames_in
 
@@ -61,7 +61,7 @@ def sample_params(
                 params[name].append(shown(own, videos[name], draws))
             except UnfitError as error:
                 raise UnfitError(f"part {name!r}: {error}", dropped=error.dropped) from None
-    frames = np.array([draws.frames for draws in views]).reshape(leader.frames_shape)
+    frames = np.array([draws.frames for draws in views]).reshape(frames_shape(leader))
     return SampleParams(params, spec.leading, frames, leading.times_of(frames))
 
 

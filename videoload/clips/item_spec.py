@@ -12,11 +12,10 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from videoload.arguments import readable
 from videoload.clips.choices import check_function
-from videoload.clips.layouts import array_bytes, as_arrays, shape_of, type_of
+from videoload.clips.layouts import array_bytes, shape_of, type_of
 from videoload.errors import SpecError
 
 
@@ -90,36 +89,16 @@ class ItemSpec:
         return hash((self.load, self.files))  # a dict cannot be hashed
 
     @property
-    def frames_shape(self) -> tuple[int, ...]:
-        """Shape of an item's frame numbers: it has none."""
-        return (0,)
-
-    @property
     def clip_bytes(self) -> int:
         """Bytes of one item."""
         if isinstance(self.shape, dict):
-            return _record(self).itemsize
+            return record_of(self).itemsize
         assert isinstance(self.dtype, str)
         return array_bytes(self.shape, self.dtype)
 
-    def arrays(self, rows: npt.NDArray[np.uint8]) -> Any:
-        """The arrays of items, as views.
-
-        Args:
-            rows: The bytes of the items, uint8 [..., clip_bytes], contiguous.
-
-        Returns:
-            An array [..., *shape], or a dict of them.
-        """
-        if isinstance(self.shape, dict):
-            items = rows.view(_record(self))[..., 0]
-            return {name: items[name] for name in self.shape}
-        assert isinstance(self.dtype, str)
-        return as_arrays(rows, self.shape, self.dtype)
-
 
 @lru_cache(maxsize=64)  # used several times per item
-def _record(spec: ItemSpec) -> np.dtype[Any]:
+def record_of(spec: ItemSpec) -> np.dtype[Any]:
     """Several arrays, one after the other."""
     shapes, types = spec.shape, spec.dtype
     assert isinstance(shapes, dict)

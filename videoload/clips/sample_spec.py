@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from videoload.arguments import real
-from videoload.clips.clip_spec import ClipSpec
-from videoload.clips.item_spec import ItemSpec
+from videoload.clips.clip_spec import ClipSpec, sound_places
+from videoload.clips.item_spec import ItemSpec, record_of
 from videoload.clips.layouts import array_bytes, as_arrays
 from videoload.errors import SpecError
 
@@ -161,32 +161,14 @@ class SampleSpec:
         return new
 
     @property
-    def frames_shape(self) -> tuple[int, ...]:
-        """Shape of the frame numbers of a sample: those of the leader."""
-        return self.leader.frames_shape
-
-    @property
     def shape(self) -> dict[str, tuple[int, ...]]:
         """Shape of each part's array, and of the sound."""
-        return self._flat({name: self.spec_of(name).shape for name in self.names})
+        return _flat({name: self.spec_of(name).shape for name in self.names})
 
     @property
     def dtype(self) -> dict[str, str]:
         """NumPy's name of each part's type, and of that of the sound."""
-        return self._flat({name: self.spec_of(name).dtype for name in self.names})
-
-    def _flat(self, parts: Mapping[str, Any]) -> dict[str, Any]:
-        """The sound of a part as one more part."""
-        found: dict[str, Any] = {}
-        for name, each in parts.items():
-            pair = each if isinstance(each, dict) else {"video": each}
-            found |= {name if key == "video" else key: value for key, value in pair.items()}
-        return found
-
-    @property
-    def files(self) -> bool:
-        """True: the catalog's paths are files."""
-        return True
+        return _flat({name: self.spec_of(name).dtype for name in self.names})
 
     @property
     def places(self) -> dict[str, slice]:
@@ -204,22 +186,6 @@ class SampleSpec:
         last: int = self.places[self.names[-1]].stop
         return -(-last // _ALIGNED) * _ALIGNED
 
-    def arrays(self, rows: npt.NDArray[np.uint8]) -> Any:
-        """The arrays of samples, as views.
-
-        Args:
-            rows: The bytes of the samples, uint8 [..., clip_bytes], contiguous.
-
-        Returns:
-            A dict of arrays [..., *shape].
-        """
-        return self._flat(
-            {
-                name: self.spec_of(name).arrays(rows[..., place])
-                for name, place in self.places.items()
-            }
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class WindowCounts:
@@ -229,8 +195,6 @@ class WindowCounts:
     clip: ClipSpec | SampleSpec
     shape: tuple[int, ...] = (2,)
     dtype: str = "int64"
-    frames_shape: tuple[int, ...] = (0,)
-    files: bool = True
 
     @classmethod
     def of(cls, clip: ClipSpec | SampleSpec) -> WindowCounts:
@@ -244,10 +208,6 @@ class WindowCounts:
     def clip_bytes(self) -> int:
         """Bytes of one item."""
         return array_bytes(self.shape, self.dtype)
-
-    def arrays(self, rows: npt.NDArray[np.uint8]) -> Any:
-        """The items as a view [..., 2] of rows of bytes."""
-        return as_arrays(rows, self.shape, self.dtype)
 
 
 def _windows_alone(clip: ClipSpec) -> ClipSpec:
@@ -279,6 +239,50 @@ def parts_of(spec: Spec) -> list[ClipSpec | ItemSpec | WindowCounts]:
     return [spec.spec_of(name) for name in spec.names] if isinstance(spec, SampleSpec) else [spec]
 
 
+def reads_files(spec: Spec) -> bool:
+    """Whether the catalog's paths are files."""
+    return not isinstance(spec, ItemSpec) or spec.files
+
+
+def frames_shape(spec: Spec) -> tuple[int, ...]:
+    """Shape of a sample's frame numbers: (T,), or (k, T) for several views, those of the leader.
+    Items have none."""
+    clip = leader_of(spec)
+    if not isinstance(clip, ClipSpec):
+        return (0,)
+    return (clip.frames,) if clip.views == 1 else (clip.views, clip.frames)
+
+
+def arrays_of(spec: Spec, rows: npt.NDArray[np.uint8]) -> Any:
+    """Samples as views of their bytes.
+
+    Args:
+        spec: What they are.
+        rows: Their bytes, uint8 [..., clip_bytes], contiguous.
+
+    Returns:
+        An array [..., *shape] of the spec's dtype, or a dict of them.
+    """
+    if isinstance(spec, SampleSpec):
+        places = spec.places.items()
+        return _flat({name: arrays_of(spec.spec_of(name), rows[..., at]) for name, at in places})
+    if isinstance(spec, ClipSpec) and spec.sound is not None:
+        return sound_places(spec).arrays(rows, spec.shape, spec.dtype)
+    if isinstance(spec, ItemSpec) and isinstance(spec.shape, dict):
+        items = rows.view(record_of(spec))[..., 0]
+        return {name: items[name] for name in spec.shape}
+    return as_arrays(rows, cast("tuple[int, ...]", spec.shape), cast(str, spec.dtype))
+
+
+def _flat(parts: Mapping[str, Any]) -> dict[str, Any]:
+    """The sound of a part as one more part."""
+    found: dict[str, Any] = {}
+    for name, each in parts.items():
+        pair = each if isinstance(each, dict) else {"video": each}
+        found |= {name if key == "video" else key: value for key, value in pair.items()}
+    return found
+
+
 def has_sound(spec: Spec) -> bool:
     """Whether its samples have sound."""
     return any(isinstance(part, ClipSpec) and part.sound is not None for part in parts_of(spec))
@@ -296,7 +300,7 @@ def heard_in(spec: Spec, rows: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_] |
         return next((found for found in heard if found is not None), None)
     if not isinstance(spec, ClipSpec) or not has_sound(spec):
         return None
-    return np.not_equal(rows[:, spec.sound_places.told], 0)
+    return np.not_equal(rows[:, sound_places(spec).told], 0)
 
 
 def functions_of(spec: Spec) -> list[tuple[str, str]]:

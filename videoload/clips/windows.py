@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from videoload.clips.choices import UnfitError
-from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.clip_spec import ClipSpec, dense_hop, hop_seconds
 from videoload.clips.moments import Ints, Times, first_from, latest, near, shown_at
 from videoload.clips.regions import generator
 from videoload.clips.video_info import VideoInfo
@@ -93,20 +93,21 @@ def _windows_at_steps(spec: ClipSpec, frames: int, fps: Fraction, times: Times |
     free = frames - _offsets(spec.frames, step, near(fps))[1]
     if free < 0:
         return 0
-    if spec.hop_seconds is None:
-        return free // spec.dense_hop + 1
+    if (hop_s := hop_seconds(spec)) is None:
+        return free // dense_hop(spec) + 1
     if spec.fps is not None:
         return math.ceil((frames - near(fps) - (spec.frames - 1) * step) / _hop(spec, fps))
     if times is None:
         return math.ceil((free + 1 - near(fps)) / _hop(spec, fps))
-    begins = times[0] + spec.hop_seconds * np.arange(_hops(spec.hop_seconds, times) + 1)
+    begins = times[0] + hop_s * np.arange(_hops(hop_s, times) + 1)
     return int(np.searchsorted(shown_at(times, begins), free, "right"))
 
 
 def _windows_at_times(spec: ClipSpec, times: Times) -> int:
     assert spec.fps is not None
-    assert spec.hop_seconds is not None
-    return _hops(spec.hop_seconds, times, (spec.frames - 1) / spec.fps) + 1
+    hop_s = hop_seconds(spec)
+    assert hop_s is not None
+    return _hops(hop_s, times, (spec.frames - 1) / spec.fps) + 1
 
 
 def _hops(hop_s: float, times: Times, lasts_s: float = 0.0) -> int:
@@ -148,8 +149,8 @@ def _at_times(spec: ClipSpec, times: Times, clip: int, at: float) -> Ints:
     lasts = times[-1] - times[0]
     fitting = int(np.searchsorted(times, latest(times) - wanted[-1], "right"))
     begin = times[0]
-    if spec.sampling == "dense" and spec.hop_seconds is not None:
-        begin += min(clip, max(0, _windows_at_times(spec, times) - 1)) * spec.hop_seconds
+    if spec.sampling == "dense" and (hop_s := hop_seconds(spec)) is not None:
+        begin += min(clip, max(0, _windows_at_times(spec, times) - 1)) * hop_s
     else:
         begin = times[_start(spec, max(0, fitting - 1), Fraction(), times, clip, at)]
     if not fitting:
@@ -219,12 +220,12 @@ def _start(
                 return round(clip * (free / (spec.clips_per_video - 1)))
             return free * clip // (spec.clips_per_video - 1)
         case "dense":
-            if spec.hop_seconds is None:
-                start = clip * spec.dense_hop
+            if (hop_s := hop_seconds(spec)) is None:
+                start = clip * dense_hop(spec)
             elif times is None:
                 start = int(clip * _hop(spec, fps) + near(fps))
             else:
-                start = int(shown_at(times, times[0] + clip * spec.hop_seconds))
+                start = int(shown_at(times, times[0] + clip * hop_s))
             return min(start, free)
         case _:
             return free // 2

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from videoload.clips.choices import UnfitError
 from videoload.clips.clip_params import ClipParams
-from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.clip_spec import ClipSpec, silent
 from videoload.clips.sample_spec import SampleSpec, Spec
 from videoload.decoding.prepared import Request, draw
 from videoload.decoding.samples import of_recording, paths_of, shown_of
@@ -49,7 +49,7 @@ class Expected:
                 params = draw(spec, index.info, requests)
                 if len(self._drawn) >= _MAX_EXPECTED:  # of leases that were handed back
                     self._drawn.clear()
-                self._drawn[path, *requests] = _Drawn(spec.silent, index, params)
+                self._drawn[path, *requests] = _Drawn(silent(spec), index, params)
                 _want(file, index, params)
 
     def drawn(

@@ -7,6 +7,7 @@ from itertools import islice
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import with_native_parts
 from videoload.clips.choices import TRIED_FOR_SIZE
+from videoload.clips.clip_spec import at_native_size
 from videoload.clips.sample_spec import SampleSpec, Spec, lacks_size
 from videoload.decoding.decoder import Decoder
 from videoload.errors import SpecError, VideoError
@@ -31,6 +32,6 @@ def native_size(catalog: Catalog, spec: Spec) -> Spec:
         except VideoError as error:
             failed = error
             continue
-        return spec.at_native_size(*info.shown_size(spec))
+        return at_native_size(spec, *info.shown_size(spec))
     assert failed is not None
     raise failed

@@ -15,7 +15,7 @@ from videoload.clips.affine import Matrices
 from videoload.clips.clip_params import ClipParams
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.followers import SampleParams, common_frames, sample_params
-from videoload.clips.sample_spec import SampleSpec, WindowCounts
+from videoload.clips.sample_spec import SampleSpec, WindowCounts, arrays_of
 from videoload.clips.video_info import VideoInfo
 from videoload.clips.windows import Segment, count_windows, frames_in
 from videoload.decoding.prepared import Ordinals, Prepared, Request, Times
@@ -78,7 +78,7 @@ def count_items(
     Raises VideoError, UnfitError."""
     count = _counter(path, spec.clip, info_of)
     for request, row in zip(requests, out, strict=True):
-        spec.arrays(row)[:] = count(request.segment)
+        arrays_of(spec, row)[:] = count(request.segment)
     return Prepared(lambda tick: np.empty((len(out), 0), np.int64))
 
 

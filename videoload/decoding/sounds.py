@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.clip_spec import ClipSpec, heard_shape, silent, sound_places
 from videoload.decoding.open_files import OpenFiles
 from videoload.decoding.prepared import Ordinals, Prepared
 from videoload.errors import OneClipError, VideoError
@@ -90,11 +90,11 @@ def prepare_with_sound(
     """Prepare clips of a file into ``out``: the pixels first, and then the sound behind them.
     ``prepare`` is called with the spec without sound, and where its pixels go: into one block of
     memory. ``hear`` returns the sound from a moment of the container on; None if there is none."""
-    rows, places = out.reshape(-1, spec.clip_bytes), spec.sound_places
+    rows, places = out.reshape(-1, spec.clip_bytes), sound_places(spec)
     pixels = rows[:, places.video]
     if len(rows) > 1:
         pixels = np.empty(pixels.shape, np.uint8)
-    prepared = prepare(spec.silent, pixels)
+    prepared = prepare(silent(spec), pixels)
 
     def decode(tick: Tick) -> Ordinals:
         frames = prepared.decode(tick)
@@ -104,7 +104,7 @@ def prepare_with_sound(
         if begins is None:
             raise VideoError(path, "does not say when its frames are shown beside its sound")
         firsts = frames.reshape(len(rows), spec.views, -1)[:, :, 0]
-        wanted = Wanted(spec.sound or 0, spec.sound_channels, spec.sound_shape[-1])
+        wanted = Wanted(spec.sound or 0, spec.sound_channels, heard_shape(spec)[-1])
         for row, times in zip(rows, prepared.times_of(firsts).tolist(), strict=True):
             sound = row[places.sound].view(np.float32)
             sound = sound.reshape(spec.views, wanted.channels, wanted.samples)

@@ -12,8 +12,9 @@ from av.video.frame import VideoFrame
 
 from videoload.clips.affine import Matrices, affines
 from videoload.clips.clip_params import ClipParams
-from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.clip_spec import ClipSpec, clip_shape, decoded_dtype, decoded_shape
 from videoload.clips.layouts import array_bytes, as_arrays
+from videoload.clips.sample_spec import arrays_of
 from videoload.decoding.expected import Expected
 from videoload.decoding.open_files import OpenFiles
 from videoload.decoding.prepared import Ordinals, Prepared, Request, draw, fitting
@@ -63,8 +64,10 @@ class VideoClips:
         self._out, self._transform, self._given = out, transform, given
         rows = out.reshape(len(requests) * spec.views, -1)
         if spec.output is not None:  # the transform writes there
-            rows = np.empty((len(rows), array_bytes(spec.decoded_shape, spec.decoded_dtype)), "u1")
-        self._clips = as_arrays(rows, spec.decoded_shape, spec.decoded_dtype)
+            rows = np.empty(
+                (len(rows), array_bytes(decoded_shape(spec), decoded_dtype(spec))), "u1"
+            )
+        self._clips = as_arrays(rows, decoded_shape(spec), decoded_dtype(spec))
 
     def prepare(self, tick: Tick) -> Prepared:
         """Find out what the clips show, and ask for the bytes that this needs."""
@@ -182,7 +185,7 @@ class VideoClips:
         """Transform the clips; returns the ordinals of their frames."""
         spec, requests, params = self._spec, len(self._requests), self._params
         if self._transform is not None:
-            made = spec.arrays(self._out.reshape(requests, -1)).reshape(-1, *spec.clip_shape)
+            made = arrays_of(spec, self._out.reshape(requests, -1)).reshape(-1, *clip_shape(spec))
             with self._tools.watch.phase("transform"):
                 for drawn, clip, place in zip(params, self._clips, made, strict=True):
                     tick()

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoload.clips.facts import facts_type, in_words, matrices
-from videoload.clips.sample_spec import Spec, leader_of
+from videoload.clips.sample_spec import Spec, leader_of, reads_files
 from videoload.engine.admission import ConnectedWorker
 from videoload.engine.open_streams import OpenStream
 from videoload.errors import Fault, ProtocolError, named
@@ -55,7 +55,7 @@ class Answers:
             return
         stream, rows = self.streams[lease.stream], len(lease.rows)
         frames = _told(result, rows, stream.spec)
-        if stream.spec.files and len(result.files) != rows:
+        if reads_files(stream.spec) and len(result.files) != rows:
             raise ProtocolError(f"{len(result.files)} files for {rows} clips")
         if (at := self.table.accepts(lease, result.files)) is not None:
             worker.timer.failed(now)

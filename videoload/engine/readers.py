@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from videoload.clips.facts import affine_of, facts_of
-from videoload.clips.sample_spec import heard_in
+from videoload.clips.sample_spec import arrays_of, heard_in
 from videoload.engine.engine import Engine
 from videoload.engine.open_streams import Loan, OpenStream, ReaderQueue
 from videoload.errors import VideoloadError
@@ -306,7 +306,7 @@ class Readers:
         facts = facts_of(batch.frames, source.spec)
         self.lengths.note(videos, facts["of"], facts["lasts"])
         frames = np.ascontiguousarray(facts["frames"])
-        clips, targets = source.spec.arrays(rows), source.catalog.targets_of(videos, frames)
+        clips, targets = arrays_of(source.spec, rows), source.catalog.targets_of(videos, frames)
         if not info:
             return clips, targets
         times, heard = np.ascontiguousarray(facts["times"]), heard_in(source.spec, rows)

@@ -12,7 +12,7 @@ from av.video.frame import VideoFrame
 
 from videoload.clips.choices import FROM_SCALED, WHOLE_FRAME
 from videoload.clips.clip_params import ClipParams
-from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.clip_spec import ClipSpec, height_and_width
 from videoload.clips.video_info import VideoInfo
 from videoload.frame_store.store import FrameStore, Scaling
 from videoload.frame_store.stored_video import Head, StoredVideo
@@ -60,7 +60,10 @@ def scaling_of(spec: ClipSpec) -> Scaling:
     if spec.square_pixels:
         fields.append("square_pixels")
     if spec.crop in WHOLE_FRAME:  # they scale a frame to the clip's size
-        fields += [f"crop={spec.crop}", f"size={spec.height}x{spec.width}"]
+        fields += [
+            f"crop={spec.crop}",
+            "size={}x{}".format(*height_and_width(spec)),
+        ]
     return Scaling(" ".join(fields), spec.sampling in ("random", "dense"))
 
 

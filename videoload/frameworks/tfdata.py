@@ -40,7 +40,7 @@ import numpy as np
 
 from videoload.catalog.targets import shapes
 from videoload.clips.facts import affine_of, facts_type
-from videoload.clips.sample_spec import has_sound
+from videoload.clips.sample_spec import frames_shape, has_sound
 from videoload.engine.readers import Readers
 from videoload.errors import ClosedError, VideoloadError
 from videoload.frameworks import interrupts
@@ -285,12 +285,12 @@ def _signature(readers: Readers, rows: int | None, *, info: bool) -> tuple[Any, 
     clips: Any = readers.spec.shape, readers.spec.dtype
     if isinstance(readers.spec.shape, dict):
         clips = {name: tuple(each[name] for each in clips) for name in readers.spec.shape}
-    targets, frames_shape = readers.catalog.targets, readers.spec.frames_shape
-    labels = ((), "int64") if targets is None else shapes(targets, frames_shape)
+    targets, shape = readers.catalog.targets, frames_shape(readers.spec)
+    labels = ((), "int64") if targets is None else shapes(targets, shape)
     if not info:
         return specs(clips), specs(labels)
     one: dict[str, Any] = dict.fromkeys(("video", "clip", "crop"), ((), "int64"))
-    frames = {"frames": (frames_shape, "int64"), "times": (frames_shape, "float64")}
+    frames = {"frames": (shape, "int64"), "times": (shape, "float64")}
     one |= {"has_sound": ((), "bool")} if has_sound(readers.spec) else {}
     if (affine := affine_of(np.empty(0, facts_type(readers.spec)), readers.spec)) is not None:
         kinds = affine if isinstance(affine, dict) else {"": affine}

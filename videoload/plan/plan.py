@@ -32,7 +32,7 @@ from videoload.catalog.joining import clip_of
 from videoload.catalog.table import Ints
 from videoload.catalog.turns import Turns, weights
 from videoload.clips.affine import Matrices
-from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.clip_spec import ClipSpec, crops_of
 from videoload.clips.sample_spec import Spec, leader_of
 from videoload.errors import SpecError
 from videoload.plan.options import StreamOptions
@@ -207,7 +207,7 @@ class Plan:
         """The plan of a catalog's clips. For "dense", the catalog is `windows.counted`. Raises
         SpecError."""
         spec = leader_of(spec)
-        crops = spec.crops if isinstance(spec, ClipSpec) else 1
+        crops = crops_of(spec) if isinstance(spec, ClipSpec) else 1
         if catalog.parts:
             if options.balance is not None:
                 raise SpecError("a mixture has shares: leave balance= out")

@@ -15,7 +15,7 @@ import numpy as np
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import file_rows, with_windows
 from videoload.catalog.table import Ints
-from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.clip_spec import ClipSpec, dense_hop, hop_seconds, windows_in
 from videoload.clips.sample_spec import SampleSpec, Spec, WindowCounts
 from videoload.errors import SpecError
 from videoload.plan.lengths import needed_frames, specs_of
@@ -47,8 +47,8 @@ def windows_of(catalog: Catalog, spec: ClipSpec, videos: range) -> tuple[Ints, I
         raise SpecError("the windows of this catalog were not counted")
     frames = catalog.segment_frames[videos.start : videos.stop]
     lengths, length_of = np.unique(frames, return_inverse=True)
-    windows = np.array([spec.windows(length) for length in lengths.tolist()])[length_of]
-    spans = (windows - 1) * spec.dense_hop + spec.frames * spec.stride
+    windows = np.array([windows_in(spec, length) for length in lengths.tolist()])[length_of]
+    spans = (windows - 1) * dense_hop(spec) + spec.frames * spec.stride
     return windows, np.where(windows > 0, np.maximum(0, frames - spans), 0)
 
 
@@ -92,4 +92,4 @@ def warnings_of(catalog: Catalog, clip: Spec) -> list[str]:
 def _lengths_suffice(catalog: Catalog, videos: range, spec: ClipSpec) -> bool:
     """Whether frame counts decide the number of windows, and the catalog knows them."""
     lengths = catalog.segment_frames[videos.start : videos.stop]
-    return spec.hop_seconds is None and bool((lengths >= 0).all())
+    return hop_seconds(spec) is None and bool((lengths >= 0).all())

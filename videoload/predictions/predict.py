@@ -20,7 +20,7 @@ import numpy.typing as npt
 from videoload.arguments import whole
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.table import Video
-from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.clip_spec import ClipSpec, crops_of, dense_hop, hop_seconds
 from videoload.errors import BadVideo, SpecError, TooManyBadVideos, VideoloadError, named
 from videoload.plan.options import StreamArguments
 from videoload.plan.plan import BatchInfo
@@ -174,7 +174,7 @@ def _dense(clip: ClipSpec) -> ClipSpec:
         raise SpecError('predict takes all windows: give a ClipSpec with sampling="dense"')
     if clip.sound is not None:
         raise SpecError("predict shows windows to a model, without their sound: leave sound out")
-    if clip.crops > 1 or clip.views > 1:
+    if crops_of(clip) > 1 or clip.views > 1:
         raise SpecError(
             f'predict takes one row of a window: leave crop="{clip.crop}" and views= out'
         )
@@ -185,7 +185,7 @@ def _run(spec: ClipSpec, batch_size: int) -> int:
     """How many windows are decoded in one go: so many batches of the model that few frames are
     decoded again for the next run."""
     step_s = 1 / (spec.fps or _USUAL_FPS / spec.stride)  # from one frame of a window to the next
-    hop_s = spec.hop_seconds or spec.dense_hop / _USUAL_FPS
+    hop_s = hop_seconds(spec) or dense_hop(spec) / _USUAL_FPS
     overlap = ((spec.frames - 1) * step_s + 1 / _USUAL_FPS) / hop_s - 1
     most = min(_RUN_CLIPS, _RUN_BYTES // spec.clip_bytes) // batch_size
     return batch_size * max(1, min(math.ceil(overlap / _WASTE / batch_size), most))

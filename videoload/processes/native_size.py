@@ -17,7 +17,7 @@ from itertools import islice
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import with_native_parts
 from videoload.clips.choices import TRIED_FOR_SIZE
-from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.clip_spec import ClipSpec, at_native_size
 from videoload.clips.sample_spec import SampleSpec
 from videoload.clips.video_info import VideoInfo
 from videoload.errors import SpecError, VideoError
@@ -56,7 +56,7 @@ def native_size(
                     0, Fraction(0), answer["width"], answer["height"], answer["turns"],
                     Fraction(*answer["aspect"]),
                 )  # fmt: skip
-                return spec.at_native_size(*info.shown_size(spec))
+                return at_native_size(spec, *info.shown_size(spec))
             failed = VideoError(video.path, answer["damage"])
             if not inspector.is_alive:
                 _log.warning("%s", failed)

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from videoload import native
 from videoload.clips.choices import Pixels
 from videoload.clips.clip_params import clip_params
-from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.clip_spec import ClipSpec, at_native_size, decoded_shape, height_and_width
 from videoload.clips.moments import shown_at
 from videoload.errors import ClosedError, SpecError, VideoError, errors_of
 from videoload.index.cache_folder import cache_folder
@@ -128,11 +128,11 @@ class Recording:
             lambda: self._indexes.find(self._name, self._file, _no_tick), self._file
         )
         info = self._index.info
-        self._spec = spec.at_native_size(*info.shown_size(spec))
+        self._spec = at_native_size(spec, *info.shown_size(spec))
         self._params = clip_params(self._spec, info, 0)
-        self._shape = self._spec.decoded_shape[1:]
+        self._shape = decoded_shape(self._spec)[1:]
         self._times: npt.NDArray[np.float64] | None = None
-        self.size = (self._spec.height, self._spec.width)
+        self.size = height_and_width(self._spec)
         self.fps = float(info.fps)
         self.is_proven = self._index.order.is_proven
 

@@ -22,7 +22,14 @@ from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import check_numbers, check_shapes, functions
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.item_spec import ItemSpec
-from videoload.clips.sample_spec import GivenSpec, Spec, WindowCounts, lacks_size
+from videoload.clips.sample_spec import (
+    GivenSpec,
+    Spec,
+    WindowCounts,
+    frames_shape,
+    lacks_size,
+    reads_files,
+)
 from videoload.engine.engine import Engine
 from videoload.engine.open_streams import OpenStream
 from videoload.engine.readers import Readers
@@ -298,10 +305,10 @@ class Client:
             batch_size, shuffle, seed, shard, drop_remainder, ordered, on_error, max_bad, balance
         )
         catalog, clip = given_as(catalog, clip, shuffle=shuffle)
-        if catalog.root is None and self._workers and clip.files:
+        if catalog.root is None and self._workers and reads_files(clip):
             raise SpecError("local workers need the catalog's root: give root= when it is made")
         self._folders.beside(catalog.root)
-        storage = open_storage(catalog.root) if catalog.root and clip.files else None
+        storage = open_storage(catalog.root) if catalog.root and reads_files(clip) else None
         check_ranks(options)
         check_numbers(catalog, [each.catalog for ref in self._open if (each := ref()) is not None])
 
@@ -318,7 +325,7 @@ class Client:
                 f"a clip of {clip.clip_bytes / 1e9:.1f} GB: no more than {PIXEL_BYTES / 1e9:.1f} "
                 "are taken from workers that dial in; make clips smaller, or leave listen= out"
             )
-        if (frames := math.prod(clip.frames_shape)) > MAX_FRAMES:
+        if (frames := math.prod(frames_shape(clip))) > MAX_FRAMES:
             raise SpecError(f"a clip of {frames} frames: no more than {MAX_FRAMES} are taken")
         batch_bytes = options.batch_size * clip.clip_bytes
         workers = max(self._workers, self._engine.wait_for_workers(0, timeout_s=0))
@@ -353,7 +360,7 @@ class Client:
     def _files(self, catalog: Catalog, clip: Spec, *, has_own: bool) -> Files | None:
         """Which files workers of other hosts must have; None if none can come, or it is not about
         files. A scan finds fingerprints with salt 0."""
-        if not (self.endpoints and clip.files):
+        if not (self.endpoints and reads_files(clip)):
             return None
         found = catalog._table.column("fingerprint")  # by a scan
         salt = 0 if (found > 0).any() else secrets.randbits(63)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.table import class_name
-from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.clip_spec import ClipSpec, clip_shape
 from videoload.clips.sample_spec import SampleSpec, Spec
 from videoload.errors import SpecError, VideoloadError
 from videoload.plan.plan import BatchWithInfo
@@ -54,10 +54,10 @@ def check(path: str | Path, spec: Spec) -> Drawable:
     if not isinstance(spec, Drawable):
         raise SpecError("a preview is of clips, and these are items")
     for clip in spec.clips.values() if isinstance(spec, SampleSpec) else [spec]:
-        if clip.output is not None and (clip.output[1] != "uint8" or clip.clip_shape[-1:] != (3,)):
+        if clip.output is not None and (clip.output[1] != "uint8" or clip_shape(clip)[-1:] != (3,)):
             raise SpecError(
                 "a preview is of pictures, uint8 [T, H, W, 3], and what the transform makes of "
-                f"clips is {clip.output[1]} {list(clip.clip_shape)}"
+                f"clips is {clip.output[1]} {list(clip_shape(clip))}"
             )
     if Path(path).suffix.lower() != ".png":
         raise SpecError(f"a preview is a .png, not {path}")

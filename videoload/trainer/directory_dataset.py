@@ -21,7 +21,7 @@ from videoload.catalog.catalog import Catalog
 from videoload.catalog.directories import Listing, list_directory
 from videoload.catalog.joining import moved_class
 from videoload.clips.choices import FROM_SCALED
-from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.clip_spec import ClipSpec, height_and_width
 from videoload.errors import SpecError, VideoloadError
 from videoload.frameworks.label_modes import LabelMode, encode
 from videoload.listings.columns import PathLike
@@ -197,15 +197,17 @@ def video_dataset_from_directory(
 
 def warn_if_turned(catalog: Catalog, spec: ClipSpec) -> None:
     """Warn if clips stand upright and the first video lies, or the other way round."""
-    if spec.width == spec.height:
+    height, width = height_and_width(spec)
+    if width == height:
         return
     with suppress(VideoloadError):  # a stream names what is wrong with its videos
         first = native_size(catalog, ClipSpec(frames=1), silence_s=_LOOK_S, cache=None)
         assert isinstance(first, ClipSpec)
-        if (first.width - first.height) * (spec.width - spec.height) < 0:
+        down, across = height_and_width(first)
+        if (across - down) * (width - height) < 0:
             _log.warning(
                 "clips are %d wide and %d high, and the first video is %d wide and %d high: "
-                "image_size is (height, width)", spec.width, spec.height, first.width, first.height,
+                "image_size is (height, width)", width, height, across, down,
             )  # fmt: skip
 
 
@@ -220,7 +222,7 @@ def without_draws(spec: ClipSpec) -> ClipSpec:
     if spec.crop == "random":
         still["crop"] = "center"
     elif spec.crop in FROM_SCALED:
-        still |= _largest(spec.height, spec.width)
+        still |= _largest(*height_and_width(spec))
     return replace(spec, **still)
 
 
@@ -268,8 +270,7 @@ def _spec(
         elif square:  # then frames are scaled alike whatever is cut, and a frame store keeps them
             given |= {"resize": size[0], "crop": "center"}
         else:
-            whole_size = ClipSpec(frames=1, size=tuple(size))
-            given |= _largest(whole_size.height, whole_size.width)
+            given |= _largest(*height_and_width(ClipSpec(frames=1, size=tuple(size))))
     elif crops or pads:
         raise SpecError("give crop_to_aspect_ratio or pad_to_aspect_ratio, or crop and resize")
     return ClipSpec(**{**given, **more})

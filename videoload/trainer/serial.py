@@ -16,7 +16,15 @@ from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import check_shapes, clip_of
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.facts import affine_of, facts_type
-from videoload.clips.sample_spec import GivenSpec, Spec, WindowCounts, heard_in
+from videoload.clips.sample_spec import (
+    GivenSpec,
+    Spec,
+    WindowCounts,
+    arrays_of,
+    frames_shape,
+    heard_in,
+    reads_files,
+)
 from videoload.decoding.decoder import Decoder
 from videoload.decoding.native_size import native_size
 from videoload.decoding.prepared import Request, ShortVideoError
@@ -134,7 +142,7 @@ def decode_serially(
         batch_size, shuffle, seed, shard, drop_remainder, ordered, on_error, max_bad, balance
     )
     catalog, clip = given_as(catalog, clip, shuffle=shuffle)
-    if catalog.root is None and clip.files:
+    if catalog.root is None and reads_files(clip):
         raise SpecError("the catalog has no root: give root= the folder that holds its videos")
 
     def read(rows: Catalog, counts: WindowCounts) -> Iterator[BatchWithInfo]:
@@ -190,8 +198,8 @@ def _batches(
                     prepared = decoder.prepare(video.path, spec, [request], out)
                     frames = prepared.decode(lambda: None)
                     times, affine = prepared.times_of(frames), prepared.affine()
-                    facts["frames"][row] = frames.reshape(clip.frames_shape)
-                    facts["times"][row] = times.reshape(clip.frames_shape)
+                    facts["frames"][row] = frames.reshape(frames_shape(clip))
+                    facts["times"][row] = times.reshape(frames_shape(clip))
                     facts["of"][row], facts["lasts"][row] = prepared.length
                     facts["affine"][row] = affine[0]
                     taken.append(sample)
@@ -216,5 +224,5 @@ def _batches(
                 step, taken, catalog, facts["frames"].copy(), facts["times"].copy(),
                 heard_in(clip, clips[:n]), affine_of(facts, clip),
             )  # fmt: skip
-            batch = clip.arrays(clips[:n]), catalog.targets_of(info.video, info.frames)
+            batch = arrays_of(clip, clips[:n]), catalog.targets_of(info.video, info.frames)
             yield with_digest((*batch, info)) if with_info else batch

@@ -37,7 +37,7 @@ from typing import Annotated, Literal, TypeVar
 
 import msgspec
 
-from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.clip_spec import ClipSpec, crops_of
 from videoload.clips.item_spec import ItemSpec
 from videoload.clips.sample_spec import SampleSpec, Spec, WindowCounts, lacks_size, leader_of
 from videoload.errors import Fault, ProtocolError, printable
@@ -157,11 +157,12 @@ class Lease(_Message, tag="lease"):
         if any(spec is not None and lacks_size(spec) for spec in (self.asked, *self.others)):
             raise ValueError("the spec of a lease has a size")
         leader = leader_of(self.asked)
-        crops = leader.crops if isinstance(leader, ClipSpec) else 1
+        crops = crops_of(leader) if isinstance(leader, ClipSpec) else 1
         if max(map(_crop, self.clips)) >= crops:
             raise ValueError(f"a clip of this lease has {crops} crops")
         if any(
-            spec.clip_bytes != self.asked.clip_bytes or spec.crops != crops for spec in self.others
+            spec.clip_bytes != self.asked.clip_bytes or crops_of(spec) != crops
+            for spec in self.others
         ):
             raise ValueError("the clips of a lease have one size, and the same number of crops")
         if len(self.which) not in (0, len(self.clips)):

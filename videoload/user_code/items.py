@@ -21,6 +21,7 @@ import numpy.typing as npt
 from videoload.clips.affine import affines
 from videoload.clips.followers import SampleParams
 from videoload.clips.item_spec import ItemSpec
+from videoload.clips.sample_spec import arrays_of, reads_files
 from videoload.errors import OneClipError, TransformError, VideoError
 from videoload.storage.files import Storage, Tick
 from videoload.user_code.functions import Functions, UserFunction
@@ -57,7 +58,7 @@ def prepare_items(
 ) -> PreparedItems:
     """Find the function, and what it is called with. Raises VideoError, TransformError."""
     function = functions.find("load function", spec.load)
-    if spec.files:
+    if reads_files(spec):
         if storage.fetches:
             raise TransformError(
                 f"load function {spec.load} reads files, and {storage.root} is no folder: copy "
@@ -81,7 +82,7 @@ def load_items(prepared: PreparedItems, tick: Tick) -> npt.NDArray[np.int64]:
             if prepared.function.takes_affine:
                 made = affines(shown.clips[shown.leading])
                 more["affine"] = made if shown.frames.ndim > 1 else made[0]
-        _store(prepared, _call(prepared, seed, more), prepared.spec.arrays(row))
+        _store(prepared, _call(prepared, seed, more), arrays_of(prepared.spec, row))
     return np.empty((len(prepared.out), 0), np.int64)
 
 

@@ -12,6 +12,7 @@ from itertools import groupby
 import numpy as np
 import numpy.typing as npt
 
+from videoload.clips.sample_spec import reads_files
 from videoload.decoding.decoder import Decoder
 from videoload.decoding.prepared import Prepared, Request, ShortVideoError
 from videoload.errors import (
@@ -77,7 +78,7 @@ class LeaseRuns:
         OtherCopyError, about clip `at`, if the lease is for another file."""
         lease, self.files = self._lease, []
         known: dict[str, int] = {}
-        for self.at, clip in enumerate(lease.clips if lease.asked.files else ()):
+        for self.at, clip in enumerate(lease.clips if reads_files(lease.asked) else ()):
             if clip.path not in known:
                 self._tick()
                 expected = lease.files[self.at] if lease.files else 0

@@ -13,7 +13,7 @@ from tests.support.frames import clip_of, frame_of
 from tests.support.thorough import in_pairs
 from videoload.clips.affine import affine, affines
 from videoload.clips.clip_params import clip_params
-from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.clip_spec import ClipSpec, at_native_size, height_and_width
 from videoload.clips.video_info import VideoInfo
 from videoload.pixels.planes import Buffer
 
@@ -52,11 +52,12 @@ def test_a_spot_lies_where_the_matrix_says(kind: str, info: VideoInfo, *, flip: 
     seen = 0
     spec = ClipSpec(1, flip=flip, square_pixels=info.aspect != 1, **KINDS[kind])
     if spec.size is None:
-        spec = spec.at_native_size(*info.shown_size(spec))
+        spec = at_native_size(spec, *info.shown_size(spec))
     for key, at in enumerate(SPOTS):
         params = clip_params(spec, info, key)
         [clip] = clip_of([frame_of(spot(at), "yuv420p")], spec, info, params)
-        luma = (clip[: spec.height] if spec.pixels == "yuv420p" else clip[..., 0]).astype(float)
+        is_yuv, [height, _] = spec.pixels == "yuv420p", height_and_width(spec)
+        luma = (clip[:height] if is_yuv else clip[..., 0]).astype(float)
         bright = np.where(luma > 60, luma, 0)
         (x, y), (height, width) = np.array(affine(params)) @ [*at, 1], luma.shape
         if not (12 < x < width - 12 and 12 < y < height - 12):

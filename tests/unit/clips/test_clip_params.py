@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from tests.support.thorough import either
 from videoload.clips.choices import Crop, UnfitError
 from videoload.clips.clip_params import ClipParams, clip_params
-from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.clip_spec import ClipSpec, at_native_size, crops_of, dense_hop, windows_in
 from videoload.clips.regions import scaled_size
 from videoload.clips.video_info import VideoInfo
 
@@ -220,10 +220,10 @@ def test_dense_windows_follow_each_other_until_none_fits(
 ) -> None:
     made = spec(frames=frames, stride=stride, hop=hop, sampling="dense")
     apart = frames * stride if hop is None else hop
-    assert made.dense_hop == apart
+    assert dense_hop(made) == apart
     span = (frames - 1) * stride + 1
     assume(length >= span)
-    count = made.windows(length)
+    count = windows_in(made, length)
     where: dict[str, Any] = {"start": start, "end": start + length}
     got = [ordinals(made, video(500), clip=clip, **where) for clip in range(count)]
     assert [window[0] for window in got] == [start + apart * clip for clip in range(count)]
@@ -233,8 +233,8 @@ def test_dense_windows_follow_each_other_until_none_fits(
 @pytest.mark.parametrize(("short", "count"), [("loop", 1), ("hold", 1), ("error", 1), ("drop", 0)])
 def test_a_short_video_has_one_dense_window_or_none(short: str, count: int) -> None:
     made = spec(sampling="dense", stride=2, short=short)
-    assert made.windows(14) == count
-    assert made.windows(15) == 1
+    assert windows_in(made, 14) == count
+    assert windows_in(made, 15) == 1
 
 
 def test_a_dense_window_beyond_the_video_is_its_last_one() -> None:
@@ -358,9 +358,9 @@ def test_at_native_size_a_clip_is_the_whole_frame(
     width: int, height: int, resize: int | None, pixels: str
 ) -> None:
     made = spec(size=None, resize=resize, pixels=pixels, flip=True)
-    native = made.at_native_size(width, height)
+    native = at_native_size(made, width, height)
     scaled = scaled_size(width, height, resize)
-    assert (native.width, native.height) == scaled
+    assert native.size == scaled[::-1]
     assert native.shape[1:3] == (scaled[1], scaled[0])
     assert replace(native, size=None, crop="center") == made
     params = clip_params(native, video(100, 25, (width, height)), 7)
@@ -369,7 +369,7 @@ def test_at_native_size_a_clip_is_the_whole_frame(
 
 
 def test_at_native_size_other_sizes_are_bad_videos() -> None:
-    native = spec(size=None).at_native_size(64, 48)
+    native = at_native_size(spec(size=None), 64, 48)
     for size in ((64, 50), (66, 48), (32, 24), (48, 64)):
         with pytest.raises(UnfitError, match="the stream's are 64x48; give resize") as caught:
             clip_params(native, video(100, 25, size), 0)
@@ -715,7 +715,7 @@ def test_every_shown_region_lies_in_the_stored_frame(
         pixels=pixels, square_pixels=square,
     )  # fmt: skip
     facts = VideoInfo(9, Fraction(25), *size, turns, aspect)
-    made_of = clip_params(made, facts, seed, crop=number % made.crops)
+    made_of = clip_params(made, facts, seed, crop=number % crops_of(made))
     x, y, width, height = made_of.region
     assert 0 <= x < x + width <= size[0]
     assert 0 <= y < y + height <= size[1]
@@ -761,7 +761,7 @@ def test_the_crop_of_a_mirrored_frame_is_cut_as_shown(
     size = (64, 48) if turns % 2 else (48, 64)
     plain = VideoInfo(9, Fraction(25), *size, turns)
     shown = [
-        clip_params(made, facts, seed, crop=number % made.crops)
+        clip_params(made, facts, seed, crop=number % crops_of(made))
         for facts in (plain, plain._replace(mirrored=True))
     ]
     assert shown[0].flip != shown[1].flip

@@ -9,7 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.clip_spec import (
+    ClipSpec,
+    at_native_size,
+    crops_of,
+    decoded_shape,
+    height_and_width,
+)
+from videoload.clips.sample_spec import arrays_of, frames_shape
 from videoload.errors import SpecError
 
 
@@ -36,7 +43,7 @@ def test_a_clip_has_the_shape_of_its_pixels(
     made = spec(size=(20, 30), pixels=pixels)
     assert made.shape == shape
     assert made.clip_bytes == clip_bytes
-    assert (made.height, made.width) == (20, 30)
+    assert height_and_width(made) == (20, 30)
 
 
 def test_one_number_is_height_and_width() -> None:
@@ -45,21 +52,21 @@ def test_one_number_is_height_and_width() -> None:
 
 def test_views_and_outputs_have_the_shapes_that_the_spec_says() -> None:
     views = spec(views=3, flip=True)
-    assert (views.shape, views.frames_shape) == ((3, 8, 16, 16, 3), (3, 8))
-    assert (spec().frames_shape, views.clip_bytes) == ((8,), 3 * spec().clip_bytes)
+    assert (views.shape, frames_shape(views)) == ((3, 8, 16, 16, 3), (3, 8))
+    assert (frames_shape(spec()), views.clip_bytes) == ((8,), 3 * spec().clip_bytes)
     made = spec(transform="a:f", output=([4, 2], "f4"))
     assert (made.shape, made.dtype, made.clip_bytes) == ((4, 2), "float32", 32)
-    assert made.decoded_shape == spec().shape
+    assert decoded_shape(made) == spec().shape
     both = replace(made, views=3)
     assert (both.shape, both.clip_bytes) == ((3, 4, 2), 96)
-    assert both.arrays(np.zeros((5, 96), np.uint8)).shape == (5, 3, 4, 2)
+    assert arrays_of(both, np.zeros((5, 96), np.uint8)).shape == (5, 3, 4, 2)
     assert hash(made) == hash(spec(transform="a:f", output=((4, 2), "float32")))
 
 
 @pytest.mark.parametrize(("crop", "crops"), [("center", 1), ("three", 3), ("five", 5)])
 def test_each_crop_is_a_row(crop: str, crops: int) -> None:
     made = spec(crop=crop)
-    assert made.crops == crops
+    assert crops_of(made) == crops
     assert made.shape == spec().shape
 
 
@@ -211,13 +218,13 @@ def test_a_size_given_as_a_list_becomes_a_tuple() -> None:
 
 def test_without_a_size_a_clip_has_no_shape_yet() -> None:
     made = spec(size=None)
-    for name in ("height", "width", "shape", "clip_bytes"):
+    for name in ("shape", "clip_bytes"):
         with pytest.raises(SpecError, match="the stream finds it in its first video"):
             getattr(made, name)
 
 
 def test_an_odd_native_size_is_refused_for_half_size_planes() -> None:
     made = spec(size=None, pixels="yuv420p")
-    assert made.at_native_size(64, 48).shape == (8, 72, 64)
+    assert at_native_size(made, 64, 48).shape == (8, 72, 64)
     with pytest.raises(SpecError, match="needs an even size"):
-        made.at_native_size(63, 48)
+        at_native_size(made, 63, 48)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from videoload.catalog.catalog import Catalog
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.item_spec import ItemSpec
+from videoload.clips.sample_spec import arrays_of, reads_files
 from videoload.errors import SpecError
 from videoload.plan.options import StreamOptions
 from videoload.plan.plan import Plan
@@ -35,13 +36,13 @@ def test_an_array_fills_its_rows_and_is_a_view_of_them(
 ) -> None:
     spec = ItemSpec(LOAD, shape, dtype)
     rows = rows_of(spec, n)
-    array = spec.arrays(rows)
+    array = arrays_of(spec, rows)
     assert (array.shape, array.dtype) == ((n, *shape), np.dtype(dtype))
     assert array.nbytes == rows.nbytes, "no byte is wasted"
     assert array.flags.c_contiguous or not n, "TensorFlow takes it as it is"
     array[...] = True
     for row in rows:
-        assert (spec.arrays(row) == np.ones(shape, dtype)).all()
+        assert (arrays_of(spec, row) == np.ones(shape, dtype)).all()
 
 
 @given(ARRAYS)
@@ -52,7 +53,7 @@ def test_several_arrays_share_a_row_and_no_byte(
     types = {name: dtype for name, (_, dtype) in arrays.items()}
     spec = ItemSpec(LOAD, shapes, types)
     rows = rows_of(spec, 2)
-    views = spec.arrays(rows)
+    views = arrays_of(spec, rows)
     assert list(views) == list(arrays)
     for number, name in enumerate(views):
         assert (views[name].shape, views[name].dtype) == ((2, *shapes[name]), np.dtype(types[name]))
@@ -60,16 +61,16 @@ def test_several_arrays_share_a_row_and_no_byte(
         views[name][...] = number + 1
     for number, name in enumerate(views):
         assert (views[name] == np.full((2, *shapes[name]), number + 1, types[name])).all()
-        assert (spec.arrays(rows[1])[name] == views[name][1]).all()
+        assert (arrays_of(spec, rows[1])[name] == views[name][1]).all()
 
 
 def test_clips_are_rows_of_bytes_too() -> None:
     spec = ClipSpec(frames=2, size=(4, 6))
     rows = np.arange(3 * spec.clip_bytes, dtype=np.uint8).reshape(3, -1)
-    clips = spec.arrays(rows)
+    clips = arrays_of(spec, rows)
     assert (clips.shape, clips.dtype) == ((3, *spec.shape), np.dtype(spec.dtype))
     assert np.shares_memory(clips, rows)
-    assert spec.files
+    assert reads_files(spec)
 
 
 def test_a_numpy_type_is_kept_by_its_name() -> None:

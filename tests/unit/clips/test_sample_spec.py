@@ -13,6 +13,8 @@ from videoload.clips.item_spec import ItemSpec
 from videoload.clips.sample_spec import (
     SampleSpec,
     Sides,
+    arrays_of,
+    frames_shape,
     functions_of,
     in_stream,
     leader_of,
@@ -39,7 +41,7 @@ def test_the_first_clip_leads_and_the_others_follow_in_what_is_drawn() -> None:
     assert (spec.leading, spec.leader, leader_of(spec)) == ("rgb", CLIP, CLIP)
     depth = spec.clips["depth"]
     assert (depth.sampling, depth.flip, depth.frames, depth.transform) == ("random", True, 2, None)
-    assert spec.frames_shape == (4,)
+    assert frames_shape(spec) == (4,)
     assert spec.offset_s("depth") == pytest.approx(0.3)
     assert parts_of(spec) == [ITEM, CLIP, depth]
     assert functions_of(spec) == [("load function", "a:load"), ("transform", "a:f")]
@@ -51,7 +53,7 @@ def test_the_first_clip_leads_and_the_others_follow_in_what_is_drawn() -> None:
 def test_the_parts_of_a_sample_are_views_of_its_bytes() -> None:
     spec = made()
     rows = np.zeros((2, spec.clip_bytes), np.uint8)
-    arrays = spec.arrays(rows)
+    arrays = arrays_of(spec, rows)
     assert {name: array.shape for name, array in arrays.items()} == {
         "bones": (2, 3), "rgb": (2, 4, 20, 22, 3), "depth": (2, 2, 10, 11, 3)
     }  # fmt: skip

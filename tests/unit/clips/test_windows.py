@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.support.thorough import either
 from videoload.clips.choices import UnfitError
 from videoload.clips.clip_params import clip_params
-from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.clip_spec import ClipSpec, dense_hop, hop_seconds
 from videoload.clips.video_info import VideoInfo
 from videoload.clips.windows import Segment, count_windows, frames_in
 
@@ -108,10 +108,10 @@ def test_dense_takes_every_window_that_fits_and_starts_them_where_it_says(
     begins = [int(frames[0]) for frames in shown]
     assert all(frames[-1] < video.frames for frames in shown)
     assert begins[0] == start
-    hop_s = spec.hop_seconds
+    hop_s = hop_seconds(spec)
     for k, frames in enumerate(shown[:-1]):
         if hop_s is None:
-            assert frames[0] == start + k * spec.dense_hop
+            assert frames[0] == start + k * dense_hop(spec)
             continue
         wanted = times[start] + k * hop_s + np.arange(spec.frames) / (spec.fps or np.inf)
         for number, at in zip(frames if spec.fps else frames[:1], wanted, strict=False):
@@ -121,7 +121,7 @@ def test_dense_takes_every_window_that_fits_and_starts_them_where_it_says(
     assert shown[-1].tolist() == shown[-2].tolist() or hop_s is None or spec.fps is None
     assert begins[-1] >= begins[-2]
     if hop_s is None:
-        assert start + windows * spec.dense_hop + span >= video.frames
+        assert start + windows * dense_hop(spec) + span >= video.frames
     elif spec.fps is not None:
         following = times[start] + windows * hop_s + (spec.frames - 1) / spec.fps
         assert following > times[-1] + 0.999e-3

@@ -15,7 +15,7 @@ from tests.support.frames import FORMATS, clip_of, frame_of, picture
 from tests.support.thorough import in_pairs
 from videoload.clips.choices import Crop, Pixels
 from videoload.clips.clip_params import clip_params
-from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.clip_spec import ClipSpec, crops_of
 from videoload.clips.regions import letterbox, scaled_size
 from videoload.clips.video_info import VideoInfo
 from videoload.pixels.chains import Chains
@@ -219,7 +219,7 @@ def test_all_crops_of_a_clip_are_cut_out_of_the_same_pixels(crop: Crop, source: 
     spec = ClipSpec(frames=1, resize=128, size=(112, 112), crop=crop)
     whole = ClipSpec(frames=1, resize=128, size=(128, 170))
     expected, shown = write(frame, whole, INFO), SourceFrame(frame)
-    for number in range(spec.crops):
+    for number in range(crops_of(spec)):
         params = clip_params(spec, INFO, 0, crop=number)
         out = np.empty(spec.shape, np.uint8)
         made = ClipPixels(spec, INFO, params, chains, out)

@@ -11,6 +11,7 @@ import pytest
 
 from tests.support import items
 from videoload.clips.item_spec import ItemSpec
+from videoload.clips.sample_spec import arrays_of
 from videoload.errors import TransformError, VideoError
 from videoload.user_code.functions import UserFunction
 from videoload.user_code.items import PreparedItems, checked_name, load_items
@@ -40,7 +41,7 @@ def made(name: str, file: Path, seeds: tuple[int, ...] = (5,), **spec: Any) -> A
     frames = load_items(prepared, lambda: ticks.append(None))
     assert (frames.shape, frames.dtype) == ((len(seeds), 0), np.dtype(np.int64))
     assert len(ticks) == len(seeds)
-    return asked.arrays(out)
+    return arrays_of(asked, out)
 
 
 def test_the_array_is_put_into_its_place(file: Path) -> None:
