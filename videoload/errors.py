@@ -130,6 +130,10 @@ class VideoError(VideoloadError):
         return type(self), (self.path, self.reason)
 
 
+class UnreadableError(VideoError):
+    """A file may well be there, and cannot be read now."""
+
+
 class OtherCopyError(VideoError):
     """The file that a worker has is missing, or another one than the training uses."""
 

@@ -3,8 +3,10 @@ a byte, condemns a video or ends a training."""
 
 from __future__ import annotations
 
+import errno
 import logging
 import math
+import os
 import shutil
 import threading
 from collections.abc import Callable
@@ -226,6 +228,33 @@ def test_what_a_scan_found_tells_which_copy_is_right(
         assert reading.result() == expected
         assert stream.quarantine == []
     assert f"its copy of {LONG} in {root} differs" in caplog.text
+
+
+def test_while_the_trainer_cannot_read_its_own_files_no_other_copy_is_used(
+    videos: Videos,
+    expected: list[str],
+    copies: Callable[..., list[Path]],
+    programs: Programs,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read, failures = os.pread, iter(range(20))
+
+    def flaky(*arguments: Any) -> bytes:
+        if next(failures, None) is not None:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return read(*arguments)
+
+    monkeypatch.setattr(os, "pread", flaky)
+    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
+        for root in copies(eight_other_bytes, None):
+            programs.worker(client.endpoints[0], root)
+        client.wait_for_workers(2, 30 * SECOND)
+        stream = client.stream(videos.catalog, CLIP, BATCH, **ORDER)
+        assert digests(stream.batches(epochs=EPOCHS, info=True)) == expected
+        assert stream.quarantine == []
+    assert "cannot read its own copy, and tries again" in caplog.text
+    assert "cannot be read: Input/output error" in caplog.text
 
 
 def test_a_file_that_nobody_can_decode_is_bad(

@@ -137,7 +137,8 @@ class Engine:
         self._snapshots = Snapshots()
         self._refusals, self._warnings = RateLimitedLog(_log), RateLimitedLog(_log)
         self._files = FileChecker()
-        self._identified: deque[tuple[int, int, int]] = deque()  # stream, video, fingerprint
+        # Stream, video, and its fingerprint or why there is none now.
+        self._identified: deque[tuple[int, int, int | VideoloadError]] = deque()
         self._listener = Listener(self.calls, self._refusals)
         self.streams = OpenStreams(self._table, self._supervisor, bool(listen))
         by_id = self.streams.by_id
@@ -435,8 +436,8 @@ class Engine:
         assert stream.files is not None
         assert stream.storage is not None
 
-        def reply(video: int, fingerprint: int) -> None:
-            self._identified.append((stream.id, video, fingerprint))
+        def reply(video: int, found: int | VideoloadError) -> None:
+            self._identified.append((stream.id, video, found))
             self.post(self._take_identified)
 
         paths = {video: stream.catalog[video].path for video in videos}
@@ -459,9 +460,22 @@ class Engine:
 
     def _take_identified(self) -> None:
         """Take all fingerprints that are known by now: each one alone would grant leases."""
-        found = [self._identified.popleft() for _ in range(len(self._identified))]
+        found = []
+        for _ in range(len(self._identified)):
+            stream, video, what = self._identified.popleft()
+            if isinstance(what, int):
+                found.append((stream, video, what))
+            else:
+                self._unread(stream, video, what)
         if found:
             self._table.identified(found)
+
+    def _unread(self, stream: int, video: int, error: VideoloadError) -> None:
+        now = time.monotonic()
+        self._warnings.add(f"the trainer cannot read its own copy, and tries again: {error}", now)
+        if isinstance(error, StorageError) and self.membership.unreadable is None:
+            self.membership.unreadable = now, str(error)
+        self._table.unread(stream, video, error)
 
     # The end
 

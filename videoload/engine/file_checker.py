@@ -3,6 +3,7 @@ the I/O thread must not wait."""
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections import deque
@@ -10,11 +11,19 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 
-from videoload.errors import StorageError, VideoError
+from videoload.errors import (
+    StorageError,
+    UnreadableError,
+    VideoError,
+    VideoloadError,
+    named,
+)
 from videoload.storage.content import files_of, fingerprint_of
 from videoload.storage.daemon_pool import DaemonPool
 from videoload.storage.files import Storage
 from videoload.storage.images import ImageFolder
+
+_log = logging.getLogger(__name__)
 
 # Fingerprints that are found out at once: where storage takes 50 ms, 1 200 a second.
 _READERS = 64
@@ -37,24 +46,25 @@ class FileChecker:
         storage: Storage,
         paths: Mapping[int, str],
         salt: int,
-        reply: Callable[[int, int], None],
+        reply: Callable[[int, int | VideoloadError], None],
     ) -> None:
         """Call ``reply``, in another thread, with each number in ``paths`` and the fingerprint of
-        its file, 0 if there is none."""
+        its file, 0 if there is none, or why it cannot be read."""
 
         def find(number: int, path: str) -> None:
-            found = 0
-            with suppress(VideoError, StorageError):
-                found = fingerprint_of(path, lambda part: storage.fingerprint(part, salt))
-            reply(number, found)
+            reply(number, _found(path, lambda part: storage.fingerprint(part, salt)))
 
-        for number, path in paths.items():
+        try:
+            for number, path in paths.items():
+                if storage.fetches:
+                    self._asked.append((storage, path, partial(find, number, path)))
+                else:
+                    self._readers.start(partial(find, number, path))
             if storage.fetches:
-                self._asked.append((storage, path, partial(find, number, path)))
-            else:
-                self._readers.start(partial(find, number, path))
-        if storage.fetches:
-            self._fetcher.start(self._fetch)
+                self._fetcher.start(self._fetch)
+        except StorageError as error:  # no thread can be started
+            for number in paths:
+                reply(number, error)
 
     def _fetch(self) -> None:
         coming: deque[Callable[[], None]] = deque()
@@ -86,6 +96,19 @@ class FileChecker:
         self._readers.stop()
         self._asked.clear()
         self._fetcher.stop()
+
+
+def _found(path: str, one: Callable[[str], int]) -> int | VideoloadError:
+    """The fingerprint of a file, 0 if there is none, or why it cannot be read."""
+    try:
+        return fingerprint_of(path, one)
+    except (UnreadableError, StorageError) as error:
+        return error
+    except VideoError:
+        return 0
+    except Exception as error:  # whoever asked waits for a reply
+        _log.exception("%s", named(path))
+        return UnreadableError(path, f"{type(error).__name__}: {error}")
 
 
 def _can_read(storage: Storage, path: str) -> bool:

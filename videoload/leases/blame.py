@@ -34,9 +34,10 @@ the wrong chunk be noted. So a worker gets nothing else while it has a noted chu
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
-from videoload.errors import Fault, TransformError, VideoloadError
+from videoload.errors import Fault, StorageError, TransformError, VideoError, VideoloadError
 from videoload.leases.batches import Batches
 from videoload.leases.commands import Changed, Identify, Outbox, Warn, WorkerId
 from videoload.leases.pool import WorkerPool
@@ -48,6 +49,7 @@ _MAX_UNANSWERED = 3
 _COMING_S = 3.0  # after a worker dialled in, others that could be asked may be on their way
 _QUICK = 4  # clips that take so much less than a stall show that the function is quick
 _TRIES = 3  # of a worker whose copy is another one, if there is no other worker
+_UNREAD_S = 60.0  # the trainer's own file cannot be read: a mount that failed over is back by then
 
 
 class Blame:
@@ -161,6 +163,29 @@ class Blame:
                 stream.other_copies.append((about, doubt))
             elif files.expected(video) != doubt.file:
                 self._count_other_copy(doubt)
+
+    def unread(self, stream: Stream, video: int, error: VideoloadError) -> None:
+        """The trainer could not read its own copy of a video. Storage that is away is waited for.
+        A file that cannot be read for long is bad: no worker's copy stands in for it."""
+        limit_s = math.inf if isinstance(error, StorageError) else _UNREAD_S
+        if stream.files is None or not stream.files.unread(video, self._pool.now, limit_s):
+            return
+        if known := stream.files.expected(video):  # it was read before
+            self.identified(stream, video, known)
+            return
+        reason = error.reason if isinstance(error, VideoError) else str(error)
+        try:
+            stream.quarantine.add(video, reason)
+        except VideoloadError as too_many:
+            self._batches.stop(stream, too_many)
+        for batch in [batch for r in stream.readers.values() for batch in r.filling.values()]:
+            waiting = [chunk for chunk in batch.chunks if chunk.state is ChunkState.WAITING]
+            for chunk in [*waiting, batch.cut(batch.left)] if batch.left else waiting:
+                (chunk.requeue if chunk.size == 1 else chunk.requeue_one_by_one)()
+            for chunk in list(batch.chunks):
+                if chunk.state is ChunkState.WAITING and chunk.samples[0].video == video:
+                    chunk.void_leases()
+                    self._condemn(chunk, 0, reason)
 
     def _count_other_copy(self, doubt: Doubt) -> None:
         self._outbox.append(Warn(doubt.worker.id, doubt.reason))

@@ -68,7 +68,8 @@ class AskStorage:
 
 @dataclass(frozen=True, slots=True)
 class Identify:
-    """Read the fingerprints of the trainer's own copies of ``videos``, and report `identified`."""
+    """Read the fingerprints of the trainer's own copies of ``videos``, and report `identified`, or
+    `unread`."""
 
     stream: int
     videos: tuple[int, ...]

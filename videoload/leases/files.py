@@ -11,21 +11,25 @@ its files must have. The worker compares before it decodes, and its answer shows
                               │ it has none            the first answer
                               └──────────────> ABSENT ──────────────────> PINNED
 
-No lease is granted for a video that is UNKNOWN or ASKED. While it is ABSENT, any copy will do, and
-the first one that is decoded is the stream's copy from then on. A catalog that comes from a scan,
-or a training that is resumed, brings fingerprints along: these are PINNED where the trainer has no
-file.
+A file that the trainer cannot read is not one that it has not: it is ASKED until it is read. See
+`blame` for what follows if that takes too long. No lease is granted for a video that is UNKNOWN or
+ASKED. While it is ABSENT, any copy will do, and the first one that is decoded is the stream's copy
+from then on. A catalog that comes from a scan, or a training that is resumed, brings fingerprints
+along: these are PINNED where the trainer has no file.
 """
 
 from __future__ import annotations
 
 import base64
+import math
 import zlib
 from collections.abc import Iterable
 from enum import IntEnum
 
 import numpy as np
 import numpy.typing as npt
+
+_AGAIN_S, _MAX_AGAIN_S = 0.5, 8.0  # before a file that could not be read is asked for again
 
 
 class FileState(IntEnum):
@@ -51,6 +55,8 @@ class Files:
         self._prints, self._given = np.zeros(videos, np.int64), np.zeros(videos, np.int64)
         first = FileState.UNKNOWN if has_own else FileState.ABSENT
         self._states = np.full(videos, first, np.uint8)
+        # Files that could not be read: since when, and when each is to be asked for again.
+        self._unread: dict[int, tuple[float, float]] = {}
 
     def are_known(self, videos: Iterable[int]) -> bool:
         """Whether clips of these videos may be granted."""
@@ -76,6 +82,7 @@ class Files:
 
     def identified(self, video: int, fingerprint: int) -> bool:
         """The trainer's own copy was read; 0: it has none. Returns whether it has changed."""
+        self._unread.pop(video, None)
         before = int(self._prints[video])
         if fingerprint:
             self._states[video], self._prints[video] = FileState.OWN, fingerprint
@@ -83,6 +90,23 @@ class Files:
         self._prints[video] = before or self._given[video]
         self._states[video] = FileState.PINNED if self._prints[video] else FileState.ABSENT
         return False
+
+    def unread(self, video: int, now: float, limit_s: float) -> bool:
+        """The trainer's own copy could not be read. It is asked for again, after pauses that grow.
+        Returns whether this has lasted for ``limit_s``: then it is not."""
+        if self._states[video] != FileState.ASKED:
+            return False
+        since, _ = self._unread.pop(video, (now, now))
+        if now - since >= limit_s:
+            return True
+        self._unread[video] = since, now + min(max(now - since, _AGAIN_S), _MAX_AGAIN_S)
+        return False
+
+    def to_ask_again(self, now: float) -> tuple[int, ...]:
+        """The videos that could not be read, and are asked for again now."""
+        due = {video: since for video, (since, at) in self._unread.items() if at <= now}
+        self._unread |= {video: (since, math.inf) for video, since in due.items()}
+        return tuple(due)
 
     def accepts(self, video: int, fingerprint: int) -> bool:
         """Whether a clip of the file with this fingerprint is taken. The first one is pinned."""

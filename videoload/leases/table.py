@@ -36,10 +36,10 @@ from heapq import heappop, heappush
 import numpy as np
 import numpy.typing as npt
 
-from videoload.errors import Fault
+from videoload.errors import Fault, VideoloadError
 from videoload.leases.batches import Batches
 from videoload.leases.blame import Blame
-from videoload.leases.commands import Command, Grant, Outbox, WorkerId
+from videoload.leases.commands import Command, Grant, Identify, Outbox, WorkerId
 from videoload.leases.pool import AMENDS, WorkerPool
 from videoload.leases.records import Chunk, ChunkState, Doubt, Heap, Lease, Stream, Worker, indices
 from videoload.leases.splitting import Splitting
@@ -117,6 +117,12 @@ class LeaseTable:
                 self._blame.identified(self._streams[stream], video, fingerprint)
         self._grant()
 
+    def unread(self, stream: int, video: int, error: VideoloadError) -> None:
+        """The trainer's own copy of a video, as `Identify` asked, cannot be read now."""
+        if stream in self._streams:
+            self._blame.unread(self._streams[stream], video, error)
+            self._grant()
+
     def changed(self, stream: int, video: int) -> None:
         """A worker that reads the trainer's own copy of a video found another file than before."""
         known = self._streams.get(stream)
@@ -185,6 +191,8 @@ class LeaseTable:
             self._batches.pass_turn(stream)
             if stream.owner is not None:
                 self._blame.settle_doubts(stream.owner)
+            if stream.files is not None and (due := stream.files.to_ask_again(now)):
+                self._outbox.append(Identify(stream.id, due))
         self._grant()
         self._ask_others_too()
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, BinaryIO, TypeVar
 from videoload.errors import StorageError
 from videoload.storage.daemon_pool import DaemonPool
 from videoload.storage.files import ChangedError
-from videoload.storage.stores import Store, UnavailableError, why
+from videoload.storage.stores import RefusedError, Store, UnavailableError, why
 
 if TYPE_CHECKING:
     from obstore import GetOptions, GetResult, ObjectMeta
@@ -135,7 +135,7 @@ class Fetcher:
         def failed(error: Exception) -> None:
             is_refused = isinstance(error, PermissionDeniedError | UnauthenticatedError)
             if is_refused and self._gives_others(name):
-                raise UnavailableError(why(error)) from None
+                raise RefusedError(why(error)) from None
             self._note_rate(0)
 
         part = Part(name, begin, end, tag, file)

@@ -6,6 +6,7 @@ know which of the two it is: what only a URL needs does nothing for a folder.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import threading
@@ -19,7 +20,7 @@ from typing import Protocol, TypeVar
 from cachetools import LRUCache
 from xxhash import xxh3_64
 
-from videoload.errors import VideoError
+from videoload.errors import UnreadableError, VideoError
 from videoload.storage.images import ImageFolder, find_images, folder_and_pattern
 
 T = TypeVar("T")
@@ -33,6 +34,7 @@ NO_FOLDER = os.devnull  # the root of a training without files: nothing lies in 
 _PLACES, _PLACE_BYTES = 32, 4096
 _FINGERPRINTS_KEPT = 50_000
 _IMAGES_KEPT = 200_000  # whose names and sizes are known, 100 bytes each
+_MISSING = errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG
 _IDENTITY = Struct("<QqqQ")  # size, times of change, inode
 IDENTITY_BYTES = _IDENTITY.size
 
@@ -202,7 +204,8 @@ class Folder:
             raise VideoError(path, f"cannot be a file name ({error})") from None
         except OSError as error:
             told = self._searched(place) if isinstance(error, FileNotFoundError) else ""
-            raise VideoError(path, f"cannot be opened: {error.strerror}{told}") from None
+            kind = VideoError if error.errno in _MISSING else UnreadableError
+            raise kind(path, f"cannot be opened: {error.strerror}{told}") from None
         if pattern is not None:
             raise VideoError(path, "is not a file")
         # Opening a pipe would wait for a writer, for ever.
@@ -260,7 +263,7 @@ class Folder:
         try:
             return (anew or work)()
         except ChangedError:
-            raise VideoError(path, "changes while it is read") from None
+            raise UnreadableError(path, "changes while it is read") from None
 
     def _find(self, path: str) -> tuple[str, os.stat_result]:
         full = os.path.realpath(os.path.join(self.root, path))
@@ -313,5 +316,5 @@ def _sample(path: str, file: VideoFile, salt: int) -> int:
                     digest.update(read)
                     begin += len(read)  # noqa: PLW2901 - a bucket gives what it has of it
     except OSError as error:
-        raise VideoError(path, f"cannot be read: {error.strerror}") from None
+        raise UnreadableError(path, f"cannot be read: {error.strerror}") from None
     return digest.intdigest() >> 1 or 1

@@ -23,7 +23,7 @@ from typing import TypeVar
 
 from cachetools import LRUCache
 
-from videoload.errors import VideoError
+from videoload.errors import UnreadableError, VideoError
 from videoload.storage.daemon_pool import DaemonPool
 from videoload.storage.fetching import Fetcher, Part
 from videoload.storage.file_cache import FileCache
@@ -39,7 +39,7 @@ from videoload.storage.files import (
 from videoload.storage.images import folder_and_pattern
 from videoload.storage.keep import Keep
 from videoload.storage.remote_file import FILE_BYTES, Known, RemoteFile
-from videoload.storage.stores import UnavailableError
+from videoload.storage.stores import RefusedError, UnavailableError
 
 T = TypeVar("T")
 
@@ -141,7 +141,7 @@ class RemoteStorage:
         try:
             found = self._checked(name, anew or work)
         except ChangedError:
-            raise VideoError(path, "changes while it is read") from None
+            raise UnreadableError(path, "changes while it is read") from None
         finally:
             self._set_aside.discard(name)
         if was_cached and self._cache is not None:  # its copy was deleted, or is damaged
@@ -211,7 +211,8 @@ class RemoteStorage:
         try:
             part = self._fetcher.wait(asked)
         except UnavailableError as error:
-            raise VideoError(path, f"cannot be opened: {error}") from None
+            kind = UnreadableError if isinstance(error, RefusedError) else VideoError
+            raise kind(path, f"cannot be opened: {error}") from None
         except BaseException:
             if not asked.done():  # the wait was interrupted; the file may be asked for again
                 self._coming[name] = asked

@@ -41,6 +41,10 @@ class UnavailableError(Exception):
     """The storage does not give this one object, for the reason that the message says."""
 
 
+class RefusedError(UnavailableError):
+    """It may be there."""
+
+
 class Store:
     """The objects below ``url``, until it is stopped. Several threads may ask it."""
 

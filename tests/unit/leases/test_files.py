@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.support.desk import Desk, Seen, given, grants
-from videoload.errors import Fault
+from videoload.errors import Fault, StorageError, UnreadableError, VideoError, VideoloadError
 from videoload.leases.commands import Changed, Command, Dismiss, Identify, Pause, Stop, Warn
 from videoload.leases.files import Files
 
@@ -177,6 +177,89 @@ def test_two_workers_that_have_the_right_file_condemn_it() -> None:
     assert second.worker != lease.worker
     desk.fail(second, 0, "broken", file=OWN)
     assert [video.path for video in desk.quarantines[0].videos] == ["v0.avi"]
+
+
+# The trainer cannot read its own file
+
+EIO = UnreadableError("v0.avi", "cannot be read: Input/output error")
+AWAY = StorageError("s3://bucket does not answer for 30 s")
+
+
+def unread(desk: Desk, seconds: float, error: VideoloadError, *videos: int) -> list[Seen]:
+    """For so long, the trainer's own files of these videos cannot be read."""
+    workers = [str(worker.id) for worker in desk.table.pool.heard_of]
+    seen: list[Seen] = []
+    for video in videos:
+        desk.table.unread(0, video, error)
+    for _ in range(round(4 * seconds)):
+        seen += (now := desk.wait(0.25, *workers))
+        for video in asked(now):
+            desk.table.unread(0, video, error)
+    return [*seen, *desk.seen()]
+
+
+@pytest.mark.parametrize("error", [EIO, AWAY])
+def test_a_file_that_cannot_be_read_now_is_asked_for_again_and_no_copy_is_pinned(
+    error: VideoloadError,
+) -> None:
+    desk = desk_of("a:1", "b:2")
+    desk.start(steps=range(1))
+    seen = unread(desk, 30, error, 0)
+    assert 5 <= len(asked(seen)) <= 10, "after pauses that grow"
+    assert grants(seen) == []
+    assert not asked(desk.wait(20, "a:1", "b:2")[1:]), "not while it is being read"
+    [lease] = grants(identified(desk, [0]))
+    assert lease.files == (OWN,)
+    assert given(desk.answer(lease))
+
+
+@pytest.mark.parametrize("on_error", ["substitute", "skip"])
+@pytest.mark.parametrize("batch", [1, 4])
+def test_a_file_that_cannot_be_read_for_long_is_bad(on_error: str, batch: int) -> None:
+    files = Files(40, has_own=True)
+    desk = Desk(
+        "a:1", "b:2", batch=batch, videos=40, files=files, slots=2, credit=1, on_error=on_error
+    )
+    first = asked(desk.start(steps=range(2)))
+    seen = identified(desk, [video for video in first if video != 0])
+    seen += unread(desk, 70, EIO, 0)
+    desk.decode_all(*seen, *identified(desk, list(range(1, 40))))
+    desk.want()
+    assert [bad.reason for bad in desk.quarantines[0].videos] == [EIO.reason]
+    assert {(10, 0), (10, 1)} == desk.ready.keys()
+    samples = [s for each in desk.ready.values() for s in each.samples]
+    assert 0 not in {sample.video for sample in samples}
+    assert len(samples) == 2 * batch - (on_error == "skip")
+
+
+def test_of_a_file_that_cannot_be_read_for_long_a_stream_that_takes_none_ends() -> None:
+    desk = desk_of("a:1", on_error="raise")
+    desk.start(steps=range(1))
+    seen = unread(desk, 70, EIO, 0)
+    seen += identified(desk, list(range(1, 40)))
+    desk.decode_all(*seen)
+    [stop] = of_kind([*seen, *desk.want()], Stop)
+    assert isinstance(stop, Stop)
+    assert isinstance(stop.error, VideoError)
+
+
+def test_storage_that_is_away_condemns_nothing() -> None:
+    desk = desk_of("a:1")
+    desk.start(steps=range(1))
+    unread(desk, 600, AWAY, 0)
+    assert desk.quarantines[0].videos == []
+    assert given(desk.answer(*grants(identified(desk, [0]))))
+
+
+def test_a_file_that_was_read_before_stays_what_it_was_if_it_cannot_be_read_again() -> None:
+    desk = desk_of("a:1", "b:2")
+    [lease] = grants(identified(desk, asked(desk.start(steps=range(1)))))
+    seen = desk.fail(lease, 0, "another one", Fault.COPY, OTHER)
+    seen = unread(desk, 70, EIO, *asked(seen))
+    [again] = grants(seen)
+    assert (again.worker != lease.worker, again.files) == (True, (OWN,))
+    assert of_kind(seen, Warn) != []
+    assert given(desk.answer(again))
 
 
 # The trainer has none
