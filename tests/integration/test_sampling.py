@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
+from tests.support import transforms
 from tests.support.digests import digest
 from tests.support.thorough import rest_nightly
 from tests.support.videos import Videos, make_avi, make_white_avi
@@ -204,9 +205,7 @@ def test_a_transform_gives_the_same_clips_wherever_it_runs(
 def test_a_numpy_product_does_not_depend_on_the_number_of_cores(
     videos: Videos, client: Client, threads: int
 ) -> None:
-    spec = ClipSpec(
-        **TRANSFORMED, transform="tests.support.transforms:product", output=((1,), "float64")
-    )
+    spec = ClipSpec(**TRANSFORMED, transform=transforms.product, output=((1,), "float64"))
     decoded = digest(client.stream(videos.catalog, spec, 4))
     with threadpool_limits(threads):
         assert digest(decode_serially(videos.catalog, spec, 4)) == decoded

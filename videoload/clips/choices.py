@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Literal
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal
 
 from videoload.arguments import real
 from videoload.errors import SpecError
@@ -36,6 +38,11 @@ RATIO = (3 / 4, 4 / 3)
 
 TRIED_FOR_SIZE = 20  # videos to look at for the native size
 
+# A user's function: itself, or its name, which is what a spec keeps and what crosses processes.
+if TYPE_CHECKING:
+    Function = Callable[..., object] | str
+else:
+    Function = str
 FUNCTION = re.compile(r"(?!__main__\b)[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 
 
@@ -48,13 +55,34 @@ def checked_range(name: str, given: object, most: float) -> tuple[float, float]:
     raise SpecError(f"{name} must be (least, most), got {given!r}")
 
 
-def check_function(name: str, function: object) -> None:
-    """Raises SpecError if ``function`` does not name a function that a worker can import."""
-    if not (isinstance(function, str) and FUNCTION.fullmatch(function)):
+def function_name(argument: str, function: object) -> str:
+    """``"package.module:function"`` of a function that a worker imports by that name, given as
+    itself or by its name. Raises SpecError."""
+    name, flaw = function, ""
+    if callable(function):
+        module = str(getattr(function, "__module__", None))
+        own = str(getattr(function, "__qualname__", ""))
+        name = f"{module}:{own}"
+        if own.endswith("<lambda>"):
+            flaw = "a lambda has no name to import it by: write a def in a module"
+        elif "<locals>" in own:
+            flaw = "it is defined inside another function: move it to the top of a module"
+        elif module == "__main__":
+            flaw = "workers cannot import from a script or notebook: move it to a module"
+        elif not own or "." in own:
+            flaw = "it is no function of a module: write a def in a module that calls it"
+        elif getattr(sys.modules.get(module), own, None) is not function:
+            flaw = f"{name} is another object now: import it again"
+    elif isinstance(function, str) and re.match(r"__main__[.:]", function):
+        flaw = "workers cannot import from a script or notebook: move it to a module"
+    if flaw:
+        raise SpecError(f"{argument}={function!r}: {flaw}")
+    if not isinstance(name, str) or not FUNCTION.fullmatch(name):
         raise SpecError(
-            f'{name} must be "package.module:function", got {function!r}'
-            " (a worker cannot import a function of the main script)"
+            f'{argument} must be a function of a module, or "package.module:function", got '
+            f"{function!r}"
         )
+    return name
 
 
 class UnfitError(Exception):

@@ -20,14 +20,15 @@ from videoload.clips.choices import (
     RATIO,
     WHOLE_FRAME,
     Crop,
+    Function,
     Pixels,
     Sampling,
     Scaling,
     Short,
     Span,
     ViewsShare,
-    check_function,
     checked_range,
+    function_name,
 )
 from videoload.clips.colours import Jitter, checked_colours
 from videoload.clips.layouts import array_bytes, checked_output
@@ -85,10 +86,10 @@ class ClipSpec:
         pixels: Format of the uint8 array. ``"rgb24"``, the default: [T, H, W, 3]. ``"gray"``:
             [T, H, W, 1]. ``"gray16"``: the same of uint16, as depth maps have. ``"yuv420p"``: [T, H
             * 3 // 2, W], the planes Y, U and V one after the other, with an even size.
-        transform: ``"package.module:function"``. The worker calls it with each clip and a
-            numpy.random.Generator seeded for the clip. It returns a clip of the same shape and
-            type, or what ``output`` says. Workers that dial in must allow the module (``--allow``).
-            Default None.
+        transform: A function of a module, or ``"package.module:function"``. The worker calls it
+            with each clip and a numpy.random.Generator seeded for the clip. It returns a clip of
+            the same shape and type, or what ``output`` says. Workers that dial in must allow the
+            module (``--allow``). Default None.
         span: What the frames of a clip are spread over. ``"window"``, the default: the source
             frames from its first to its last. ``"strides"``: ``frames * stride`` source frames,
             with ``"uniform"`` starts rounded to the nearest frame, as mmaction2 counts.
@@ -142,7 +143,7 @@ class ClipSpec:
     hop: int | None = None
     short: Short = "loop"
     pixels: Pixels = "rgb24"
-    transform: str | None = None
+    transform: Function | None = None
     span: Span = "window"
     views: int = 1
     views_share: ViewsShare = "nothing"
@@ -183,7 +184,7 @@ class ClipSpec:
         self._check_dense()
         self._check_span()
         if self.transform is not None:
-            check_function("transform", self.transform)
+            object.__setattr__(self, "transform", function_name("transform", self.transform))
         if self.output is not None:
             object.__setattr__(self, "output", checked_output(self.output, self.transform))
         colours = checked_colours(self.jitter, self.grayscale, self.pixels)

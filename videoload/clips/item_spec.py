@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from videoload.arguments import readable
-from videoload.clips.choices import check_function
+from videoload.clips.choices import Function, function_name
 from videoload.clips.layouts import array_bytes, shape_of, type_of
 from videoload.errors import SpecError
 
@@ -24,10 +24,10 @@ from videoload.errors import SpecError
 class ItemSpec:
     """Items of any kind: your function makes the arrays of each from a file or a name.
 
-        def load(path, rng):
+        def load(path, rng):  # in mydata.py
             return np.load(path)
 
-        item = vl.ItemSpec(load="mydata:load", shape=(28, 28, 1), dtype="float32")
+        item = vl.ItemSpec(load=mydata.load, shape=(28, 28, 1), dtype="float32")
         stream = client.stream(catalog, item, batch_size=32, shuffle=True)
 
     The workers import the module and call the function. Workers that dial in must allow the module
@@ -40,10 +40,10 @@ class ItemSpec:
     TransformError, which has the worker's traceback.
 
     Attributes:
-        load: ``"package.module:function"``, called with (path, rng); path is the file's absolute
-            path, a str. It does not get a catalog's segments. As a part of a sample (see
-            `Catalog.side_by_side`), it is called with (path, rng, frames=..., times=...): what the
-            clip of the sample shows, int64 and float64 [T].
+        load: A function of a module, or ``"package.module:function"``, called with (path, rng);
+            path is the file's absolute path, a str. It does not get a catalog's segments. As a part
+            of a sample (see `Catalog.side_by_side`), it is called with (path, rng, frames=...,
+            times=...): what the clip of the sample shows, int64 and float64 [T].
         shape: Shape of the array that it returns, each length at least 1; ``()`` is a number. If it
             returns a dict of arrays, a dict of their shapes. In batches of a dict, each array is a
             view with gaps, which TensorFlow copies.
@@ -57,13 +57,13 @@ class ItemSpec:
         SpecError: A value is not like this.
     """
 
-    load: str
+    load: Function
     shape: tuple[int, ...] | dict[str, tuple[int, ...]]
     dtype: str | dict[str, str]
     files: bool = True
 
     def __post_init__(self) -> None:
-        check_function("load", self.load)
+        object.__setattr__(self, "load", function_name("load", self.load))
         if not isinstance(self.files, bool):
             raise SpecError(f"files must be True or False, got {self.files!r}")
         shape: Any = self.shape

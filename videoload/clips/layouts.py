@@ -39,7 +39,7 @@ def type_of(name: str, dtype: Any) -> str:
     return str(found.name)
 
 
-def checked_output(output: Any, transform: str | None) -> tuple[tuple[int, ...], str]:
+def checked_output(output: Any, transform: object) -> tuple[tuple[int, ...], str]:
     """What a ``transform`` returns for a clip: (shape, type). Raises SpecError."""
     if transform is None:
         raise SpecError("output is what a transform returns: give transform")

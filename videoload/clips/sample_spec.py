@@ -308,9 +308,9 @@ def functions_of(spec: Spec) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     for part in parts_of(spec):
         if isinstance(part, ItemSpec):
-            found.append(("load function", part.load))
+            found.append(("load function", str(part.load)))
         elif isinstance(part, ClipSpec) and part.transform is not None:
-            found.append(("transform", part.transform))
+            found.append(("transform", str(part.transform)))
     return found
 
 

@@ -54,7 +54,7 @@ def extract(
     OUT/PATH.times.npy the seconds of its first and last frame. If it is stopped or killed, the same
     command goes on, and does what is missing. Exit status 1 if a file cannot be decoded.
     """
-    from videoload.clips.choices import check_function
+    from videoload.clips.choices import function_name
     from videoload.commands import sources
     from videoload.plan import quarantine
     from videoload.predictions.predict import predict
@@ -62,7 +62,7 @@ def extract(
     from videoload.user_code.functions import Functions
 
     spec = parse_clip(clip, _CLIP, sampling="dense")
-    check_function("--model", model)
+    function_name("--model", model)
     import_from_here()
     found = Functions(None).find("model", model).function
     names = None if classes is None else classes.read_text(encoding="utf-8").splitlines()

@@ -159,7 +159,7 @@ class Decoder:
         given: list[ClipParams] | None = None,
     ) -> Prepared:  # fmt: skip
         name = spec.transform
-        transform = None if name is None else self._functions.find("transform", name)
+        transform = None if name is None else self._functions.find("transform", str(name))
 
         def prepare(spec: ClipSpec, out: Buffer) -> Prepared:
             clips = VideoClips(self._tools, path, spec, requests, out, transform, given)

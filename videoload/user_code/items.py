@@ -57,7 +57,7 @@ def prepare_items(
     storage: Storage,
 ) -> PreparedItems:
     """Find the function, and what it is called with. Raises VideoError, TransformError."""
-    function = functions.find("load function", spec.load)
+    function = functions.find("load function", str(spec.load))
     if reads_files(spec):
         if storage.fetches:
             raise TransformError(

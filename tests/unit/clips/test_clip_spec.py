@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 from dataclasses import replace
+from functools import partial
+from types import FunctionType
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.support import transforms
 from videoload.clips.clip_spec import (
     ClipSpec,
     at_native_size,
@@ -153,17 +157,24 @@ def test_each_crop_is_a_row(crop: str, crops: int) -> None:
         ({"transform": "a:f", "output": ((2,), "O")}, "output[1] must be the name of a NumPy type"),
         ({"transform": "a:f", "output": (2,)}, "output must be (shape, type), got (2,)"),
         ({"transform": "a:f", "output": "f4"}, "output must be (shape, type), got 'f4'"),
-        ({"transform": len}, 'transform must be "package.module:function", got <built-in'),
-        ({"transform": "a.b:"}, 'transform must be "package.module:function"'),
-        ({"transform": ":f"}, 'transform must be "package.module:function"'),
-        ({"transform": "a:b:c"}, 'transform must be "package.module:function"'),
-        ({"transform": "a b:c"}, 'transform must be "package.module:function"'),
-        ({"transform": "../a:c"}, 'transform must be "package.module:function"'),
-        ({"transform": "a:b.c"}, 'transform must be "package.module:function"'),
-        ({"transform": "__main__.a:f"}, "cannot import a function of the main script"),
-        ({"transform": "augment"}, 'transform must be "package.module:function", got'),
-        ({"transform": "__main__:f"}, "cannot import a function of the main script"),
-        ({"transform": "os.path:join; x"}, 'transform must be "package.module:function"'),
+        *(
+            ({"transform": wrong}, 'transform must be a function of a module, or "package.module:f')
+            for wrong in (
+                3,
+                "augment",
+                *["a.b:", ":f", "a:b:c", "../a:c", "a:b.c"],
+                "a b:c",
+                "a:b; x",
+            )
+        ),
+        (
+            {"transform": lambda clip, rng: clip},
+            "a lambda has no name to import it by: write a d",
+        ),
+        ({"transform": np.ndarray.copy}, "it is no function of a module: write a def in a module"),
+        ({"transform": partial(np.flip, axis=1)}, "it is no function of a module"),
+        ({"transform": "__main__.a:f"}, "workers cannot import from a script or notebook: move"),
+        ({"transform": "__main__:f"}, "workers cannot import from a script or notebook: move"),
         ({"pixels": "gray16", "grayscale": 0.5}, 'pixels="gray16" has no colours'),
         ({"scaling": "bicubic"}, "scaling must be one of bilinear, nearest, got 'bicubic'"),
         ({"images_fps": 0}, "images_fps must be a number of at least 0.001, got 0"),
@@ -172,6 +183,24 @@ def test_each_crop_is_a_row(crop: str, crops: int) -> None:
 def test_an_invalid_spec_is_refused(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(SpecError, match=re.escape(words)):
         spec(**changes)
+
+
+def test_a_function_is_kept_by_the_name_that_workers_import_it_by() -> None:
+    assert spec(transform=transforms.invert) == spec(transform="tests.support.transforms:invert")
+    assert pickle.loads(pickle.dumps(spec(transform=np.flip))).transform == "numpy:flip"
+
+    def nested(clip: Any, rng: Any) -> Any:
+        return clip
+
+    with pytest.raises(SpecError, match="it is defined inside another function: move it to the to"):
+        spec(transform=nested)
+    stale = FunctionType(transforms.invert.__code__, {}, "invert")
+    stale.__module__ = "tests.support.transforms"
+    with pytest.raises(SpecError, match="transforms:invert is another object now: import it again"):
+        spec(transform=stale)
+    stale.__module__ = "__main__"
+    with pytest.raises(SpecError, match="workers cannot import from a script or notebook: move it"):
+        spec(transform=stale)
 
 
 @pytest.mark.parametrize(

@@ -87,8 +87,8 @@ def test_a_numpy_type_is_kept_by_its_name() -> None:
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"load": "function"}, 'load must be "package.module:function"'),
-        ({"load": "__main__:f"}, "cannot import a function of the main script"),
+        ({"load": "function"}, 'load must be a function of a module, or "package.module:function"'),
+        ({"load": "__main__:f"}, "workers cannot import from a script or notebook: move it"),
         ({"load": None}, "load must be"),
         ({"shape": 3}, "shape must be a tuple of lengths, got 3"),
         ({"shape": (2, 0)}, "shape must be a whole number of at least 1, got 0"),
