@@ -68,7 +68,7 @@ class Cluster:
         return {word.removeprefix("JobState=") for word in words if "JobState=" in word}
 
     def log(self, job: str) -> str:
-        """What the job has printed so far."""
+        """What the job has printed so far; NUMBER_TASK of an array."""
         file = self._folder / f"slurm-{job}.out"
         return file.read_text() if file.exists() else ""
 
@@ -85,7 +85,7 @@ def cluster(folder: Path) -> Iterator[Cluster]:
     host, (port, *ports) = socket.gethostname(), free_ports(1 + len(NODES))
     job = random.randrange(1, 1 << 20)  # the trainer's port depends on it
     nodes = "".join(
-        f"NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={at} CPUs=4 {what}\n"
+        f"NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={at} CPUs=4 RealMemory=64000 {what}\n"
         for (name, what), at in zip(NODES.items(), ports, strict=True)
     )
     conf = folder / "slurm.conf"
