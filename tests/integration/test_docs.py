@@ -62,7 +62,8 @@ NOT_RUN = [
     ("docs/data/bucket.md", "pip install", "installs packages"),
     ("docs/data/bucket.md", "videoload worker",
      "needs a bucket; integration/test_remote.py starts one"),
-    ("docs/scale/slurm.md", "VIDEOLOAD_VIDEOS=", "needs Slurm; test_slurm.py runs it"),
+    *(("docs/scale/slurm.md", words, "needs Slurm; test_slurm.py runs it")
+      for words in ("export VIDEOLOAD_VIDEOS=", "trainer=", "sbatch")),
     ("docs/scale/ray.md", "videoload ray", "needs a cluster; test_ray.py starts one"),
     ("docs/operate/who-waits.md", "videoload top", "needs a trainer; test_top.py runs it"),
 ]  # fmt: skip

@@ -17,6 +17,7 @@ from tests.support.ports import free_ports
 from tests.support.waiting import SECOND, wait_until
 
 NODES = {"gpu0": "Gres=gpu:1", "cpu0": "", "cpu1": ""}
+_SIZE = "CPUs=4 RealMemory=64000"  # MiB; nobody looks
 _DAEMONS = ("munged", "slurmctld", "slurmd", "sbatch")
 
 # Nodes differ by name and port. Steps are found by the ancestry of their process group, since there
@@ -85,7 +86,7 @@ def cluster(folder: Path) -> Iterator[Cluster]:
     host, (port, *ports) = socket.gethostname(), free_ports(1 + len(NODES))
     job = random.randrange(1, 1 << 20)  # the trainer's port depends on it
     nodes = "".join(
-        f"NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={at} CPUs=4 RealMemory=64000 {what}\n"
+        f"NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={at} {_SIZE} {what}\n"
         for (name, what), at in zip(NODES.items(), ports, strict=True)
     )
     conf = folder / "slurm.conf"
