@@ -45,7 +45,7 @@ NOT_RUN = [
      "installs packages, and runs these tests"),
     ("docs/start/tutorial.md", "videoload demo --keep",
      "takes a minute; test_the_demo_runs runs it on fewer videos, and such are in shapes/"),
-    ("docs/index.md", "pip install", "installs packages"),
+    ("docs/start/install.md", "pip install", "installs packages"),
     ("docs/rely/benchmarks.md", "pip install", "installs packages"),
     ("docs/rely/benchmarks.md", "python -m benchmarks", "takes 45 minutes"),
     ("docs/rely/benchmarks.md", "videoload bench",
@@ -59,13 +59,12 @@ NOT_RUN = [
     *(("docs/scale/kubernetes.md", f"kubectl {command}",
        "needs a cluster; test_kubernetes.py runs what the files say")
       for command in ("kustomize mine", "apply -k mine", "logs")),
-    ("docs/data/bucket.md", "pip install", "installs packages"),
     ("docs/data/bucket.md", "videoload worker",
      "needs a bucket; integration/test_remote.py starts one"),
     *(("docs/scale/slurm.md", words, "needs Slurm; test_slurm.py runs it")
       for words in ("export VIDEOLOAD_VIDEOS=", "trainer=", "sbatch")),
     ("docs/scale/ray.md", "videoload ray", "needs a cluster; test_ray.py starts one"),
-    ("docs/operate/who-waits.md", "videoload top", "needs a trainer; test_top.py runs it"),
+    ("docs/operate/workers.md", "videoload top", "needs a trainer; test_top.py runs it"),
 ]  # fmt: skip
 
 # Words of a page, and what replaces them on this host.
@@ -79,8 +78,7 @@ HERE = {
 QUICK = "docs/index.md"  # the quick tests run this page too
 USUAL = [
     QUICK, "README.md", "docs/start/tutorial.md", "docs/rely/promises.md", "docs/reference/api.md",
-    *(f"docs/data/{name}.md" for name in ("groups", "mixtures", "open", "sound")),
-    "docs/operate/how-many.md",
+    "docs/data/catalogs.md", "docs/data/open.md",
 ]  # fmt: skip
 
 # Pages that need packages that the `dev` extra does not install.
@@ -88,12 +86,11 @@ NEEDS = {
     "docs/data/bucket.md": "obstore",
     "docs/train/pytorch.md": "torch",
     "docs/train/jax.md": "jax",
-    "docs/data/augment.md": "torchvision",
     "docs/operate/watch.md": "prometheus_client",
     "docs/scale/ray.md": "ray",
 }
 # Not imported by the page itself.
-OF_AN_EXTRA = {"prometheus_client": "videoload[metrics]", "ray": "videoload[ray]"}
+OF_AN_EXTRA = {"prometheus_client": "`[metrics]`", "ray": "`[ray]`"}
 
 # Pages whose program runs once for each rank, and how a rank learns which one it is.
 RANKS = {"docs/train/gpus.md": "TF_CONFIG", "docs/train/pytorch.md": "torchrun"}
@@ -104,7 +101,7 @@ TWICE = ("docs/train/gpus.md", "docs/train/pytorch.md", "docs/train/resume.md")
 # Runs before a page's own blocks.
 BEFORE = {
     # A host without GPUs has one device; with two, something is mirrored.
-    "docs/train/mirrored.md": """
+    "docs/train/keras.md": """
 import functools
 import tensorflow as tf
 one = tf.config.list_physical_devices("CPU")[0]
@@ -487,7 +484,7 @@ def test_the_tests_that_a_page_names_exist() -> None:
 
 
 def test_every_recipe_of_the_table_is_a_spec() -> None:
-    rows = [line for line in PAGES["docs/data/recipes.md"].splitlines() if line.startswith("| ")]
+    rows = [line for line in PAGES["docs/data/clips.md"].splitlines() if line.startswith("| ")]
     told = [text for row in rows for text in re.findall(r"`(frames=[^`]+)`", row)]
     assert len(told) >= 11
     specs = [eval(f"ClipSpec({text})", {"ClipSpec": ClipSpec}) for text in told]

@@ -21,7 +21,7 @@ from tests.support.waiting import SECOND
 
 pytestmark = pytest.mark.timeout(120 * SECOND)
 
-PAGE = Path(__file__).parents[2] / "docs/start/from-tutorials.md"
+PAGE = Path(__file__).parents[2] / "docs/start/other-loaders.md"
 LONG, SHORT = 40, 12  # frames of a file
 
 

@@ -1,4 +1,4 @@
-"""The lines of the page on catalogs, five at most, make catalogs of ten public data sets; realistic
+"""The lines of the page on data sets, five at most, make catalogs of ten public data sets; realistic
 slips in them are right, or an error of one line that says what is wrong."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from videoload import Catalog, CatalogError
 
 pytest.importorskip("pandas")
 
-PAGE = Path(__file__).parents[3] / "docs/data/catalogs.md"
+PAGE = Path(__file__).parents[3] / "docs/data/datasets.md"
 LINES = {b.title.removesuffix(".py"): b.code for b in blocks(PAGE.read_text()) if b.title}
 
 
