@@ -106,7 +106,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     save(told.json, "exam", [asdict(each) for each in answers], summary=rows)
     if told.page:
         begin, _, rest = told.page.read_text().partition(_MADE)
-        how = rest[rest.index("\n<!--") : rest.index(_ALL)]  # from the end of the part that others include
+        # Up to the end of the part that another page includes.
+        how = rest[rest.index("\n<!--") : rest.index(_ALL)]
         by_loader, by_file = tables(answers, rows, columns)
         told.page.write_text(f"{begin}{_MADE}\n\n{by_loader}{how}{_ALL}\n\n{by_file}")
     return 0

@@ -154,7 +154,7 @@ def main() -> int:
     if asked.page is not None:
         text = asked.page.read_text()
         before, mark, rest = text.partition(_MARK)
-        how = rest[rest.index("\n<!--") :]  # from the end of the part that others include
+        how = rest[rest.index("\n<!--") :]
         asked.page.write_text(f"{before}{mark}\n\n{_table(rows, loaders, faults)}{how}")
     return 0
 

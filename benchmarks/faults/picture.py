@@ -1,0 +1,75 @@
+"""docs/kill-test.svg, out of the table of the page: `python -m benchmarks.faults.picture`."""
+
+from __future__ import annotations
+
+import re
+from html import escape
+from pathlib import Path
+
+DOCS = Path(__file__).parents[2] / "docs"
+_LEFT, _WIDE, _HIGH, _TOP = 200, 116, 34, 62
+# A word of a cell, and what it means: nothing changed, it is told or left out, the training stands.
+_KINDS = {
+    "hangs": "bad", "lost": "bad", "error": "told", "another": "told", "no state": "told",
+    "left out": "told", "not tried": "none", "": "good",
+}  # fmt: skip
+_SHORT = {
+    r": (\d+) of (\d+) came": r" at \1 of \2", r".*no state.*": "no state",
+    r"not tried.*": "not tried",
+}  # fmt: skip
+_PAGE = """\
+<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-size="14"
+  font-family="system-ui, sans-serif" role="img" aria-label="The kill test">
+  <style>
+    text {{ fill: #1f2328; }} .ours {{ font-weight: 700; }} .small {{ font-size: 12px; }}
+    .good {{ fill: #1a7f37; }} .told {{ fill: #9a6700; }} .bad {{ fill: #cf222e; }}
+    .none {{ fill: #6e7781; }}
+    @media (prefers-color-scheme: dark) {{ text {{ fill: #e6edf3; }} }}
+    .cell {{ fill: #ffffff; text-anchor: middle; }} .head {{ text-anchor: middle; }}
+  </style>
+  {body}
+</svg>
+"""
+
+
+def picture(table: str) -> str:
+    """The SVG of a table in Markdown: a row for each loader, a column for each fault."""
+    lines = [[cell.strip() for cell in row.strip("| ").split("|")] for row in table.splitlines()]
+    head, _, *rows = lines
+    parts = []
+    for column, fault in enumerate(head[1:]):
+        words, x = fault.split(), _LEFT + _WIDE * (column + 0.5)
+        middle = (len(words) + 1) // 2
+        parts.append(_text("head small", x, 26, " ".join(words[:middle])))
+        parts.append(_text("head small", x, 43, " ".join(words[middle:])))
+    for number, (loader, *cells) in enumerate(rows):
+        y = _TOP + _HIGH * number
+        kind = "ours" if loader.startswith("videoload") else "other"
+        parts.append(_text(kind, 8, y + 21, loader.replace(", own", ", your own")))
+        for column, cell in enumerate(cells):
+            kind = next(kind for word, kind in _KINDS.items() if word in cell)
+            text = cell
+            for long, short in _SHORT.items():
+                text = re.sub(long, short, text)
+            x = _LEFT + _WIDE * column
+            size = f'width="{_WIDE - 4}" height="{_HIGH - 4}" rx="5"'
+            parts.append(f'<rect class="{kind}" x="{x + 2}" y="{y + 2}" {size}/>')
+            parts.append(_text("cell small", x + _WIDE / 2, y + 21, text))
+    width, height = _LEFT + _WIDE * (len(head) - 1) + 8, _TOP + _HIGH * len(rows) + 8
+    return _PAGE.format(width=width, height=height, body="\n  ".join(parts))
+
+
+def _text(kind: str, x: float, y: float, text: str) -> str:
+    return f'<text class="{kind}" x="{x:g}" y="{y:g}">{escape(text)}</text>'
+
+
+def main() -> None:
+    """Draw the table that the page has now."""
+    page = (DOCS / "contributing/kill-test.md").read_text()
+    table = re.search(r"(?:^\|.*\n)+", page, re.M)
+    assert table is not None
+    (DOCS / "kill-test.svg").write_text(picture(table[0]))
+
+
+if __name__ == "__main__":
+    main()
