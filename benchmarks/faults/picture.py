@@ -45,7 +45,7 @@ def picture(table: str) -> str:
     for number, (loader, *cells) in enumerate(rows):
         y = _TOP + _HIGH * number
         kind = "ours" if loader.startswith("videoload") else "other"
-        parts.append(_text(kind, 8, y + 21, loader.replace(", own", ", your own")))
+        parts.append(_text(kind, 8, y + 21, loader.replace(", own", ", your")))
         for column, cell in enumerate(cells):
             kind = next(kind for word, kind in _KINDS.items() if word in cell)
             text = cell
