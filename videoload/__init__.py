@@ -24,7 +24,9 @@ if TYPE_CHECKING:  # "as" tells type checkers that a name is public
     from videoload import torch as torch
     from videoload.catalog.catalog import Catalog as Catalog
     from videoload.catalog.joining import mix as mix
-    from videoload.catalog.targets import PerFrame as PerFrame
+    from videoload.catalog.target_columns import Boxes as Boxes
+    from videoload.catalog.target_columns import PerFrame as PerFrame
+    from videoload.catalog.target_columns import Points as Points
     from videoload.clips.clip_spec import ClipSpec as ClipSpec
     from videoload.clips.item_spec import ItemSpec as ItemSpec
     from videoload.errors import CatalogError as CatalogError
@@ -53,7 +55,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "catalog.catalog": ("Catalog",),
     "catalog.joining": ("mix",),
-    "catalog.targets": ("PerFrame",),
+    "catalog.target_columns": ("Boxes", "PerFrame", "Points"),
     "clips.clip_spec": ("ClipSpec",),
     "clips.item_spec": ("ItemSpec",),
     "errors": (

@@ -13,6 +13,7 @@ import numpy as np
 from videoload.catalog import side_by_side, splitting
 from videoload.catalog import targets as targets_
 from videoload.catalog.table import Column, Ints, Part, Seconds, Table, Video, columns_of
+from videoload.clips.affine import Matrices
 from videoload.clips.sample_spec import By, Sides
 from videoload.errors import CatalogError
 from videoload.listings import data_sets
@@ -490,7 +491,8 @@ class Catalog:
 
         Args:
             targets: An array [N, ...] with a row for each video: numbers of any type, or text.
-                `PerFrame`: a row for each source frame. Or a dict of these.
+                `PerFrame`: a row for each source frame. `Points` and `Boxes`: places in the
+                picture, which follow it. Or a dict of these.
 
         Returns:
             A new catalog.
@@ -500,12 +502,19 @@ class Catalog:
         """
         return self._replaced(targets=targets_.checked(targets, len(self), self.paths))
 
-    def targets_of(self, videos: Ints, frames: Ints) -> Any:
+    def targets_of(
+        self,
+        videos: Ints,
+        frames: Ints,
+        affine: Matrices | dict[str, Matrices] | None = None,
+    ) -> Any:
         """The targets of a batch.
 
         Args:
             videos: Index of each clip's video, int64 [B].
             frames: The source frames that its frames show, int64 [B, T].
+            affine: The matrices of the clips, as `BatchInfo` has them, which `Points` and `Boxes`
+                need. Default None.
 
         Returns:
             The labels, int64 [B], or the targets' rows.
@@ -515,7 +524,8 @@ class Catalog:
         """
         if self._targets is None:
             return self.labels[videos]
-        return targets_.batch(self._targets, videos, frames, self._table.paths.__getitem__)
+        path_of = self._table.paths.__getitem__
+        return targets_.batch(self._targets, videos, frames, affine, path_of)
 
     def subset(self, indices: Iterable[int], *, duplicates: bool = False) -> Catalog:
         """Some of the videos, with all classes. ``catalog[10:20]`` is a subset too.

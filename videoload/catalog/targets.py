@@ -2,70 +2,47 @@
 
 A catalog's *targets* are one column, or several with names. A column is an array with a row for
 each video, or `PerFrame`: for each video, an array with a row for each of its source frames. A
-batch gets the rows of the frames that its clips show. The trainer looks targets up when it hands a
+batch gets the rows of the frames that its clips show. `Points` and `Boxes` are such columns of
+places in the picture, which follow what is done to it. The trainer looks targets up when it hands a
 batch over; workers never see them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from videoload.catalog.target_columns import (
+    Column,
+    PerFrame,
+    Places,
+    array_of,
+    name_of,
+    values_of,
+)
+from videoload.clips.affine import Matrices
 from videoload.errors import CatalogError, SpecError
 
 Ints = npt.NDArray[np.int64]
-_KINDS = "biufc"  # besides text
-_LONG = "gG"  # np.longdouble and np.clongdouble, which TensorFlow does not have
 _ONLY = "targets"  # the name of a column without a name, in messages
-
-
-class PerFrame:
-    """Targets for each source frame, such as the phase of an action or the place of a hand.
-
-        catalog = catalog.with_targets(vl.PerFrame([phases_of_video_0, phases_of_video_1]))
-
-    A batch has the rows of the frames that its clips show, [B, T, ...]. A missing frame
-    (``short="zero"``) has zeros, or empty text.
-
-    Args:
-        arrays: An array for each video, in the catalog's order: [frames of the file, ...], with a
-            row for each source frame of the whole file in display order. All have one type and row
-            shape. Segments of a file may share one array, which is kept once.
-
-    Raises:
-        CatalogError: The arrays are not like this.
-    """
-
-    __slots__ = ("_arrays",)
-
-    def __init__(self, arrays: Iterable[npt.ArrayLike]) -> None:
-        # Segments of a file share its array, which is kept once. ``seen`` keeps the objects alive,
-        # so that no other has the same id.
-        seen: dict[int, tuple[object, npt.NDArray[Any]]] = {}
-        found = []
-        for i, array in enumerate(arrays):
-            if id(array) not in seen:
-                seen[id(array)] = array, _array(f"array {i}", array)
-            found.append(seen[id(array)][1])
-        self._arrays = tuple(found)
-        kinds = {(array.shape[1:], array.dtype) for array in self._arrays}
-        if len(kinds) != 1:
-            raise CatalogError(
-                "per-frame targets need an array for each video, all of one type and row shape"
-                + (f", not {len(kinds)}" if kinds else "")
-            )
-
-    def __len__(self) -> int:
-        return len(self._arrays)
+_PLACES = re.compile(  # what such columns are called
+    r"(?<![a-z])((key)?points?|landmarks?|joints?|skeletons?|poses?|b?box(es)?)(?![a-z])",
+    re.IGNORECASE,
+)
 
 
 T = TypeVar("T")
-Column = npt.NDArray[Any] | PerFrame
 Targets = Column | dict[str, Column]
+
+
+def named(targets: Any) -> dict[str, Any]:
+    """Columns, or the arrays of a batch, by their names."""
+    return targets if isinstance(targets, dict) else {_ONLY: targets}
 
 
 def checked(targets: object, videos: int, paths: Sequence[str] = ()) -> Targets:
@@ -97,11 +74,15 @@ def joined(parts: Sequence[Targets]) -> Targets:
 
 
 def batch(
-    targets: Targets, videos: Ints, frames: Ints, path_of: Callable[[int], str]
+    targets: Targets,
+    videos: Ints,
+    frames: Ints,
+    affine: Matrices | dict[str, Matrices] | None,
+    path_of: Callable[[int], str],
 ) -> npt.NDArray[Any] | dict[str, npt.NDArray[Any]]:
     """The targets of a batch with these videos, int64 [B], that shows these source frames, int64
-    [B, T]. Raises SpecError if a video has no target for a frame."""
-    return _each(targets, lambda column: _batch(column, videos, frames, path_of))
+    [B, T], through these matrices. Raises SpecError if a video has no target for a frame."""
+    return _each(targets, lambda column: _batch(column, videos, frames, affine, path_of))
 
 
 def shapes(
@@ -109,14 +90,7 @@ def shapes(
 ) -> tuple[tuple[int, ...], str] | dict[str, tuple[tuple[int, ...], str]]:
     """Shape and type of one clip's targets. ``frames`` is the shape of a clip's frame numbers. The
     type of text is "str"."""
-
-    def shape(column: Column) -> tuple[tuple[int, ...], str]:
-        if isinstance(column, PerFrame):
-            row = column._arrays[0]
-            return (*frames, *row.shape[1:]), _name(row.dtype)
-        return column.shape[1:], _name(column.dtype)
-
-    return _each(targets, shape)
+    return _each(targets, lambda column: _shape(column, frames))
 
 
 def equal(one: Targets | None, other: Targets | None) -> bool:
@@ -127,20 +101,45 @@ def equal(one: Targets | None, other: Targets | None) -> bool:
 
 
 def rows_per_frame(targets: Targets | None) -> dict[str, Ints]:
-    """For each column that is `PerFrame`, by its name, how many rows each video has."""
+    """For each column with a row for each frame, by its name, how many rows each video has."""
     columns = targets if isinstance(targets, dict) else {"PerFrame": targets}
+    values = {name: values_of(column) for name, column in columns.items() if column is not None}
     return {
-        name: np.array([len(array) for array in column._arrays])
-        for name, column in columns.items()
-        if isinstance(column, PerFrame)
+        name: np.array([len(array) for array in each._arrays])
+        for name, each in values.items()
+        if isinstance(each, PerFrame)
     }
+
+
+def places(targets: Targets | None) -> dict[str, Places]:
+    """The columns of places in the picture, by their names."""
+    return {name: each for name, each in named(targets).items() if isinstance(each, Places)}
+
+
+def part_of(column: Places, parts: Iterable[str]) -> str:
+    """The name among these ``parts`` of a sample of the one that places were marked in."""
+    return next(iter(parts)) if column._part is None else column._part
+
+
+def look_like_places(targets: Targets | None) -> list[str]:
+    """Columns of plain numbers that look like places in the picture, by their names or by their
+    rows, [..., K, 2]."""
+    found = []
+    for name, column in named(targets).items():
+        if column is None or isinstance(column, Places):
+            continue
+        row, dtype = _shape(column, ())
+        if dtype != "str" and row and (_PLACES.search(name) or (len(row) > 1 and row[-1] == 2)):
+            found.append(name)
+    return found
 
 
 def digest(targets: Targets) -> bytes:
     """A hash of the targets."""
     found = blake2b(repr(_kind(targets)).encode(), digest_size=16)
-    for column in targets.values() if isinstance(targets, dict) else (targets,):
-        arrays = column._arrays if isinstance(column, PerFrame) else (column,)
+    for column in named(targets).values():
+        values = values_of(column)
+        arrays = values._arrays if isinstance(values, PerFrame) else (values,)
         for each in _digests(arrays):
             found.update(each)
     return found.digest()
@@ -158,28 +157,10 @@ def _digest(array: npt.NDArray[Any]) -> bytes:
     return found.digest()
 
 
-def _array(name: str, values: object) -> npt.NDArray[Any]:
-    """A read-only array. A writable one is copied; a read-only memory map is not."""
-    try:
-        array = np.asarray(values)
-    except ValueError as error:  # rows of different lengths
-        raise CatalogError(f"{name} is no array of one shape: {error}") from None
-    if array.dtype.kind == "U":
-        array = array.astype(object)
-    if array.dtype.kind == "O" and not all(isinstance(text, str) for text in array.flat):
-        raise CatalogError(f"{name} must be numbers or text, not objects")
-    if array.dtype.kind not in _KINDS + "O" or array.dtype.char in _LONG:
-        raise CatalogError(f"{name} must be numbers or text, not {array.dtype}")
-    if array.ndim < 1:
-        raise CatalogError(f"{name} must have a row for each video, not be one value")
-    if not array.dtype.isnative or array.flags.writeable:
-        array = array.astype(array.dtype.newbyteorder("="))
-        array.flags.writeable = False
-    return array
-
-
 def _column(name: str, values: object, videos: int, paths: Sequence[str]) -> Column:
-    column = values if isinstance(values, PerFrame) else _array(name, values)
+    if isinstance(values, Places):
+        return values._like(values_of(_column(name, values._values, videos, paths)))
+    column = values if isinstance(values, PerFrame) else array_of(name, values)
     if len(column) != videos:
         raise CatalogError(f"{name} has {len(column)} rows, and there are {videos} videos")
     return _one_a_file(column, paths) if paths and isinstance(column, PerFrame) else column
@@ -195,6 +176,8 @@ def _one_a_file(column: PerFrame, paths: Sequence[str]) -> PerFrame:
 
 
 def _rows(column: Column, indices: Ints) -> Column:
+    if isinstance(column, Places):
+        return column._like(values_of(_rows(column._values, indices)))
     if isinstance(column, PerFrame):
         return PerFrame([column._arrays[i] for i in indices.tolist()])
     rows = column[indices]
@@ -203,18 +186,34 @@ def _rows(column: Column, indices: Ints) -> Column:
 
 
 def _one(columns: Sequence[Column]) -> Column:
+    if isinstance(first := columns[0], Places):
+        return first._like(values_of(_one(list(map(values_of, columns)))))
     per_frame = [column for column in columns if isinstance(column, PerFrame)]
     if per_frame:
         return PerFrame([array for column in per_frame for array in column._arrays])
-    return _array(_ONLY, np.concatenate([c for c in columns if not isinstance(c, PerFrame)]))
+    return array_of(_ONLY, np.concatenate([c for c in columns if not isinstance(c, PerFrame)]))
 
 
 def _batch(
-    column: Column, videos: Ints, frames: Ints, path_of: Callable[[int], str]
+    column: Column,
+    videos: Ints,
+    frames: Ints,
+    affine: Matrices | dict[str, Matrices] | None,
+    path_of: Callable[[int], str],
 ) -> npt.NDArray[Any]:
+    if isinstance(column, Places):
+        if affine is None:
+            raise SpecError("points and boxes need the matrices of the clips")
+        by = affine[part_of(column, affine)] if isinstance(affine, dict) else affine
+        rows = _batch(column._values, videos, frames, None, path_of)
+        if isinstance(column._values, PerFrame):
+            rows[frames < 0] = np.nan
+        elif by.ndim > 3:  # several views
+            rows = rows[:, None]
+        return column._moved(rows, by)
     if not isinstance(column, PerFrame):
         return column[videos]
-    rows = []
+    found = []
     for video, shown in zip(videos.tolist(), frames, strict=True):
         array, last = column._arrays[video], int(shown.max())
         if last >= len(array):
@@ -225,8 +224,8 @@ def _batch(
         row = array[shown]
         if (shown < 0).any():  # black frames of a short video
             row[shown < 0] = "" if row.dtype.kind == "O" else 0
-        rows.append(row)
-    return np.stack(rows)
+        found.append(row)
+    return np.stack(found)
 
 
 def _each(targets: Targets, call: Callable[[Column], T]) -> T | dict[str, T]:
@@ -235,10 +234,21 @@ def _each(targets: Targets, call: Callable[[Column], T]) -> T | dict[str, T]:
     return call(targets)
 
 
+def _shape(column: Column, frames: tuple[int, ...]) -> tuple[tuple[int, ...], str]:
+    values = values_of(column)
+    array = values._arrays[0] if isinstance(values, PerFrame) else values
+    if not isinstance(values, PerFrame):  # each view shows places elsewhere
+        frames = () if values is column else frames[:-1]
+    return (*frames, *array.shape[1:]), name_of(array.dtype)
+
+
 def _kind(targets: Targets) -> tuple[object, ...]:
-    columns = targets.items() if isinstance(targets, dict) else ((_ONLY, targets),)
-    return tuple((name, type(column).__name__, *shapes(column, ())) for name, column in columns)
+    return tuple(
+        (name, *_kind_of(column), *_shape(column, ())) for name, column in named(targets).items()
+    )
 
 
-def _name(dtype: np.dtype[Any]) -> str:
-    return "str" if dtype.kind == "O" else dtype.name
+def _kind_of(column: Column) -> Iterator[object]:
+    yield type(values_of(column)).__name__
+    if isinstance(column, Places):
+        yield from (type(column).__name__, column._part, getattr(column, "_order", None))

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from videoload.clips.clip_params import ClipParams
 
 Matrices = npt.NDArray[np.float32]
+Floats = npt.NDArray[np.float32]
 Row = tuple[float, float, float]
 
 
@@ -40,6 +41,33 @@ def _scaled(
     """By what a coordinate is multiplied and what is added, to come to the edges of the clip."""
     first, again = scaled[axis] / region[2 + axis], size[axis] / part[2 + axis]
     return first * again, ((0.5 - region[axis]) * first - part[axis]) * again
+
+
+def points_in(points: Floats, matrices: Matrices) -> Floats:
+    """Points [*n, ..., 2] of decoded frames, in pixels of clips with the matrices [*n, 2, 3]."""
+    by = _beside(matrices, points)
+    moved: Floats = (by[..., :2] @ points[..., None])[..., 0] + by[..., 2]
+    return moved
+
+
+def boxes_in(boxes: Floats, matrices: Matrices) -> Floats:
+    """Boxes [*n, ..., 4], left, top, right, bottom, in the pixels of clips with the matrices [*n,
+    2, 3]: axis-parallel again. Their numbers count the edges of pixels, not centres."""
+    one, other = (points_in(boxes[..., at] - 0.5, matrices) for at in (slice(2), slice(2, 4)))
+    return np.concatenate([np.minimum(one, other), np.maximum(one, other)], -1) + np.float32(0.5)
+
+
+def are_mirrored(matrices: Matrices, points: Floats) -> npt.NDArray[np.bool_]:
+    """Whether clips show left as right, [*n, ..., 1], to choose between arrays like ``points``."""
+    by = _beside(matrices, points)
+    found: npt.NDArray[np.bool_] = np.linalg.det(by[..., :2])[..., None] < 0
+    return found
+
+
+def _beside(matrices: Matrices, points: Floats) -> Matrices:
+    """The matrices, with a dimension of 1 for each that the points have more."""
+    *n, _, _ = matrices.shape
+    return matrices.reshape(*n, *(1,) * (points.ndim - 1 - len(n)), 2, 3)
 
 
 def affines(params: Iterable[ClipParams]) -> Matrices:

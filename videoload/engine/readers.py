@@ -18,10 +18,7 @@ from collections.abc import Callable, Generator, Iterator
 from functools import cached_property, partial
 from typing import Any
 
-import numpy as np
-
-from videoload.clips.facts import affine_of, facts_of
-from videoload.clips.sample_spec import arrays_of, heard_in
+from videoload.clips.facts import facts_of
 from videoload.engine.engine import Engine
 from videoload.engine.open_streams import Loan, OpenStream, ReaderQueue
 from videoload.errors import VideoloadError
@@ -30,7 +27,7 @@ from videoload.plan.identity import Identity
 from videoload.plan.lengths import Lengths
 from videoload.plan.options import StreamOptions
 from videoload.plan.passes import Passes
-from videoload.plan.plan import Batch, BatchWithInfo, batch_info
+from videoload.plan.plan import Batch, BatchWithInfo, batch_of
 from videoload.stats.meter import Meter
 from videoload.stats.stats import StreamRecord, StreamStats
 from videoload.transport.slots import aligned_copy
@@ -302,19 +299,11 @@ class Readers:
             assert rows.base is not None
             source.loans[slot] = Loan(batch, weakref.ref(rows.base))
         queue.handed_over()
-        videos = np.array([sample.video for sample in batch.samples], np.int64)
         facts = facts_of(batch.frames, source.spec)
-        self.lengths.note(videos, facts["of"], facts["lasts"])
-        frames = np.ascontiguousarray(facts["frames"])
-        clips, targets = arrays_of(source.spec, rows), source.catalog.targets_of(videos, frames)
-        if not info:
-            return clips, targets
-        times, heard = np.ascontiguousarray(facts["times"]), heard_in(source.spec, rows)
-        come_from = batch_info(
-            batch.step, batch.samples, source.catalog, frames, times, heard,
-            affine_of(facts, source.spec),
+        return batch_of(
+            batch.step, batch.samples, source.catalog, source.spec, rows, facts, self.lengths,
+            info=info,
         )  # fmt: skip
-        return clips, targets, come_from
 
     def _held(self) -> int:
         """How many slots are lent to arrays that still live."""

@@ -33,8 +33,10 @@ from videoload.catalog.table import Ints
 from videoload.catalog.turns import Turns, weights
 from videoload.clips.affine import Matrices
 from videoload.clips.clip_spec import ClipSpec, crops_of
-from videoload.clips.sample_spec import Spec, leader_of
+from videoload.clips.facts import Facts, affine_of
+from videoload.clips.sample_spec import Spec, arrays_of, heard_in, leader_of
 from videoload.errors import SpecError
+from videoload.plan.lengths import Lengths
 from videoload.plan.options import StreamOptions
 from videoload.plan.permutation import Permutation, hash64
 from videoload.plan.windows import windows_of
@@ -105,23 +107,6 @@ class BatchInfo(NamedTuple):
         return self.digest_of()
 
 
-def batch_info(
-    step: int,
-    samples: Sequence[Sample],
-    catalog: Catalog,
-    frames: Ints,
-    times: npt.NDArray[np.float64],
-    has_sound: npt.NDArray[np.bool_] | None = None,
-    affine: Matrices | dict[str, Matrices] | None = None,
-) -> BatchInfo:
-    """Where a batch came from."""
-    rows = [(sample.video, sample.clip, sample.crop) for sample in samples]
-    video, clip, crop = np.array(rows, np.int64).T.copy()
-    paths = catalog._table.paths
-    path = np.array([paths[sample.video] for sample in samples], object)
-    return BatchInfo(step, video, frames, path, clip, crop, times, has_sound, affine)
-
-
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
@@ -135,6 +120,31 @@ Clips = npt.NDArray[Any]
 Labels = Any  # int64 [B]; or the targets of the catalog, which may be a dict of arrays
 Batch = tuple[C, Labels]
 BatchWithInfo = tuple[C, Labels, BatchInfo]
+
+
+def batch_of(
+    step: int,
+    samples: Sequence[Sample],
+    catalog: Catalog,
+    spec: Spec,
+    rows: npt.NDArray[np.uint8],
+    facts: Facts,
+    lengths: Lengths,
+    *,
+    info: bool,
+) -> Batch | BatchWithInfo:
+    """What a trainer gets of these samples, whose bytes are ``rows`` [B, clip_bytes]: clips and
+    targets, and with ``info`` where they came from. Raises SpecError if targets do not fit."""
+    video, clip, crop = np.array([(s.video, s.clip, s.crop) for s in samples], np.int64).T.copy()
+    lengths.note(video, facts["of"], facts["lasts"])
+    frames, affine = np.ascontiguousarray(facts["frames"]), affine_of(facts, spec)
+    clips, targets = arrays_of(spec, rows), catalog.targets_of(video, frames, affine)
+    if not info:
+        return clips, targets
+    path = np.array([catalog.paths[sample.video] for sample in samples], object)
+    times, heard = np.ascontiguousarray(facts["times"]), heard_in(spec, rows)
+    come_from = BatchInfo(step, video, frames, path, clip, crop, times, heard, affine)
+    return clips, targets, come_from
 
 
 class Pool:

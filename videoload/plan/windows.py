@@ -15,6 +15,8 @@ import numpy as np
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import file_rows, with_windows
 from videoload.catalog.table import Ints
+from videoload.catalog.targets import look_like_places
+from videoload.clips.choices import DRAWN_CROPS
 from videoload.clips.clip_spec import ClipSpec, dense_hop, hop_seconds, windows_in
 from videoload.clips.sample_spec import SampleSpec, Spec, WindowCounts
 from videoload.errors import SpecError
@@ -55,6 +57,12 @@ def windows_of(catalog: Catalog, spec: ClipSpec, videos: range) -> tuple[Ints, I
 def warnings_of(catalog: Catalog, clip: Spec) -> list[str]:
     """What a user may not mean by this catalog and this spec: sentences for the log."""
     found = []
+    moves = any(spec.flip or spec.crop in DRAWN_CROPS for _, spec in specs_of(catalog, clip))
+    if moves and (names := look_like_places(catalog.targets)):
+        found.append(
+            f"{names[0]} looks like places in the picture, which crop and flip move: give "
+            "vl.Points or vl.Boxes to with_targets, and they follow it"
+        )
     for videos, spec in specs_of(catalog, clip):
         starts, ends, _ = (part[videos.start : videos.stop] for part in catalog._table.segments)
         lengths, needed = ends - starts, needed_frames(spec)

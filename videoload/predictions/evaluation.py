@@ -15,7 +15,6 @@ import numpy.typing as npt
 
 from videoload.arguments import whole
 from videoload.catalog.catalog import Catalog
-from videoload.catalog.targets import PerFrame
 from videoload.clips.sample_spec import GivenSpec
 from videoload.errors import BadVideo, SpecError, VideoloadError, named
 from videoload.trainer.client import Client
@@ -333,10 +332,12 @@ def _truth_of(catalog: Catalog) -> npt.NDArray[Any]:
                 f"choose one, as with_targets(catalog.targets[{name!r}])"
             )
         [targets] = targets.values()
-    if isinstance(targets, PerFrame) or (targets is not None and targets.dtype.kind not in "biuf"):
+    if targets is not None and not (
+        isinstance(targets, np.ndarray) and targets.dtype.kind in "biuf"
+    ):
         raise SpecError(
-            "targets of each frame, and text, are not averaged by video: loop over a stream with "
-            'on_error="skip" and compare them there'
+            "targets of each frame, places in the picture, and text, are not averaged by video: "
+            'loop over a stream with on_error="skip" and compare them there'
         )
     if targets is None and (lacking := np.count_nonzero(catalog.labels < 0)):
         raise SpecError(f"{lacking} of {len(catalog)} rows have no label to compare with")

@@ -2,7 +2,7 @@
 a row for each part that is a clip.
 
 It shows the pixels of the batch one to one. Rows that are wider than a screen are made smaller,
-by a whole number, and the title says so.
+by a whole number, and the title says so. Points and boxes among the targets are drawn into it.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
+from videoload.catalog import targets
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.table import class_name
+from videoload.catalog.target_columns import PerFrame, Places, values_of
 from videoload.clips.clip_spec import ClipSpec, clip_shape
 from videoload.clips.sample_spec import SampleSpec, Spec
 from videoload.errors import SpecError, VideoloadError
@@ -31,21 +33,32 @@ if TYPE_CHECKING:
 _PAPER, _INK, _GREY = (255, 255, 255), (20, 20, 20), (120, 120, 120)
 _MARGIN, _GAP, _LINE, _FONT = 8, 2, 15, 12
 _TEXT = 260  # Pixels for the label and file beside a row.
+# Of points and boxes, by their number.
+_COLOURS = [
+    (255, 60, 60),
+    (60, 220, 60),
+    (80, 140, 255),
+    (255, 220, 0),
+    (255, 0, 255),
+    (0, 230, 230),
+]
 _WIDEST = 4096  # If the frames of a row are wider, they are made smaller.
 
-
+Floats = npt.NDArray[np.float32]
 Drawable = ClipSpec | SampleSpec
 
 
 class Row(NamedTuple):
     """A clip to draw: uint8 ``pictures`` [T, H, W, 3], and the words beside them. ``frames``: the
-    numbers above them, none for a part that follows another one."""
+    numbers above them, none for a part that follows another one. ``places``: points [T, K, 2] and
+    boxes [T, K, 4] in them; T is 1 if all frames share them."""
 
     pictures: npt.NDArray[np.uint8]
     label: str
     path: str
     frames: tuple[int, ...]
     place: str
+    places: tuple[Floats, ...] = ()
 
 
 def check(path: str | Path, spec: Spec) -> Drawable:
@@ -86,13 +99,34 @@ def save(
 
 def rows_of(batch: BatchWithInfo, catalog: Catalog, spec: Drawable) -> Iterator[Row]:
     """The rows of a batch: one for each clip, for each view of a clip, and for each part."""
-    if not isinstance(spec, SampleSpec):
-        yield from _rows_of(batch, catalog, spec, 0, "")
-        return
     clips, labels, info = batch
+    drawn = targets.places(catalog.targets)
+    words = labels
+    if drawn:
+        words = {name: each for name, each in targets.named(labels).items() if name not in drawn}
+
+    def places(clip: ClipSpec, part: str = "") -> list[Floats]:
+        of = [part] if isinstance(spec, ClipSpec) else spec.clips
+        return [
+            found
+            for name, column in drawn.items()
+            if targets.part_of(column, of) == part
+            and (found := _by_clip(targets.named(labels)[name], column, clip)) is not None
+        ]
+
+    if not isinstance(spec, SampleSpec):
+        yield from _rows_of((clips, words, info), catalog, spec, 0, "", places(spec))
+        return
     parts = cast("dict[str, npt.NDArray[np.uint8]]", clips)
     rows = [
-        _rows_of((parts[name], labels, info), catalog, clip, spec.names.index(name), name)
+        _rows_of(
+            (parts[name], words, info),
+            catalog,
+            clip,
+            spec.names.index(name),
+            name,
+            places(clip, name),
+        )
         for name, clip in spec.clips.items()
     ]
     for those in zip(*rows, strict=True):
@@ -100,9 +134,20 @@ def rows_of(batch: BatchWithInfo, catalog: Catalog, spec: Drawable) -> Iterator[
             yield row if name == spec.leading else row._replace(frames=())
 
 
+def _by_clip(array: Floats, column: Places, spec: ClipSpec) -> Floats | None:
+    """Points [n, T, K, 2] or boxes [n, T, K, 4] of all clips of a batch. None if a part has other
+    frames than the leader, by which they are counted."""
+    of_frames = isinstance(values_of(column), PerFrame)
+    frames = array.shape[1 + (spec.views > 1)] if of_frames else 1
+    if frames not in (1, spec.frames):
+        return None
+    return array.reshape(len(array) * spec.views, frames, -1, array.shape[-1])
+
+
 def _rows_of(
-    batch: BatchWithInfo, catalog: Catalog, spec: ClipSpec, file: int, part: str
-) -> Iterator[Row]:
+    batch: BatchWithInfo, catalog: Catalog, spec: ClipSpec, file: int, part: str,
+    places: Sequence[Floats],
+) -> Iterator[Row]:  # fmt: skip
     """The rows of one part, which is file number ``file`` of a sample."""
     clips, labels, info = batch
     clips = clips["video"] if isinstance(clips, dict) else clips
@@ -114,14 +159,16 @@ def _rows_of(
     for at, clip in enumerate(flat):
         sample, view = divmod(at, views)
         shown = frames[at * len(frames) // len(flat)]
+        video = catalog[int(info.video[sample])]
         yield Row(
             _rgb(clip, spec.pixels),
-            label_text(labels, sample, catalog.classes),
-            catalog[int(info.video[sample])].path.split(SEPARATOR)[file],
+            label_text(labels, sample, catalog.classes) or class_name(catalog.classes, video.label),
+            video.path.split(SEPARATOR)[file],
             tuple(shown.tolist()),
             f"step {info.step}, clip {sample}"
             + (f", view {view}" if views > 1 else "")
             + (f", {part}" if part else ""),
+            tuple(each[at] for each in places),
         )
 
 
@@ -171,7 +218,10 @@ def sheet(rows: Sequence[Row], head: str) -> Image:
             left = _MARGIN + _TEXT + at * (width + _GAP)
             if at < len(row.frames):
                 draw.text((left, top), str(row.frames[at]), _GREY, font)
-            image.paste(_picture(picture, shrunk), (left, top + _LINE))
+            shown = _picture(picture, shrunk)
+            for places in row.places:
+                _mark(shown, places[at % len(places)], shrunk)
+            image.paste(shown, (left, top + _LINE))
         top += tall
     return image
 
@@ -228,6 +278,21 @@ def _picture(pixels: npt.NDArray[np.uint8], shrunk: int) -> Image:
 
     image = Image.fromarray(np.ascontiguousarray(pixels))
     return image.reduce(shrunk) if shrunk > 1 else image
+
+
+def _mark(picture: Image, places: Floats, shrunk: int) -> None:
+    """Draw points [K, 2] or boxes [K, 4] into a picture."""
+    from PIL import ImageDraw
+
+    draw = ImageDraw.Draw(picture)
+    for number, place in enumerate(places[np.isfinite(places).all(-1)].tolist()):
+        colour = _COLOURS[number % len(_COLOURS)]
+        if len(place) == 4:
+            left, top, right, bottom = (round(edge / shrunk) for edge in place)
+            draw.rectangle((left, top, max(left, right - 1), max(top, bottom - 1)), outline=colour)
+        else:
+            x, y = (round((centre + 0.5) / shrunk - 0.5) for centre in place)
+            draw.ellipse((x - 2, y - 2, x + 2, y + 2), outline=colour, fill=colour)
 
 
 def _paper(width: int, height: int) -> tuple[Image, ImageDraw, Any]:

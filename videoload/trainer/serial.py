@@ -15,14 +15,12 @@ import numpy as np
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import check_shapes, clip_of
 from videoload.clips.clip_spec import ClipSpec
-from videoload.clips.facts import affine_of, facts_type
+from videoload.clips.facts import facts_type
 from videoload.clips.sample_spec import (
     GivenSpec,
     Spec,
     WindowCounts,
-    arrays_of,
     frames_shape,
-    heard_in,
     reads_files,
 )
 from videoload.decoding.decoder import Decoder
@@ -31,7 +29,7 @@ from videoload.decoding.prepared import Request, ShortVideoError
 from videoload.errors import OneClipError, SpecError, VideoError
 from videoload.plan.lengths import Lengths
 from videoload.plan.options import OnError, StreamArguments, StreamOptions
-from videoload.plan.plan import Batch, BatchWithInfo, Clips, Plan, Sample, batch_info
+from videoload.plan.plan import Batch, BatchWithInfo, Clips, Plan, Sample, batch_of
 from videoload.plan.quarantine import Quarantine
 from videoload.storage.files import NO_FOLDER
 from videoload.storage.keep import Folders, Keep
@@ -217,12 +215,7 @@ def _batches(
             raise ended
         if taken:
             n = len(taken)
-            videos = np.array([sample.video for sample in taken])
-            facts = facts[:n]
-            lengths.note(videos, facts["of"], facts["lasts"])
-            info = batch_info(
-                step, taken, catalog, facts["frames"].copy(), facts["times"].copy(),
-                heard_in(clip, clips[:n]), affine_of(facts, clip),
-            )  # fmt: skip
-            batch = arrays_of(clip, clips[:n]), catalog.targets_of(info.video, info.frames)
-            yield with_digest((*batch, info)) if with_info else batch
+            batch = batch_of(
+                step, taken, catalog, clip, clips[:n], facts[:n], lengths, info=with_info
+            )
+            yield with_digest(batch) if len(batch) == 3 else batch

@@ -16,7 +16,7 @@ from tests.support.thorough import either
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import check_numbers, check_shapes, clip_of, mix, moved_class
 from videoload.catalog.table import Video
-from videoload.catalog.targets import PerFrame
+from videoload.catalog.target_columns import PerFrame, Points
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.item_spec import ItemSpec
 from videoload.errors import SpecError
@@ -216,6 +216,11 @@ def test_shapes_of_the_parts_agree_with_the_streams() -> None:
     check_shapes(per_frame, CLIP)
     with pytest.raises(SpecError, match="targets per frame, and items have no frames"):
         check_shapes(per_frame, items)
+    places = catalog("a", 2).with_targets({"nose": Points(np.zeros((2, 1, 2)), part="rgb")})
+    with pytest.raises(SpecError, match="nose are places in a picture, and items have none"):
+        check_shapes(places, items)
+    with pytest.raises(SpecError, match="nose are places in part 'rgb', which is no clip of the"):
+        check_shapes(places, CLIP)
     with pytest.raises(
         SpecError, match=r"part 'b' are uint8\[4, 8, 8, 3\], the stream's are uint8"
     ):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from videoload.catalog.catalog import Catalog
-from videoload.catalog.targets import PerFrame
+from videoload.catalog.target_columns import PerFrame
 from videoload.clips.clip_spec import ClipSpec
 from videoload.errors import SpecError
 from videoload.plan.lengths import Lengths

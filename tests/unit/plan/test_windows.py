@@ -11,6 +11,7 @@ import pytest
 
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import mix
+from videoload.catalog.target_columns import Points
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.sample_spec import SampleSpec, WindowCounts
 from videoload.errors import SpecError
@@ -117,3 +118,14 @@ def test_segments_that_are_all_shorter_than_a_clip_may_be_in_seconds(
 ) -> None:
     texts = warnings_of(catalog(None, None, ends=ends), spec)
     assert ["start_s and end_s" in text for text in texts] == [True] * warns
+
+
+@pytest.mark.parametrize("moves", [{"flip": True}, {"crop": "random"}, {"crop": "resized"}, {}])
+def test_plain_points_beside_a_flip_or_a_drawn_crop_earn_a_warning(moves: Any) -> None:
+    spec = ClipSpec(4, size=(8, 8), **moves)
+    for told, warns in (
+        ({"pose": np.zeros((2, 3, 2)), "joints": np.zeros((2, 3, 2))}, bool(moves)),
+        ({"pose": Points(np.zeros((2, 3, 2))), "speed": np.zeros(2)}, False),
+    ):
+        texts = warnings_of(catalog(9, 9).with_targets(told), spec)
+        assert ["pose" in text and "vl.Points" in text for text in texts] == [True] * warns

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import mix
-from videoload.catalog.targets import PerFrame
+from videoload.catalog.target_columns import PerFrame
 from videoload.clips.clip_spec import ClipSpec
 from videoload.errors import SpecError, VideoloadError
 from videoload.predictions.evaluation import Evaluation, Mistake, evaluate, means_by_video, softmax
@@ -141,8 +141,8 @@ def test_the_precision_of_random_scores_is_the_share_of_hits_above_each(
     ("made", "words"),
     [
         (catalog([-1, 0]), "1 of 2 rows have no label to compare with"),
-        (catalog(targets=PerFrame([np.zeros(3)] * 4)), "targets of each frame, and text"),
-        (catalog(targets=np.array(list("abcd"))), "targets of each frame, and text"),
+        (catalog(targets=PerFrame([np.zeros(3)] * 4)), "targets of each frame, places"),
+        (catalog(targets=np.array(list("abcd"))), "targets of each frame, places"),
         (catalog(targets=dict.fromkeys("ab", np.zeros(4))), r"with_targets.catalog.targets\['a'"),
         (mix({"a": (catalog([0]), 1)}), "evaluate the parts of a mixture alone"),
     ],

@@ -1,0 +1,175 @@
+"""Points and boxes are where the pixels of a clip show what was marked, by every way."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.support import places
+from tests.support.processes import children_of
+from tests.support.programs import Programs
+from tests.support.thorough import either
+from tests.support.waiting import SECOND
+from videoload import Boxes, Catalog, Client, ClipSpec, Points, decode_serially, mix
+from videoload.trainer import contact_sheet
+
+pytestmark = pytest.mark.timeout(120 * SECOND)
+
+HOW: dict[str, Any] = {"batch_size": 4, "shuffle": True, "seed": 3, "drop_remainder": False}
+SPECS: dict[str, dict[str, Any]] = {
+    "random": {"size": (112, 112), "crop": "random"},
+    "resized": {"size": (96, 128), "crop": "resized", "area": (0.4, 1.0)},
+    "resized of the resized frame": {
+        "resize": 120, "size": (96, 96), "crop": "resized", "area": (0.5, 1.0),
+    },
+    "multiscale": {"size": (112, 112), "crop": "multiscale"},
+    "center": {"resize": 100, "size": (96, 96)},
+    "pad": {"size": (96, 160), "crop": "pad"},
+    "stretch": {"size": (80, 160), "crop": "stretch"},
+    "three": {"resize": 120, "size": (120, 104), "crop": "three"},
+    "five": {"resize": 128, "size": (112, 112), "crop": "five"},
+    "views": {"size": (112, 112), "crop": "random", "views": 2},
+    "views of a window": {
+        "size": (112, 112), "crop": "resized", "area": (0.5, 1.0), "views": 3,
+        "views_share": "window",
+    },
+}  # fmt: skip
+RANDOM = ClipSpec(
+    4, 2, resize=128, size=(112, 112), crop="random", flip=True, sampling="random",
+    clips_per_video=4,
+)  # fmt: skip
+PADDED = ClipSpec(4, size=(112, 112), crop="pad", flip=True, sampling="random", clips_per_video=4)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("places")
+    places.make(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def catalog(root: Path) -> Catalog:
+    """Points and boxes of each frame; and of each video, those of its first frame."""
+    found = [places.points_of(number) for number in range(len(places.KINDS))]
+    return places.catalog_of(root).with_targets(
+        {
+            "points": Points(found, mirror=[(1, 2)]),
+            "boxes": Boxes(list(map(places.boxes_of, found))),
+            "first": Points(np.stack([each[0] for each in found]), mirror=[(1, 2)]),
+            "number": np.arange(len(found)),
+        }
+    )
+
+
+def check(batch: Any) -> int:
+    """How many spots are where the targets say."""
+    clips, targets, info = batch
+    mirrored = np.linalg.det(info.affine[..., :2]) < 0
+    found = places.check(clips, targets["points"], mirrored[..., None])
+    boxes = targets["boxes"]
+    middle = (boxes[..., :2] + boxes[..., 2:]) / 2 - 0.5
+    same = np.where(mirrored[..., None, None, None], middle[..., [0, 2, 1], :], middle)
+    np.testing.assert_allclose(same, targets["points"], atol=1e-3)
+    sides = np.sort(boxes[..., 2:] - boxes[..., :2], -1)
+    scale = np.sort(np.abs(info.affine[..., :2]).sum(-1), -1)
+    np.testing.assert_allclose(
+        sides, np.broadcast_to(18 * scale[..., None, None, :], sides.shape), rtol=1e-4
+    )
+    first = np.equal(info.frames, 0)
+    told = np.broadcast_to(targets["first"][..., None, :, :], targets["points"].shape)
+    np.testing.assert_allclose(told[first], targets["points"][first], atol=1e-3)
+    return found
+
+
+@pytest.mark.parametrize("kind", SPECS)
+def test_spots_are_found_where_the_targets_say(kind: str, catalog: Catalog) -> None:
+    spec = ClipSpec(frames=3, stride=3, flip=True, sampling="random", **SPECS[kind])
+    batches = list(decode_serially(catalog, spec, info=True, epochs=either(2, 10), **HOW))
+    assert sum(map(check, batches)) > 6
+    turned = [(np.linalg.det(info.affine[..., :2]) < 0).ravel() for _, _, info in batches]
+    assert {*np.concatenate(turned).tolist()} == {False, True}
+
+
+def same(one: Any, other: Any) -> None:
+    for ours, theirs in zip(one, other, strict=True):
+        np.testing.assert_array_equal(ours[0], theirs[0])
+        for name in theirs[1]:
+            np.testing.assert_array_equal(ours[1][name], theirs[1][name])
+
+
+def test_workers_that_are_killed_and_kept_frames_give_the_same(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    how: dict[str, Any] = HOW | {"start_step": 1, "epochs": 4}
+    reference = list(decode_serially(catalog, RANDOM, info=True, **how))
+    assert sum(map(check, reference)) > 20
+    with Client(workers=2, frame_store=tmp_path / "frames") as client:
+        stream = client.stream(catalog, RANDOM, **HOW)
+        for _ in range(2):  # decoded, and then from the store
+            got = []
+            for batch in stream.batches(1, 4, info=True):
+                got.append((batch[0].copy(), *batch[1:]))
+                if len(got) in (2, 5):
+                    os.kill(children_of(os.getpid())[0], signal.SIGKILL)
+            same(got, reference)
+        assert stream.stats().kept_share > 0
+        parts = mix({"a": (catalog[:2], 0.5), "b": (catalog[1:], 0.5, PADDED)})
+        mixed = list(decode_serially(parts, RANDOM, info=True, **how))
+        assert sum(map(check, mixed)) > 20
+        same(client.stream(parts, RANDOM, **HOW).batches(1, 4), mixed)
+
+
+def test_workers_that_dial_in_and_datasets_give_the_same(
+    catalog: Catalog, root: Path, programs: Programs, tf: Any
+) -> None:
+    spec = ClipSpec(3, size=(112, 112), crop="random", flip=True, views=2, sampling="random")
+    how = HOW | {"batch_size": 3}
+    reference = list(decode_serially(catalog, spec, **how))
+    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
+        programs.worker(client.endpoints[0], root)
+        stream = client.stream(catalog, spec, **how)
+        same(stream.batches(epochs=1), reference)
+        dataset = stream.dataset(epochs=1)
+        shapes = {name: tuple(each.shape) for name, each in dataset.element_spec[1].items()}
+        assert shapes == {
+            "points": (None, 2, 3, 3, 2), "boxes": (None, 2, 3, 3, 4), "first": (None, 2, 3, 2),
+            "number": (None,),
+        }  # fmt: skip
+        same(dataset.as_numpy_iterator(), reference)
+
+
+def test_each_part_of_a_sample_has_its_own_places(root: Path) -> None:
+    found = [places.points_of(number) for number in range(len(places.KINDS))]
+    big, small = Points(found, [(1, 2)]), Points(found, [(1, 2)], part="small")
+    alone = places.catalog_of(root)
+    pairs = Catalog.side_by_side(big=alone, small=alone)
+    told = pairs.with_targets({"big": big, "small": small})
+    specs = {
+        "big": ClipSpec(3, size=(128, 128), crop="random", flip=True, sampling="random"),
+        "small": ClipSpec(3, resize=108, size=(96, 96)),
+    }
+    checked = 0
+    for clips, targets, info in decode_serially(told, specs, info=True, epochs=4, **HOW):
+        for part in specs:
+            mirrored = np.linalg.det(info.affine[part][..., :2]) < 0
+            checked += places.check(clips[part], targets[part], mirrored[..., None])
+    assert checked > 40
+
+
+def test_a_preview_shows_points_and_boxes(catalog: Catalog, tmp_path: Path) -> None:
+    pytest.importorskip("PIL.Image")
+    [batch, *_] = decode_serially(catalog, RANDOM, info=True, **HOW)
+    rows = list(contact_sheet.rows_of(batch, catalog, RANDOM))
+    for row, points, boxes in zip(rows, batch[1]["points"], batch[1]["boxes"], strict=True):
+        np.testing.assert_array_equal(row.places[0], points)
+        np.testing.assert_array_equal(row.places[1], boxes)
+        assert row.label.startswith("number ")
+    plain = [row._replace(places=()) for row in rows]
+    drawn, bare = (np.asarray(contact_sheet.sheet(each, "")) for each in (rows, plain))
+    assert (drawn != bare).any()

@@ -1,0 +1,214 @@
+"""A column of targets: what it may consist of. Pure.
+
+An array has a row for each video, `PerFrame` a row for each of its source frames. `Points` and
+`Boxes` are such columns of places in the picture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from videoload.clips.affine import Floats, Matrices, are_mirrored, boxes_in, points_in
+from videoload.errors import CatalogError
+
+_KINDS = "biufc"  # besides text
+_LONG = "gG"  # np.longdouble and np.clongdouble, which TensorFlow does not have
+
+
+class PerFrame:
+    """Targets for each source frame, such as the phase of an action or the place of a hand.
+
+        catalog = catalog.with_targets(vl.PerFrame([phases_of_video_0, phases_of_video_1]))
+
+    A batch has the rows of the frames that its clips show, [B, T, ...]. A missing frame
+    (``short="zero"``) has zeros, or empty text.
+
+    Args:
+        arrays: An array for each video, in the catalog's order: [frames of the file, ...], with a
+            row for each source frame of the whole file in display order. All have one type and row
+            shape. Segments of a file may share one array, which is kept once.
+
+    Raises:
+        CatalogError: The arrays are not like this.
+    """
+
+    __slots__ = ("_arrays",)
+
+    def __init__(self, arrays: Iterable[npt.ArrayLike]) -> None:
+        # Segments of a file share its array, which is kept once. ``seen`` keeps the objects alive,
+        # so that no other has the same id.
+        seen: dict[int, tuple[object, npt.NDArray[Any]]] = {}
+        found = []
+        for i, array in enumerate(arrays):
+            if id(array) not in seen:
+                seen[id(array)] = array, array_of(f"array {i}", array)
+            found.append(seen[id(array)][1])
+        self._arrays = tuple(found)
+        kinds = {(array.shape[1:], array.dtype) for array in self._arrays}
+        if len(kinds) != 1:
+            raise CatalogError(
+                "per-frame targets need an array for each video, all of one type and row shape"
+                + (f", not {len(kinds)}" if kinds else "")
+            )
+
+    def __len__(self) -> int:
+        return len(self._arrays)
+
+    def _each(self, call: Callable[[npt.NDArray[Any]], npt.NDArray[Any]]) -> PerFrame:
+        """With another array in the place of each. One that is shared stays so."""
+        made = {id(array): call(array) for array in {id(a): a for a in self._arrays}.values()}
+        return PerFrame([made[id(array)] for array in self._arrays])
+
+
+class Points:
+    """Points of the picture, such as joints or landmarks, as targets that follow it.
+
+        catalog = catalog.with_targets({"pose": vl.Points(xy, mirror=[(1, 2)])})
+
+    Given in pixels of the stored frame, they come out in pixels of the clip, through crop, scale,
+    pad, rotation and flip: float32 [B, K, 2], or of each frame [B, T, K, 2]; with k views [B, k, K,
+    2] and [B, k, T, K, 2]. The centres of pixels are whole numbers. A point may lie outside of the
+    clip. NaN stays NaN, and a missing frame (``short="zero"``) has NaN. What a ``transform`` moves
+    is not followed.
+
+    Args:
+        xy: (x, y) of K points: an array [N, K, 2] with a row for each video; or a list with an
+            array [frames of the file, K, 2] for each video, as in `PerFrame`.
+        mirror: Pairs of points that change places where a clip is mirrored: the left and the right
+            hand. Default (): none.
+        part: The part of a sample of several files that they were marked in. Frames are counted in
+            the first clip's file. Default None: the first clip.
+
+    Raises:
+        CatalogError: The arrays are not like this, or ``mirror`` names other points.
+    """
+
+    __slots__ = ("_order", "_part", "_values")
+
+    def __init__(
+        self, xy: Any, mirror: Iterable[tuple[int, int]] = (), *, part: str | None = None
+    ) -> None:
+        self._values, self._part = _places("Points", xy, 2, ("K", 2)), part
+        pairs = [tuple(pair) for pair in mirror]
+        named = [point for pair in pairs for point in pair]
+        points = range(row_shape(self._values)[0])
+        twice = len({*named}) < len(named) or any(len(pair) != 2 for pair in pairs)
+        if twice or not {*named} <= {*points}:
+            raise CatalogError(
+                f"mirror= takes pairs of the points 0 to {len(points) - 1}, each once, not {pairs}"
+            )
+        order = list(points)
+        for left, right in pairs:
+            order[left], order[right] = right, left
+        self._order = tuple(order)  # of the points of a mirrored clip
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def _like(self, values: Values) -> Points:
+        return Points(values, [p for p in enumerate(self._order) if p[0] < p[1]], part=self._part)
+
+    def _moved(self, points: Floats, matrices: Matrices) -> Floats:
+        moved = points_in(points, matrices)
+        return np.where(are_mirrored(matrices, points), moved[..., list(self._order), :], moved)
+
+
+class Boxes:
+    """Boxes of the picture, such as faces or detections, as targets that follow it.
+
+        catalog = catalog.with_targets({"face": vl.Boxes(boxes)})
+
+    As `Points`: given in pixels of the stored frame, they come out in pixels of the clip, and are
+    axis-parallel again: float32 [B, 4], or of each frame [B, T, 4]; with several boxes [B, K, 4]
+    and [B, T, K, 4]. A box is (left, top, right, bottom) as in ``frame[top:bottom, left:right]``:
+    edges of pixels are whole numbers, and (0, 0, width, height) is the whole frame. It may reach
+    out of the clip.
+
+    Args:
+        boxes: An array [N, 4] or [N, K, 4] with a row for each video; or a list with an array
+            [frames of the file, 4] or [frames of the file, K, 4] for each video, as in `PerFrame`.
+        part: As in `Points`. Default None.
+
+    Raises:
+        CatalogError: The arrays are not like this.
+    """
+
+    __slots__ = ("_part", "_values")
+
+    def __init__(self, boxes: Any, *, part: str | None = None) -> None:
+        self._values, self._part = _places("Boxes", boxes, 1, (4,)), part
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def _like(self, values: Values) -> Boxes:
+        return Boxes(values, part=self._part)
+
+    def _moved(self, boxes: Floats, matrices: Matrices) -> Floats:
+        return boxes_in(boxes, matrices)
+
+
+Values = npt.NDArray[Any] | PerFrame
+Places = Points | Boxes
+Column = Values | Places
+
+
+def array_of(name: str, values: object) -> npt.NDArray[Any]:
+    """A read-only array. A writable one is copied; a read-only memory map is not."""
+    try:
+        array = np.asarray(values)
+    except ValueError as error:  # rows of different lengths
+        raise CatalogError(f"{name} is no array of one shape: {error}") from None
+    if array.dtype.kind == "U":
+        array = array.astype(object)
+    if array.dtype.kind == "O" and not all(isinstance(text, str) for text in array.flat):
+        raise CatalogError(f"{name} must be numbers or text, not objects")
+    if array.dtype.kind not in _KINDS + "O" or array.dtype.char in _LONG:
+        raise CatalogError(f"{name} must be numbers or text, not {array.dtype}")
+    if array.ndim < 1:
+        raise CatalogError(f"{name} must have a row for each video, not be one value")
+    if not array.dtype.isnative or array.flags.writeable:
+        array = array.astype(array.dtype.newbyteorder("="))
+        array.flags.writeable = False
+    return array
+
+
+def values_of(column: Column) -> Values:
+    """What a column of places consists of; other columns are that themselves."""
+    return column._values if isinstance(column, Points | Boxes) else column
+
+
+def _places(name: str, given: Any, dimensions: int, last: tuple[str | int, ...]) -> Values:
+    """Places as float32: an array [N, ..., *last], or `PerFrame` of arrays [frames, ..., *last].
+    Raises CatalogError."""
+    if isinstance(given, list | tuple) and all(isinstance(each, np.ndarray) for each in given):
+        given = PerFrame(given)
+    values = given if isinstance(given, PerFrame) else array_of(name, given)
+    row = row_shape(values)
+    fits = len(row) == dimensions or (name == "Boxes" and len(row) == 2)
+    if not fits or row[-1] != last[-1] or 0 in row:
+        wanted = ", ".join(map(str, last))
+        raise CatalogError(
+            f"{name} takes an array [videos, {wanted}], or a list with an array [frames, {wanted}] "
+            f"for each video; here, a row has the shape {list(row)}"
+        )
+
+    def floats(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        if array.dtype.kind not in "iuf":
+            raise CatalogError(f"{name} takes numbers of pixels, not {name_of(array.dtype)}")
+        return array_of(name, array.astype(np.float32, copy=False))
+
+    return values._each(floats) if isinstance(values, PerFrame) else floats(values)
+
+
+def row_shape(values: Values) -> tuple[int, ...]:
+    array = values._arrays[0] if isinstance(values, PerFrame) else values
+    return array.shape[1:]
+
+
+def name_of(dtype: np.dtype[Any]) -> str:
+    return "str" if dtype.kind == "O" else dtype.name
