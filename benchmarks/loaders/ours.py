@@ -61,7 +61,7 @@ def _client(folder: Path, work: Work, processes: int, variant: str) -> Iterator[
         trainer, worker = folder / "keys" / "trainer", ["--keys", str(folder / "keys" / "worker")]
     with Client(workers=0, listen="tcp://127.0.0.1:*", keys=trainer) as client:
         dial = ["--connect", client.endpoints[0], "--root", str(work.root)]
-        host = subprocess.Popen([*command, "worker", *dial, *worker, "--processes", str(processes)])
+        host = subprocess.Popen([*command, "worker", *dial, *worker, "--workers", str(processes)])
         try:
             client.wait_for_workers(processes)
             yield client

@@ -64,8 +64,8 @@ def main(
     any_software: Annotated[
         bool, Option("--any-software", help="Accept workers whose FFmpeg gives other pixels.")
     ] = False,
-    workers: Annotated[int, Option(min=1, help="Start with this many workers.")] = 1,
-    patience: Annotated[float, Option(help="Seconds to wait for the workers.")] = 600,
+    wait_for: Annotated[int, Option(min=1, help="Start with this many workers.")] = 1,
+    timeout_s: Annotated[float, Option(help="Seconds to wait for the workers.")] = 600,
     epochs: Annotated[int, Option(min=1, help="Epochs in total.")] = 10,
     batch_size: Annotated[int, Option(min=1, help="Clips in a batch.")] = 8,
     frames: Annotated[int, Option(min=1, help="Frames in a clip.")] = 16,
@@ -114,7 +114,7 @@ def main(
         build = partial(example.build, moving.shape, len(train.classes), seed)
 
         def await_workers() -> None:
-            client.wait_for_workers(workers, patience)
+            client.wait_for_workers(wait_for, timeout_s)
             if verify:
                 print(f"verified: {_verify(stream, vl.decode_serially(train, moving, **options))}")
 

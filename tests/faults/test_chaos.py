@@ -115,7 +115,7 @@ def test_a_video_that_kills_dialled_in_workers_is_still_named(
     )
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
         programs.worker(
-            client.endpoints[0], tmp_path, "--processes", "2", "--allow", "tests.support.transforms"
+            client.endpoints[0], tmp_path, "--workers", "2", "--allow", "tests.support.transforms"
         )
         stream = client.stream(catalog, spec, 3, drop_remainder=False)
         seen = [int(v) for _, _, info in stream.batches(epochs=2, info=True) for v in info.video]

@@ -60,7 +60,7 @@ def test_a_worker_whose_function_hangs_is_replaced(
         ThreadPoolExecutor(1) as pool,
         Client(workers=0, listen="tcp://127.0.0.1:*", stall_s=0.5) as client,
     ):
-        allow = ("--allow", "tests.support.items", "--processes", "1")
+        allow = ("--allow", "tests.support.items", "--workers", "1")
         alone = programs.worker(client.endpoints[0], tmp_path, *allow)
         client.wait_for_workers(1, timeout_s=60 * SECOND)
         [hanging] = children_of(alone.pid)
@@ -78,7 +78,7 @@ def test_a_worker_that_was_stopped_with_its_supervisor_continues(
     expected = digests(decode_serially(videos.catalog, clip, 4, info=True))
     with Client(workers=0, listen="tcp://127.0.0.1:*", stall_s=1 * SECOND) as client:
         alone = programs.worker(
-            client.endpoints[0], videos.root, "--processes", "1", start_new_session=True
+            client.endpoints[0], videos.root, "--workers", "1", start_new_session=True
         )
         client.wait_for_workers(1, timeout_s=60 * SECOND)
         child = children_of(alone.pid)
@@ -103,7 +103,7 @@ def test_sigterm_on_a_busy_core_ends_a_worker_with_status_0(
         os.sched_setaffinity(hog.pid, {core})
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
         for _ in range(either(1, 3)):
-            alone = programs.worker(client.endpoints[0], videos.root, "--processes", "1")
+            alone = programs.worker(client.endpoints[0], videos.root, "--workers", "1")
             os.sched_setaffinity(alone.pid, {core})
             wait_until(lambda: len(client.workers) == 1, 60 * SECOND, "it comes")
             alone.signal(signal.SIGTERM)

@@ -144,7 +144,7 @@ def test_a_worker_of_other_code_is_refused(
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
         flags = ("worker", "--connect", client.endpoints[0], "--root", str(videos.root))
         other = programs.python(
-            "-P", "-m", "videoload", *flags, "--processes", "1", env={"PYTHONPATH": str(tmp_path)}
+            "-P", "-m", "videoload", *flags, "--workers", "1", env={"PYTHONPATH": str(tmp_path)}
         )
         other.wait_for("refuses this worker: it decodes with", 30 * SECOND)
         assert client.workers == ()

@@ -190,10 +190,10 @@ def test_a_worker_takes_options_from_the_environment_and_a_flag_wins(
         environment = {
             "VIDEOLOAD_CONNECT": f"{first.endpoints[0]} {second.endpoints[0]}",
             "VIDEOLOAD_ROOT": str(videos.root),
-            "VIDEOLOAD_PROCESSES": "7",
+            "VIDEOLOAD_WORKERS": "7",
             "VIDEOLOAD_KEYS": "",
         }
-        programs.videoload("worker", "--processes", "1", env=environment)
+        programs.videoload("worker", "--workers", "1", env=environment)
         for client in (first, second):
             client.wait_for_workers(1, timeout_s=START_S)
             assert len(client.workers) == 1
@@ -240,8 +240,8 @@ def test_keygen_says_so_if_it_cannot_write(programs: Programs, tmp_path: Path) -
     [
         ["worker"],
         ["worker", "--connect", "tcp://127.0.0.1:5555"],
-        ["worker", "--connect", "tcp://127.0.0.1:5555", "--root", ".", "--processes", "0"],
-        ["worker", "--connect", "tcp://127.0.0.1:5555", "--root", ".", "--processes", "many"],
+        ["worker", "--connect", "tcp://127.0.0.1:5555", "--root", ".", "--workers", "0"],
+        ["worker", "--connect", "tcp://127.0.0.1:5555", "--root", ".", "--workers", "many"],
         ["worker", "--no-such-flag"],
         ["keygen"],
         ["no-such-command"],
@@ -328,7 +328,7 @@ def test_a_worker_ends_within_two_seconds_of_the_signal(
         endpoint = client.endpoints[0]
         if state == "waiting for a trainer":
             endpoint = f"tcp://127.0.0.1:{free_port()}"
-        worker = programs.worker(endpoint, videos.root, "--processes", str(processes))
+        worker = programs.worker(endpoint, videos.root, "--workers", str(processes))
         if state == "waiting for a trainer":
             wait_until(lambda: len(children_of(worker.pid)) == processes, START_S)
             for pid in (worker.pid, *children_of(worker.pid)):
@@ -352,7 +352,7 @@ def test_ctrl_c_in_a_terminal_reaches_all_processes_and_prints_no_traceback(
 ) -> None:
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
         worker = programs.worker(
-            client.endpoints[0], videos.root, "--processes", str(processes),
+            client.endpoints[0], videos.root, "--workers", str(processes),
             start_new_session=True,
         )  # fmt: skip
         client.wait_for_workers(processes, timeout_s=START_S)
@@ -365,7 +365,7 @@ def test_ctrl_c_in_a_terminal_reaches_all_processes_and_prints_no_traceback(
 @pytest.mark.slow
 def test_workers_whose_supervisor_is_killed_end_with_it(videos: Videos, programs: Programs) -> None:
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
-        worker = programs.worker(client.endpoints[0], videos.root, "--processes", "2")
+        worker = programs.worker(client.endpoints[0], videos.root, "--workers", "2")
         client.wait_for_workers(2, timeout_s=START_S)
         children = children_of(worker.pid)
         assert len(children) == 2
@@ -377,7 +377,7 @@ def test_workers_whose_supervisor_is_killed_end_with_it(videos: Videos, programs
 @pytest.mark.slow
 def test_a_worker_process_that_is_killed_is_replaced(videos: Videos, programs: Programs) -> None:
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
-        worker = programs.worker(client.endpoints[0], videos.root, "--processes", "2")
+        worker = programs.worker(client.endpoints[0], videos.root, "--workers", "2")
         client.wait_for_workers(2, timeout_s=START_S)
         killed = children_of(worker.pid)[0]
         os.kill(killed, signal.SIGKILL)
@@ -396,7 +396,7 @@ def test_a_worker_never_loads_tensorflow(
     processes: int, videos: Videos, programs: Programs
 ) -> None:
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
-        worker = programs.worker(client.endpoints[0], videos.root, "--processes", str(processes))
+        worker = programs.worker(client.endpoints[0], videos.root, "--workers", str(processes))
         client.wait_for_workers(processes, timeout_s=START_S)
         list(client.stream(videos.catalog, CLIP, 4))
         family = [worker.pid, *children_of(worker.pid)]

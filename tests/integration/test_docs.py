@@ -43,7 +43,7 @@ NOT_RUN = [
      "installs packages; test_the_demo_runs runs the demo"),
     ("README.md", "python3 -m venv .venv && .venv/bin/pip install -q -e '.[tensorflow,dev]'",
      "installs packages, and runs these tests"),
-    ("docs/start/tutorial.md", "videoload demo --keep",
+    ("docs/start/tutorial.md", "videoload demo --output",
      "takes a minute; test_the_demo_runs runs it on fewer videos, and such are in shapes/"),
     ("docs/start/install.md", "pip install", "installs packages"),
     ("docs/rely/benchmarks.md", "pip install", "installs packages"),

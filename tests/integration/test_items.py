@@ -135,7 +135,7 @@ def test_workers_that_dial_in_give_the_same(
     workers: int, catalog: Catalog, names: Catalog, programs: Programs
 ) -> None:
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
-        words = ("--allow", "tests.support.items", "--processes", str(workers))
+        words = ("--allow", "tests.support.items", "--workers", str(workers))
         assert catalog.root is not None
         programs.worker(client.endpoints[0], catalog.root, *words)
         client.wait_for_workers(workers, 60 * SECOND)
@@ -147,7 +147,7 @@ def test_workers_that_dial_in_give_the_same(
 def test_a_worker_ends_even_while_a_function_runs(catalog: Catalog, programs: Programs) -> None:
     assert catalog.root is not None
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
-        flags = ("--processes", "1", "--allow", "tests.support.items")
+        flags = ("--workers", "1", "--allow", "tests.support.items")
         words = (client.endpoints[0], catalog.root, *flags)
         workers = [(programs.worker(*words), *how) for how in ENDED]
         stream = client.stream(catalog, spec("never_returns"), 1)

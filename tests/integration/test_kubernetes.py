@@ -147,8 +147,8 @@ def test_a_trainer_and_its_workers_train_an_epoch_and_the_workers_leave_when_ask
     namespace = Namespace(programs, tmp_path, data, written())
     namespace.make_keys()
     port = free_port()
-    worker = namespace.start("worker", 0, PROCESSES="1", METRICS_PORT=str(port))
-    namespace.start("worker", 1, PROCESSES="1")
+    worker = namespace.start("worker", 0, WORKERS="1", METRICS_PORT=str(port))
+    namespace.start("worker", 1, WORKERS="1")
     trainer = namespace.start("trainer", 0, "tensorflow", **ONCE, WORKERS="2")
     assert trainer.wait(120 * SECOND) == 0, trainer.err
     assert expected(data) in trainer.out
@@ -172,7 +172,7 @@ def test_ranks_train_together_each_on_its_share_and_resume(
 ) -> None:
     namespace = Namespace(programs, tmp_path, data, render("ranks"))
     namespace.make_keys()
-    namespace.start("worker", PROCESSES="1")
+    namespace.start("worker", WORKERS="1")
     for epochs in (1, 2):
         settings = {**ONCE, "EPOCHS": str(epochs)}
         ranks = [namespace.start("trainer", rank, "tensorflow", **settings) for rank in range(2)]

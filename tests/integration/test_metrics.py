@@ -69,7 +69,7 @@ def test_the_processes_of_a_worker_are_exported_together(
     port = free_port()
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
         worker = programs.worker(
-            client.endpoints[0], videos.root, "--processes", "2", "--metrics-port", str(port)
+            client.endpoints[0], videos.root, "--workers", "2", "--metrics-port", str(port)
         )
         client.wait_for_workers(2, timeout_s=20 * SECOND)
         read = len(list(client.stream(videos.catalog, CLIP, 2)))

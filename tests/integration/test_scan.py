@@ -80,7 +80,7 @@ def test_its_csv_makes_a_catalog_that_knows_its_counts(
 ) -> None:
     out = tmp_path / "found.csv"
     program = programs.videoload(
-        "scan", str(folder), "--output", str(out), "--processes", "1", "--strict"
+        "scan", str(folder), "--output", str(out), "--workers", "1", "--strict"
     )
     assert program.wait(60 * SECOND) == 1, "files are damaged"
     assert "9 of 10 files can be decoded" in " ".join(program.out.split())
@@ -98,7 +98,7 @@ def test_its_csv_makes_a_catalog_that_knows_its_counts(
 def test_piped_output_is_complete(programs: Programs, tmp_path: Path) -> None:
     path = "x/" + "a" * 90 + ".avi"
     make_avi(tmp_path / "videos" / path, frames=12)
-    arguments = ("scan", str(tmp_path / "videos"), "--processes", "1")
+    arguments = ("scan", str(tmp_path / "videos"), "--workers", "1")
     shown, as_json = (
         programs.videoload(*arguments, *more, env={"COLUMNS": "80"}) for more in ((), ("--json",))
     )
@@ -133,7 +133,7 @@ def test_a_stopped_scan_continues_where_it_was(programs: Programs, tmp_path: Pat
     long = first.with_name("4.avi")
     make_long_avi(long)
     out = tmp_path / "found.csv"
-    arguments = ("scan", str(tmp_path / "videos"), "--output", str(out), "--processes", "1")
+    arguments = ("scan", str(tmp_path / "videos"), "--output", str(out), "--workers", "1")
     stopped = programs.videoload(*arguments)
     wait_until(lambda: out.exists() and len(out.read_text().splitlines()) == 5, 30 * SECOND)
     stopped.signal(signal.SIGINT)
@@ -281,12 +281,12 @@ def test_train_and_test_are_not_classes(programs: Programs, tmp_path: Path) -> N
 def test_a_folder_without_classes_and_a_list_can_be_scanned(
     videos: Videos, programs: Programs, tmp_path: Path
 ) -> None:
-    loose = programs.videoload("scan", str(videos.root / "walk"), "--processes", "1", "--strict")
+    loose = programs.videoload("scan", str(videos.root / "walk"), "--workers", "1", "--strict")
     assert loose.wait(60 * SECOND) == 0, loose.err
     assert "2 of 2 files" in loose.out
     table = tmp_path / "some.csv"
     table.write_text("path,label\nwalk/gop12.avi,walk\n")
-    listed = programs.videoload("scan", str(table), "--root", str(videos.root), "--processes", "1")
+    listed = programs.videoload("scan", str(table), "--root", str(videos.root), "--workers", "1")
     assert listed.wait(60 * SECOND) == 0, listed.err
     assert "1 of 1 files" in listed.out
 

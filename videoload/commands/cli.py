@@ -69,7 +69,7 @@ def demo(
     ] = None,
     epochs: Annotated[int, typer.Option(min=1, help="Epochs to train.")] = 6,
     seed: Annotated[int, typer.Option(help="Seed of the videos, the order and the model.")] = 0,
-    keep: Annotated[
+    output: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Keep the videos that the demo makes here.")
     ] = None,
     frame_store: Annotated[
@@ -95,7 +95,7 @@ def demo(
         workers=workers,
         epochs=epochs,
         seed=seed,
-        keep=keep,
+        output=output,
         frame_store=frame_store,
         frame_store_gb=frame_store_gb,
     )
@@ -118,7 +118,7 @@ def scan(
             "overwritten.",
         ),
     ] = None,
-    processes: Annotated[
+    workers: Annotated[
         int | None, typer.Option(min=1, help="Processes that decode.", show_default="one per core")
     ] = None,
     suffix: Annotated[
@@ -165,7 +165,7 @@ def scan(
         try:
             rows = scanning.scan(
                 catalog,
-                processes=processes or cores(),
+                processes=workers or cores(),
                 journal=journal,
                 on_row=lambda row: progress.advance(task),
                 cache=cache_folder(cache),

@@ -48,7 +48,7 @@ def prepare(
             show_default="3 for mpeg4, 18 for h264",
         ),
     ] = None,
-    processes: Annotated[
+    workers: Annotated[
         int | None, typer.Option(min=1, help="Processes that encode.", show_default="one per core")
     ] = None,
     shard: Annotated[
@@ -84,7 +84,7 @@ def prepare(
     catalog = _both_parts(videos) if root is None else None
     catalog = catalog or sources.load(videos, root)
     count = len({video.path for video in catalog})
-    used, (at, shards) = processes or cores(), _shard(shard)
+    used, (at, shards) = workers or cores(), _shard(shard)
     with _bar("writing", len(range(at, count, shards))) as advance:
         done = write(catalog, out, settings, processes=used, shard=(at, shards), on_file=advance)
     if not done.files and done.bad:

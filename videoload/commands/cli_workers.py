@@ -99,7 +99,7 @@ FrameStoreGb = Annotated[
 def worker(
     connect: Connect,
     root: Root,
-    processes: Annotated[
+    workers: Annotated[
         int | None,
         typer.Option(
             min=1,
@@ -184,7 +184,7 @@ def worker(
     if not (is_url(root) or holds_videos(Path(root))):
         _log.warning("no video lies below --root %s: is it the right folder, and mounted?", root)
     switch_off(*(without or []))
-    raise typer.Exit(keep_running(processes or cores(), settings, metrics_port=metrics_port))
+    raise typer.Exit(keep_running(workers or cores(), settings, metrics_port=metrics_port))
 
 
 def ray(

@@ -66,7 +66,7 @@ def run(
     workers: int | None = None,
     epochs: int = 6,
     seed: int = 0,
-    keep: Path | None = None,
+    output: Path | None = None,
     frame_store: Path | None = None,
     frame_store_gb: float | None = None,
     console: Console | None = None,
@@ -79,7 +79,7 @@ def run(
         workers: Worker processes. None, the default: one per core.
         epochs: Epochs to train, at least 1. Default 6.
         seed: Seed of the videos, the order and the model. Default 0.
-        keep: New or empty folder for the videos that are made. They stay there. Default None.
+        output: New or empty folder for the videos that are made. They stay there. Default None.
         frame_store: As for `Client`. None, the default: a temporary folder, with 2 GB.
         frame_store_gb: Its limit. Default None.
         console: Where to print. None, the default: standard output.
@@ -91,10 +91,10 @@ def run(
     say = partial(console.print, markup=False, highlight=False, soft_wrap=True)
     if epochs < 1:
         raise SpecError(f"epochs must be at least 1, got {epochs}")
-    if keep is not None and videos is not None:
-        raise SpecError("keep is for the videos that the demo makes: leave it out with your own")
-    if keep is not None and keep.exists() and (not keep.is_dir() or any(keep.iterdir())):
-        raise SpecError(f"{keep} is not an empty folder: choose another one to keep the videos in")
+    if output is not None and videos is not None:
+        raise SpecError("output is for the videos that the demo makes: leave it out with your own")
+    if output is not None and output.exists() and (not output.is_dir() or any(output.iterdir())):
+        raise SpecError(f"{output} is not an empty folder: choose another one for the videos")
     with (
         tempfile.TemporaryDirectory(prefix="videoload-demo-") as temporary,
         _ends_soon(Path(temporary), console),
@@ -106,9 +106,9 @@ def run(
             frame_store = Path(temporary, "frames")
             frame_store_gb = _KEPT_GB if frame_store_gb is None else frame_store_gb
         # The videos are removed at the end, so their indexes are not kept.
-        cache: Literal[False] | None = False if videos is None and keep is None else None
+        cache: Literal[False] | None = False if videos is None and output is None else None
         if videos is None:
-            videos = keep or Path(temporary, "videos")
+            videos = output or Path(temporary, "videos")
             _make_videos(videos, seed, console)
             say("Shapes drift left, right, up or down, and sway. No single frame shows the class.")
         train, test = Catalog.train_and_test(videos, seed)
@@ -142,8 +142,8 @@ def run(
         )
         for path, reason in stream.quarantine + held_back.quarantine:
             say(printable(f"{path}: {reason}; other clips took its place"))
-        if keep is not None:
-            say(f"the videos are in {keep}")
+        if output is not None:
+            say(f"the videos are in {output}")
 
 
 def guessing(test: Catalog) -> float:

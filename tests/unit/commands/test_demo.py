@@ -126,17 +126,17 @@ def test_an_error_of_the_stream_behind_tensorflow_is_one_line(
 def test_no_videos_are_made_in_a_folder_that_is_not_empty(tmp_path: Path) -> None:
     folder_of(tmp_path, "mine.txt")
     with pytest.raises(SpecError, match="is not an empty folder"):
-        demo.run(keep=tmp_path)
+        demo.run(output=tmp_path)
     with pytest.raises(SpecError, match="is not an empty folder"):
-        demo.run(keep=tmp_path / "mine.txt")
+        demo.run(output=tmp_path / "mine.txt")
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 
 def test_arguments_that_contradict_each_other_are_refused(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="epochs must be at least 1, got 0"):
         demo.run(epochs=0)
-    with pytest.raises(SpecError, match="keep is for the videos that the demo makes"):
-        demo.run(tmp_path, keep=tmp_path / "new")
+    with pytest.raises(SpecError, match="output is for the videos that the demo makes"):
+        demo.run(tmp_path, output=tmp_path / "new")
 
 
 def test_without_tensorflow_one_line_says_what_to_install() -> None:

@@ -38,7 +38,7 @@ def test_a_set_of_two_parts_is_written_with_its_labels_and_lists_and_a_second_ti
 ) -> None:
     out = tmp_path / "out"
     (source / "test/run/bad.avi").write_bytes(b"RIFF0000AVI ")
-    status, told, errors = run(source, out, "--resize", 32, "--processes", 2)
+    status, told, errors = run(source, out, "--resize", 32, "--workers", 2)
     assert status == 1, errors
     assert f"{out}: 3 files, 42 frames, " in told
     assert "copied: trainlist01.txt" in told
@@ -57,7 +57,7 @@ def test_a_set_of_two_parts_is_written_with_its_labels_and_lists_and_a_second_ti
     (out / "prepare.jsonl").write_bytes(lines[0] + own + lines[-1][:20])
     (out / "test/run/.c.avi.new").write_bytes(b"half")
     (out / "test/run/c.avi").unlink()
-    assert run(source, out, "--resize", 32, "--processes", 1)[0] == 1
+    assert run(source, out, "--resize", 32, "--workers", 1)[0] == 1
     assert (out / "train/run/a.avi").stat().st_mtime_ns == kept
     assert sorted(file.name for file in (out / "test/run").iterdir()) == ["c.avi"]
     # Another way of writing needs another folder.

@@ -279,12 +279,12 @@ def test_frames_are_kept_in_a_volume_if_a_limit_is_given() -> None:
 
 
 def test_a_worker_takes_empty_settings_for_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("FRAME_STORE", "FRAME_STORE_GB", "PROCESSES"):
+    for name in ("FRAME_STORE", "FRAME_STORE_GB", "WORKERS"):
         monkeypatch.setenv(f"VIDEOLOAD_{name}", "")
     group: Any = typer.main.get_command(cli.app)
     given = ["--connect", "tcp://127.0.0.1:5555", "--root", "."]
     read = group.commands["worker"].make_context("worker", given).params
-    assert (read["frame_store"], read["frame_store_gb"], read["processes"]) == (None, None, None)
+    assert (read["frame_store"], read["frame_store_gb"], read["workers"]) == (None, None, None)
 
 
 # Any number of workers, and an end
