@@ -197,7 +197,7 @@ class Simulation:
                 self.table.pool.sends(worker.name, self.now)
             else:
                 self.table.heard(worker.name, self.now, worker.frames)
-        for name in self.table.pool.silent(self.now):
+        for name in self.table.pool.silent():
             worker = self.workers[str(name)]
             self.table.pool.look(name, Look(worker.cpu_s, blocked=worker.waits))
         self.table.tick(self.now)

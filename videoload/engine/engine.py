@@ -315,7 +315,7 @@ class Engine:
     def _tick(self, now: float) -> Iterator[Callable[[], object]]:
         yield self.local.look_after
         yield self.streams.give_back_dead
-        yield partial(self.local.look_at_silent, now)
+        yield self.local.look_at_silent
         for router in self._listener.routers:
             for peer in router.sending():
                 self._table.pool.sends(peer, now)

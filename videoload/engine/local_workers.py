@@ -53,9 +53,9 @@ class LocalWorkers:
 
     # Silent workers
 
-    def look_at_silent(self, now: float) -> None:
+    def look_at_silent(self) -> None:
         """A silent worker that hangs uses a core. One that waits for its storage does not."""
-        for peer in self.table.pool.silent(now):
+        for peer in self.table.pool.silent():
             assert isinstance(peer, Peer)
             found = host.cpu_time(self.workers[peer].pid)
             if found is not None:

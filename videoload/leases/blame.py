@@ -232,7 +232,7 @@ class Blame:
 
     def _stood_still_in_function(self, worker: Worker) -> bool:
         """Whether it did not end by itself, and what it was at is known."""
-        return worker.silence.in_function and self._pool.now - worker.heard > self._pool.stall_s / 2
+        return worker.silence.in_function and worker.still.seconds > self._pool.stall_s / 2
 
     def _is_function_slow(self, chunk: Chunk) -> TransformError | None:
         """The error if it is the function that takes long, and not the clips: it does so at

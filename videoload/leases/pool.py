@@ -21,6 +21,7 @@ from videoload.leases.commands import AskStorage, Dismiss, Evict, Outbox, Pause,
 from videoload.leases.paces import Paces
 from videoload.leases.records import Chunk, Lease, Stream, Worker
 from videoload.leases.silence import Look
+from videoload.processes.still_time import StillTime
 
 # A worker that is idle for this many ticks (3 s) while it holds leases will never answer them. The
 # largest LEASE (1.3 MB) takes less at 4 Mbit/s, and so do three lost packets in a row.
@@ -111,6 +112,8 @@ class WorkerPool:
         if worker.id in self._workers:
             return
         self._workers[worker.id] = worker
+        worker.still = StillTime(self._silence_s / 2, lambda: self.now)
+        worker.still.look(worker.heard)
         if worker.local:
             worker.pace.fetches = self._local_fetches
         self._locals += worker.local
@@ -276,6 +279,7 @@ class WorkerPool:
     def _heard(self, known: Worker, now: float) -> None:
         self.clock(now)
         known.heard = now
+        known.still.look(now)
         if known.is_silent and not known.evicted:
             known.is_silent = False
             self._file(known)
@@ -285,12 +289,12 @@ class WorkerPool:
         if (known := self._workers.get(worker)) is not None:
             known.silence.storage_answered()
 
-    def silent(self, now: float) -> list[WorkerId]:
+    def silent(self) -> list[WorkerId]:
         """The local workers that are silent for so long that `look` is to be called."""
         return [
             worker.id
             for worker in self._workers.values()
-            if worker.local and not worker.evicted and now - worker.heard > self.stall_s / 2
+            if worker.local and not worker.evicted and worker.still.seconds > self.stall_s / 2
         ]
 
     def silent_at(self) -> list[Lease]:
@@ -299,7 +303,7 @@ class WorkerPool:
         return [
             lease
             for worker in remote
-            if self.now - worker.heard > worker.silence.patience_s(self.stall_s)
+            if worker.still.seconds > worker.silence.patience_s(self.stall_s)
             if (lease := worker.current_lease) is not None
         ]
 
@@ -309,14 +313,10 @@ class WorkerPool:
 
     def tick(self, now: float) -> None:
         """Time passes; as for `LeaseTable`."""
-        pause = 0.0 if self._ticked is None else now - self._ticked
         self._ticked = now
         self.clock(now)
         for worker in self._workers.values():
-            if pause > self._silence_s / 2:  # this process was stopped, not all the workers
-                worker.heard += pause
-                worker.silence.excuse()
-            self._look_after(worker, now)
+            self._look_after(worker)
         self._line_full += ((not self._bytes.has_room(now)) - self._line_full) / _TICKS
         # At each tick, and not at each grant: it takes time.
         self.paces.compare(w.pace for w in self._workers.values() if w.row is not None)
@@ -324,8 +324,8 @@ class WorkerPool:
             if worker.row is None:  # its pause may be over
                 self._file(worker)
 
-    def _look_after(self, worker: Worker, now: float) -> None:
-        silent_s = now - worker.heard
+    def _look_after(self, worker: Worker) -> None:
+        silent_s = worker.still.look(worker.heard)
         worker.idle_ticks += worker.idle_beat and bool(worker.leases)
         worker.idle_beat = False
         lost = worker.idle_ticks >= _IDLE_TICKS
@@ -357,8 +357,8 @@ class WorkerPool:
 
     def _is_stuck(self, worker: Worker, silent_s: float) -> bool:
         """Whether a local worker that is silent for too long is to be killed now."""
-        since = worker.heard + self.stall_s / 2
-        alone = not any(other.heard > since for other in self._workers.values() if other.local)
+        most_s = silent_s - self.stall_s / 2
+        alone = all(each.still.seconds >= most_s for each in self._workers.values() if each.local)
         has_work = bool(worker.leases)
         return worker.silence.is_over(silent_s, self.stall_s, has_work=has_work, is_alone=alone)
 

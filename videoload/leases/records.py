@@ -53,6 +53,7 @@ from videoload.leases.paces import Pace
 from videoload.leases.silence import Silence
 from videoload.plan.plan import Plan, Sample
 from videoload.plan.quarantine import Quarantine
+from videoload.processes.still_time import StillTime
 
 LEASE_CLIPS = 16  # at most; with that many, messages cost less than 1 % of a lease's decoding
 MAX_CLIPS = 64  # at most, if they come from one video: one pass over it decodes them all
@@ -397,6 +398,7 @@ class Worker:
     host: Hashable = None
     fetches: InitVar[bool] = False  # it is remote, and gets its files from another host
     heard: float = field(init=False)
+    still: StillTime = field(init=False)  # how long it has been silent, while the pool looked
     leases: dict[int, Lease] = field(default_factory=dict)  # that are not ANSWERED
     row: dict[Worker, None] | None = None  # its row in the pool; None if it takes no leases
     is_silent: bool = False  # it is silent, or has left

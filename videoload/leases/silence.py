@@ -58,10 +58,6 @@ class Silence:
         self._first = self._first or look
         self._last = look
 
-    def excuse(self) -> None:
-        """Forget what was seen so far: this process was stopped itself."""
-        self._first, self._stuck = self._last, 0
-
     def asks_storage(self) -> bool:
         """Whether to ask the storage now, once: the worker waits, perhaps for it."""
         if self._asked or self._last is None or self._last.stopped:

@@ -1,4 +1,4 @@
-"""The one way in which this package finds that something hangs: how long it has made no progress.
+"""The one way in which videoload finds that something hangs: how long it has made no progress.
 
 An observer looks now and then at a mark that changes with each progress. Only the time between its
 looks counts, and no more than a step for each: an observer that was stopped or starved looks late,

@@ -89,10 +89,7 @@ def test_an_import_may_take_a_minute_more_and_blames_nothing() -> None:
     assert silence.blameless
 
 
-def test_a_message_or_a_pause_of_this_process_begins_a_silence_anew() -> None:
-    silence = looked_at(Look(5.0, blocked=False), Look(7.0, blocked=False))
-    silence.excuse()
-    assert not is_over(silence, alone=True), "what it burnt before says nothing"
+def test_a_message_begins_a_silence_anew() -> None:
     silence = looked_at(Look(5.0, blocked=False), Look(7.0, blocked=False))
     silence.heard()
     silence.look(Look(7.0, blocked=False))
