@@ -56,14 +56,19 @@ def prove_av1(packets: Packets) -> Pictures | None:
     if sequence is None or sequence.size != packets.size:
         return None
     try:
-        return by_types(np.array(_types(units, sequence)))
+        types, unreferenced = _types(units, sequence)
     except EOFError:
         return None
+    pictures = by_types(np.array(types))
+    return None if pictures is None else pictures.with_unreferenced(np.array(unreferenced))
 
 
-def _types(units: list[list[tuple[int, bytes]]], sequence: _Sequence) -> list[int]:
-    """The types of pictures, one for each packet. Raises EOFError for a doubt."""
-    types = []
+def _types(
+    units: list[list[tuple[int, bytes]]], sequence: _Sequence
+) -> tuple[list[int], list[bool]]:
+    """The types of pictures, one for each packet, and which packets are nothing but a frame that no
+    slot keeps. Raises EOFError for a doubt."""
+    types, unreferenced = [], []
     slots = [_Frame(is_shown=False)] * 8  # the frame in each of them
     due = -1  # the hint of the next frame that is shown
     for packet in units:
@@ -88,7 +93,9 @@ def _types(units: list[list[tuple[int, bytes]]], sequence: _Sequence) -> list[in
                 raise EOFError
             due = shown[0] + (sequence.hint_bits > 0)
         types.append((INTRA if is_start else INTER) if shown else NONE)
-    return types
+        alone = headers[0] if len(headers) == 1 else None
+        unreferenced.append(alone is not None and alone.slot is None and not alone.replaced)
+    return types, unreferenced
 
 
 def _units(packet: bytes) -> Iterator[tuple[int, bytes]]:

@@ -84,12 +84,13 @@ def prove_h264(packets: Packets) -> Pictures | None:
         return None
     if sequence.profile == _LOSSLESS_PROFILE:
         pictures = pictures._replace(starts=_with_encoder(packets, pictures.starts))
-    return pictures._replace(has_unreferenced=not all(map(_is_reference, slices)))
+    return pictures.with_unreferenced(~np.array(list(map(_is_reference, slices))))
 
 
-def is_unreferenced_h264(data: Buffer, extradata: bytes) -> bool:
-    """Whether a packet is one picture, and each of its slices says that nobody refers to it. What
-    else may concern other pictures (parameter sets, messages) must not be in it."""
+def is_unreferenced(data: Buffer, extradata: bytes) -> bool:
+    """Whether a packet is one picture, and each of its slices says that nobody refers to it: the
+    proof has only its first slice. What else may concern other pictures (parameter sets, messages)
+    must not be in it."""
     length_bytes = (extradata[4] & 3) + 1 if _is_avc(extradata) else 0
     first, *_ = *_with_content(bytes(data[:HEAD_BYTES]), length_bytes), b""
     if not _is_unreferenced_slice(first):

@@ -22,7 +22,6 @@ from videoload.bitstreams.pictures import (
     NONE,
     B,
     Bits,
-    Buffer,
     Bytes,
     Packets,
     Pictures,
@@ -97,19 +96,14 @@ def prove_mpeg4(packets: Packets) -> Pictures | None:
         return None
     every = (looked_at.get(i) or heads[i].tobytes() for i in range(len(types)))
     vops = [_vop(data, layer) for data in every if len(data) > 1]
-    # A decoder that starts after a kept B-VOP lacks it, and takes the placeholder for a picture.
+    unreferenced = types == B
     if closed is not None:
+        # A decoder that skips a packet keeps no B-VOP of it.
+        unreferenced &= closed
+        # One that starts after a kept B-VOP lacks it, and takes the placeholder for a picture.
         closed[0] = True
         pictures = pictures._replace(starts=pictures.starts[closed[pictures.starts]])
-    # FFmpeg decodes the B-VOPs of packed files in the place of other packets.
-    pictures = pictures._replace(has_unreferenced=closed is None)
-    return pictures if _are_times_right(vops, layer) else None
-
-
-def is_unreferenced_mpeg4(data: Buffer) -> bool:
-    """Whether a packet is a B-VOP, and nothing stands before it."""
-    head = bytes(data[: len(_VOP) + 1])
-    return head.startswith(_VOP) and len(head) > len(_VOP) and _TYPES[head[-1] >> 6] == B
+    return pictures.with_unreferenced(unreferenced) if _are_times_right(vops, layer) else None
 
 
 @lru_cache(256)  # the files of a data set are made by few encoders

@@ -45,14 +45,19 @@ class Pictures(NamedTuple):
 
     ``frames``: how many there are. ``starts``: the packets where decoding can begin, rising; what
     is shown from there on needs nothing before. ``ordinals``: the frame that each packet gives, -1
-    for none, int64 [packets]. None: packet i gives frame i. ``has_unreferenced``: there are packets
-    of pictures that nobody refers to, and each says so itself (see `proofs.is_unreferenced`).
+    for none, int64 [packets]. None: packet i gives frame i. ``unreferenced``: 1 for each
+    packet that gives a picture that nobody refers to, uint8 [packets]; None if there is none. A
+    decoder that skips it decodes all others as if it had not.
     """
 
     frames: int
     starts: Ints
     ordinals: Ints | None = None
-    has_unreferenced: bool = False
+    unreferenced: Ints | None = None
+
+    def with_unreferenced(self, are: npt.NDArray[np.bool_]) -> Pictures:
+        """The same, with packets that `are` of pictures that nobody refers to."""
+        return self._replace(unreferenced=are.astype(np.uint8) if are.any() else None)
 
 
 class KeyFrame(NamedTuple):

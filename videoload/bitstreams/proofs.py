@@ -21,9 +21,9 @@ from typing import NamedTuple
 import numpy as np
 
 from videoload.bitstreams.av1 import prove_av1
-from videoload.bitstreams.h264 import is_unreferenced_h264, prove_h264
+from videoload.bitstreams.h264 import prove_h264
 from videoload.bitstreams.hevc import prove_hevc
-from videoload.bitstreams.mpeg4 import is_unreferenced_mpeg4, prove_mpeg4
+from videoload.bitstreams.mpeg4 import prove_mpeg4
 from videoload.bitstreams.pictures import (
     DATA_BYTES,
     INTER,
@@ -47,16 +47,6 @@ def prove(packets: Packets) -> Pictures | None:
         return None
     prover = _PROVERS.get(packets.codec)
     return None if prover is None else prover(packets)
-
-
-def is_unreferenced(codec: str, extradata: bytes, data: Buffer) -> bool:
-    """Whether a packet is a picture that nobody refers to, and nothing else, in a file of which
-    `Pictures.has_unreferenced` is proven. A decoder that never gets it decodes all others as if it
-    had. (HEVC is left out: what a damaged picture of it shows depends on what its decoder has
-    decoded before, without a complaint. In VP9, every picture may be referred to.)"""
-    if codec == "h264":
-        return is_unreferenced_h264(data, extradata)
-    return codec == "mpeg4" and is_unreferenced_mpeg4(data)
 
 
 # Every packet is a picture

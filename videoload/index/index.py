@@ -90,6 +90,7 @@ class VideoIndex(NamedTuple):
         arrays: list[npt.NDArray[Any] | None] = [
             None if info.times is None else np.frombuffer(info.times),
             order.starts, order.starts, order.ordinals, order.ordinals, order.sums,
+            order.unreferenced,
             self.positions,
             None if self.avi is None else self.avi.sizes,
             None if self.noted is None else self.noted.sums,
@@ -106,7 +107,7 @@ class VideoIndex(NamedTuple):
         stored = _Stored(
             self.info.to_bytes(), _packed(order.starts), _packed(order.ordinals),
             _packed(order.sums), _packed(self.positions), avi,
-            _packed(None if self.noted is None else self.noted.sums), order.has_unreferenced,
+            _packed(None if self.noted is None else self.noted.sums), _packed(order.unreferenced),
         )  # fmt: skip
         data = msgspec.msgpack.encode(stored)
         return crc32(data, crc32(of)).to_bytes(4, "little") + data
@@ -125,7 +126,8 @@ class VideoIndex(NamedTuple):
             codec, told, extradata, stream, (kind, sizes) = stored.avi
             told["extradata"] = extradata
             avi = AviPackets(codec, told, stream, positions, np.frombuffer(sizes, kind))
-        order = Order(info.frames, starts, ordinals, sums, stored.has_unreferenced)
+        unreferenced = _unpacked(stored.unreferenced)
+        order = Order(info.frames, starts, ordinals, sums, unreferenced)
         return cls(info, order, positions, avi, None if noted is None else NotedPackets(noted))
 
 
@@ -142,7 +144,7 @@ class _Stored(msgspec.Struct, array_like=True):
     positions: _Packed | None
     avi: tuple[str, dict[str, Any], bytes | None, int, _Packed] | None
     noted: _Packed | None
-    has_unreferenced: bool
+    unreferenced: _Packed | None
 
 
 _STORED = msgspec.msgpack.Decoder(_Stored)
@@ -205,13 +207,13 @@ def prove_index(opened: OpenedVideo, content: Content, tick: Tick) -> VideoIndex
     if table is None:
         return None
     opened.noted = table.noted
-    frames, starts, ordinals, has_unreferenced = table.pictures
+    frames, starts, ordinals, unreferenced = table.pictures
     size = context.width, context.height
     info = info_of_file(opened, frames, size, table.timing, display_of(opened, tick))
     firsts = starts if ordinals is None else ordinals[starts]
     rows = np.array((firsts, starts, table.times[starts], table.positions[starts])).T
     ordinals = None if ordinals is None else compact(ordinals)
-    order = Order(frames, compact(rows), ordinals, has_unreferenced=has_unreferenced)
+    order = Order(frames, compact(rows), ordinals, unreferenced=unreferenced)
     positions = None if table.noted is not None else compact(table.positions)
     return VideoIndex(info, order, positions, table.avi, table.noted)
 

@@ -5,7 +5,8 @@ Each runs in one thread, because on damaged files the number of threads changes 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, Self, cast
 from zlib import crc32
@@ -86,6 +87,16 @@ class FrameDecoder:
         """Whether frames come out after the packet that shows them, always. FFmpeg marks a VP9
         frame that is shown again with the packet that coded it."""
         return self.context.name == "vp9"
+
+    @contextmanager
+    def skipping_b_pictures(self) -> Iterator[None]:
+        """Packets that come meanwhile are read as far as their picture's header, if that is a
+        B-picture."""
+        self.context.skip_frame = "NONREF"
+        try:
+            yield
+        finally:
+            self.context.skip_frame = "DEFAULT"
 
     def decode(self, packet: VideoPacket) -> list[VideoFrame]:
         """The frames that come out after a packet; an empty one brings the last frames. Raises one

@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, cast
 from av.packet import Packet
 from av.video.frame import VideoFrame
 
-from videoload.bitstreams.proofs import is_unreferenced
+from videoload.bitstreams.h264 import is_unreferenced
 from videoload.reading.containers import UnreadableError
 from videoload.reading.frame_decoder import REFUSALS, checksum
 from videoload.reading.image_video import ImageVideo, Use, undecodable
@@ -205,20 +205,26 @@ def _packets_until(
     """The packets of an open file up to number ``last``, and an empty one, which brings the last
     frames. Pictures that nobody refers to are left out if they are not wanted; their numbers are
     added to ``left_out``."""
-    codec, extradata = video.decoder.context.name, video.decoder.told.get("extradata") or b""
-    leaves_out = order.has_unreferenced
+    decoder, unreferenced = video.decoder, order.unreferenced
+    codec, extradata = decoder.context.name, decoder.told.get("extradata") or b""
     for packet in chain((first,), video.packets):
         if not packet.size:
             break
+        number = video.number
         if (
-            leaves_out
-            and order.ordinal(video.number) not in wanted
-            and is_unreferenced(codec, extradata, memoryview(packet))
+            unreferenced is None
+            or not unreferenced.item(number)
+            or order.ordinal(number) in wanted
+            or (codec == "h264" and not is_unreferenced(memoryview(packet), extradata))
         ):
-            left_out.add(video.number)
-            video.number += 1
-        else:
             yield packet
+        else:
+            left_out.add(number)
+            if codec == "mpeg4":  # what is packed is decoded in the place of another packet
+                with decoder.skipping_b_pictures():
+                    yield packet
+            else:
+                video.number += 1
         if video.number > last:
             break
     yield cast("VideoPacket", Packet())

@@ -24,8 +24,7 @@ class Order:
             gives frame i.
         sums: A checksum for each frame, int64 [frames], if headers do not prove the order: then a
             frame is right if it has its checksum.
-        has_unreferenced: Some packets are of pictures that nobody refers to: see
-            `proofs.is_unreferenced`.
+        unreferenced: As `Pictures.unreferenced`.
         decodable: The first and the last frame of groups that come out although the file is
             damaged, or none. It is found out where it is needed.
     """
@@ -36,13 +35,13 @@ class Order:
         starts: Ints,
         ordinals: Ints | None = None,
         sums: Ints | None = None,
-        has_unreferenced: bool = False,
+        unreferenced: Ints | None = None,
     ) -> None:
         self.frames = frames
         self.starts = starts
         self.ordinals = ordinals
         self.sums = sums
-        self.has_unreferenced = has_unreferenced
+        self.unreferenced = unreferenced
         self.decodable: dict[int, list[int]] = {}
         self._firsts: list[int] = starts[:, 0].tolist()
 

@@ -39,6 +39,17 @@ def test_a_packet_may_show_nothing() -> None:
     assert pictures.starts.tolist() == [0]
 
 
+def test_nobody_refers_to_a_frame_that_no_slot_keeps() -> None:
+    hidden, alone = av1_frame(2, shown=False, replaces=1), av1_frame(3, replaces=0)
+    pictures = proven(START, hidden + av1_frame(1, replaces=0), av1_again(), DELIMITER + alone)
+    assert pictures is not None
+    assert pictures.unreferenced is not None
+    assert pictures.unreferenced.tolist() == [0, 0, 0, 1], "a hidden one stands before the second"
+    kept = proven(START, av1_frame(1, replaces=1))
+    assert kept is not None
+    assert kept.unreferenced is None
+
+
 def test_the_last_unit_may_lack_its_length() -> None:
     frame = av1_frame(1)
     assert proven(START, bytes((frame[0] & ~2,)) + frame[2:]) is not None

@@ -22,8 +22,9 @@ from tests.support.bitstreams import (
     sps,
     usability,
 )
+from videoload.bitstreams.h264 import is_unreferenced
 from videoload.bitstreams.pictures import Pictures
-from videoload.bitstreams.proofs import is_unreferenced, prove
+from videoload.bitstreams.proofs import prove
 
 IDR = h264_slice(idr=True)
 SLICE = h264_slice(1, 2)
@@ -128,7 +129,8 @@ def test_what_is_proven_says_whether_there_are_pictures_that_nobody_refers_to(
 ) -> None:
     pictures = stream(types, [0, 4, 2] if expected else [0, 2, 4], held(1))
     assert pictures is not None
-    assert pictures.has_unreferenced == expected
+    assert (pictures.unreferenced is not None) == expected
+    assert pictures.unreferenced is None or pictures.unreferenced.tolist() == [0, 0, 1]
 
 
 @pytest.mark.parametrize("has_lengths", [False, True])
@@ -139,8 +141,8 @@ def test_nobody_refers_to_a_picture_if_each_of_its_slices_says_so(has_lengths: b
 
     def found(*units: bytes) -> bool:
         if has_lengths:
-            return is_unreferenced("h264", avc_configuration(sps()), avcc(*units))
-        return is_unreferenced("h264", annex_b(sps(), PPS), annex_b(*units))
+            return is_unreferenced(avcc(*units), avc_configuration(sps()))
+        return is_unreferenced(annex_b(*units), annex_b(sps(), PPS))
 
     assert found(unreferenced)
     assert found(DELIMITER, unreferenced, later, later, filler)
