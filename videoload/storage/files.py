@@ -245,7 +245,10 @@ class Folder:
         return f" in {folder}" + f" ({other}?)" * bool(other)
 
     def _is_inside(self, link: str) -> bool:
-        return os.path.commonpath((os.path.realpath(link), self.root)) == self.root
+        return self._holds(os.path.realpath(link))
+
+    def _holds(self, full: str) -> bool:
+        return os.path.commonpath((full, self.root)) == self.root
 
     def expect(self, path: str) -> None: ...
 
@@ -267,7 +270,7 @@ class Folder:
 
     def _find(self, path: str) -> tuple[str, os.stat_result]:
         full = os.path.realpath(os.path.join(self.root, path))
-        if not self._is_inside(full):
+        if not self._holds(full):
             raise VideoError(path, f"lies outside of the root {self.root}")
         return full, os.stat(full)
 
