@@ -64,6 +64,22 @@ def test_each_window_shows_its_frames_at_its_times_and_bad_files_are_named(
     np.testing.assert_allclose(first.end_s[:-1], first.start_s[1:])
 
 
+def test_with_edges_and_a_hop_of_one_each_frame_has_its_window(
+    catalog: vl.Catalog, client: vl.Client
+) -> None:
+    each = vl.ClipSpec(frames=5, hop=1, edges="hold", sampling="dense", size=(64, 64))
+    found = vl.predict(read_numbers, client, catalog, each)
+    for path, scores, start_s, end_s in found.files:
+        frames, rate = FRAMES[path]
+        middle = np.arange(frames)
+        shown = np.clip(middle[:, None] + np.arange(-2, 3), 0, frames - 1)
+        np.testing.assert_array_equal(scores, shown)
+        np.testing.assert_allclose(start_s, shown[:, 0] / rate)
+        np.testing.assert_allclose(end_s, shown[:, -1] / rate)
+    with pytest.raises(vl.SpecError, match="leave edges out"):
+        vl.predict(read_numbers, client, catalog, each, average="scores")
+
+
 class StoppedError(Exception):
     pass
 

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
+from benchmarks.numbered import make_numbered, read_numbers
 from tests.support import transforms
 from tests.support.digests import digest
 from tests.support.thorough import rest_nightly
@@ -24,6 +25,7 @@ from videoload import (
     Catalog,
     Client,
     ClipSpec,
+    PerFrame,
     SpecError,
     TransformError,
     VideoError,
@@ -128,6 +130,67 @@ def test_segments_in_seconds_have_the_frames_of_their_time(
     next(decode_serially(Catalog.from_csv(table, root=tmp_path), spec, 1))
     assert "all 2 segments of the catalog are shorter than a clip" in caplog.text
     assert "name these columns start_s and end_s" in caplog.text
+
+
+@pytest.mark.parametrize("edges", ["hold", "zero"])
+def test_each_labelled_frame_is_in_the_middle_of_a_window_with_its_labels(
+    tmp_path: Path, both_ways: BothWays, edges: Any
+) -> None:
+    root = tmp_path / "videos"
+    lengths = {"a.avi": 23, "b.avi": 9, "c.avi": 4}
+    for name, frames in lengths.items():
+        make_numbered(root / name, frames, codec="mpeg4")
+    paths = [name for name, frames in lengths.items() for _ in range(frames)]
+    at = [i for frames in lengths.values() for i in range(frames)]
+    labels = {name: np.arange(1, n + 1) for name, n in lengths.items()}
+    catalog = Catalog(paths, root=root, at=at)
+    catalog = catalog.with_targets(PerFrame([labels[name] for name in paths]))
+    spec = ClipSpec(
+        offsets=(-4, -2, -1, 0, 1, 3), sampling="at", edges=edges, size=(64, 64), flip=False
+    )
+    seen = 0
+    for clips, rows, info in decode_serially(catalog, spec, 5, info=True):
+        for clip, row, told, video in zip(clips, rows, info.frames, info.video, strict=True):
+            last = lengths[paths[video]] - 1
+            wanted = at[video] + np.array(spec.offsets)
+            beyond = (wanted < 0) | (wanted > last)
+            assert told.tolist() == np.where(beyond, -1, wanted).tolist()
+            shown = np.clip(wanted, 0, last)
+            there = ~beyond if edges == "zero" else np.ones(6, bool)
+            assert read_numbers(clip[there][None])[0].tolist() == shown[there].tolist()
+            assert not clip[~there].any()
+            assert row.tolist() == np.where(there, shown + 1, 0).tolist()
+            seen += 1
+        assert (np.isnan(info.times) == (info.frames < 0)).all()
+    assert seen == len(catalog)
+    both_ways(catalog, spec, shuffle=True)
+    dense = replace(spec, sampling="dense", hop=1, offsets=None, frames=5)
+    whole = Catalog(list(lengths), root=root)
+    both_ways(whole, dense, shuffle=True)
+    fps = ClipSpec(4, fps=10, hop_s=0.1, sampling="dense", edges=edges, size=(64, 64))
+    both_ways(whole, fps)
+    with Client(workers=1, frame_store=tmp_path / "store") as storing:
+        for _ in range(2):
+            stream = storing.stream(whole, replace(dense, resize=64), 4, drop_remainder=False)
+            serial = decode_serially(whole, replace(dense, resize=64), 4, info=True)
+            assert digest(stream.batches(info=True)) == digest(serial)
+    parts = mix({"all": (whole, 0.5), "edges": (whole, 0.5, dense)})
+    both_ways(parts, ClipSpec(5, size=(64, 64)))
+
+
+def test_a_moment_that_cannot_be_shown_is_named(tmp_path: Path) -> None:
+    make_avi(tmp_path / "a.avi", frames=20)
+    catalog = Catalog(["a.avi"] * 2, root=tmp_path, at=[1, 9])
+    spec = ClipSpec(frames=5, size=(32, 32), sampling="at")
+    with pytest.raises(VideoError, match=r"beyond frames 0 to 19; give edges=\"hold\""):
+        list(decode_serially(catalog, spec, 1, on_error="raise"))
+    (_, _, info), *_ = decode_serially(catalog, replace(spec, short="drop"), 1, info=True)
+    assert info.frames.tolist() == [[7, 8, 9, 10, 11]]
+    late = Catalog(["a.avi"], root=tmp_path, at_s=[7.5])
+    with pytest.raises(VideoError, match=r"its moment is 7.5 s, and the video has frames 0 to 19"):
+        list(decode_serially(late, spec, 1, on_error="raise"))
+    with pytest.raises(SpecError, match="needs moments: give the catalog at= or at_s="):
+        decode_serially(Catalog(["a.avi"], root=tmp_path), spec, 1)
 
 
 def test_clips_of_one_visit_are_decoded_in_one_pass(videos: Videos, both_ways: BothWays) -> None:

@@ -219,6 +219,21 @@ def copy(source: Path, to: Path, keep: Callable[[Any], bool]) -> None:
                 written.mux(packet)
 
 
+def test_beyond_the_ends_a_window_around_a_moment_is_silent(root: Path) -> None:
+    catalog = Catalog(["a/pcm.avi"] * 2, root=root, at=[1, 98])
+    spec = ClipSpec(8, fps=sounds.FPS, sound=RATE, size=(32, 32), sampling="at", edges="hold")
+    clips, _, info = next(decode_serially(catalog, spec, 2, info=True))
+    assert info.frames.tolist() == [[-1, -1, -1, 0, 1, 2, 3, 4], [94, 95, 96, 97, 98, 99, -1, -1]]
+    whole = sounds.whole(root / "a/pcm.avi", RATE)[0]
+    sound, frame = clips["sound"], RATE // sounds.FPS
+    for row, begin in ((0, -3), (1, 94)):
+        wanted = np.zeros(8 * frame, np.float32)
+        there = whole[max(0, begin) * frame :][: (8 + min(0, begin)) * frame]
+        at = max(0, -begin) * frame
+        wanted[at : at + len(there)] = there
+        assert np.abs(sound[row] - wanted).max() < 0.02
+
+
 def test_a_gap_is_silence_and_what_follows_keeps_its_time(tmp_path: Path) -> None:
     """Half a second of packets is missing, and the times of the others tell."""
     sounds.make(tmp_path / "whole.mkv", sound="flac", rate=16_000)

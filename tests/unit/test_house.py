@@ -30,6 +30,7 @@ DOORS = ("__init__", "__main__", "jax", "keras", "ray", "torch")  # they lead to
 # Each module has its tests in tests/unit, in the same place with the same name. These modules are
 # tested with real files and real processes instead.
 TRIED_ELSEWHERE = {
+    "clips.edges": "unit/clips/test_windows.py",
     "clips.facts": "integration/test_views.py",
     "commands.cli": "integration/test_cli.py",
     "commands.cli_workers": "integration/test_cli.py",
@@ -249,7 +250,7 @@ WITHOUT_NUMPY = {
 PURE = (
     "arguments", "clips.call_text", "clips.layouts", "clips.regions", "clips.choices",
     "clips.sounds", "sound.timeline", "clips.moments", "reading.clock",
-    "clips.affine", "clips.facts",
+    "clips.affine", "clips.edges", "clips.facts",
     "clips.clip_spec", "clips.windows", "clips.clip_params", "clips.item_spec",
     "catalog.table", "catalog.target_columns", "catalog.targets",
     "catalog.splitting", "catalog.turns", "plan.identity", "plan.options",

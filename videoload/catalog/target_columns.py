@@ -24,8 +24,9 @@ class PerFrame:
 
         catalog = catalog.with_targets(vl.PerFrame([phases_of_video_0, phases_of_video_1]))
 
-    A batch has the rows of the frames that its clips show, [B, T, ...]. A missing frame
-    (``short="zero"``) has zeros, or empty text.
+    A batch has the rows of the frames that its clips show, [B, T, ...]. Beyond the ends of a video,
+    a frame that is held (``edges="hold"``) has its own row again, and a black one (``"zero"``, also
+    of ``short``) has zeros, or empty text.
 
     Args:
         arrays: An array for each video, in the catalog's order: [frames of the file, ...], with a

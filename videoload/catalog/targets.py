@@ -26,6 +26,7 @@ from videoload.catalog.target_columns import (
     values_of,
 )
 from videoload.clips.affine import Matrices
+from videoload.clips.edges import pictures
 from videoload.errors import CatalogError, SpecError
 
 Ints = npt.NDArray[np.int64]
@@ -81,8 +82,10 @@ def batch(
     path_of: Callable[[int], str],
 ) -> npt.NDArray[Any] | dict[str, npt.NDArray[Any]]:
     """The targets of a batch with these videos, int64 [B], that shows these source frames, int64
-    [B, T], through these matrices. Raises SpecError if a video has no target for a frame."""
-    return _each(targets, lambda column: _batch(column, videos, frames, affine, path_of))
+    [B, T] as `edges` has them, through these matrices. Raises SpecError if a video has no target
+    for a frame."""
+    shown = pictures(frames)
+    return _each(targets, lambda column: _batch(column, videos, shown, affine, path_of))
 
 
 def shapes(

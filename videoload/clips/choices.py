@@ -13,7 +13,8 @@ from videoload.errors import SpecError
 Crop = Literal[
     "center", "random", "resized", "three", "five", "multiscale", "pad", "stretch", "none"
 ]
-Sampling = Literal["random", "center", "uniform", "dense"]
+Sampling = Literal["random", "center", "uniform", "dense", "at"]
+Edges = Literal["hold", "zero"]
 Short = Literal["loop", "hold", "zero", "drop", "error"]
 Pixels = Literal["rgb24", "gray", "gray16", "yuv420p"]
 Scaling = Literal["bilinear", "nearest"]
@@ -22,7 +23,7 @@ ViewsShare = Literal["nothing", "window"]
 
 CHOICES = {
     "crop": Crop, "sampling": Sampling, "short": Short, "pixels": Pixels, "span": Span,
-    "views_share": ViewsShare, "scaling": Scaling,
+    "views_share": ViewsShare, "scaling": Scaling, "edges": Edges,
 }  # fmt: skip
 CROPS = {"three": 3, "five": 5}  # rows that each clip makes
 DRAWN_CROPS = ("random", "resized", "multiscale")

@@ -32,7 +32,7 @@ from videoload.clips.regions import (
     turned_back,
 )
 from videoload.clips.video_info import VideoInfo
-from videoload.clips.windows import Segment, frames_in, frames_of
+from videoload.clips.windows import Segment, frames_in, frames_of, moment_in
 
 # Seeds have 64 bits. The bits above them select a generator.
 _VIEW, _COLOURS = 1 << 64, 1 << 129
@@ -41,14 +41,12 @@ _VIEW, _COLOURS = 1 << 64, 1 << 129
 class ClipParams(NamedTuple):
     """What a clip shows.
 
-    ``frames`` are the numbers of its source frames, int64 [T]. ``region`` (x, y, width, height) of
-    each is scaled to ``scaled`` (width, height). ``part`` (x, y, width, height) of the scaled frame
-    is cut out, scaled to ``size`` (width, height) if it has another size, turned clockwise
-    ``turns`` times by 90 degrees, and mirrored if ``flip``. ``seed`` is for the transform. The
-    result begins at ``place`` (x, y) in a black frame of the clip; None: it is that frame. Without
-    ``colours``, they are those of the video.
-
-    A frame with the number -1 is missing: it is black.
+    ``frames`` are the numbers of its source frames, int64 [T], as `edges` has them. ``region`` (x,
+    y, width, height) of each is scaled to ``scaled`` (width, height). ``part`` (x, y, width,
+    height) of the scaled frame is cut out, scaled to ``size`` (width, height) if it has another
+    size, turned clockwise ``turns`` times by 90 degrees, and mirrored if ``flip``. ``seed`` is for
+    the transform. The result begins at ``place`` (x, y) in a black frame of the clip; None: it is
+    that frame. Without ``colours``, they are those of the video.
 
     With ``resize``, the whole frame is scaled, so what is scaled does not depend on what was drawn.
     """
@@ -93,6 +91,8 @@ def clip_params(
     crop: int = 0,
     start_s: float | None = None,
     end_s: float | None = None,
+    at: int | None = None,
+    at_s: float | None = None,
     *,
     view: int = 0,
 ) -> ClipParams:
@@ -101,20 +101,23 @@ def clip_params(
 
     Raises UnfitError if the video cannot give this clip.
     """
-    segment = frames_in(Segment(start, end, start_s, end_s), video)
-    return shown(spec, video, drawn(spec, video, segment, seed, clip, crop, view))
+    segment = Segment(start, end, start_s, end_s, at, at_s)
+    window = frames_in(segment, video)
+    return shown(spec, video, drawn(spec, video, segment, window, seed, clip, crop, view))
 
 
 def drawn(
     spec: ClipSpec,
     video: VideoInfo,
-    segment: tuple[int, int],
+    segment: Segment,
+    window: tuple[int, int],
     seed: int,
     clip: int,
     crop: int,
     view: int,
 ) -> Draws:
-    """What is drawn for a clip of the frames [first, last) of a video. Raises UnfitError."""
+    """What is drawn for a clip of a segment, of the frames [first, last) of the video. Raises
+    UnfitError."""
     own = seed + view * _VIEW
     draw = generator(own, draws=is_random(spec))
     at, mirror, across, down = draw(), draw(), draw(), draw()
@@ -122,7 +125,8 @@ def drawn(
     if view and spec.views_share == "window":
         shared = seed
         at = generator(seed, draws=is_random(spec))()
-    frames = frames_of(spec, video, segment, clip, shared, at)
+    moment = moment_in(segment, video, window) if spec.sampling == "at" else 0
+    frames = frames_of(spec, video, window, clip, shared, at, moment)
     of = scaled_size(*video.shown_size(spec), spec.resize)
     region = _drawn_region(spec, of, draw) if spec.crop in FROM_SCALED else (0, 0, *of)
     return Draws(frames, spec.flip and mirror < 0.5, across, down, crop, region, of, own)

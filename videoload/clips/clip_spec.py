@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, get_args
 
 from videoload.arguments import readable, real, whole
@@ -20,6 +21,7 @@ from videoload.clips.choices import (
     RATIO,
     WHOLE_FRAME,
     Crop,
+    Edges,
     Function,
     Pixels,
     Sampling,
@@ -46,7 +48,7 @@ class ClipSpec:
     clip is the same on every worker and in every run.
 
     Attributes:
-        frames: Frames in a clip (T), at least 1.
+        frames: Frames in a clip (T), at least 1. With ``offsets``, as many as these; leave it out.
         stride: Source frames from one frame of the clip to the next, at least 1. Default 1.
         fps: Frames per second of the clip, at least 0.001, instead of ``stride``. Each frame is the
             one that a player shows at its time. Default None.
@@ -73,9 +75,12 @@ class ClipSpec:
             the first possible to the last, as usual for testing (Wang et al. 2018, Non-local Neural
             Networks). ``"dense"``: every window, ``hop`` frames or ``hop_s`` seconds apart. If the
             catalog does not tell how many windows a video has, the indexes of all videos are read
-            when the stream is made. None, the default: ``"random"`` in a stream that is shuffled,
-            and else ``"center"``.
-        clips_per_video: Clips of each video in an epoch, at least 1. Default 1. It stays 1 with
+            when the stream is made. ``"at"``: the row's moment (``at`` or ``at_s`` of the catalog)
+            is frame number ``T // 2`` of the clip, counted from 0: the middle one, or of an even
+            number the second of the two in the middle. A moment in seconds means the frame that a
+            player shows then. None, the default: ``"random"`` in a stream that is shuffled, and
+            else ``"center"``.
+        clips_per_video: Clips of each row in an epoch, at least 1. Default 1. It stays 1 with
             ``"dense"``, which takes all windows.
         hop: Source frames from one window of ``"dense"`` to the next, at least 1. Default None:
             ``frames * stride``, so windows do not overlap. Not with ``fps``.
@@ -126,12 +131,21 @@ class ClipSpec:
             a dict: ``"video"``, as above, and ``"sound"``, float32 [samples] from -1 to 1, with
             ``samples = round(frames / fps * sound)``. Default None: no sound.
         sound_channels: 1, the default: mono. 2: stereo, [2, samples].
+        offsets: Source frames of a clip, counted from the moment of ``"at"`` or from the middle
+            frame of a window of ``"dense"``, instead of ``frames`` and ``stride``: ``(-2, -1, 0, 1,
+            2)``. They rise. Default None.
+        edges: What windows of ``"at"`` and ``"dense"`` show beyond the ends of the video or its
+            segment. ``"hold"``: its first or its last frame. ``"zero"``: black. These frames have
+            the number -1 and no time. ``"dense"`` then gives each ``hop``-th frame a window with it
+            in the middle, as ``"at"`` does, from the first frame on: with ``hop=1``, all frames.
+            Default None: ``"dense"`` takes the windows that fit, and a moment whose window does not
+            fit makes its row bad (with ``short="drop"``, it is left out without counting).
 
     Raises:
         SpecError: A value is out of its range, or two fields contradict each other.
     """
 
-    frames: int
+    frames: int = 0
     stride: int = 1
     fps: float | None = None
     resize: int | None = None
@@ -159,13 +173,16 @@ class ClipSpec:
     images_fps: float | None = None
     sound: int | None = None
     sound_channels: int = 1
+    offsets: tuple[int, ...] | None = None
+    edges: Edges | None = None
 
     def __post_init__(self) -> None:
+        self._check_offsets()
         for name in ("frames", "stride", "clips_per_video", "views"):
             object.__setattr__(self, name, whole(name, getattr(self, name), most=MAX_COUNT))
         for name, choices in CHOICES.items():
             allowed, given = get_args(choices), getattr(self, name)
-            if given not in allowed and (name, given) != ("sampling", None):
+            if given not in allowed and not (given is None and name in ("sampling", "edges")):
                 raise SpecError(f"{name} must be one of {', '.join(allowed)}, got {given!r}")
         for name in ("flip", "rotate", "square_pixels"):
             if not isinstance(getattr(self, name), bool):
@@ -182,6 +199,7 @@ class ClipSpec:
         self._check_size()
         self._check_ranges()
         self._check_dense()
+        self._check_edges()
         self._check_span()
         if self.transform is not None:
             object.__setattr__(self, "transform", function_name("transform", self.transform))
@@ -218,6 +236,32 @@ class ClipSpec:
             object.__setattr__(self, name, given)
             if self.crop != "resized" and given != default:
                 raise SpecError(f'{name} is for crop="resized"')
+
+    def _check_offsets(self) -> None:
+        if self.offsets is None:
+            return
+        try:
+            offsets = tuple(whole("offsets", each, -MAX_COUNT, MAX_COUNT) for each in self.offsets)
+        except TypeError:
+            raise SpecError(f"offsets must be whole numbers, got {self.offsets!r}") from None
+        if not offsets or any(a >= b for a, b in pairwise(offsets)):
+            raise SpecError(f"offsets must be whole numbers that rise, got {self.offsets!r}")
+        if self.frames not in (0, len(offsets)) or self.stride != 1 or self.fps is not None:
+            raise SpecError("offsets say which frames: leave frames, stride and fps out")
+        if self.sampling != "at" and (self.sampling != "dense" or self.edges is None):
+            raise SpecError(
+                'offsets count from a moment: give sampling="at", or "dense" with edges='
+            )
+        object.__setattr__(self, "offsets", offsets)
+        object.__setattr__(self, "frames", len(offsets))
+
+    def _check_edges(self) -> None:
+        if self.edges is not None and self.sampling not in ("at", "dense"):
+            raise SpecError('edges is for sampling="at" and "dense"')
+        if self.edges is not None and self.short != "loop":
+            raise SpecError("with edges, no video is too short: leave short out")
+        if self.sampling == "at" and self.span != "window":
+            raise SpecError(f'sampling="at" takes windows: leave span="{self.span}" out')
 
     def _check_dense(self) -> None:
         if self.hop is not None:
@@ -295,6 +339,8 @@ def windows_in(spec: ClipSpec, frames: int) -> int:
     """Number of windows that ``"dense"`` with ``stride`` and ``hop`` takes from so many frames. A
     video shorter than a clip has 1, or 0 with ``short="drop"``."""
     assert hop_seconds(spec) is None, "the times of frames decide"
+    if spec.edges is not None:
+        return -(-frames // dense_hop(spec))
     span = (spec.frames - 1) * spec.stride + 1
     if frames < span:
         return 0 if spec.short == "drop" else 1

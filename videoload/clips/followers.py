@@ -14,6 +14,7 @@ import numpy as np
 
 from videoload.clips.choices import UnfitError
 from videoload.clips.clip_params import ClipParams, drawn, shown
+from videoload.clips.edges import held, pictures
 from videoload.clips.moments import Ints, Times
 from videoload.clips.sample_spec import SampleSpec, frames_shape
 from videoload.clips.video_info import VideoInfo
@@ -28,7 +29,7 @@ class SampleParams(NamedTuple):
     Attributes:
         clips: For each part that is a clip, its parameters for each view.
         leading: Which of them leads.
-        frames: The frames of the leader, int64 [T], or [k, T] with k views.
+        frames: The frames of the leader, int64 [T], or [k, T] with k views, as `edges` has them.
         times: When a player shows them, in seconds from the beginning of the leader's file.
     """
 
@@ -49,7 +50,10 @@ def sample_params(
     """Decide a sample of ``videos``: those of the parts that are clips. Raises UnfitError."""
     leading, leader = videos[spec.leading], spec.leader
     window = common_frames(spec, videos, segment)
-    views = [drawn(leader, leading, window, seed, clip, crop, view) for view in range(leader.views)]
+    views = [
+        drawn(leader, leading, segment, window, seed, clip, crop, view)
+        for view in range(leader.views)
+    ]
     params: dict[str, list[ClipParams]] = {}
     for name, own in spec.clips.items():
         params[name] = []
@@ -104,7 +108,9 @@ def _lasts(spec: SampleSpec, name: str, video: VideoInfo) -> tuple[float, float]
 
 
 def _following(spec: SampleSpec, name: str, videos: Mapping[str, VideoInfo], frames: Ints) -> Ints:
-    """The frames of a part, for those of the leader. A missing one (-1) is missing here as well."""
+    """The frames of a part, for those of the leader. One that is missing, or repeats, does so here
+    as well."""
+    repeats, frames = frames < -1, pictures(frames)
     video, wanted = videos[name], spec.clips[name].frames
     by_time = spec.by == "time"
     moments = videos[spec.leading].times_of(frames) if by_time else frames.astype(np.float64)
@@ -115,7 +121,7 @@ def _following(spec: SampleSpec, name: str, videos: Mapping[str, VideoInfo], fra
         before = at.astype(np.int64)
         step = np.median(np.diff(moments)) if len(frames) > 1 else 0.0
         moments = moments[before] + (at - before) * (0.0 if np.isnan(step) else step)
-        missing = missing[before]
+        missing, repeats = missing[before], repeats[before]
     moments = np.where(missing, 0.0, moments - (spec.offset_s(name) if by_time else 0.0))
     if by_time:
         times = _times(spec, name, videos)
@@ -126,4 +132,5 @@ def _following(spec: SampleSpec, name: str, videos: Mapping[str, VideoInfo], fra
         found = np.where(nearer, before, after)
     else:
         found = np.clip(np.floor(moments + 0.5), 0, video.frames - 1)
-    return np.where(missing, -1, found).astype(np.int64)
+    found = np.where(missing, -1, found).astype(np.int64)
+    return np.where(repeats, held(found), found)

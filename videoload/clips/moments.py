@@ -46,6 +46,24 @@ def first_from(seconds: float, video: VideoInfo) -> int:
     return min(max(0, frame), video.frames)
 
 
+def shown_in(seconds: float, video: VideoInfo) -> int:
+    """The frame that a player shows at this moment; behind the video's end, its frame count. Raises
+    UnfitError."""
+    if video.times is not None:
+        times = np.frombuffer(video.times)
+        return int(shown_at(times, seconds)) if seconds <= end_of(times) else video.frames
+    if video.fps <= 0:
+        raise UnfitError("has no frame rate; give at, a frame, and not at_s (or images_fps)")
+    at = Fraction(seconds) * video.fps
+    return min(math.floor(at + near(video.fps)), video.frames - (at <= video.frames))
+
+
+def end_of(times: Times) -> float:
+    """When the last frame is no longer shown: it is shown for the mean time of the others."""
+    last = len(times) - 1
+    return float(times[-1] + (times[-1] - times[0]) / last) if last else math.inf
+
+
 def latest(times: Times) -> float:
     """The last moment that means the last frame's own time, as far as the mean distance tells."""
     distance = (times[-1] - times[0]) / max(1, len(times) - 1)

@@ -27,7 +27,7 @@ _ALIGNED = 64  # bytes: where a part begins
 # What is the part's own. All else is drawn once, as the first clip's spec says.
 _OWN = (
     "frames", "resize", "size", "pixels", "transform", "output", "rotate", "square_pixels",
-    "jitter", "grayscale", "scaling", "images_fps", "sound", "sound_channels",
+    "jitter", "grayscale", "scaling", "images_fps", "sound", "sound_channels", "offsets",
 )  # fmt: skip
 _DRAWN = tuple(field for field in fields(ClipSpec) if field.name not in _OWN)
 
@@ -108,6 +108,8 @@ class SampleSpec:
         first = self.clips[self.leading]
         if spec is first:
             return first
+        if spec.offsets is not None:
+            raise SpecError(f"offsets are drawn for part {self.leading!r}: give frames to {name!r}")
         for field in _DRAWN:
             own = getattr(spec, field.name)
             if own not in (field.default, getattr(first, field.name)):
@@ -213,7 +215,7 @@ class WindowCounts:
 def _windows_alone(clip: ClipSpec) -> ClipSpec:
     return ClipSpec(
         clip.frames, clip.stride, clip.fps, size=(2, 2), sampling="dense", hop=clip.hop,
-        short=clip.short, hop_s=clip.hop_s, images_fps=clip.images_fps,
+        short=clip.short, hop_s=clip.hop_s, images_fps=clip.images_fps, edges=clip.edges,
     )  # fmt: skip
 
 

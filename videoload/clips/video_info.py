@@ -46,9 +46,9 @@ class VideoInfo(NamedTuple):
 
     def times_of(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         """When a player shows these frames, in seconds from the video's first; NaN if the file does
-        not say, and for a frame -1."""
+        not say, and for a number below 0."""
         if self.times is not None:
-            times = np.frombuffer(self.times)[frames]
+            times = np.frombuffer(self.times)[np.maximum(frames, 0)]
         else:
             times = frames / (float(self.fps) or np.nan)
         return np.where(frames < 0, np.nan, times)

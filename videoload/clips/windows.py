@@ -14,8 +14,18 @@ from typing import NamedTuple
 import numpy as np
 
 from videoload.clips.choices import UnfitError
-from videoload.clips.clip_spec import ClipSpec, dense_hop, hop_seconds
-from videoload.clips.moments import Ints, Times, first_from, latest, near, shown_at
+from videoload.clips.clip_spec import ClipSpec, dense_hop, hop_seconds, windows_in
+from videoload.clips.edges import held
+from videoload.clips.moments import (
+    Ints,
+    Times,
+    end_of,
+    first_from,
+    latest,
+    near,
+    shown_at,
+    shown_in,
+)
 from videoload.clips.regions import generator
 from videoload.clips.video_info import VideoInfo
 
@@ -25,12 +35,15 @@ _PARTS = 1 << 128  # the bits of a seed above 64 select a generator
 class Segment(NamedTuple):
     """A part of a video: source frames from ``start`` to before ``end``; or those that a player
     begins to show from ``start_s`` to before ``end_s``, in seconds from the video's first frame. So
-    segments that follow each other share no frame."""
+    segments that follow each other share no frame. Its moment is frame ``at`` of the video, or the
+    one that is shown at ``at_s``."""
 
     start: int = 0
     end: int | None = None
     start_s: float | None = None
     end_s: float | None = None
+    at: int | None = None
+    at_s: float | None = None
 
 
 def frames_in(segment: Segment, video: VideoInfo) -> tuple[int, int]:
@@ -55,13 +68,39 @@ def frames_in(segment: Segment, video: VideoInfo) -> tuple[int, int]:
     return first, last
 
 
+def moment_in(segment: Segment, video: VideoInfo, within: tuple[int, int]) -> int:
+    """The frame of a segment's moment, which lies in the frames [first, last) of the video. Raises
+    UnfitError."""
+    if segment.at is not None:
+        moment, found = f"frame {segment.at}", segment.at
+    elif segment.at_s is not None:
+        moment, found = f"{segment.at_s:g} s", shown_in(segment.at_s, video)
+    else:
+        raise UnfitError('has no moment (at, at_s), and sampling="at" needs one')
+    first, last = within
+    if not first <= found < last:
+        of = "the video" if within == (0, video.frames) else "its segment"
+        raise UnfitError(f"its moment is {moment}, and {of} has frames {first} to {last - 1}")
+    return found
+
+
 def frames_of(
-    spec: ClipSpec, video: VideoInfo, segment: tuple[int, int], clip: int, seed: int, at: float
+    spec: ClipSpec,
+    video: VideoInfo,
+    segment: tuple[int, int],
+    clip: int,
+    seed: int,
+    at: float,
+    moment: int = 0,
 ) -> Ints:
-    """The source frames of clip number ``clip`` of a segment [first, last); -1: a missing one.
-    ``at`` in [0, 1) is random, ``seed`` for further draws. Raises UnfitError."""
+    """The source frames of clip number ``clip`` of a segment [first, last), as `edges` numbers
+    them. ``at`` in [0, 1) is random, ``seed`` for further draws, and ``moment`` is the frame that
+    ``sampling="at"`` shows in the middle. Raises UnfitError."""
     first, last = segment
     times = _times(video, first, last)
+    if spec.sampling == "at" or spec.edges is not None:
+        found = _around(spec, last - first, video.fps, times, clip, moment - first)
+        return _with_edges(spec, found, first, last)
     if spec.span == "video":
         found = _of_parts(spec, last - first, clip, seed)
     elif spec.fps is not None and times is not None:
@@ -76,6 +115,8 @@ def count_windows(spec: ClipSpec, video: VideoInfo, segment: tuple[int, int]) ->
     after the last one, which are in none. Raises UnfitError."""
     first, last = segment
     times, frames = _times(video, first, last), last - first
+    if spec.edges is not None:
+        return _middles(spec, frames, video.fps, times), 0
     by_time, step = spec.fps is not None and times is not None, 1
     if by_time:
         windows = 0 if times is None else _windows_at_times(spec, times)
@@ -108,6 +149,15 @@ def _windows_at_times(spec: ClipSpec, times: Times) -> int:
     hop_s = hop_seconds(spec)
     assert hop_s is not None
     return _hops(hop_s, times, (spec.frames - 1) / spec.fps) + 1
+
+
+def _middles(spec: ClipSpec, frames: int, fps: Fraction, times: Times | None) -> int:
+    """How many windows ``"dense"`` with ``edges`` has: so many frames are in the middle of one."""
+    if (hop_s := hop_seconds(spec)) is None:
+        return windows_in(spec, frames)
+    if times is None:
+        return math.ceil((frames - near(fps)) / _hop(spec, fps))
+    return _hops(hop_s, times) + 1
 
 
 def _hops(hop_s: float, times: Times, lasts_s: float = 0.0) -> int:
@@ -158,18 +208,53 @@ def _at_times(spec: ClipSpec, times: Times, clip: int, at: float) -> Ints:
             reason = f"lasts {lasts:.3g} s, a clip {wanted[-1]:.3g} s"
             raise UnfitError(reason, dropped=spec.short == "drop")
         if spec.short == "loop" and lasts:
-            wanted %= _end(times) - times[0]
+            wanted %= end_of(times) - times[0]
     wanted += begin
     shown = shown_at(times, wanted)
     if spec.short == "zero":
-        shown[wanted > _end(times)] = -1
+        shown[wanted > end_of(times)] = -1
     return shown
 
 
-def _end(times: Times) -> float:
-    """When the last frame is no longer shown: it is shown for the mean time of the others."""
-    last = len(times) - 1
-    return float(times[-1] + (times[-1] - times[0]) / last) if last else math.inf
+def _around(
+    spec: ClipSpec, frames: int, fps: Fraction, times: Times | None, clip: int, moment: int
+) -> Ints:
+    """The frames around ``moment``, or of window number ``clip`` of ``"dense"``; those beyond the
+    ends are below 0, or from ``frames`` on."""
+    middle, at = spec.frames // 2, Fraction(moment)
+    hop_s = hop_seconds(spec) if spec.sampling == "dense" else None
+    if spec.sampling == "dense":
+        clip = min(clip, _middles(spec, frames, fps, times) - 1)
+        at = Fraction(clip * dense_hop(spec)) if hop_s is None else Fraction()
+        if hop_s is not None and times is None:
+            at = clip * _hop(spec, fps)
+    if times is not None and (spec.fps is not None or hop_s is not None):
+        seconds = times[int(at)] + (hop_s or 0.0) * clip
+        if spec.fps is not None:
+            wanted = seconds + (np.arange(spec.frames) - middle) / spec.fps
+            return np.where(wanted > end_of(times), frames, shown_at(times, wanted))
+        at = Fraction(int(shown_at(times, seconds)))
+    if spec.fps is not None:
+        step = Fraction(_step_of(spec, fps))
+        return _grid(spec.frames, step, at + near(fps) - middle * step)
+    offsets = spec.offsets or (np.arange(spec.frames) - middle) * spec.stride
+    return math.floor(at + near(fps)) + np.array(offsets, np.int64)
+
+
+def _with_edges(spec: ClipSpec, found: Ints, first: int, last: int) -> Ints:
+    """The frames ``found``, counted from ``first``, with what is shown beyond the ends. Raises
+    UnfitError."""
+    frames, beyond = first + found, (found < 0) | (found >= last - first)
+    if not beyond.any():
+        return frames
+    if spec.edges is None:
+        raise UnfitError(
+            f"the window around its moment reaches beyond frames {first} to {last - 1}; give "
+            'edges="hold" or "zero"',
+            dropped=spec.short == "drop",
+        )
+    shown = -1 if spec.edges == "zero" else held(np.clip(frames, first, last - 1))
+    return np.where(beyond, shown, frames)
 
 
 def _check_length(spec: ClipSpec, frames: int, span: int) -> None:

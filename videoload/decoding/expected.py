@@ -12,6 +12,7 @@ from typing import NamedTuple
 from videoload.clips.choices import UnfitError
 from videoload.clips.clip_params import ClipParams
 from videoload.clips.clip_spec import ClipSpec, silent
+from videoload.clips.edges import pictures
 from videoload.clips.sample_spec import SampleSpec, Spec
 from videoload.decoding.prepared import Request, draw
 from videoload.decoding.samples import of_recording, paths_of, shown_of
@@ -81,5 +82,5 @@ class Expected:
 
 
 def _want(file: VideoFile, index: VideoIndex, clips: Iterable[ClipParams]) -> None:
-    frames = {ordinal for params in clips for ordinal in params.frames.tolist()}
+    frames = {ordinal for params in clips for ordinal in pictures(params.frames).tolist()}
     index.want(file, frames)

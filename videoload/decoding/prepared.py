@@ -35,11 +35,13 @@ class Request(NamedTuple):
     crop: int = 0
     start_s: float | None = None
     end_s: float | None = None
+    at: int | None = None
+    at_s: float | None = None
 
     @property
     def segment(self) -> Segment:
         """Which part of the video."""
-        return Segment(self.start, self.end, self.start_s, self.end_s)
+        return Segment(self.start, self.end, self.start_s, self.end_s, self.at, self.at_s)
 
 
 def no_times(frames: Ordinals) -> Times:

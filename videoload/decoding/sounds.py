@@ -103,9 +103,12 @@ def prepare_with_sound(
         begins = prepared.begins
         if begins is None:
             raise VideoError(path, "does not say when its frames are shown beside its sound")
-        firsts = frames.reshape(len(rows), spec.views, -1)[:, :, 0]
+        assert spec.fps is not None
+        shown = frames.reshape(len(rows), spec.views, -1)
+        at = (shown >= 0).argmax(-1, keepdims=True)  # those before lie beyond the beginning
+        firsts = prepared.times_of(np.take_along_axis(shown, at, -1)) - at / spec.fps
         wanted = Wanted(spec.sound or 0, spec.sound_channels, heard_shape(spec)[-1])
-        for row, times in zip(rows, prepared.times_of(firsts).tolist(), strict=True):
+        for row, times in zip(rows, firsts[:, :, 0].tolist(), strict=True):
             sound = row[places.sound].view(np.float32)
             sound = sound.reshape(spec.views, wanted.channels, wanted.samples)
             for view, seconds in zip(sound, times, strict=True):

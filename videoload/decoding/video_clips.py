@@ -13,6 +13,7 @@ from av.video.frame import VideoFrame
 from videoload.clips.affine import Matrices, affines
 from videoload.clips.clip_params import ClipParams
 from videoload.clips.clip_spec import ClipSpec, clip_shape, decoded_dtype, decoded_shape
+from videoload.clips.edges import pictures
 from videoload.clips.layouts import array_bytes, as_arrays
 from videoload.clips.sample_spec import arrays_of
 from videoload.decoding.expected import Expected
@@ -113,7 +114,7 @@ class VideoClips:
         for drawn, clip in zip(self._params, self._clips, strict=True):
             made = ClipPixels(self._spec, self._index.info, drawn, self._tools.chains, clip)
             self._made.append(made)
-            for at, ordinal in enumerate(drawn.frames.tolist()):
+            for at, ordinal in enumerate(pictures(drawn.frames).tolist()):
                 if ordinal >= 0:
                     self._places.setdefault(ordinal, []).append(partial(made.take, at=at))
 

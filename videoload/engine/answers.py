@@ -19,8 +19,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.facts import facts_type, in_words, matrices
-from videoload.clips.sample_spec import Spec, leader_of, reads_files
+from videoload.clips.sample_spec import leader_of, reads_files
 from videoload.engine.admission import ConnectedWorker
 from videoload.engine.open_streams import OpenStream
 from videoload.errors import Fault, ProtocolError, named
@@ -54,7 +55,7 @@ class Answers:
                 self.table.answered(lease, _NO_FRAMES, result.decode_s, _waited_s(result))
             return
         stream, rows = self.streams[lease.stream], len(lease.rows)
-        frames = _told(result, rows, stream.spec)
+        frames = _told(result, rows, stream)
         if reads_files(stream.spec) and len(result.files) != rows:
             raise ProtocolError(f"{len(result.files)} files for {rows} clips")
         if (at := self.table.accepts(lease, result.files)) is not None:
@@ -98,9 +99,10 @@ def _waited_s(result: Result) -> float:
     return max(0.0, result.decode_s - core_s) if core_s else 0.0
 
 
-def _told(result: Result, rows: int, spec: Spec) -> npt.NDArray[np.int64]:
+def _told(result: Result, rows: int, stream: OpenStream) -> npt.NDArray[np.int64]:
     """What a worker tells of the clips of a lease, as the lease table carries it to the reader.
     Raises ProtocolError."""
+    spec = stream.spec
     told = np.empty(rows, facts_type(spec))
     given = {
         "frames": result.frames, "times": result.times or result.frames,
@@ -116,9 +118,17 @@ def _told(result: Result, rows: int, spec: Spec) -> npt.NDArray[np.int64]:
     if not result.times:
         told["times"] = np.nan
     shows = told["frames"]
-    if shows.size and shows.min() < 0 and getattr(leader_of(spec), "short", "") != "zero":
+    if shows.size and shows.min() < 0 and not _may_lack(stream):
         raise ProtocolError("the answer has missing frames, the spec allows none")
     if len(result.lengths) not in (0, rows):
         raise ProtocolError(f"{len(result.lengths)} lengths of files for {rows} clips")
     told["of"], told["lasts"] = zip(*(result.lengths or [(-1, np.nan)] * rows), strict=True)
     return in_words(told)
+
+
+def _may_lack(stream: OpenStream) -> bool:
+    """Whether clips may have frames that their videos do not have."""
+    return any(
+        isinstance(spec, ClipSpec) and (spec.short == "zero" or spec.edges is not None)
+        for spec in (leader_of(stream.spec), *(part.clip for part in stream.catalog.parts))
+    )

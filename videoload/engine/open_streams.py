@@ -121,7 +121,7 @@ class OpenStream:
         clips = [
             Clip(
                 video.path, sample.seed, sample.clip, video.start, video.end, sample.crop,
-                video.start_s, video.end_s,
+                video.start_s, video.end_s, video.at, video.at_s,
             )
             for sample in samples
             for video in (self.catalog[sample.video],)

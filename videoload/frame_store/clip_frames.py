@@ -13,6 +13,7 @@ from av.video.frame import VideoFrame
 from videoload.clips.choices import FROM_SCALED, WHOLE_FRAME
 from videoload.clips.clip_params import ClipParams
 from videoload.clips.clip_spec import ClipSpec, height_and_width
+from videoload.clips.edges import pictures
 from videoload.clips.video_info import VideoInfo
 from videoload.frame_store.store import FrameStore, Scaling
 from videoload.frame_store.stored_video import Head, StoredVideo
@@ -150,7 +151,8 @@ class ClipFrames:
         self._store, self._path, self._identity = keeper.store, path, identity
         self._spec, self._info, self._params = spec, info, params
         self._scaling, self._chains = scaling_of(spec), keeper.chains
-        wanted = sorted({ordinal for drawn in params for ordinal in drawn.frames.tolist()} - {-1})
+        shown = [pictures(drawn.frames).tolist() for drawn in params]
+        wanted = sorted({ordinal for each in shown for ordinal in each} - {-1})
         self._row_of = {ordinal: row for row, ordinal in enumerate(wanted)}
         self._way: Way | None = None  # of source frames to scaled ones
         self._rows = np.empty((0, 0), np.uint8)  # the scaled frames of the clips, [n, frame_bytes]
@@ -277,8 +279,9 @@ class ClipFrames:
         assert self._way is not None
         for drawn, clip in zip(self._params, clips, strict=True):
             made = ClipPixels(self._spec, self._info, drawn, self._chains, clip)
-            at = np.flatnonzero(drawn.frames >= 0).tolist()
-            rows = [self._row_of[ordinal] for ordinal in drawn.frames[at].tolist()]
+            shown = pictures(drawn.frames)
+            at = np.flatnonzero(shown >= 0).tolist()
+            rows = [self._row_of[ordinal] for ordinal in shown[at].tolist()]
             in_order = rows == list(range(len(self._rows)))
             scaled = self._rows if in_order else self._rows.take(rows, 0)
             made.take_scaled(self._way.source, unpack_frames(scaled, self._way.made), at)

@@ -64,7 +64,7 @@ class ClipPixels:
         self.out = out
         self._spec, self._info, self._params, self._chains = spec, info, params, chains
         self._forms: dict[FrameFormat, _Form] = {}  # they may change in the file
-        missing = np.flatnonzero(params.frames < 0)
+        missing = np.flatnonzero(params.frames == -1)
         for at in missing.tolist():
             blacken(out[at : at + 1], spec.pixels)
         self._shown = len(params.frames) - len(missing)

@@ -64,6 +64,9 @@ class Identity:
         }
         if table.seconds is not None:
             settings["seconds"] = _digest(len(catalog), table.seconds.astype("<f8").tobytes())
+        if "at" in table.columns:
+            moments = table.column("at").astype("<i8").tobytes()
+            settings["moments"] = _digest(len(catalog), moments)
         settings.pop(_DECIDES_NOTHING, None)
         if do_lengths_decide(catalog, spec):
             if catalog._windows is not None:

@@ -57,11 +57,9 @@ class Lengths:
         _, ends, known = table.segments
         behind = "rows end behind the last frame of their file, which they are cut at"
         other = "rows have another frame count than the catalog says, by which windows are counted"
-        late, at = "rows have a moment (at) behind their last frame", table.column("at")
         found = [
             self._about(seen & (ends > self._frames), behind, ends, "ends at"),
             self._about(seen & (known >= 0) & (known != self._frames), other, known, "should have"),
-            self._about(seen & (at >= self._frames), late, at, "at"),
             self._about_seconds(),
             self._about_short(seen),
         ]
@@ -125,6 +123,8 @@ def specs_of(catalog: Catalog, clip: Spec) -> list[tuple[range, ClipSpec]]:
 
 def needed_frames(spec: ClipSpec, fps: Floats | float = np.nan) -> Any:
     """The source frames that a clip takes; with ``fps=``, of videos with these rates."""
+    if spec.sampling == "at" or spec.edges is not None:  # others than `short` decide
+        return 1
     if spec.span == "video" or (spec.fps is not None and np.isnan(fps).all()):
         return spec.frames
     if spec.fps is None:

@@ -33,6 +33,7 @@ from videoload.catalog.table import Ints
 from videoload.catalog.turns import Turns, weights
 from videoload.clips.affine import Matrices
 from videoload.clips.clip_spec import ClipSpec, crops_of
+from videoload.clips.edges import told
 from videoload.clips.facts import Facts, affine_of
 from videoload.clips.sample_spec import Spec, arrays_of, heard_in, leader_of
 from videoload.errors import SpecError
@@ -71,12 +72,13 @@ class BatchInfo(NamedTuple):
         video: Index in the catalog of the video that each clip was decoded from, int64 [B].
         frames: Source frame that each frame of each clip shows, int64 [B, T], with several views
             [B, k, T]: its ordinal in the whole file, counted from 0 in display order. -1: a frame
-            that is missing and black (``short="zero"``).
+            that the video does not have (``short="zero"``, ``edges``).
         path: Path of each clip's video, relative to the root: array of str [B].
         clip: Number of each clip among those of its video, from 0, int64 [B].
         crop: Number of each clip's crop among those of its frames, from 0, int64 [B].
         times: When a player shows each of ``frames``, in seconds from the video's first frame:
-            float64, shaped like ``frames``. NaN if the file does not say or the frame is missing.
+            float64, shaped like ``frames``. NaN if the file does not say, and where ``frames`` has
+            -1.
         has_sound: Whether each clip's file has sound, bool [B]. Default None: the spec asks for
             none.
         affine: From (x, y, 1) of a decoded frame to the pixels of each clip, through every crop,
@@ -143,7 +145,7 @@ def batch_of(
         return clips, targets
     path = np.array([catalog.paths[sample.video] for sample in samples], object)
     times, heard = np.ascontiguousarray(facts["times"]), heard_in(spec, rows)
-    come_from = BatchInfo(step, video, frames, path, clip, crop, times, heard, affine)
+    come_from = BatchInfo(step, video, told(frames), path, clip, crop, times, heard, affine)
     return clips, targets, come_from
 
 
@@ -318,6 +320,8 @@ def _clips(catalog: Catalog, spec: Spec, videos: range) -> int | Ints:
     spec = leader_of(spec)
     if not isinstance(spec, ClipSpec):
         return 1
+    if spec.sampling == "at" and not catalog._table.has_moments:
+        raise SpecError('sampling="at" needs moments: give the catalog at= or at_s=')
     if spec.sampling != "dense":
         return spec.clips_per_video
     counts, _ = windows_of(catalog, spec, videos)

@@ -50,6 +50,8 @@ def windows_of(catalog: Catalog, spec: ClipSpec, videos: range) -> tuple[Ints, I
     frames = catalog.segment_frames[videos.start : videos.stop]
     lengths, length_of = np.unique(frames, return_inverse=True)
     windows = np.array([windows_in(spec, length) for length in lengths.tolist()])[length_of]
+    if spec.edges is not None:
+        return windows, np.zeros_like(windows)
     spans = (windows - 1) * dense_hop(spec) + spec.frames * spec.stride
     return windows, np.where(windows > 0, np.maximum(0, frames - spans), 0)
 
@@ -66,7 +68,7 @@ def warnings_of(catalog: Catalog, clip: Spec) -> list[str]:
     for videos, spec in specs_of(catalog, clip):
         starts, ends, _ = (part[videos.start : videos.stop] for part in catalog._table.segments)
         lengths, needed = ends - starts, needed_frames(spec)
-        if catalog._table.has_moments:
+        if catalog._table.has_moments and spec.sampling != "at":
             found.append(
                 f'the catalog has moments (at, at_s), and sampling="{spec.sampling}" does not use '
                 "them"

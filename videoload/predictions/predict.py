@@ -121,7 +121,7 @@ def predict(
         VideoloadError: ``to_csv`` or ``to_npy`` holds other results, or cannot be written; or what
             reading a stream raises, but for videos that cannot be decoded.
     """
-    spec = _dense(clip)
+    spec = _dense(clip, average)
     table = Table(whole("top", top), classes or catalog.classes)
     if average not in (None, "scores", "softmax"):
         raise SpecError(f'average must be None, "scores" or "softmax", got {average!r}')
@@ -129,7 +129,7 @@ def predict(
     model = scores_of(model, average)
     how: StreamArguments = {"on_error": "skip", "max_bad": 1.0}
     if spec.size is None:  # no window is counted for that
-        any_clip = replace(spec, sampling="center", hop=None, hop_s=None)
+        any_clip = replace(spec, sampling="center", hop=None, hop_s=None, edges=None, offsets=None)
         found = client.stream(catalog, any_clip, batch_size, **how).clip
         spec = replace(spec, size=found.size, crop=found.crop)  # type: ignore[union-attr]
     stream = client.stream(catalog, spec, _run(spec, batch_size), **how)
@@ -164,7 +164,7 @@ def predict(
             results.close()
 
 
-def _dense(clip: ClipSpec) -> ClipSpec:
+def _dense(clip: ClipSpec, average: Average | None) -> ClipSpec:
     if isinstance(clip, Mapping):
         raise SpecError(
             "predict takes one file a sample: for several, loop over a stream with "
@@ -178,6 +178,8 @@ def _dense(clip: ClipSpec) -> ClipSpec:
         raise SpecError(
             f'predict takes one row of a window: leave crop="{clip.crop}" and views= out'
         )
+    if clip.edges is not None and average is not None:
+        raise SpecError("average= is for windows that fit: leave edges out")
     return replace(clip, sampling="dense")
 
 

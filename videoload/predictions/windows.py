@@ -114,8 +114,10 @@ class Stitcher:
         for row in np.unique(videos).tolist():
             own = videos == row
             frames, times = info.frames[which[own]], info.times[which[own]]
-            at = np.arange(len(frames)), frames.argmax(1)  # a short video may be repeated
-            part = scores[own], frames[:, 0], frames[at], times[:, 0], times[at]
+            number = np.arange(len(frames))
+            first = number, (frames >= 0).argmax(1)  # those before lie beyond the beginning
+            last = number, frames.argmax(1)  # a short video may be repeated
+            part = scores[own], frames[first], frames[last], times[first], times[last]
             self._parts.setdefault(row, []).append(part)
 
     def complete(self, steps: int) -> Iterator[tuple[int, Windows | None]]:

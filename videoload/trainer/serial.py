@@ -188,7 +188,7 @@ def _batches(
                 video = catalog[sample.video]
                 request = Request(
                     sample.seed, sample.clip, video.start, video.end, sample.crop,
-                    video.start_s, video.end_s,
+                    video.start_s, video.end_s, video.at, video.at_s,
                 )  # fmt: skip
                 out = clips[row : row + 1]
                 try:

@@ -49,7 +49,7 @@ MAX_FRAMES = 100_000  # of a sample
 _T = TypeVar("_T")
 Id = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 _Text = Annotated[str, msgspec.Meta(max_length=_MAX_TEXT)]
-_Ordinal = Annotated[int, msgspec.Meta(ge=-1, lt=1 << 48)]  # -1: a missing frame
+_Ordinal = Annotated[int, msgspec.Meta(gt=-(1 << 48), lt=1 << 48)]  # see `clips.edges`
 _Word = Annotated[str, msgspec.Meta(max_length=_MAX_WORD)]
 _Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 _Ordinals = Annotated[list[_Ordinal], msgspec.Meta(max_length=MAX_FRAMES)]
@@ -114,6 +114,8 @@ class Clip(msgspec.Struct, forbid_unknown_fields=True, array_like=True):
     crop: Id = 0
     start_s: _Seconds | None = None
     end_s: _Seconds | None = None
+    at: Id | None = None
+    at_s: _Seconds | None = None
 
 
 _crop = attrgetter("crop")

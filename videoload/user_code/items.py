@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoload.clips.affine import affines
+from videoload.clips.edges import pictures
 from videoload.clips.followers import SampleParams
 from videoload.clips.item_spec import ItemSpec
 from videoload.clips.sample_spec import arrays_of, reads_files
@@ -78,7 +79,7 @@ def load_items(prepared: PreparedItems, tick: Tick) -> npt.NDArray[np.int64]:
         more: dict[str, object] = {}
         if prepared.shown:
             shown = prepared.shown[at]
-            more = {"frames": shown.frames, "times": shown.times - prepared.offset_s}
+            more = {"frames": pictures(shown.frames), "times": shown.times - prepared.offset_s}
             if prepared.function.takes_affine:
                 made = affines(shown.clips[shown.leading])
                 more["affine"] = made if shown.frames.ndim > 1 else made[0]

@@ -90,7 +90,7 @@ def test_each_crop_is_a_row(crop: str, crops: int) -> None:
             "crop must be one of center, random, resized, three, five, multiscale, pad, "
             "stretch, none, got",
         ),
-        ({"sampling": "first"}, "sampling must be one of random, center, uniform, dense, got"),
+        ({"sampling": "first"}, "sampling must be one of random, center, uniform, dense, at, got"),
         ({"short": None}, "short must be one of loop, hold, zero, drop, error, got None"),
         ({"pixels": "bgr24"}, "pixels must be one of rgb24, gray, gray16, yuv420p, got 'bgr24'"),
         ({"flip": 1}, "flip must be True or False, got 1"),

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests.support.thorough import either
 from videoload.clips.choices import UnfitError
 from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.edges import pictures, told
 from videoload.clips.followers import SampleParams, sample_params
 from videoload.clips.sample_spec import Sides, sample_spec
 from videoload.clips.video_info import VideoInfo
@@ -94,6 +95,19 @@ def test_missing_frames_are_missing_in_all_parts() -> None:
     made = params(video(4), video(2, 15), short="zero", follows=3)
     assert made.frames.tolist() == [0, 1, 2, 3, -1, -1]
     assert made.clips["b"][0].frames.tolist() == [0, 1, -1]
+
+
+def test_frames_beyond_the_ends_repeat_or_are_missing_in_all_parts() -> None:
+    around: dict[str, Any] = {"sampling": "at", "stride": 3, "segment": Segment(at=4)}
+    for edges in ("hold", "zero"):
+        made = params(video(90), video(45, 15), edges=edges, **around)
+        (a,), (b,) = made.clips["a"], made.clips["b"]
+        assert told(a.frames).tolist() == [-1, -1, 1, 4, 7, 10]
+        assert (told(a.frames) == -1).tolist() == (told(b.frames) == -1).tolist()
+        assert np.isnan(made.times).tolist() == (told(a.frames) == -1).tolist()
+        assert set(pictures(b.frames)[told(b.frames) < 0].tolist()) == (
+            {0} if edges == "hold" else {-1}
+        )
 
 
 def test_segments_and_views_are_the_leaders() -> None:

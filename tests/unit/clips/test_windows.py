@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from tests.support.thorough import either
 from videoload.clips.choices import UnfitError
 from videoload.clips.clip_params import clip_params
-from videoload.clips.clip_spec import ClipSpec, dense_hop, hop_seconds
+from videoload.clips.clip_spec import ClipSpec, dense_hop, hop_seconds, windows_in
+from videoload.clips.edges import pictures, told
 from videoload.clips.video_info import VideoInfo
 from videoload.clips.windows import Segment, count_windows, frames_in
 
@@ -155,3 +156,124 @@ def test_windows_by_time_need_a_rate() -> None:
     for changes in ({"fps": 5}, {"hop_s": 1.0}):
         with pytest.raises(UnfitError, match="has no frame rate"):
             count_windows(dense(**changes), even(50, Fraction(0)), (0, 50))
+
+
+# Moments and edges
+
+
+def shown_then(video: VideoInfo, seconds: float, first: int, last: int) -> int | None:
+    """The frame of [first, last) that a player shows then, by looking at each; None: none."""
+    times = video.times_of(np.arange(video.frames))
+    ends = [*times[1:], times[-1] + (times[-1] - times[first]) / max(1, last - 1 - first)]
+    if video.times is None:
+        ends[-1] = video.frames / float(video.fps)
+    near = [min(1e-3, (b - a) / 4) for a, b in zip([times[0] - 1, *times], times, strict=False)]
+    near[first] = 1e-3 if video.times is not None else near[first]
+    shown = [i for i in range(first, last) if times[i] <= seconds + near[i]]
+    if not shown or (shown[-1] == last - 1 and seconds > ends[last - 1]):
+        return None
+    return shown[-1]
+
+
+@patient
+@given(
+    videos(),
+    st.sampled_from(["at", "dense"]),
+    st.sampled_from(["hold", "zero"]),
+    st.sampled_from([
+        {}, {"frames": 1}, {"frames": 5}, {"stride": 3}, {"frames": 5, "stride": 40},
+        {"frames": 0, "offsets": (-2, -1, 0, 1, 2)}, {"frames": 0, "offsets": (-30, 0)},
+        {"frames": 0, "offsets": (5, 90)}, {"fps": 5}, {"frames": 5, "fps": 12.5},
+    ]),
+    st.data(),
+)  # fmt: skip
+def test_a_window_around_a_moment_has_it_in_the_middle_and_says_what_it_lacks(
+    video: VideoInfo, sampling: str, edges: str, changes: dict[str, Any], data: st.DataObject
+) -> None:
+    first = data.draw(st.integers(0, video.frames - 1))
+    last = data.draw(st.integers(first + 1, video.frames))
+    hop = {} if sampling == "at" else {"hop_s": 0.3} if "fps" in changes else {"hop": 3}
+    spec = dense(**{"sampling": sampling, "edges": edges} | changes | hop)
+    if sampling == "at":
+        moments = [data.draw(st.integers(first, last - 1))]
+        found = [clip_params(spec, video, 0, 0, first, last, at=moments[0]).frames]
+    else:
+        windows, left = count_windows(spec, video, (first, last))
+        found = [clip_params(spec, video, 0, k, first, last).frames for k in range(windows)]
+        assert left == 0
+        if "fps" not in changes:
+            moments = list(range(first, last, 3))
+            assert windows == len(moments) == windows_in(spec, last - first)
+    times = video.times_of(np.arange(video.frames))
+    for k, frames in enumerate(found):
+        if spec.fps is not None:
+            middle = times[first] + k * 0.3 if sampling == "dense" else times[moments[0]]
+            wanted = middle + (np.arange(spec.frames) - spec.frames // 2) / spec.fps
+            near_an_edge = np.abs(wanted[:, None] - np.append(times, times[-1] + 0.04)) < 1.1e-3
+            shown = [shown_then(video, t, first, last) for t in wanted]
+            begun = [t >= times[first] - 5e-4 for t in wanted]
+        else:
+            counted = np.arange(spec.frames) - spec.frames // 2
+            offsets = np.array(spec.offsets or counted * spec.stride)
+            shown = [i if first <= i < last else None for i in (moments[k] + offsets).tolist()]
+            begun = (moments[k] + offsets >= first).tolist()
+            near_an_edge = np.zeros((spec.frames, 1), bool)
+        for at, i in enumerate(shown):
+            if near_an_edge[at].any() or (spec.fps and i is None and begun[at] and edges):
+                continue  # the rounding of floats decides, or the mean time of the last frame
+            assert told(frames)[at] == (-1 if i is None else i)
+            held = -1 if edges == "zero" else last - 1 if begun[at] else first
+            assert pictures(frames)[at] == (held if i is None else i)
+        if spec.offsets is None:
+            assert first <= frames[spec.frames // 2] < last
+
+
+def test_dense_with_edges_and_a_hop_of_one_has_each_frame_in_the_middle_once() -> None:
+    for video in (even(7, Fraction(25)), uneven([0.0, 0.1, 0.9, 1.0, 1.5, 4.0, 4.1])):
+        for frames in (1, 2, 5, 11, 16):
+            spec = dense(frames=frames, hop=1, edges="zero")
+            windows, _ = count_windows(spec, video, (0, 7))
+            shown = [clip_params(spec, video, 0, k).frames for k in range(windows)]
+            assert [each[frames // 2] for each in shown] == list(range(7))
+    even_count = clip_params(dense(hop=1, edges="hold"), even(7, Fraction(25)), 0, 1).frames
+    assert even_count.tolist() == [-2, 0, 1, 2], "two frames before the middle one, and one after"
+
+
+def test_a_moment_in_seconds_is_the_frame_that_a_player_shows_then() -> None:
+    spec = dense(frames=3, sampling="at", edges="hold")
+    video = uneven([0.0, 0.1, 0.9, 1.0, 1.5, 4.0])
+    for seconds, frame in ((0.05, 0), (0.0999, 1), (0.89, 1), (1.49, 3), (4.0, 5), (4.7, 5)):
+        assert clip_params(spec, video, 0, at_s=seconds).frames[1] == frame
+    video = even(30, Fraction(30000, 1001))
+    for seconds, frame in ((0.0, 0), (0.033, 1), (0.49, 14), (0.5, 15), (1.0, 29)):
+        assert clip_params(spec, video, 0, at_s=seconds).frames[1] == frame
+
+
+def test_a_moment_that_is_not_there_is_named() -> None:
+    spec, video = dense(frames=5, sampling="at", edges="zero"), even(40, Fraction(25))
+    for where, words in (
+        ({"at": 40}, "its moment is frame 40, and the video has frames 0 to 39"),
+        ({"at_s": 1.65}, "its moment is 1.65 s, and the video has frames 0 to 39"),
+        ({"at": 3, "start": 5, "end": 9}, "frame 3, and its segment has frames 5 to 8"),
+        ({"start": 5}, "has no moment"),
+    ):
+        with pytest.raises(UnfitError, match=words):
+            clip_params(spec, video, 0, **where)
+    with pytest.raises(UnfitError, match="its moment is 9 s"):
+        clip_params(spec, uneven([0.0, 0.1, 4.0]), 0, at_s=9)
+    with pytest.raises(UnfitError, match="has no frame rate; give at"):
+        clip_params(spec, even(9, Fraction(0)), 0, at_s=0.1)
+
+
+def test_without_edges_a_window_beyond_the_ends_is_refused() -> None:
+    video = even(40, Fraction(25))
+    spec = dense(frames=5, sampling="at")
+    assert clip_params(spec, video, 0, at=2).frames.tolist() == [0, 1, 2, 3, 4]
+    assert clip_params(spec, video, 0, at=37).frames.tolist() == [35, 36, 37, 38, 39]
+    for at in (1, 38):
+        with pytest.raises(UnfitError, match=r"beyond frames 0 to 39; give edges=") as told_it:
+            clip_params(spec, video, 0, at=at)
+        assert not told_it.value.dropped
+    with pytest.raises(UnfitError) as told_it:
+        clip_params(dense(frames=5, sampling="at", short="drop"), video, 0, at=1)
+    assert told_it.value.dropped

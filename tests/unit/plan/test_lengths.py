@@ -45,7 +45,6 @@ def test_targets_per_frame_need_a_row_for_each_frame(rows: int) -> None:
         ({"ends": [40, 41]}, [40, 40], "b.avi ends at 41, and has 40 frames"),
         ({"ends_s": [4.0, 9.0]}, [40, 40], "1 of 2 rows end behind their file"),
         ({"frames": [40, 24000]}, [40, 379], "b.avi should have 24000, and has 379 frames"),
-        ({"at": [39, 40]}, [40, 40], "1 of 2 rows have a moment (at) behind their last frame"),
         ({}, [14, 40], "1 of 2 videos are shorter than a clip, and repeat their frames"),
         ({}, [15, 40], ""),
         ({"ends": [40, 40], "frames": [40, 40]}, [40, 40], ""),

@@ -44,7 +44,7 @@ _CLIPS, _FRAMES = 4096, 100_000  # most in a lease, most in a clip
 
 NUMBERS = st.integers(0, 2**63 - 1)
 SEEDS = st.integers(0, 2**64 - 1)
-ORDINALS = st.integers(-1, 2**48 - 1)
+ORDINALS = st.integers(1 - 2**48, 2**48 - 1)
 COUNTS = st.integers(1, 2**31 - 1)  # that a spec may have
 WORDS = st.text(max_size=20)
 
@@ -243,13 +243,13 @@ def test_the_bytes_of_messages_do_not_change() -> None:
         b"\xa5fault\xa5short\xa4file\x05",
     ]
     lease = msgspec.msgpack.decode(pack(LEASE)[1])
-    assert lease["clips"] == [["a.avi", 2, 0, 0, None, 0, None, None]]
+    assert lease["clips"] == [["a.avi", 2, 0, 0, None, 0, None, None, None, None]]
     assert lease["type"] == "lease"
     assert sorted(lease["spec"]) == [
-        "area", "clips_per_video", "crop", "flip", "fps", "frames", "grayscale", "hop", "hop_s",
-        "images_fps", "jitter", "output", "pixels", "ratio", "resize", "rotate", "sampling",
-        "scaling", "short", "size", "sound", "sound_channels", "span", "square_pixels", "stride",
-        "transform", "views", "views_share",
+        "area", "clips_per_video", "crop", "edges", "flip", "fps", "frames", "grayscale", "hop",
+        "hop_s", "images_fps", "jitter", "offsets", "output", "pixels", "ratio", "resize", "rotate",
+        "sampling", "scaling", "short", "size", "sound", "sound_channels", "span", "square_pixels",
+        "stride", "transform", "views", "views_share",
     ]  # fmt: skip
 
 
@@ -406,7 +406,7 @@ FAILED = Failed(1, 0, "no")
         (HELLO, {"type": 1}),
         (RESULT, {"lease": -1}),
         (RESULT, {"frames": []}),
-        (RESULT, {"frames": [[-2]]}),
+        (RESULT, {"frames": [[-(2**48)]]}),
         (RESULT, {"frames": [[0.0]]}),
         (RESULT, {"frames": [0]}),
         (RESULT, {"frames": [[0]] * (_CLIPS + 1)}),
@@ -462,7 +462,9 @@ def spec_with(**fields: Any) -> dict[str, Any]:
         (LEASE, {"clips": [["a.avi", 2, 0, 0, None, 3]]} | spec_with(crop="three")),
         (LEASE, {"clips": [["a.avi", 2, 0, 0, None, 0, -0.5]]}),
         (LEASE, {"clips": [["a.avi", 2, 0, 0, None, 0, None, float("nan")]]}),
-        (LEASE, {"clips": [["a.avi", 2, 0, 0, None, 0, None, None, 0]]}),
+        (LEASE, {"clips": [["a.avi", 2, 0, 0, None, 0, None, None, -1]]}),
+        (LEASE, {"clips": [["a.avi", 2, 0, 0, None, 0, None, None, None, -0.5]]}),
+        (LEASE, {"clips": [["a.avi", 2, 0, 0, None, 0, None, None, None, None, 0]]}),
         (LEASE, {"clips": [["a.avi", 2, 0, 0, None, 1]], "spec": None, "item": ITEM}),
         (LEASE, {"clips": [["a.avi"]]}),
         (LEASE, {"clips": [{"path": "a.avi", "seed": 2}]}),
