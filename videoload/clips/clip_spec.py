@@ -48,7 +48,7 @@ class ClipSpec:
     clip is the same on every worker and in every run.
 
     Attributes:
-        frames: Frames in a clip (T), at least 1. With ``offsets``, as many as these; leave it out.
+        frames: Frames in a clip (T), at least 1. Default: as many as ``offsets``.
         stride: Source frames from one frame of the clip to the next, at least 1. Default 1.
         fps: Frames per second of the clip, at least 0.001, instead of ``stride``. Each frame is the
             one that a player shows at its time. Default None.
