@@ -40,16 +40,39 @@ def test_the_checks_are_the_same_as_the_hooks() -> None:
         assert any(check.startswith(words) for check in checks), hook
 
 
-def test_the_workflow_is_one() -> None:
-    check = [
-        sys.executable,
-        "-m",
-        "check_jsonschema",
-        "--builtin-schema",
-        "vendor.github-workflows",
-    ]
-    workflow = PROJECT / ".github/workflows/check.yml"
-    subprocess.run([*check, workflow], check=True, timeout=30, capture_output=True)
+GITHUB = PROJECT / ".github"
+
+
+def test_the_workflows_are_valid() -> None:
+    for schema, files in (
+        ("vendor.github-workflows", [*GITHUB.glob("workflows/*.yml")]),
+        ("vendor.dependabot", [GITHUB / "dependabot.yml"]),
+    ):
+        check = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema]
+        assert files
+        subprocess.run([*check, *files], check=True, timeout=30, capture_output=True)
+
+
+def test_actions_are_pinned_by_digest() -> None:
+    for workflow in GITHUB.glob("workflows/*.yml"):
+        for used in re.findall(r"uses: (.+)", workflow.read_text()):
+            assert re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v[\d.]+", used), (workflow.name, used)
+
+
+def test_links_and_pictures_of_the_readme_work_elsewhere() -> None:
+    """As the hook of hatch writes them into the metadata."""
+    text = (PROJECT / "README.md").read_text()
+    hook = SETTINGS["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]
+    for each in hook["substitutions"]:
+        text = re.sub(each["pattern"], each["replacement"], text)
+    found = re.findall(r"(!?)\[[^\]]+\]\(([^)]+)\)", text)
+    assert sum(picture == "!" for picture, _ in found) >= 2
+    for picture, link in found:
+        host = "raw.githubusercontent.com" if picture else "github.com"
+        middle = "main/" if picture else "blob/main/"
+        begin = f"https://{host}/videoload/videoload/{middle}"
+        assert link.startswith(begin), link
+        assert (PROJECT / link.removeprefix(begin).partition("#")[0]).exists(), link
 
 
 def test_every_page_of_the_site_is_a_file_and_every_file_a_page() -> None:

@@ -192,11 +192,11 @@ def test_the_bake_file_makes_the_images_that_are_used() -> None:
 
 
 def test_the_images_install_the_project_and_read_buckets() -> None:
+    needed = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
     for role in ROLES:
         assert any("uv pip install --no-deps --no-cache ." in s for s in instructions("RUN", role))
         (project,) = [line for line in instructions("COPY", role) if "pyproject.toml" in line]
-        needed = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
-        assert {needed["readme"], *needed["license-files"]} < set(project.split())
+        assert {"README.md", *needed["license-files"]} < set(project.split())
     assert any("--extra remote" in line for line in instructions("RUN", "packages"))
 
 
