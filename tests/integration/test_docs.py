@@ -138,8 +138,8 @@ def todo(page: str) -> list[Step]:
     for said, here in HERE.items():
         text = text.replace(said, here)
     found = steps(text, lambda line: skipped(page, line))
-    here = page == "README.md" and importlib.util.find_spec("torch") is None
-    return [step for step in found if not (here and "vl.torch" in step.code)]
+    lacks = page == "README.md" and importlib.util.find_spec("torch") is None
+    return [step for step in found if not (lacks and "vl.torch" in step.code)]
 
 
 def run_page(
