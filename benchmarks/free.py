@@ -57,7 +57,7 @@ class FreeDecoder(Decoder):
         def affine() -> Matrices:
             return np.zeros((clips, 1, 2, 3), np.float32)
 
-        return Prepared(decode, _INFO.times_of, _INFO.length, affine=affine)
+        return Prepared(decode, _INFO.times_of, lambda: _INFO.length, affine=affine)
 
     def fingerprint(self, path: str, salt: int = 0) -> int:
         """The same for all files."""

@@ -78,3 +78,25 @@ def test_a_file_that_changes_between_prepare_and_decode_is_read_anew(
     Decoder(tmp_path).decode(other.name, SPEC, [Request(1)], expected)
     prepared.decode(lambda: None)
     assert np.array_equal(out, expected)
+
+
+@pytest.mark.parametrize("sound", [None, 8000])
+def test_what_is_told_of_a_clip_is_of_the_file_that_it_was_made_of(
+    sound: int | None, tmp_path: Path
+) -> None:
+    one = make_avi(tmp_path / "one.mp4", frames=40, container_format="mp4")
+    other = make_avi(tmp_path / "other.mp4", frames=60, rate=10, seed=1, container_format="mp4")
+    spec = ClipSpec(frames=4, fps=5, size=(32, 32), sampling="random", sound=sound)
+    decoder, out, expected = Decoder(tmp_path), *np.empty((2, 1, spec.clip_bytes), np.uint8)
+    decoder.decode(one.name, spec, [Request(5)], out)  # it is known
+    prepared = decoder.prepare(one.name, spec, [Request(5)], out)
+    decoder.rest()
+    right = Decoder(tmp_path).prepare(other.name, spec, [Request(5)], expected)
+    right_frames = right.decode(lambda: None)
+    replaced(one, other)
+    frames = prepared.decode(lambda: None)
+    assert np.array_equal(out, expected)
+    assert frames.tolist() == right_frames.tolist()
+    assert prepared.times_of(frames).tolist() == right.times_of(frames).tolist()
+    assert prepared.length() == right.length() == (60, 6.0)
+    assert np.array_equal(prepared.affine(), right.affine())

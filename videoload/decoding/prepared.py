@@ -53,21 +53,21 @@ class Prepared(NamedTuple):
     """Clips or items of a video that only have to be made.
 
     Attributes:
-        decode: Makes them. Returns and raises what `Decoder.decode` does.
+        decode: Makes them. Returns and raises what `Decoder.decode` does. All that follows is to be
+            asked for afterwards: the file may have been replaced, and they are made of the new one.
         times_of: When a player shows these frames, in seconds; NaN if the file does not say.
         begins: As `VideoInfo.begins`.
         length: As `VideoInfo.length`, of the video; of the leader's if they are samples.
-        affine: When they are made: the matrices (see `clips.affine`) of each sample's clips, [n,
-            matrices, 2, 3].
+        affine: The matrices (see `clips.affine`) of each sample's clips, [n, matrices, 2, 3].
         are_kept: Whether all their frames are in the frame store.
-        lacks_room: When they are made: if the frame store had no room for the video, the bytes that
-            a video takes, and the limit of the store.
+        lacks_room: If the frame store had no room for the video, the bytes that a video takes, and
+            the limit of the store.
     """
 
     decode: Callable[[Tick], Ordinals]
     times_of: Callable[[Ordinals], Times] = no_times
-    length: tuple[int, float] = -1, math.nan
-    begins: Fraction | None = None
+    length: Callable[[], tuple[int, float]] = lambda: (-1, math.nan)
+    begins: Callable[[], Fraction | None] = lambda: None
     affine: Callable[[], Matrices] = lambda: np.empty((1, 0, 2, 3), np.float32)
     are_kept: bool = False
     lacks_room: Callable[[], tuple[int, int] | None] = lambda: None

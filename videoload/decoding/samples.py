@@ -58,7 +58,8 @@ def prepare_samples(
     def times_of(frames: Ordinals) -> Times:  # the leader's
         return np.array([each.times for each in shown]).reshape(frames.shape)
 
-    length = next(part.length for _, part, _, _ in parts if part.length[0] >= 0)
+    def length() -> tuple[int, float]:
+        return next(found for _, part, _, _ in parts if (found := part.length())[0] >= 0)
 
     def affine() -> Matrices:
         told = {name: part.affine() for name, part, _, _ in parts if name in spec.clips}

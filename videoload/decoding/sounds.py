@@ -100,7 +100,7 @@ def prepare_with_sound(
         frames = prepared.decode(tick)
         if len(rows) > 1:
             rows[:, places.video] = pixels
-        begins = prepared.begins
+        begins = prepared.begins()
         if begins is None:
             raise VideoError(path, "does not say when its frames are shown beside its sound")
         assert spec.fps is not None

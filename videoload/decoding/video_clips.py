@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 from av.video.frame import VideoFrame
 
-from videoload.clips.affine import Matrices, affines
+from videoload.clips.affine import affines
 from videoload.clips.clip_params import ClipParams
 from videoload.clips.clip_spec import ClipSpec, clip_shape, decoded_dtype, decoded_shape
 from videoload.clips.edges import pictures
@@ -18,7 +18,7 @@ from videoload.clips.layouts import array_bytes, as_arrays
 from videoload.clips.sample_spec import arrays_of
 from videoload.decoding.expected import Expected
 from videoload.decoding.open_files import OpenFiles
-from videoload.decoding.prepared import Ordinals, Prepared, Request, draw, fitting
+from videoload.decoding.prepared import Ordinals, Prepared, Request, Times, draw, fitting
 from videoload.errors import OneClipError, VideoError
 from videoload.frame_store.clip_frames import ClipFrames, ClipStore, FormatChangedError
 from videoload.index.index import open_video
@@ -83,11 +83,8 @@ class VideoClips:
             self._params = self._given or draw(spec, found.info, self._requests)
             stored = store.frames_of(path, file, spec, found.info, self._params, found)
             if stored is not None and not stored.missing:
-                info = found.info.rated(spec)
-                show = partial(self._show, stored)
-                return Prepared(
-                    show, info.times_of, info.length, info.begins, self._affine, are_kept=True
-                )
+                self._info = found.info.rated(spec)
+                return self._prepared(partial(self._show, stored), are_kept=True)
         index, self._opened = tools.indexes.find(path, file, tick)
         self._index = index
         self._params = self._given or tools.expected.drawn(path, spec, index, self._requests)
@@ -99,15 +96,28 @@ class VideoClips:
             self._make_places()
         wanted = [*stored.missing, *stored.also(index.order)] if stored else self._places
         index.want(file, wanted)
-        lacks_room = partial(store.lacks_room, spec, stored) if store else (lambda: None)
-        info = index.info.rated(spec)
-        decode = partial(self._decode, stored)
+        self._stored = stored
+        self._info = index.info.rated(spec)
+        return self._prepared(partial(self._decode, stored))
+
+    def _prepared(self, decode: Callable[[Tick], Ordinals], *, are_kept: bool = False) -> Prepared:
+        """What is told of the clips is of the file that they were made of: see `_anew`."""
         return Prepared(
-            decode, info.times_of, info.length, info.begins, self._affine, lacks_room=lacks_room
+            decode,
+            self._times_of,
+            lambda: self._info.length,
+            lambda: self._info.begins,
+            lambda: affines(self._params).reshape(len(self._requests), -1, 2, 3),
+            are_kept,
+            self._lacks_room,
         )
 
-    def _affine(self) -> Matrices:
-        return affines(self._params).reshape(len(self._requests), -1, 2, 3)
+    def _times_of(self, frames: Ordinals) -> Times:
+        return self._info.times_of(frames)
+
+    def _lacks_room(self) -> tuple[int, int] | None:
+        store = self._tools.store
+        return None if store is None else store.lacks_room(self._spec, self._stored)
 
     def _make_places(self) -> None:
         """Say where each frame goes."""

@@ -198,7 +198,7 @@ def _batches(
                     times, affine = prepared.times_of(frames), prepared.affine()
                     facts["frames"][row] = frames.reshape(frames_shape(clip))
                     facts["times"][row] = times.reshape(frames_shape(clip))
-                    facts["of"][row], facts["lasts"][row] = prepared.length
+                    facts["of"][row], facts["lasts"][row] = prepared.length()
                     facts["affine"][row] = affine[0]
                     taken.append(sample)
                 except VideoError as error:

@@ -127,7 +127,7 @@ class LeaseRuns:
             return
         self.frames += frames.tolist()
         self.times += prepared.times_of(frames).tolist()
-        self.lengths += [prepared.length] * (last - first)
+        self.lengths += [prepared.length()] * (last - first)
         self.affine += prepared.affine().reshape(last - first, -1).tolist()
         if prepared.are_kept:
             self.kept += last - first
