@@ -74,6 +74,7 @@ TRIED_ELSEWHERE = {
     "listings.rows": "unit/listings/test_tables.py",
     "listings.there": "unit/listings/test_tables.py",
     "trainer.client_metrics": "integration/test_metrics.py",
+    "trainer.last_batch": "integration/test_pages.py",
     **{
         f"comparison.{name}": "integration/test_benchmarks.py"
         for name in (
@@ -145,6 +146,7 @@ HOMES = {
         "comparison.run",
         "comparison.work",
         "index.index",
+        "pages.page",
         "stats.snapshots",
         "transport.messages",
         "transport.private_messages",
@@ -160,6 +162,7 @@ HOMES = {
         "reading.frame_decoder",
         "reading.image_video",
         "index.packets",
+        "pages.page",
         "reading.frames",
         "reading.video",
         "sound.reader",

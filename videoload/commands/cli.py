@@ -118,6 +118,13 @@ def scan(
             "overwritten.",
         ),
     ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="HTML",
+            help="Write a page to look at: bars, pictures of each class, and what is wrong.",
+        ),
+    ] = None,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Processes that decode.", show_default="one per core")
     ] = None,
@@ -151,8 +158,8 @@ def scan(
     from videoload.commands import sources
     from videoload.host import cores
     from videoload.index.cache_folder import cache_folder
+    from videoload.scanning import report, tables
     from videoload.scanning import scan as scanning
-    from videoload.scanning import tables
     from videoload.scanning.journal import Journal
 
     catalog = sources.load(videos, root, suffix)
@@ -178,10 +185,13 @@ def scan(
                 "command continues with the others"
             )
             raise
+    folder = catalog.root if isinstance(catalog.root, Path) else None  # no second download
+    if html is not None:
+        with Console(stderr=True).status("pictures"):
+            report.write(html, rows, str(catalog.root), folder)
     if json:
         tables.print_rows(rows)
     else:
-        folder = catalog.root if isinstance(catalog.root, Path) else None  # no second download
         tables.print_scan(rows, journal, folder, every=every)
     if strict and any(row.damage for row in rows):
         raise typer.Exit(1)
@@ -196,7 +206,11 @@ app.command()(cli_prepare.prepare)
 @app.command()
 def top(
     trainer: Annotated[
-        str, typer.Argument(metavar="tcp://HOST:PORT", help="Where the trainer listens.")
+        str,
+        typer.Argument(
+            metavar="tcp://HOST:PORT",
+            help="Where the trainer listens, or the http:// address of its live page.",
+        ),
     ],
     keys: Keys = None,
     insecure: Insecure = False,

@@ -14,7 +14,10 @@ import tty
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from http.client import HTTPException
 from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+from urllib.request import urlopen
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -24,9 +27,11 @@ from rich.text import Text
 from videoload.errors import ProtocolError, TransportError, printable
 from videoload.stats.snapshots import ClientRecord, as_json, record_in
 from videoload.stats.stats import StreamRecord, WorkerStats
+from videoload.transport.messages import Snapshot
 from videoload.transport.watching import watch
 
 _NARROW = 100  # columns; a narrower screen leaves out three columns
+_ANSWERS_S = 5.0
 _AROUND = 16  # lines of a screen that are not workers
 _STATES = {"decoding": "green", "idle": "dim", "silent": "red"}
 
@@ -59,9 +64,22 @@ def run(endpoint: str, *, keys: Path | None, insecure: bool, every_s: float, jso
 
 def _watch(endpoint: str, keys: Path | None, *, insecure: bool) -> ClientRecord:
     try:
+        if endpoint.startswith(("http://", "https://")):
+            return record_in(Snapshot(_fetched(endpoint)))
         return record_in(watch(endpoint, keys=keys, insecure=insecure))
     except ProtocolError as error:
         raise TransportError(f"the trainer at {endpoint}: {error}") from None
+
+
+def _fetched(page: str) -> bytes:
+    """The record of a live page. Raises TransportError."""
+    parts = urlsplit(page)
+    try:
+        with urlopen(urlunsplit(parts._replace(path="/record")), timeout=_ANSWERS_S) as answer:
+            found: bytes = answer.read()
+            return found
+    except (OSError, HTTPException, ValueError) as error:
+        raise TransportError(f"no trainer shows itself at {page}: {error}") from None
 
 
 @contextmanager

@@ -31,7 +31,11 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import replace
 from functools import lru_cache, partial
+from queue import Empty, SimpleQueue
+from typing import TypeVar
 
 import zmq
 
@@ -58,7 +62,14 @@ from videoload.leases.table import LeaseTable
 from videoload.processes.supervisor import Supervisor
 from videoload.stats.meter import Meter
 from videoload.stats.other_cores import OtherCores
-from videoload.stats.snapshots import MAX_STREAMS, WINDOW_S, Snapshots, snapshot
+from videoload.stats.snapshots import (
+    MAX_STREAMS,
+    WINDOW_S,
+    ClientRecord,
+    Snapshots,
+    record_of,
+    snapshot,
+)
 from videoload.stats.stats import WorkerStats
 from videoload.stats.work import NO_WORK
 from videoload.storage.keep import Folders
@@ -78,6 +89,8 @@ from videoload.transport.private_messages import WorkerSettings
 from videoload.transport.sockets import Peer
 
 _log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 # ZeroMQ's threads receive and decipher what workers send, 1.5 GB/s each with keys. ZeroMQ spreads
 # the connections over them.
@@ -208,6 +221,14 @@ class Engine:
         if self._stopping:
             raise ClosedError("the client is closed")
 
+    def ask(self, question: Callable[[], T], timeout_s: float) -> T | None:
+        """What the I/O thread answers; None if it does nothing for so long."""
+        answers: SimpleQueue[T] = SimpleQueue()
+        self.post(lambda: answers.put(question()))
+        with suppress(Empty):
+            return answers.get(timeout=timeout_s)
+        return None
+
     def wait_for_workers(self, count: int, timeout_s: float) -> int:
         """Wait until ``count`` workers are connected, or time is out; returns how many are."""
         here = self.membership.wait_for(count, timeout_s, lambda: self.stopped)
@@ -224,6 +245,17 @@ class Engine:
             )
             for worker in self.membership.records()
         )
+
+    def client_record(self) -> ClientRecord:
+        """What the client does, for people who watch it. For the I/O thread: see `ask`."""
+        records, departed = self.membership.records(), self.membership.departed
+        latest = list(self.streams.by_id.values())[-MAX_STREAMS:]
+        streams = [stream.record(records, departed, WINDOW_S) for stream in latest]
+        refused = [f"{who}: {why}" for who, why in list(self.membership.refused_lately.items())]
+        trainer = f"{platform.node()}:{os.getpid()}"
+        files = {worker.name: self._table.file_of(at) for at, worker in self._workers.items()}
+        workers = [replace(each, file=files.get(each.name, "")) for each in self.worker_stats()]
+        return record_of(trainer, streams, workers, refused)
 
     def line_is_full(self) -> bool:
         """Whether workers of other hosts get no leases because pixels fill the line."""
@@ -393,10 +425,7 @@ class Engine:
                 self.membership.said_bye(peer, message, now)
 
     def _take_snapshot(self) -> Snapshot:
-        records, departed = self.membership.records(), self.membership.departed
-        latest = list(self.streams.by_id.values())[-MAX_STREAMS:]
-        streams = [stream.record(records, departed, WINDOW_S) for stream in latest]
-        return snapshot(f"{platform.node()}:{os.getpid()}", streams, self.worker_stats())
+        return snapshot(self.client_record())
 
     # Send
 

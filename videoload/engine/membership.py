@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from cachetools import LRUCache
+
 from videoload.engine.admission import Admission, ConnectedWorker, Refusal
 from videoload.engine.listener import Listener
 from videoload.engine.rate_limited_log import RateLimitedLog
@@ -29,6 +31,7 @@ _log = logging.getLogger(__name__)
 _REASON = 300  # letters of what a worker says that are passed on
 _ALONE_S = 5.0  # without a worker while a consumer waits: warn
 _REMIND_S = 60.0
+_REFUSED = 8  # workers whose refusal is shown
 
 
 @dataclass(eq=False)
@@ -43,6 +46,7 @@ class Membership:
             storage; None if some can.
         departed: How many workers have left.
         refusals: How often workers were refused, those with a wrong key apart.
+        refused_lately: Why, by the name of the worker, for the last ones.
     """
 
     admission: Admission[Peer]
@@ -54,6 +58,7 @@ class Membership:
     stall_s: float
     departed: int = 0
     refusals: int = 0
+    refused_lately: LRUCache[str, str] = field(default_factory=lambda: LRUCache(_REFUSED))
     unreadable: tuple[float, str] | None = None
     _changed: threading.Condition = field(default_factory=threading.Condition)
     _warn_alone_at: float | None = None
@@ -95,8 +100,9 @@ class Membership:
         if isinstance(decision, Refusal):
             peer.send(Refused(decision.reason))
             self.refusals += 1
+            who = f"{hello.host}:{hello.pid}"
+            self.refused_lately[who] = decision.reason
             if decision.warn:
-                who = f"{hello.host}:{hello.pid}"
                 self.warnings.add(f"worker {who} is refused: {decision.reason}", now)
             return
         for other in decision.replaces:

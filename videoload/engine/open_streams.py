@@ -46,6 +46,7 @@ from videoload.user_code.sources import NO_CODE, Code
 
 # malloc keeps no block above 32 MB. A larger answer would be allocated anew, and come half as fast.
 _LEASE_BYTES = 31 << 20
+_NAMED = 8  # files that changed: the last ones
 
 
 class Loan(NamedTuple):
@@ -101,6 +102,7 @@ class OpenStream:
             stats=self.meter.read(workers, departed, bad, window_s),
             totals=self.meter.totals(),
             changed=len(self.changed.paths),
+            changed_files=tuple(self.changed.paths[-_NAMED:]),
         )
 
     def place(self, slot: int, rows: Sequence[int]) -> Place:

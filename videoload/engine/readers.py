@@ -48,6 +48,7 @@ class Readers:
     Attributes:
         spec: The stream's clips; the native size is known.
         code: The user's modules, as they were when the stream was made.
+        look: Called once with the next batch that is handed over, and its BatchInfo.
         on_batch: Called with the step, clips and labels of each batch that is handed over.
         error: What ended the last reading, or None.
         passes: Which epoch the next pass has.
@@ -79,6 +80,7 @@ class Readers:
         # By the step that it comes to next: the reading of the last pass that came to its end.
         self._resting: dict[int, _Reading] = {}
         self.on_batch: Callable[[int, Any, Any], None] | None = None
+        self.look: Callable[[BatchWithInfo], None] | None = None
         self.error: VideoloadError | None = None
         engine.post(lambda: engine.streams.add(source))
         weakref.finalize(self, engine.post, lambda: engine.streams.drop(source)).atexit = False
@@ -300,10 +302,14 @@ class Readers:
             source.loans[slot] = Loan(batch, weakref.ref(rows.base))
         queue.handed_over()
         facts = facts_of(batch.frames, source.spec)
-        return batch_of(
+        look, self.look = self.look, None
+        made = batch_of(
             batch.step, batch.samples, source.catalog, source.spec, rows, facts, self.lengths,
-            info=info,
+            info=info or look is not None,
         )  # fmt: skip
+        if look is not None:
+            look(made)
+        return made if info else made[:2]
 
     def _held(self) -> int:
         """How many slots are lent to arrays that still live."""

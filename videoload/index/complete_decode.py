@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 class Report(NamedTuple):
     """What a complete decode tells people about a file: ``frames`` that came out, ``refused``
-    packets, ``repaired`` frames. ``kinds``: the first frame of each kind to be scaled."""
+    packets, ``repaired`` frames. ``kinds``: the first frame of each kind to be scaled. ``sound``:
+    the codec of its sound, "" without."""
 
     container: str
     codec: str
@@ -41,6 +42,7 @@ class Report(NamedTuple):
     refused: int
     repaired: int
     kinds: list[int]
+    sound: str = ""
 
 
 class _Packet(NamedTuple):
@@ -86,6 +88,7 @@ def decode_index(file: VideoFile, tick: Tick) -> tuple[VideoIndex, Report]:
         report = Report(
             opened.container.format.name, opened.stream.codec.name, pixels, opened.stream.frames,
             len(packets), len(sums), len(opened.refused), repaired, list(kinds.values()),
+            next((sound.codec.name for sound in opened.container.streams.audio), ""),
         )  # fmt: skip
         timing = timing_in(opened, [packets[n].shown if n >= 0 else None for n in numbers])
         info = info_of_file(opened, len(sums), size, timing, display_of(opened, tick))

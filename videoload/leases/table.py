@@ -131,6 +131,14 @@ class LeaseTable:
 
     # Workers
 
+    def file_of(self, worker: WorkerId) -> str:
+        """The path of the video that a worker is at; "" if it has no lease."""
+        known = self.pool.get(worker)
+        lease = None if known is None else known.current_lease
+        if lease is None or lease.stream not in self._streams:
+            return ""
+        return self._streams[lease.stream].name_of(lease.videos[0])
+
     def worker_joined(self, worker: Worker) -> None:
         """A worker is admitted."""
         self.pool.join(worker)

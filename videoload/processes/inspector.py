@@ -194,7 +194,7 @@ def _facts(decoder: Decoder, path: str, tick: Callable[[], None]) -> dict[str, A
         "fps": round(float(index.info.fps), 4), "container": report.container.split(",")[0],
         "codec": report.codec, "pixels": report.pixels, "header_frames": report.header_frames,
         "packets": report.packets, "key_frames": len(index.order.starts),
-        "damage": "; ".join(_damage(index, report)),
+        "sound": report.sound, "damage": "; ".join(_damage(index, report)),
         "fingerprint": fingerprint_text(decoder.fingerprint(path)),
     }  # fmt: skip
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from videoload.catalog import splitting
 from videoload.catalog.catalog import Catalog
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.regions import scaled_size
@@ -20,7 +21,7 @@ from videoload.scanning.journal import Row
 from videoload.stats.waiting import count
 from videoload.trainer.serial import decode_serially
 
-_FAR = 250  # frames between key frames; beyond that, a clip takes long to reach
+FAR = 250  # frames between key frames; beyond that, a clip takes long to reach
 _OUT_OF_BALANCE = 3  # the largest class has this many times the files of the smallest
 _NAMED = 3  # files that a line names
 _CLIP = ClipSpec(frames=16, stride=2, resize=128, size=(112, 112), sampling="random")
@@ -49,11 +50,11 @@ def store(rows: Sequence[Row]) -> str:
             across, down = scaled_size(row.width, row.height, resize)
             of_a_pixel = 1.5 if row.pixels in _HALVED else 3
             total += row.frames * across * down * of_a_pixel
-        parts.append(f"{_bytes(total)} at resize={resize}")
+        parts.append(f"{bytes_text(total)} at resize={resize}")
     return f"all frames in a frame store (frame_store=) take {' or '.join(parts)}" if files else ""
 
 
-def _bytes(size: float) -> str:
+def bytes_text(size: float) -> str:
     unit, name = (1e9, "GB") if size >= 1e9 else (1e6, "MB")
     return f"{size / unit:.3g} {name}"
 
@@ -82,7 +83,7 @@ def speed(rows: Sequence[Row], root: Path, cores: int) -> str:
 
 def long_groups(rows: Sequence[Row], root: Path | None) -> list[str]:
     """How many files are slow to seek in, and the command that corrects the slowest."""
-    slow = [row for row in rows if row.good and (row.key_distance or row.frames) > _FAR]
+    slow = [row for row in rows if row.good and (row.key_distance or row.frames) > FAR]
     if not slow:
         return []
     worst = max(slow, key=lambda row: row.key_distance or row.frames)
@@ -90,7 +91,7 @@ def long_groups(rows: Sequence[Row], root: Path | None) -> list[str]:
     codec = "libx264 -crf 18 -bf 0" if worst.codec == "h264" else "mpeg4 -q:v 3"
     new = Path(worst.path).with_suffix(".avi").name
     return [
-        f"{count(len(slow), 'file')} with key frames more than {_FAR} frames apart, or without any "
+        f"{count(len(slow), 'file')} with key frames more than {FAR} frames apart, or without any "
         "to seek to: a random clip takes long to reach. Encode them again with a key frame every "
         "12 to 50 frames:",
         f"  ffmpeg -i {shlex.quote(source)} -c:v {codec} -g 12 -an {shlex.quote(new)}",
@@ -110,14 +111,36 @@ def balance(rows: Sequence[Row]) -> str:
     )
 
 
+def recordings(rows: Sequence[Row]) -> str:
+    """A line if the files are clips of recordings, by their names."""
+    good = [row for row in rows if row.good]
+    pattern = splitting.recordings(good) if good else None
+    if pattern is None:
+        return ""
+    found = {splitting.recording(row.path) for row in good}
+    return (
+        f"{count(len(good), 'clip')} of {count(len(found), 'recording')}, by their names: keep "
+        f"those of one together when you split: catalog.split(0.8, by={pattern!r})"
+    )
+
+
 def duplicates(rows: Sequence[Row], root: Path) -> list[str]:
     """The files that are equal, byte by byte. A model knows a test video by heart if it was also
     trained on."""
+    return told_copies(groups_of_copies(rows, root))
+
+
+def groups_of_copies(rows: Sequence[Row], root: Path) -> list[list[Row]]:
+    """The files that are equal, byte by byte."""
     alike: dict[tuple[object, ...], list[Row]] = defaultdict(list)
     for row in rows:
         if row.good:
             alike[row.file_bytes, row.frames, row.codec].append(row)
-    groups = [group for same in alike.values() if len(same) > 1 for group in _same(same, root)]
+    return [group for same in alike.values() if len(same) > 1 for group in _same(same, root)]
+
+
+def told_copies(groups: Sequence[Sequence[Row]]) -> list[str]:
+    """What `groups_of_copies` found, in lines: the first one for all."""
     if not groups:
         return []
     copies = sum(len(group) - 1 for group in groups)

@@ -20,7 +20,7 @@ class Row:
 
     ``frames`` is the file's true frame count. It is 0 if nothing can be decoded; ``damage`` then
     says why. ``header_frames`` is the count that the header claims, ``packets`` how many are coded,
-    ``key_frames`` how many of them decoding can start at.
+    ``key_frames`` how many of them decoding can start at, ``sound`` the codec of its sound.
     """
 
     path: str
@@ -39,6 +39,7 @@ class Row:
     header_frames: int = 0
     packets: int = 0
     key_frames: int = 0
+    sound: str = ""
     damage: str = ""
     file_bytes: int = 0
     modified_ns: int = 0

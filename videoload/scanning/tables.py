@@ -91,7 +91,7 @@ def scan_summary(
         lines.append(f"{damaged} damaged but usable: decoding skips or repairs what is broken")
     lines.append(advice.store(rows))
     lines += advice.long_groups(rows, root)
-    lines.append(advice.balance(rows))
+    lines += [advice.balance(rows), advice.recordings(rows)]
     if root is not None:
         lines += [*advice.duplicates(rows, root), advice.speed(rows, root, cores)]
     if journal is not None and journal.file.exists():

@@ -192,7 +192,7 @@ class Meter:
             ceiling_steps_per_s=ceiling,
             trainer_waited_s=found.wait_share * found.reading_s / max(1, found.batches),
             batch_waited_s=sum(ready) / max(1, len(ready)),
-            clip_times=_clip_times(work),
+            clip_times=ClipTimes.of(work),
             slowest_files=tuple(
                 SlowFile(self._path(file.video), file.clips, file.seconds / file.clips)
                 for file in files.slowest
@@ -213,14 +213,6 @@ class Meter:
         works = self.work(since)
         measured = [worker._replace(work=works.get(worker.name, NO_WORK)) for worker in workers]
         return figures(taken, waiting, now, since), measured, works
-
-
-def _clip_times(work: Work) -> ClipTimes:
-    phases = (
-        work.open_s, work.index_s, work.seek_s, work.decode_s, work.scale_s, work.transform_s,
-        work.free_s, work.wire_s,
-    )  # fmt: skip
-    return ClipTimes(*(seconds / max(1, work.clips) for seconds in phases))
 
 
 def _got(taken: Taken) -> float:

@@ -13,26 +13,29 @@ from videoload.stats.stats import SlowFile, StreamRecord, WorkerStats
 from videoload.transport.messages import Snapshot, decode, encode
 
 WINDOW_S = 10.0  # the figures of a stream and the shares of a worker cover the last seconds
-_WORKERS, MAX_STREAMS, _FILES = 256, 16, 8  # of each at most: 80 kB
+_WORKERS, MAX_STREAMS, _FILES = 256, 16, 8  # of each at most: 110 kB
 _TEXT = 120  # characters of a reason or a path, from the end of a path
-_NAME = 256
+_NAME, _FILE = 256, 60
 # Seconds between two answers, and between two different ones.
 _ANSWER_S, _REFRESH_S = 0.05, 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class ClientRecord:
-    """What a client does. ``more`` workers are not listed."""
+    """What a client does. ``more`` workers are not listed. ``refused``: the last workers that were
+    refused, and why. ``has_paths``: nothing was left out because the asker may not see it."""
 
     trainer: str
     workers: tuple[WorkerStats, ...]
     streams: tuple[StreamRecord, ...]
     more: int = 0
+    refused: tuple[str, ...] = ()
+    has_paths: bool = True
 
 
 class Snapshots:
     """Anyone may ask for snapshots and never read the answers, so there are few of them. In the
-    15 s that a stranger's connection lasts, all together have 25 MB at most."""
+    15 s that a stranger's connection lasts, all together have 33 MB at most."""
 
     def __init__(self) -> None:
         self._answer_at = self._refresh_at = -math.inf
@@ -49,18 +52,47 @@ class Snapshots:
         return self._last
 
 
-def snapshot(
-    trainer: str, streams: Sequence[StreamRecord], workers: Sequence[WorkerStats]
-) -> Snapshot:
-    """What a client does. There are `MAX_STREAMS` streams at most."""
+def record_of(
+    trainer: str, streams: Sequence[StreamRecord], workers: Sequence[WorkerStats],
+    refused: Sequence[str] = (),
+) -> ClientRecord:  # fmt: skip
+    """What a client does, shortened. There are `MAX_STREAMS` streams at most."""
     listed = tuple(
-        replace(worker, name=worker.name[:_TEXT], last_error=worker.last_error[:_TEXT])
+        replace(
+            worker, name=worker.name[:_TEXT], last_error=worker.last_error[:_TEXT],
+            file=worker.file[-_FILE:],
+        )
         for worker in workers[:_WORKERS]
-    )
+    )  # fmt: skip
     shown = tuple(map(_shortened, streams))
-    return Snapshot(
-        encode(ClientRecord(trainer[:_NAME], listed, shown, len(workers) - len(listed)))
-    )
+    return ClientRecord(
+        trainer[:_NAME], listed, shown, len(workers) - len(listed),
+        tuple(reason[:_TEXT] for reason in refused),
+    )  # fmt: skip
+
+
+def snapshot(record: ClientRecord) -> Snapshot:
+    """A record as it crosses the wire."""
+    return Snapshot(encode(record))
+
+
+def without_paths(record: ClientRecord) -> ClientRecord:
+    """A record without the names of files, and without texts that may hold some."""
+    return replace(
+        record,
+        workers=tuple(replace(worker, file="", last_error="") for worker in record.workers),
+        streams=tuple(
+            replace(
+                stream, changed_files=(),
+                stats=replace(
+                    stream.stats, bad_videos=(), slowest_files=(),
+                    verdict="" if stream.stats.bottleneck == "storage" else stream.stats.verdict,
+                ),
+            )
+            for stream in record.streams
+        ),
+        has_paths=False,
+    )  # fmt: skip
 
 
 def _shortened(record: StreamRecord) -> StreamRecord:
@@ -76,7 +108,10 @@ def _shortened(record: StreamRecord) -> StreamRecord:
             SlowFile(file.path[-_TEXT:], file.clips, file.clip_s) for file in stats.slowest_files
         ),
     )
-    return replace(record, what=record.what[:_TEXT], stats=shown)
+    return replace(
+        record, what=record.what[:_TEXT], stats=shown,
+        changed_files=tuple(path[-_TEXT:] for path in record.changed_files),
+    )  # fmt: skip
 
 
 _decoder: msgspec.msgpack.Decoder[ClientRecord] = msgspec.msgpack.Decoder(ClientRecord)

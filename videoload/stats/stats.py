@@ -9,7 +9,7 @@ both         ──> ClientRecord  ``videoload top``, see `snapshots`
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from videoload.errors import BadVideo
@@ -33,6 +33,8 @@ class WorkerStats:
         state: ``"decoding"``, ``"idle"`` (the default: it has no lease), or ``"silent"`` (no
             message came from it for two seconds).
         last_error: Its last failure. Default: none, "".
+        file: The file that it decodes, as in the catalog. Default: none, "".
+        clip_times: Where the time of its clips goes. Default: zeros.
     """
 
     name: str
@@ -44,6 +46,8 @@ class WorkerStats:
     wire_share: float = 0.0
     state: str = "idle"
     last_error: str = ""
+    file: str = ""
+    clip_times: ClipTimes = field(default_factory=lambda: ClipTimes(0, 0, 0, 0, 0, 0, 0, 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,15 @@ class ClipTimes:
     transform: float
     slot: float
     wire: float
+
+    @classmethod
+    def of(cls, work: Work) -> ClipTimes:
+        """The averages of some work."""
+        phases = (
+            work.open_s, work.index_s, work.seek_s, work.decode_s, work.scale_s, work.transform_s,
+            work.free_s, work.wire_s,
+        )  # fmt: skip
+        return cls(*(seconds / max(1, work.clips) for seconds in phases))
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +212,7 @@ class WorkerRecord(NamedTuple):
         rate = self.work.clips / self.work.busy_s if self.work.busy_s else 0.0
         return WorkerStats(
             self.name, self.host, self.pid, self.work.clips, rate, busy, wire, self.state,
-            self.last_error,
+            self.last_error, clip_times=ClipTimes.of(of),
         )  # fmt: skip
 
 
@@ -229,3 +242,4 @@ class StreamRecord:
     stats: StreamStats
     totals: Totals
     changed: int = 0  # files that became others while it ran
+    changed_files: tuple[str, ...] = ()  # the last ones of them

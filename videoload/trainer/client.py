@@ -6,10 +6,12 @@ streams share them.
 
 from __future__ import annotations
 
+import html
 import itertools
 import math
 import os
 import secrets
+import sys
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NoReturn, Unpack, overload
@@ -48,7 +50,6 @@ from videoload.stats.stats import WorkerStats
 from videoload.storage.keep import Folders
 from videoload.storage.roots import open_storage
 from videoload.trainer.client_code import ClientCode
-from videoload.trainer.client_metrics import serve_metrics
 from videoload.trainer.planning import COUNTED_AT_ONCE, COUNTING, given_as, make_plan
 from videoload.trainer.ranks import check_ranks, ranks_here
 from videoload.trainer.stream import NO_COPY, Stream
@@ -118,10 +119,12 @@ class Client:
         frame_store_gb: Limit of ``frame_store`` in GB, for all trainings together. Videos that find
             no room are decoded in each epoch. None, the default: until only a fifth of the disk is
             free.
-        metrics_port: TCP port of ``/metrics`` for Prometheus and of the probes ``/healthz`` and
-            ``/readyz``; 0 takes a free one. It is on loopback; ``"0.0.0.0:9464"`` serves other
-            hosts. It shows counts and host names, no paths. Needs the extra ``[metrics]``. None,
-            the default: no port.
+        metrics_port: TCP port of the live page for browsers (``/``), of ``/metrics`` for Prometheus
+            and of the probes ``/healthz`` and ``/readyz``; 0 takes a free one, and prints where the
+            page is. It is on loopback; ``"0.0.0.0:9464"`` serves other hosts, without paths and
+            pixels. Needs the extra ``[metrics]``. None, the default: no port.
+        metrics_token: Who adds ``?token=...`` to the page's address sees paths and pixels from
+            other hosts too. None, the default: nobody does.
 
     Attributes:
         endpoints: The addresses that workers can dial, with their ports: tuple of str, empty
@@ -153,6 +156,7 @@ class Client:
         frame_store: str | os.PathLike[str] | None = None,
         frame_store_gb: float | None = None,
         metrics_port: int | str | None = None,
+        metrics_token: str | None = None,
     ) -> None:
         if native.is_worker:
             raise SpecError(
@@ -191,9 +195,13 @@ class Client:
         self._streams = itertools.count()
         try:
             if metrics_port is not None:
-                scrapes.append(serve_metrics(metrics_port, self._engine, self._open))
+                from videoload.trainer.client_metrics import serve_metrics  # it makes pictures
+
+                scrapes.append(serve_metrics(metrics_port, self._engine, self._open, metrics_token))
             self.metrics_port: int | None = scrapes[0].port if scrapes else None
             self.endpoints: tuple[str, ...] = tuple(self._engine.start())
+            if metrics_port == 0:
+                print(f"videoload shows itself at {self._live_page}", file=sys.stderr)
         except BaseException:
             self._finalizer()
             raise
@@ -419,12 +427,25 @@ class Client:
     def __exit__(self, *error: object) -> None:
         self.close()
 
+    @property
+    def _live_page(self) -> str | None:
+        """Where a browser of this host finds the live page; None without ``metrics_port``."""
+        return None if self.metrics_port is None else f"http://127.0.0.1:{self.metrics_port}/"
+
     def __reduce__(self) -> NoReturn:
         raise TypeError(NO_COPY.format("Client"))
 
     def __repr__(self) -> str:
         state = "closed" if self._engine.stopped else f"workers={self._workers}"
-        return f"Client({', '.join((state, *self.endpoints))})"
+        shown = () if self._live_page is None else (self._live_page,)
+        return f"Client({', '.join((state, *self.endpoints, *shown))})"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: with a link to the live page."""
+        text = html.escape(repr(self))
+        if self._live_page is None:
+            return text
+        return f'{text}<br><a href="{html.escape(self._live_page)}" target="_blank">live page</a>'
 
 
 def _end(engine: Engine, scrapes: Sequence[MetricsPort]) -> None:

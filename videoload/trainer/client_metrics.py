@@ -3,7 +3,6 @@ workers."""
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Iterable
 
@@ -11,15 +10,16 @@ from videoload.engine.engine import Engine
 from videoload.engine.readers import Readers
 from videoload.errors import VideoloadError
 from videoload.stats import metrics
-from videoload.transport.metrics_port import Metric, MetricsPort
+from videoload.trainer.live_page import LivePage
+from videoload.transport.metrics_port import Metric, MetricsPort, address_of
 
 _HEALTHY_S = 5.0  # The I/O thread takes a turn within milliseconds.
 
 
 def serve_metrics(
-    port: int | str, engine: Engine, open_: list[weakref.ref[Readers]]
+    port: int | str, engine: Engine, open_: list[weakref.ref[Readers]], token: str | None
 ) -> MetricsPort:
-    """Serve the figures of a client, without a reference to it."""
+    """Serve the figures of a client and its live page, without a reference to it."""
 
     def collect() -> Iterable[Metric]:
         found = [readers for each in list(open_) if (readers := each()) is not None]
@@ -32,16 +32,15 @@ def serve_metrics(
         )
 
     def ailment() -> str:
-        came = threading.Event()
-        engine.post(came.set)
         try:
             engine.check()
         except VideoloadError as error:
             return str(error)
         standing = f"the client's I/O thread has done nothing for {_HEALTHY_S:.0f} s"
-        return "" if came.wait(_HEALTHY_S) else standing
+        return "" if engine.ask(lambda: True, _HEALTHY_S) else standing
 
     def unready() -> str:
         return ailment() or ("" if engine.membership.records() else "no worker is connected")
 
-    return MetricsPort(port, collect, healthz=ailment, readyz=unready)
+    shows = LivePage(engine, open_, address_of(port)[0], token).shows()
+    return MetricsPort(port, collect, healthz=ailment, readyz=unready, shows=shows)

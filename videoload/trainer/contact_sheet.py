@@ -64,6 +64,18 @@ class Row(NamedTuple):
 def check(path: str | Path, spec: Spec) -> Drawable:
     """The spec, if its clips can be drawn into ``path``. Raises SpecError, or VideoloadError if
     Pillow is missing."""
+    found = drawable(spec)
+    if Path(path).suffix.lower() != ".png":
+        raise SpecError(f"a preview is a .png, not {path}")
+    try:
+        import PIL  # noqa: F401
+    except ImportError:
+        raise VideoloadError("a preview needs Pillow: pip install 'videoload[preview]'") from None
+    return found
+
+
+def drawable(spec: Spec) -> Drawable:
+    """The spec, if its clips are pictures. Raises SpecError."""
     if not isinstance(spec, Drawable):
         raise SpecError("a preview is of clips, and these are items")
     for clip in spec.clips.values() if isinstance(spec, SampleSpec) else [spec]:
@@ -72,12 +84,6 @@ def check(path: str | Path, spec: Spec) -> Drawable:
                 "a preview is of pictures, uint8 [T, H, W, 3], and what the transform makes of "
                 f"clips is {clip.output[1]} {list(clip_shape(clip))}"
             )
-    if Path(path).suffix.lower() != ".png":
-        raise SpecError(f"a preview is a .png, not {path}")
-    try:
-        import PIL  # noqa: F401
-    except ImportError:
-        raise VideoloadError("a preview needs Pillow: pip install 'videoload[preview]'") from None
     return spec
 
 

@@ -1,6 +1,7 @@
-"""Figures for Prometheus and checks over HTTP: ``/metrics``, ``/healthz`` and ``/readyz``.
+"""Figures for Prometheus and checks over HTTP: ``/metrics``, ``/healthz`` and ``/readyz``; and what
+else a process shows, such as a client's live page.
 
-The figures are plain data (`Metric`), made for each scrape. Nothing can be changed here, and there
+The figures are plain data (`Metric`), made for each scrape. Nothing can be changed here, and these
 are counts, host names and process ids: no path, no pixel. It listens on loopback unless it is told
 another address.
 
@@ -15,8 +16,10 @@ import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from socketserver import ThreadingMixIn
 from threading import Thread
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
@@ -39,11 +42,20 @@ class Metric(NamedTuple):
     samples: Sequence[tuple[Mapping[str, str], float]]
 
 
+class Answer(NamedTuple):
+    """What a request gets."""
+
+    body: str | bytes
+    kind: str = "text/plain; charset=utf-8"
+    status: str = "200 OK"
+
+
 class MetricsPort:
     """Serves ``collect()`` in threads of its own until `close`.
 
     ``healthz()`` says what is wrong, so that the process should be started again, and ``readyz()``
-    why it does no work now; "" is good. Those paths answer 200, or 503 with that line.
+    why it does no work now; "" is good. Those paths answer 200, or 503 with that line. ``shows``
+    has what is answered to other paths: functions of the request's WSGI environment.
     """
 
     def __init__(
@@ -53,11 +65,12 @@ class MetricsPort:
         *,
         healthz: Callable[[], str],
         readyz: Callable[[], str],
+        shows: Mapping[str, Callable[[Mapping[str, Any]], Answer]] = MappingProxyType({}),
     ) -> None:
         """``port`` is a port of loopback, or "HOST:PORT"; port 0 takes a free one. Raises
         SpecError, TransportError if the port is taken, and VideoloadError if prometheus-client is
         missing."""
-        host, number = _address(port)
+        host, number = address_of(port)
         try:
             import prometheus_client as prometheus
         except ImportError:
@@ -68,15 +81,17 @@ class MetricsPort:
         registry.register(_Collector(collect))
         metrics: Any = prometheus.make_wsgi_app(registry)
         checks = {"/healthz": healthz, "/readyz": readyz}
+        answers = dict(shows)
+        answers.update((path, partial(_checked, check)) for path, check in checks.items())
 
         def app(environment: Any, start_response: Any) -> Any:
-            check = checks.get(environment.get("PATH_INFO"))
-            if check is None:
+            path = environment.get("PATH_INFO")
+            if path == "/metrics":
                 return metrics(environment, start_response)
-            wrong = check()
-            status = "503 Service Unavailable" if wrong else "200 OK"
-            start_response(status, [("Content-Type", "text/plain; charset=utf-8")])
-            return [f"{wrong or 'ok'}\n".encode()]
+            found = answers.get(path, _unknown)(environment)
+            headers = [("Content-Type", found.kind), ("Cache-Control", "no-store")]
+            start_response(found.status, [*headers, ("X-Content-Type-Options", "nosniff")])
+            return [found.body if isinstance(found.body, bytes) else found.body.encode()]
 
         try:
             self._server = (_Server6 if ":" in host else _Server)((host, number), _Handler)
@@ -156,7 +171,16 @@ class _Collector:
             yield family
 
 
-def _address(port: int | str) -> tuple[str, int]:
+def _checked(check: Callable[[], str], _: object) -> Answer:
+    wrong = check()
+    return Answer(f"{wrong or 'ok'}\n", status="503 Service Unavailable" if wrong else "200 OK")
+
+
+def _unknown(_: object) -> Answer:
+    return Answer("there is /metrics, /healthz, /readyz\n", status="404 Not Found")
+
+
+def address_of(port: int | str) -> tuple[str, int]:
     """Host and port. Raises SpecError."""
     if not isinstance(port, str):
         return "127.0.0.1", whole("metrics_port", port, 0)

@@ -1,0 +1,46 @@
+"""Pages in one file: data stays data, and pictures are pictures."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import re
+
+import av
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from videoload.pages.page import page, picture
+
+
+@given(st.text())
+def test_no_text_ends_the_element_that_the_data_stands_in(text: str) -> None:
+    shown = page("report", {"name": text})
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', shown, re.S)
+    assert found
+    assert json.loads(found[1]) == {"name": text}
+
+
+@pytest.mark.parametrize("name", ["report", "live"])
+def test_a_page_is_one_file_that_may_fetch_nothing_from_elsewhere(name: str) -> None:
+    shown = page(name)
+    assert "default-src 'none'" in shown
+    assert "/* shared" not in shown
+    assert not re.search(r"""(src|href)=["']?(https?:)?//""", shown)
+
+
+@pytest.mark.parametrize("size", [(72, 96), (71, 97), (2, 32)])
+def test_a_picture_shows_the_frame(size: tuple[int, int]) -> None:
+    height, width = size
+    frame = np.zeros((height, width, 3), np.uint8)
+    frame[..., 0] = np.linspace(0, 250, width).astype(np.uint8)
+    kind, _, data = picture(frame).partition(",")
+    assert kind == "data:image/jpeg;base64"
+    with av.open(io.BytesIO(base64.b64decode(data)), "r") as opened:
+        [back] = [each.to_ndarray(format="rgb24") for each in opened.decode(video=0)]
+    assert back.shape == (height - height % 2, width - width % 2, 3)
+    apart = np.abs(back.astype(int) - frame[: back.shape[0], : back.shape[1]])
+    assert apart.mean() < 12

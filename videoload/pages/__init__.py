@@ -1,0 +1,1 @@
+"""What people look at in a browser: pages in one file each, that fetch nothing from elsewhere."""

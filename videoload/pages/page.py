@@ -1,0 +1,45 @@
+"""Pages of HTML: a file of its own for each, the style and the script that all share, and data.
+
+What comes from files and from other hosts is data. The scripts make text of it, never markup.
+"""
+
+from __future__ import annotations
+
+import base64
+from fractions import Fraction
+from importlib import resources
+
+import av
+import msgspec
+import numpy as np
+import numpy.typing as npt
+from av.video.frame import VideoFrame
+
+_QUALITY = 7  # of JPEG, 2 is the best and 31 the worst: 3 kB for 96x72
+
+
+def page(name: str, data: object = None) -> str:
+    """The page ``name``, with ``data`` for its script."""
+    files = resources.files(__package__)
+    text = files.joinpath(f"{name}.html").read_text("utf-8")
+    for mark, file in (("/* shared style */", "style.css"), ("/* shared script */", "shared.js")):
+        text = text.replace(mark, files.joinpath(file).read_text("utf-8"))
+    # A "<" could end the element that the data stands in.
+    return text.replace("/* data */", as_json(data).replace("<", "\\u003c"))
+
+
+def as_json(data: object) -> str:
+    """Data for a script. What is infinite is null."""
+    return msgspec.json.encode(data).decode()
+
+
+def picture(rgb: npt.NDArray[np.uint8]) -> str:
+    """A frame, uint8 [H, W, 3], as the address of an image in a page."""
+    # The encoder of JPEG wants whole blocks of chroma: an odd last row or column is left out.
+    height, width = (side - side % 2 for side in rgb.shape[:2])
+    frame = VideoFrame.from_ndarray(np.ascontiguousarray(rgb[:height, :width]), format="rgb24")
+    encoder = av.CodecContext.create("mjpeg", "w")
+    encoder.width, encoder.height, encoder.pix_fmt = width, height, "yuvj420p"
+    encoder.time_base, encoder.qmin, encoder.qmax = Fraction(1), _QUALITY, _QUALITY
+    packets = [*encoder.encode(frame.reformat(format="yuvj420p")), *encoder.encode(None)]
+    return "data:image/jpeg;base64," + base64.b64encode(b"".join(map(bytes, packets))).decode()

@@ -1,0 +1,69 @@
+"""The last batch of a stream as small pictures: what is copied of it, once somebody has asked."""
+
+from __future__ import annotations
+
+import math
+import time
+from itertools import islice
+from typing import Any, NamedTuple
+from weakref import ref
+
+import numpy as np
+import numpy.typing as npt
+
+from videoload.engine.readers import Readers
+from videoload.errors import SpecError
+from videoload.pages.page import picture
+from videoload.plan.plan import BatchWithInfo
+from videoload.trainer.contact_sheet import drawable, rows_of
+
+_CLIPS, _FRAMES, _SIDE = 8, 4, 160  # that are shown, and the longer side of a frame at most
+_EVERY_S = 1.0  # however many ask
+
+
+class _Clip(NamedTuple):
+    """uint8 ``pixels`` [H, W, 3]: some of a clip's frames, side by side."""
+
+    pixels: npt.NDArray[np.uint8]
+    words: dict[str, str]
+
+
+class LastBatch:
+    """Has the next batch copied each time that somebody asks. Nothing is done for those between."""
+
+    def __init__(self, readers: Readers) -> None:
+        self._readers, self._why_not = ref(readers), ""
+        self._clips: list[_Clip] = []
+        self._made: list[dict[str, Any]] = []
+        self._again_at = -math.inf
+        try:
+            self._spec = drawable(readers.spec)
+        except SpecError as error:
+            self._why_not = str(error)
+
+    def shown(self) -> dict[str, Any]:
+        """Pictures of the batch that was handed over after the last call, for a page."""
+        readers = self._readers()
+        if readers is not None and not self._why_not and time.monotonic() >= self._again_at:
+            self._again_at = time.monotonic() + _EVERY_S
+            readers.look = self._take
+        if self._clips:
+            self._made = [{**words, "src": picture(pixels)} for pixels, words in self._clips]
+            self._clips = []
+        return {"clips": self._made, "why_not": self._why_not}
+
+    def _take(self, batch: BatchWithInfo) -> None:
+        """In the thread of the trainer: some 100 kB are copied."""
+        readers = self._readers()
+        if readers is None:
+            return
+        clips = []
+        for row in islice(rows_of(batch, readers.catalog, self._spec), _CLIPS):
+            every = max(1, max(row.pictures.shape[1:3]) // _SIDE)
+            which = np.linspace(
+                0, len(row.pictures) - 1, min(_FRAMES, len(row.pictures)), dtype=int
+            )
+            frames = [row.pictures[at, ::every, ::every] for at in which]
+            words = {"label": row.label, "path": row.path, "place": row.place}
+            clips.append(_Clip(np.concatenate(frames, axis=1), words))
+        self._clips = clips

@@ -1,0 +1,99 @@
+"""The live page of a client, at the ``/`` of its ``metrics_port``: who waits for whom, and the last
+batch as pictures.
+
+The names of files and the pixels are for loopback, and for who has the token. Another site cannot
+have a browser read them: the browser names that site as the host.
+"""
+
+from __future__ import annotations
+
+import hmac
+import math
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+from weakref import WeakKeyDictionary, ref
+
+from videoload.engine.engine import Engine
+from videoload.engine.readers import Readers
+from videoload.pages.page import as_json, page
+from videoload.stats.snapshots import ClientRecord, snapshot, without_paths
+from videoload.trainer.last_batch import LastBatch
+from videoload.transport.addresses import is_local
+from videoload.transport.metrics_port import Answer
+
+_ANSWERS_S = 2.0  # the I/O thread answers within milliseconds
+_EVERY_S = 0.25
+_JSON = "application/json"
+
+
+class LivePage:
+    """Answers the requests of the page, and of ``videoload top``."""
+
+    def __init__(
+        self, engine: Engine, open_: list[ref[Readers]], host: str, token: str | None
+    ) -> None:
+        """``host`` is what the port listens on. ``open_``: the streams."""
+        self._engine, self._open = engine, open_
+        self._is_local, self._token = _is_loopback(host), token
+        # However many ask, the trainer makes few answers.
+        self._lock, self._again_at = threading.Lock(), -math.inf
+        self._record: ClientRecord | None = None
+        self._batches: WeakKeyDictionary[Readers, LastBatch] = WeakKeyDictionary()
+
+    def shows(self) -> Mapping[str, Callable[[Mapping[str, Any]], Answer]]:
+        """What is shown, by path."""
+
+        def guarded(answer: Callable[[bool], Answer]) -> Callable[[Mapping[str, Any]], Answer]:
+            def answered(request: Mapping[str, Any]) -> Answer:
+                sees_all = may_see_all(request, self._token, is_local=self._is_local)
+                if sees_all is None:
+                    return Answer("the token is another one\n", status="403 Forbidden")
+                return answer(sees_all)
+
+            return answered
+
+        return {
+            "/": guarded(lambda _: Answer(page("live"), "text/html; charset=utf-8")),
+            "/snapshot": guarded(lambda all_: self._told(all_, as_json)),
+            "/record": guarded(lambda all_: self._told(all_, lambda found: snapshot(found).record)),
+            "/batch": guarded(self._batch),
+        }
+
+    def _told(self, sees_all: bool, form: Callable[[ClientRecord], str | bytes]) -> Answer:
+        with self._lock:
+            if time.monotonic() >= self._again_at:
+                self._record = self._engine.ask(self._engine.client_record, _ANSWERS_S)
+                self._again_at = time.monotonic() + _EVERY_S
+            record = self._record
+        if record is None:
+            return Answer("its I/O thread does nothing\n", status="503 Service Unavailable")
+        return Answer(form(record if sees_all else without_paths(record)), _JSON)
+
+    def _batch(self, sees_all: bool) -> Answer:
+        """Pictures of the last batch of each stream."""
+        if not sees_all:
+            return Answer(as_json([]), _JSON)
+        found = [readers for each in list(self._open) if (readers := each()) is not None]
+        with self._lock:
+            for readers in found:
+                if readers not in self._batches:
+                    self._batches[readers] = LastBatch(readers)
+            return Answer(as_json([self._batches[readers].shown() for readers in found]), _JSON)
+
+
+def may_see_all(request: Mapping[str, Any], token: str | None, *, is_local: bool) -> bool | None:
+    """Whether who asks may see paths and pixels: with the ``token``, or if the port ``is_local``.
+    None: with a wrong token, nothing. ``request``: its WSGI environment."""
+    bearer = request.get("HTTP_AUTHORIZATION", "").removeprefix("Bearer ")
+    given = (parse_qs(request.get("QUERY_STRING", "")).get("token") or [bearer])[0]
+    if given:
+        return hmac.compare_digest(given.encode(), (token or "").encode()) or None
+    asked = urlsplit(f"//{request.get('HTTP_HOST', '')}").hostname or ""
+    return is_local and _is_loopback(asked)
+
+
+def _is_loopback(host: str) -> bool:
+    return is_local(f"tcp://[{host}]" if ":" in host else f"tcp://{host}")
