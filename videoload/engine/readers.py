@@ -307,7 +307,7 @@ class Readers:
             batch.step, batch.samples, source.catalog, source.spec, rows, facts, self.lengths,
             info=info or look is not None,
         )  # fmt: skip
-        if look is not None:
+        if look is not None and len(made) == 3:
             look(made)
         return made if info else made[:2]
 
