@@ -18,6 +18,9 @@ coords,,,x,y
 labeled-data,m{n},img0000.png,1.5,2
 labeled-data,m{n},img0123.png,3,4.5
 """
+SOMETHING = """[{"id": "78687", "label": "holding potato", "template": "Holding [something]",
+"placeholders": ["potato"]}, {"id": "42326", "label": "put", "template": "Put", "placeholders": []}]
+"""
 DAISEE = """ClipID,Boredom,Engagement,Confusion,Frustration\x20
 1100011002.avi,0,3,0,1
 1100021003.avi,2,1,0,0
@@ -30,7 +33,14 @@ person02_walking_d1\tframes\t1-50, 51-99
 
 
 def layouts(out: Path) -> Path:
-    """Make all ten."""
+    """Make all twelve."""
+    for name in ("wave", "brush_hair"):
+        tree(out, *(f"hmdb51/{name}/{i} ({i}).avi" for i in range(4)))
+        lines = "".join(f"{i} ({i}).avi {side} \n" for i, side in enumerate((1, 1, 2, 0)))
+        write(out, f"testTrainMulti_7030_splits/{name}_test_split1.txt", lines)
+    tree(out, "20bn/78687.webm", "20bn/42326.webm")
+    write(out, "train.json", SOMETHING)
+    write(out, "labels.json", '{"Put": "0", "Holding something": "1"}')
     write(out, "EchoNet-Dynamic/FileList.csv", ECHONET)
     tree(out, *(f"EchoNet-Dynamic/Videos/0X{n}.avi" for n in (1, 2, 3, 4)))
     for n in (0, 1):

@@ -6,7 +6,7 @@ import copy
 import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
-from typing import Any, SupportsIndex, Unpack, overload
+from typing import Any, SupportsIndex, overload
 
 import numpy as np
 
@@ -25,8 +25,8 @@ from videoload.listings.folders import (
     read_folder,
     train_and_test,
 )
-from videoload.listings.rows import read_csv, rows_of
-from videoload.listings.tables import Keywords, PartColumns, TargetColumns, labels_of, read_table
+from videoload.listings.rows import rows_of
+from videoload.listings.tables import PartColumns, TargetColumns, labels_of, read_table
 from videoload.listings.there import root_of
 
 
@@ -56,6 +56,9 @@ class Catalog:
         box: What matters in the frames: left, top, right, bottom in pixels, [N, 4]. Default None.
         duplicates: The same segment may come several times. Default False.
 
+    Attributes:
+        from_csv: `from_table`, which reads a CSV file too.
+
     Raises:
         CatalogError: A path, label or segment is not valid, or a segment comes twice.
     """
@@ -70,9 +73,9 @@ class Catalog:
         labels: Column | Sequence[str] | None = None,
         classes: Sequence[str] | None = None,
         root: PathLike | None = None,
+        *,
         starts: Column | None = None,
         ends: Column | None = None,
-        *,
         frames: Column | None = None,
         starts_s: Seconds | None = None,
         ends_s: Seconds | None = None,
@@ -149,16 +152,18 @@ class Catalog:
         ignore: Sequence[str] = (),
         duplicates: bool = False,
     ) -> Catalog:
-        """The rows of a table: a DataFrame of pandas or polars, a dict of columns, or rows (dicts).
+        """The rows of a table: a DataFrame of pandas or polars, a dict of columns, rows (dicts), or
+        the path of a CSV file with a header, as ``videoload scan --output`` writes it.
 
         A keyword names a column. By default that is the one with its own name, if there is one;
         None: none. A column that looks as if it was meant for something, and is not used, is an
         error (``stop_s`` without ``end_s="stop_s"``). The log names others at level INFO.
 
         Args:
-            table: The table. An empty cell, None or NaN is not given.
+            table: The table. An empty cell, None or NaN is not given. A CSV file is UTF-8,
+                separated by ``,``, ``;`` or tabs.
             root: Folder that the paths are relative to, or a URL. Default: as in `Catalog`.
-            classes: Path of a classInd.txt (lines ``3 Archery``) or labels.json, or the names in
+            classes: Path of a classInd.txt (lines ``3 Archery``), or the names in
                 their order. Default: those of the labels, sorted.
             path: The files: a column, or a pattern of columns, as ``"Videos/{FileName}.avi"`` or
                 ``"{subject:03}/{take}.avi"``. A pattern that begins with ``**/`` finds files by
@@ -203,32 +208,7 @@ class Catalog:
         )  # fmt: skip
         return cls._of(found, duplicates=duplicates, by=by)
 
-    @classmethod
-    def from_csv(
-        cls,
-        csv_file: PathLike,
-        root: PathLike | None = None,
-        classes: ClassNames | None = None,
-        **keywords: Unpack[Keywords],
-    ) -> Catalog:
-        """The rows of a CSV file with a header, as `from_table` reads them.
-
-        The file is UTF-8, separated by ``,``, ``;`` or tabs, as ``videoload scan --output`` writes
-        it. A list of Kinetics is one, too.
-
-        Args:
-            csv_file: Path of the file.
-            root: As in `from_table`. Default None.
-            classes: As in `from_table`. Default: those of the labels, sorted.
-            keywords: Those of `from_table`: ``path``, ``label``, ``start_s``, ``where``, ...
-
-        Returns:
-            A catalog in the order of the rows.
-
-        Raises:
-            CatalogError: The file cannot be read; or as in `from_table`.
-        """
-        return cls.from_table(read_csv(csv_file), root, classes, **keywords)
+    from_csv = from_table
 
     @classmethod
     def from_list(
@@ -243,7 +223,7 @@ class Catalog:
 
         Args:
             list_file: trainlist01.txt or the like. The number is the class, from 1; without one, it
-                is the first folder of the path. Or a JSON list of Something-Something.
+                is the first folder of the path.
             root: As in `from_table`. Default None.
             classes: Path of a classInd.txt, or the names. Default: the sub-folders of ``root``.
             duplicates: The same segment may come several times. Default False.
@@ -291,16 +271,12 @@ class Catalog:
         return cls._of(read_folder(folder, root, classes, suffixes, label, images))
 
     @classmethod
-    def train_and_test(
-        cls, folder: PathLike, seed: int = 0, *, lists: PathLike | None = None, split: int = 1
-    ) -> tuple[Catalog, Catalog]:
+    def train_and_test(cls, folder: PathLike, seed: int = 0) -> tuple[Catalog, Catalog]:
         """The videos of a folder to train on, and those to test on.
 
         Args:
             folder: Has ``train/`` and ``test/`` (or ``val/`` and the like), or only class folders.
             seed: Decides the split if ``folder`` has only class folders. Default 0.
-            lists: Folder of the split files of HMDB-51 (Kuehne et al. 2011). Default None.
-            split: Which of their splits. Default 1.
 
         Returns:
             ``train/`` and ``test/`` if both exist. Else four fifths of the videos of each class, or
@@ -309,9 +285,6 @@ class Catalog:
         Raises:
             CatalogError: There are no videos, or only ``test/`` has a class.
         """
-        if lists is not None:
-            listed = data_sets.read_hmdb51(lists, folder, split)
-            return cls._of(listed[0]), cls._of(listed[1])
         parts = train_and_test(folder)
         if parts is None:
             catalog = cls.from_folder(folder)

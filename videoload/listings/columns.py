@@ -5,20 +5,18 @@ A mistake is a ``CatalogError`` of one line that names the file, and its line if
 
 from __future__ import annotations
 
-import json
 import os
 import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from videoload.errors import CatalogError
 
-T = TypeVar("T")
 PathLike = str | os.PathLike[str]
-ClassNames = PathLike | Sequence[str]  # a classInd.txt or labels.json, or the names themselves
+ClassNames = PathLike | Sequence[str]  # a classInd.txt, or the names themselves
 
 # Folders of file systems, network storages and archivers. As classes, they would move the number of
 # each class behind them.
@@ -62,15 +60,10 @@ def checked_names(names: Sequence[str], where: str) -> tuple[str, ...]:
 
 
 def class_names(classes: ClassNames) -> tuple[str, ...]:
-    """The names themselves, or the names in a classInd.txt (lines ``3 Class``, each number once) or
-    in a labels.json (``{"Class": "0"}``). Raises CatalogError."""
+    """The names themselves, or the names in a classInd.txt (lines ``3 Class``, each number once).
+    Raises CatalogError."""
     if not isinstance(classes, str | os.PathLike):
         return checked_names(classes, "classes")
-    if str(classes).lower().endswith(".json"):
-        number_of = from_json(
-            classes, lambda found: {name: int(found[name]) for name in found}, '{"class": "0", ...}'
-        )
-        return checked_names(sorted(number_of, key=number_of.__getitem__), str(classes))
     names: dict[int, str] = {}
     for line, text in enumerate(text_lines(classes), 1):
         number, name = (*text.strip().split(None, 1), "", "")[:2]
@@ -82,14 +75,10 @@ def class_names(classes: ClassNames) -> tuple[str, ...]:
                 f"not {text.strip()!r}"
             )
         names[int(number)] = name
-    if 0 in names:
+    if wrong := set(names) ^ set(range(1, len(names) + 1)):
         raise CatalogError(
-            f"{classes}: class numbers go from 1, and this file counts from 0 ({names[0]!r}): add "
-            "1 to its numbers, and to those in the lists of videos"
-        )
-    if gaps := set(range(1, len(names) + 1)).difference(names):
-        raise CatalogError(
-            f"{classes}: class numbers go from 1 without a gap, but {min(gaps)} is missing"
+            f"{classes}: class numbers go from 1 without a gap, but {min(wrong)} is "
+            + ("there" if min(wrong) in names else "missing")
         )
     return checked_names([name for _, name in sorted(names.items())], str(classes))
 
@@ -122,15 +111,6 @@ def text_lines(file: PathLike) -> Iterator[str]:
                 yield line
     except OSError as error:
         raise CatalogError(f"{file} cannot be read: {error.strerror}") from error
-
-
-def from_json(file: PathLike, make: Callable[[Any], T], expected: str) -> T:
-    """What ``make`` makes of a file of JSON. Raises CatalogError if it is not as expected."""
-    lines = "".join(text_lines(file))
-    try:
-        return make(json.loads(lines))
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise CatalogError(f"{file}: expected {expected}") from None
 
 
 def names_in(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import math
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -38,15 +39,15 @@ class Rows(NamedTuple):
 
 
 def rows_of(table: Any, source: str = "the table") -> Rows:
-    """The columns of a table. Raises CatalogError."""
-    if isinstance(table, Rows):
-        return table
-    if isinstance(table, str | bytes) or not (
+    """The columns of a table, or of a CSV file. Raises CatalogError."""
+    if isinstance(table, str | os.PathLike):
+        return read_csv(table)
+    if isinstance(table, bytes) or not (
         hasattr(table, "__getitem__") or isinstance(table, Iterable)
     ):
         raise CatalogError(
-            f"a table is a DataFrame, a dict of columns or a list of rows, not {table!r:.80} "
-            "(Catalog.from_csv reads a file)"
+            f"a table is a DataFrame, a dict of columns, a list of rows or a CSV file, not "
+            f"{table!r:.80}"
         )
     if hasattr(table, "collect"):
         raise CatalogError("a lazy table has no rows yet: give table.collect()")

@@ -15,12 +15,11 @@ from difflib import get_close_matches
 from itertools import pairwise
 from pathlib import Path
 from string import Formatter
-from typing import Any, TypedDict, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from videoload.clips.sample_spec import By
 from videoload.errors import CatalogError
 from videoload.listings.columns import (
     ClassNames,
@@ -49,9 +48,6 @@ OFFSET = "_offset_s"  # how the column of a part's offsets is named, after the p
 _WHOLE = ("start", "end", "frames", "at")
 _SECONDS = ("start_s", "end_s", "at_s")
 _ROLES = ("path", "label", "labels", "targets", "start", "end", *_SECONDS, "at", "box")
-# A list of Kinetics names videos as on the web. The usual downloaders call their files so.
-_KINETICS = {"label", "youtube_id", "time_start", "time_end"}
-_KINETICS_PATHS = ("**/{youtube_id}_{time_start:06}_{time_end:06}.*", "**/{youtube_id}.*")
 # Words of a column's name that say what it was meant for.
 _MEANT = {
     "start": "start|begin|onset",
@@ -62,38 +58,16 @@ _SECONDS_WORDS = ("s", "sec", "secs", "seconds")
 _UNIT = r"(s|ed|ing|time|frames?|secs?|seconds|ms|point|at|id|name)?"
 
 
-class Keywords(TypedDict, total=False):
-    """The keywords of `Catalog.from_table`: above all which column has which role. One that is not
-    given is the column with the role's own name."""
-
-    path: str
-    label: str | None
-    labels: str | None
-    targets: TargetColumns | None
-    start: str | None
-    end: str | None
-    start_s: str | None
-    end_s: str | None
-    frames: str | None
-    at: str | None
-    at_s: str | None
-    box: str | Sequence[str] | None
-    parts: PartColumns | None
-    where: Mapping[str, Any] | None
-    ignore: Sequence[str]
-    by: By
-    duplicates: bool
-
-
 def read_table(
-    rows: Rows, root: PathLike | None, classes: ClassNames | None, names: Keywords
+    rows: Rows, root: PathLike | None, classes: ClassNames | None, names: Mapping[str, Any]
 ) -> Listed:
-    """The rows of a catalog. Raises CatalogError."""
+    """The rows of a catalog. ``names``: keywords of `Catalog.from_table`, above all which column
+    has which role; by default it is the one with the role's own name. Raises CatalogError."""
     return _Reader(rows, root, names).read(classes)
 
 
 class _Reader:
-    def __init__(self, rows: Rows, root: PathLike | None, names: Keywords) -> None:
+    def __init__(self, rows: Rows, root: PathLike | None, names: Mapping[str, Any]) -> None:
         self._rows, self._names = rows, names
         self._root = None if root is None else open_root(root)
         self._used: set[str] = set()
@@ -104,11 +78,7 @@ class _Reader:
         if not len(self._rows):
             raise CatalogError(f"{self._rows.source} lists no videos")
         if (asked := self._names.get("parts")) is None:
-            is_kinetics = self._asked("path") == "path" and self._rows.columns.keys() >= _KINETICS
-            parts, paths = (
-                None,
-                self._paths(_KINETICS_PATHS if is_kinetics else self._asked("path")),
-            )
+            parts, paths = None, self._paths(self._asked("path"))
         else:
             parts = self._parts(asked)
             paths = next(iter(parts[0].values()))
@@ -181,21 +151,17 @@ class _Reader:
 
     # Files
 
-    def _paths(self, asked: str | Sequence[str], keyword: str = "path") -> list[str]:
+    def _paths(self, asked: str, keyword: str = "path") -> list[str]:
         """The path of each row: of a column, or as a pattern says. Raises CatalogError."""
-        several = [asked] if isinstance(asked, str) else list(asked)
-        filled = [self._filled(pattern, keyword) for pattern in several]
-        if any(pattern.startswith("**/") for pattern in several):
+        given = self._filled(asked, keyword)
+        if asked.startswith("**/"):
             if self._root is None:
                 raise CatalogError(
                     f"{self._rows.source} lists videos without their paths: give root="
                 )
-            paths, there = find_by_name(self._root, filled, self._rows.source)
+            paths, there = find_by_name(self._root, given, self._rows.source)
             self._rows = self._rows.take(there)
             return paths
-        if len(filled) > 1:
-            raise CatalogError(f"{keyword}= takes several patterns only if they begin with **/")
-        given = filled[0]
         if self._root is None and self._names.get("parts") is None:
             found, given = root_of(given)
             self._root = None if found is None else open_root(found)

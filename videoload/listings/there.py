@@ -53,11 +53,10 @@ def check_there(root: Path, paths: Iterable[str], source: str) -> None:
 
 
 def find_by_name(
-    root: Path | str, patterns: Sequence[Sequence[str]], source: str
+    root: Path | str, names: Sequence[str], source: str
 ) -> tuple[list[str], list[int]]:
-    """The videos that rows name, and which rows have one. A row has a name by each pattern, like
-    ``**/name.avi``, or ``**/name.*`` for any suffix, and the first that is there counts. The log
-    names the others. Raises CatalogError."""
+    """The videos that rows name by ``**/name.avi``, or ``**/name.*`` for any suffix, and which rows
+    have one. The log names the others. Raises CatalogError."""
     there: dict[str, list[str]] = {}
     for path in Found(root, by_class=False).videos:
         name = path.rpartition("/")[2]
@@ -66,24 +65,23 @@ def find_by_name(
     paths: list[str] = []
     rows: list[int] = []
     missing: list[str] = []
-    for i, given in enumerate(zip(*patterns, strict=True)):
-        asked = [name.removeprefix("**/") for name in given]
-        found = next((there[name] for name in asked if name in there), None)
-        if found is None:
-            missing.append(asked[0].removesuffix(".*"))
-        elif len(found) > 1:
+    for i, given in enumerate(names):
+        name = given.removeprefix("**/")
+        found = there.get(name, ())
+        if len(found) > 1:
             raise CatalogError(
-                f"{source}: {asked[0]!r} may be {found[0]!r} or {found[1]!r}: give the paths"
+                f"{source}: {name!r} may be {found[0]!r} or {found[1]!r}: give the paths"
             )
-        else:
+        if found:
             paths.append(found[0])
             rows.append(i)
-    listed = len(patterns[0])
+        else:
+            missing.append(name.removesuffix(".*"))
     if not paths:
-        raise CatalogError(f"{source} lists {listed} videos, and {root} has none of them")
+        raise CatalogError(f"{source} lists {len(names)} videos, and {root} has none of them")
     if missing:
         _log.warning(
-            "%s: %d of %d videos are not in %s: %s", source, len(missing), listed, root,
+            "%s: %d of %d videos are not in %s: %s", source, len(missing), len(names), root,
             some([*dict.fromkeys(missing)]),
         )  # fmt: skip
     return paths, rows

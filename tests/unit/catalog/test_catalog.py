@@ -350,7 +350,8 @@ def test_a_root_that_is_not_a_folder_is_refused(tmp_path: Path) -> None:
 @given(catalog=tables())
 def test_a_catalog_rebuilt_from_its_videos_is_the_same(catalog: Catalog) -> None:
     paths, labels, starts, ends, frames, *_ = zip(*catalog, strict=True)
-    assert Catalog(paths, labels, catalog.classes, None, starts, ends, frames=frames) == catalog
+    segments: dict[str, Any] = {"starts": starts, "ends": ends, "frames": frames}
+    assert Catalog(paths, labels, catalog.classes, **segments) == catalog
     assert catalog.labels.tolist() == list(labels)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from pathlib import Path
 
@@ -61,50 +60,22 @@ def test_folders_of_the_system_are_no_classes_and_empty_ones_are_named(
     assert "no video in the class folders walk" in caplog.text
 
 
-def test_hmdb51_has_a_split_file_a_class(tmp_path: Path) -> None:
-    for name in ("brush_hair", "wave"):
-        made(tmp_path / "hmdb51", *(f"{name}/{i} ({i}).avi" for i in range(4)))
-        lines = "".join(f"{i} ({i}).avi {side} \n" for i, side in enumerate((1, 1, 2, 0)))
-        made(tmp_path, f"splits/{name}_test_split1.txt")
-        (tmp_path / f"splits/{name}_test_split1.txt").write_text(lines)
-    train, test = Catalog.train_and_test(tmp_path / "hmdb51", lists=tmp_path / "splits", split=1)
-    assert train.classes == test.classes == ("brush_hair", "wave")
-    assert [len(train), len(test)] == [4, 2]
-    assert pairs(test) == [("brush_hair/2 (2).avi", "brush_hair"), ("wave/2 (2).avi", "wave")]
-    with refused("has no split files like brush_hair_test_split3.txt"):
-        Catalog.train_and_test(tmp_path / "hmdb51", lists=tmp_path / "splits", split=3)
-
-
 def test_a_list_of_kinetics_is_joined_with_the_files_that_are_there(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    root = made(tmp_path / "k400", "abseiling/-3B32lodo2M_000059_000069.mp4", "x/0347ZoDXyP0.webm")
+    files = "abseiling/-3B32lodo2M_000059_000069.mp4", "x/0347ZoDXyP0_000095_000105.webm"
+    root = made(tmp_path / "k400", *files)
     (tmp_path / "val.csv").write_text(
         "label,youtube_id,time_start,time_end,split\nabseiling,-3B32lodo2M,59,69,validate\n"
         "zumba,0347ZoDXyP0,95,105,validate\nzumba,gone,1,11,validate\n"
     )
-    catalog = Catalog.from_csv(tmp_path / "val.csv", root)
-    assert pairs(catalog) == [
-        ("abseiling/-3B32lodo2M_000059_000069.mp4", "abseiling"), ("x/0347ZoDXyP0.webm", "zumba"),
-    ]  # fmt: skip
+    name = "**/{youtube_id}_{time_start:06}_{time_end:06}.*"
+    catalog = Catalog.from_csv(tmp_path / "val.csv", root, path=name)
+    assert pairs(catalog) == [(files[0], "abseiling"), (files[1], "zumba")]
     assert "1 of 3 videos are not in" in caplog.text
     assert "gone_000001_000011" in caplog.text
     with refused("lists videos without their paths: give root="):
-        Catalog.from_csv(tmp_path / "val.csv", None)
-
-
-def test_a_list_of_something_something_is_json(tmp_path: Path) -> None:
-    root = made(tmp_path / "20bn", "78687.webm", "42326.webm")
-    rows = [{"id": "78687", "template": "Holding [something]"}, {"id": "42326", "template": "Put"}]
-    (tmp_path / "train.json").write_text(json.dumps(rows))
-    (tmp_path / "labels.json").write_text(json.dumps({"Put": "0", "Holding something": "1"}))
-    catalog = Catalog.from_list(tmp_path / "train.json", root, classes=tmp_path / "labels.json")
-    assert catalog.classes == ("Put", "Holding something")
-    assert pairs(catalog) == [("78687.webm", "Holding something"), ("42326.webm", "Put")]
-    assert Catalog.from_list(tmp_path / "train.json", root).classes == ("Holding something", "Put")
-    (tmp_path / "train.json").write_text("{}]")
-    with refused('train.json: expected a list of {"id"'):
-        Catalog.from_list(tmp_path / "train.json", root)
+        Catalog.from_csv(tmp_path / "val.csv", path=name)
 
 
 def test_lists_and_tables_say_from_where_they_count(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.support.catalogs import pairs
 from tests.support.layouts import layouts
 from tests.support.pages import blocks
 from videoload import Catalog, CatalogError
@@ -35,9 +36,14 @@ def run(name: str) -> dict[str, Any]:
 
 
 def test_no_data_set_needs_more_than_five_lines() -> None:
-    assert len(LINES) == 1 + 10
+    assert len(LINES) == 1 + 12
     for name, code in LINES.items():
         assert len(code.splitlines()) <= 5 or name == "imports", name
+
+
+def something(catalog: Catalog) -> None:
+    assert catalog.classes == ("Put", "Holding something")
+    assert pairs(catalog) == [("78687.webm", "Holding something"), ("42326.webm", "Put")]
 
 
 def echonet(catalog: Catalog) -> None:
@@ -102,7 +108,7 @@ def casia_b(catalog: Catalog) -> None:
 
 
 CHECKS: list[Callable[[Catalog], None]] = [
-    echonet, deepethogram, deeplabcut, ubfc, miniscope, jigsaws, daisee, kth, casia_b,
+    something, echonet, deepethogram, deeplabcut, ubfc, miniscope, jigsaws, daisee, kth, casia_b,
 ]  # fmt: skip
 
 
@@ -118,6 +124,9 @@ def test_a_data_set_becomes_a_catalog(
 def test_the_parts_of_a_data_set_become_two_catalogs(made: Path) -> None:
     found = run("rwf_2000")
     assert (len(found["train"]), len(found["test"])) == (6, 4)
+    found = run("hmdb51")
+    assert pairs(found["test"]) == [(f"{n}/2 (2).avi", n) for n in ("brush_hair", "wave")]
+    assert len(found["train"]) == 4
 
 
 def edit(name: str, old: str, new: str, encoding: str = "utf-8") -> Callable[[Path], None]:

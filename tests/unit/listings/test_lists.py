@@ -158,7 +158,7 @@ def test_a_class_file_may_stand_in_any_order_with_spaces_in_names(tmp_path: Path
     ("content", "words"),
     [
         ("1 jump\n3 run\n", ["2 is missing"]),
-        ("0 jump\n1 run\n", ["go from 1, and this file counts from 0 ('jump')"]),
+        ("0 jump\n1 run\n", ["go from 1 without a gap, but 0 is there"]),
         ("2 jump\n3 run\n", ["1 is missing"]),
         ("1 jump\n1 run\n", ["line 2", "'1 run'"]),
         ("1 jump\nrun\n", ["line 2", "'run'"]),

@@ -430,8 +430,8 @@ def test_any_kind_of_table_gives_the_same_catalog(make: Any) -> None:
 @pytest.mark.parametrize(
     ("table", "told"),
     [
-        (5, "a table is a DataFrame, a dict of columns or a list of rows, not 5"),
-        ("t.csv", "Catalog.from_csv reads a file"),
+        (5, "a table is a DataFrame, a dict of columns, a list of rows or a CSV file, not 5"),
+        ("t.csv", "t.csv cannot be read: No such file"),
         ({"path": ["a"], "label": ["x", "y"]}, "columns need as many rows each: path has 1, label"),
         ({"path": "a.avi"}, "the column 'path' has no rows, it is 'a.avi'"),
         ([("a.avi", "run")], "row 0: a row is a dict of its cells"),
