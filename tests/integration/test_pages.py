@@ -71,7 +71,7 @@ def test_the_live_page_shows_a_training_with_its_pictures(videos: Videos, tmp_pa
 
 def test_many_workers_and_mean_names_are_shown_as_they_are(tmp_path: Path) -> None:
     workers = [WorkerStats(f"h{at}:1", f"h{at}", 1, at, 9.5, file=MEAN) for at in range(2000)]
-    stats = StreamStats(9, 72, 9.5, 0.25, 0, (), 0, 0, (BadVideo(MEAN, MEAN),), f"Slow. {MEAN}")
+    stats = StreamStats(9, 72, 9.5, 0.25, 0, (), (BadVideo(MEAN, MEAN),), f"Slow. {MEAN}")
     stream = StreamRecord(0, MEAN, 5, 10, 1, 2, 4, 1, stats, Totals(9, 72, 1.0, 0.1), 1, (MEAN,))
     record = record_of(MEAN, [stream], workers, [f"worker: {MEAN}"])
     shows = {

@@ -248,9 +248,9 @@ class Engine:
 
     def client_record(self) -> ClientRecord:
         """What the client does, for people who watch it. For the I/O thread: see `ask`."""
-        records, departed = self.membership.records(), self.membership.departed
+        records = self.membership.records()
         latest = list(self.streams.by_id.values())[-MAX_STREAMS:]
-        streams = [stream.record(records, departed, WINDOW_S) for stream in latest]
+        streams = [stream.record(records, WINDOW_S) for stream in latest]
         refused = [f"{who}: {why}" for who, why in list(self.membership.refused_lately.items())]
         trainer = f"{platform.node()}:{os.getpid()}"
         files = {worker.name: self._table.file_of(at) for at, worker in self._workers.items()}

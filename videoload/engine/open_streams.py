@@ -85,10 +85,8 @@ class OpenStream:
         self.clip_bytes = self.spec.clip_bytes
         self.words = facts_type(self.spec).itemsize // 8
 
-    def record(
-        self, workers: Sequence[WorkerRecord], departed: int, window_s: float = math.inf
-    ) -> StreamRecord:
-        """The figures now. ``workers`` are connected, ``departed`` have left. For any thread."""
+    def record(self, workers: Sequence[WorkerRecord], window_s: float = math.inf) -> StreamRecord:
+        """The figures now. ``workers`` are connected. For any thread."""
         queues = list(self.readers.values())
         return StreamRecord(
             stream=self.id,
@@ -99,7 +97,7 @@ class OpenStream:
             ready=sum(queue.ready for queue in queues),
             slots=self.arena.slots,
             bad=len(bad := tuple(self.quarantine.videos)),
-            stats=self.meter.read(workers, departed, bad, window_s),
+            stats=self.meter.read(workers, bad, window_s),
             totals=self.meter.totals(),
             changed=len(self.changed.paths),
             changed_files=tuple(self.changed.paths[-_NAMED:]),
@@ -261,8 +259,7 @@ class ReaderQueue:
     def __init__(self) -> None:
         # A plain lock: a Ctrl-C in Condition.__enter__ would leave it locked.
         self._lock = threading.Lock()
-        self._ready: deque[tuple[Ready, float]] = deque()  # with the time when it was put in
-        self.waited_s = 0.0  # how long the last batch that was taken had been ready
+        self._ready: deque[Ready] = deque()
         self._taken: list[Ready] = []  # but not handed over yet
         self._error: VideoloadError | None = None
         self._bell: SimpleQueue[None] = SimpleQueue()  # empty, or rung: look again
@@ -271,9 +268,8 @@ class ReaderQueue:
     # that may wait for the consumer's thread (see `frameworks.tfdata`).
 
     def put(self, batch: Ready) -> None:
-        entry = batch, time.monotonic()
         with self._lock:
-            self._ready.append(entry)
+            self._ready.append(batch)
         self._ring()
 
     def fail(self, error: VideoloadError) -> None:
@@ -289,10 +285,10 @@ class ReaderQueue:
 
     def withdraw(self) -> list[Ready]:
         """All batches that the consumer has not taken."""
-        none: deque[tuple[Ready, float]] = deque()
+        none: deque[Ready] = deque()
         with self._lock:
             ready, self._ready = self._ready, none
-        return [batch for batch, _ in ready]
+        return list(ready)
 
     def take(self, wait_s: float) -> Ready | None:
         """The next batch, or None if none came in ``wait_s``. Raises what `fail` was given."""
@@ -300,10 +296,9 @@ class ReaderQueue:
         while True:
             with self._lock:
                 if self._ready:
-                    batch, put = self._ready[0]
+                    batch = self._ready[0]
                     self._taken.append(batch)
                     self._ready.popleft()
-                    self.waited_s = time.monotonic() - put
                     return batch
                 error = self._error
             if error is not None:

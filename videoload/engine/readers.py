@@ -156,7 +156,6 @@ class Readers:
                         elif batch is None:
                             engine.calls.check_thread()
                 assert batch is not None
-                source.meter.batch_waited(queue.waited_s)
                 source.step = batch.step
                 if meter is not None:
                     meter.got(number, len(batch.samples))
@@ -323,10 +322,7 @@ class Readers:
 
     def record(self, window_s: float) -> StreamRecord:
         """All figures, with those of the last ``window_s`` seconds."""
-        engine = self._engine
-        return self._source.record(
-            engine.membership.records(), engine.membership.departed, window_s
-        )
+        return self._source.record(self._engine.membership.records(), window_s)
 
     def log_epoch(self, step: int) -> None:
         """Log the figures of an epoch if ``step`` was its last one, and once if the frame store has

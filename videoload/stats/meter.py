@@ -44,7 +44,6 @@ class Meter:
         self._lock = threading.RLock()  # a signal handler may ask for figures
         self._taken: deque[Taken] = deque(maxlen=_REMEMBERED)
         self._waiting: dict[int, float] = {}  # since when, by reader
-        self._ready: deque[tuple[float, float]] = deque(maxlen=_REMEMBERED)  # when, and how long
         self._batches = self._clips = 0
         self._blocked_s = 0.0  # of waits that have ended
         self._first_asked: float | None = None
@@ -67,10 +66,6 @@ class Meter:
 
     def left(self, reader: int) -> None:
         self._events.append((self._book_left, reader, time.monotonic(), 0))
-
-    def batch_waited(self, seconds: float) -> None:
-        """A batch was ready for ``seconds`` before it was taken."""
-        self._ready.append((time.monotonic(), seconds))
 
     def worked(
         self, worker: str, work: Work, clips: Sequence[tuple[int, float]], now: float
@@ -150,7 +145,6 @@ class Meter:
     def read(
         self,
         workers: Sequence[WorkerRecord],
-        departed: int,
         bad_videos: tuple[BadVideo, ...],
         window_s: float = math.inf,
     ) -> StreamStats:
@@ -166,9 +160,6 @@ class Meter:
         )  # fmt: skip
         if window_s < math.inf:
             batches, clips = found.batches, found.clips
-        since = time.monotonic() - window_s
-        ready = [seconds for when, seconds in list(self._ready) if when > since]
-        here = {worker.name for worker in workers}
         # Infinity if all batches were empty.
         batch_clips = found.clips / found.batches if found.clips else math.inf
         ceiling = found.demand / batch_clips if self.ceiling is None else self.ceiling
@@ -181,8 +172,6 @@ class Meter:
             wait_share=found.wait_share,
             copied=self.copied,
             workers=tuple(worker.stats() for worker in measured),
-            departed=departed,
-            departed_clips=sum(work.clips for name, work in works.items() if name not in here),
             bad_videos=bad_videos,
             verdict=verdict.sentence if full is None else f"{verdict.sentence} {full}",
             bottleneck=verdict.bottleneck,
@@ -190,8 +179,6 @@ class Meter:
             utilisation=verdict.utilisation,
             steps_per_s=found.clips_per_s / batch_clips,
             ceiling_steps_per_s=ceiling,
-            trainer_waited_s=found.wait_share * found.reading_s / max(1, found.batches),
-            batch_waited_s=sum(ready) / max(1, len(ready)),
             clip_times=ClipTimes.of(work),
             slowest_files=tuple(
                 SlowFile(self._path(file.video), file.clips, file.seconds / file.clips)

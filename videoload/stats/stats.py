@@ -121,8 +121,6 @@ class StreamStats:
             several threads read, this is their average.
         copied: Batches that were copied because the trainer kept nearly all slots.
         workers: The workers connected now, with what they did for this stream.
-        departed: How many workers of the client have left.
-        departed_clips: Clips of this stream that those workers decoded.
         bad_videos: The videos that could not be decoded.
         verdict: What slows the training down, in plain English, and what would help.
         bottleneck: The same in one word. ``"trainer"``: decoding keeps up. ``"decoding"`` and
@@ -139,8 +137,6 @@ class StreamStats:
         ceiling_steps_per_s: Batches per second that the trainer would take if it never waited, as
             `Stream.head_room` measured it, or else as its steps tell. Infinity if it only waits.
             Default 0.
-        trainer_waited_s: Seconds that the trainer waited for a batch, on average. Default 0.
-        batch_waited_s: Seconds that a batch was ready until it was taken, on average. Default 0.
         clip_times: Where the time of a clip goes. Default: zeros.
         slowest_files: Up to 8 files whose clips take longest. Default: none.
         kept_share: Share, 0 to 1, of the clips that workers made of frames in the frame store
@@ -154,8 +150,6 @@ class StreamStats:
     wait_share: float
     copied: int
     workers: tuple[WorkerStats, ...]
-    departed: int
-    departed_clips: int
     bad_videos: tuple[BadVideo, ...]
     verdict: str
     bottleneck: str = "unknown"
@@ -163,8 +157,6 @@ class StreamStats:
     utilisation: float = 0.0
     steps_per_s: float = 0.0
     ceiling_steps_per_s: float = 0.0
-    trainer_waited_s: float = 0.0
-    batch_waited_s: float = 0.0
     clip_times: ClipTimes = ClipTimes(0, 0, 0, 0, 0, 0, 0, 0)
     slowest_files: tuple[SlowFile, ...] = ()
     kept_share: float = 0.0

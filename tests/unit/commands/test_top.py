@@ -47,7 +47,7 @@ def snapshot(
         for n in range(workers)
     ]  # fmt: skip
     stats = StreamStats(
-        4000, 32000, 251.0, 0.41, 0, (), 0, 0, (BadVideo("Bowling/[bold].avi", "has no video"),),
+        4000, 32000, 251.0, 0.41, 0, (), (BadVideo("Bowling/[bold].avi", "has no video"),),
         "Decoding is too slow. The trainer waits 41% of the time. Add about 3 workers like these.",
         slowest_files=(SlowFile("Archery/v_Archery_g01_c01.avi", 7, 0.312),), kept_share=kept_share,
     )  # fmt: skip

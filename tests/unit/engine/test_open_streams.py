@@ -101,25 +101,6 @@ def test_a_wait_ends_when_a_batch_comes_or_time_is_out() -> None:
     later.join()
 
 
-def test_the_queue_knows_how_long_a_batch_was_ready_before_it_was_taken() -> None:
-    queue = ReaderQueue()
-    began = time.monotonic()
-    for step in range(3):
-        queue.put(batch(step))
-    assert queue.ready == 3
-    queue.take(0)
-    first_s = queue.waited_s
-    assert 0 <= first_s <= time.monotonic() - began
-    queue.withdraw()
-    assert queue.ready == 0
-    queue.put(batch(1))
-    put = time.monotonic()
-    assert queue.take(0) is not None
-    assert queue.waited_s <= time.monotonic() - put + first_s, (
-        "not since its first time in the queue"
-    )
-
-
 def test_a_consumer_that_never_waits_leaves_nothing_behind_at_each_batch() -> None:
     queue = ReaderQueue()
     for step in range(2000):

@@ -369,7 +369,7 @@ def test_grafana_finds_its_files_and_prometheus() -> None:
 
 def test_dashboard_and_alerts_use_only_existing_metrics() -> None:
     meter = Meter()
-    empty = StreamRecord(0, "", -1, 0, 0, 0, 0, 0, meter.read((), 0, ()), meter.totals())
+    empty = StreamRecord(0, "", -1, 0, 0, 0, 0, 0, meter.read((), ()), meter.totals())
     told = {metric.name for metric in families([empty], (), gone=0, refused=0, decoded=0)}
     told |= {metric.name for metric in worker_metrics.families(worker_metrics.State(0.0))}
     shown = (MONITOR / "grafana/videoload.json").read_text()

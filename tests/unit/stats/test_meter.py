@@ -49,7 +49,7 @@ def take(meter: Meter, clock: Clock, *, wait_s: float, clips: int = 8, reader: i
 def read(
     meter: Meter, workers: list[WorkerRecord] = WORKERS, window_s: float = float("inf")
 ) -> StreamStats:
-    return meter.read(workers, 0, (), window_s)
+    return meter.read(workers, (), window_s)
 
 
 def test_a_reader_waits_for_no_thread_that_books_or_reads_figures() -> None:
@@ -185,7 +185,6 @@ def test_a_streams_workers_come_with_their_work_for_this_stream(clock: Clock) ->
     assert (two.clips, two.clips_per_s, two.busy_share) == (0, 0.0, 0.0), (
         "and no other stream's work"
     )
-    assert stats.departed_clips == 50, "the work of departed workers does not vanish"
     clock.now += 60
     assert read(meter, window_s=30).workers[0].clips == 0
     assert WORKERS[0].stats(Work(clips=6, busy_s=3.0), 10.0).busy_share == pytest.approx(0.3)
@@ -216,15 +215,12 @@ def test_a_clips_time_is_split_and_slow_files_have_their_paths(clock: Clock) -> 
     assert {file.path: file.clips for file in stats.slowest_files} == {"3.avi": 1, "4.avi": 9}
 
 
-def test_the_waits_of_the_trainer_and_of_a_batch_are_separate(clock: Clock) -> None:
+def test_the_ceiling_is_what_the_trainer_could_take_without_waiting(clock: Clock) -> None:
     meter = Meter()
-    for ready_s in (0.0, 0.3, 0.6):
-        meter.batch_waited(ready_s)
+    for _ in range(3):
         take(meter, clock, wait_s=0.5)
         clock.now += 1.5
     stats = read(meter)
-    assert stats.batch_waited_s == pytest.approx(0.3)
-    assert stats.trainer_waited_s == pytest.approx(0.5)
     assert (stats.steps_per_s, stats.ceiling_steps_per_s) == pytest.approx((3 / 4.5, 1.0))
     meter.ceiling = 1.25
     assert read(meter).ceiling_steps_per_s == 1.25
@@ -247,13 +243,13 @@ def test_the_number_of_workers_needed_is_computed_for_a_window(clock: Clock) -> 
     assert meter.workers_needed(OWN, 10.0) == pytest.approx(0.95 * 0.4, rel=0.02)
 
 
-def test_bad_videos_copies_and_departed_workers_are_passed_on(clock: Clock) -> None:
+def test_bad_videos_and_copies_are_passed_on(clock: Clock) -> None:
     meter = Meter()
     take(meter, clock, wait_s=1.0)
     meter.copied += 2
     bad = (BadVideo("a.avi", "broken"),)
-    stats = meter.read(WORKERS, 3, bad)
-    assert (stats.copied, stats.departed, stats.bad_videos) == (2, 3, bad)
+    stats = meter.read(WORKERS, bad)
+    assert (stats.copied, stats.bad_videos) == (2, bad)
 
 
 def test_print_shows_one_line(clock: Clock) -> None:
@@ -265,7 +261,7 @@ def test_print_shows_one_line(clock: Clock) -> None:
     )
     meter.copied = 3
     bad = (BadVideo("a.avi", "broken"),)
-    assert ", 3 batches copied, 1 bad video. " in str(meter.read(WORKERS, 0, bad))
+    assert ", 3 batches copied, 1 bad video. " in str(meter.read(WORKERS, bad))
 
 
 def test_reading_the_figures_changes_nothing(clock: Clock) -> None:

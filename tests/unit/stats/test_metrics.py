@@ -21,7 +21,7 @@ def worker(pid: int, rate: float, host: str = "a") -> WorkerStats:
 def stats(rate: float, waited: float) -> StreamStats:
     bad = (BadVideo("x.avi", "cut"),)
     return StreamStats(
-        5, 40, rate, waited, 1, (), 0, 0, bad, "all is well", kept_share=0.75,
+        5, 40, rate, waited, 1, (), bad, "all is well", kept_share=0.75,
         full_store=FullStore(0.125, 80.0, 70.0, 128),
     )  # fmt: skip
 

@@ -23,7 +23,7 @@ class Told:
     def stats(self, window_s: float) -> StreamStats:
         self.windows.append(window_s)
         bad = (BadVideo("a.avi", "cut"),) * len(self.windows)
-        return StreamStats(5, 40, 160.0, 0.25, 0, (), 0, 0, bad, "")
+        return StreamStats(5, 40, 160.0, 0.25, 0, (), bad, "")
 
 
 def fit(callbacks: list[Any], epochs: int) -> dict[str, list[float]]:
