@@ -6,12 +6,19 @@ become loopback addresses, and the test hands over the Secret. Kubernetes' own p
 
 from __future__ import annotations
 
+import base64
 import json
 import re
+import shutil
 import signal
+from collections.abc import Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
+from types import MappingProxyType
 from typing import Any
 
+import certifi
 import pytest
 
 from tests.support.kubernetes import one, pods, render, written
@@ -19,6 +26,7 @@ from tests.support.needs import needs_tensorflow
 from tests.support.ports import free_port, free_ports
 from tests.support.programs import COMMANDS, Program, Programs
 from tests.support.scrapes import get
+from tests.support.servers import bucket
 from tests.support.trained import SMALL, STEPS, expected, make_classes
 from tests.support.waiting import SECOND
 
@@ -28,15 +36,54 @@ ONCE = {**SMALL, "EPOCHS": "1", "VERIFY": "1"}
 SERVED = 5555
 
 
+class SecretStore(ThreadingHTTPServer):
+    """As much of a cluster's API as the Job that makes keys uses."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Secrets)
+        self.url = f"http://127.0.0.1:{self.server_address[1]}"
+        self.asked: list[tuple[str, str | None]] = []
+        self.name = ""
+        self.data: dict[str, bytes] = {}
+
+    def __enter__(self) -> SecretStore:
+        self._thread = Thread(target=self.serve_forever, args=(0.05,))
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.shutdown()
+        self._thread.join()
+        self.server_close()
+
+
+class _Secrets(BaseHTTPRequestHandler):
+    server: SecretStore
+
+    def do_POST(self) -> None:
+        secret = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.asked.append((self.path, self.headers["Authorization"]))
+        self.send_response(409 if self.server.data else 201)
+        self.end_headers()
+        if not self.server.data:
+            self.server.name = secret["metadata"]["name"]
+            self.server.data = {k: base64.b64decode(v) for k, v in secret["data"].items()}
+
+    def log_message(self, *args: Any) -> None:
+        pass
+
+
 class Namespace:
     """The pods of ``objects``; each has a folder below ``folder`` for the containers' /."""
 
     def __init__(
-        self, programs: Programs, folder: Path, videos: Path, objects: list[dict[str, Any]]
-    ) -> None:
+        self, programs: Programs, folder: Path, videos: Path, objects: list[dict[str, Any]],
+        secrets: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+    ) -> None:  # fmt: skip
         self._programs = programs
         self._folder = folder
         self._videos = videos
+        self._secrets = secrets
         self._pods = pods(objects)
         self.job = one(objects, "Job", "trainer")["spec"]
         self._secret: dict[str, bytes] = {}
@@ -52,12 +99,26 @@ class Namespace:
         job = self._pods["keys"]
         made = self._run(root, job["initContainers"][0]["command"], imported=COMMANDS)
         assert made.wait(30 * SECOND) == 0, made.err
-        create, *files = job["containers"][0]["command"][3:]
-        assert create == "generic"
-        assert files.pop(0) == job_secret(self._pods["worker"]) == job_secret(self._pods["trainer"])
-        for file in files:
-            key, path = file.removeprefix("--from-file=").split("=")
-            self._secret[key] = (root / path.removeprefix("/")).read_bytes()
+        account = root / "account"
+        account.mkdir()
+        shutil.copy(certifi.where(), account / "ca.crt")
+        (account / "namespace").write_text("mine")
+        (account / "token").write_text("a-token")
+        with SecretStore() as store:
+            for said in ("", "the Secret exists; it stays as it is\n"):
+                python, option, script = job["containers"][0]["command"]
+                for there, here in {
+                    "https://kubernetes.default.svc": store.url, '"/keys"': f'"{root}/keys"',
+                    "/var/run/secrets/kubernetes.io/serviceaccount": str(account),
+                }.items():  # fmt: skip
+                    assert there in script
+                    script = script.replace(there, here)
+                stored = self._run(root, [python, option, script])
+                assert stored.wait(30 * SECOND) == 0, stored.err
+                assert stored.out == said
+        assert store.asked == 2 * [("/api/v1/namespaces/mine/secrets", "Bearer a-token")]
+        assert store.name == job_secret(self._pods["worker"]) == job_secret(self._pods["trainer"])
+        self._secret = store.data
 
     def start(
         self, name: str, index: int = 0, imported: str = COMMANDS, **settings: str
@@ -86,10 +147,15 @@ class Namespace:
                 file.write_bytes(self._secret[item["key"]])
                 top = Path(item["path"]).parts[0]
                 (at / top).symlink_to(f"..data/{top}")  # as Kubernetes does
-        environment = {
-            entry["name"]: self._here(root, index, entry.get("value", str(index)))
-            for entry in container["env"]
-        }
+        environment: dict[str, str] = {}
+        for source in container.get("envFrom", ()):
+            environment |= self._secrets[source["secretRef"]["name"]]
+        for entry in container["env"]:
+            found = entry.get("value", str(index))
+            if "secretKeyRef" in (source := entry.get("valueFrom", {})):
+                asked = source["secretKeyRef"]
+                found = self._secrets[asked["name"]][asked["key"]]
+            environment[entry["name"]] = self._here(root, index, found)
         environment |= {f"VIDEOLOAD_{variable}": value for variable, value in settings.items()}
         return self._run(root, container["command"], env=environment, imported=imported)
 
@@ -162,6 +228,21 @@ def test_a_trainer_and_its_workers_train_an_epoch_and_the_workers_leave_when_ask
     lines = [json.loads(line) for line in worker.err.splitlines()]
     assert lines[-1]["level"] == "INFO"
     assert any(line["message"].startswith("SIGTERM came") for line in lines)
+
+
+@pytest.mark.slow
+@needs_tensorflow
+def test_trainer_and_worker_read_a_bucket_with_what_its_secret_says(
+    programs: Programs, tmp_path: Path, data: Path
+) -> None:
+    with bucket(data) as variables:
+        secret = {"VIDEOS": "s3://clips/data", **variables}
+        namespace = Namespace(programs, tmp_path, data, render("cloud"), {"bucket": secret})
+        namespace.make_keys()
+        namespace.start("worker", WORKERS="1")
+        trainer = namespace.start("trainer", 0, "tensorflow", **ONCE)
+        assert trainer.wait(120 * SECOND) == 0, trainer.err
+    assert expected(data) in trainer.out
 
 
 @pytest.mark.nightly  # test_ranks.py trains with ranks in each push

@@ -16,18 +16,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
+from tests.support.compose import read_compose
 from tests.support.needs import needs_tensorflow
 from tests.support.ports import free_port
 from tests.support.processes import children_of
 from tests.support.programs import COMMANDS, Program, Programs
+from tests.support.servers import bucket
 from tests.support.videos import make_avi
 from tests.support.waiting import SECOND, wait_until
 
 pytestmark = pytest.mark.timeout(150 * SECOND)
 
-COMPOSE = Path(__file__).parents[2] / "docker-compose.yml"
+PROJECT = Path(__file__).parents[2]
+COMPOSE, BUCKET = PROJECT / "docker-compose.yml", PROJECT / "services/compose.bucket.yml"
 CLASSES = ("jump", "run", "walk")
 VIDEOS_OF_A_CLASS = 5  # of which four are trained on
 SMALL = {"SIZE": "32", "FRAMES": "4", "BATCH_SIZE": "4", "SAVE_EVERY": "2", "WORKERS": "2"}
@@ -38,10 +40,10 @@ FOR_EVER = "100000"
 class Deployment:
     """The services of docker-compose.yml on one host, with ``folder`` as the containers' /."""
 
-    def __init__(self, programs: Programs, folder: Path) -> None:
+    def __init__(self, programs: Programs, folder: Path, *files: Path) -> None:
         self._programs = programs
         self._folder = folder
-        self._services: dict[str, dict[str, Any]] = yaml.safe_load(COMPOSE.read_text())["services"]
+        self._services: dict[str, dict[str, Any]] = read_compose(COMPOSE, *files)["services"]
         self._address = f"tcp://127.0.0.1:{free_port()}"
         # volumes and tmpfs
         for name in ("frames", "keys/trainer", "keys/worker", "models", "tmp"):
@@ -87,6 +89,15 @@ class Deployment:
         return sorted(path.name for path in self._folder.glob("models/*.keras"))
 
     def _python(self, command: list[str], **options: Any) -> Program:
+        if command[0] == "sh":  # it becomes python, with more variables
+            script = command[-1].replace("/run/secrets/", f"{self._folder}/run/secrets/")
+            *first, last = script.split(";")
+            command = last.split()[1:]
+            shown = subprocess.run(
+                ["sh", "-ec", ";".join([*first, "env"])],
+                capture_output=True, text=True, check=True, timeout=30, env={},
+            ).stdout  # fmt: skip
+            options["env"] |= dict(line.split("=", 1) for line in shown.splitlines())
         python, *arguments = command
         assert python == "python"
         return self._programs.python(*arguments, **options)
@@ -97,6 +108,7 @@ class Deployment:
         found = []
         for text in map(str, texts):
             known = re.sub(r"\$\{FRAME_STORE_GB:-\}", "1", text)
+            known = re.sub(r"\$\{VIDEOS:\?[^}]*\}", "s3://clips/data", known)
             known = re.sub(r"\$\{\w+:[-?+]([^}]*)\}", r"\1", known)
             known = re.sub(r"tcp://[\w.]+:\d+", self._address, known)
             known = re.sub(
@@ -187,6 +199,27 @@ def test_a_stopped_trainer_resumes_and_its_workers_wait_for_it(
         assert stop(worker, 30 * SECOND) == 0, worker.err
     assert "serving trainer" not in stranger.err, "a worker without keys was let in"
     assert re.search(r"\b100% of the clips from the frame store", again.out), again.out
+
+
+@pytest.mark.slow
+@needs_tensorflow
+def test_with_a_bucket_trainer_and_worker_take_its_credentials_from_a_secret(
+    programs: Programs, tmp_path: Path, videos: Path
+) -> None:
+    deployment = Deployment(programs, tmp_path / "root", BUCKET)
+    deployment.make_keys()
+    secrets = tmp_path / "root/run/secrets"
+    secrets.mkdir(parents=True)
+    with bucket(videos) as variables:
+        lines = "".join(f"{name}={value}\n" for name, value in variables.items())
+        (secrets / "bucket").write_text(lines)
+        deployment.start("worker")
+        trainer = deployment.start(
+            "trainer", "tensorflow", **SMALL | {"WORKERS": "1"}, EPOCHS="1", VERIFY="1"
+        )
+        assert trainer.wait(120 * SECOND) == 0, trainer.err
+    assert "verified: " in trainer.out
+    assert "3 test videos: accuracy " in trainer.out
 
 
 @pytest.mark.nightly  # a trainer that trains is stopped above

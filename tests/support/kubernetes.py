@@ -16,12 +16,14 @@ import yaml
 PROJECT = Path(__file__).parents[2]
 FOLDER = PROJECT / "services/kubernetes"
 GUIDE = PROJECT / "docs/scale/kubernetes.md"
-OVERLAYS = ("base", "gpu", "ranks", "scaled", "mine")
 
-# Overlays that a user could write: one that takes the components, and the one of the guide.
-_SCALED = (
-    "resources: [../gpu]\ncomponents: [../monitor, ../autoscale, ../frames]\nnamespace: videoload\n"
-)
+# Overlays that a user could write: some that take components, and the one of the guide.
+_WITH = {
+    "scaled": ("../gpu", ["../monitor", "../autoscale", "../frames"]),
+    "cloud": ("../base", ["../bucket"]),
+    "all": ("../ranks", ["../monitor", "../autoscale", "../frames", "../bucket"]),
+}
+OVERLAYS = ("base", "gpu", "ranks", *_WITH, "mine")
 _MINE = re.compile(r"^```text\n# mine/kustomization.yaml\n(.+?)^```$", re.M | re.S)
 
 
@@ -40,11 +42,14 @@ def _rendered(overlay: str) -> str:
         copy = Path(scratch, FOLDER.relative_to(PROJECT))
         shutil.copytree(FOLDER, copy)
         folder = Path(scratch) / overlay if overlay == "mine" else copy / overlay
-        if text := {"scaled": _SCALED, "mine": "".join(_MINE.findall(GUIDE.read_text()))}.get(
-            overlay
-        ):
+        if overlay == "mine":
             folder.mkdir()
-            (folder / "kustomization.yaml").write_text(text)
+            (folder / "kustomization.yaml").write_text("".join(_MINE.findall(GUIDE.read_text())))
+        elif overlay in _WITH:
+            resource, components = _WITH[overlay]
+            made = {"resources": [resource], "components": components, "namespace": "videoload"}
+            folder.mkdir()
+            (folder / "kustomization.yaml").write_text(yaml.safe_dump(made))
         done = subprocess.run(
             [tool, tools[tool], str(folder)],
             capture_output=True, text=True, check=False, timeout=60,
@@ -57,7 +62,7 @@ def written() -> list[dict[str, Any]]:
     """All objects of the files, before anything is patched."""
     files = [
         *FOLDER.glob("base/*.yaml"), *FOLDER.glob("monitor/*.yaml"),
-        FOLDER / "autoscale/autoscaler.yaml",
+        FOLDER / "autoscale/autoscaler.yaml", FOLDER / "bucket/policy.yaml",
     ]  # fmt: skip
     return [
         found

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from urllib.parse import quote
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -21,20 +22,16 @@ def bucket(folder: Path) -> Iterator[dict[str, str]]:
     server = pytest.importorskip("moto.server", reason="needs moto").ThreadedMotoServer(
         port=0, verbose=False
     )
-    obstore: Any = pytest.importorskip("obstore")
     server.start()
     try:
         host, port = server.get_host_and_port()
         home = f"http://{host}:{port}"
-        store = obstore.store.S3Store(
-            BUCKET, endpoint=home, region="us-east-1", access_key_id=KEYS["AWS_ACCESS_KEY_ID"],
-            secret_access_key=KEYS["AWS_SECRET_ACCESS_KEY"],
-            client_options={"allow_http": True},
-        )  # fmt: skip
-        _create(home)
+        _ask("POST", f"{home}/moto-api/reset")  # it keeps what is in its process
+        _ask("PUT", f"{home}/{BUCKET}")
         for file in sorted(folder.rglob("*")):
             if file.is_file():
-                obstore.put(store, f"data/{file.relative_to(folder).as_posix()}", file.read_bytes())
+                key = quote(f"data/{file.relative_to(folder).as_posix()}")
+                _ask("PUT", f"{home}/{BUCKET}/{key}", file.read_bytes())
         yield {"AWS_ENDPOINT_URL": home, "AWS_REGION": "us-east-1", **KEYS}
     finally:
         server.stop()
@@ -43,10 +40,9 @@ def bucket(folder: Path) -> Iterator[dict[str, str]]:
 _SCOPE = "20260101/us-east-1/s3/aws4_request"
 
 
-def _create(home: str) -> None:
-    from urllib.request import Request, urlopen
-
+def _ask(method: str, url: str, data: bytes = b"") -> None:
     # moto accepts any signature, but needs one.
-    signed = {"Authorization": f"AWS4-HMAC-SHA256 Credential=mine/{_SCOPE}"}
-    with urlopen(Request(f"{home}/{BUCKET}", method="PUT", headers=signed), timeout=10):
+    signed = f"AWS4-HMAC-SHA256 Credential=mine/{_SCOPE}"
+    headers = {"Authorization": signed, "Content-Type": "video/x-msvideo"}
+    with urlopen(Request(url, data, headers, method=method), timeout=10):
         pass

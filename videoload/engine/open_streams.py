@@ -101,6 +101,7 @@ class OpenStream:
             totals=self.meter.totals(),
             changed=len(self.changed.paths),
             changed_files=tuple(self.changed.paths[-_NAMED:]),
+            max_bad=self.quarantine.limit,
         )
 
     def place(self, slot: int, rows: Sequence[int]) -> Place:

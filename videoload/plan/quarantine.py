@@ -40,6 +40,7 @@ class Quarantine:
     """The bad videos of one stream.
 
     Attributes:
+        limit: How many bad files the stream survives.
         skips: A clip that cannot be decoded is left out, and nothing replaces it.
         reasons: Why clips of videos, by catalog index, are not there.
     """
@@ -49,7 +50,7 @@ class Quarantine:
         self._plan = plan
         self._raise = options.on_error == "raise"
         self.skips = options.on_error == "skip"
-        self._limit = max(_ALWAYS_ALLOWED, int(options.max_bad * catalog.files))
+        self.limit = max(_ALWAYS_ALLOWED, int(options.max_bad * catalog.files))
         # Videos, by catalog index, without a clip that can be decoded: True if they are bad, False
         # if they are only dropped as short.
         self._avoided: dict[int, bool] = {}
@@ -83,7 +84,7 @@ class Quarantine:
         if not dropped and path not in self._reasons:
             self._reasons[path] = reason
             # More may be found while the error is on its way. They are not logged.
-            if not self._raise and len(self._reasons) <= self._limit + 1:
+            if not self._raise and len(self._reasons) <= self.limit + 1:
                 instead = "its clips are left out" if self.skips else "other clips replace it"
                 _log.warning("bad video %s: %s; %s", named(path), printable(reason), instead)
         if self._exhausted and not self.skips:
@@ -102,7 +103,7 @@ class Quarantine:
             if self._avoided.get(video, True):
                 path, at = self._catalog[video].path, (step, row, attempt)
                 self._met[path] = min(at, self._met.get(path, at))
-        limit = 0 if self._raise else self._limit
+        limit = 0 if self._raise else self.limit
         if len(self._met) > limit:
             met = sorted((at, path) for path, at in self._met.items() if at[0] <= step)
             bad = [BadVideo(path, self._reasons[path]) for _, path in met[: limit + 1]]
@@ -143,7 +144,7 @@ class Quarantine:
         return VideoError(*self.videos[0]) if self._raise else self._too_many(self.videos)
 
     def _too_many(self, bad: list[BadVideo]) -> TooManyBadVideos:
-        return TooManyBadVideos(bad, self._limit, self._catalog.files)
+        return TooManyBadVideos(bad, self.limit, self._catalog.files)
 
     def _replaced(
         self, step: int, samples: Sequence[Sample], *, complete: bool

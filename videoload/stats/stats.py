@@ -235,3 +235,4 @@ class StreamRecord:
     totals: Totals
     changed: int = 0  # files that became others while it ran
     changed_files: tuple[str, ...] = ()  # the last ones of them
+    max_bad: int = 0  # videos; more end the stream

@@ -20,8 +20,9 @@ import yaml
 from packaging.requirements import Requirement
 
 from services.trainer import train
+from tests.support.compose import read_compose
 from tests.support.kubernetes import containers, written
-from videoload import __version__
+from videoload import __version__, native
 from videoload.commands import cli
 from videoload.processes import metrics as worker_metrics
 from videoload.processes import supervisor
@@ -33,7 +34,8 @@ from videoload.transport import sockets as transport
 PROJECT = Path(__file__).parents[3]
 COMPOSE = PROJECT / "docker-compose.yml"
 DOCKERFILE = (PROJECT / "services/Dockerfile").read_text().replace("\\\n", " ")
-HOSTS = PROJECT / "services/compose.hosts.yml"
+HOSTS, GPU, BUCKET = (PROJECT / f"services/compose.{n}.yml" for n in ("hosts", "gpu", "bucket"))
+KUBERNETES = PROJECT / "services/kubernetes"
 BAKE = PROJECT / "services/docker-bake.hcl"
 MONITOR = PROJECT / "services/monitoring"
 PROMETHEUS = yaml.safe_load((MONITOR / "prometheus.yml").read_text())
@@ -41,7 +43,7 @@ ALERTS = yaml.safe_load((MONITOR / "alerts.yml").read_text())["groups"][0]["rule
 AUTOSCALED = yaml.safe_load(
     (PROJECT / "services/kubernetes/autoscale/autoscaler.yaml").read_text()
 )["spec"]["metrics"][0]["external"]["metric"]["name"]
-CONFIG = yaml.safe_load(COMPOSE.read_text())
+CONFIG = read_compose(COMPOSE)
 SERVICES: dict[str, dict[str, Any]] = CONFIG["services"]
 ROLES = ("trainer", "worker")
 MONITORING = {
@@ -74,9 +76,27 @@ def seconds(duration: str) -> float:
     return float(duration[:-1])
 
 
-@pytest.mark.parametrize("file", [COMPOSE, HOSTS], ids=["one host", "several"])
-def test_it_is_a_compose_file(file: Path) -> None:
-    check = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec"]
+@pytest.mark.parametrize("file", [COMPOSE, GPU, BUCKET, HOSTS], ids=lambda file: file.name)
+def test_it_is_a_compose_file(file: Path, tmp_path: Path) -> None:
+    (tmp_path / "read.json").write_text(json.dumps(read_compose(file)))
+    check_schema("vendor.compose-spec", tmp_path / "read.json")
+
+
+def test_the_file_that_proposes_updates_is_valid_and_finds_what_is_pinned() -> None:
+    file = PROJECT / ".github/renovate.json"
+    check_schema("vendor.renovate", file)
+    rules = json.loads(file.read_text())
+    for manager, pinned in {
+        "pip-compile": ["services/constraints.txt"],
+        "kubernetes": [str(f.relative_to(PROJECT)) for f in KUBERNETES.glob("base/*.yaml")],
+    }.items():
+        (pattern,) = rules[manager]["managerFilePatterns"]
+        assert all(re.search(pattern.strip("/"), name) for name in pinned)
+    assert {"dockerfile", "docker-compose", "github-actions"} < {*rules["enabledManagers"]}
+
+
+def check_schema(schema: str, file: Path) -> None:
+    check = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema]
     result = subprocess.run([*check, str(file)], capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout + result.stderr
 
@@ -143,18 +163,29 @@ def test_both_images_come_from_one_dockerfile() -> None:
     assert SERVICES["keys"]["image"] == SERVICES["worker"]["image"]
 
 
-def test_the_images_have_pinned_bases() -> None:
-    python = re.search(r"^ARG PYTHON=(.+)$", DOCKERFILE, re.M)
-    assert python is not None
-    assert re.fullmatch(r"3\.\d+\.\d+", python[1])
-    for base in instructions("FROM"):
-        assert re.match(r"python:\$\{PYTHON\}-slim-bookworm AS |packages AS ", base)
-    assert re.search(r"pip install --no-cache-dir uv==[\d.]+", DOCKERFILE)
+def test_every_image_of_others_is_pinned_by_its_digest() -> None:
+    stages = {line.split()[-1] for line in instructions("FROM")}
+    used = {line.split()[0] for line in instructions("FROM")} - stages
+    used |= {service["image"] for service in SERVICES.values()}
+    used |= {container["image"] for container in containers(written())}
+    others = {image for image in used if not image.startswith("videoload-")}
+    assert len(others) == 4
+    for image in others:
+        assert re.fullmatch(r"[\w./-]+:v?\d+\.\d+\.\d+[\w-]*@sha256:[0-9a-f]{64}", image)
+
+
+def test_the_checks_run_with_the_python_of_the_images() -> None:
+    (python,) = re.findall(r"^FROM python:(\d+\.\d+)\.\d+-slim", DOCKERFILE, re.M)
+    tested = yaml.safe_load((PROJECT / ".github/workflows/check.yml").read_text())
+    assert python in tested["jobs"]["check"]["strategy"]["matrix"]["python"]
+    compiled = (PROJECT / "services/constraints.txt").read_text().splitlines()[1]
+    assert f"--python-version={python} " in compiled
 
 
 def test_every_package_of_the_images_has_one_version() -> None:
     text = (PROJECT / "services/constraints.txt").read_text()
-    pinned = dict(re.findall(r"^([\w-]+)==([\w.]+)", text, re.M))
+    pinned = dict(re.findall(r"^([\w-]+)==([\w.]+)(?: ; [^\\\n]+)? \\\n +--hash=", text, re.M))
+    assert len(pinned) == len(re.findall("^[^ #]", text, re.M)), "one without a hash"
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     installed = [line for stage in ("packages", "trainer") for line in instructions("RUN", stage)]
@@ -194,7 +225,10 @@ def test_the_bake_file_makes_the_images_that_are_used() -> None:
 def test_the_images_install_the_project_and_read_buckets() -> None:
     needed = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
     for role in ROLES:
-        assert any("uv pip install --no-deps --no-cache ." in s for s in instructions("RUN", role))
+        assert any(
+            re.search(r"uv pip install --no-deps --no-cache -b [\w/]*constraints.txt \.", line)
+            for line in instructions("RUN", role)
+        )
         (project,) = [line for line in instructions("COPY", role) if "pyproject.toml" in line]
         assert {"README.md", *needed["license-files"]} < set(project.split())
     assert any("--extra remote" in line for line in instructions("RUN", "packages"))
@@ -233,6 +267,41 @@ def test_the_volumes_belong_to_the_user_of_the_image() -> None:
         if isinstance(volume, str) and name not in MONITORING
     }
     assert mounted == set(made.split()), "Docker would make these folders, for root"
+
+
+# A GPU, and a bucket
+
+
+def test_the_trainer_gets_a_gpu_and_the_image_for_it() -> None:
+    trainer = read_compose(GPU)["services"]["trainer"]
+    hcl = BAKE.read_text()
+    assert f'"${{REGISTRY}}{trainer["image"].split(":")[0]}:${{VERSION}}"' in hcl
+    assert trainer["image"].endswith(f":{__version__}")
+    assert f'TENSORFLOW = "{trainer["build"]["args"]["TENSORFLOW"]}"' in hcl
+    (device,) = trainer["deploy"]["resources"]["reservations"]["devices"]
+    assert device == {"driver": "nvidia", "count": 1, "capabilities": ["gpu"]}
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_with_a_bucket_nothing_but_the_videos_is_another(role: str) -> None:
+    config = read_compose(BUCKET)
+    given, usual = config["services"][role], SERVICES[role]
+    assert [v for v in usual["volumes"] if isinstance(v, str)] == given["volumes"]
+    assert given["command"][-1].endswith(" exec " + " ".join(usual["command"]))
+    assert f". /run/secrets/{given['secrets'][0]};" in given["command"][-1]
+    assert config["secrets"].keys() == {*given["secrets"]}
+    (name,) = given["environment"]
+    assert usual["environment"][name] == "/videos"
+    assert {*given["networks"]} == {"default", *config["networks"]}
+    assert "credentials" in config["secrets"]["bucket"]["file"]
+
+
+def test_a_file_that_takes_too_much_memory_is_named_before_the_kernel_kills_a_worker() -> None:
+    worker = SERVICES["worker"]
+    processes = int(worker["environment"]["VIDEOLOAD_WORKERS"].strip("${}").split(":-")[1])
+    gib = int(worker["mem_limit"].strip("${}g").split(":-")[1])
+    assert gib << 30 > processes * native._MEMORY_BYTES
+    assert SERVICES["trainer"]["mem_limit"]
 
 
 # Permissions
@@ -322,8 +391,6 @@ def test_monitoring_is_an_optional_profile() -> None:
     assert {"prometheus", "grafana"} == MONITORING
     for name in SERVICES.keys() - MONITORING:
         assert not MONITORING & SERVICES[name].get("depends_on", {}).keys()
-    for name in MONITORING:
-        assert re.search(r":v?\d+\.\d+\.\d+$", SERVICES[name]["image"]), "a version, not latest"
 
 
 def test_prometheus_scrapes_the_metrics_ports() -> None:
@@ -373,7 +440,7 @@ def test_dashboard_and_alerts_use_only_existing_metrics() -> None:
     told = {metric.name for metric in families([empty], (), gone=0, refused=0, decoded=0)}
     told |= {metric.name for metric in worker_metrics.families(worker_metrics.State(0.0))}
     shown = (MONITOR / "grafana/videoload.json").read_text()
-    shown += "".join(rule["expr"] for rule in ALERTS)
+    shown += " ".join(rule["expr"] for rule in ALERTS)
     asked = set(re.findall(r"videoload_[a-z_]+", shown))
     assert asked
     assert asked <= told
