@@ -123,7 +123,7 @@ class Programs:
         """Runs ``videoload worker``, dialling ``endpoint``: in one process, and without its
         supervisor (see `tests.support.lone_worker`), unless ``arguments`` say how many processes or
         where metrics are."""
-        flags = ("--connect", endpoint, "--root", str(root), "--workers", "1", *arguments)
+        flags = ("--connect", endpoint, "--root", str(root), "--processes", "1", *arguments)
         if {"--workers", "--metrics-port"} & {*arguments}:
             return self.videoload("worker", *flags, **options)
         words = ("-m", "tests.support.lone_worker", "worker", *flags)

@@ -102,6 +102,8 @@ def worker(
     workers: Annotated[
         int | None,
         typer.Option(
+            "--workers",
+            "--processes",
             min=1,
             max=MAX_PROCESSES,
             help="Worker processes. Each keeps a core busy.",
