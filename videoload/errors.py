@@ -42,10 +42,16 @@ def printable(text: str) -> str:
 
 def named(path: str) -> str:
     """The path of a video in one line, or the paths of a sample's files, which have a line each. A
-    last line that begins with a slash has their offsets."""
+    last line that begins with a slash has their offsets. Of a recording in many pieces, the first
+    and the last one."""
     files, _, offsets = path.partition("\n/")
     late = f" (offsets {offsets} s)" if offsets else ""
-    return printable(files.replace("\n", " + ") + late)
+    shown = []
+    for file in files.split("\n"):
+        first, *others = file.split(" // ")
+        many = f" // ... // {others[-1]} ({len(others) + 1} pieces)" if len(others) > 1 else ""
+        shown.append(first + many if many else file)
+    return printable(" + ".join(shown) + late)
 
 
 @contextmanager
@@ -59,6 +65,15 @@ def errors_of(path: str) -> Iterator[None]:
     except Exception as error:
         _log.exception("%s", named(path))
         raise VideoError(path, f"{type(error).__name__}: {error}") from error
+
+
+@contextmanager
+def errors_in(path: str, part: str) -> Iterator[None]:
+    """Errors of a part of what has this path are those of the whole, with the part named."""
+    try:
+        yield
+    except VideoError as error:
+        raise type(error)(path, f"{part}: {error.reason}") from None
 
 
 class BadVideo(NamedTuple):

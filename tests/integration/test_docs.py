@@ -197,6 +197,8 @@ def materials(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "classInd.txt").write_text("".join(f"{i} {n}\n" for i, n in enumerate(names, 1)))
     make_videos(folder / "shapes", train_per_class=2, test_per_class=1, frames=40)
     make_avi(folder / "ntu/S001.avi", frames=30, size=(60, 80))
+    for number in range(3):
+        make_avi(folder / f"miniscope/m1/{number}.avi", frames=12, size=(60, 80))
     (folder / "train.csv").write_text(
         "path,label,start,end\nS001.avi,sit,0,10\nS001.avi,wave,10,\n"
     )

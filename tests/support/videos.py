@@ -28,6 +28,7 @@ def make_avi(
     path: Path,
     *,
     frames: int = 0,
+    first: int = 0,
     times: Sequence[float] = (),
     codec: str = "mpeg4",
     size: tuple[int, int] = (72, 96),
@@ -39,9 +40,9 @@ def make_avi(
     degrees: int = 0,
     aspect: Fraction | int = 1,
 ) -> Path:
-    """One AVI file of ``frames`` frames of ``size`` (height, width). In another container, it may
-    ask for a clockwise rotation by ``degrees``, and its frames may come at uneven ``times``. Raises
-    FFmpegError or ValueError if this wheel has no such encoder."""
+    """One AVI file of ``frames`` frames of ``size`` (height, width), from picture ``first`` on. In
+    another container, it may ask for a clockwise rotation by ``degrees``, and its frames may come
+    at uneven ``times``. Raises FFmpegError or ValueError if this wheel has no such encoder."""
     path.parent.mkdir(parents=True, exist_ok=True)
     height, width = size
     with av.open(str(path), "w", format=container_format) as container:
@@ -60,7 +61,9 @@ def make_avi(
         if codec == "libx264":
             context.options = {"preset": "ultrafast", "bf": str(b_frames)}
         for number in range(frames or len(times)):
-            frame = av.VideoFrame.from_ndarray(_picture(number, height, width, seed), "rgb24")
+            frame = av.VideoFrame.from_ndarray(
+                _picture(first + number, height, width, seed), "rgb24"
+            )
             if times:
                 frame.pts, frame.time_base = round(1000 * times[number]), Fraction(1, 1000)
             container.mux(stream.encode(frame))

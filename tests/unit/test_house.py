@@ -54,6 +54,7 @@ TRIED_ELSEWHERE = {
     "reading.frames": "integration/test_decode.py",
     "reading.video": "integration/test_decode.py",
     "decoding.prepared": "integration/test_decode.py",
+    "decoding.pieces": "integration/test_pieces.py",
     "decoding.samples": "integration/test_side_by_side.py",
     "decoding.sounds": "integration/test_sound.py",
     "sound.reader": "integration/test_sound.py",
@@ -253,7 +254,7 @@ WITHOUT_NUMPY = {
 PURE = (
     "arguments", "clips.call_text", "clips.layouts", "clips.regions", "clips.choices",
     "clips.sounds", "sound.timeline", "clips.moments", "reading.clock",
-    "clips.affine", "clips.edges", "clips.facts",
+    "clips.affine", "clips.edges", "clips.facts", "clips.pieces", "storage.paths",
     "clips.clip_spec", "clips.windows", "clips.clip_params", "clips.item_spec",
     "catalog.table", "catalog.target_columns", "catalog.targets",
     "catalog.splitting", "catalog.turns", "plan.identity", "plan.options",

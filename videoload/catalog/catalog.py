@@ -17,7 +17,7 @@ from videoload.clips.affine import Matrices
 from videoload.clips.sample_spec import By, Sides
 from videoload.errors import CatalogError
 from videoload.listings import data_sets
-from videoload.listings.columns import ClassNames, Listed, PathLike, checked_names
+from videoload.listings.columns import ClassNames, Listed, PathLike, as_path, checked_names
 from videoload.listings.folders import (
     BY_FOLDER,
     SUFFIXES,
@@ -37,7 +37,7 @@ class Catalog:
 
     Args:
         paths: Paths of the videos, at least one, relative to the root; or all of them absolute,
-            without a root.
+            without a root. A list of paths is one recording in these pieces, in this order.
         labels: Index into ``classes`` of each video, or without ``classes`` its name or names, as
             in `from_table`: [N]. -1, and None, the default: no label.
         classes: Names of the classes. Default None: those of the labels.
@@ -69,7 +69,7 @@ class Catalog:
 
     def __init__(
         self,
-        paths: Sequence[str | PurePath],
+        paths: Sequence[str | PurePath | Sequence[str | PurePath]],
         labels: Column | Sequence[str] | None = None,
         classes: Sequence[str] | None = None,
         root: PathLike | None = None,
@@ -86,7 +86,7 @@ class Catalog:
     ) -> None:
         if isinstance(paths, str):
             raise CatalogError(f"paths are a list, not {paths!r}: [{paths!r}]")
-        files = [str(path) if isinstance(path, PurePath) else path for path in paths]
+        files = list(map(as_path, paths))
         if root is None:
             root, files = root_of(files)
         known: tuple[str, ...] = ()
@@ -167,7 +167,8 @@ class Catalog:
                 their order. Default: those of the labels, sorted.
             path: The files: a column, or a pattern of columns, as ``"Videos/{FileName}.avi"`` or
                 ``"{subject:03}/{take}.avi"``. A pattern that begins with ``**/`` finds files by
-                their name below the root, with any suffix if it ends with ``.*``. Default ``path``.
+                their name below the root, with any suffix if it ends with ``.*``. A cell with a
+                list is one recording in these pieces. Default ``path``.
             label: Classes: names, or whole numbers from 0; -1: no label. Several in a cell (a list,
                 or ``cook;talk``) are multi-hot targets, float32 [N, classes]; the first is the
                 ``label``. Without such a column, all labels are -1. Default ``label``.
@@ -246,6 +247,7 @@ class Catalog:
         suffixes: Sequence[str] = SUFFIXES,
         label: str | None = BY_FOLDER,
         images: str | None = None,
+        chain: str | None = None,
     ) -> Catalog:
         """The videos ``folder/<class>/**/*``, by class and then by path.
 
@@ -261,6 +263,9 @@ class Catalog:
                 no labels.
             images: ``"flow_x_%05d.jpg"``: each folder of images with such names is a video. Default
                 None: if there are no videos, each folder of numbered images is one.
+            chain: A regular expression for files that are pieces of recordings, whose groups name
+                the recording: ``r"(.*)/\\d+\\.avi"``. Its files, in natural order (2.avi before
+                10.avi), are one video. Default None: each file is a video.
 
         Returns:
             A catalog of these videos.
@@ -268,7 +273,7 @@ class Catalog:
         Raises:
             CatalogError: There are no videos, or a folder or a link (out of the root) is wrong.
         """
-        return cls._of(read_folder(folder, root, classes, suffixes, label, images))
+        return cls._of(read_folder(folder, root, classes, suffixes, label, images, chain))
 
     @classmethod
     def train_and_test(cls, folder: PathLike, seed: int = 0) -> tuple[Catalog, Catalog]:

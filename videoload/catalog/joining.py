@@ -19,7 +19,7 @@ from videoload.clips.clip_spec import ClipSpec, crops_of
 from videoload.clips.item_spec import ItemSpec
 from videoload.clips.sample_spec import SampleSpec, Spec, functions_of, leader_of
 from videoload.errors import SpecError
-from videoload.storage.content import SEPARATOR
+from videoload.storage.paths import parts_of
 
 
 def mix(
@@ -91,7 +91,7 @@ def file_rows(catalog: Catalog, videos: range, side: int | None = None) -> Catal
     number ``side``."""
     table = catalog._table
     if side is not None and catalog.sides is not None:
-        table = table.replaced([path.split(SEPARATOR)[side] for path in table.paths])
+        table = table.replaced([parts_of(path)[side] for path in table.paths])
     rows = catalog._replaced(table=table, parts=(), targets=None, windows=None, sides=None)
     return rows if len(videos) == len(catalog) else rows.subset(np.array(videos), duplicates=True)
 

@@ -16,8 +16,8 @@ import numpy.typing as npt
 from videoload.catalog.table import Table
 from videoload.clips.sample_spec import By, Sides
 from videoload.errors import CatalogError, named
-from videoload.listings.columns import MAX_PATH, names_in, some
-from videoload.storage.content import SEPARATOR, with_offsets
+from videoload.listings.columns import MAX_PATHS, names_in, some
+from videoload.storage.paths import SEPARATOR, with_offsets
 
 Root = Path | str | None
 Offset = float | Sequence[float] | npt.NDArray[np.floating[Any]]
@@ -60,10 +60,10 @@ def laid(
         if by == "frames":
             raise CatalogError('offset_s is in seconds: leave by="frames" out')
         samples = list(map(with_offsets, samples, rows.tolist()))
-    if (long := max(samples, key=len, default="")) and len(long) > MAX_PATH:
+    if (long := max(samples, key=len, default="")) and len(long) > MAX_PATHS:
         raise CatalogError(
-            f"the paths of a sample have {len(long)} characters together, more than the {MAX_PATH} "
-            f"that they may have: {named(long)[:80]}..."
+            f"the paths of a sample have {len(long)} characters together, more than the "
+            f"{MAX_PATHS} that they may have: {named(long)[:80]}..."
         )
     columns = {name: first.columns[name] for name in first.columns if name != "fingerprint"}
     return first.replaced(samples, columns), Sides(tuple(paths), by, shared)  # of several files

@@ -11,6 +11,7 @@ from videoload.catalog.catalog import Catalog
 from videoload.errors import VideoloadError
 from videoload.listings.columns import text_lines
 from videoload.listings.folders import BY_FOLDER, SUFFIXES, sub_folders
+from videoload.storage.paths import files_of
 from videoload.storage.roots import is_url
 
 _LOOKED_AT = 20  # paths of a list
@@ -45,7 +46,7 @@ def _check_root(source: Path, paths: Iterable[str]) -> None:
     """Raises VideoloadError if the first paths of a list do not lead from its own folder to
     anything."""
     first = list(islice(paths, _LOOKED_AT))
-    if first and not any((source.parent / path).exists() for path in first):
+    if first and not any((source.parent / files_of(path)[0]).exists() for path in first):
         raise VideoloadError(
             f"{source} lists {first[0]!r}, which is not in its folder: give --root, the folder "
             "that its paths are relative to"

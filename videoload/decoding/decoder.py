@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from fractions import Fraction
 from functools import partial
 
 import numpy as np
@@ -19,6 +20,7 @@ from videoload.clips.sample_spec import SampleSpec, Spec, WindowCounts, function
 from videoload.clips.video_info import VideoInfo
 from videoload.decoding.expected import Expected
 from videoload.decoding.open_files import OpenFiles
+from videoload.decoding.pieces import PiecesClips, Recordings
 from videoload.decoding.prepared import Ordinals, Prepared, Request, fitting
 from videoload.decoding.samples import count_items, of_recording, prepare_samples
 from videoload.decoding.sounds import Sounds, prepare_with_sound
@@ -31,10 +33,12 @@ from videoload.index.indexes import Indexes
 from videoload.pixels.chains import Chains
 from videoload.pixels.planes import Buffer
 from videoload.reading.video import Video
+from videoload.sound.reader import Wanted
+from videoload.sound.resampling import Samples
 from videoload.stopwatch import Stopwatch
-from videoload.storage.content import fingerprint_of
 from videoload.storage.files import Tick
 from videoload.storage.keep import NO_FOLDERS, Folders
+from videoload.storage.paths import fingerprint_of, pieces_of
 from videoload.storage.roots import open_storage
 from videoload.user_code.functions import Functions
 from videoload.user_code.items import PreparedItems, load_items, prepare_items
@@ -70,6 +74,7 @@ class Decoder:
         self.watch = Stopwatch()  # where the time goes, since it was started
         self._indexes = Indexes(folders.cache, self._storage.root, self.watch)
         self._expected = Expected(self._storage, self._indexes)
+        self._recordings = Recordings(lambda path, tick: self.index(path, tick).info)
         self._tools = Tools(
             self._storage, self._indexes, self._files, chains, keeper, self.watch, self._expected
         )
@@ -121,7 +126,7 @@ class Decoder:
         if isinstance(spec, SampleSpec):
             return self._prepare_samples(path, spec, requests, out, tick)
         if isinstance(spec, WindowCounts):
-            return count_items(path, spec, requests, out, partial(self._info, tick))
+            return count_items(path, spec, requests, out, partial(self.info, tick=tick))
         return self._prepare_clips(path, spec, requests, out, tick)
 
     def _prepare_items(
@@ -149,10 +154,7 @@ class Decoder:
                 return self._prepare_clips(path, own, requests, out, tick, params)
             return self._prepare_items(path, own, requests, out, shown, spec.offset_s(name))
 
-        return prepare_samples(path, spec, requests, out, partial(self._info, tick), prepare)
-
-    def _info(self, tick: Tick, path: str) -> VideoInfo:
-        return self.index(path, tick).info
+        return prepare_samples(path, spec, requests, out, partial(self.info, tick=tick), prepare)
 
     def _prepare_clips(
         self, path: str, spec: ClipSpec, requests: Sequence[Request], out: Buffer, tick: Tick,
@@ -160,14 +162,25 @@ class Decoder:
     ) -> Prepared:  # fmt: skip
         name = spec.transform
         transform = None if name is None else self._functions.find("transform", str(name))
+        hear = partial(self._sounds.hear, path)
 
         def prepare(spec: ClipSpec, out: Buffer) -> Prepared:
-            clips = VideoClips(self._tools, path, spec, requests, out, transform, given)
-            return clips.prepare(tick)
+            nonlocal hear
+            if len(pieces_of(path)) == 1:
+                clips = VideoClips(self._tools, path, spec, requests, out, transform, given)
+                return clips.prepare(tick)
+            several = PiecesClips(
+                self._tools, self._recordings, path, spec, requests, out, transform, given
+            )
+            hear = partial(several.hear, self._sounds.hear)
+            return several.prepare(tick)
+
+        def heard(tick: Tick, begin: Fraction, wanted: Wanted) -> Samples | None:
+            return hear(tick, begin, wanted)
 
         if not spec.sound:
             return prepare(spec, out)
-        return prepare_with_sound(path, spec, out, prepare, partial(self._sounds.hear, path))
+        return prepare_with_sound(path, spec, out, prepare, heard)
 
     @property
     def root(self) -> str:
@@ -204,8 +217,15 @@ class Decoder:
             with suppress(TransformError):
                 self._functions.find(*named)
 
+    def info(self, path: str, tick: Tick = lambda: None) -> VideoInfo:
+        """What a clip of ``path`` depends on: a file, or a recording in pieces. Raises VideoError,
+        StorageError."""
+        if len(pieces_of(path)) > 1:
+            return self._recordings.find(path, tick).info
+        return self.index(path, tick).info
+
     def index(self, path: str, tick: Tick = lambda: None) -> VideoIndex:
-        """The index of ``path`` (relative to the root). Raises VideoError, StorageError."""
+        """The index of a file by its path below the root. Raises VideoError, StorageError."""
 
         def find() -> VideoIndex:
             return self._indexes.find(path, self._storage.resolve(path), tick)[0]

@@ -13,6 +13,7 @@ from videoload.clips.choices import UnfitError
 from videoload.clips.clip_params import ClipParams
 from videoload.clips.clip_spec import ClipSpec, silent
 from videoload.clips.edges import pictures
+from videoload.clips.pieces import Pieces
 from videoload.clips.sample_spec import SampleSpec, Spec
 from videoload.decoding.prepared import Request, draw
 from videoload.decoding.samples import of_recording, paths_of, shown_of
@@ -20,6 +21,7 @@ from videoload.errors import StorageError, VideoError
 from videoload.index.index import VideoIndex
 from videoload.index.indexes import Indexes
 from videoload.storage.files import Storage, VideoFile
+from videoload.storage.paths import pieces_of
 
 _MAX_EXPECTED = 1000  # clips; all leases of a worker have fewer
 
@@ -45,6 +47,8 @@ class Expected:
         with suppress(VideoError, StorageError, UnfitError):
             if isinstance(spec, SampleSpec):
                 self._expect_samples(path, spec, requests)
+            elif isinstance(spec, ClipSpec) and len(files := pieces_of(path)) > 1:
+                self._expect_pieces(files, spec, requests)
             elif isinstance(spec, ClipSpec) and (known := self._known(path)) is not None:
                 file, index = known
                 params = draw(spec, index.info, requests)
@@ -73,6 +77,18 @@ class Expected:
         shown = shown_of(spec, videos, requests)
         for name, (file, index) in known.items():
             _want(file, index, [params for each in shown for params in each.clips[name]])
+
+    def _expect_pieces(
+        self, files: Sequence[str], spec: ClipSpec, requests: Sequence[Request]
+    ) -> None:
+        found = [self._known(file) for file in files]
+        known = [both for both in found if both is not None]
+        if len(known) < len(found):
+            return
+        pieces = Pieces([index.info for _, index in known])
+        for drawn in draw(spec, pieces.info, requests):
+            for run in pieces.runs(pictures(drawn.frames)):
+                _want(*known[run.piece], [drawn._replace(frames=run.frames)])
 
     def _known(self, path: str) -> tuple[VideoFile, VideoIndex] | None:
         """A file and its index, if they are known; else the beginning of it is asked for."""

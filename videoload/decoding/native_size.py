@@ -28,7 +28,7 @@ def native_size(catalog: Catalog, spec: Spec) -> Spec:
     failed = None
     for video in islice(catalog, TRIED_FOR_SIZE):
         try:
-            info = decoder.index(video.path).info
+            info = decoder.info(video.path)
         except VideoError as error:
             failed = error
             continue

@@ -6,8 +6,8 @@ makes the sample bad, and is named.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 
 import numpy as np
 
@@ -19,10 +19,10 @@ from videoload.clips.sample_spec import SampleSpec, WindowCounts, arrays_of
 from videoload.clips.video_info import VideoInfo
 from videoload.clips.windows import Segment, count_windows, frames_in
 from videoload.decoding.prepared import Ordinals, Prepared, Request, Times
-from videoload.errors import VideoError
+from videoload.errors import VideoError, errors_in, named
 from videoload.pixels.planes import Buffer
-from videoload.storage.content import files_of, offsets_of
 from videoload.storage.files import Tick
+from videoload.storage.paths import offsets_of, parts_of
 
 
 def prepare_samples(
@@ -109,7 +109,7 @@ def _videos(
 
 def paths_of(path: str, spec: SampleSpec) -> dict[str, str]:
     """The path of each part of a sample. Raises VideoError."""
-    paths = dict(zip(spec.names, files_of(path), strict=False))
+    paths = dict(zip(spec.names, parts_of(path), strict=False))
     if len(paths) != len(spec.names):
         raise VideoError(path, f"does not name a file for each of {', '.join(spec.names)}")
     return paths
@@ -134,11 +134,6 @@ def _params(spec: SampleSpec, videos: Mapping[str, VideoInfo], request: Request)
     return sample_params(spec, videos, request.seed, request.clip, request.segment, request.crop)
 
 
-@contextmanager
-def _named(path: str, name: str, paths: Mapping[str, str]) -> Iterator[None]:
+def _named(path: str, name: str, paths: Mapping[str, str]) -> AbstractContextManager[None]:
     """Errors of a part are the sample's, with the part named."""
-    try:
-        yield
-    except VideoError as error:
-        reason = f"part {name!r} ({paths[name]}): {error.reason}"
-        raise type(error)(path, reason) from None
+    return errors_in(path, f"part {name!r} ({named(paths[name])})")

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from av.video.frame import VideoFrame
@@ -16,6 +17,7 @@ from videoload.clips.clip_spec import ClipSpec, clip_shape, decoded_dtype, decod
 from videoload.clips.edges import pictures
 from videoload.clips.layouts import array_bytes, as_arrays
 from videoload.clips.sample_spec import arrays_of
+from videoload.clips.video_info import VideoInfo
 from videoload.decoding.expected import Expected
 from videoload.decoding.open_files import OpenFiles
 from videoload.decoding.prepared import Ordinals, Prepared, Request, Times, draw, fitting
@@ -47,6 +49,17 @@ class Tools:
     expected: Expected
 
 
+class Piece(NamedTuple):
+    """A file that gives a part of the frames of some clips: what is known of it, and the parts."""
+
+    info: VideoInfo
+    clips: Sequence[Buffer]
+
+
+class OtherPieceError(Exception):
+    """The piece of a recording is not the one that clips were drawn of."""
+
+
 class VideoClips:
     """Some clips of a video, for the arguments of `Decoder.decode`."""
 
@@ -59,16 +72,13 @@ class VideoClips:
         out: Buffer,
         transform: UserFunction | None,
         given: list[ClipParams] | None = None,
+        piece: Piece | None = None,
     ) -> None:
-        """``given``: of clips that are a part of samples, what they show."""
+        """``given``: of clips that are a part of samples, or of a recording in pieces, what they
+        show."""
         self._tools, self._path, self._spec, self._requests = tools, path, spec, requests
-        self._out, self._transform, self._given = out, transform, given
-        rows = out.reshape(len(requests) * spec.views, -1)
-        if spec.output is not None:  # the transform writes there
-            rows = np.empty(
-                (len(rows), array_bytes(decoded_shape(spec), decoded_dtype(spec))), "u1"
-            )
-        self._clips = as_arrays(rows, decoded_shape(spec), decoded_dtype(spec))
+        self._out, self._transform, self._given, self._piece = out, transform, given, piece
+        self._clips = decoded_clips(spec, out, len(requests)) if piece is None else piece.clips
 
     def prepare(self, tick: Tick) -> Prepared:
         """Find out what the clips show, and ask for the bytes that this needs."""
@@ -80,6 +90,7 @@ class VideoClips:
         with tools.watch.phase("open"):
             file = self._file = tools.storage.resolve(path)
         if store is not None and (found := store.find(path, file, spec, tick)) is not None:
+            self._check(found.info)
             self._params = self._given or draw(spec, found.info, self._requests)
             stored = store.frames_of(path, file, spec, found.info, self._params, found)
             if stored is not None and not stored.missing:
@@ -87,6 +98,7 @@ class VideoClips:
                 return self._prepared(partial(self._show, stored), are_kept=True)
         index, self._opened = tools.indexes.find(path, file, tick)
         self._index = index
+        self._check(index.info)
         self._params = self._given or tools.expected.drawn(path, spec, index, self._requests)
         if store is not None and (found is None or found.info != index.info):
             stored = store.frames_of(path, file, spec, index.info, self._params, None)
@@ -99,6 +111,10 @@ class VideoClips:
         self._stored = stored
         self._info = index.info.rated(spec)
         return self._prepared(partial(self._decode, stored))
+
+    def _check(self, info: VideoInfo) -> None:
+        if self._piece is not None and info != self._piece.info:
+            raise OtherPieceError
 
     def _prepared(self, decode: Callable[[Tick], Ordinals], *, are_kept: bool = False) -> Prepared:
         """What is told of the clips is of the file that they were made of: see `_anew`."""
@@ -194,11 +210,34 @@ class VideoClips:
 
     def _finish(self, tick: Tick) -> Ordinals:
         """Transform the clips; returns the ordinals of their frames."""
-        spec, requests, params = self._spec, len(self._requests), self._params
+        spec, params = self._spec, self._params
         if self._transform is not None:
-            made = arrays_of(spec, self._out.reshape(requests, -1)).reshape(-1, *clip_shape(spec))
             with self._tools.watch.phase("transform"):
-                for drawn, clip, place in zip(params, self._clips, made, strict=True):
-                    tick()
-                    apply(self._transform, spec, self._path, clip, place, drawn.seed)
-        return np.array([drawn.frames for drawn in params]).reshape(requests, -1)
+                apply_each(self._transform, spec, self._path, params, self._clips, self._out, tick)
+        shown = np.concatenate([drawn.frames for drawn in params])
+        return shown.reshape(len(self._requests) or 1, -1)
+
+
+def decoded_clips(spec: ClipSpec, out: Buffer, samples: int) -> Sequence[Buffer]:
+    """Where each decoded clip goes: into ``out``, unless a transform writes there."""
+    rows = out.reshape(samples * spec.views, -1)
+    if spec.output is not None:
+        rows = np.empty((len(rows), array_bytes(decoded_shape(spec), decoded_dtype(spec))), "u1")
+    return list(as_arrays(rows, decoded_shape(spec), decoded_dtype(spec)))
+
+
+def apply_each(
+    transform: UserFunction,
+    spec: ClipSpec,
+    path: str,
+    params: Sequence[ClipParams],
+    clips: Sequence[Buffer],
+    out: Buffer,
+    tick: Tick,
+) -> None:
+    """Write what the transform makes of decoded ``clips`` to ``out``. Raises TransformError."""
+    samples = out.reshape(len(clips) // spec.views, -1)
+    made = arrays_of(spec, samples).reshape(-1, *clip_shape(spec))
+    for drawn, clip, place in zip(params, clips, made, strict=True):
+        tick()
+        apply(transform, spec, path, clip, place, drawn.seed)

@@ -18,10 +18,10 @@ from videoload.errors import (
     VideoloadError,
     named,
 )
-from videoload.storage.content import files_of, fingerprint_of
 from videoload.storage.daemon_pool import DaemonPool
 from videoload.storage.files import Storage
 from videoload.storage.images import ImageFolder
+from videoload.storage.paths import files_of, fingerprint_of
 
 _log = logging.getLogger(__name__)
 

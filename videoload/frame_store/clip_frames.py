@@ -274,8 +274,8 @@ class ClipFrames:
         if self._sums:
             self._store.decode_s = (time.process_time() - self._began_s) / len(self._sums)
 
-    def show(self, clips: Buffer) -> None:
-        """Make the clips [n, ...]. Raises UnreadableError."""
+    def show(self, clips: Sequence[Buffer]) -> None:
+        """Make the clips. Raises UnreadableError."""
         assert self._way is not None
         for drawn, clip in zip(self._params, clips, strict=True):
             made = ClipPixels(self._spec, self._info, drawn, self._chains, clip)

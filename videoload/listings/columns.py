@@ -10,10 +10,11 @@ import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from videoload.errors import CatalogError
+from videoload.storage.paths import joined, pieces_of
 
 PathLike = str | os.PathLike[str]
 ClassNames = PathLike | Sequence[str]  # a classInd.txt, or the names themselves
@@ -24,7 +25,8 @@ _SYSTEM = {
     "@eadir", "#recycle", "#snapshot", "$recycle.bin", "__macosx", "lost+found",
     "system volume information",
 }  # fmt: skip
-MAX_PATH = 4096  # in Linux, and in a message that names a clip to a worker
+_MAX_PATH = 4096  # in Linux
+MAX_PATHS = 1 << 14  # of all files of a row together, in a message that names a clip to a worker
 
 
 @dataclass
@@ -83,15 +85,28 @@ def class_names(classes: ClassNames) -> tuple[str, ...]:
     return checked_names([name for _, name in sorted(names.items())], str(classes))
 
 
+def as_path(given: Any) -> Any:
+    """A path as a str. A list of paths is a recording in these pieces."""
+    if isinstance(given, PurePath):
+        return str(given)
+    if isinstance(given, str) or not hasattr(given, "__len__") or not len(given):
+        return given
+    pieces = [str(each) if isinstance(each, PurePath) else each for each in given]
+    return joined(pieces) if all(isinstance(each, str) for each in pieces) else given
+
+
 def normal_path(path: str, where: Callable[[int], str], i: int) -> str:
-    """The path as the catalog keeps it: without '.', '..' and '//', and inside the root."""
+    """The path as the catalog keeps it: without '.', '..' and '//', and inside the root; of a
+    recording in pieces, those of all pieces."""
     if not isinstance(path, str):
         flaw = f"is a {type(path).__name__}, not a str"
     elif not is_text_line(path):
         flaw = "is not a line of UTF-8 text and cannot travel to a worker: rename the file"
-    elif len(path) > MAX_PATH:
-        flaw = f"has {len(path)} characters, more than the {MAX_PATH} that a path may have"
+    elif len(path) > (most := _MAX_PATH if len(pieces := pieces_of(path)) == 1 else MAX_PATHS):
+        flaw = f"has {len(path)} characters, more than the {most} that a path may have"
         path = f"{path[:40]}..."
+    elif len(pieces) > 1:
+        return joined([normal_path(piece, where, i) for piece in pieces])
     else:
         normal = posixpath.normpath(path)
         if normal not in (".", "..") and not normal.startswith(("/", "../")):

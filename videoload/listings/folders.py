@@ -16,6 +16,7 @@ from pathlib import Path, PurePath
 from typing import Literal
 
 from videoload.errors import CatalogError, StorageError
+from videoload.listings.chains import chained
 from videoload.listings.columns import (
     ClassNames,
     Listed,
@@ -181,6 +182,7 @@ def read_folder(
     suffixes: Sequence[str],
     label: str | None = BY_FOLDER,
     images: str | None = None,
+    chain: str | None = None,
 ) -> Listed:
     """The videos below a folder; see `Catalog.from_folder`."""
     home = open_root(folder)
@@ -208,7 +210,10 @@ def read_folder(
         labels, names = None, () if classes is None else class_names(classes)
     if text := _passed_over(found):
         _log.warning("%s%s; videos are named %s", home, text, _endings(endings))
-    return Listed(found.videos, {"label": labels}, names, top, where=lambda _: str(home))
+    paths = found.videos
+    if chain is not None:
+        paths, labels = chained(paths, labels, chain, str(home))
+    return Listed(paths, {"label": labels}, names, top, where=lambda _: str(home))
 
 
 def _by_folder(

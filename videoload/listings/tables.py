@@ -25,6 +25,7 @@ from videoload.listings.columns import (
     ClassNames,
     Listed,
     PathLike,
+    as_path,
     class_names,
     is_number,
     normal_path,
@@ -188,7 +189,8 @@ class _Reader:
 
     def _formatted(self, i: int, cell: Any, name: str, form: str | None) -> str:
         """``form`` None: the cell is a path as it stands."""
-        told = cell if form is None and isinstance(cell, str) else text(cell)
+        path = as_path(cell) if form is None else cell
+        told = path if form is None and isinstance(path, str) else text(cell)
         if not told:
             what = f"the column {name!r}, of which the path is made, is empty"
             raise self._error(

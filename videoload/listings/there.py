@@ -6,6 +6,7 @@ import logging
 import os
 import posixpath
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 
 from videoload.errors import CatalogError
@@ -13,6 +14,7 @@ from videoload.listings.columns import some
 from videoload.listings.folders import Found
 from videoload.storage.files import file_like
 from videoload.storage.images import folder_and_pattern
+from videoload.storage.paths import joined, pieces_of
 
 _log = logging.getLogger(__name__)
 
@@ -22,15 +24,17 @@ def root_of(paths: list[str]) -> tuple[str | None, list[str]]:
     nearest one; the working directory if all lie in it. None: they are on other hosts."""
     if not paths or not all(isinstance(path, str) for path in paths):
         return None, paths
-    if all(map(os.path.isabs, paths)):
-        root = os.path.commonpath([posixpath.dirname(path) for path in paths])
-        return root, [os.path.relpath(path, root) for path in paths]
-    return (os.curdir if all(map(os.path.isfile, paths)) else None), paths
+    files = [pieces_of(path) for path in paths]
+    every = list(chain.from_iterable(files))
+    if all(map(os.path.isabs, every)):
+        root = os.path.commonpath([posixpath.dirname(path) for path in every])
+        return root, [joined([os.path.relpath(path, root) for path in each]) for each in files]
+    return (os.curdir if all(map(os.path.isfile, every)) else None), paths
 
 
 def check_there(root: Path, paths: Iterable[str], source: str) -> None:
     """Log the listed files that are not there."""
-    listed = list(dict.fromkeys(paths))
+    listed = list(dict.fromkeys(chain.from_iterable(map(pieces_of, paths))))
     names: dict[str, set[str]] = {}  # of what is in each folder
     missing = []
     for path in listed:

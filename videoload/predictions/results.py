@@ -26,6 +26,7 @@ from videoload.journal import Entry, Journal
 from videoload.plan.identity import Identity
 from videoload.predictions.table import HEAD, Table
 from videoload.predictions.windows import FileScores
+from videoload.storage.paths import pieces_of
 
 Target = str | os.PathLike[str] | None
 Writers = Mapping[str, Callable[[Path, FileScores], None]]
@@ -229,10 +230,12 @@ def are_close(before: Sequence[float], now: Sequence[float]) -> bool:
 
 def row_names(catalog: Catalog) -> list[str]:
     """A name for the results of each row: its path, and what distinguishes it from other rows of
-    the file. No two rows have the same one."""
+    the file. Of a recording in pieces, its first piece, and how many follow. No two rows have the
+    same one."""
     found, taken = [], set[str]()
     for video in catalog:
-        name = own = video.path + segment_of(video)
+        first, *others = pieces_of(video.path)
+        name = own = first + f"+{len(others)}" * bool(others) + segment_of(video)
         number = 1
         while name in taken or f"{name}.times" in taken:
             number += 1

@@ -29,6 +29,7 @@ from videoload.errors import SpecError, StorageError, VideoError, VideoloadError
 from videoload.processes.child import inherited
 from videoload.processes.inspector import Work, serve
 from videoload.recordings.recording import Frames, Recording
+from videoload.storage.paths import pieces_of
 
 CODECS = {"mpeg4": "mpeg4", "h264": "libx264"}  # -> FFmpeg's encoder
 _QUALITIES = {"mpeg4": (3, 1, 31), "h264": (18, 0, 51)}  # the default, the best, the worst
@@ -83,20 +84,21 @@ def write_again(
     ``fps`` and ``times`` in the source; the ``bytes`` of the new file; and a ``remark`` if
     something is lost. Raises VideoError, StorageError; and
     VideoloadError if it cannot be written."""
-    info = Decoder(root).index(path, tick).info
+    info = Decoder(root).info(path, tick)
     side = min(settings.resize, min(info.width, info.height) & ~1)
     remarks = []
     if info.times is not None:
         remarks.append("its frames come at uneven distances, and are written at their mean rate")
     elif not info.fps:
         remarks.append(f"it does not tell its rate; {_NO_RATE} frames per second are written")
-    if _has_sound(os.path.join(root, path)):
+    files = [os.path.join(root, piece) for piece in pieces_of(path)]
+    if any(map(_has_sound, files)):
         remarks.append("its sound is left out")
     aspect = 1 / info.aspect if info.turns % 2 else info.aspect
     new = out.with_name(f".{out.name}.new")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        with Recording(os.path.join(root, path), resize=side, pixels="yuv420p") as video:
+        with Recording(files, resize=side, pixels="yuv420p") as video:
             looks = _write(video, new, settings, info.fps or _NO_RATE, aspect, tick)
         difference = _compare(looks, new, tick)
         if difference:

@@ -12,7 +12,7 @@ import secrets
 import shutil
 from array import array
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from pathlib import Path, PurePosixPath
@@ -27,6 +27,8 @@ from videoload.errors import VideoloadError
 from videoload.journal import Entry, Journal
 from videoload.preparing.encoding import Settings
 from videoload.processes.inspector import Inspector, ask_all
+from videoload.storage.files import status_of
+from videoload.storage.paths import pieces_of
 
 JOURNAL = "prepare.jsonl"
 TABLE = "scan.csv"  # of the new files
@@ -119,7 +121,7 @@ def _write_all(
     left = []
     for path in paths:
         line, new = lines.get(path), out / done.names.get(path, path)
-        if line is not None and is_done(line, _status(root / path), new):
+        if line is not None and is_done(line, status_of(root, path), new):
             _add(done, path, line)
             on_file()
         else:
@@ -130,7 +132,7 @@ def _write_all(
         return Inspector(begin, silence_s=_STALL_S, module="videoload.preparing.encoding")
 
     for path, answer in ask_all(left, processes, start):
-        line = {"path": path, "source": _status(root / path), **answer}
+        line = {"path": path, "source": status_of(root, path), **answer}
         journals[0].append(line)
         _add(done, path, line)
         on_file()
@@ -138,12 +140,15 @@ def _write_all(
 
 def new_names(paths: Sequence[str]) -> dict[str, str]:
     """The names of new files, where they differ: ``run/a.mp4`` becomes ``run/a.avi``, or
-    ``run/a.mp4.avi`` if there is another ``run/a``."""
-    names, taken = {}, {path for path in paths if path.lower().endswith(".avi")}
+    ``run/a.mp4.avi`` if there is another ``run/a``. A recording in pieces becomes one file, with
+    the name of its first piece."""
+    whole = (path for path in paths if len(pieces_of(path)) == 1)
+    names, taken = {}, {path for path in whole if path.lower().endswith(".avi")}
     for path in paths:
         if path not in taken:
-            short = str(PurePosixPath(path).with_suffix(".avi"))
-            names[path] = name = short if short not in taken else f"{path}.avi"
+            first = pieces_of(path)[0]
+            short = str(PurePosixPath(first).with_suffix(".avi"))
+            names[path] = name = short if short not in taken else f"{first}.avi"
             taken.add(name)
     return names
 
@@ -188,11 +193,11 @@ def _begin(file: Path, settings: Settings) -> Journal:
     return journal
 
 
-def is_done(line: Entry, source: list[int] | None, new: Path) -> bool:
+def is_done(line: Entry, source: tuple[int, int] | None, new: Path) -> bool:
     """Whether the journal's line of a file still holds: neither file changed since."""
-    if source is None or line["source"] != source:
+    if source is None or line["source"] != list(source):
         return False
-    status = _status(new)
+    status = status_of(new.parent, new.name)
     return "damage" in line or (status is not None and status[0] == line["bytes"])
 
 
@@ -228,11 +233,3 @@ def _copy_lists(root: Path, out: Path, taken: set[Path]) -> Iterator[str]:
                 shutil.copyfile(file, new)
                 new.replace(place)  # so that one which is there is whole
             yield str(file.relative_to(root))
-
-
-def _status(file: Path) -> list[int] | None:
-    """Size and time of the last change."""
-    with suppress(OSError):
-        status = file.stat()
-        return [status.st_size, status.st_mtime_ns]
-    return None

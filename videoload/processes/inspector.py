@@ -19,18 +19,19 @@ import json
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from itertools import islice
 from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Any
 
 from videoload import native
-from videoload.errors import StorageError, VideoError, WorkerError
+from videoload.errors import StorageError, VideoError, WorkerError, errors_in
 from videoload.processes.child import ChildProcess, end_all, inherited
 from videoload.processes.still_time import StillTime
 from videoload.storage.content import fingerprint_text
 from videoload.storage.keep import Folders
+from videoload.storage.paths import pieces_of
 
 if TYPE_CHECKING:
     from videoload.decoding.decoder import Decoder
@@ -180,7 +181,7 @@ def _look(root: str, cache: str | None, complete: bool) -> Work:
 
 def _size(decoder: Decoder, path: str, tick: Callable[[], None]) -> dict[str, Any]:
     """What the size of a clip depends on."""
-    info = decoder.index(path, tick).info
+    info = decoder.info(path, tick)
     return {
         "width": info.width, "height": info.height, "turns": info.turns,
         "aspect": info.aspect.as_integer_ratio(),
@@ -188,13 +189,23 @@ def _size(decoder: Decoder, path: str, tick: Callable[[], None]) -> dict[str, An
 
 
 def _facts(decoder: Decoder, path: str, tick: Callable[[], None]) -> dict[str, Any]:
-    index, report = decoder.report(path, tick)
+    files = pieces_of(path)
+    found, damage = [], []
+    for file in files:
+        with errors_in(path, f"piece {file}") if len(files) > 1 else nullcontext():
+            index, report = decoder.report(file, tick)
+        found.append((index, report))
+        if damaged := "; ".join(_damage(index, report)):
+            damage.append(f"{file}: {damaged}" if len(files) > 1 else damaged)
+    info = decoder.info(path, tick)
     return {
-        "frames": index.info.frames, "width": index.info.width, "height": index.info.height,
-        "fps": round(float(index.info.fps), 4), "container": report.container.split(",")[0],
-        "codec": report.codec, "pixels": report.pixels, "header_frames": report.header_frames,
-        "packets": report.packets, "key_frames": len(index.order.starts),
-        "sound": report.sound, "damage": "; ".join(_damage(index, report)),
+        "frames": info.frames, "width": info.width, "height": info.height,
+        "fps": round(float(info.fps), 4), "container": report.container.split(",")[0],
+        "codec": report.codec, "pixels": report.pixels,
+        "header_frames": sum(report.header_frames for _, report in found),
+        "packets": sum(report.packets for _, report in found),
+        "key_frames": sum(len(index.order.starts) for index, _ in found),
+        "sound": max(report.sound for _, report in found), "damage": "; ".join(damage),
         "fingerprint": fingerprint_text(decoder.fingerprint(path)),
     }  # fmt: skip
 

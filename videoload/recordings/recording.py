@@ -1,8 +1,9 @@
-"""`Recording`: one video file as an array of its frames.
+"""`Recording`: one video file, or several that are its pieces, as an array of its frames.
 
 Frame i is the same frame, with the same pixels, as in a clip. So a recording is another way to ask
-for what `reading.frames` and `pixels.clip_pixels` make. It keeps its file open, and reading goes
-on where the last call ended, so frames that are asked for in order are each decoded once.
+for what `reading.frames` and `pixels.clip_pixels` make. It keeps the file that was read last open,
+and reading goes on where the last call ended, so frames that are asked for in order are each
+decoded once.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ from __future__ import annotations
 import operator
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NoReturn, Self, SupportsIndex, TypeVar
 
@@ -24,28 +26,33 @@ from videoload.clips.choices import Pixels
 from videoload.clips.clip_params import clip_params
 from videoload.clips.clip_spec import ClipSpec, at_native_size, decoded_shape, height_and_width
 from videoload.clips.moments import shown_at
-from videoload.errors import ClosedError, SpecError, VideoError, errors_of
+from videoload.clips.pieces import Pieces
+from videoload.clips.video_info import VideoInfo
+from videoload.errors import ClosedError, SpecError, VideoError, errors_in, errors_of, named
 from videoload.index.cache_folder import cache_folder
-from videoload.index.index import open_video
+from videoload.index.index import VideoIndex, open_video
 from videoload.pixels.clip_pixels import ClipPixels, SourceFrame
 from videoload.reading.containers import UnreadableError
 from videoload.reading.frames import StaleIndexError, Standing, read_frames
 from videoload.reading.video import Video
 from videoload.recordings import tools
 from videoload.storage.files import VideoFile
+from videoload.storage.paths import joined, pieces_of
 from videoload.storage.roots import is_url, normal_url, open_storage
 
 if TYPE_CHECKING:
     from av.video.frame import VideoFrame
 
 T = TypeVar("T")
+OnePath = str | os.PathLike[str]
+Where = OnePath | Sequence[OnePath]
 Frames = npt.NDArray[np.uint8]
 
 _AHEAD_FRAMES, _AHEAD_BYTES = 16, 4 << 20  # that a loop decodes in one go, at most
 
 
 def open(  # noqa: A001 - it is called as `vl.open`
-    path: str | os.PathLike[str],
+    path: Where,
     *,
     resize: int | None = None,
     pixels: Pixels = "rgb24",
@@ -62,7 +69,8 @@ def open(  # noqa: A001 - it is called as `vl.open`
 
     Args:
         path: The file; or the URL of a file in a bucket or on a web server, with the extra
-            ``[remote]``.
+            ``[remote]``. A list of them, or the path of a row with ``//`` in it: the pieces of one
+            recording, in this order. A piece begins when the one before it ends.
         resize: Even length in pixels to which the short side of a frame is scaled. Default None:
             not scaled.
         pixels: Format of a frame. ``"rgb24"``, the default: [H, W, 3]. ``"gray"``: [H, W, 1],
@@ -74,7 +82,8 @@ def open(  # noqa: A001 - it is called as `vl.open`
         The file, open.
 
     Raises:
-        VideoError: It is not there, is no video, or holds no frame that can be decoded.
+        VideoError: It is not there, is no video, or holds no frame that can be decoded; or a piece
+            has frames of another size than the first one.
         StorageError: The host of a URL does not answer.
         SpecError: ``resize`` or ``pixels`` is not possible.
     """
@@ -92,7 +101,7 @@ class Recording:
     take turns then; to decode at the same time, each thread needs its own.
 
     Attributes:
-        path: The file, as it was given to `open`: str.
+        path: The file, as it was given to `open`; of several, as a row of a catalog has them: str.
         size: (height, width) of the frames that it gives, in pixels: tuple of two int.
         fps: Frames per second, on average; 0 if the file does not tell: float.
         is_proven: Whether the number of frames was proven without decoding: bool.
@@ -100,7 +109,7 @@ class Recording:
 
     def __init__(
         self,
-        path: str | os.PathLike[str],
+        path: Where,
         *,
         resize: int | None = None,
         pixels: Pixels = "rgb24",
@@ -116,44 +125,46 @@ class Recording:
         """
         native.silence_ffmpeg()
         spec = ClipSpec(frames=1, resize=resize, pixels=pixels)
-        self.path = os.fsdecode(path)
-        self._root, self._name = _place(self.path)
+        if isinstance(path, str | os.PathLike):
+            paths = pieces_of(os.fsdecode(path))
+        else:
+            paths = list(map(os.fsdecode, path))
+        if not paths:
+            raise SpecError("open takes a file, or the files of one recording: there is none")
+        self.path = joined(paths)
         self._open_again = partial(Recording, resize=resize, pixels=pixels, cache=cache)
-        self._indexes = tools.indexes(cache_folder(cache), self._root)
         self._is_closed = False
-        self._opened: Video | None = None
         self._set_up()
-        self._file = self._run(lambda: self._storage.resolve(self._name))
-        self._index, self._opened = self._run(
-            lambda: self._indexes.find(self._name, self._file, _no_tick), self._file
-        )
-        info = self._index.info
+        self._files = [_File(each, cache_folder(cache)) for each in paths]
+        self._pieces = Pieces([self._of(file, file.find) for file in self._files])
+        self._keep_open(self._files[0])
+        if (misfit := self._pieces.misfit()) is not None:
+            raise VideoError(self.path, f"piece {paths[misfit[0]]}: {misfit[1]}")
+        info = self._info = self._pieces.info
         self._spec = at_native_size(spec, *info.shown_size(spec))
         self._params = clip_params(self._spec, info, 0)
         self._shape = decoded_shape(self._spec)[1:]
         self._times: npt.NDArray[np.float64] | None = None
         self.size = height_and_width(self._spec)
         self.fps = float(info.fps)
-        self.is_proven = self._index.order.is_proven
+        self.is_proven = all(file.index.order.is_proven for file in self._files)
 
     def _set_up(self) -> None:
         self._process = os.getpid()
         self._lock = threading.RLock()
-        self._storage = open_storage(self._root)
-        self._opened, self._standing = None, Standing()
 
     # What is in it
 
     def __len__(self) -> int:
         """The number of frames."""
-        return self._index.info.frames
+        return self._info.frames
 
     @property
     def times(self) -> npt.NDArray[np.float64]:
         """When a player shows each frame, in seconds from the first one: float64 [n], read-only.
         NaN if the file does not tell."""
         if self._times is None:
-            self._times = self._index.info.times_of(np.arange(len(self)))
+            self._times = self._info.times_of(np.arange(len(self)))
             self._times.flags.writeable = False
         return self._times
 
@@ -164,18 +175,15 @@ class Recording:
         Raises:
             VideoError: The file is not there any more.
         """
-        if self._index.avi is not None:
-            return self._index.avi.codec
         with self._turn():
-            opened = self._run(self._open, self._file)
-            return str(opened.decoder.context.codec.name)
+            return self._of(self._files[0], lambda: self._files[0].codec)
 
     def __repr__(self) -> str:
         height, width = self.size
         proven = "proven" if self.is_proven else "counted by decoding"
         return (
-            f"Recording({self.path!r}, {len(self)} frames ({proven}) of {width}x{height} pixels, "
-            f"{self.fps:.5g} fps)"
+            f"Recording({named(self.path)!r}, {len(self)} frames ({proven}) of {width}x{height} "
+            f"pixels, {self.fps:.5g} fps)"
         )
 
     # Its frames
@@ -265,57 +273,35 @@ class Recording:
             places.setdefault(ordinal, []).append(row)
         if not places:
             return
-        made = ClipPixels(
-            self._spec, self._index.info, self._params, tools.chains(), rows[0][None]
-        )  # fmt: skip
-
-        def write(ordinal: int, frame: VideoFrame) -> None:
-            first, *others = places[ordinal]
-            made.out = first[None]
-            made.take(SourceFrame(frame), 0)
-            made.finish()
-            for other in others:
-                np.copyto(other, first)
-
+        pieces = self._pieces
         with self._turn():
-            self._run(lambda: self._decode(sorted(places), write), self._file)
+            for piece, own in groupby(sorted(places), pieces.piece_of):
+                first, file = pieces.firsts[piece], self._files[piece]
+                made = ClipPixels(
+                    self._spec, pieces.infos[piece], self._params, tools.chains(), rows[0][None]
+                )
+                write = partial(_write, made, places, first)
+                self._keep_open(file)
+                self._of(file, partial(file.decode, [at - first for at in own], write))
 
-    def _decode(self, wanted: list[int], write: Callable[[int, VideoFrame], None]) -> None:
-        index = self._index
-        index.want(self._file, wanted)
-        opened, standing = self._open(), self._standing
-        self._opened, self._standing = None, Standing()  # unless all goes well
-        try:
-            if read_frames(opened, index.order, wanted, write, _no_tick, standing=standing):
-                self._opened, self._standing = opened, standing
-        except StaleIndexError:
-            self._indexes.forget(self._name, index)
-            self._changed()
+    def _keep_open(self, file: _File) -> None:
+        for other in self._files:
+            if other is not file:
+                other.close()
 
-    def _open(self) -> Video:
-        if self._opened is None:
-            self._opened = open_video(self._file, self._index)
-        return self._opened
-
-    def _run(self, work: Callable[[], T], file: VideoFile | None = None) -> T:
-        """Do ``work`` with the file. Errors name the path as the caller knows it."""
-        with errors_of(self.path):
-            try:
-                return self._storage.run(self._name, work, _no_tick, file, self._changed)
-            except UnreadableError as error:
-                raise VideoError(self.path, str(error)) from None
-            except VideoError as error:
-                raise VideoError(self.path, error.reason) from None
-
-    def _changed(self) -> NoReturn:
-        raise VideoError(self.path, "has changed since it was opened")
+    def _of(self, file: _File, work: Callable[[], T]) -> T:
+        """Do ``work`` with a file. Errors name the path as the caller knows it."""
+        if len(self._files) < 2:
+            return file.run(work)
+        with errors_in(self.path, f"piece {file.path}"):
+            return file.run(work)
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
         if self._process != os.getpid():  # a forked process shares the file's position
             self._set_up()
-            if self._storage.fetches:  # and has none of the threads that fetch
-                self._file = self._run(lambda: self._storage.resolve(self._name))
+            for file in self._files:
+                file.set_up()
         with self._lock:
             if self._is_closed:
                 raise ClosedError(f"{self.path} is closed: open it again")
@@ -327,9 +313,8 @@ class Recording:
         """Close the file. Its frames cannot be read any more."""
         with self._lock:
             self._is_closed = True
-            if self._opened is not None:
-                self._opened.close()
-            self._opened, self._standing = None, Standing()
+            for file in self._files:
+                file.close()
 
     def __enter__(self) -> Self:
         return self
@@ -337,8 +322,109 @@ class Recording:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def __reduce__(self) -> tuple[Callable[..., Recording], tuple[str]]:
-        return self._open_again, (self.path if is_url(self.path) else f"/{self._name}",)
+    def __reduce__(self) -> tuple[Callable[..., Recording], tuple[str | list[str]]]:
+        whole = [file.whole_path for file in self._files]
+        return self._open_again, (whole if len(whole) > 1 else whole[0],)
+
+
+def _write(
+    made: ClipPixels, places: Mapping[int, list[Frames]], first: int, at: int, frame: VideoFrame
+) -> None:
+    """Write frame ``at`` of a piece, whose ``first`` frame has that number, to its places."""
+    place, *others = places[first + at]
+    made.out = place[None]
+    made.take(SourceFrame(frame), 0)
+    made.finish()
+    for other in others:
+        np.copyto(other, place)
+
+
+class _File:
+    """One file of a recording.
+
+    Attributes:
+        path: As the caller knows it.
+        index: What is known of it, once `find` was called.
+    """
+
+    index: VideoIndex
+
+    def __init__(self, path: str, cache: str | None) -> None:
+        self.path = path
+        self._root, self._name = _place(path)
+        self._indexes = tools.indexes(cache, self._root)
+        self._opened: Video | None = None
+        self._file: VideoFile | None = None
+        self.set_up()
+
+    def set_up(self) -> None:
+        """Begin, also in a process that was forked: it shares the file's position, and has none of
+        the threads that fetch."""
+        self._storage = open_storage(self._root)
+        self._opened, self._standing = None, Standing()
+        if self._file is not None and self._storage.fetches:
+            self._file = self.run(lambda: self._storage.resolve(self._name))
+
+    def find(self) -> VideoInfo:
+        """Find out what is in it. Raises UnreadableError, VideoError."""
+        file = self._file = self._storage.resolve(self._name)
+        self.index, self._opened = self._indexes.find(self._name, file, _no_tick)
+        return self.index.info
+
+    @property
+    def codec(self) -> str:
+        """FFmpeg's name of the codec."""
+        if self.index.avi is not None:
+            return self.index.avi.codec
+        return str(self._open().decoder.context.codec.name)
+
+    @property
+    def whole_path(self) -> str:
+        """The path from any working directory."""
+        return self.path if is_url(self.path) else f"/{self._name}"
+
+    def decode(self, wanted: list[int], write: Callable[[int, VideoFrame], None]) -> None:
+        """Call ``write`` with each of these frames, which rise."""
+        index = self.index
+        index.want(self._known, wanted)
+        opened, standing = self._open(), self._standing
+        self._opened, self._standing = None, Standing()  # unless all goes well
+        try:
+            if read_frames(opened, index.order, wanted, write, _no_tick, standing=standing):
+                self._opened, self._standing = opened, standing
+        except StaleIndexError:
+            self._indexes.forget(self._name, index)
+            self._changed()
+
+    def run(self, work: Callable[[], T]) -> T:
+        """Do ``work`` with the file. Raises VideoError, StorageError."""
+        with errors_of(self.path):
+            try:
+                anew = None if self._file is None else self._changed
+                return self._storage.run(self._name, work, _no_tick, self._file, anew)
+            except UnreadableError as error:
+                raise VideoError(self.path, str(error)) from None
+            except VideoError as error:
+                raise VideoError(self.path, error.reason) from None
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._opened is not None:
+            self._opened.close()
+        self._opened, self._standing = None, Standing()
+
+    @property
+    def _known(self) -> VideoFile:
+        assert self._file is not None
+        return self._file
+
+    def _open(self) -> Video:
+        if self._opened is None:
+            self._opened = open_video(self._known, self.index)
+        return self._opened
+
+    def _changed(self) -> NoReturn:
+        raise VideoError(self.path, "has changed since it was opened")
 
 
 def _place(path: str) -> tuple[str, str]:

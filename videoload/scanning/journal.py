@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import os
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
@@ -12,6 +11,7 @@ from typing import Any
 
 from videoload.catalog.catalog import Catalog
 from videoload.errors import CatalogError, VideoloadError
+from videoload.storage.files import status_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class Journal:
         if not others:
             return
         same_folder = any(self.find(root, path) for path in paths)
-        if not same_folder or any(_status(root, path) for path in others):
+        if not same_folder or any(status_of(root, path) for path in others):
             raise VideoloadError(
                 f"{self._files[others[0]]} has rows of {len(others)} other videos, and {others[0]} "
                 "is the first of them: write to another file, or delete that one"
@@ -103,7 +103,7 @@ class Journal:
     def find(self, root: Path | str, path: str) -> Row | None:
         """The row of a file that did not change since it was decoded."""
         row = self._rows.get(path)
-        status = None if row is None else _status(root, path)
+        status = None if row is None else status_of(root, path)
         return row if row and (row.file_bytes, row.modified_ns) == status else None
 
     def add(self, row: Row) -> None:
@@ -143,7 +143,7 @@ class Journal:
 
 def row_of(root: Path | str, path: str, label: str, facts: dict[str, Any]) -> Row:
     """The row of a whole file."""
-    size, modified = _status(root, path) or (0, 0)
+    size, modified = status_of(root, path) or (0, 0)
     return Row(path, label, **facts, file_bytes=size, modified_ns=modified)
 
 
@@ -156,15 +156,6 @@ def _write(file: Path, rows: list[Row], mode: str) -> None:
             writer.writerows(map(asdict, rows))
     except OSError as error:
         raise VideoloadError(f"cannot write {file}: {error.strerror}") from None
-
-
-def _status(root: Path | str, path: str) -> tuple[int, int] | None:
-    """Size in bytes and time of the last change; None if the file is not on this host."""
-    if isinstance(root, Path):
-        with suppress(OSError):
-            status = os.stat(root / path)
-            return status.st_size, status.st_mtime_ns
-    return None
 
 
 def _read(file: Path) -> Iterator[Row]:

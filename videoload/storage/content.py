@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from hashlib import blake2b
 from itertools import pairwise
 
 import numpy as np
@@ -11,38 +9,9 @@ import numpy as np
 from videoload.bitstreams.pictures import Bytes, Ints
 from videoload.storage.files import SMALL_BYTES, OpenFile, VideoFile
 
-SEPARATOR = "\n"  # between the paths of a sample that has several files
 _RUN_BYTES = 256 << 10  # what is looked at within so many bytes is read in one go
 _AHEAD = 16  # ... and so many of these reads are asked for before
 _PRINT = "xxh3-"  # begins a fingerprint in a table
-_OFFSETS = "/"  # begins a last line that says when the files begin; no path in a root begins so
-
-
-def with_offsets(path: str, offsets_s: Sequence[float]) -> str:
-    """The path of a sample whose files begin so many seconds later."""
-    return f"{path}{SEPARATOR}{_OFFSETS}{','.join(map(repr, offsets_s))}"
-
-
-def files_of(path: str) -> list[str]:
-    """The files of a sample, or of a path the file itself."""
-    lines = path.split(SEPARATOR)
-    return lines[:-1] if len(lines) > 1 and lines[-1].startswith(_OFFSETS) else lines
-
-
-def offsets_of(path: str) -> list[float]:
-    """How many seconds later each of the files begins; [] if that is not said for this sample.
-    Raises ValueError."""
-    last = path.rsplit(SEPARATOR, maxsplit=1)[-1]
-    is_said = SEPARATOR in path and last.startswith(_OFFSETS)
-    return [float(text) for text in last[1:].split(",")] if is_said else []
-
-
-def fingerprint_of(path: str, one: Callable[[str], int]) -> int:
-    """The fingerprint of a file by `Storage.fingerprint`, or of all files of a sample together."""
-    if SEPARATOR not in path:
-        return one(path)
-    several = ",".join(str(one(part)) for part in files_of(path))
-    return int.from_bytes(blake2b(several.encode(), digest_size=8).digest(), "little") >> 1 or 1
 
 
 def fingerprint_text(fingerprint: int) -> str:

@@ -22,6 +22,7 @@ from xxhash import xxh3_64
 
 from videoload.errors import UnreadableError, VideoError
 from videoload.storage.images import ImageFolder, find_images, folder_and_pattern
+from videoload.storage.paths import files_of
 
 T = TypeVar("T")
 Tick = Callable[[], None]
@@ -48,6 +49,16 @@ def identity_of(status: os.stat_result) -> bytes:
     into the same one. `st_ctime_ns` then tells, which no program can set."""
     changed = status.st_mtime_ns, status.st_ctime_ns
     return _IDENTITY.pack(status.st_size, *changed, status.st_ino)
+
+
+def status_of(root: str | os.PathLike[str], path: str) -> tuple[int, int] | None:
+    """The bytes of all files of a row, and the last change of any of them; None if one is not in
+    this folder."""
+    try:
+        found = [os.stat(os.path.join(root, file)) for file in files_of(path)]
+    except OSError:
+        return None
+    return sum(each.st_size for each in found), max(each.st_mtime_ns for each in found)
 
 
 class OpenFile(Protocol):

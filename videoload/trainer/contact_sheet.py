@@ -21,10 +21,10 @@ from videoload.catalog.table import class_name
 from videoload.catalog.target_columns import PerFrame, Places, values_of
 from videoload.clips.clip_spec import ClipSpec, clip_shape
 from videoload.clips.sample_spec import SampleSpec, Spec
-from videoload.errors import SpecError, VideoloadError
+from videoload.errors import SpecError, VideoloadError, named
 from videoload.plan.plan import BatchWithInfo
 from videoload.stats.waiting import count
-from videoload.storage.content import SEPARATOR
+from videoload.storage.paths import parts_of
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -169,7 +169,7 @@ def _rows_of(
         yield Row(
             _rgb(clip, spec.pixels),
             label_text(labels, sample, catalog.classes) or class_name(catalog.classes, video.label),
-            video.path.split(SEPARATOR)[file],
+            named(parts_of(video.path)[file]),
             tuple(shown.tolist()),
             f"step {info.step}, clip {sample}"
             + (f", view {view}" if views > 1 else "")

@@ -32,7 +32,7 @@ from videoload.errors import VideoloadError
 from videoload.plan.identity import Identity, made_of, settings_of, spec_of
 from videoload.plan.options import StreamOptions
 from videoload.plan.plan import BatchWithInfo
-from videoload.storage.content import files_of
+from videoload.storage.paths import parts_of
 
 # How a catalog calls what a `Video` has behind its label.
 _SEGMENT = "starts", "ends", "frames", "starts_s", "ends_s", "at", "at_s", "box"
@@ -141,7 +141,7 @@ def read(path: str | Path, root: str | Path | None, allow: Collection[str] = ())
         options = made_of(StreamOptions, settings)
         paths, labels, *segments = zip(*head["videos"], strict=True)
         sides = spec.names if isinstance(spec, SampleSpec) else ("",)
-        columns = zip(*map(files_of, paths), strict=True)
+        columns = zip(*map(parts_of, paths), strict=True)
         own = [dict(zip(_SEGMENT, segments, strict=False)), *[{}] * len(sides)]
         catalogs: dict[str, Any] = {
             name: Catalog(files, labels, head["classes"], root, **more, duplicates=True)

@@ -44,6 +44,7 @@ from videoload.errors import Fault, ProtocolError, printable
 
 VERSION = b"videoload/2"
 _MAX_WORD, _MAX_TEXT, _MAX_RECORD = 256, 4096, 1 << 20
+_MAX_PATHS = 1 << 14  # all files of a row
 MAX_FRAMES = 100_000  # of a sample
 
 _T = TypeVar("_T")
@@ -106,7 +107,7 @@ class Clip(msgspec.Struct, forbid_unknown_fields=True, array_like=True):
     """One row of a lease: clip number ``clip`` of a segment of ``path`` (see
     `clips.windows.Segment`), and crop number ``crop`` if the spec asks for several crops."""
 
-    path: _Text
+    path: Annotated[str, msgspec.Meta(max_length=_MAX_PATHS)]
     seed: Annotated[int, msgspec.Meta(ge=0)]  # 64 bits
     clip: Id = 0
     start: Id = 0

@@ -23,8 +23,9 @@ from videoload.clips.edges import pictures
 from videoload.clips.followers import SampleParams
 from videoload.clips.item_spec import ItemSpec
 from videoload.clips.sample_spec import arrays_of, reads_files
-from videoload.errors import OneClipError, TransformError, VideoError
+from videoload.errors import OneClipError, TransformError, VideoError, named
 from videoload.storage.files import Storage, Tick
+from videoload.storage.paths import pieces_of
 from videoload.user_code.functions import Functions, UserFunction
 
 _log = logging.getLogger(__name__)
@@ -64,6 +65,11 @@ def prepare_items(
             raise TransformError(
                 f"load function {spec.load} reads files, and {storage.root} is no folder: copy "
                 "them to one, or have the function fetch them (files=False)"
+            )
+        if len(pieces_of(path)) > 1:
+            raise TransformError(
+                f"load function {spec.load} takes one file, and {named(path)} is a recording in "
+                "several: give a catalog of files"
             )
         given = storage.resolve(path).path
     else:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from videoload import Catalog, CatalogError, mix
-from videoload.storage.content import files_of, offsets_of
+from videoload.storage.paths import files_of, offsets_of
 
 MATCH = r"(S\d+)"
 
@@ -89,6 +89,6 @@ def test_offsets_of_each_sample_are_checked() -> None:
 
 def test_paths_of_a_sample_that_no_message_holds_are_refused() -> None:
     # A worker refuses a lease with this path, so it would get the lease again and again.
-    one, two = (Catalog([f"{name}/{'x' * 3000}.avi"]) for name in "ab")
-    with pytest.raises(CatalogError, match="have 6013 characters together, more than the 4096"):
-        Catalog.side_by_side(one=one, two=two)
+    parts: dict[str, Any] = {name: Catalog([f"{name}/{'x' * 4000}.avi"]) for name in "abcde"}
+    with pytest.raises(CatalogError, match="have 20034 characters together, more than the 16384"):
+        Catalog.side_by_side(**parts)

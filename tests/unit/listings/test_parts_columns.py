@@ -9,7 +9,7 @@ import pytest
 from tests.support.catalogs import refused, text
 from videoload.catalog.catalog import Catalog
 from videoload.clips.sample_spec import Sides
-from videoload.storage.content import files_of, offsets_of
+from videoload.storage.paths import files_of, offsets_of
 
 TABLE = """rgb,depth,skeleton,label,start_s,end_s,depth_offset_s
 r/1.avi,d/1,s/1.npy,run,,,0.2

@@ -142,12 +142,12 @@ def test_a_file_that_changed_or_is_gone_is_written_again(tmp_path: Path) -> None
     new = tmp_path / "new.avi"
     new.write_bytes(b"1234")
     line = {"path": "a", "source": [1, 2], "bytes": 4}
-    assert is_done(line, [1, 2], new)
-    assert not is_done(line, [1, 3], new)
+    assert is_done(line, (1, 2), new)
+    assert not is_done(line, (1, 3), new)
     assert not is_done(line, None, new)
     new.write_bytes(b"12")
-    assert not is_done(line, [1, 2], new)
-    assert is_done({**line, "damage": "nothing"}, [1, 2], new)
+    assert not is_done(line, (1, 2), new)
+    assert is_done({**line, "damage": "nothing"}, (1, 2), new)
 
 
 def test_segments_in_seconds_are_the_same_frames_of_the_new_files(

@@ -27,9 +27,9 @@ from videoload.decoding.decoder import Decoder
 from videoload.decoding.prepared import Request, ShortVideoError
 from videoload.errors import StorageError, TransformError, VideoError
 from videoload.storage import fetching, stores
-from videoload.storage.content import SEPARATOR
 from videoload.storage.file_cache import FileCache
 from videoload.storage.keep import Folders, Keep
+from videoload.storage.paths import SEPARATOR
 from videoload.storage.remote import RemoteStorage
 from videoload.storage.remote_file import RemoteFile
 from videoload.storage.roots import open_storage

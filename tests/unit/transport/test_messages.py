@@ -452,7 +452,7 @@ def spec_with(**fields: Any) -> dict[str, Any]:
         (LEASE, {"lease": -1}),
         (LEASE, {"clips": []}),
         (LEASE, {"clips": [["a.avi", 2]] * (_CLIPS + 1)}),
-        (LEASE, {"clips": [["a" * 4097, 2]]}),
+        (LEASE, {"clips": [["a" * 16385, 2]]}),
         (LEASE, {"clips": [["a.avi", -2]]}),
         (LEASE, {"clips": [["a.avi", 2, -1]]}),
         (LEASE, {"clips": [["a.avi", 2, 0, -1]]}),
@@ -522,7 +522,7 @@ def test_the_largest_fields_are_accepted() -> None:
     failed = Failed(1, 2**63 - 1, "r" * 4096)
     for message in (hello, result, failed):
         assert unpack_from_worker(pack(message)) == message
-    clips = [Clip("a" * 4096, 2**63 - 1)] + [Clip("a", 1)] * (_CLIPS - 1)
+    clips = [Clip("a" * 16384, 2**63 - 1)] + [Clip("a", 1)] * (_CLIPS - 1)
     lease = Lease(1, SPEC, clips, Place(2**63 - 1, 2**63 - 1))
     assert unpack_from_trainer(pack(lease)) == lease
 

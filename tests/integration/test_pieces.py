@@ -1,0 +1,394 @@
+"""A recording in pieces is the recording: a file, cut without decoding it, gives what it gave."""
+
+from __future__ import annotations
+
+import csv
+import os
+import pickle
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+import videoload as vl
+from benchmarks.object_server import ObjectServer
+from tests.support import sounds
+from tests.support.digests import digest, digests
+from tests.support.pieces import FRAMES, PIECES, cut, make_pieces
+from tests.support.processes import children_of
+from tests.support.programs import Programs
+from tests.support.videos import make_avi
+from tests.support.waiting import SECOND
+from videoload import Catalog, Client, ClipSpec, VideoError, decode_serially
+from videoload.commands.sources import load
+from videoload.decoding.decoder import Decoder
+from videoload.decoding.prepared import Request
+from videoload.preparing.encoding import Settings
+from videoload.preparing.prepare import new_catalog, prepare
+from videoload.scanning.journal import Journal
+from videoload.scanning.scan import scan
+
+pytestmark = pytest.mark.timeout(120 * SECOND)
+
+CHAIN = r"(run)/\d+\.avi"
+SPECS: dict[str, dict[str, Any]] = {
+    "random": {"sampling": "random", "crop": "random", "flip": True, "clips_per_video": 6},
+    "dense": {"sampling": "dense", "hop": 3},
+    "a second": {"sampling": "dense", "fps": 10, "stride": 1, "hop_s": 0.5},
+    "parts of the whole": {"span": "video", "sampling": "random", "clips_per_video": 3},
+    "longer than a piece": {"frames": 40, "stride": 3, "short": "zero", "sampling": "random"},
+    "held ends": {"sampling": "dense", "hop": 2, "edges": "hold", "frames": 15},
+    "black ends": {"sampling": "dense", "hop": 2, "edges": "zero", "frames": 15},
+    "looped": {"frames": 80, "short": "loop", "sampling": "random"},
+    "views": {"views": 2, "sampling": "random", "pixels": "gray", "jitter": (0.2, 0.2, 0.2, 0.1)},
+    "transformed": {
+        "sampling": "random", "transform": "tests.support.transforms:grey_floats",
+        "output": ((8, 40, 40), "float32"),
+    },
+}  # fmt: skip
+
+
+def spec(**changes: Any) -> ClipSpec:
+    usual: dict[str, Any] = {"frames": 8, "resize": 48, "size": (40, 40)}
+    usual["stride"] = 1 if "span" in changes else 2
+    return ClipSpec(**usual | changes)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_pieces(tmp_path_factory.mktemp("pieces"))
+
+
+@pytest.fixture(scope="module")
+def whole(root: Path) -> Catalog:
+    return Catalog(["whole.avi"], root=root)
+
+
+@pytest.fixture(scope="module")
+def pieces(root: Path) -> Catalog:
+    return Catalog.from_folder(root, chain=r"^(run)/", label=None)[:1]
+
+
+def stream(catalog: Catalog, clip: ClipSpec, **options: Any) -> list[str]:
+    made = decode_serially(catalog, clip, 3, seed=2, drop_remainder=False, info=True, **options)
+    return digests(made)
+
+
+def test_a_folder_gives_one_row_of_its_pieces_in_natural_order(pieces: Catalog) -> None:
+    names = " // ".join(f"{number}.avi" for number in range(PIECES))
+    assert pieces.paths == (f"run/{names}",)
+
+
+@pytest.mark.parametrize("kind", SPECS)
+def test_clips_are_those_of_the_recording(whole: Catalog, pieces: Catalog, kind: str) -> None:
+    clip = spec(**SPECS[kind])
+    assert stream(pieces, clip, epochs=2) == stream(whole, clip, epochs=2)
+
+
+@pytest.mark.parametrize("how", [{"codec": "mjpeg", "pixels": "yuvj420p"}, {"codec": "ffv1"}])
+def test_so_they_are_with_other_codecs(tmp_path: Path, how: dict[str, Any]) -> None:
+    files = cut(make_avi(tmp_path / "whole.avi", frames=30, **how), tmp_path / "run", 7)
+    found = stream(Catalog([files]), spec(sampling="dense"))
+    assert found == stream(Catalog([tmp_path / "whole.avi"]), spec(sampling="dense"))
+
+
+def test_segments_count_over_the_whole(root: Path, pieces: Catalog) -> None:
+    table = {"start_s": [0.4, 2.0], "end_s": [1.0, 4.6], "name": ["whole.avi", pieces.paths[0]]}
+    both = Catalog.from_table(table | {"name": ["whole.avi"] * 2}, root, path="name")
+    own = Catalog.from_table(table | {"name": [pieces.paths[0]] * 2}, root, path="name")
+    assert stream(own, spec()) == stream(both, spec())
+    ends: dict[str, Any] = {"starts": [10], "ends": [FRAMES]}
+    dense = spec(sampling="dense")
+    assert stream(Catalog(pieces.paths, root=root, **ends), dense) == stream(
+        Catalog(["whole.avi"], root=root, **ends), dense
+    )
+
+
+def test_targets_of_frames_are_those_of_the_recording(whole: Catalog, pieces: Catalog) -> None:
+    rows = [np.arange(FRAMES, dtype=np.float32)]
+    made = [
+        decode_serially(each.with_targets(vl.PerFrame(rows)), spec(sampling="dense"), 3, info=True)
+        for each in (whole, pieces)
+    ]
+    for (_, expected, _), (_, found, info) in zip(*made, strict=True):
+        np.testing.assert_array_equal(found, expected)
+        np.testing.assert_array_equal(found, info.frames)
+
+
+def test_an_open_recording_has_all_frames(root: Path, pieces: Catalog) -> None:
+    files = [root / "run" / f"{number}.avi" for number in range(PIECES)]
+    with vl.open(root / "whole.avi") as one, vl.open(files) as many:
+        assert (len(many), many.fps, many.size, many.codec) == (FRAMES, 25, one.size, "mpeg4")
+        assert many.is_proven
+        np.testing.assert_array_equal(many[:], one[:])
+        np.testing.assert_array_equal(np.stack(list(many)), one[:])
+        np.testing.assert_array_equal(many.frames([40, 3, -1, 3]), one.frames([40, 3, -1, 3]))
+        np.testing.assert_array_equal(many.times, one.times)
+        np.testing.assert_array_equal(many.at(1.5), one.at(1.5))
+        with pickle.loads(pickle.dumps(many)) as copy:
+            np.testing.assert_array_equal(copy[60], one[60])
+        assert "(11 pieces)" in repr(many)
+    with vl.open(f"{root}/{pieces.paths[0]}") as many:
+        assert len(many) == FRAMES
+    with pytest.raises(vl.SpecError, match="there is none"):
+        vl.open([])
+
+
+def test_a_worker_opens_no_piece_outside_of_its_root(root: Path, tmp_path: Path) -> None:
+    make_avi(tmp_path / "a" / "0.avi", frames=12)
+    make_avi(tmp_path / "secret.avi", frames=12)
+    decoder, clip = Decoder(tmp_path / "a"), spec()
+    out = np.empty((1, *clip.shape), np.uint8)
+    for path in ("0.avi // ../secret.avi", f"0.avi // {tmp_path}/secret.avi"):
+        with pytest.raises(VideoError, match=r"piece .*secret\.avi: .*lies outside of the root"):
+            decoder.decode(path, clip, [Request(0)], out)
+    with pytest.raises(vl.CatalogError, match="does not lie inside the root"):
+        Catalog([["0.avi", "../secret.avi"]], root=tmp_path / "a")
+
+
+# A piece that is bad
+
+
+@pytest.fixture
+def copy(root: Path, tmp_path: Path) -> Path:
+    shutil.copytree(root / "run", tmp_path / "run")
+    return tmp_path
+
+
+def missing(piece: Path) -> str:
+    piece.unlink()
+    return "cannot be opened"
+
+
+def of_another_size(piece: Path) -> str:
+    make_avi(piece, frames=12, size=(48, 64))
+    return "is 64x48 pixels, and the first piece 96x72 pixels"
+
+
+def of_other_pixels(piece: Path) -> str:
+    make_avi(piece, frames=12, aspect=2)
+    return "is 96x72 pixels, each 2 times as wide as high, and the first piece"
+
+
+def turned(piece: Path) -> str:
+    make_avi(piece.with_suffix(".mp4"), frames=12, container_format="mp4", degrees=90)
+    piece.with_suffix(".mp4").replace(piece)
+    return "is 96x72 pixels, turned by 90 degrees, and the first piece"
+
+
+def no_video(piece: Path) -> str:
+    piece.write_text("nothing")
+    return "is not a video"
+
+
+@pytest.mark.parametrize("spoil", [missing, of_another_size, of_other_pixels, turned, no_video])
+def test_a_bad_piece_is_named(copy: Path, root: Path, client: Client, spoil: Any) -> None:
+    files = [f"run/{number}.avi" for number in range(PIECES)]
+    reason = spoil(copy / files[4])
+    whole = make_avi(copy / "whole.avi", frames=30)
+    catalog = Catalog([files, whole.name], root=copy)
+    stream = client.stream(catalog, spec(), 1, max_bad=1.0)
+    assert len([*stream.batches(epochs=1)]) == 2
+    assert [bad.path for bad in stream.quarantine] == [catalog.paths[0]]
+    assert stream.quarantine[0].reason.startswith(f"piece run/4.avi: {reason}")
+    with pytest.raises(VideoError, match=r"4\.avi: ") as caught:
+        vl.open([copy / file for file in files])
+    assert reason in str(caught.value)
+    rows = scan(catalog, processes=1)
+    assert [row.good for row in rows] == [False, True]
+    assert rows[0].damage.startswith(f"piece run/4.avi: {reason}")
+
+
+def test_a_damaged_piece_is_named_by_a_scan(copy: Path) -> None:
+    data = bytearray((copy / "run/3.avi").read_bytes())
+    at = data.index(b"movi") + 400  # in the first picture
+    data[at : at + 60] = bytes(60)
+    (copy / "run/3.avi").write_bytes(data)
+    catalog = Catalog.from_folder(copy, chain=CHAIN, label=None)
+    [row] = scan(catalog, processes=1, journal=Journal(copy / "scan.csv"))
+    assert (row.frames, row.header_frames, row.key_frames) == (FRAMES, FRAMES, PIECES)
+    assert row.damage.startswith("run/3.avi: ")
+    with (copy / "scan.csv").open() as lines:
+        assert next(csv.DictReader(lines))["path"] == catalog.paths[0]
+    again = load(copy / "scan.csv", None)  # the commands take it, too
+    assert again.paths == catalog.paths
+    assert Journal(copy / "scan.csv").find(copy, row.path) == row
+    make_avi(copy / "run/5.avi", frames=13)
+    assert Journal(copy / "scan.csv").find(copy, row.path) is None
+
+
+def test_a_piece_that_is_replaced_is_read_anew(copy: Path, client: Client) -> None:
+    catalog = Catalog.from_folder(copy, chain=CHAIN, label=None)
+    clip = spec(sampling="uniform", clips_per_video=4, frames=40)
+    decoder = Decoder(copy)
+    out = np.empty((1, *clip.shape), np.uint8)
+    decoder.decode(catalog.paths[0], clip, [Request(0, 3)], out)
+    before = decoder.version(catalog.paths[0])
+    prepared = decoder.prepare(catalog.paths[0], clip, [Request(0, 3)], out)
+    make_avi(copy / "run/8.avi", frames=30, seed=5)
+    found = prepared.decode(lambda: None)
+    assert decoder.version(catalog.paths[0]) != before
+    expected = np.empty_like(out)
+    frames = Decoder(copy).decode(catalog.paths[0], clip, [Request(0, 3)], expected)
+    np.testing.assert_array_equal(out, expected)
+    np.testing.assert_array_equal(found, frames)
+
+
+# Wherever it is read
+
+
+def test_workers_give_the_same_also_when_killed(
+    whole: Catalog, pieces: Catalog, programs: Programs
+) -> None:
+    clip = spec(sampling="random", crop="random", clips_per_video=24)
+    expected = digests(decode_serially(whole, clip, 4, shuffle=True, seed=3, epochs=2, info=True))
+    others = children_of(os.getpid())
+    with Client(1) as client:
+        stream = client.stream(pieces, clip, 4, shuffle=True, seed=3)
+        found = []
+        for batch in stream.batches(epochs=2, info=True):
+            found += digests([batch])
+            if len(found) == 3:
+                [worker] = {*children_of(os.getpid())} - {*others}
+                os.kill(worker, signal.SIGKILL)
+        assert found == expected
+        assert digests(stream.batches(start_step=4, epochs=1, info=True)) == expected[4:6]
+    with Client(0, listen="tcp://127.0.0.1:*") as client:
+        programs.worker(client.endpoints[0], cast(Path, pieces.root))
+        stream = client.stream(pieces, clip, 4, shuffle=True, seed=3)
+        assert digests(stream.batches(epochs=2, info=True)) == expected
+
+
+def test_the_frame_store_keeps_each_piece_once(
+    root: Path, whole: Catalog, pieces: Catalog, tmp_path: Path
+) -> None:
+    clip = spec(sampling="random", crop="random", clips_per_video=6)
+    expected, options = stream(whole, clip, epochs=3), {"frame_store": tmp_path / "store"}
+    for _ in range(2):
+        assert stream(pieces, clip, epochs=3, **options) == expected
+    videos = {file for file in (tmp_path / "store").rglob("*/*/*") if file.is_file()}
+    assert len(videos) == PIECES
+    one = Catalog([f"run/{number}.avi" for number in range(PIECES)], root=root)
+    stream(one, spec(sampling="random", crop="random"), **options)
+    assert videos == {file for file in (tmp_path / "store").rglob("*/*/*") if file.is_file()}
+
+
+@pytest.fixture(scope="module")
+def server(root: Path) -> Iterator[ObjectServer]:
+    pytest.importorskip("obstore", reason="needs videoload[remote]")
+    with ObjectServer(root) as made:
+        vl.open(f"{made.url}/whole.avi").close()  # obstore keeps an event loop from then on
+        yield made
+
+
+def test_a_bucket_gives_the_same(
+    server: ObjectServer, root: Path, whole: Catalog, pieces: Catalog
+) -> None:
+    clip = spec(sampling="random", clips_per_video=6)
+    far = Catalog(pieces.paths, root=server.url)
+    assert stream(far, clip) == stream(whole, clip)
+    decoder = Decoder(server.url)
+    out = np.empty((1, *clip.shape), np.uint8)
+    for _ in range(3):  # of a file that is not known, then of one that is
+        decoder.expect(pieces.paths[0], clip, [Request(1)])
+        decoder.decode(pieces.paths[0], clip, [Request(1)], out)
+    files = [f"{server.url}/run/{number}.avi" for number in range(PIECES)]
+    with vl.open(files) as many, vl.open(root / "whole.avi") as one:
+        np.testing.assert_array_equal(many[5:90:7], one[5:90:7])
+
+
+def test_parts_of_a_sample_may_be_in_pieces(root: Path, whole: Catalog, pieces: Catalog) -> None:
+    clips = {"a": spec(sampling="random"), "b": spec(pixels="gray")}
+    found = [
+        digest(decode_serially(Catalog.side_by_side(a=one, b=other), clips, 1, epochs=3, info=True))
+        for one, other in ((whole, whole), (whole, pieces), (pieces, whole), (pieces, pieces))
+    ]
+    assert len({*found}) == 1
+
+
+def test_each_window_of_it_is_predicted(
+    whole: Catalog, pieces: Catalog, client: Client, tmp_path: Path
+) -> None:
+    def model(clips: Any) -> Any:
+        return np.asarray(clips, np.float32).mean(axis=(1, 2, 3))
+
+    how = spec(sampling="dense", hop=5)
+    made = [vl.predict(model, client, each, how, batch_size=4).files[0] for each in (whole, pieces)]
+    for expected, found in zip(made[0][1:], made[1][1:], strict=True):
+        np.testing.assert_array_equal(found, expected)
+    vl.predict(model, client, pieces, how, batch_size=4, to_npy=tmp_path)
+    np.testing.assert_array_equal(np.load(tmp_path / "run/0.avi+10.npy"), made[0].scores)
+
+
+def test_it_is_written_again_as_one_file(pieces: Catalog, tmp_path: Path) -> None:
+    done = prepare(pieces, tmp_path / "out", Settings.of(48, 12, "mpeg4", None), processes=1)
+    assert not done.bad
+    new = new_catalog(pieces, tmp_path / "out", done)
+    assert new.paths == ("run/0.avi",)
+    with vl.open(tmp_path / "out" / "run/0.avi") as video:
+        assert len(video) == FRAMES
+    again = prepare(pieces, tmp_path / "out", Settings.of(48, 12, "mpeg4", None), processes=1)
+    assert again.files == 1
+
+
+# Its time
+
+
+def test_sound_goes_on_over_a_seam(tmp_path: Path) -> None:
+    for number in range(3):  # the third begins with a quiet click's frame elsewhere
+        sounds.make(tmp_path / f"{number}.avi", frames=20, rate=48_000)
+    sounds.make(tmp_path / "3.avi", frames=20, sound=None)
+    files = [f"{number}.avi" for number in range(4)]
+    clip = ClipSpec(frames=30, fps=25, size=(48, 64), sampling="dense", hop_s=0.28, sound=48_000)
+    own = [sounds.whole(tmp_path / name, 48_000)[0, : 20 * 1920] for name in files[:3]]
+    line = np.concatenate([*own, np.zeros(20 * 1920, np.float32)])
+    seen = 0
+    catalog = Catalog([files], root=tmp_path)
+    for clips, _, info in decode_serially(catalog, clip, 1, info=True, drop_remainder=False):
+        first = int(info.frames[0, 0])
+        sound = cast(Any, clips)["sound"][0]
+        np.testing.assert_array_equal(sound, line[first * 1920 :][: len(sound)])
+        assert info.has_sound is not None
+        assert info.has_sound.all()
+        seen += 1
+    assert seen == 8
+
+
+def test_pieces_of_other_rates_keep_their_times(tmp_path: Path) -> None:
+    files = [
+        make_avi(tmp_path / "0.avi", frames=10, rate=25),
+        make_avi(tmp_path / "1.avi", frames=10, rate=50),
+        make_avi(tmp_path / "2.mkv", times=[0, 0.1, 0.3, 0.34], container_format="matroska"),
+        make_avi(tmp_path / "3.avi", frames=2, rate=25),
+    ]
+    with vl.open(files) as video:
+        third = 0.6 + np.array([0, 0.1, 0.3, 0.34])
+        last = 0.6 + 0.34 * 4 / 3 + np.array([0, 0.04])
+        wanted = np.concatenate([np.arange(10) / 25, 0.4 + np.arange(10) / 50, third, last])
+        np.testing.assert_allclose(video.times, wanted, atol=1e-6)
+
+
+def test_all_windows_of_a_miniscope_recording_are_there(tmp_path: Path) -> None:
+    """Twelve files of 100 frames and a last one of 37, as UCLA's Miniscope writes them."""
+    folder = tmp_path / "m1/10_23_51/My_V4_Miniscope"
+    for number in range(12):
+        make_avi(
+            folder / f"{number}.avi", frames=37 if number == 11 else 100, first=100 * number,
+            size=(60, 60), codec="ffv1", pixels="gray", rate=20,
+        )  # fmt: skip
+    (folder / "timeStamps.csv").write_text("Frame Number,Time Stamp (ms)\n0,0\n")
+    catalog = Catalog.from_folder(tmp_path, chain=r"(.*)/\d+\.avi", label=None)
+    clip = ClipSpec(frames=32, sampling="dense", hop=16, size=(60, 60), pixels="gray")
+    made = [*decode_serially(catalog, clip, 8, info=True, drop_remainder=False)]
+    starts = [int(first) for _, _, info in made for first in info.frames[:, 0]]
+    assert starts == [*range(0, 1137 - 31, 16)]
+    assert len(starts) == 70
+    make_avi(tmp_path / "whole.avi", frames=1137, size=(60, 60), codec="ffv1", pixels="gray")
+    with vl.open(tmp_path / "whole.avi", pixels="gray") as video:
+        for clips, _, info in made:
+            for each, frames in zip(clips, info.frames, strict=True):
+                np.testing.assert_array_equal(each, video.frames(frames.tolist()))

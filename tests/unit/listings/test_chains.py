@@ -1,0 +1,103 @@
+"""Files that are pieces of one recording, by their names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.catalogs import refused, tree
+from videoload import Catalog
+from videoload.listings.chains import chained, gaps, natural
+
+MINISCOPE = [f"m{mouse}/10_23/{number}.avi" for mouse in (1, 2) for number in range(12)]
+
+
+def recordings(paths: list[str], pattern: str) -> list[str]:
+    return chained(sorted(paths), None, pattern, "here")[0]
+
+
+def test_files_of_a_recording_are_one_row_in_natural_order(tmp_path: Path) -> None:
+    catalog = Catalog.from_folder(tree(tmp_path, *MINISCOPE), chain=r"(.*)/\d+\.avi", label=None)
+    numbers = " // ".join(f"{number}.avi" for number in range(12))
+    assert catalog.paths == (f"m1/10_23/{numbers}", f"m2/10_23/{numbers}")
+
+
+def test_groups_may_name_it_wherever_they_are() -> None:
+    gopro = ["GX010001.MP4", "GX020001.MP4", "GX010002.MP4"]
+    assert recordings(gopro, r"GX\d\d(\d{4})") == [
+        "GX010001.MP4 // GX020001.MP4", "GX010002.MP4",
+    ]  # fmt: skip
+
+
+def test_names_are_in_natural_order() -> None:
+    names = ["10.avi", "9.avi", "a", "009.avi", "1_10.avi", "1_9.avi"]
+    wanted = ["1_9.avi", "1_10.avi", "009.avi", "9.avi", "10.avi", "a"]
+    assert sorted(names, key=natural) == wanted
+
+
+def test_other_files_stay_as_they_are_and_are_counted(caplog: pytest.LogCaptureFixture) -> None:
+    found = recordings(["m1/0.avi", "m1/1.avi", "m1/behaviour.avi"], r"(m\d)/\d")
+    assert found == ["m1/0.avi // 1.avi", "m1/behaviour.avi"]
+    assert caplog.messages == ["here: chain='(m\\\\d)/\\\\d' finds nothing in 1 files"]
+
+
+def test_a_missing_number_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    paths = [f"m1/{number}.avi" for number in (0, 1, 2, 4, 5, 6)]
+    assert len(recordings(paths, "(m1)")) == 1
+    assert caplog.messages == ["here: there is no file between m1/2.avi and m1/4.avi"]
+
+
+@pytest.mark.parametrize(
+    "names", [["a_1200.avi", "a_1210.avi"], ["a.avi", "b.avi"], ["1_1.avi", "2_7.avi"], ["1", "a"]]
+)
+def test_numbers_that_do_not_count_have_no_gaps(names: list[str]) -> None:
+    assert gaps(names) == []
+
+
+def test_a_recording_has_the_class_of_its_files(tmp_path: Path) -> None:
+    root = tree(tmp_path, "calm/x_0.avi", "calm/x_1.avi", "wild/y_0.avi", "wild/y_1.avi")
+    catalog = Catalog.from_folder(root, chain=r"(\w)_\d")
+    assert [(video.path, video.label) for video in catalog] == [
+        ("calm/x_0.avi // x_1.avi", 0), ("wild/y_0.avi // y_1.avi", 1),
+    ]  # fmt: skip
+    with refused("is one recording by chain=", "several classes"):
+        Catalog.from_folder(root, chain=r"_(\d)")
+
+
+def test_a_pattern_that_cannot_be_meant_is_refused(tmp_path: Path) -> None:
+    root = tree(tmp_path, "calm/x_0.avi")
+    for pattern, told in (
+        ("(", "no regular expression"), (r"\d+\.avi", "needs a group"), ("(z)", "finds nothing in"),
+    ):  # fmt: skip
+        with refused("chain=", told):
+            Catalog.from_folder(root, chain=pattern)
+
+
+def test_lists_of_paths_are_recordings(tmp_path: Path) -> None:
+    root = tree(tmp_path, "a/0.avi", "a/1.avi", "b/0.avi", "c.avi")
+    expected = ("a/0.avi // 1.avi // ../b/0.avi", "c.avi")
+    lists: list[Any] = [["a/0.avi", "a/1.avi", "./b/0.avi"], "c.avi"]
+    assert Catalog(lists, root=root).paths == expected
+    absolute: list[Any] = [[root / name for name in lists[0]], str(root / "c.avi")]
+    assert Catalog(absolute).paths == expected
+    assert Catalog(absolute).root == root
+    assert Catalog.from_table({"path": lists}, root).paths == expected
+    (root / "all.csv").write_text(f"path\n{expected[0]}\nc.avi\n")
+    assert Catalog.from_csv(root / "all.csv", root).paths == expected
+    # What was written without care is no list of pieces.
+    assert Catalog(["a//0.avi"], root=root).paths == ("a/0.avi",)
+    wrong: Any = [[]], [["a/0.avi", 3]]
+    for paths in wrong:
+        with refused("not a str"):
+            Catalog(paths, root=root)
+
+
+def test_a_piece_that_is_not_there_is_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    root = tree(tmp_path, "a/0.avi", "a/1.avi")
+    Catalog.from_table({"path": [["a/0.avi", "a/1.avi", "a/2.avi"]]}, root)
+    assert "1 of 3 files are not in" in caplog.messages[-1]
+    assert "'a/2.avi'" in caplog.messages[-1]

@@ -1,0 +1,170 @@
+"""A recording in pieces: each piece is decoded as a file of its own, into its frames of the clips.
+
+So a piece has its own index, stays open by itself, and is kept in the frame store by itself,
+whatever recordings it is a part of. What clips show is decided before, from what is known of all
+pieces. A piece that fails makes the recording bad, and is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+
+import numpy as np
+from cachetools import LRUCache
+
+from videoload.clips.affine import affines
+from videoload.clips.clip_params import ClipParams
+from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.edges import pictures
+from videoload.clips.pieces import Pieces
+from videoload.clips.video_info import VideoInfo
+from videoload.decoding.prepared import Ordinals, Prepared, Request, Times, draw, fitting
+from videoload.decoding.video_clips import (
+    OtherPieceError,
+    Piece,
+    Tools,
+    VideoClips,
+    apply_each,
+    decoded_clips,
+)
+from videoload.errors import VideoError, errors_in
+from videoload.pixels.planes import Buffer
+from videoload.sound.reader import Wanted
+from videoload.sound.resampling import Samples
+from videoload.storage.files import Tick
+from videoload.storage.paths import pieces_of
+from videoload.user_code.functions import UserFunction
+
+_KNOWN = 64  # recordings whose pieces were put together last
+
+
+class Recordings:
+    """What is known of the recordings in pieces below a root."""
+
+    def __init__(self, info_of: Callable[[str, Tick], VideoInfo]) -> None:
+        """``info_of`` a piece: the same object until the piece changes. Raises VideoError."""
+        self._info_of = info_of
+        self._known: LRUCache[str, Pieces] = LRUCache(_KNOWN)
+
+    def find(self, path: str, tick: Tick) -> Pieces:
+        """The pieces of a recording. Raises VideoError if one is missing, or its frames are not
+        like those of the others."""
+        files = pieces_of(path)
+        infos = []
+        for file in files:
+            with errors_in(path, f"piece {file}"):
+                infos.append(self._info_of(file, tick))
+        found = self._known.get(path)
+        if found is None or any(a is not b for a, b in zip(found.infos, infos, strict=True)):
+            found = self._known[path] = Pieces(infos)
+        if (misfit := found.misfit()) is not None:
+            raise VideoError(path, f"piece {files[misfit[0]]}: {misfit[1]}")
+        return found
+
+
+class PiecesClips:
+    """Some clips of a recording in pieces, for the arguments of `Decoder.decode`."""
+
+    def __init__(
+        self,
+        tools: Tools,
+        recordings: Recordings,
+        path: str,
+        spec: ClipSpec,
+        requests: Sequence[Request],
+        out: Buffer,
+        transform: UserFunction | None,
+        given: list[ClipParams] | None = None,
+    ) -> None:
+        self._tools, self._recordings, self._path = tools, recordings, path
+        self._spec, self._requests, self._out = spec, requests, out
+        self._transform, self._given, self._files = transform, given, pieces_of(path)
+        self._clips = decoded_clips(spec, out, len(requests))
+
+    def prepare(self, tick: Tick) -> Prepared:
+        """As `VideoClips.prepare`."""
+        self._prepare(tick)
+        return Prepared(
+            self._decode,
+            self._times_of,
+            lambda: self._info.length,
+            lambda: self._info.begins,
+            lambda: affines(self._params).reshape(len(self._requests), -1, 2, 3),
+            all(part.are_kept for _, part in self._parts),
+            self._lacks_room,
+        )
+
+    def _times_of(self, frames: Ordinals) -> Times:
+        return self._info.times_of(frames)
+
+    def _prepare(self, tick: Tick, *, again: bool = False) -> None:
+        pieces = self._pieces = self._recordings.find(self._path, tick)
+        self._info = pieces.info.rated(self._spec)
+        self._params = self._given or draw(self._spec, pieces.info, self._requests)
+        drawn: dict[int, tuple[list[ClipParams], list[Buffer]]] = {}
+        for params, clip in zip(self._params, self._clips, strict=True):
+            for run in pieces.runs(pictures(params.frames)):
+                own, clips = drawn.setdefault(run.piece, ([], []))
+                own.append(params._replace(frames=run.frames))
+                clips.append(clip[run.place])
+        self._parts: list[tuple[str, Prepared]] = []
+        try:
+            for number, (own, clips) in sorted(drawn.items()):
+                piece, file = Piece(pieces.infos[number], clips), self._files[number]
+                made = VideoClips(
+                    self._tools, file, self._spec, (), self._out, None, own, piece
+                )  # fmt: skip
+                with errors_in(self._path, f"piece {file}"):
+                    self._parts.append((file, made.prepare(tick)))
+        except OtherPieceError:
+            self._anew(tick, again=again)
+
+    def _decode(self, tick: Tick, *, again: bool = False) -> Ordinals:
+        try:
+            for file, part in self._parts:
+                with errors_in(self._path, f"piece {file}"):
+                    part.decode(tick)
+        except OtherPieceError:
+            self._anew(tick, again=again)
+            return self._decode(tick, again=True)
+        if self._transform is not None:
+            with self._tools.watch.phase("transform"):
+                apply_each(
+                    self._transform, self._spec, self._path, self._params, self._clips, self._out,
+                    tick,
+                )  # fmt: skip
+        return np.array([drawn.frames for drawn in self._params]).reshape(len(self._requests), -1)
+
+    def _anew(self, tick: Tick, *, again: bool) -> None:
+        """Prepare all of it again: a piece was replaced."""
+        if again or self._given:
+            raise VideoError(self._path, "changes while it is read")
+        with fitting(self._path):
+            self._prepare(tick, again=True)
+
+    def _lacks_room(self) -> tuple[int, int] | None:
+        lacking = [lacks for _, part in self._parts if (lacks := part.lacks_room()) is not None]
+        return (lacking[0][0] * len(self._files), lacking[0][1]) if lacking else None
+
+    def hear(
+        self,
+        hear: Callable[[str, Tick, Fraction, Wanted], Samples | None],
+        tick: Tick,
+        begin: Fraction,
+        wanted: Wanted,
+    ) -> Samples | None:
+        """The sound from ``begin`` on, in seconds from the first frame, as `Sounds.hear` tells it
+        of a file. Each piece gives the sound of its own time; one that has none is silent."""
+        stretches, heard = self._pieces.stretches(begin, wanted.samples, wanted.rate), []
+        for number, at, samples in stretches:
+            file, since = self._files[number], self._pieces.infos[number].begins or Fraction()
+            with errors_in(self._path, f"piece {file}"):
+                heard.append(hear(file, tick, since + at, wanted._replace(samples=samples)))
+        if all(sound is None for sound in heard):
+            return None
+        silent = (np.zeros((wanted.channels, each.samples), np.float32) for each in stretches)
+        return np.concatenate(
+            [one if sound is None else sound for sound, one in zip(heard, silent, strict=True)],
+            axis=1,
+        )

@@ -1,0 +1,71 @@
+"""What the path of a row stands for: a file, a recording in pieces, or several files as one sample.
+
+A sample has a line for each of its files, and no path has a line break. A recording in pieces has
+`SEAM` between them: ``run/0.avi // 1.avi // 10.avi``. Later pieces are named from the folder of the
+first one. The path of a row is normal, so it has no ``//`` of its own.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Sequence
+from hashlib import blake2b
+
+SEPARATOR = "\n"  # between the paths of a sample that has several files
+SEAM = " // "  # between the pieces of a recording
+_OFFSETS = "/"  # begins a last line that says when the files begin; no path in a root begins so
+
+
+def joined(pieces: Sequence[str]) -> str:
+    """The path of a recording in these pieces."""
+    first, *others = pieces
+    return SEAM.join([first, *(_way(posixpath.dirname(first), piece) for piece in others)])
+
+
+def pieces_of(path: str) -> list[str]:
+    """The pieces of a recording, or of a path the file itself."""
+    if SEAM not in path:
+        return [path]
+    first, *others = path.split(SEAM)
+    full = [posixpath.join(posixpath.dirname(first), other) for other in others]
+    return [first, *(posixpath.normpath(each) if "../" in each else each for each in full)]
+
+
+def _way(folder: str, path: str) -> str:
+    """The way to a path from a folder; an absolute one stays so."""
+    if not folder or path.startswith(f"{folder}/"):
+        return path[len(folder) :].removeprefix("/") if folder else path
+    return path if path.startswith("/") else "../" * (folder.count("/") + 1) + path
+
+
+def with_offsets(path: str, offsets_s: Sequence[float]) -> str:
+    """The path of a sample whose files begin so many seconds later."""
+    return f"{path}{SEPARATOR}{_OFFSETS}{','.join(map(repr, offsets_s))}"
+
+
+def parts_of(path: str) -> list[str]:
+    """The path of each part of a sample, or of a path itself."""
+    lines = path.split(SEPARATOR)
+    return lines[:-1] if len(lines) > 1 and lines[-1].startswith(_OFFSETS) else lines
+
+
+def files_of(path: str) -> list[str]:
+    """All files of a row."""
+    return [piece for part in parts_of(path) for piece in pieces_of(part)]
+
+
+def offsets_of(path: str) -> list[float]:
+    """How many seconds later each of the files begins; [] if that is not said for this sample.
+    Raises ValueError."""
+    last = path.rsplit(SEPARATOR, maxsplit=1)[-1]
+    is_said = SEPARATOR in path and last.startswith(_OFFSETS)
+    return [float(text) for text in last[1:].split(",")] if is_said else []
+
+
+def fingerprint_of(path: str, one: Callable[[str], int]) -> int:
+    """The fingerprint of a file by `Storage.fingerprint`, or of all files of a row together."""
+    files = files_of(path)
+    if len(files) == 1:
+        return one(files[0])
+    several = ",".join(str(one(file)) for file in files)
+    return int.from_bytes(blake2b(several.encode(), digest_size=8).digest(), "little") >> 1 or 1
