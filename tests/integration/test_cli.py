@@ -271,6 +271,11 @@ def test_help_tells_what_every_option_is_within_80_columns(
     assert "--help" in said
     assert max(map(len, said.splitlines())) <= 80
     assert "…" not in said, "something is cut off"
+    assert "<bool>" not in said, "a flag takes nothing"
+    if command == "worker":
+        needed, rest, _ = said.partition("Folders that keep things")
+        assert rest
+        assert len(needed.splitlines()) <= 40, "what most people need is on one screen"
     if not command:
         assert all(f" {name} " in said for name in GROUP.commands)
 

@@ -114,7 +114,7 @@ def test_a_url_without_the_extra_is_refused_when_the_stream_is_made(
     monkeypatch.setitem(sys.modules, "obstore", None)
     with (
         Client(workers=1) as client,
-        pytest.raises(StorageError, match=r"s3://b: pip install 'videoload\[remote\]'"),
+        pytest.raises(StorageError, match=r"s3://b: pip install obstore"),
     ):
         client.stream(at(videos, "s3://b"), SPEC, 2)
 

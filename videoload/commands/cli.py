@@ -21,18 +21,20 @@ from videoload import __version__
 from videoload.commands import cli_batches, cli_extract, cli_prepare, cli_workers
 from videoload.commands.cli_batches import CatalogRoot, Source
 from videoload.commands.cli_workers import CacheFolder, FrameStoreGb, Insecure, Keys
+from videoload.commands.help_page import BEGIN, FILES, PLACES, RUNS, Command, Group
 from videoload.commands.verbosity import Verbose, say
 from videoload.errors import VideoloadError
 from videoload.logs import log_to_stderr
 
 app = typer.Typer(
     name="videoload",
+    cls=Group,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",  # fills the paragraphs of a docstring
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="Decodes AVI files into clip batches while the model trains.",
+    help="Turns video files into batches of clips while a model trains on them.",
 )
 
 
@@ -54,7 +56,7 @@ def _options(
     pass
 
 
-@app.command()
+@app.command(cls=Command, rich_help_panel=BEGIN)
 def demo(
     videos: Annotated[
         Path | None,
@@ -101,11 +103,15 @@ def demo(
     )
 
 
-app.command(context_settings={"auto_envvar_prefix": "VIDEOLOAD"})(cli_workers.worker)
-app.command()(cli_workers.ray)
+app.command(
+    cls=Command,
+    rich_help_panel=PLACES,
+    context_settings={"auto_envvar_prefix": "VIDEOLOAD"},
+)(cli_workers.worker)
+app.command(cls=Command, rich_help_panel=PLACES)(cli_workers.ray)
 
 
-@app.command()
+@app.command(cls=Command, rich_help_panel=FILES)
 def scan(
     videos: Source,
     root: CatalogRoot = None,
@@ -197,13 +203,13 @@ def scan(
         raise typer.Exit(1)
 
 
-app.command()(cli_batches.preview)
-app.command()(cli_batches.replay)
-app.command()(cli_extract.extract)
-app.command()(cli_prepare.prepare)
+app.command(cls=Command, rich_help_panel=FILES)(cli_batches.preview)
+app.command(cls=Command, rich_help_panel=RUNS)(cli_batches.replay)
+app.command(cls=Command, rich_help_panel=RUNS)(cli_extract.extract)
+app.command(cls=Command, rich_help_panel=FILES)(cli_prepare.prepare)
 
 
-@app.command()
+@app.command(cls=Command, rich_help_panel=RUNS)
 def top(
     trainer: Annotated[
         str,
@@ -230,7 +236,7 @@ def top(
     run(trainer, keys=keys, insecure=insecure, every_s=every, json=json)
 
 
-@app.command()
+@app.command(cls=Command, rich_help_panel=FILES)
 def store(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of --frame-store.")],
     delete: Annotated[
@@ -273,7 +279,7 @@ def store(
         stores.print_sets(left)
 
 
-@app.command()
+@app.command(cls=Command, rich_help_panel=BEGIN)
 def bench(
     videos: Annotated[
         Path | None,
@@ -319,7 +325,7 @@ def bench(
         raise typer.Exit(compare(videos or Path(made), seconds, output, kept))
 
 
-@app.command()
+@app.command(cls=Command, rich_help_panel=PLACES)
 def keygen(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder for the keys.")],
     verbose: Verbose = 0,

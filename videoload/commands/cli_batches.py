@@ -58,7 +58,7 @@ def preview(
     """Draw batches exactly as a trainer gets them.
 
     Each clip is a row of frames, each below the number of its source frame. Class and file stand
-    beside them. Needs `pip install 'videoload[preview]'`.
+    beside them. Needs Pillow (`pip install pillow`).
     """
     from videoload.clips import call_text
     from videoload.commands import sources

@@ -39,7 +39,9 @@ def prepare(
     gop: Annotated[
         int, typer.Option(metavar="FRAMES", help="From one key frame to the next.")
     ] = 12,
-    codec: Annotated[Codec, typer.Option(help="Of the new files.")] = Codec.MPEG4,
+    codec: Annotated[
+        Codec, typer.Option(metavar="mpeg4|h264", help="Of the new files.")
+    ] = Codec.MPEG4,
     quality: Annotated[
         int | None,
         typer.Option(

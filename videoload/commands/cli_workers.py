@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 import typer
 
 from videoload.arguments import MAX_PROCESSES
+from videoload.commands.help_page import SERVICE, STORAGE
 from videoload.commands.verbosity import Verbose, say
 from videoload.errors import VideoloadError
 from videoload.logs import log_to_stderr
@@ -53,6 +54,7 @@ Allow = Annotated[
 CacheFolder = Annotated[
     Path | None,
     typer.Option(
+        rich_help_panel=STORAGE,
         metavar="DIR",
         help="Folder that keeps the indexes of videos for later runs.",
         show_default="$VIDEOLOAD_CACHE or ~/.cache/videoload",
@@ -61,6 +63,7 @@ CacheFolder = Annotated[
 Kept = Annotated[
     Path | None,
     typer.Option(
+        rich_help_panel=STORAGE,
         metavar="DIR",
         help="Folder on this host that keeps files from a URL, for later epochs and trainings.",
         show_default="each epoch downloads them again",
@@ -69,6 +72,7 @@ Kept = Annotated[
 KeptGb = Annotated[
     float | None,
     typer.Option(
+        rich_help_panel=STORAGE,
         metavar="GB",
         min=0,
         help="Limit of --keep.",
@@ -78,6 +82,7 @@ KeptGb = Annotated[
 FrameStoreFolder = Annotated[
     Path | None,
     typer.Option(
+        rich_help_panel=STORAGE,
         metavar="DIR",
         help="Folder on this host that keeps scaled frames, so that no frame is decoded twice. "
         "Several trainings can share it.",
@@ -87,11 +92,11 @@ FrameStoreFolder = Annotated[
 FrameStoreGb = Annotated[
     float | None,
     typer.Option(
+        rich_help_panel=STORAGE,
         metavar="GB",
         min=0,
         help="Limit of --frame-store.",
         show_default="a fifth of the disk stays free",
-        show_envvar=False,  # too long for a terminal of 80 columns
     ),
 ]
 
@@ -120,6 +125,7 @@ def worker(
     without: Annotated[
         list[str] | None,
         typer.Option(
+            rich_help_panel=SERVICE,
             metavar="NAME",
             help="A process setting to leave out: malloc, gathers, memory-limit, parent-death, "
             "ffmpeg-log, descriptors. Repeat it for several settings.",
@@ -128,6 +134,7 @@ def worker(
     metrics_port: Annotated[
         str | None,
         typer.Option(
+            rich_help_panel=SERVICE,
             metavar="[HOST:]PORT",
             help="Serve /metrics for Prometheus, /healthz and /readyz on this port of loopback, or "
             "of HOST (0.0.0.0: all addresses); port 0 takes a free one. Needs the extra [metrics].",
@@ -137,7 +144,9 @@ def worker(
     log_format: Annotated[
         Literal["text", "json"],
         typer.Option(
-            metavar="text|json", help="Log lines with time and level, or one JSON object a line."
+            rich_help_panel=SERVICE,
+            metavar="text|json",
+            help="Log lines with time and level, or one JSON object a line.",
         ),
     ] = "text",
     verbose: Verbose = 0,

@@ -290,7 +290,9 @@ def _table(accuracy: float, test: Catalog, inline: Pace, apart: Pace, decoders: 
     )
     table.add_column("")
     table.add_column("decoding in the\ntrainer's own loop", justify="right")
-    table.add_column(f"videoload,\n{count(decoders, 'worker')}", justify="right")
+    table.add_column(
+        f"videoload, {count(decoders, 'worker')},\nwith a frame store", justify="right"
+    )
     for name, a, b in (
         ("time that the trainer waited", f"{inline.wait_share:.0%}", f"{apart.wait_share:.0%}"),
         ("batches per second", f"{inline.batches_per_s:.1f}", f"{apart.batches_per_s:.1f}"),
@@ -327,7 +329,7 @@ def _keras() -> Any:
             import tensorflow as tf  # noqa: F401 - if it is missing, say so now
     except ImportError as error:
         raise VideoloadError(
-            f"the demo trains with TensorFlow: pip install 'videoload[tensorflow]' ({error})"
+            f"the demo trains with TensorFlow: pip install tensorflow ({error})"
         ) from None
     return keras
 

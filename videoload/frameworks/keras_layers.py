@@ -10,7 +10,7 @@ from videoload.frameworks import yuv
 try:
     import keras
 except ImportError:
-    raise VideoloadError("ToRGB needs Keras: pip install 'videoload[tensorflow]'") from None
+    raise VideoloadError("ToRGB needs Keras: pip install tensorflow") from None
 
 
 @keras.saving.register_keras_serializable("videoload")

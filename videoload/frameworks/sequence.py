@@ -30,9 +30,7 @@ from videoload.plan.plan import Batch, BatchWithInfo
 try:
     import keras
 except ImportError:
-    raise VideoloadError(
-        "stream.sequence needs Keras: pip install 'videoload[tensorflow]'"
-    ) from None
+    raise VideoloadError("stream.sequence needs Keras: pip install tensorflow") from None
 
 _ENDLESS = 1 << 40  # steps: a reading in order continues in the next epochs
 

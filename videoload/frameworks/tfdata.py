@@ -70,9 +70,7 @@ def dataset(readers: Readers, passes: Passes, *, info: bool = False) -> tf.data.
     try:
         import tensorflow as tf
     except ImportError:
-        raise VideoloadError(
-            "stream.dataset needs TensorFlow: pip install 'videoload[tensorflow]'"
-        ) from None
+        raise VideoloadError("stream.dataset needs TensorFlow: pip install tensorflow") from None
 
     steps = passes.begin().steps
     skips = readers.options.on_error == "skip"

@@ -126,7 +126,7 @@ class Store:
 def check_extra(url: str) -> None:
     """Raises StorageError if the extra that URLs need is not installed."""
     if find_spec("obstore") is None:
-        raise StorageError(f"{url}: pip install 'videoload[remote]' to read it")
+        raise StorageError(f"{url}: pip install obstore to read it")
 
 
 def open_store(url: str) -> ObjectStore:

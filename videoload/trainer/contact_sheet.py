@@ -70,7 +70,7 @@ def check(path: str | Path, spec: Spec) -> Drawable:
     try:
         import PIL  # noqa: F401
     except ImportError:
-        raise VideoloadError("a preview needs Pillow: pip install 'videoload[preview]'") from None
+        raise VideoloadError("a preview needs Pillow: pip install pillow") from None
     return found
 
 

@@ -10,7 +10,7 @@ from videoload.errors import VideoloadError
 try:
     import keras
 except ImportError:
-    raise VideoloadError("StreamMonitor needs Keras: pip install 'videoload[tensorflow]'") from None
+    raise VideoloadError("StreamMonitor needs Keras: pip install tensorflow") from None
 
 if TYPE_CHECKING:
     from videoload.trainer.stream import Stream

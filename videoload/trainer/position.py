@@ -27,7 +27,7 @@ from videoload.plan.options import check_numbered
 try:
     import keras
 except ImportError:
-    raise VideoloadError("Position needs Keras: pip install 'videoload[tensorflow]'") from None
+    raise VideoloadError("Position needs Keras: pip install tensorflow") from None
 
 if TYPE_CHECKING:
     from videoload.trainer.stream import Stream

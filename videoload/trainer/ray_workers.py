@@ -232,7 +232,7 @@ def _connected(cluster: str | None) -> Any:
         import ray
     except ImportError:
         raise VideoloadError(
-            "Ray is not installed: pip install 'videoload[ray]', on every node of the cluster"
+            "Ray is not installed: pip install ray, on every node of the cluster"
         ) from None
     if ray.is_initialized():
         return ray

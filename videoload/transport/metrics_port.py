@@ -75,7 +75,7 @@ class MetricsPort:
             import prometheus_client as prometheus
         except ImportError:
             raise VideoloadError(
-                "metrics need prometheus-client: pip install 'videoload[metrics]'"
+                "metrics need prometheus-client: pip install prometheus-client"
             ) from None
         registry = prometheus.CollectorRegistry()
         registry.register(_Collector(collect))

@@ -177,7 +177,7 @@ def test_a_listing_that_fails_says_why(
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "obstore", None)
     for ask in (open_store, folders_in):
-        with pytest.raises(StorageError, match=r"s3://b: pip install 'videoload\[remote\]'"):
+        with pytest.raises(StorageError, match=r"s3://b: pip install obstore"):
             ask("s3://b")
 
 
@@ -201,7 +201,7 @@ def test_a_folder_has_a_storage_of_its_own(tmp_path: Path) -> None:
 
 def test_a_url_without_the_extra_is_an_error_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "obstore", None)
-    with pytest.raises(StorageError, match=r"s3://b: pip install 'videoload\[remote\]' to read it"):
+    with pytest.raises(StorageError, match=r"s3://b: pip install obstore to read it"):
         open_storage("s3://b")
 
 
