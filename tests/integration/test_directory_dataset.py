@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.support.catalogs import tree
 from tests.support.digests import digests
 from tests.support.leaks import collect_garbage
 from tests.support.models import arrays, recorder
@@ -22,11 +23,23 @@ from tests.support.processes import children_of, is_alive
 from tests.support.programs import Programs
 from tests.support.videos import Videos, other_messages
 from tests.support.waiting import SECOND, wait_until
-from videoload import ClipSpec, SpecError, decode_serially, video_dataset_from_directory
-from videoload.catalog.directories import list_directory
+from videoload import (
+    Catalog,
+    CatalogError,
+    ClipSpec,
+    SpecError,
+    decode_serially,
+    video_dataset_from_directory,
+)
 from videoload.clips.clip_params import clip_params
 from videoload.clips.video_info import VideoInfo
-from videoload.trainer.directory_dataset import warn_if_turned, without_draws
+from videoload.trainer.directory_dataset import (
+    listed,
+    shuffled,
+    split,
+    warn_if_turned,
+    without_draws,
+)
 
 pytestmark = pytest.mark.timeout(120 * SECOND)
 
@@ -48,16 +61,49 @@ def test_files_and_parts_are_those_of_keras(tf: Any, videos: Videos) -> None:
         theirs, labels, names = dataset_utils.index_directory(
             str(videos.root), "inferred", (".avi",), shuffle=True, seed=seed, verbose=False
         )
-        mine = list_directory(videos.root).shuffled(seed)
-        assert mine.file_paths == theirs
-        assert mine.class_names == names
-        assert mine.numbers.tolist() == labels.tolist()
-        train, val = mine.split(0.3)
+        mine = shuffled(listed(videos.root, labelled=True), seed)
+        assert paths_of(mine) == theirs
+        assert list(mine.classes) == names
+        assert mine.labels.tolist() == labels.tolist()
+        train, val = split(mine, 0.3)
         parts = [
             dataset_utils.get_training_or_validation_split(theirs, labels, 0.3, part)[0]
             for part in ("training", "validation")
         ]
-        assert [train.file_paths, val.file_paths] == parts
+        assert [paths_of(train), paths_of(val)] == parts
+
+
+def paths_of(catalog: Catalog) -> list[str]:
+    return [f"{catalog.root}/{path}" for path in catalog.paths]
+
+
+def test_files_are_listed_by_class_then_sub_folder_then_name(tmp_path: Path) -> None:
+    tree(
+        tmp_path, "run/z.avi", "run/a/b.avi", "run/a-b/c.MP4", "jump/2.avi", "jump/10.mkv", "hop/",
+    )  # fmt: skip
+    found = listed(tmp_path, labelled=True)
+    files = "jump/10.mkv", "jump/2.avi", "run/z.avi", "run/a/b.avi", "run/a-b/c.MP4"
+    assert found.paths == files
+    assert (found.classes, found.labels.tolist()) == (("hop", "jump", "run"), [1, 1, 2, 2, 2])
+    assert listed(tmp_path, labelled=False).paths == files
+    some = listed(tmp_path, labelled=True, class_names=["run", "jump"])
+    assert (some.classes, some.labels.tolist()) == (("run", "jump"), [0, 0, 0, 1, 1])
+    assert some.paths == (*files[2:], *files[:2])
+    with pytest.raises(SpecError, match=r"class_names=.'walk'. are none of the sub-folders"):
+        listed(tmp_path, labelled=True, class_names=["run", "walk"])
+    with pytest.raises(CatalogError, match=r"validation_split=0.1 of 5 videos leaves one side"):
+        split(found, 0.1)
+
+
+def test_a_recording_on_both_sides_is_told_by_names_like_those_of_ucf101(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    films = Catalog([f"Bowling/v_Bowling_g0{g}_c0{c}.avi" for g in (1, 2) for c in (1, 2)])
+    split(films, 0.5)
+    split(Catalog(["Bowling/1.avi", "Bowling/2.avi"]), 0.5)
+    assert not caplog.messages
+    split(films, 0.25)
+    assert "recordings (that of Bowling/v_Bowling_g02_c01.avi) are on both sides" in caplog.text
 
 
 def test_one_line_trains_on_the_stream_that_it_stands_for(
@@ -105,7 +151,7 @@ def test_four_datasets_share_one_pool_which_ends_with_the_last(tf: Any, videos: 
         *video_dataset_from_directory(
             videos.root, label_mode="categorical", drop_remainder=False, **SPLIT, **common
         ),
-        video_dataset_from_directory(videos.root, shuffle=False, labels=[*range(8)], **common),
+        video_dataset_from_directory(videos.root, shuffle=False, **common),
         video_dataset_from_directory(
             videos.root, labels="inferred", label_mode="binary", class_names=["run", "walk"],
             **{**common, "batch_size": None, "color_mode": "grayscale"}, flip=True,
@@ -114,7 +160,7 @@ def test_four_datasets_share_one_pool_which_ends_with_the_last(tf: Any, videos: 
     labels = [np.concatenate([told.numpy() for _, told in each]) for each in made[:3]]
     assert labels[0].shape == (5, 3)
     assert set(labels[0].sum(axis=1)) == {1.0}
-    assert labels[2].tolist() == list(range(8)), "the order of the files"
+    assert labels[2].tolist() == videos.catalog.labels.tolist(), "the order of the files"
     clip, told = next(iter(made[3]))
     assert (clip.shape, told.shape, told.dtype) == ((4, 32, 48, 1), (1,), tf.float32)
     assert made[3].class_names == ["run", "walk"]
@@ -145,29 +191,26 @@ def test_nothing_of_a_clip_for_validation_is_random(crop: Any) -> None:
     assert (still.jitter, still.grayscale) == (None, 0.0)
 
 
-def test_wrong_arguments_are_told_in_the_words_of_keras(videos: Videos) -> None:
+def test_wrong_arguments_are_told(videos: Videos) -> None:
     mistakes: dict[str, dict[str, Any]] = {
-        "If `subset` is set, `validation_split` must be set, and inversely.": {"subset": "both"},
-        "`validation_split` must be between 0 and 1, received: 2": {
+        "give validation_split and subset together": {"subset": "both"},
+        "validation_split must be between 0 and 1, got 2": {
             "validation_split": 2, "subset": "both",
         },
         "seed must be a whole number, got None": {"seed": None},
-        'there must be exactly 2 class_names. Received': {"label_mode": "binary"},
-        "needs labels from 0 to 1, without gaps. Received: 1, 2": {
-            "label_mode": "categorical", "labels": [1, 2] * 4,
-        },
-        'must be one of "int", "categorical", "binary", or None': {"label_mode": "float"},
-        '`color_mode` must be one of {"rgb", "grayscale"}': {"color_mode": "rgba"},
-        "Expected a tuple of 2 integers": {"image_size": (1, 2, 3)},
-        "Only one of": {"crop_to_aspect_ratio": True, "pad_to_aspect_ratio": True},
-        "unknown argument 'strides': besides its own": {"strides": 2},
-        "there is no `interpolation`: frames are scaled bilinearly": {"interpolation": "bicubic"},
+        'label_mode="binary" is for 2 classes, and there are': {"label_mode": "binary"},
+        "label_mode must be one of ('int', 'categorical', 'binary', None)": {"label_mode": "float"},
+        "color_mode must be one of ['rgb', 'grayscale'], got 'rgba'": {"color_mode": "rgba"},
+        "size must be (height, width) or one number": {"image_size": (1, 2, 3)},
+        "give one of crop_to_aspect_ratio": {"crop_to_aspect_ratio": True, "resize": 64},
         "batch_size must be a whole number of at least 1, got 0": {"batch_size": 0},
         "seed must be a whole number, got '1'": {"seed": "1"},
     }  # fmt: skip
     for text, wrong in mistakes.items():
         with pytest.raises(SpecError, match=re.escape(text)):
             video_dataset_from_directory(videos.root, **{**SMALL, **wrong})
+    with pytest.raises(TypeError, match="no argument strides=: did you mean stride="):
+        video_dataset_from_directory(videos.root, strides=2)
 
 
 def test_height_and_width_the_wrong_way_round_are_told(

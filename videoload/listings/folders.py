@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from pathlib import Path, PurePath
-from typing import Literal
 
 from videoload.errors import CatalogError, StorageError
 from videoload.listings.chains import chained
@@ -58,30 +57,27 @@ def holds_videos(root: Path) -> bool:
 class Found:
     """What lies below a folder. All paths are relative to the root.
 
-    ``links``: ``"inside"``: links to files must stay in the root, and folders that are links are
-    left out. ``"files"``: links to files may lead anywhere. ``"all"``: folders, too. ``folders``
-    are the names of the visible sub-folders, and ``passed`` counts what is no video.
+    Links to files must stay in the root, and folders that are links are left out. ``folders`` are
+    the names of the visible sub-folders, and ``passed`` counts what is no video.
     """
 
     top: Path | str
     base: str = ""  # the way from the root to the folder, ending with "/"
     suffixes: tuple[str, ...] = SUFFIXES
-    links: Literal["inside", "files", "all"] = "inside"
     images: str | None = None  # the videos are folders of such images; "": of numbered ones
     by_class: bool = True  # images need a folder in a sub-folder
     videos: list[str] = field(default_factory=list)
     folders: list[str] = field(default_factory=list)
     passed: Counter[str] = field(default_factory=Counter)
-    has_links: bool = False
 
     def __post_init__(self) -> None:
         """Raises CatalogError."""
         if isinstance(self.top, str):
             self._look_below_url(self.top)
         else:
-            self._look_in(self.top, self.base.rstrip("/"), ())
+            self._look_in(self.top, self.base.rstrip("/"), 0)
         self.folders = sorted({*self.folders})
-        self.videos.sort(key=None if self.links == "inside" else posixpath.split)
+        self.videos.sort(key=posixpath.split)  # as Keras does
 
     @property
     def has_images(self) -> bool:
@@ -110,26 +106,21 @@ class Found:
             else:
                 self.passed[_kind(path)] += 1
 
-    def _look_in(self, root: Path, folder: str, above: tuple[str, ...]) -> None:
-        """``above``: the folders that lead here. A link to one of them is not followed."""
-        above = (*above, os.path.realpath(root / folder) if self.links == "all" else folder)
+    def _look_in(self, root: Path, folder: str, depth: int) -> None:
         images: list[str] = []
         inner: list[str] = []
         for entry in visible(root / folder):
             is_link, is_fit = entry.is_symlink(), is_text_line(entry.name)
             is_video = is_fit and entry.name.lower().endswith(self.suffixes)
             is_folder = os.path.isdir(entry.path) if is_link else entry.is_dir()  # noqa: PTH112 - not of a loop
-            self.has_links |= is_link
-            if is_link and self.links == "inside" and (is_folder or is_video):
+            if is_link and (is_folder or is_video):
                 target = Path(os.path.realpath(entry.path))
                 if not target.is_relative_to(root):
                     raise CatalogError(
                         f"the symlink {entry.path!r} leads out of the root {root} to {target}: "
                         "copy it in, or give a root that holds both"
                     )
-            # Keras always follows a link to a class.
-            follows = self.links == "all" or (self.links == "files" and len(above) == 1)
-            if is_folder and is_fit and (not is_link or follows):
+            if is_folder and is_fit and not is_link:
                 inner.append(entry.name)
             elif is_video and not is_folder and (is_link or entry.is_file()):
                 self.videos.append(posixpath.join(folder, entry.name))
@@ -137,14 +128,12 @@ class Found:
                 self.passed["linked folders" if is_folder and is_link else _kind(entry.name)] += 1
             elif is_fit and not is_folder and is_image(entry.name):
                 images.append(entry.name)
-        if len(above) == 1:
+        if not depth:
             self.folders = inner
         if images:
-            self._take_sequence(root, folder, images, depth=len(above) - 1)
+            self._take_sequence(root, folder, images, depth)
         for name in inner:
-            way = posixpath.join(folder, name)
-            if self.links != "all" or os.path.realpath(root / way) not in above:
-                self._look_in(root, way, above)
+            self._look_in(root, posixpath.join(folder, name), depth + 1)
 
     def _take_sequence(self, root: Path, folder: str, images: list[str], depth: int) -> None:
         if depth < 1 + self.by_class:

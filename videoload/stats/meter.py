@@ -179,7 +179,7 @@ class Meter:
             utilisation=verdict.utilisation,
             steps_per_s=found.clips_per_s / batch_clips,
             ceiling_steps_per_s=ceiling,
-            clip_times=ClipTimes.of(work),
+            clip_times=ClipTimes._of(work),
             slowest_files=tuple(
                 SlowFile(self._path(file.video), file.clips, file.seconds / file.clips)
                 for file in files.slowest

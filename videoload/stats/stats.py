@@ -75,7 +75,7 @@ class ClipTimes:
     wire: float
 
     @classmethod
-    def of(cls, work: Work) -> ClipTimes:
+    def _of(cls, work: Work) -> ClipTimes:
         """The averages of some work."""
         phases = (
             work.open_s, work.index_s, work.seek_s, work.decode_s, work.scale_s, work.transform_s,
@@ -204,7 +204,7 @@ class WorkerRecord(NamedTuple):
         rate = self.work.clips / self.work.busy_s if self.work.busy_s else 0.0
         return WorkerStats(
             self.name, self.host, self.pid, self.work.clips, rate, busy, wire, self.state,
-            self.last_error, clip_times=ClipTimes.of(of),
+            self.last_error, clip_times=ClipTimes._of(of),
         )  # fmt: skip
 
 

@@ -1,5 +1,8 @@
 """`video_dataset_from_directory`: a folder of videos in one line, in Keras's words.
 
+Keras's ``image_dataset_from_directory`` (Keras 3, ``dataset_utils.py``) fixes which file gets which
+label, and which files are for validation. With the same names and the same seed, they are the same.
+
 All such datasets of a process share one client, since a second pool of workers would only take
 cores from the first. It lives as long as one of them: each stream keeps its client alive.
 """
@@ -11,18 +14,18 @@ import os
 import weakref
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 
 from videoload.arguments import whole
 from videoload.catalog.catalog import Catalog
-from videoload.catalog.directories import Listing, list_directory
 from videoload.catalog.joining import moved_class
+from videoload.catalog.splitting import recording
 from videoload.clips.choices import FROM_SCALED
 from videoload.clips.clip_spec import ClipSpec, height_and_width
-from videoload.errors import SpecError, VideoloadError
+from videoload.errors import CatalogError, SpecError, VideoloadError
 from videoload.frameworks.label_modes import LabelMode, encode
 from videoload.listings.columns import PathLike
 from videoload.processes.native_size import native_size
@@ -32,13 +35,7 @@ from videoload.trainer.stream import Stream
 _log = logging.getLogger(__name__)
 
 _PIXELS = {"rgb": "rgb24", "grayscale": "gray"}
-_OWN = ("frames", "stride", "fps", "size")  # of a ClipSpec, with a name here
-_CLIP = tuple(field.name for field in fields(ClipSpec) if field.name not in _OWN)
 _MODES = ("int", "categorical", "binary", None)
-_NOT_HERE = {  # arguments of Keras
-    "interpolation": 'frames are scaled bilinearly, and scaling="nearest" mixes no pixels',
-    "data_format": "channels are last; `dataset.map` can transpose clips",
-}
 _LOOK_S = 10.0  # at the first video
 _ON_BOTH_SIDES = (
     "validation_split goes by file, as in Keras, so recordings (that of %s) are on both sides, and "
@@ -59,7 +56,7 @@ _clients: weakref.WeakValueDictionary[tuple[object, ...], Client] = weakref.Weak
 def video_dataset_from_directory(
     directory: PathLike,
     *,
-    labels: Literal["inferred"] | Sequence[float] | None = "inferred",
+    labels: Literal["inferred"] | None = "inferred",
     label_mode: LabelMode = "int",
     class_names: Sequence[str] | None = None,
     batch_size: int | None = 32,
@@ -75,7 +72,6 @@ def video_dataset_from_directory(
     crop_to_aspect_ratio: bool = False,
     pad_to_aspect_ratio: bool = False,
     color_mode: Literal["rgb", "grayscale"] = "rgb",
-    follow_links: bool = False,
     workers: int | Literal["auto"] = "auto",
     frame_store: PathLike | None = None,
     verbose: bool = True,
@@ -89,10 +85,10 @@ def video_dataset_from_directory(
         )
         model.fit(train, validation_data=val, epochs=10)
 
-    Arguments that Keras has too are called and mean what they do there, its messages are the same,
-    and with the same seed, the same files are for validation. What differs: all but ``directory``
-    are given by name, ``seed`` is 0 and never None, labels are int64, and clips are uint8, so that
-    no batch is copied; layers like ``Rescaling`` take them, and ``dataset.map`` can cast them. As
+    Arguments that Keras has too are called and mean what they do there, and with the same seed, the
+    same files are for validation. What differs: all but ``directory`` are given by name, ``seed``
+    is 0 and never None, labels are int64, linked folders are passed over, and clips are uint8, so
+    that no batch is copied; layers like ``Rescaling`` take them, and ``dataset.map`` casts them. As
     in `Client.stream`, each iteration is the next epoch, the last batch of a shuffled one is left
     out if it is smaller, and clips are drawn where ``shuffle`` is. A dataset for validation, or
     without ``shuffle``, has the same clips each time: those in the middle of their videos, in the
@@ -105,8 +101,7 @@ def video_dataset_from_directory(
     Args:
         directory: Folder, or URL of one in a bucket. With inferred labels, it has a sub-folder for
             each class.
-        labels: ``"inferred"``, the default: from the sub-folders. None: no labels. Or a list of
-            numbers, one for each file in the order of the sorted paths.
+        labels: ``"inferred"``, the default: from the sub-folders. None: no labels.
         label_mode: ``"int"``, the default: int64 [B]. ``"categorical"``: float32 [B, classes].
             ``"binary"``: float32 [B, 1] of two classes. None: no labels.
         class_names: The sub-folders to take, in the order of their labels. None, the default: all,
@@ -128,7 +123,6 @@ def video_dataset_from_directory(
             ``image_size``. Default False: frames are stretched.
         pad_to_aspect_ratio: Keep whole frames, with black bars. Default False.
         color_mode: ``"rgb"``, the default: [T, H, W, 3]. ``"grayscale"``: [T, H, W, 1].
-        follow_links: Also list linked folders. Default False.
         workers: Worker processes, as in `Client`. Default ``"auto"``: one per core.
         frame_store: Folder that keeps scaled frames, as in `Client`. Default None.
         verbose: Print how many files and classes there are. Default True.
@@ -146,53 +140,89 @@ def video_dataset_from_directory(
         VideoloadError: TensorFlow is not installed; or as in `Client` and `Client.stream`.
     """
     if label_mode not in _MODES:
-        raise SpecError(
-            '`label_mode` argument must be one of "int", "categorical", "binary", or None. '
-            f"Received: label_mode={label_mode}"
-        )
+        raise SpecError(f"label_mode must be one of {_MODES}, got {label_mode!r}")
     _check_split(validation_split, subset)
     drawn = _spec(
-        frames=frames, stride=stride, fps=fps, image_size=image_size, color_mode=color_mode,
-        crops=crop_to_aspect_ratio, pads=pad_to_aspect_ratio, more=clip,
+        image_size, color_mode, crops=crop_to_aspect_ratio, pads=pad_to_aspect_ratio,
+        more={"frames": frames, "stride": stride, "fps": fps, **clip},
     )  # fmt: skip
     seed = whole("seed", seed, None)
     size = 1 if batch_size is None else whole("batch_size", batch_size)
-    if label_mode is None:
-        labels = None
-    files = list_directory(directory, labels, class_names, follow_links=follow_links)
-    mode = None if files.labels is None else label_mode
-    _check_mode(files, mode)
-    names = files.class_names or () if mode is not None and labels == "inferred" else ()
-    _warn_of_other_numbers(str(directory), names)
-    told = [str(files)]
+    mode = None if labels is None else label_mode
+    catalog = listed(directory, labelled=mode is not None, class_names=class_names)
+    names = catalog.classes if mode is not None else None
+    if mode == "binary" and len(catalog.classes) != 2:
+        raise SpecError(f'label_mode="binary" is for 2 classes, and there are {catalog.classes}')
+    _warn_of_other_numbers(str(directory), catalog.classes)
+    told = [f"Found {len(catalog)} files"]
+    told[0] += "." if names is None else f" belonging to {len(names)} classes."
     if shuffle:
-        files = files.shuffled(seed)
-    parts: dict[str | None, Listing] = {subset: files}
+        catalog = shuffled(catalog, seed)
+    parts: dict[str | None, Catalog] = {subset: catalog}
     if validation_split:
-        training, validation = files.split(validation_split)
-        if path := training.on_both_sides(validation):
-            _log.warning(_ON_BOTH_SIDES, path)
-        both: dict[str | None, Listing] = {"training": training, "validation": validation}
+        training, validation = split(catalog, validation_split)
+        both: dict[str | None, Catalog] = {"training": training, "validation": validation}
         parts = {name: part for name, part in both.items() if subset in (name, "both")}
-        told += [f"Using {len(part.paths)} files for {name}." for name, part in parts.items()]
+        told += [f"Using {len(part)} files for {name}." for name, part in parts.items()]
     if verbose:
         print("\n".join(told), flush=True)
     client = _client(workers, frame_store)
-    warn_if_turned(files.catalog(), drawn)
+    warn_if_turned(catalog, drawn)
     made = []
     for name, part in parts.items():
         trains = shuffle and name != "validation"
         stream = client.stream(
-            part.catalog(), drawn if trains else without_draws(drawn), size,
+            part, drawn if trains else without_draws(drawn), size,
             shuffle=trains, seed=seed, drop_remainder=drop_remainder,
         )  # fmt: skip
-        _classes[stream] = str(directory), tuple(names)
-        one = encode(
-            stream.dataset(), mode, len(part.class_names or ()), rows=batch_size is not None
-        )
-        one.class_names, one.file_paths, one.videoload = part.class_names, part.file_paths, stream
+        _classes[stream] = str(directory), catalog.classes
+        one = encode(stream.dataset(), mode, len(catalog.classes), rows=batch_size is not None)
+        one.class_names, one.videoload = None if names is None else [*names], stream
+        one.file_paths = [os.path.join(directory, path) for path in part.paths]
         made.append(one)
     return tuple(made) if subset == "both" else made[0]
+
+
+def listed(
+    directory: PathLike, *, labelled: bool, class_names: Sequence[str] | None = None
+) -> Catalog:
+    """The videos of a directory by class, sub-folder and name. Raises CatalogError."""
+    if not labelled:
+        return Catalog.from_folder(directory, label=None)
+    catalog = Catalog.from_folder(directory)
+    if class_names is None:
+        # As targets, since streams of one client must agree on the numbers of classes.
+        return catalog.with_targets(catalog.labels)
+    if strange := [name for name in class_names if name not in catalog.classes]:
+        raise SpecError(f"class_names={strange!r} are none of the sub-folders {catalog.classes}")
+    of_class = [catalog.labels == catalog.classes.index(name) for name in class_names]
+    videos = [i for chosen in of_class for i in np.flatnonzero(chosen).tolist()]
+    labels = [label for label, chosen in enumerate(of_class) for _ in range(chosen.sum())]
+    paths = [catalog.paths[i] for i in videos]
+    return Catalog(paths, labels, class_names, catalog.root).with_targets(labels)
+
+
+def shuffled(catalog: Catalog, seed: int) -> Catalog:
+    """All videos, in Keras's order for this seed."""
+    order = np.arange(len(catalog))
+    np.random.RandomState(seed % 2**32).shuffle(order)
+    return catalog.subset(order)
+
+
+def split(catalog: Catalog, validation_split: float) -> tuple[Catalog, Catalog]:
+    """The videos to train on, and the last ones for validation. Warns if a recording, as names
+    tell it, is on both sides. Raises CatalogError if one is empty."""
+    last = len(catalog) - int(validation_split * len(catalog))
+    if not 0 < last < len(catalog):
+        raise CatalogError(
+            f"{catalog.root}: validation_split={validation_split} of {len(catalog)} videos leaves "
+            "one side empty"
+        )
+    training, validation = catalog[:last], catalog[last:]
+    there = set(map(recording, validation.paths)) - {()}
+    if path := next((path for path in training.paths if recording(path) in there), ""):
+        _log.warning(_ON_BOTH_SIDES, path)
+    return training, validation
 
 
 def warn_if_turned(catalog: Catalog, spec: ClipSpec) -> None:
@@ -233,73 +263,36 @@ def _largest(height: int, width: int) -> dict[str, Any]:
 
 
 def _spec(
-    *, frames: int, stride: int, fps: float | None, image_size: object, color_mode: str,
-    crops: bool, pads: bool, more: dict[str, Any],
+    image_size: int | tuple[int, int], color_mode: str, *, crops: bool, pads: bool,
+    more: dict[str, Any],
 ) -> ClipSpec:  # fmt: skip
     """The clips to train on. Raises SpecError."""
-    for name in more:
-        if name in _NOT_HERE:
-            raise SpecError(f"there is no `{name}`: {_NOT_HERE[name]}")
-        if name not in _CLIP:
-            raise SpecError(
-                f"unknown argument {name!r}: besides its own arguments, "
-                f"video_dataset_from_directory takes fields of ClipSpec: {', '.join(_CLIP)}"
-            )
     if color_mode not in _PIXELS:
+        raise SpecError(f"color_mode must be one of {[*_PIXELS]}, got {color_mode!r}")
+    height, width = height_and_width(ClipSpec(1, size=image_size))
+    given: dict[str, Any] = {"size": (height, width), "pixels": _PIXELS[color_mode]}
+    own_crop = "crop" in more or "resize" in more
+    if crops + pads + own_crop > 1:
         raise SpecError(
-            f'`color_mode` must be one of {{"rgb", "grayscale"}}. Received: color_mode={color_mode}'
+            "give one of crop_to_aspect_ratio, pad_to_aspect_ratio, and crop and resize"
         )
-    size = (image_size, image_size) if isinstance(image_size, int) else image_size
-    if not isinstance(size, tuple | list) or len(size) != 2:
-        raise SpecError(
-            "Invalid `image_size` value. Expected a tuple of 2 integers. Received: "
-            f"image_size={image_size}"
-        )
-    if crops and pads:
-        raise SpecError(
-            "Only one of `pad_to_aspect_ratio` and `crop_to_aspect_ratio` can be set to `True`."
-        )
-    given = {
-        "frames": frames, "stride": stride, "fps": fps, "size": size,
-        "pixels": _PIXELS[color_mode],
-    }  # fmt: skip
-    if "crop" not in more and "resize" not in more:
-        square = size[0] == size[1] and not size[0] % 2
-        if not crops:
-            given["crop"] = "pad" if pads else "stretch"
-        elif square:  # then frames are scaled alike whatever is cut, and a frame store keeps them
-            given |= {"resize": size[0], "crop": "center"}
-        else:
-            given |= _largest(*height_and_width(ClipSpec(frames=1, size=tuple(size))))
-    elif crops or pads:
-        raise SpecError("give crop_to_aspect_ratio or pad_to_aspect_ratio, or crop and resize")
+    if crops and height == width and not height % 2:
+        # Frames are scaled alike whatever is cut, and a frame store keeps them.
+        given |= {"resize": height, "crop": "center"}
+    elif crops:
+        given |= _largest(height, width)
+    elif not own_crop:
+        given["crop"] = "pad" if pads else "stretch"
     return ClipSpec(**{**given, **more})
 
 
 def _check_split(split: float | None, subset: str | None) -> None:
     if split and not 0 < split < 1:
-        raise SpecError(f"`validation_split` must be between 0 and 1, received: {split}")
+        raise SpecError(f"validation_split must be between 0 and 1, got {split}")
     if bool(split) != bool(subset):
-        raise SpecError("If `subset` is set, `validation_split` must be set, and inversely.")
+        raise SpecError("give validation_split and subset together")
     if subset not in ("training", "validation", "both", None):
-        raise SpecError(
-            f'`subset` must be either "training", "validation" or "both", received: {subset}'
-        )
-
-
-def _check_mode(files: Listing, mode: LabelMode) -> None:
-    """Raises SpecError if labels cannot be encoded like this."""
-    names = files.class_names or []
-    if mode == "binary" and len(names) != 2:
-        raise SpecError(
-            'When passing `label_mode="binary"`, there must be exactly 2 class_names. Received: '
-            f"class_names={names}"
-        )
-    if mode == "categorical" and not np.array_equal(files.labels, files.numbers):  # type: ignore[arg-type]
-        raise SpecError(
-            f'`label_mode="categorical"` needs labels from 0 to {len(names) - 1}, without gaps. '
-            f"Received: {', '.join(names)}"
-        )
+        raise SpecError(f'subset must be "training", "validation" or "both", got {subset!r}')
 
 
 def _warn_of_other_numbers(directory: str, names: Sequence[str]) -> None:

@@ -299,7 +299,7 @@ def test_without_labels_videos_may_lie_at_any_depth(tmp_path: Path) -> None:
     with refused("has no videos"):
         Catalog.from_folder(tree(tmp_path / "none", "notes.txt"), label=None)
     images = tree(tmp_path / "images", "one/1.jpg", "one/2.jpg", "deep/two/1.png")
-    assert Catalog.from_folder(images, label=None).paths == ("deep/two", "one")
+    assert Catalog.from_folder(images, label=None).paths == ("one", "deep/two")
 
 
 def test_a_short_look_tells_whether_a_folder_holds_videos(
