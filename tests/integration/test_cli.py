@@ -264,6 +264,8 @@ def test_help_tells_what_every_option_is_within_80_columns(
     assert (status, err) == (0, "")
     assert re.search(rf"Usage: .*videoload {command}", said), "as that of python -m, here"
     for option in (GROUP.commands[command] if command else GROUP).params:
+        if getattr(option, "hidden", False):
+            continue
         for name in option.opts if option.param_type_name == "option" else [option.metavar]:
             assert re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", said), name
         assert option.help, option.name

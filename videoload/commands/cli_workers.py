@@ -107,13 +107,14 @@ def worker(
     workers: Annotated[
         int | None,
         typer.Option(
-            "--workers",
-            "--processes",
             min=1,
             max=MAX_PROCESSES,
             help="Worker processes. Each keeps a core busy.",
             show_default="one per core",
         ),
+    ] = None,
+    processes: Annotated[
+        int | None, typer.Option(hidden=True, min=1, max=MAX_PROCESSES, help="As --workers.")
     ] = None,
     keys: Keys = None,
     insecure: Insecure = False,
@@ -195,7 +196,9 @@ def worker(
     if not (is_url(root) or holds_videos(Path(root))):
         _log.warning("no video lies below --root %s: is it the right folder, and mounted?", root)
     switch_off(*(without or []))
-    raise typer.Exit(keep_running(workers or cores(), settings, metrics_port=metrics_port))
+    raise typer.Exit(
+        keep_running(workers or processes or cores(), settings, metrics_port=metrics_port)
+    )
 
 
 def ray(
