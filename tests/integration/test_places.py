@@ -15,7 +15,7 @@ from tests.support.processes import children_of
 from tests.support.programs import Programs
 from tests.support.thorough import either
 from tests.support.waiting import SECOND
-from videoload import Boxes, Catalog, Client, ClipSpec, Points, decode_serially, mix
+from videoload import Boxes, Catalog, Client, ClipSpec, Points, SpecError, decode_serially, mix
 from videoload.trainer import contact_sheet
 
 pytestmark = pytest.mark.timeout(120 * SECOND)
@@ -33,6 +33,10 @@ SPECS: dict[str, dict[str, Any]] = {
     "stretch": {"size": (80, 160), "crop": "stretch"},
     "three": {"resize": 120, "size": (120, 104), "crop": "three"},
     "five": {"resize": 128, "size": (112, 112), "crop": "five"},
+    "box": {"size": (112, 96), "crop": "box", "box_scale": 1.2},
+    "box of the resized frame": {
+        "resize": 128, "size": (96, 128), "crop": "box", "box_scale": (1.1, 2.5),
+    },
     "views": {"size": (112, 112), "crop": "random", "views": 2},
     "views of a window": {
         "size": (112, 112), "crop": "resized", "area": (0.5, 1.0), "views": 3,
@@ -53,6 +57,12 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def around(points: places.Floats) -> places.Floats:
+    """A box around all spots of each frame, [frames, 4]."""
+    boxes = places.boxes_of(points)
+    return np.concatenate([boxes[..., :2].min(1), boxes[..., 2:].max(1)], -1)
+
+
 @pytest.fixture(scope="module")
 def catalog(root: Path) -> Catalog:
     """Points and boxes of each frame; and of each video, those of its first frame."""
@@ -62,6 +72,7 @@ def catalog(root: Path) -> Catalog:
             "points": Points(found, mirror=[(1, 2)]),
             "boxes": Boxes(list(map(places.boxes_of, found))),
             "first": Points(np.stack([each[0] for each in found]), mirror=[(1, 2)]),
+            "around": Boxes(list(map(around, found))),
             "number": np.arange(len(found)),
         }
     )
@@ -91,7 +102,10 @@ def check(batch: Any) -> int:
 def test_spots_are_found_where_the_targets_say(kind: str, catalog: Catalog) -> None:
     spec = ClipSpec(frames=3, stride=3, flip=True, sampling="random", **SPECS[kind])
     batches = list(decode_serially(catalog, spec, info=True, epochs=either(2, 10), **HOW))
-    assert sum(map(check, batches)) > 6
+    found = sum(map(check, batches))
+    assert found > 6
+    if spec.crop == "box":
+        assert found == sum(len(clips) for clips, _, _ in batches) * 3 * 3, "no spot is cut off"
     turned = [(np.linalg.det(info.affine[..., :2]) < 0).ravel() for _, _, info in batches]
     assert {*np.concatenate(turned).tolist()} == {False, True}
 
@@ -139,6 +153,7 @@ def test_workers_that_dial_in_and_datasets_give_the_same(
         shapes = {name: tuple(each.shape) for name, each in dataset.element_spec[1].items()}
         assert shapes == {
             "points": (None, 2, 3, 3, 2), "boxes": (None, 2, 3, 3, 4), "first": (None, 2, 3, 2),
+            "around": (None, 2, 3, 4),
             "number": (None,),
         }  # fmt: skip
         same(dataset.as_numpy_iterator(), reference)
@@ -160,6 +175,49 @@ def test_each_part_of_a_sample_has_its_own_places(root: Path) -> None:
             mirrored = np.linalg.det(info.affine[part][..., :2]) < 0
             checked += places.check(clips[part], targets[part], mirrored[..., None])
     assert checked > 40
+
+
+BOXED: dict[str, dict[str, Any]] = {
+    "source": {"size": (64, 80)},
+    "resized": {"size": (64, 80), "resize": 100},
+    "planes": {"size": (64, 80), "resize": 100, "pixels": "yuv420p"},
+    "drawn": {"size": (80, 48), "box_scale": (0.8, 1.6), "flip": True, "views": 2},
+}
+
+
+@pytest.mark.parametrize("how", BOXED)
+def test_a_row_shows_its_box_by_every_way(
+    how: str, root: Path, client: Client, tmp_path: Path
+) -> None:
+    """Two boxes of each file, one of which is wider than its frame allows, and none."""
+    paths = places.catalog_of(root).paths
+    rows = np.array([[70, 60, 110, 84], [-10, 4, 170, 138], [np.nan] * 4])
+    made = Catalog([*paths] * 3, root=root, box=np.repeat(rows, 3, 0))
+    corners = made.with_targets({"box": Boxes(np.nan_to_num(made._table.column("box")))})
+    spec = ClipSpec(3, crop="box", sampling="random", **BOXED[how])
+    reference = list(decode_serially(corners, spec, info=True, **HOW))
+    for clips, targets, info in reference:
+        height, width = BOXED[how]["size"]
+        boxes = targets["box"].reshape(len(clips), -1, 4)
+        for sample, number in enumerate((info.video // 3).tolist()):
+            sides = boxes[sample, :, 2:] - boxes[sample, :, :2]
+            middle = (boxes[sample, :, 2:] + boxes[sample, :, :2]) / 2
+            part = np.abs(sides / (width, height)).max(-1)  # the share that the box takes
+            if number == 0:
+                assert ((part > 0.6) & (part < 1.3)).all(), "it fills the clip"
+                np.testing.assert_allclose(middle, [[width / 2, height / 2]] * len(middle), atol=3)
+            elif number == 2:
+                dark = clips[sample].reshape(-1, *clips.shape[-3:]).max((0, -1)) < 20
+                assert dark.any(), "the rest of the whole frame is black"
+    with Client(workers=1, frame_store=tmp_path / "frames") as keeping:
+        for reader in (client, keeping, keeping):
+            same(reader.stream(corners, spec, **HOW).batches(epochs=1), reference)
+
+
+def test_a_stream_without_boxes_is_refused(root: Path, client: Client) -> None:
+    for make in (client.stream, decode_serially):
+        with pytest.raises(SpecError, match='crop="box" needs boxes'):
+            make(places.catalog_of(root), ClipSpec(3, size=(64, 64), crop="box"), 2)
 
 
 def test_a_preview_shows_points_and_boxes(catalog: Catalog, tmp_path: Path) -> None:

@@ -258,7 +258,7 @@ PURE = (
     "clips.sounds", "sound.timeline", "clips.moments", "reading.clock",
     "clips.affine", "clips.edges", "clips.facts", "clips.pieces", "storage.paths",
     "clips.clip_spec", "clips.windows", "clips.clip_params", "clips.item_spec",
-    "catalog.table", "catalog.target_columns", "catalog.targets",
+    "catalog.crop_boxes", "catalog.table", "catalog.target_columns", "catalog.targets",
     "catalog.splitting", "catalog.turns", "plan.identity", "plan.options",
     "plan.permutation", "plan.plan", "plan.quarantine", "plan.windows",
     "transport.messages", "transport.private_messages", "transport.limits", "engine.admission",

@@ -109,7 +109,7 @@ class Table:
         if not paths:
             raise CatalogError("there are no videos: a catalog needs at least one")
         given = {name: _array(name, listed.columns.get(name), len(paths)) for name in _COLUMNS}
-        label, start, end, known, at, start_s, end_s, at_s, *_ = given.values()
+        label, start, end, known, at, start_s, end_s, at_s, box, *_ = given.values()
         ends = end != _UNKNOWN
         last = np.maximum(np.maximum(start, end - 1), at)
         has_none = (at == _UNKNOWN) & np.isnan(at_s)
@@ -138,6 +138,10 @@ class Table:
             (at < _UNKNOWN, "at {at} is negative"),
             (at_s < 0, "at_s is negative"),
             ((at != _UNKNOWN) & ~np.isnan(at_s), "give at (a frame) or at_s, not both"),
+            (
+                (box[:, 0] >= box[:, 2]) | (box[:, 1] >= box[:, 3]) | np.isinf(box).any(1),
+                "box {box} must be left, top, right, bottom in pixels",
+            ),
             (has_none & ~has_none.all(), "there is no moment (at, at_s), and other rows have one"),
         ):
             if wrong.any():
@@ -150,9 +154,10 @@ class Table:
 
     def column(self, name: str) -> npt.NDArray[Any]:
         """A column by the field of `Video`, read-only; -1 or NaN: not given."""
-        default = _COLUMNS[name][1]
-        found = self.columns.get(name)
-        return np.broadcast_to(default, len(self.paths)) if found is None else found
+        found, default = self.columns.get(name), _COLUMNS[name][1]
+        if found is None:
+            return np.broadcast_to(default, (len(self.paths), *default.shape))
+        return found
 
     @property
     def segments(self) -> tuple[Ints, Ints, Ints]:

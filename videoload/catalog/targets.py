@@ -210,7 +210,7 @@ def _batch(
         by = affine[part_of(column, affine)] if isinstance(affine, dict) else affine
         rows = _batch(column._values, videos, frames, None, path_of)
         if isinstance(column._values, PerFrame):
-            rows[frames < 0] = np.nan
+            rows[frames == -1] = np.nan
         elif by.ndim > 3:  # several views
             rows = rows[:, None]
         return column._moved(rows, by)

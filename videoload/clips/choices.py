@@ -11,7 +11,7 @@ from videoload.arguments import real
 from videoload.errors import SpecError
 
 Crop = Literal[
-    "center", "random", "resized", "three", "five", "multiscale", "pad", "stretch", "none"
+    "center", "random", "resized", "three", "five", "multiscale", "pad", "stretch", "box", "none"
 ]
 Sampling = Literal["random", "center", "uniform", "dense", "at"]
 Edges = Literal["hold", "zero"]
@@ -27,10 +27,12 @@ CHOICES = {
 }  # fmt: skip
 CROPS = {"three": 3, "five": 5}  # rows that each clip makes
 DRAWN_CROPS = ("random", "resized", "multiscale")
-FROM_SCALED = ("resized", "multiscale")  # crops that scale a region of a frame to size
+MOVED_CROPS = (*DRAWN_CROPS, "box")  # crops that differ from clip to clip
+FROM_SCALED = ("resized", "multiscale", "box")  # crops that scale a region of a frame to size
 WHOLE_FRAME = ("pad", "stretch")  # crops that scale the whole frame into size
 
 MAX_COUNT = 2**31 - 1  # so that the product of two counts fits int64
+MAX_BOXES_BYTES = 1 << 19  # of a row: 32 768 frames
 MAX_SIDE = 16_384  # a frame of 16:9 then takes a gigabyte, and a worker may take four
 
 # The usual random resized crop (Szegedy et al. 2015).

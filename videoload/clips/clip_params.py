@@ -18,17 +18,21 @@ from videoload.clips.choices import FROM_SCALED, WHOLE_FRAME, UnfitError
 from videoload.clips.clip_spec import ClipSpec, height_and_width, is_random, recolours
 from videoload.clips.colours import Colours, drawn_colours
 from videoload.clips.regions import (
+    Box,
     Draw,
     Rectangle,
     Size,
+    box_region,
     corner,
     generator,
+    inside,
     letterbox,
     mirrored_back,
     multiscale_region,
     resized,
     resized_region,
     scaled_size,
+    shown_box,
     turned_back,
 )
 from videoload.clips.video_info import VideoInfo
@@ -93,6 +97,7 @@ def clip_params(
     end_s: float | None = None,
     at: int | None = None,
     at_s: float | None = None,
+    boxes: bytes = b"",
     *,
     view: int = 0,
 ) -> ClipParams:
@@ -101,7 +106,7 @@ def clip_params(
 
     Raises UnfitError if the video cannot give this clip.
     """
-    segment = Segment(start, end, start_s, end_s, at, at_s)
+    segment = Segment(start, end, start_s, end_s, at, at_s, boxes)
     window = frames_in(segment, video)
     return shown(spec, video, drawn(spec, video, segment, window, seed, clip, crop, view))
 
@@ -128,7 +133,11 @@ def drawn(
     moment = moment_in(segment, video, window) if spec.sampling == "at" else 0
     frames = frames_of(spec, video, window, clip, shared, at, moment)
     of = scaled_size(*video.shown_size(spec), spec.resize)
-    region = _drawn_region(spec, of, draw) if spec.crop in FROM_SCALED else (0, 0, *of)
+    region = (0, 0, *of)
+    if spec.crop == "box":
+        region = _around(spec, video, segment.box_of(frames), of, draw)
+    elif spec.crop in FROM_SCALED:
+        region = _drawn_region(spec, of, draw)
     return Draws(frames, spec.flip and mirror < 0.5, across, down, crop, region, of, own)
 
 
@@ -136,13 +145,16 @@ def shown(spec: ClipSpec, video: VideoInfo, draws: Draws) -> ClipParams:
     """What a clip shows for which this was drawn. Raises UnfitError."""
     whole, size = video.shown_size(spec), height_and_width(spec)[::-1]
     region, scaled, part = (0, 0, *whole), scaled_size(*whole, spec.resize), (0, 0, *size)
-    place = None
+    place, wide = None, size[0]
     if spec.crop in WHOLE_FRAME:
         if spec.crop == "pad":
             size, place = letterbox(whole, size, even=spec.pixels == "yuv420p")
         scaled, part = size, (0, 0, *size)
     elif spec.crop in FROM_SCALED:
-        part = resized(draws.region, draws.of, scaled)
+        wanted, even = resized(draws.region, draws.of, scaled), spec.pixels == "yuv420p"
+        part, size, place = inside(wanted, scaled, size, even=even)
+        if place and draws.mirror:  # what is black is mirrored as well
+            place = wide - size[0] - place[0], place[1]
         if spec.resize is None:  # then the region is scaled once, from the source frame
             region, scaled, part = part, size, (0, 0, *size)
     else:
@@ -162,6 +174,23 @@ def shown(spec: ClipSpec, video: VideoInfo, draws: Draws) -> ClipParams:
         colours = drawn_colours(spec.jitter, spec.grayscale, generator(own + _COLOURS))
     part, flip = (x, y, width, height), draws.mirror != mirrored
     return ClipParams(draws.frames, stored, scaled, part, size, turns, flip, own, place, colours)
+
+
+def _around(
+    spec: ClipSpec, video: VideoInfo, box: Box | None, frame: Size, draw: Draw
+) -> Rectangle:
+    """The region of a resized frame that shows a box of the decoded one; None: all of it."""
+    size = height_and_width(spec)[::-1]
+    if box is None:
+        return box_region((0, 0, *frame), frame, size, 1.0)
+    x, y, *_ = video.cut
+    box = box[0] - x, box[1] - y, box[2] - x, box[3] - y
+    turns, mirrored = (video.turns, video.mirrored) if spec.rotate else (0, False)
+    least, most = (
+        spec.box_scale if isinstance(spec.box_scale, tuple) else (spec.box_scale, spec.box_scale)
+    )
+    shown = shown_box(box, (video.width, video.height), turns, mirrored, frame)
+    return box_region(shown, frame, size, least + (most - least) * draw())
 
 
 def _drawn_region(spec: ClipSpec, frame: Size, draw: Draw) -> Rectangle:

@@ -67,8 +67,13 @@ class ClipSpec:
             the corners and in the middle; each clip then makes three or five rows of the stream.
             ``"pad"`` shows the whole frame as large as it fits into ``size``, in the middle of
             black (letterbox, as tf.image.resize_with_pad). ``"stretch"`` scales the whole frame to
-            ``size``, whatever its shape. Both without ``resize``. ``"none"``: videos whose frames
-            do not have this size are bad.
+            ``size``, whatever its shape. Both without ``resize``. ``"box"`` scales the row's box
+            (``box`` of the catalog) to ``size``, with as much around it as the shape of ``size``
+            needs: its middle stays the middle unless the frame ends before. Where that is longer
+            than the frame, the rest is black, and a row without a box shows its whole frame, both
+            as ``"pad"``. It is cut out of the resized frame, or without ``resize`` of the source
+            frame, and only with ``resize`` a frame store keeps frames. ``"none"``: videos whose
+            frames do not have this size are bad.
         flip: Mirror all frames of a clip left to right, with probability 1/2. Default False.
         sampling: Where the clip starts in the video or its segment. ``"center"``: in the middle.
             ``"random"``: anywhere it fits. ``"uniform"``: ``clips_per_video`` starts, evenly from
@@ -140,6 +145,8 @@ class ClipSpec:
             in the middle, as ``"at"`` does, from the first frame on: with ``hop=1``, all frames.
             Default None: ``"dense"`` takes the windows that fit, and a moment whose window does not
             fit makes its row bad (with ``short="drop"``, it is left out without counting).
+        box_scale: How much more than its box ``crop="box"`` shows, each way: 1.3 is 30 % more. Or
+            (least, most): drawn for each clip. Default 1.
 
     Raises:
         SpecError: A value is out of its range, or two fields contradict each other.
@@ -175,6 +182,7 @@ class ClipSpec:
     sound_channels: int = 1
     offsets: tuple[int, ...] | None = None
     edges: Edges | None = None
+    box_scale: float | tuple[float, float] = 1.0
 
     def __post_init__(self) -> None:
         self._check_offsets()
@@ -236,6 +244,12 @@ class ClipSpec:
             object.__setattr__(self, name, given)
             if self.crop != "resized" and given != default:
                 raise SpecError(f'{name} is for crop="resized"')
+        if isinstance(self.box_scale, tuple | list):
+            object.__setattr__(self, "box_scale", checked_range("box_scale", self.box_scale, 100.0))
+        else:
+            object.__setattr__(self, "box_scale", real("box_scale", self.box_scale, 0.001, 100.0))
+        if self.crop != "box" and self.box_scale != 1.0:
+            raise SpecError('box_scale is for crop="box"')
 
     def _check_offsets(self) -> None:
         if self.offsets is None:
@@ -292,8 +306,7 @@ class ClipSpec:
             if self.views_share != "nothing":
                 raise SpecError("views_share is for views of at least 2")
             return
-        drawn = self.flip or self.crop in DRAWN_CROPS or self.transform is not None
-        drawn = drawn or recolours(self)
+        drawn = _moves(self) or self.transform is not None or recolours(self)
         if not drawn and (self.views_share == "window" or self.sampling not in ("random", None)):
             raise SpecError(
                 f"the {self.views} views of a sample would all be the same: make crop, flip or "
@@ -384,7 +397,12 @@ def clip_shape(spec: ClipSpec) -> tuple[int, ...]:
 
 def is_random(spec: ClipSpec) -> bool:
     """Whether the window, the crop or the flip is random."""
-    return spec.flip or spec.sampling == "random" or spec.crop in DRAWN_CROPS
+    return spec.sampling == "random" or _moves(spec)
+
+
+def _moves(spec: ClipSpec) -> bool:
+    """Whether the crop or the flip is random."""
+    return spec.flip or spec.crop in DRAWN_CROPS or isinstance(spec.box_scale, tuple)
 
 
 def recolours(spec: ClipSpec) -> bool:

@@ -1,7 +1,7 @@
 """Which part of a frame a clip shows: sizes and places in pixels.
 
-A rectangle is (x, y, width, height), a size (width, height). ``draw()`` returns a random number in
-[0, 1).
+A rectangle is (x, y, width, height), a size (width, height), a box (left, top, right, bottom).
+``draw()`` returns a random number in [0, 1).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 Size = tuple[int, int]
 Rectangle = tuple[int, int, int, int]
+Box = tuple[float, float, float, float]  # left, top, right, bottom: edges of pixels
 Draw = Callable[[], float]
 
 _CROP_ATTEMPTS = 10
@@ -62,6 +63,55 @@ def multiscale_region(frame: Size, draw: Draw) -> Rectangle:
     right, low = width - w, height - h
     places = ((0, 0), (right, 0), (0, low), (right, low), (right // 2, low // 2))
     return *places[int(draw() * len(places))], w, h
+
+
+def box_region(box: Box, frame: Size, size: Size, scale: float) -> Rectangle:
+    """The region around a box with the shape of ``size``: as small as holds the box, times
+    ``scale``, about its middle. It is moved into the frame, and reaches beyond it only where it is
+    longer than the frame."""
+    left, top, right, bottom = box
+    wanted = max((right - left) / size[0], (bottom - top) / size[1]) * scale
+    width, height = (max(1, round(length * wanted)) for length in size)
+
+    def begin(middle: float, length: int, whole: int) -> int:
+        least, most = sorted((0, whole - length))
+        return round(min(max(middle - length / 2, least), most))
+
+    x, y = begin((left + right) / 2, width, frame[0]), begin((top + bottom) / 2, height, frame[1])
+    return x, y, width, height
+
+
+def shown_box(box: Box, stored: Size, turns: int, mirrored: bool, frame: Size) -> Box:
+    """Where a box of a stored frame lies in a frame that is turned clockwise ``turns`` times, then
+    ``mirrored``, and scaled to the size ``frame``."""
+    (left, top, right, bottom), (width, height) = box, stored
+    for _ in range(turns):
+        left, top, right, bottom = height - bottom, left, height - top, right
+        width, height = height, width
+    if mirrored:
+        left, right = width - right, width - left
+    across, down = frame[0] / width, frame[1] / height
+    return left * across, top * down, right * across, bottom * down
+
+
+def inside(
+    region: Rectangle, frame: Size, size: Size, *, even: bool
+) -> tuple[Rectangle, Size, Size | None]:
+    """What of a region, which is scaled to ``size``, lies in the frame: that part, the size to
+    which it is scaled, and where it begins there; None: it is all of it. ``even``: both are."""
+    (x, y, width, height), step = region, 2 if even else 1
+
+    def side(begin: int, length: int, whole: int, to: int) -> tuple[int, int, int, int]:
+        first, last = max(0, begin), min(whole, begin + length)
+        if last - first == length:
+            return first, length, to, 0
+        shown = max(step, round((last - first) * to / length / step) * step)
+        at = round((first - begin) * to / length / step) * step
+        return first, last - first, shown, min(at, to - shown)
+
+    x, width, across, left = side(x, width, frame[0], size[0])
+    y, height, down, top = side(y, height, frame[1], size[1])
+    return (x, y, width, height), (across, down), (left, top) if (across, down) != size else None
 
 
 def corner(crop: str, frame: Size, size: Size, number: int) -> Size:

@@ -15,7 +15,7 @@ import numpy as np
 
 from videoload.clips.choices import UnfitError
 from videoload.clips.clip_spec import ClipSpec, dense_hop, hop_seconds, windows_in
-from videoload.clips.edges import held
+from videoload.clips.edges import held, pictures
 from videoload.clips.moments import (
     Ints,
     Times,
@@ -26,7 +26,7 @@ from videoload.clips.moments import (
     shown_at,
     shown_in,
 )
-from videoload.clips.regions import generator
+from videoload.clips.regions import Box, generator
 from videoload.clips.video_info import VideoInfo
 
 _PARTS = 1 << 128  # the bits of a seed above 64 select a generator
@@ -36,7 +36,8 @@ class Segment(NamedTuple):
     """A part of a video: source frames from ``start`` to before ``end``; or those that a player
     begins to show from ``start_s`` to before ``end_s``, in seconds from the video's first frame. So
     segments that follow each other share no frame. Its moment is frame ``at`` of the video, or the
-    one that is shown at ``at_s``."""
+    one that is shown at ``at_s``. ``boxes`` are float32 [n, 4]: that of all frames, or those of the
+    frames from ``start`` on; NaN: a frame has none."""
 
     start: int = 0
     end: int | None = None
@@ -44,6 +45,19 @@ class Segment(NamedTuple):
     end_s: float | None = None
     at: int | None = None
     at_s: float | None = None
+    boxes: bytes = b""
+
+    def box_of(self, frames: Ints) -> Box | None:
+        """The box around the boxes of these frames of the video."""
+        boxes = np.frombuffer(self.boxes, "<f4").reshape(-1, 4)
+        if len(boxes) > 1:
+            shown = pictures(frames)
+            boxes = boxes[np.clip(shown[shown >= 0] - self.start, 0, len(boxes) - 1)]
+        boxes = boxes[np.isfinite(boxes).all(1)]
+        if not len(boxes):
+            return None
+        (left, top), (right, bottom) = boxes[:, :2].min(0).tolist(), boxes[:, 2:].max(0).tolist()
+        return left, top, right, bottom
 
 
 def frames_in(segment: Segment, video: VideoInfo) -> tuple[int, int]:

@@ -37,11 +37,12 @@ class Request(NamedTuple):
     end_s: float | None = None
     at: int | None = None
     at_s: float | None = None
+    boxes: bytes = b""
 
     @property
     def segment(self) -> Segment:
         """Which part of the video."""
-        return Segment(self.start, self.end, self.start_s, self.end_s, self.at, self.at_s)
+        return Segment(self.start, self.end, *self[5:])
 
 
 def no_times(frames: Ordinals) -> Times:

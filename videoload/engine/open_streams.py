@@ -32,7 +32,7 @@ from videoload.leases.commands import Grant, Ready
 from videoload.leases.files import Files
 from videoload.leases.records import Stream
 from videoload.leases.table import LeaseTable
-from videoload.plan.plan import Plan
+from videoload.plan.plan import Plan, asked
 from videoload.plan.quarantine import Quarantine
 from videoload.processes.supervisor import Supervisor
 from videoload.stats.meter import Meter
@@ -119,14 +119,7 @@ class OpenStream:
 
     def lease(self, grant: Grant, place: Place | None) -> Lease:
         samples = grant.samples
-        clips = [
-            Clip(
-                video.path, sample.seed, sample.clip, video.start, video.end, sample.crop,
-                video.start_s, video.end_s, video.at, video.at_s,
-            )
-            for sample in samples
-            for video in (self.catalog[sample.video],)
-        ]  # fmt: skip
+        clips = [Clip(*asked(self.catalog, self.spec, sample)) for sample in samples]
         code = {} if place is not None else dict(self.code.digests)  # a child imports ours
         files, salt = grant.files or (), None
         if self.files is not None and grant.files is not None:

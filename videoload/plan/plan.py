@@ -28,6 +28,7 @@ import numpy.typing as npt
 
 from videoload.arguments import whole
 from videoload.catalog.catalog import Catalog
+from videoload.catalog.crop_boxes import boxes_of, check_boxes
 from videoload.catalog.joining import clip_of
 from videoload.catalog.table import Ints
 from videoload.catalog.turns import Turns, weights
@@ -122,6 +123,17 @@ Clips = npt.NDArray[Any]
 Labels = Any  # int64 [B]; or the targets of the catalog, which may be a dict of arrays
 Batch = tuple[C, Labels]
 BatchWithInfo = tuple[C, Labels, BatchInfo]
+
+
+def asked(catalog: Catalog, spec: Spec, sample: Sample) -> tuple[Any, ...]:
+    """What a worker has to know of a sample: the fields of `transport.messages.Clip`."""
+    video, leader = catalog[sample.video], leader_of(clip_of(catalog, spec, sample.video))
+    has_box = isinstance(leader, ClipSpec) and leader.crop == "box"
+    boxes = boxes_of(catalog, sample.video) if has_box else b""
+    return (
+        video.path, sample.seed, sample.clip, video.start, video.end, sample.crop, video.start_s,
+        video.end_s, video.at, video.at_s, boxes,
+    )  # fmt: skip
 
 
 def batch_of(
@@ -322,6 +334,8 @@ def _clips(catalog: Catalog, spec: Spec, videos: range) -> int | Ints:
         return 1
     if spec.sampling == "at" and not catalog._table.has_moments:
         raise SpecError('sampling="at" needs moments: give the catalog at= or at_s=')
+    if spec.crop == "box":
+        check_boxes(catalog, videos)
     if spec.sampling != "dense":
         return spec.clips_per_video
     counts, _ = windows_of(catalog, spec, videos)

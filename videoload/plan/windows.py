@@ -16,7 +16,7 @@ from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import file_rows, with_windows
 from videoload.catalog.table import Ints
 from videoload.catalog.targets import look_like_places
-from videoload.clips.choices import DRAWN_CROPS
+from videoload.clips.choices import MOVED_CROPS
 from videoload.clips.clip_spec import ClipSpec, dense_hop, hop_seconds, windows_in
 from videoload.clips.sample_spec import SampleSpec, Spec, WindowCounts
 from videoload.errors import SpecError
@@ -59,7 +59,7 @@ def windows_of(catalog: Catalog, spec: ClipSpec, videos: range) -> tuple[Ints, I
 def warnings_of(catalog: Catalog, clip: Spec) -> list[str]:
     """What a user may not mean by this catalog and this spec: sentences for the log."""
     found = []
-    moves = any(spec.flip or spec.crop in DRAWN_CROPS for _, spec in specs_of(catalog, clip))
+    moves = any(spec.flip or spec.crop in MOVED_CROPS for _, spec in specs_of(catalog, clip))
     if moves and (names := look_like_places(catalog.targets)):
         found.append(
             f"{names[0]} looks like places in the picture, which crop and flip move: give "
@@ -73,7 +73,7 @@ def warnings_of(catalog: Catalog, clip: Spec) -> list[str]:
                 f'the catalog has moments (at, at_s), and sampling="{spec.sampling}" does not use '
                 "them"
             )
-        if "box" in catalog._table.columns:
+        if "box" in catalog._table.columns and spec.crop != "box":
             found.append(f'the catalog has boxes, and crop="{spec.crop}" does not use them')
         if needed > 1 and (ends > 0).all() and lengths.max() < needed:
             found.append(

@@ -29,7 +29,7 @@ from videoload.decoding.prepared import Request, ShortVideoError
 from videoload.errors import OneClipError, SpecError, VideoError
 from videoload.plan.lengths import Lengths
 from videoload.plan.options import OnError, StreamArguments, StreamOptions
-from videoload.plan.plan import Batch, BatchWithInfo, Clips, Plan, Sample, batch_of
+from videoload.plan.plan import Batch, BatchWithInfo, Clips, Plan, Sample, asked, batch_of
 from videoload.plan.quarantine import Quarantine
 from videoload.storage.files import NO_FOLDER
 from videoload.storage.keep import Folders, Keep
@@ -185,15 +185,11 @@ def _batches(
         for first in planned:
             sample, row = quarantine.replace(first), len(taken)
             while row == len(taken):
-                video = catalog[sample.video]
-                request = Request(
-                    sample.seed, sample.clip, video.start, video.end, sample.crop,
-                    video.start_s, video.end_s, video.at, video.at_s,
-                )  # fmt: skip
+                path, *request = asked(catalog, clip, sample)
                 out = clips[row : row + 1]
                 try:
                     spec = clip_of(catalog, clip, sample.video)
-                    prepared = decoder.prepare(video.path, spec, [request], out)
+                    prepared = decoder.prepare(path, spec, [Request(*request)], out)
                     frames = prepared.decode(lambda: None)
                     times, affine = prepared.times_of(frames), prepared.affine()
                     facts["frames"][row] = frames.reshape(frames_shape(clip))

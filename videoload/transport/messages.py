@@ -33,10 +33,12 @@ from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from operator import attrgetter
 from types import MappingProxyType
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
+from msgspec.structs import astuple
 
+from videoload.clips.choices import MAX_BOXES_BYTES
 from videoload.clips.clip_spec import ClipSpec, crops_of
 from videoload.clips.item_spec import ItemSpec
 from videoload.clips.sample_spec import SampleSpec, Spec, WindowCounts, lacks_size, leader_of
@@ -105,7 +107,8 @@ class Refused(_Shown, tag_field="type", tag="refused"):
 
 class Clip(msgspec.Struct, forbid_unknown_fields=True, array_like=True):
     """One row of a lease: clip number ``clip`` of a segment of ``path`` (see
-    `clips.windows.Segment`), and crop number ``crop`` if the spec asks for several crops."""
+    `clips.windows.Segment`), and crop number ``crop`` if the spec asks for several crops. The
+    fields behind ``path`` are those of `decoding.prepared.Request`."""
 
     path: Annotated[str, msgspec.Meta(max_length=_MAX_PATHS)]
     seed: Annotated[int, msgspec.Meta(ge=0)]  # 64 bits
@@ -117,6 +120,16 @@ class Clip(msgspec.Struct, forbid_unknown_fields=True, array_like=True):
     end_s: _Seconds | None = None
     at: Id | None = None
     at_s: _Seconds | None = None
+    boxes: Annotated[bytes, msgspec.Meta(max_length=MAX_BOXES_BYTES)] = b""
+
+    def __post_init__(self) -> None:
+        if len(self.boxes) % 16:
+            raise ValueError("a box is four numbers")
+
+    @property
+    def request(self) -> tuple[Any, ...]:
+        """The fields behind ``path``."""
+        return astuple(self)[1:]
 
 
 _crop = attrgetter("crop")

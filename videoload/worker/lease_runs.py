@@ -154,13 +154,7 @@ def _row(lease: Lease, at: int) -> int:
 
 
 def requests(clips: list[Clip]) -> list[Request]:
-    return [
-        Request(
-            clip.seed, clip.clip, clip.start, clip.end, clip.crop, clip.start_s, clip.end_s,
-            clip.at, clip.at_s,
-        )
-        for clip in clips
-    ]  # fmt: skip
+    return [Request(*clip.request) for clip in clips]
 
 
 def look_ahead(

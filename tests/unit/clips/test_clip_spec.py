@@ -88,7 +88,7 @@ def test_each_crop_is_a_row(crop: str, crops: int) -> None:
         (
             {"crop": "left"},
             "crop must be one of center, random, resized, three, five, multiscale, pad, "
-            "stretch, none, got",
+            "stretch, box, none, got",
         ),
         ({"sampling": "first"}, "sampling must be one of random, center, uniform, dense, at, got"),
         ({"short": None}, "short must be one of loop, hold, zero, drop, error, got None"),
@@ -133,13 +133,16 @@ def test_each_crop_is_a_row(crop: str, crops: int) -> None:
         ({"span": "strides", "fps": 5}, 'span="strides" counts source frames: give stride'),
         *(
             ({"crop": crop, "size": None}, f'crop="{crop}" needs a size')
-            for crop in ("three", "five", "multiscale", "pad", "stretch")
+            for crop in ("three", "five", "multiscale", "pad", "stretch", "box")
         ),
         ({"crop": "three", "size": (18, 18), "resize": 16}, "does not fit into resize=16"),
         ({"crop": "pad", "resize": 16}, 'crop="pad" scales the frame to size: leave resize out'),
         ({"crop": "stretch", "resize": 16}, 'crop="stretch" scales the frame to size'),
         ({"area": (0.5, 1)}, 'area is for crop="resized"'),
         ({"ratio": (1, 1), "crop": "multiscale"}, 'ratio is for crop="resized"'),
+        ({"box_scale": 1.2}, 'box_scale is for crop="box"'),
+        ({"crop": "box", "box_scale": (2, 1)}, "box_scale must be (least, most), got (2, 1)"),
+        ({"crop": "box", "box_scale": 0}, "box_scale must be a number from 0.001 to 100, got 0"),
         ({"crop": "resized", "area": 0.5}, "area must be (least, most), got 0.5"),
         ({"crop": "resized", "area": (0.5, 0.4)}, "area must be (least, most), got (0.5, 0.4)"),
         ({"crop": "resized", "area": (0, 1)}, "area must be a number from 0.001 to 1, got 0"),

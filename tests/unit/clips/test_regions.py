@@ -14,13 +14,18 @@ from hypothesis import strategies as st
 
 from tests.support.thorough import either
 from videoload.clips.regions import (
+    Box,
     Rectangle,
     Size,
+    box_region,
     corner,
+    inside,
     letterbox,
+    mirrored_back,
     multiscale_region,
     resized_region,
     scaled_size,
+    shown_box,
     turned_back,
 )
 
@@ -42,6 +47,74 @@ def test_the_short_side_becomes_resize_and_the_long_one_the_nearest_even_length(
     assert scaled[long] % 2 == 0
     assert abs(scaled[long] - exact) <= 1
     assert scaled[long] >= resize
+
+
+SIDES = st.tuples(st.integers(1, 400), st.integers(1, 400))
+BOXES = st.tuples(*[st.floats(-50, 400)] * 2, *[st.floats(0.5, 300)] * 2).map(
+    lambda box: (box[0], box[1], box[0] + box[2], box[1] + box[3])
+)
+
+
+@given(box=BOXES, frame=SIDES, size=SIDES, scale=st.floats(0.5, 3))
+def test_a_region_around_a_box_has_the_shape_of_the_clip_and_stays_in_the_frame_where_it_can(
+    box: Box, frame: Size, size: Size, scale: float
+) -> None:
+    region = box_region(box, frame, size, scale)
+    grown = max((box[2] - box[0]) / size[0], (box[3] - box[1]) / size[1]) * scale
+    for axis in (0, 1):
+        begin, length, whole = region[axis], region[2 + axis], frame[axis]
+        assert abs(length - max(1, grown * size[axis])) <= 0.5
+        if length <= whole:
+            assert 0 <= begin <= whole - length
+        else:
+            assert begin <= 0 <= whole <= begin + length, "all of the frame is in it"
+        middle = (box[axis] + box[2 + axis]) / 2
+        if 0 < begin < whole - length:
+            assert abs(begin + length / 2 - middle) <= 1
+
+
+@given(
+    part=st.tuples(*[st.integers(0, 300)] * 2, *[st.integers(1, 300)] * 2), stored=SIDES,
+    turns=st.integers(0, 3), mirrored=st.booleans(), scale=SIDES,
+)  # fmt: skip
+def test_a_box_is_turned_and_mirrored_as_its_frame_is(
+    part: Rectangle, stored: Size, turns: int, *, mirrored: bool, scale: Size
+) -> None:
+    whole = stored[::-1] if turns % 2 else stored
+    x, y, width, height = part
+    box = x, y, x + width, y + height
+    left, top, right, bottom = shown_box(box, stored, turns, mirrored, whole)
+    shown = int(left), int(top), int(right - left), int(bottom - top)
+    back = mirrored_back(shown, whole) if mirrored else shown
+    assert turned_back(back, whole, turns) == part
+    frame = whole[0] * scale[0], whole[1] * scale[1]
+    everything = shown_box((0, 0, *stored), stored, turns, mirrored, frame)
+    assert everything == pytest.approx((0, 0, *frame))
+
+
+@given(
+    region=st.tuples(*[st.integers(-300, 300)] * 2, *[st.integers(1, 600)] * 2),
+    frame=SIDES, half=SIDES, even=st.booleans(),
+)  # fmt: skip
+def test_what_of_a_region_lies_in_the_frame_keeps_its_scale(
+    region: Rectangle, frame: Size, half: Size, *, even: bool
+) -> None:
+    size = (2 * half[0], 2 * half[1])
+    x, y = min(region[0], frame[0] - 1), min(region[1], frame[1] - 1)
+    region = x, y, max(region[2], 1 - x), max(region[3], 1 - y)
+    part, shown, place = inside(region, frame, size, even=even)
+    assert (place is None) == (shown == size)
+    for axis in (0, 1):
+        begin, length = part[axis], part[2 + axis]
+        assert 0 <= begin < begin + length <= frame[axis]
+        assert begin == max(0, region[axis])
+        assert begin + length == min(frame[axis], region[axis] + region[2 + axis])
+        by, at = size[axis] / region[2 + axis], (place or (0, 0))[axis]
+        step = 2 if even else 1
+        assert abs(shown[axis] - length * by) <= step
+        assert 0 <= at <= size[axis] - shown[axis]
+        assert abs(at - (begin - region[axis]) * by) <= 2 * step
+        assert not even or (at % 2, shown[axis] % 2) == (0, 0)
 
 
 def test_without_resize_frames_keep_their_size() -> None:

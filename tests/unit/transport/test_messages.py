@@ -243,13 +243,13 @@ def test_the_bytes_of_messages_do_not_change() -> None:
         b"\xa5fault\xa5short\xa4file\x05",
     ]
     lease = msgspec.msgpack.decode(pack(LEASE)[1])
-    assert lease["clips"] == [["a.avi", 2, 0, 0, None, 0, None, None, None, None]]
+    assert lease["clips"] == [["a.avi", 2, 0, 0, None, 0, None, None, None, None, b""]]
     assert lease["type"] == "lease"
     assert sorted(lease["spec"]) == [
-        "area", "clips_per_video", "crop", "edges", "flip", "fps", "frames", "grayscale", "hop",
-        "hop_s", "images_fps", "jitter", "offsets", "output", "pixels", "ratio", "resize", "rotate",
-        "sampling", "scaling", "short", "size", "sound", "sound_channels", "span", "square_pixels",
-        "stride", "transform", "views", "views_share",
+        "area", "box_scale", "clips_per_video", "crop", "edges", "flip", "fps", "frames",
+        "grayscale", "hop", "hop_s", "images_fps", "jitter", "offsets", "output", "pixels", "ratio",
+        "resize", "rotate", "sampling", "scaling", "short", "size", "sound", "sound_channels",
+        "span", "square_pixels", "stride", "transform", "views", "views_share",
     ]  # fmt: skip
 
 

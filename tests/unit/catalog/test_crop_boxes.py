@@ -1,0 +1,90 @@
+"""A row's box for ``crop="box"``: from the catalog's column, or from targets that are boxes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.support.catalogs import refused
+from videoload import Boxes, Catalog, ClipSpec, Points, SpecError, mix
+from videoload.catalog.crop_boxes import boxes_of
+from videoload.clips.choices import MAX_BOXES_BYTES
+from videoload.clips.edges import held
+from videoload.clips.windows import Segment
+from videoload.plan.identity import Identity
+from videoload.plan.options import StreamOptions
+from videoload.plan.plan import Plan, asked
+from videoload.plan.windows import warnings_of
+
+CLIP = ClipSpec(frames=2, size=(8, 8), crop="box")
+OPTIONS = StreamOptions(2, drop_remainder=False)
+BOX = [[1, 2, 3, 4], [5, 6, 7, 8]]
+EACH = [np.arange(36).reshape(9, 4), np.arange(36, 72).reshape(9, 4)]
+
+
+def catalog(**columns: Any) -> Catalog:
+    return Catalog(["a.avi", "b.avi"], **columns)
+
+
+def boxes(made: Catalog, video: int = 1) -> Any:
+    return np.frombuffer(boxes_of(made, video), "<f4").reshape(-1, 4).tolist()
+
+
+def test_the_column_comes_before_targets_and_of_these_one_is_taken() -> None:
+    of_rows, of_frames = Boxes(BOX), Boxes(EACH)
+    assert boxes(catalog(box=BOX)) == [[5, 6, 7, 8]]
+    assert boxes(catalog(box=BOX).with_targets(of_frames)) == [[5, 6, 7, 8]]
+    assert boxes(catalog().with_targets({"a": np.zeros(2), "face": of_rows})) == [[5, 6, 7, 8]]
+    assert boxes(catalog().with_targets(of_frames)) == EACH[1].tolist()
+    parts = catalog(starts=[0, 2], ends=[5, 4]).with_targets(of_frames)
+    assert boxes(parts) == EACH[1][2:4].tolist(), "those of its own frames"
+
+
+def test_a_stream_without_boxes_is_refused() -> None:
+    others = {"several": Boxes(np.ones((2, 3, 4))), "pose": Points(np.ones((2, 1, 2)))}
+    for made in (catalog(), catalog().with_targets(others), catalog(box=[[np.nan] * 4] * 2)):
+        with pytest.raises(SpecError, match='crop="box" needs boxes: give the catalog a column'):
+            Plan.of(made, CLIP, OPTIONS)
+    half = mix({"a": (catalog(box=BOX), 1), "b": (Catalog(["c.avi"]), 1)})
+    with pytest.raises(SpecError, match="none of these 1 rows has one"):
+        Plan.of(half, CLIP, OPTIONS)
+    two = catalog().with_targets({"face": Boxes(BOX), "hand": Boxes(BOX)})
+    with pytest.raises(SpecError, match="2 targets are boxes: give the catalog a column box"):
+        Plan.of(two, CLIP, OPTIONS)
+    long = catalog().with_targets(Boxes([np.ones((MAX_BOXES_BYTES // 16 + 1, 4))] * 2))
+    with pytest.raises(SpecError, match=r"a\.avi: crop=.box. takes rows of at most 32768 frames"):
+        Plan.of(long, CLIP, OPTIONS)
+    Plan.of(catalog(box=[BOX[0], [np.nan] * 4]), CLIP, OPTIONS)
+
+
+def test_boxes_go_to_workers_and_into_the_identity_where_they_are_used() -> None:
+    made, plain = catalog(box=BOX), ClipSpec(frames=2, size=(8, 8))
+    for spec, used in ((CLIP, True), (plain, False)):
+        sample = Plan.of(made, spec, OPTIONS)[0][1]
+        assert bool(asked(made, spec, sample)[-1]) is used
+        assert ("boxes" in Identity.of(made, spec, OPTIONS).settings) is used
+        assert any("the catalog has boxes" in text for text in warnings_of(made, spec)) is not used
+
+
+def test_the_box_of_a_clip_is_around_those_of_its_frames() -> None:
+    def box(frames: list[int], rows: Any, start: int = 0) -> Any:
+        segment = Segment(start, boxes=np.array(rows, "<f4").tobytes())
+        return segment.box_of(np.array(frames))
+
+    rows = [[10, 10, 20, 20], [np.nan] * 4, [5, 12, 18, 30]]
+    assert box([0, 1], rows) == (10, 10, 20, 20)
+    assert box([0, 2, -1], rows) == (5, 10, 20, 30)
+    assert box([7, 9], rows, 7) == (5, 10, 20, 30), "the first row is that of the first frame"
+    assert box([1, -1], rows) is None
+    assert box([int(held(np.array(2)))], rows) == (5, 12, 18, 30), "what is shown decides"
+    assert box([99], rows) == (5, 12, 18, 30), "behind the last one"
+    assert box([4, 5], rows[:1]) == (10, 10, 20, 20), "that of the row"
+    assert Segment().box_of(np.array([0])) is None
+
+
+@pytest.mark.parametrize("box", [[3, 2, 1, 4], [1, 4, 3, 4], [0, 0, np.inf, 1]])
+def test_what_is_no_box_is_refused(box: Any) -> None:
+    with refused("'b.avi'", "must be left, top, right, bottom"):
+        catalog(box=[BOX[0], box])

@@ -1,0 +1,59 @@
+"""The boxes that ``crop="box"`` cuts out: of a row, or of each frame of its file. Pure.
+
+They are the catalog's column ``box``, or without one its targets that are `Boxes` of one box. The
+frames of a clip are known where it is decoded, so the boxes of all frames of a row go there.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from videoload.catalog.catalog import Catalog
+from videoload.catalog.target_columns import Boxes, PerFrame, Values, row_shape
+from videoload.catalog.targets import places
+from videoload.clips.choices import MAX_BOXES_BYTES
+from videoload.errors import SpecError, named
+
+
+def check_boxes(catalog: Catalog, videos: range) -> None:
+    """Raises SpecError if these videos have no boxes, or a row has too many."""
+    values = _boxes(catalog)
+    if values is None:
+        raise SpecError(
+            'crop="box" needs boxes: give the catalog a column box (left, top, right, bottom), or '
+            "vl.Boxes of one box as targets"
+        )
+    if isinstance(values, PerFrame):
+        lengths = np.array([len(boxes_of(catalog, video)) for video in videos])
+        if lengths.max() > MAX_BOXES_BYTES:
+            raise SpecError(
+                f"{named(catalog.paths[videos[int(lengths.argmax())]])}: "
+                f'crop="box" takes rows of at most {MAX_BOXES_BYTES // 16} frames with a box each: '
+                "cut it into rows with start= and end="
+            )
+    elif np.isnan(values[videos.start : videos.stop]).any(1).all():
+        raise SpecError(f'crop="box" needs boxes, and none of these {len(videos)} rows has one')
+
+
+def boxes_of(catalog: Catalog, video: int) -> bytes:
+    """The boxes of a row: float32 [1, 4], or [n, 4] of its frames."""
+    values, row = _boxes(catalog), catalog[video]
+    if isinstance(values, PerFrame):
+        return values._arrays[video][row.start : row.end].tobytes()
+    return b"" if values is None else values[video].tobytes()
+
+
+def _boxes(catalog: Catalog) -> Values | None:
+    if "box" in catalog._table.columns:
+        return catalog._table.column("box")
+    found = [
+        column._values
+        for column in places(catalog.targets).values()
+        if isinstance(column, Boxes) and column._part is None
+        if row_shape(column._values) == (4,)
+    ]
+    if len(found) > 1:
+        raise SpecError(
+            f'{len(found)} targets are boxes: give the catalog a column box, which crop="box" takes'
+        )
+    return found[0] if found else None
