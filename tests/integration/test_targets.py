@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,8 @@ OWN = ClipSpec(
     frames=4, stride=3, size=(32, 32), resize=48, sampling="uniform", clips_per_video=2
 )  # of one part
 HOW: dict[str, Any] = {"batch_size": 5, "shuffle": True, "seed": 3}
-KINDS = ("targets", "balance", "mixture", "the first of two ranks of a mixture")
+KINDS = ("targets", "balance", "by frames", "mixture", "the first of two ranks of a mixture")
+AROUND = replace(CLIP, sampling="at", edges="hold")
 
 
 def asked(kind: str, videos: Videos) -> tuple[Catalog, dict[str, Any]]:
@@ -37,6 +39,9 @@ def asked(kind: str, videos: Videos) -> tuple[Catalog, dict[str, Any]]:
         return catalog.with_targets(targets(videos)), how
     if kind == "balance":
         return catalog.subset(range(len(catalog) - 1)), how | {"balance": "class"}
+    if kind == "by frames":
+        doing = PerFrame([np.arange(videos.frames[path]) % 9 == 2 for path in catalog.paths])
+        return catalog.with_targets({"doing": doing}), how | {"balance": "doing"}
     if "ranks" in kind:
         how |= {"shard": (0, 2), "drop_remainder": False}
     half = len(catalog) // 2
@@ -83,11 +88,15 @@ def test_local_workers_give_what_the_reference_gives(
     kind: str, videos: Videos, client: Client
 ) -> None:
     catalog, how = asked(kind, videos)
-    stream = client.stream(catalog, CLIP, **how)
+    clip = AROUND if kind == "by frames" else CLIP
+    stream = client.stream(catalog, clip, **how)
     check(
         stream.batches(start_step=1, epochs=2, info=True),
-        decode_serially(catalog, CLIP, start_step=1, epochs=2, info=True, **how),
+        decode_serially(catalog, clip, start_step=1, epochs=2, info=True, **how),
     )
+    if kind == "by frames":
+        labels = np.concatenate([told["doing"][:, 2] for _, told in stream])
+        assert abs(labels.mean() - 0.5) < 0.1, "in the middle"
 
 
 def test_workers_that_dial_in_give_what_the_reference_gives(
@@ -95,7 +104,7 @@ def test_workers_that_dial_in_give_what_the_reference_gives(
 ) -> None:
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
         programs.worker(client.endpoints[0], videos.root)
-        for kind in KINDS[:3]:
+        for kind in ("targets", "balance", "mixture"):
             catalog, how = asked(kind, videos)
             check(
                 client.stream(catalog, CLIP, **how).batches(info=True),

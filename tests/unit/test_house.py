@@ -260,7 +260,7 @@ PURE = (
     "clips.clip_spec", "clips.windows", "clips.clip_params", "clips.item_spec",
     "catalog.crop_boxes", "catalog.table", "catalog.target_columns", "catalog.targets",
     "catalog.splitting", "catalog.turns", "plan.identity", "plan.options",
-    "plan.permutation", "plan.plan", "plan.quarantine", "plan.windows",
+    "plan.permutation", "plan.plan", "plan.quarantine", "plan.weighted", "plan.windows",
     "transport.messages", "transport.private_messages", "transport.limits", "engine.admission",
     "leases.records", "leases.pool",
     "leases.batches", "leases.blame", "leases.table", "leases.paces", "leases.silence",

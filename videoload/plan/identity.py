@@ -12,6 +12,8 @@ from hashlib import blake2b
 from types import MappingProxyType
 from typing import Any, TypeVar, cast
 
+import numpy as np
+
 from videoload.arguments import not_default
 from videoload.catalog import targets
 from videoload.catalog.catalog import Catalog
@@ -65,6 +67,8 @@ class Identity:
         }
         if table.seconds is not None:
             settings["seconds"] = _digest(len(catalog), table.seconds.astype("<f8").tobytes())
+        if isinstance(options.balance, tuple):
+            settings["balance"] = _digest(len(catalog), np.array(options.balance, "<f8").tobytes())
         if "at" in table.columns:
             moments = table.column("at").astype("<i8").tobytes()
             settings["moments"] = _digest(len(catalog), moments)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, TypedDict, get_args
+from typing import Any, Literal, TypedDict, get_args
 
 import numpy as np
+import numpy.typing as npt
 
 from videoload.arguments import real, whole
 from videoload.errors import SpecError
 
 OnError = Literal["substitute", "skip", "raise"]
+# "class", the name of a `PerFrame` target, or a weight for each row.
+Balance = str | Sequence[float] | npt.NDArray[Any]
 
 
 class StreamArguments(TypedDict, total=False):
@@ -24,7 +28,7 @@ class StreamArguments(TypedDict, total=False):
     ordered: bool
     on_error: OnError
     max_bad: float
-    balance: Literal["class"] | None
+    balance: Balance | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +44,7 @@ class StreamOptions:
     ordered: bool = True
     on_error: OnError = "substitute"
     max_bad: float = 0.01
-    balance: Literal["class"] | None = None
+    balance: Balance | None = None
 
     def __post_init__(self) -> None:
         try:
@@ -55,8 +59,8 @@ class StreamOptions:
             raise SpecError(
                 f'on_error must be "substitute", "skip" or "raise", got {self.on_error!r}'
             )
-        if self.balance not in (None, "class"):
-            raise SpecError(f'balance must be "class" or None, got {self.balance!r}')
+        if self.balance is not None and not isinstance(self.balance, str):
+            object.__setattr__(self, "balance", _weights(self.balance))
         for name, value in (
             ("batch_size", whole("batch_size", self.batch_size)),
             ("seed", whole("seed", self.seed, None)),
@@ -70,6 +74,20 @@ class StreamOptions:
             if not isinstance(getattr(self, name), bool | np.bool_):
                 raise SpecError(f"{name} must be True or False, got {getattr(self, name)!r}")
             object.__setattr__(self, name, bool(getattr(self, name)))
+
+
+def _weights(given: object) -> tuple[float, ...]:
+    try:
+        weights = np.asarray(given, np.float64)
+    except (TypeError, ValueError):
+        weights = np.empty(0)
+    sound = weights.ndim == 1 and np.isfinite(weights).all() and (weights >= 0).all()
+    if not sound or not weights.any():
+        raise SpecError(
+            'balance must be "class", the name of a PerFrame target, or a weight of at least 0 for '
+            f"each row, got {given!r}"
+        )
+    return tuple(weights.tolist())
 
 
 def check_numbered(options: StreamOptions, what: str) -> None:

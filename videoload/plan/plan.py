@@ -12,6 +12,7 @@ clips are permuted and shared out, and the crops of a clip are consecutive rows 
 
 The parts of a mixture, and the classes of a balanced stream, are *pools* of samples that take turns
 (`turns`). A pool goes through all its samples, in a new order each time, before it repeats one.
+(Other weights are in `weighted`.)
 Rank r of w ranks takes the turns r, r+w, ... of a pool. Turns are counted over all epochs, so no
 sample is passed over where an epoch ends.
 """
@@ -41,6 +42,7 @@ from videoload.errors import SpecError
 from videoload.plan.lengths import Lengths
 from videoload.plan.options import StreamOptions
 from videoload.plan.permutation import Permutation, hash64
+from videoload.plan.weighted import Drawn, Weighted, of_frames, of_rows
 from videoload.plan.windows import windows_of
 
 _AT_ONCE = 128  # Samples; in cold caches, a single batch takes three times as long.
@@ -50,7 +52,7 @@ _OWN_SUBSTITUTES = 8  # Drawn from the pool of a bad clip before other pools are
 
 class Sample(NamedTuple):
     """One row of a batch: crop number ``crop`` of clip number ``clip`` of ``video``. Its parameters
-    are drawn from ``seed``.
+    are drawn from ``seed``, and perhaps the frame ``at`` of its moment.
 
     ``origin`` is the clip's number in the epoch, ``attempt`` how often it was substituted. The
     crops of a clip share both, and therefore the seed.
@@ -63,6 +65,7 @@ class Sample(NamedTuple):
     clip: int
     seed: int
     crop: int = 0
+    at: int | None = None
 
 
 class BatchInfo(NamedTuple):
@@ -132,7 +135,7 @@ def asked(catalog: Catalog, spec: Spec, sample: Sample) -> tuple[Any, ...]:
     boxes = boxes_of(catalog, sample.video) if has_box else b""
     return (
         video.path, sample.seed, sample.clip, video.start, video.end, sample.crop, video.start_s,
-        video.end_s, video.at, video.at_s, boxes,
+        video.end_s, video.at if sample.at is None else sample.at, video.at_s, boxes,
     )  # fmt: skip
 
 
@@ -193,11 +196,13 @@ class Plan:
         crops: int = 1,
         pools: Sequence[Pool] = (),
         weights: Sequence[int] = (),
+        weighted: Weighted | None = None,
     ) -> None:
         """``clips`` is as in `Pool`. Each clip makes ``crops`` rows. With ``pools``, of all these
-        videos, the pools take turns by ``weights``."""
+        videos, the pools take turns by ``weights``. ``weighted`` draws the clips instead."""
         self._all = Pool(range(videos), clips)
         self._pools = pools or (self._all,)
+        self._weighted = weighted
         self._turns: Turns | None = None
         self.samples = self._all.samples
         self.videos = videos if isinstance(clips, int) else int(np.count_nonzero(clips))
@@ -244,13 +249,22 @@ class Plan:
                 pools.append(Pool(videos, own))
             shares = weights([part.share for part in catalog.parts])
             return cls(len(catalog), counts, options, crops=crops, pools=pools, weights=shares)
+        if isinstance(options.balance, str) and options.balance != "class":
+            drawn, given = of_frames(catalog, options.balance), _drawn(catalog, spec)
+            return cls._weighing(drawn, given, options, crops)
         clips = _clips(catalog, spec, range(len(catalog)))
         if options.balance is None:
             return cls(len(catalog), clips, options, crops=crops)
-        if catalog.labels.min() < 0:
-            raise SpecError('balance="class" needs a label for each video: some have none (-1)')
-        ends = np.cumsum(np.bincount(catalog.labels))[:-1]
-        classes = np.split(np.argsort(catalog.labels, kind="stable"), ends)
+        if options.balance != "class":
+            given = np.broadcast_to(clips, len(catalog))
+            return cls._weighing(of_rows(options.balance, given), given, options, crops)
+        labels = catalog.labels
+        if labels.max() < 0:
+            raise SpecError('balance="class" needs labels: all are -1')
+        if labels.min() < 0:
+            clips = np.where(labels < 0, 0, clips)
+        ends = np.cumsum(np.bincount(labels + 1))
+        classes = np.split(np.argsort(labels, kind="stable"), ends[:-1])[1:]
         pools = [
             Pool(videos, clips if isinstance(clips, int) else clips[videos])
             for videos in classes
@@ -259,6 +273,12 @@ class Plan:
         pools = [pool for pool in pools if pool.samples]
         equal = [1] * len(pools)
         return cls(len(catalog), clips, options, crops=crops, pools=pools, weights=equal)
+
+    @classmethod
+    def _weighing(cls, drawn: Weighted, clips: Ints, options: StreamOptions, crops: int) -> Plan:
+        """An epoch has as many clips as the rows that are drawn give."""
+        clips = np.where(np.isin(np.arange(len(clips)), drawn.videos), clips, 0)
+        return cls(len(clips), clips, options, crops=crops, weighted=drawn)
 
     def __len__(self) -> int:
         return self._batches
@@ -287,19 +307,21 @@ class Plan:
         if self._turns is None:
             if options.shuffle:
                 origin = _order(self.samples, options.seed, epoch)[origin]
-            return self._sample(epoch, origin, 0, self._all[origin], crop)
+            if self._weighted is not None:
+                first = hash64(options.seed, "first", epoch) / 2**64 if options.shuffle else 0.5
+                drawn = self._weighted.at((origin + first) / self.samples)
+                return self._sample(epoch, origin, 0, drawn, crop)
+            return self._sample(epoch, origin, 0, Drawn(*self._all[origin]), crop)
         pool, turn = self._turns[epoch * self._share + at]
         samples = self._pools[pool]
         turn, number = divmod(turn * self._world + self._rank, samples.samples)
         if options.shuffle:
             number = _pool_order(samples.samples, options.seed, pool, turn)[number]
-        return self._sample(epoch, origin, 0, samples[number], crop)
+        return self._sample(epoch, origin, 0, Drawn(*samples[number]), crop)
 
-    def _sample(
-        self, epoch: int, origin: int, attempt: int, found: tuple[int, int], crop: int
-    ) -> Sample:
+    def _sample(self, epoch: int, origin: int, attempt: int, found: Drawn, crop: int) -> Sample:
         seed = hash64(self._options.seed, "clip", epoch, origin, attempt)
-        return Sample(epoch, origin, attempt, *found, seed, crop)
+        return Sample(epoch, origin, attempt, found.video, found.clip, seed, crop, found.at)
 
     def steps(self, start_step: int, epochs: int | None) -> range:
         """The steps from ``start_step`` to the end of epoch number ``epochs``; None: to the end of
@@ -324,7 +346,11 @@ class Plan:
         pool += max(0, attempt - _OWN_SUBSTITUTES)  # All of its own may be bad.
         samples = self._pools[pool % len(self._pools)]
         other = hash64(self._options.seed, "substitute", epoch, origin, attempt)
-        return self._sample(epoch, origin, attempt, samples[other % samples.samples], sample.crop)
+        drawn = Drawn(*samples[other % samples.samples])
+        if self._weighted is not None:
+            few = attempt <= _OWN_SUBSTITUTES
+            drawn = self._weighted.at(other / 2**64) if few else self._weighted.any(other)
+        return self._sample(epoch, origin, attempt, drawn, sample.crop)
 
 
 def _clips(catalog: Catalog, spec: Spec, videos: range) -> int | Ints:
@@ -342,6 +368,17 @@ def _clips(catalog: Catalog, spec: Spec, videos: range) -> int | Ints:
     if not counts.any():
         raise SpecError(f'short="drop" leaves none of the {len(videos)} videos')
     return counts
+
+
+def _drawn(catalog: Catalog, spec: Spec) -> Ints:
+    """How many clips each video gives around moments that are drawn. Raises SpecError."""
+    if not isinstance(spec, ClipSpec) or spec.sampling != "at" or spec.edges is None:
+        raise SpecError(
+            'balance= by frames draws the moments of windows: give sampling="at" and edges='
+        )
+    if catalog._table.has_moments:
+        raise SpecError("balance= by frames draws moments: leave at and at_s out of the catalog")
+    return np.full(len(catalog), spec.clips_per_video)
 
 
 @lru_cache(maxsize=4)  # Several streams may be read in turn.

@@ -40,7 +40,7 @@ from videoload.host import cores
 from videoload.index.cache_folder import cache_folder
 from videoload.leases.files import Files
 from videoload.patched import check_threads
-from videoload.plan.options import OnError, StreamArguments, StreamOptions
+from videoload.plan.options import Balance, OnError, StreamArguments, StreamOptions
 from videoload.plan.plan import BatchWithInfo, Clips
 from videoload.plan.quarantine import Quarantine
 from videoload.processes.native_size import native_size
@@ -253,7 +253,7 @@ class Client:
         ordered: bool = True,
         on_error: OnError = "substitute",
         max_bad: float = 0.01,
-        balance: Literal["class"] | None = None,
+        balance: Balance | None = None,
     ) -> Stream[Any]:
         """Make a stream: the clips of a catalog in batches.
 
@@ -292,7 +292,14 @@ class Client:
             balance: ``"class"``: every class equally often in an epoch, to within two clips. An
                 epoch is about as long as without it: all clips of a small class come several times,
                 and a part of a large one. Each class goes through all its clips before it repeats
-                one, also across epochs. Default None.
+                one, also across epochs. Rows without a label (-1) do not come. Or an array [N]: the
+                weight of each row of the catalog, at least 0. Or the name of a `PerFrame` target
+                (``"targets"`` if it has none): ``sampling="at"`` shows windows around frames that
+                are drawn, ``clips_per_video`` for each row, and frames of each class come equally
+                often. A frame has a number or text, or a column of 0 and 1 for each class, where
+                none is a class too; -1 and "" are no label, and such frames are not drawn. A float
+                is the weight of its frame. In an epoch of n clips, what has the share s of all
+                weights comes n * s times, rounded down or up. Default None.
 
         Returns:
             The stream, which shares the client's workers with its other streams.

@@ -28,7 +28,7 @@ from videoload.decoding.native_size import native_size
 from videoload.decoding.prepared import Request, ShortVideoError
 from videoload.errors import OneClipError, SpecError, VideoError
 from videoload.plan.lengths import Lengths
-from videoload.plan.options import OnError, StreamArguments, StreamOptions
+from videoload.plan.options import Balance, OnError, StreamArguments, StreamOptions
 from videoload.plan.plan import Batch, BatchWithInfo, Clips, Plan, Sample, asked, batch_of
 from videoload.plan.quarantine import Quarantine
 from videoload.storage.files import NO_FOLDER
@@ -97,7 +97,7 @@ def decode_serially(
     ordered: bool = True,
     on_error: OnError = "substitute",
     max_bad: float = 0.01,
-    balance: Literal["class"] | None = None,
+    balance: Balance | None = None,
 ) -> Iterator[Batch[Any] | BatchWithInfo[Any]]:
     """The batches of a stream, decoded in this process: no workers, no sockets.
 
@@ -122,7 +122,7 @@ def decode_serially(
         on_error: ``"substitute"`` a clip that is bad, ``"skip"`` it, or ``"raise"``. Default
             ``"substitute"``.
         max_bad: Share of the files that may be bad. Default 0.01.
-        balance: ``"class"``: every class equally often. Default None.
+        balance: How often rows or frames come. Default None: equally often.
 
     Yields:
         (clips, labels): uint8 [B, *clip.shape] and int64 [B]; with ``info`` (clips, labels,

@@ -13,7 +13,7 @@ from videoload.arguments import real, whole
 from videoload.catalog.catalog import Catalog
 from videoload.clips.sample_spec import Spec
 from videoload.engine.readers import Readers
-from videoload.errors import BadVideo, VideoloadError
+from videoload.errors import BadVideo, SpecError, VideoloadError
 from videoload.plan.options import StreamOptions
 from videoload.plan.passes import Passes
 from videoload.plan.plan import Batch, BatchWithInfo, C
@@ -254,7 +254,10 @@ class Stream(Generic[C]):
 
         Raises:
             VideoloadError: It belongs to another stream, or cannot be written.
+            SpecError: Rows or frames have weights (``balance``), which the file does not keep.
         """
+        if self.options.balance not in (None, "class"):
+            raise SpecError('receipts keep no weights: give balance="class" or leave it out')
         receipts = Receipts(os.fspath(path), self.catalog, self.readers.identity)
         self.readers.on_batch = receipts.add
 

@@ -6,6 +6,7 @@ import inspect
 from dataclasses import fields
 from typing import Any
 
+import numpy as np
 import pytest
 
 from videoload import Client, decode_serially
@@ -58,9 +59,11 @@ def test_options_at_the_edge_are_accepted(changes: dict[str, Any]) -> None:
 
 
 def test_a_balance_of_anything_else_is_refused() -> None:
-    with pytest.raises(SpecError, match='balance must be "class"'):
-        options(balance="video")
+    for balance in (3, [1.0, -1.0], [0, 0], [[1, 2]], [float("nan")], ["a"]):
+        with pytest.raises(SpecError, match='balance must be "class"'):
+            options(balance=balance)
     assert options(balance=None) == options()
+    assert options(balance=np.array([0, 2])) == options(balance=[0.0, 2.0])
 
 
 @pytest.mark.parametrize("shuffle", [True, False])

@@ -479,6 +479,16 @@ def balanced(catalog: Catalog, clips: int = 1, **changes: Any) -> Plan:
     return Plan.of(catalog, spec, options(balance="class", **changes))
 
 
+def test_rows_without_a_label_are_left_out_of_the_balance() -> None:
+    catalog = Catalog([f"{i}.avi" for i in range(9)], [-1, 0, 0, 0, -1, 1, -1, 1, -1], ["a", "b"])
+    plan = balanced(catalog, batch_size=2)
+    assert plan.videos == 5
+    drawn = Counter(s.video for n in range(6) for batch in epoch(plan, n) for s in batch)
+    assert set(drawn) == {1, 2, 3, 5, 7}
+    with pytest.raises(SpecError, match='balance="class" needs labels: all are -1'):
+        balanced(catalog.subset([0, 4, 6]))
+
+
 @pytest.mark.parametrize("shuffle", [True, False])
 def test_every_class_comes_equally_often_in_an_epoch(shuffle: bool) -> None:
     catalog = classes(50, 7, 3)
