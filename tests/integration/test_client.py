@@ -128,20 +128,6 @@ def test_a_client_that_cannot_listen_leaves_nothing(port: int | None) -> None:
         assert set(threading.enumerate()) == before, caught.value
 
 
-def test_a_socket_file_is_the_same_wherever_the_process_goes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("here", "there"):
-        (tmp_path / name).mkdir()
-    monkeypatch.chdir(tmp_path / "here")
-    with Client(workers=0, listen="ipc://socket") as client:
-        assert client.endpoints == (f"ipc://{tmp_path}/here/socket",)
-        monkeypatch.chdir(tmp_path / "there")
-        (tmp_path / "there/socket").write_text("of the user's own")
-    assert not (tmp_path / "here/socket").exists()
-    assert (tmp_path / "there/socket").exists()
-
-
 def test_waiting_for_workers_ends_with_an_error_when_the_client_is_closed() -> None:
     client = Client(workers=0, listen="tcp://127.0.0.1:*")
     closing = threading.Timer(0.1 * SECOND, client.close)

@@ -19,13 +19,11 @@ sockets are always drained, and slots bound the memory. Other threads do two thi
 from __future__ import annotations
 
 import copy
-import gc
 import logging
 import math
 import os
 import platform
 import secrets
-import sys
 import threading
 import time
 from collections import deque
@@ -33,7 +31,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import TypeVar
 
@@ -176,16 +174,7 @@ class Engine:
             self._thread.start()
         except RuntimeError:
             raise TransportError(host.NO_THREAD) from None
-        endpoints = self._started.result(_START_S)
-        self.collect_garbage()
-        return endpoints
-
-    def collect_garbage(self) -> None:
-        """Run a garbage collection before the first worker joins, if modules were imported since
-        the last one. After TensorFlow's import it stops all threads for 0.17 s. Later, workers that
-        have done their leases would wait for it."""
-        if not self._workers:
-            _collect_garbage(len(sys.modules))
+        return self._started.result(_START_S)
 
     def post(self, call: Callable[[], None], *, about_leases: bool = False) -> None:
         """Have ``call`` made in the I/O thread soon. It never blocks and takes no lock, since
@@ -526,8 +515,3 @@ class Engine:
         self.has_credit = True  # from now on, `post` finds the socket closed
         self.calls.close()
         self.membership.wake()
-
-
-@lru_cache(1)
-def _collect_garbage(modules: int) -> None:
-    gc.collect()

@@ -143,7 +143,6 @@ class Readers:
         meter = self.meter if counts and reader is None else None
         try:
             engine.check()
-            engine.collect_garbage()
             for step in steps:
                 if counts and not follows:
                     self._check_repetition(steps, step)

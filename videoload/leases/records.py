@@ -322,11 +322,6 @@ class Chunk:
         return bool(self.blamed) and is_new and lease is lease.worker.current_lease
 
 
-def indices(rows: Sequence[int]) -> slice | list[int]:
-    """What selects these rows of an array."""
-    return slice(rows.start, rows.stop) if isinstance(rows, range) else list(rows)
-
-
 Heap = list[tuple[float, int, Chunk]]  # order, number, and what is to be granted again
 
 

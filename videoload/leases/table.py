@@ -41,7 +41,7 @@ from videoload.leases.batches import Batches
 from videoload.leases.blame import Blame
 from videoload.leases.commands import Command, Grant, Identify, Outbox, WorkerId
 from videoload.leases.pool import AMENDS, WorkerPool
-from videoload.leases.records import Chunk, ChunkState, Doubt, Heap, Lease, Stream, Worker, indices
+from videoload.leases.records import Chunk, ChunkState, Doubt, Heap, Lease, Stream, Worker
 from videoload.leases.splitting import Splitting
 
 _TRIED_ORPHANS = 32  # so many chunks are looked at for a worker, before it is passed over
@@ -236,7 +236,7 @@ class LeaseTable:
         self.pool.answered(lease, decode_s, clip_s, waited_s)
         if was_owed:
             chunk.batch.reader.stream.note_clip_time(decode_s / chunk.size)
-            chunk.batch.frames[indices(chunk.rows)] = frames
+            chunk.batch.frames[list(chunk.rows)] = frames
             chunk.void_leases()
             lease.worker.mistakes = max(0.0, lease.worker.mistakes - AMENDS * chunk.size)
             self._blame.decoded(chunk)

@@ -10,6 +10,7 @@ import time
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from videoload.errors import BadVideo
 from videoload.host import cores
@@ -21,7 +22,7 @@ from videoload.stats.work import NO_WORK, FileTimes, Work, WorkHistory, total
 
 _REMEMBERED = 4096  # batches: minutes or hours, and half a megabyte
 _STEPS_BEFORE = 64
-_BOOKED = 64  # answers at once, since the first one of them finds the caches cold
+_BOOKED = 64  # events at once, since the first one of them finds the caches cold
 
 
 class Meter:
@@ -49,9 +50,7 @@ class Meter:
         self._first_asked: float | None = None
         self._first_batch_s: float | None = None
         self._history, self._files = WorkHistory(), FileTimes()
-        # To be booked:
-        self._events: deque[tuple[Callable[[int, float, int], None], int, float, int]] = deque()
-        self._answers: deque[tuple[float, str, Work, Sequence[tuple[int, float]]]] = deque()
+        self._events: deque[Callable[[], None]] = deque()  # to be booked
         self._marks: dict[str, float] = {}
 
     # Called by readers and by the I/O thread. Nobody waits for the lock: the thread that holds it
@@ -59,13 +58,13 @@ class Meter:
     # `frameworks.tfdata`).
 
     def asked(self, reader: int) -> None:
-        self._events.append((self._book_asked, reader, time.monotonic(), 0))
+        self._events.append(partial(self._book_asked, reader, time.monotonic()))
 
     def got(self, reader: int, clips: int) -> None:
-        self._events.append((self._book_got, reader, time.monotonic(), clips))
+        self._events.append(partial(self._book_got, reader, time.monotonic(), clips))
 
     def left(self, reader: int) -> None:
-        self._events.append((self._book_left, reader, time.monotonic(), 0))
+        self._events.append(partial(self._book_left, reader, time.monotonic()))
 
     def worked(
         self, worker: str, work: Work, clips: Sequence[tuple[int, float]], now: float
@@ -73,8 +72,8 @@ class Meter:
         """A worker answered a lease. ``clips``: each clip's video, and the seconds that the worker
         says it took."""
         self.lacks_room |= work.no_room > 0
-        self._answers.append((now, worker, work, clips))
-        if len(self._answers) >= _BOOKED and self._lock.acquire(blocking=False):
+        self._events.append(partial(self._book_worked, worker, work, clips, now))
+        if len(self._events) >= _BOOKED and self._lock.acquire(blocking=False):
             try:
                 self._book()
             finally:
@@ -85,19 +84,17 @@ class Meter:
     def _book(self) -> None:
         """Book what happened since the last time."""
         while self._events:
-            book, reader, now, clips = self._events.popleft()
-            book(reader, now, clips)
-        by_worker: dict[str, list[tuple[int, float]]] = {}
-        while self._answers:
-            now, worker, work, took = self._answers.popleft()
-            self._history.add(now, worker, work)
-            # A worker may claim anything.
-            if said := [clip for clip in took if 0 < clip[1] <= work.busy_s]:
-                by_worker.setdefault(worker, []).extend(said)
-        for worker, said in by_worker.items():
-            self._files.add(worker, said)
+            self._events.popleft()()
 
-    def _book_asked(self, reader: int, now: float, _: int) -> None:
+    def _book_worked(
+        self, worker: str, work: Work, clips: Sequence[tuple[int, float]], now: float
+    ) -> None:
+        self._history.add(now, worker, work)
+        for video, seconds in clips:
+            if 0 < seconds <= work.busy_s:  # a worker may claim anything
+                self._files.add(video, seconds)
+
+    def _book_asked(self, reader: int, now: float) -> None:
         self._waiting[reader] = now
         if self._first_asked is None:
             self._first_asked = now
@@ -111,7 +108,7 @@ class Meter:
         self._clips += clips
         self._blocked_s += now - asked
 
-    def _book_left(self, reader: int, now: float, _: int) -> None:
+    def _book_left(self, reader: int, now: float) -> None:
         if (asked := self._waiting.pop(reader, None)) is not None:
             self._blocked_s += now - asked
 

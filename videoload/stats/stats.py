@@ -91,7 +91,7 @@ class SlowFile:
     Attributes:
         path: As in the catalog.
         clips: Clips of it that were decoded.
-        clip_s: Seconds per clip, as a worker of average speed would have taken.
+        clip_s: Seconds per clip.
     """
 
     path: str

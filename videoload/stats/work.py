@@ -13,15 +13,12 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from itertools import chain, pairwise
 from operator import add
-from statistics import median
 from typing import NamedTuple
-
-from cachetools import LRUCache
 
 from videoload.transport.messages import Result, Spent
 
@@ -32,9 +29,6 @@ _PAUSE_S = 1.0  # longer times without a lease are pauses: the trainer validates
 _FILES = 1 << 14  # with more files, the half that took the least time is forgotten
 _SLOW_FILE = 5.0  # times the time of other clips
 _SLOWEST = 8  # files that are reported
-_WORKERS = 1 << 12  # their paces are kept, 3 KB each
-_RECENT = 64  # clips from which a worker's pace is computed
-_PACE_KNOWN = 8  # a worker with fewer clips counts as one of average pace
 
 
 class Work(NamedTuple):
@@ -200,8 +194,8 @@ class SlowFiles(NamedTuple):
     """How many of the files ``met`` are ``slow``, and the ``share`` of all decoding that they took.
 
     Each clip of a slow file took five times as long as clips of other files. There are at least two
-    such clips, because one may have waited for storage. ``slowest``: the files whose clips took
-    longest, slow or not.
+    such clips, because one may have waited for storage, or its worker is slow. ``slowest``: the
+    files whose clips took longest, slow or not.
     """
 
     slow: int = 0
@@ -211,32 +205,18 @@ class SlowFiles(NamedTuple):
 
 
 class FileTimes:
-    """The time that the clips of each file took, as a worker of average pace would have taken it.
-    Otherwise the files of a slow worker would look slow.
-
-    A pace is a median, so the clips of slow files do not make their workers look slow.
-    """
+    """The time that the clips of each file took."""
 
     def __init__(self) -> None:
         self._files: dict[int, FileTime] = {}
         self._clips, self._seconds = 0, 0.0
-        self._recent: deque[float] = deque(maxlen=_RECENT)
-        # The seconds of each worker's last clips. In a long training, workers come and go.
-        self._workers: LRUCache[str, deque[float]] = LRUCache(_WORKERS)
 
-    def add(self, worker: str, clips: Sequence[tuple[int, float]]) -> None:
-        """A worker decoded ``clips``: the video of each, and the seconds that it took."""
-        mine = self._workers.setdefault(worker, deque(maxlen=_RECENT))
-        for recent in (mine, self._recent):
-            recent.extend(seconds for _, seconds in clips)
-        clip_s = median(mine) if len(mine) >= _PACE_KNOWN else 0.0
-        pace = median(self._recent) / clip_s if clip_s > 0 else 1.0
-        for video, seconds in clips:
-            _, before, before_s, least = self._files.get(video, _NO_FILE)
-            took = seconds * pace
-            self._files[video] = FileTime(video, before + 1, before_s + took, min(least, took))
-            self._clips += 1
-            self._seconds += took
+    def add(self, video: int, seconds: float) -> None:
+        """A clip of this video took so long."""
+        _, clips, before_s, least = self._files.get(video, _NO_FILE)
+        self._files[video] = FileTime(video, clips + 1, before_s + seconds, min(least, seconds))
+        self._clips += 1
+        self._seconds += seconds
         if len(self._files) > _FILES:
             heavy = sorted(self._files.values(), key=_seconds)[_FILES // 2 :]
             self._files = {file.video: file for file in heavy}

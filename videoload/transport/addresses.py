@@ -6,14 +6,10 @@ import ipaddress
 import re
 import secrets
 import socket
-import stat
-from contextlib import suppress
-from pathlib import Path
 from urllib.parse import urlsplit
 
 from videoload.errors import TransportError
 
-_MAX_PATH = 107  # in a sockaddr_un
 _LOOPBACK_NAMES = ("localhost", "ip6-localhost")
 
 
@@ -52,7 +48,7 @@ def resolve(endpoint: str) -> list[str]:
 
 def is_local(endpoint: str) -> bool:
     """Whether only this host can reach the address."""
-    if endpoint.startswith(("ipc://", "inproc://")):
+    if endpoint.startswith("ipc://"):
         return True
     host = urlsplit(endpoint).hostname or ""
     try:
@@ -74,34 +70,14 @@ def _is_tcp(rest: str) -> bool:
     return bool(host) and not set(host) & set(" ,/@")  # e.g. two addresses in one
 
 
-def claim_socket_file(endpoint: str) -> Path | None:
-    """The absolute path of the Unix socket that is to be bound; None if the address has no file.
-    ZeroMQ deletes whatever is there, so this raises TransportError if the file is no socket, or if
-    somebody listens at it."""
-    if not endpoint.startswith("ipc://") or endpoint.startswith("ipc://@"):
-        return None
-    file = Path(endpoint.removeprefix("ipc://")).absolute()
-    try:
-        is_socket = stat.S_ISSOCK(file.lstat().st_mode)
-    except OSError:
-        return file  # there is no file, or ZeroMQ says why it cannot be bound
-    if not is_socket:
-        raise TransportError(f"cannot listen on {endpoint}: {file} is there, and is no socket")
-    with socket.socket(socket.AF_UNIX) as other, suppress(OSError):
-        other.connect(str(file))
-        raise TransportError(f"cannot listen on {endpoint}: address in use")
-    return file
-
-
 def check_address(endpoint: str, keys: object, insecure: bool) -> None:
     """Raises TransportError if this is no address, or if it needs keys and there are none."""
     scheme, _, rest = endpoint.partition("://")
     if not endpoint.isprintable():  # a NUL, or bytes that are no UTF-8
         rest = ""
-    if scheme not in ("tcp", "ipc") or not rest or (scheme == "tcp" and not _is_tcp(rest)):
+    is_private = scheme == "ipc" and rest.startswith("@")  # `private_endpoint`
+    if not (is_private or (scheme == "tcp" and _is_tcp(rest))):
         raise TransportError(f"{endpoint!r} is not an address: tcp://HOST:PORT is")
-    if scheme == "ipc" and len(rest.encode()) > _MAX_PATH:
-        raise TransportError(f"{endpoint}: the path of a Unix socket has {_MAX_PATH} bytes at most")
     if not (keys or insecure or is_local(endpoint)):
         raise TransportError(
             f"{endpoint} can be reached from other hosts, so it needs keys: make them with "

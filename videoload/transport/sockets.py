@@ -31,7 +31,7 @@ import numpy.typing as npt
 import zmq
 
 from videoload.errors import ProtocolError, TransportError
-from videoload.transport.addresses import check_address, claim_socket_file
+from videoload.transport.addresses import check_address
 from videoload.transport.connections import Connections
 from videoload.transport.keys import TRAINER, WORKER, load_key, own_keys
 from videoload.transport.limits import Limits
@@ -108,9 +108,6 @@ class Router:
         needs keys.
         """
         check_address(endpoint, keys, insecure)
-        self._file = claim_socket_file(endpoint)
-        if self._file is not None:
-            endpoint = f"ipc://{self._file}"
         self.limits = Limits(most)
         self.numbers: dict[bytes, int] = {}  # the connections of workers
         self.last = -1  # the connection of the last message
@@ -129,7 +126,7 @@ class Router:
                 # handshake aborts the process if the socket is being closed (4.3.5,
                 # zmtp_engine.cpp:422).
                 self.socket.setsockopt_string(zmq.ZAP_DOMAIN, "videoload")
-            if endpoint.startswith("ipc://@"):
+            if endpoint.startswith("ipc://"):
                 self.socket.setsockopt(zmq.IPC_FILTER_UID, os.getuid())
             if endpoint.startswith("tcp://") or children is not None:
                 self._connections = Connections(context, self.socket, self.limits, children)
@@ -228,8 +225,6 @@ class Router:
         """Unbind. Messages that are not sent within ``linger_ms`` are dropped."""
         self._unwatch()
         self.socket.close(linger=linger_ms)
-        if self._file is not None:
-            self._file.unlink(missing_ok=True)
 
 
 class Dealer:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -51,20 +50,6 @@ def _said_again(made: zmq.Socket[bytes], router: Router, number: int) -> bool:
     router.skip()
     assert got[1] in (Heartbeat(2), Heartbeat(number))
     return True
-
-
-def test_a_socket_file_is_deleted_with_its_trainer(tmp_path: Path) -> None:
-    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-    try:
-        for _ in range(2):
-            router = Router(context, f"ipc://{tmp_path}/trainer")
-            assert (tmp_path / "trainer").is_socket()
-            with pytest.raises(TransportError, match="address in use"):
-                Router(context, f"ipc://{tmp_path}/trainer")
-            router.close()
-            assert not (tmp_path / "trainer").exists()
-    finally:
-        context.term()
 
 
 def test_a_failed_dial_leaves_nothing_behind() -> None:
