@@ -55,7 +55,7 @@ from videoload.plan.plan import Plan, Sample
 from videoload.plan.quarantine import Quarantine
 from videoload.processes.still_time import StillTime
 
-LEASE_CLIPS = 16  # at most; with that many, messages cost less than 1 % of a lease's decoding
+LEASE_CLIPS = 16  # at most, unless they take less than 50 ms, as those of kept frames do
 MAX_CLIPS = 64  # at most, if they come from one video: one pass over it decodes them all
 _MAX_SILENT = 3  # workers, until the first of them is noted
 

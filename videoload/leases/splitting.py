@@ -99,8 +99,9 @@ class Splitting:
         stream, clips, pool = batch.reader.stream, len(batch.samples), self._pool
         workers = max(1, pool.taking)
         spare = stream.slots // 2 * clips // (workers * pool.credit + pool.paces.on_the_way)
-        longest = min(stream.lease_clips, LEASE_CLIPS, max(-(-clips // workers), spare))
         shortest = max(1, math.ceil(min(clips, _LEASE_S / stream.clip_s)))
+        most = min(stream.lease_clips, max(LEASE_CLIPS, shortest))
+        longest = min(most, max(-(-clips // workers), spare))
         chunks = max(-(-clips // longest), min(workers, clips // shortest))
         size = -(-clips // chunks)
         if pool.is_slow(worker):

@@ -159,6 +159,12 @@ def sizes_once_known(desk: Desk, clip_s: float) -> list[int]:
     return [len(lease.samples) for lease in desk.decode_all(*desk.start(11, steps=range(1, 2)))]
 
 
+@pytest.mark.parametrize(("clip_s", "size"), [(0.001, 32), (0.003, 16)])
+def test_clips_of_kept_frames_are_granted_by_the_batch(clip_s: float, size: int) -> None:
+    desk = Desk("a", "b", batch=32, lease_clips=99, slots=32, credit=1)
+    assert sizes_once_known(desk, clip_s) == [size] * (32 // size)
+
+
 @pytest.mark.parametrize(
     ("clips", "lease_clips", "clip_s", "sizes"),
     [
