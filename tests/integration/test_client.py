@@ -7,11 +7,9 @@ import gc
 import os
 import pickle
 import socket
-import sys
 import threading
 import time
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -208,24 +206,3 @@ def test_the_workers_of_a_dropped_client_end(videos: Videos) -> None:
     del stream, client
     gc.collect()
     wait_until(lambda: not children_of(os.getpid()), 30 * SECOND)
-
-
-def test_the_garbage_of_imports_is_collected_while_workers_start(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    where = []
-
-    def note(phase: str, info: dict[str, int]) -> None:
-        if phase == "start" and info["generation"] == 2:
-            where.append(threading.current_thread().name)
-
-    monkeypatch.setitem(sys.modules, "imported_just_now", ModuleType("imported_just_now"))
-    gc.callbacks.append(note)
-    try:
-        for _ in range(2):  # nothing is imported before the second one
-            with Client(workers=1) as client:
-                client.wait_for_workers(1, timeout_s=20 * SECOND)
-    finally:
-        gc.callbacks.remove(note)
-    assert where.count("MainThread") == 1
-    assert "videoload-io" not in where, "which others may wait for"
