@@ -87,7 +87,7 @@ def test_what_is_told_of_a_clip_is_of_the_file_that_it_was_made_of(
     one = make_avi(tmp_path / "one.mp4", frames=40, container_format="mp4")
     other = make_avi(tmp_path / "other.mp4", frames=60, rate=10, seed=1, container_format="mp4")
     spec = ClipSpec(frames=4, fps=5, size=(32, 32), sampling="random", sound=sound)
-    decoder, out, expected = Decoder(tmp_path), *np.empty((2, 1, spec.clip_bytes), np.uint8)
+    decoder, out, expected = Decoder(tmp_path), *np.zeros((2, 1, spec.clip_bytes), np.uint8)
     decoder.decode(one.name, spec, [Request(5)], out)  # it is known
     prepared = decoder.prepare(one.name, spec, [Request(5)], out)
     decoder.rest()

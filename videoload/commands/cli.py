@@ -142,6 +142,14 @@ def scan(
             show_default="those of all formats that are read",
         ),
     ] = None,
+    chain: Annotated[
+        str | None,
+        typer.Option(
+            metavar="REGEX",
+            help="Files in which it finds the same groups are one recording: '(.*)/\\d+\\.avi'. "
+            "There are no labels then.",
+        ),
+    ] = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit with status 1 if a file is damaged.")
     ] = False,
@@ -168,7 +176,7 @@ def scan(
     from videoload.scanning import scan as scanning
     from videoload.scanning.journal import Journal
 
-    catalog = sources.load(videos, root, suffix)
+    catalog = sources.load(videos, root, suffix, chain)
     journal = None if output is None else Journal(output)
     with Progress(
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),

@@ -56,6 +56,7 @@ def extract(
     """
     from videoload.clips.choices import function_name
     from videoload.commands import sources
+    from videoload.errors import named
     from videoload.plan import quarantine
     from videoload.predictions.predict import predict
     from videoload.trainer.client import Client
@@ -77,7 +78,7 @@ def extract(
             say(f"stopped: the same command goes on, with what {output} has")
             raise
     for video in done.failed:
-        say(f"videoload: {video.path}: {video.reason}")
+        say(f"videoload: {named(video.path)}: {video.reason}")
     count = len(catalog) - len(done.failed)
     typer.echo(f"{output}: {count} of {len(catalog)} files")
     if done.failed:

@@ -18,17 +18,24 @@ _LOOKED_AT = 20  # paths of a list
 
 
 def load(
-    source: Path | str, root: Path | str | None, suffixes: Sequence[str] | None = None
+    source: Path | str,
+    root: Path | str | None,
+    suffixes: Sequence[str] | None = None,
+    chain: str | None = None,
 ) -> Catalog:
-    """The catalog of a folder, a CSV file or a UCF-101 split file. A folder without sub-folders has
-    no labels. ``suffixes``: of the videos in a folder. Raises CatalogError."""
+    """The catalog of a folder, a CSV file or a UCF-101 split file. A folder without sub-folders, or
+    of recordings in pieces, has no labels. ``suffixes``: of the videos in a folder; ``chain``: what
+    names a recording. Raises CatalogError."""
     suffixes = tuple(suffixes or SUFFIXES)
+    label = None if chain else BY_FOLDER
     if is_url(source):
-        return Catalog.from_folder(source, root=root, suffixes=suffixes)
+        return Catalog.from_folder(source, root=root, suffixes=suffixes, label=label, chain=chain)
     source = Path(source)
     if source.is_dir():
-        label = BY_FOLDER if sub_folders(source) else None
-        return Catalog.from_folder(source, root=root, suffixes=suffixes, label=label)
+        label = label if sub_folders(source) else None
+        return Catalog.from_folder(source, root=root, suffixes=suffixes, label=label, chain=chain)
+    if chain is not None:
+        raise VideoloadError(f"--chain is for the files of a folder, and {source} is none")
     if source.suffix.lower() in SUFFIXES:
         raise VideoloadError(f"{source} is a video: give the folder that it is in")
     if source.suffix.lower() == ".csv":

@@ -20,7 +20,7 @@ from videoload.clips.sample_spec import SampleSpec, Spec, WindowCounts, function
 from videoload.clips.video_info import VideoInfo
 from videoload.decoding.expected import Expected
 from videoload.decoding.open_files import OpenFiles
-from videoload.decoding.pieces import PiecesClips, Recordings
+from videoload.decoding.pieces import PiecesClips, Recordings, find_file
 from videoload.decoding.prepared import Ordinals, Prepared, Request, fitting
 from videoload.decoding.samples import count_items, of_recording, prepare_samples
 from videoload.decoding.sounds import Sounds, prepare_with_sound
@@ -38,7 +38,7 @@ from videoload.sound.resampling import Samples
 from videoload.stopwatch import Stopwatch
 from videoload.storage.files import Tick
 from videoload.storage.keep import NO_FOLDERS, Folders
-from videoload.storage.paths import fingerprint_of, pieces_of
+from videoload.storage.paths import fingerprint_of, parts_of, pieces_of
 from videoload.storage.roots import open_storage
 from videoload.user_code.functions import Functions
 from videoload.user_code.items import PreparedItems, load_items, prepare_items
@@ -74,7 +74,7 @@ class Decoder:
         self.watch = Stopwatch()  # where the time goes, since it was started
         self._indexes = Indexes(folders.cache, self._storage.root, self.watch)
         self._expected = Expected(self._storage, self._indexes)
-        self._recordings = Recordings(lambda path, tick: self.index(path, tick).info)
+        self._recordings = Recordings(self._storage, self._indexes)
         self._tools = Tools(
             self._storage, self._indexes, self._files, chains, keeper, self.watch, self._expected
         )
@@ -226,12 +226,7 @@ class Decoder:
 
     def index(self, path: str, tick: Tick = lambda: None) -> VideoIndex:
         """The index of a file by its path below the root. Raises VideoError, StorageError."""
-
-        def find() -> VideoIndex:
-            return self._indexes.find(path, self._storage.resolve(path), tick)[0]
-
-        with errors_of(path):
-            return self._storage.run(path, find, tick)
+        return find_file(self._storage, self._indexes, path, tick)[1]
 
     def report(self, path: str, tick: Tick = lambda: None) -> tuple[VideoIndex, Report]:
         """The index of ``path``, and what a complete decode tells of it. Raises StorageError, and
@@ -251,15 +246,25 @@ class Decoder:
     def fingerprint(self, path: str, salt: int = 0) -> int:
         """63 bits that two copies of a file, or of a sample's files, have in common. Raises
         VideoError, StorageError."""
-        return fingerprint_of(path, lambda part: self._storage.fingerprint(part, salt))
+
+        def one(file: str) -> int:
+            return self._storage.fingerprint(file, salt)
+
+        if len(pieces_of(path)) == 1:
+            return fingerprint_of(path, one)
+        return self._recordings.fingerprint(path, salt, lambda path: fingerprint_of(path, one))
 
     def version(self, path: str) -> int:
         """63 bits that differ if the file here was changed or replaced; 0: nobody can tell. Raises
         VideoError, StorageError."""
+        parts = (part for part in parts_of(path) if len(pieces_of(part)) > 1)
+        known = {file: b for part in parts for file, b in self._recordings.identities(part).items()}
 
-        def one(part: str) -> int:
-            file = self._storage.resolve(part)
-            return xxh3_64_intdigest(file.identity) >> 1 if file.has_version else 0
+        def one(path: str) -> int:
+            if (identity := known.get(path)) is None:
+                file = self._storage.resolve(path)
+                identity = file.identity if file.has_version else b""
+            return xxh3_64_intdigest(identity) >> 1 if identity else 0
 
         return fingerprint_of(path, one)
 

@@ -7,8 +7,10 @@ pieces. A piece that fails makes the recording bad, and is named.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 from cachetools import LRUCache
@@ -18,7 +20,6 @@ from videoload.clips.clip_params import ClipParams
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.edges import pictures
 from videoload.clips.pieces import Pieces
-from videoload.clips.video_info import VideoInfo
 from videoload.decoding.prepared import Ordinals, Prepared, Request, Times, draw, fitting
 from videoload.decoding.video_clips import (
     OtherPieceError,
@@ -28,39 +29,96 @@ from videoload.decoding.video_clips import (
     apply_each,
     decoded_clips,
 )
-from videoload.errors import VideoError, errors_in
+from videoload.errors import VideoError, errors_in, errors_of
+from videoload.index.index import VideoIndex
+from videoload.index.indexes import Indexes
 from videoload.pixels.planes import Buffer
 from videoload.sound.reader import Wanted
 from videoload.sound.resampling import Samples
-from videoload.storage.files import Tick
+from videoload.storage.files import Storage, Tick, VideoFile, identity_of
 from videoload.storage.paths import pieces_of
 from videoload.user_code.functions import UserFunction
 
-_KNOWN = 64  # recordings whose pieces were put together last
+_MAX_KNOWN = 20_000  # pieces of the recordings that were met last, 1 kB each
+
+
+def find_file(
+    storage: Storage, indexes: Indexes, path: str, tick: Tick
+) -> tuple[VideoFile, VideoIndex]:
+    """A file by its path, and what is known of it. Raises VideoError, StorageError."""
+
+    def find() -> tuple[VideoFile, VideoIndex]:
+        file = storage.resolve(path)
+        return file, indexes.find(path, file, tick)[0]
+
+    with errors_of(path):
+        return storage.run(path, find, tick)
+
+
+class _Known(NamedTuple):
+    """A recording that was found: its pieces, with their identities and what is known of them, and
+    its fingerprints by their salt."""
+
+    files: dict[str, bytes]
+    pieces: Pieces
+    prints: dict[int, int]
 
 
 class Recordings:
-    """What is known of the recordings in pieces below a root."""
+    """What is known of the recordings in pieces below a root.
 
-    def __init__(self, info_of: Callable[[str, Tick], VideoInfo]) -> None:
-        """``info_of`` a piece: the same object until the piece changes. Raises VideoError."""
-        self._info_of = info_of
-        self._known: LRUCache[str, Pieces] = LRUCache(_KNOWN)
+    A clip needs a few of the pieces. That the others are still what they were takes one look at
+    each; to resolve 60 pieces would take as long as to decode a clip.
+    """
+
+    def __init__(self, storage: Storage, indexes: Indexes) -> None:
+        self._storage, self._indexes = storage, indexes
+        self._known: LRUCache[str, _Known] = LRUCache(_MAX_KNOWN, lambda known: len(known.files))
 
     def find(self, path: str, tick: Tick) -> Pieces:
-        """The pieces of a recording. Raises VideoError if one is missing, or its frames are not
-        like those of the others."""
-        files = pieces_of(path)
-        infos = []
-        for file in files:
+        """The pieces of a recording. Raises StorageError; and VideoError if one is missing, or its
+        frames are not like those of the others."""
+        if (known := self._unchanged(path)) is not None:
+            return known.pieces
+        infos, files = [], {}
+        for file in pieces_of(path):
             with errors_in(path, f"piece {file}"):
-                infos.append(self._info_of(file, tick))
-        found = self._known.get(path)
-        if found is None or any(a is not b for a, b in zip(found.infos, infos, strict=True)):
-            found = self._known[path] = Pieces(infos)
-        if (misfit := found.misfit()) is not None:
-            raise VideoError(path, f"piece {files[misfit[0]]}: {misfit[1]}")
-        return found
+                found, index = find_file(self._storage, self._indexes, file, tick)
+            infos.append(index.info)
+            files[file] = found.identity
+        pieces = Pieces(infos)
+        if (misfit := pieces.misfit()) is not None:
+            raise VideoError(path, f"piece {pieces_of(path)[misfit[0]]}: {misfit[1]}")
+        if len(files) <= _MAX_KNOWN and not self._storage.fetches:
+            self._known[path] = _Known(files, pieces, {})
+        return pieces
+
+    def identities(self, path: str) -> dict[str, bytes]:
+        """The identities of the pieces of a recording; none if it is not known."""
+        known = self._unchanged(path)
+        return {} if known is None else known.files
+
+    def fingerprint(self, path: str, salt: int, find: Callable[[str], int]) -> int:
+        """The fingerprint of a recording, which ``find`` finds."""
+        known = self._unchanged(path)
+        if known is None:
+            return find(path)
+        if salt not in known.prints:
+            known.prints[salt] = find(path)
+        return known.prints[salt]
+
+    def _unchanged(self, path: str) -> _Known | None:
+        """A recording that is known, if all its pieces are what they were."""
+        known, root = self._known.get(path), self._storage.root
+        try:
+            if known is not None and all(
+                identity_of(os.stat(f"{root}/{file}")) == identity
+                for file, identity in known.files.items()
+            ):
+                return known
+        except OSError:
+            pass
+        return None
 
 
 class PiecesClips:

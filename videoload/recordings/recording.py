@@ -126,7 +126,7 @@ class Recording:
         native.silence_ffmpeg()
         spec = ClipSpec(frames=1, resize=resize, pixels=pixels)
         if isinstance(path, str | os.PathLike):
-            paths = pieces_of(os.fsdecode(path))
+            paths = [*pieces_of(os.fsdecode(path))]
         else:
             paths = list(map(os.fsdecode, path))
         if not paths:

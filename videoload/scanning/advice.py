@@ -19,6 +19,7 @@ from videoload.clips.regions import scaled_size
 from videoload.errors import VideoloadError
 from videoload.scanning.journal import Row
 from videoload.stats.waiting import count
+from videoload.storage.paths import pieces_of
 from videoload.trainer.serial import decode_serially
 
 FAR = 250  # frames between key frames; beyond that, a clip takes long to reach
@@ -87,9 +88,10 @@ def long_groups(rows: Sequence[Row], root: Path | None) -> list[str]:
     if not slow:
         return []
     worst = max(slow, key=lambda row: row.key_distance or row.frames)
-    source = worst.path if root is None else str(root / worst.path)
+    first = pieces_of(worst.path)[0]
+    source = first if root is None else str(root / first)
     codec = "libx264 -crf 18 -bf 0" if worst.codec == "h264" else "mpeg4 -q:v 3"
-    new = Path(worst.path).with_suffix(".avi").name
+    new = Path(first).with_suffix(".avi").name
     return [
         f"{count(len(slow), 'file')} with key frames more than {FAR} frames apart, or without any "
         "to seek to: a random clip takes long to reach. Encode them again with a key frame every "

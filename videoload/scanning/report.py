@@ -53,7 +53,10 @@ class _Pictures:
         """The frame in the middle; "" if there is none, or no room."""
         found = ""
         if self.root is not None and row.frames and self.left > 0:
-            with suppress(VideoloadError), recording.open(self.root / row.path, resize=_SIDE) as of:
+            with (
+                suppress(VideoloadError),
+                recording.open(f"{self.root}/{row.path}", resize=_SIDE) as of,
+            ):
                 found = picture(of[len(of) // 2])
         self.left -= len(found)
         self._tick()

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from videoload.errors import printable
+from videoload.errors import named, printable
 from videoload.host import cores
 from videoload.scanning import advice
 from videoload.scanning.journal import Journal, Row
@@ -28,7 +28,7 @@ def print_scan(
     """Print the table and the summary. In a pipe, no line of the table is broken."""
     console = Console(emoji=False)
     if not console.is_terminal:
-        texts = (printable(text) for row in rows for text in (row.path, *_remarks(row)))
+        texts = (text for row in rows for text in (named(row.path), *map(printable, _remarks(row))))
         console.width = max(console.width, max(map(len, texts), default=0) + _COLUMNS)
     table = scan_table(rows, every=every)
     if table is not None:
@@ -54,7 +54,7 @@ def scan_table(rows: Sequence[Row], *, every: bool) -> Table | None:
     for name in ("frames", "key every"):
         table.add_column(name, justify="right", no_wrap=True)
     for row in shown:
-        file = Text(printable(row.path))
+        file = Text(named(row.path))
         for remark in _remarks(row):
             file.append(f"\n  {printable(remark)}", style="yellow" if row.good else "red")
         table.add_row(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from videoload.errors import BadVideo
+from videoload.errors import BadVideo, named
 from videoload.stats.stats import SlowFile, StreamRecord, WorkerStats
 from videoload.transport.messages import Snapshot, decode, encode
 
@@ -101,11 +101,12 @@ def _shortened(record: StreamRecord) -> StreamRecord:
         stats,
         workers=(),
         bad_videos=tuple(
-            BadVideo(video.path[-_TEXT:], video.reason[:_TEXT])
+            BadVideo(named(video.path)[-_TEXT:], video.reason[:_TEXT])
             for video in stats.bad_videos[-_FILES:]
         ),
         slowest_files=tuple(
-            SlowFile(file.path[-_TEXT:], file.clips, file.clip_s) for file in stats.slowest_files
+            SlowFile(named(file.path)[-_TEXT:], file.clips, file.clip_s)
+            for file in stats.slowest_files
         ),
     )
     return replace(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from hashlib import blake2b
 
 SEPARATOR = "\n"  # between the paths of a sample that has several files
@@ -22,13 +23,16 @@ def joined(pieces: Sequence[str]) -> str:
     return SEAM.join([first, *(_way(posixpath.dirname(first), piece) for piece in others)])
 
 
-def pieces_of(path: str) -> list[str]:
+def pieces_of(path: str) -> tuple[str, ...]:
     """The pieces of a recording, or of a path the file itself."""
-    if SEAM not in path:
-        return [path]
+    return _split(path) if SEAM in path else (path,)
+
+
+@lru_cache(256)  # some have hundreds of pieces, and are asked for several times a clip
+def _split(path: str) -> tuple[str, ...]:
     first, *others = path.split(SEAM)
     full = [posixpath.join(posixpath.dirname(first), other) for other in others]
-    return [first, *(posixpath.normpath(each) if "../" in each else each for each in full)]
+    return first, *(posixpath.normpath(each) if "../" in each else each for each in full)
 
 
 def _way(folder: str, path: str) -> str:
