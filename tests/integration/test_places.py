@@ -133,7 +133,7 @@ def test_workers_that_are_killed_and_kept_frames_give_the_same(
                     os.kill(children_of(os.getpid())[0], signal.SIGKILL)
             same(got, reference)
         assert stream.stats().kept_share > 0
-        parts = mix({"a": (catalog[:2], 0.5), "b": (catalog[1:], 0.5, PADDED)})
+        parts = mix({"a": (catalog[:2], 0.5), "b": (catalog[1:], 0.5)})
         mixed = list(decode_serially(parts, RANDOM, info=True, **how))
         assert sum(map(check, mixed)) > 20
         same(client.stream(parts, RANDOM, **HOW).batches(1, 4), mixed)

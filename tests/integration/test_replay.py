@@ -101,14 +101,13 @@ def test_batches_with_mixtures_and_other_targets_are_made_again(
     videos: Videos, client: Client, programs: Programs, tmp_path: Path
 ) -> None:
     front, back = videos.catalog[::2], videos.catalog[1::2]
-    shorter = ClipSpec(frames=4, stride=3, resize=36, size=(32, 32), sampling="random")
     known = Catalog(
         [video.path for video in videos.catalog], videos.catalog.labels, videos.catalog.classes,
         videos.root, frames=[videos.frames[video.path] for video in videos.catalog],
     )  # fmt: skip
     dense = replace(CLIP, sampling="dense", hop=8)
     streams = {
-        "mixture": (mix({"a": (front, 0.7), "b": (back, 0.3, shorter)}), CLIP),
+        "mixture": (mix({"a": (front, 0.7), "b": (back, 0.3)}), CLIP),
         "targets": (videos.catalog.with_targets(np.arange(len(videos.catalog)) / 7), CLIP),
         "dense": (known, dense),
     }

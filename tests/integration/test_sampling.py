@@ -109,7 +109,7 @@ def test_windows_by_time_need_no_scan_and_no_equal_rates(
     assert len(stream) == 7 + 7 + 7 + 5 + 1, "a bad video counts as one, so that it is named"
     other = replace(spec, hop_s=1.0)
     assert stream.fingerprint != client.stream(stream.catalog, other, 1, **how).fingerprint
-    mixed = mix({"one": (catalog[:2], 0.5), "two": (catalog[2:], 0.5, other)})
+    mixed = mix({"one": (catalog[:2], 0.5), "two": (catalog[2:], 0.5)})
     both_ways(mixed, spec, max_bad=1.0)
 
 
@@ -174,8 +174,6 @@ def test_each_labelled_frame_is_in_the_middle_of_a_window_with_its_labels(
             stream = storing.stream(whole, replace(dense, resize=64), 4, drop_remainder=False)
             serial = decode_serially(whole, replace(dense, resize=64), 4, info=True)
             assert digest(stream.batches(info=True)) == digest(serial)
-    parts = mix({"all": (whole, 0.5), "edges": (whole, 0.5, dense)})
-    both_ways(parts, ClipSpec(5, size=(64, 64)))
 
 
 def test_a_moment_that_cannot_be_shown_is_named(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def asked(kind: str, videos: Videos) -> tuple[Catalog, dict[str, Any]]:
     if "ranks" in kind:
         how |= {"shard": (0, 2), "drop_remainder": False}
     half = len(catalog) // 2
-    return mix({"a": (catalog[:half], 0.7), "b": (catalog[half:], 0.3, OWN)}), how
+    return mix({"a": (catalog[:half], 0.7), "b": (catalog[half:], 0.3)}), how
 
 
 def targets(videos: Videos) -> dict[str, Any]:

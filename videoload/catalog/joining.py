@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,16 +14,14 @@ from videoload.catalog import targets as targets_
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.table import Ints, Part
 from videoload.catalog.turns import weights
-from videoload.clips.clip_spec import ClipSpec, crops_of
+from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.item_spec import ItemSpec
-from videoload.clips.sample_spec import SampleSpec, Spec, functions_of, leader_of
+from videoload.clips.sample_spec import SampleSpec, Spec, leader_of
 from videoload.errors import SpecError
 from videoload.storage.paths import parts_of
 
 
-def mix(
-    parts: Mapping[str, tuple[Catalog, float] | tuple[Catalog, float, ClipSpec]],
-) -> Catalog:
+def mix(parts: Mapping[str, tuple[Catalog, float]]) -> Catalog:
     """Mix catalogs: a stream has clips of each catalog in the given shares.
 
         catalog = vl.mix({"ucf": (ucf, 0.7), "web": (web, 0.3)})
@@ -35,65 +32,39 @@ def mix(
     the next epoch continues where it ended. ``info.video`` tells the part: see `Catalog.parts`.
 
     Args:
-        parts: By name: the catalog, its share (any positive number; shares are divided by their
-            sum), and optionally its own clip spec, whose clips have the same shape as the stream's.
-            Roots and classes become one as in `Catalog.join`. Segments may be in several parts.
+        parts: By name: the catalog and its share (any positive number; shares are divided by their
+            sum). Roots and classes become one as in `Catalog.join`. Segments may be in several
+            parts.
 
     Returns:
         A catalog of all videos, part after part. It has no subsets and no split.
 
     Raises:
         CatalogError: The catalogs cannot be joined, or one is a mixture.
-        SpecError: A share is not positive or below 1 in 10000, or a spec is no ClipSpec with a
-            size.
+        SpecError: A share is not positive, or below 1 in 10000.
     """
     if not isinstance(parts, Mapping) or not parts:
         raise SpecError('mix takes {"name": (catalog, share), ...}, at least one')
-    entries: dict[str, tuple[Any, ...]] = {}
     for name, part in parts.items():
-        if not isinstance(part, tuple | list) or len(part) not in (2, 3):
-            raise SpecError(f"{name!r} must be (catalog, share) or (catalog, share, clip)")
-        entries[name] = (*part, None)[:3]
-    shares = [real(f"share of {name!r}", entry[1], 1e-9) for name, entry in entries.items()]
-    catalogs = [entry[0] for entry in entries.values()]
-    joined, found = Catalog.join(catalogs, duplicates=True), []
-    start = 0
-    for (name, (catalog, _, clip)), share in zip(entries.items(), shares, strict=True):
-        if clip is not None and (not isinstance(clip, ClipSpec) or clip.size is None):
-            raise SpecError(f"the spec of part {name!r} must be a ClipSpec with a size")
-        found.append(Part(name, start, start + len(catalog), share / sum(shares), clip))
+        if not isinstance(part, tuple | list) or len(part) != 2:
+            raise SpecError(f"{name!r} must be (catalog, share)")
+    shares = [real(f"share of {name!r}", share, 1e-9) for name, (_, share) in parts.items()]
+    catalogs = [catalog for catalog, _ in parts.values()]
+    joined, found, start = Catalog.join(catalogs, duplicates=True), [], 0
+    for name, catalog, share in zip(parts, catalogs, shares, strict=True):
+        found.append(Part(name, start, start + len(catalog), share / sum(shares)))
         start += len(catalog)
     weights(shares)
-    return mixture(joined, found)
+    return joined._replaced(parts=tuple(found))
 
 
-def mixture(catalog: Catalog, parts: Iterable[Part]) -> Catalog:
-    """The catalog as a mixture of these parts."""
-    return catalog._replaced(parts=tuple(parts))
-
-
-def clip_of(catalog: Catalog, clip: Spec, video: int) -> Spec:
-    """The spec for a video's clips: its part's, or else the stream's ``clip``."""
-    if not catalog.parts:
-        return clip
-    at = bisect_right(catalog.parts, video, key=lambda part: part.start) - 1
-    return catalog.parts[at].clip or clip
-
-
-def functions(catalog: Catalog, clip: Spec) -> list[tuple[str, str]]:
-    """The kind and the name of each of the user's functions that the clips need."""
-    clips = (clip, *(part.clip for part in catalog.parts if part.clip is not None))
-    return [named for each in clips for named in functions_of(each)]
-
-
-def file_rows(catalog: Catalog, videos: range, side: int | None = None) -> Catalog:
-    """These videos, without parts and targets. Of several files as one sample, all, or only those
+def file_rows(catalog: Catalog, side: int | None = None) -> Catalog:
+    """The videos, without parts and targets. Of several files as one sample, all, or only those
     number ``side``."""
     table = catalog._table
     if side is not None and catalog.sides is not None:
         table = table.replaced([parts_of(path)[side] for path in table.paths])
-    rows = catalog._replaced(table=table, parts=(), targets=None, windows=None, sides=None)
-    return rows if len(videos) == len(catalog) else rows.subset(np.array(videos), duplicates=True)
+    return catalog._replaced(table=table, parts=(), targets=None, windows=None, sides=None)
 
 
 def rewritten(
@@ -117,7 +88,7 @@ def with_native_parts(
 ) -> SampleSpec:
     """The spec with the size that ``native`` finds for each clip in the files of its part."""
     clips: dict[str, Any] = {
-        name: native(file_rows(catalog, range(len(catalog)), spec.names.index(name)), clip)
+        name: native(file_rows(catalog, spec.names.index(name)), clip)
         for name, clip in spec.clips.items()
     }
     return replace(spec, clips=clips)
@@ -128,10 +99,10 @@ def with_windows(catalog: Catalog, windows: Ints) -> Catalog:
     return catalog._replaced(windows=windows)
 
 
-def do_lengths_decide(catalog: Catalog, clip: Spec) -> bool:
+def do_lengths_decide(clip: Spec) -> bool:
     """Whether the batches depend on the known lengths of the videos."""
-    clips = (leader_of(clip), *(part.clip for part in catalog.parts))
-    return any(isinstance(each, ClipSpec) and each.sampling == "dense" for each in clips)
+    leader = leader_of(clip)
+    return isinstance(leader, ClipSpec) and leader.sampling == "dense"
 
 
 def check_numbers(catalog: Catalog, others: Iterable[Catalog]) -> None:
@@ -167,27 +138,3 @@ def check_shapes(catalog: Catalog, clip: Spec) -> None:
             raise SpecError(f"{name} are places in a picture, and items have none")
         if (of := targets_.part_of(column, clips)) not in clips:
             raise SpecError(f"{name} are places in part {of!r}, which is no clip of the samples")
-    for part in catalog.parts:
-        own = part.clip
-        if own is None:
-            continue
-        if not isinstance(clip, ClipSpec):
-            raise SpecError(f"part {part.name!r} has a ClipSpec, so the stream needs one too")
-        if (own.shape, own.dtype) != (clip.shape, clip.dtype):
-            mine, others = _told(own), _told(clip)
-            raise SpecError(
-                f"clips of part {part.name!r} are {mine}, the stream's are {others}: they must "
-                "have the same shape"
-            )
-        ours, theirs = crops_of(own), crops_of(clip)
-        if ours != theirs:
-            raise SpecError(
-                f"clips of part {part.name!r} have {ours} crops, the stream's {theirs}: "
-                "they must have the same number"
-            )
-
-
-def _told(clip: ClipSpec) -> str:
-    if clip.sound is None:
-        return f"{clip.dtype}{list(clip.shape)}"
-    return " and ".join(f"{clip.dtype[name]}{list(clip.shape[name])}" for name in clip.shape)

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
-from videoload.clips.clip_spec import ClipSpec
 from videoload.errors import CatalogError
 from videoload.listings.columns import Listed, normal_path
 
@@ -83,14 +82,12 @@ class Part(NamedTuple):
         start: Index of its first video in the catalog.
         stop: Index after its last video.
         share: Its share of the stream's clips, more than 0 and up to 1.
-        clip: Its own clip spec; None: the stream's.
     """
 
     name: str
     start: int
     stop: int
     share: float
-    clip: ClipSpec | None
 
 
 class Table:

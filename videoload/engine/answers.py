@@ -128,7 +128,5 @@ def _told(result: Result, rows: int, stream: OpenStream) -> npt.NDArray[np.int64
 
 def _may_lack(stream: OpenStream) -> bool:
     """Whether clips may have frames that their videos do not have."""
-    return any(
-        isinstance(spec, ClipSpec) and (spec.short == "zero" or spec.edges is not None)
-        for spec in (leader_of(stream.spec), *(part.clip for part in stream.catalog.parts))
-    )
+    spec = leader_of(stream.spec)
+    return isinstance(spec, ClipSpec) and (spec.short == "zero" or spec.edges is not None)

@@ -22,10 +22,8 @@ import numpy.typing as npt
 
 from videoload import native
 from videoload.catalog.catalog import Catalog
-from videoload.catalog.joining import clip_of, functions
-from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.facts import facts_type
-from videoload.clips.sample_spec import Spec
+from videoload.clips.sample_spec import Spec, functions_of
 from videoload.engine.changed_files import ChangedFiles
 from videoload.errors import VideoloadError
 from videoload.leases.commands import Grant, Ready
@@ -124,12 +122,7 @@ class OpenStream:
         files, salt = grant.files or (), None
         if self.files is not None and grant.files is not None:
             salt = self.files.salt
-        if not self.catalog.parts:
-            return Lease.of(grant.lease, self.spec, clips, place, code=code, files=files, salt=salt)
-        specs = [clip_of(self.catalog, self.spec, sample.video) for sample in samples]
-        others = [spec for spec in dict.fromkeys(specs) if isinstance(spec, ClipSpec)]
-        which = [others.index(spec) + 1 for spec in specs if isinstance(spec, ClipSpec)]
-        return Lease.of(grant.lease, self.spec, clips, place, others, which, code, files, salt)
+        return Lease.of(grant.lease, self.spec, clips, place, code, files, salt)
 
 
 @dataclass(eq=False)
@@ -154,7 +147,7 @@ class OpenStreams:
             lease_clips=_LEASE_BYTES // stream.clip_bytes, clip_bytes=stream.clip_bytes,
             fetched=stream.storage is not None and stream.storage.fetches,
             name_of=lambda video: catalog[video].path,
-            function=" or ".join(map(" ".join, functions(stream.catalog, stream.spec))),
+            function=" or ".join(map(" ".join, functions_of(stream.spec))),
             files=stream.files,
             copy=None if stream.storage is None else copy_name(stream.storage.root),
         ))  # fmt: skip

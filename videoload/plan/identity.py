@@ -20,8 +20,7 @@ from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import do_lengths_decide
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.item_spec import ItemSpec
-from videoload.clips.sample_spec import SampleSpec, Sides, Spec, sample_spec
-from videoload.plan.lengths import specs_of
+from videoload.clips.sample_spec import SampleSpec, Sides, Spec, leader_of, sample_spec
 from videoload.plan.options import StreamOptions
 
 Settings = Mapping[str, str]  # Each name with its value as Python text, without defaults.
@@ -72,11 +71,11 @@ class Identity:
         if "at" in table.columns:
             moments = table.column("at").astype("<i8").tobytes()
             settings["moments"] = _digest(len(catalog), moments)
-        crops = {each.crop for _, each in specs_of(catalog, spec)}
-        if "box" in table.columns and "box" in crops:
+        leader = leader_of(spec)
+        if "box" in table.columns and isinstance(leader, ClipSpec) and leader.crop == "box":
             settings["boxes"] = _digest(len(catalog), table.column("box").astype("<f4").tobytes())
         settings.pop(_DECIDES_NOTHING, None)
-        if do_lengths_decide(catalog, spec):
+        if do_lengths_decide(spec):
             if catalog._windows is not None:
                 frames = catalog._windows.astype("<i8").tobytes()
             settings["lengths"] = _digest(len(catalog), frames)

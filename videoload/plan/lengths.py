@@ -14,7 +14,6 @@ import numpy.typing as npt
 
 from videoload.catalog import targets
 from videoload.catalog.catalog import Catalog
-from videoload.catalog.joining import clip_of
 from videoload.catalog.table import Ints
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.sample_spec import Spec, leader_of
@@ -98,27 +97,19 @@ class Lengths:
         whole = seen & (self._catalog.segment_frames < 0)
         if table.seconds is not None:
             whole &= np.isnan(table.seconds[:2]).all(0)
-        short: list[int] = []
-        for videos, spec in specs_of(self._catalog, self._clip):
-            rows = np.array(videos)[whole[videos.start : videos.stop]]
-            frames = self._frames[rows]
-            lacks = frames - table.segments[0][rows] < needed_frames(
-                spec, frames / self._seconds[rows]
-            )
-            short += rows[lacks].tolist() if spec.short == "loop" and spec.frames > 1 else []
+        spec = leader_of(self._clip)
+        if not isinstance(spec, ClipSpec) or spec.short != "loop" or spec.frames == 1:
+            return ""
+        rows = np.flatnonzero(whole)
+        frames = self._frames[rows]
+        needed = needed_frames(spec, frames / self._seconds[rows])
+        short = rows[frames - table.segments[0][rows] < needed].tolist()
         if not short:
             return ""
         return (
             f"{len(short)} of {len(whole)} videos are shorter than a clip, and repeat their frames "
             f'(short="loop"): {self._name(short[0])} has {self._frames[short[0]]} frames'
         )
-
-
-def specs_of(catalog: Catalog, clip: Spec) -> list[tuple[range, ClipSpec]]:
-    """The clip specs, and the videos that each is for."""
-    parts = [range(part.start, part.stop) for part in catalog.parts] or [range(len(catalog))]
-    specs = [(videos, leader_of(clip_of(catalog, clip, videos.start))) for videos in parts]
-    return [(videos, spec) for videos, spec in specs if isinstance(spec, ClipSpec)]
 
 
 def needed_frames(spec: ClipSpec, fps: Floats | float = np.nan) -> Any:

@@ -30,7 +30,6 @@ import numpy.typing as npt
 from videoload.arguments import whole
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.crop_boxes import boxes_of, check_boxes
-from videoload.catalog.joining import clip_of
 from videoload.catalog.table import Ints
 from videoload.catalog.turns import Turns, weights
 from videoload.clips.affine import Matrices
@@ -130,7 +129,7 @@ BatchWithInfo = tuple[C, Labels, BatchInfo]
 
 def asked(catalog: Catalog, spec: Spec, sample: Sample) -> tuple[Any, ...]:
     """What a worker has to know of a sample: the fields of `transport.messages.Clip`."""
-    video, leader = catalog[sample.video], leader_of(clip_of(catalog, spec, sample.video))
+    video, leader = catalog[sample.video], leader_of(spec)
     has_box = isinstance(leader, ClipSpec) and leader.crop == "box"
     boxes = boxes_of(catalog, sample.video) if has_box else b""
     return (
@@ -244,7 +243,7 @@ class Plan:
             pools = []
             for part in catalog.parts:
                 videos = range(part.start, part.stop)
-                own = _clips(catalog, clip_of(catalog, spec, part.start), videos)
+                own = _clips(catalog, spec, videos)
                 counts[part.start : part.stop] = own
                 pools.append(Pool(videos, own))
             shares = weights([part.share for part in catalog.parts])

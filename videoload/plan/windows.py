@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 
 from videoload.catalog.catalog import Catalog
-from videoload.catalog.joining import file_rows, with_windows
+from videoload.catalog.joining import do_lengths_decide, file_rows, with_windows
 from videoload.catalog.table import Ints
 from videoload.catalog.targets import look_like_places
 from videoload.clips.choices import MOVED_CROPS
 from videoload.clips.clip_spec import ClipSpec, dense_hop, hop_seconds, windows_in
-from videoload.clips.sample_spec import SampleSpec, Spec, WindowCounts
+from videoload.clips.sample_spec import SampleSpec, Spec, WindowCounts, leader_of
 from videoload.errors import SpecError
-from videoload.plan.lengths import needed_frames, specs_of
+from videoload.plan.lengths import needed_frames
 
 Read = Callable[[Catalog, WindowCounts], Iterator[tuple[Any, Any, Any]]]
 
@@ -28,15 +28,15 @@ Read = Callable[[Catalog, WindowCounts], Iterator[tuple[Any, Any, Any]]]
 def counted(catalog: Catalog, clip: Spec, read: Read) -> Catalog:
     """The catalog, with the number of windows of each video if it does not follow from its frame
     counts. A video that cannot be read counts as one window: the stream will name it."""
-    dense = [(videos, spec) for videos, spec in specs_of(catalog, clip) if spec.sampling == "dense"]
+    if not do_lengths_decide(clip) or not isinstance(clip, ClipSpec | SampleSpec):
+        return catalog
     several = isinstance(clip, SampleSpec) and len(clip.clips) > 1  # all of them decide
-    if not several and all(_lengths_suffice(catalog, videos, spec) for videos, spec in dense):
+    leader = clip.leader if isinstance(clip, SampleSpec) else clip
+    if not several and _lengths_suffice(catalog, range(len(catalog)), leader):
         return catalog
     counts = np.array([[1], [0]]).repeat(len(catalog), 1)
-    for videos, spec in dense:
-        asked = clip if isinstance(clip, SampleSpec) else spec
-        for found, _, info in read(file_rows(catalog, videos), WindowCounts.of(asked)):
-            counts[:, videos.start + info.video] = found.T
+    for found, _, info in read(file_rows(catalog), WindowCounts.of(clip)):
+        counts[:, info.video] = found.T
     return with_windows(catalog, counts)
 
 
@@ -58,44 +58,44 @@ def windows_of(catalog: Catalog, spec: ClipSpec, videos: range) -> tuple[Ints, I
 
 def warnings_of(catalog: Catalog, clip: Spec) -> list[str]:
     """What a user may not mean by this catalog and this spec: sentences for the log."""
-    found = []
-    moves = any(spec.flip or spec.crop in MOVED_CROPS for _, spec in specs_of(catalog, clip))
+    spec, found = leader_of(clip), []
+    if not isinstance(spec, ClipSpec):
+        return []
+    moves = spec.flip or spec.crop in MOVED_CROPS
     if moves and (names := look_like_places(catalog.targets)):
         found.append(
             f"{names[0]} looks like places in the picture, which crop and flip move: give "
             "vl.Points or vl.Boxes to with_targets, and they follow it"
         )
-    for videos, spec in specs_of(catalog, clip):
-        starts, ends, _ = (part[videos.start : videos.stop] for part in catalog._table.segments)
-        lengths, needed = ends - starts, needed_frames(spec)
-        if catalog._table.has_moments and spec.sampling != "at":
+    starts, ends, _ = catalog._table.segments
+    lengths, needed = ends - starts, needed_frames(spec)
+    if catalog._table.has_moments and spec.sampling != "at":
+        found.append(
+            f'the catalog has moments (at, at_s), and sampling="{spec.sampling}" does not use them'
+        )
+    if "box" in catalog._table.columns and spec.crop != "box":
+        found.append(f'the catalog has boxes, and crop="{spec.crop}" does not use them')
+    if needed > 1 and (ends > 0).all() and lengths.max() < needed:
+        found.append(
+            f"all {len(catalog)} segments of the catalog are shorter than a clip: they have "
+            f"{lengths.max()} frames at most, and a clip takes {needed}. start and end are "
+            "source frames: if yours are seconds, name these columns start_s and end_s"
+        )
+    elif needed > 1 and spec.short == "loop":
+        known = catalog.segment_frames
+        if few := np.count_nonzero((ends < 0) & (known >= 0) & (known < needed)):
             found.append(
-                f'the catalog has moments (at, at_s), and sampling="{spec.sampling}" does not use '
-                "them"
+                f"{few} of {len(catalog)} videos are shorter than a clip, which takes {needed} "
+                'frames, and repeat theirs (short="loop")'
             )
-        if "box" in catalog._table.columns and spec.crop != "box":
-            found.append(f'the catalog has boxes, and crop="{spec.crop}" does not use them')
-        if needed > 1 and (ends > 0).all() and lengths.max() < needed:
+    if spec.sampling == "dense":
+        _, left = windows_of(catalog, spec, range(len(catalog)))
+        if left.any():
             found.append(
-                f"all {len(videos)} segments of the catalog are shorter than a clip: they have "
-                f"{lengths.max()} frames at most, and a clip takes {needed}. start and end are "
-                "source frames: if yours are seconds, name these columns start_s and end_s"
+                f"the last frames of {np.count_nonzero(left)} of {len(catalog)} videos are in "
+                f'no window of sampling="dense" ({left.max()} frames at most): no further '
+                "window fits. A smaller hop leaves fewer frames out"
             )
-        elif needed > 1 and spec.short == "loop":
-            known = catalog.segment_frames[videos.start : videos.stop]
-            if few := np.count_nonzero((ends < 0) & (known >= 0) & (known < needed)):
-                found.append(
-                    f"{few} of {len(videos)} videos are shorter than a clip, which takes {needed} "
-                    'frames, and repeat theirs (short="loop")'
-                )
-        if spec.sampling == "dense":
-            _, left = windows_of(catalog, spec, videos)
-            if left.any():
-                found.append(
-                    f"the last frames of {np.count_nonzero(left)} of {len(videos)} videos are in "
-                    f'no window of sampling="dense" ({left.max()} frames at most): no further '
-                    "window fits. A smaller hop leaves fewer frames out"
-                )
     return found
 
 

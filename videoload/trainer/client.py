@@ -21,7 +21,7 @@ import numpy as np
 from videoload import host, native
 from videoload.arguments import MAX_PROCESSES, real, whole
 from videoload.catalog.catalog import Catalog
-from videoload.catalog.joining import check_numbers, check_shapes, functions
+from videoload.catalog.joining import check_numbers, check_shapes
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.item_spec import ItemSpec
 from videoload.clips.sample_spec import (
@@ -29,6 +29,7 @@ from videoload.clips.sample_spec import (
     Spec,
     WindowCounts,
     frames_shape,
+    functions_of,
     lacks_size,
     reads_files,
 )
@@ -319,7 +320,7 @@ class Client:
         options = StreamOptions(
             batch_size, shuffle, seed, shard, drop_remainder, ordered, on_error, max_bad, balance
         )
-        catalog, clip = given_as(catalog, clip, shuffle=shuffle)
+        clip = given_as(catalog, clip, shuffle=shuffle)
         if catalog.root is None and self._workers and reads_files(clip):
             raise SpecError("local workers need the catalog's root: give root= when it is made")
         self._folders.beside(catalog.root)
@@ -334,7 +335,7 @@ class Client:
         if lacks_size(clip):
             clip = native_size(catalog, clip, silence_s=self._stall_s, cache=self._cache)
         check_shapes(catalog, clip)
-        code = self._code.of(functions(catalog, clip), listens=bool(self.endpoints))
+        code = self._code.of(functions_of(clip), listens=bool(self.endpoints))
         if self.endpoints and clip.clip_bytes > PIXEL_BYTES:
             raise SpecError(
                 f"a clip of {clip.clip_bytes / 1e9:.1f} GB: no more than {PIXEL_BYTES / 1e9:.1f} "
@@ -362,7 +363,7 @@ class Client:
                 self._engine.line_is_full,
                 self._engine.storage_says,
                 StoreNeed(lambda: [video.path for video in catalog], clip),
-                " or ".join(map(" ".join, functions(catalog, clip))),
+                " or ".join(map(" ".join, functions_of(clip))),
                 self._engine.other_cores.since,
             ),
             code,

@@ -6,7 +6,6 @@ from __future__ import annotations
 import logging
 
 from videoload.catalog.catalog import Catalog
-from videoload.catalog.joining import mixture
 from videoload.clips.sample_spec import GivenSpec, Spec, in_stream, sample_spec
 from videoload.plan.options import StreamArguments, StreamOptions
 from videoload.plan.plan import Plan
@@ -19,14 +18,9 @@ COUNTED_AT_ONCE = 64  # videos in a batch of counts
 COUNTING: StreamArguments = {"drop_remainder": False, "on_error": "skip", "max_bad": 1.0}
 
 
-def given_as(catalog: Catalog, clip: GivenSpec, *, shuffle: bool) -> tuple[Catalog, Spec]:
-    """The catalog and the spec of a stream as they were given to it. Raises SpecError."""
-    parts = [
-        part._replace(clip=part.clip and in_stream(part.clip, shuffle=shuffle))
-        for part in catalog.parts
-    ]
-    spec = in_stream(sample_spec(catalog.sides, clip), shuffle=shuffle)
-    return mixture(catalog, parts), spec
+def given_as(catalog: Catalog, clip: GivenSpec, *, shuffle: bool) -> Spec:
+    """The spec of a stream as it was given to it. Raises SpecError."""
+    return in_stream(sample_spec(catalog.sides, clip), shuffle=shuffle)
 
 
 def make_plan(

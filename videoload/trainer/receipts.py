@@ -24,12 +24,10 @@ import numpy as np
 from xxhash import xxh3_64
 
 from videoload.catalog.catalog import Catalog
-from videoload.catalog.joining import functions, mixture
 from videoload.catalog.table import Part
-from videoload.clips.clip_spec import ClipSpec
-from videoload.clips.sample_spec import SampleSpec, Spec
+from videoload.clips.sample_spec import SampleSpec, Spec, functions_of
 from videoload.errors import VideoloadError
-from videoload.plan.identity import Identity, made_of, settings_of, spec_of
+from videoload.plan.identity import Identity, made_of, spec_of
 from videoload.plan.options import StreamOptions
 from videoload.plan.plan import BatchWithInfo
 from videoload.storage.paths import parts_of
@@ -75,9 +73,7 @@ class Receipts:
                     "stream": identity.settings,
                     "classes": catalog.classes,
                     "videos": [list(video) for video in catalog],
-                    "parts": [
-                        [*part[:4], part.clip and settings_of(part.clip)] for part in catalog.parts
-                    ],
+                    "parts": catalog.parts,
                 }
                 self._path.write_text(json.dumps(head) + "\n")
         except (OSError, UnicodeDecodeError) as error:
@@ -152,13 +148,12 @@ def read(path: str | Path, root: str | Path | None, allow: Collection[str] = ())
             catalog = Catalog.side_by_side(by=spec.by, offset_s=spec.offsets_s, **catalogs)
             catalog._table = catalog._table.replaced(paths)
         if head["parts"]:
-            parts = [(*part[:4], part[4] and made_of(ClipSpec, part[4])) for part in head["parts"]]
-            catalog = mixture(catalog, [Part(*part) for part in parts])
+            catalog = catalog._replaced(parts=tuple(Part(*part) for part in head["parts"]))
     except OSError as error:
         raise VideoloadError(f"cannot read {path}: {error.strerror}") from None
     except (KeyError, TypeError, ValueError, SyntaxError):
         raise _damaged(path) from None
-    for _, function in functions(catalog, spec):
+    for _, function in functions_of(spec):
         module = function.partition(":")[0]
         if module not in allow:
             raise VideoloadError(

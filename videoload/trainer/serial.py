@@ -13,7 +13,7 @@ from typing import Any, Literal, Unpack, overload
 import numpy as np
 
 from videoload.catalog.catalog import Catalog
-from videoload.catalog.joining import check_shapes, clip_of
+from videoload.catalog.joining import check_shapes
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.facts import facts_type
 from videoload.clips.sample_spec import (
@@ -139,7 +139,7 @@ def decode_serially(
     options = StreamOptions(
         batch_size, shuffle, seed, shard, drop_remainder, ordered, on_error, max_bad, balance
     )
-    catalog, clip = given_as(catalog, clip, shuffle=shuffle)
+    clip = given_as(catalog, clip, shuffle=shuffle)
     if catalog.root is None and reads_files(clip):
         raise SpecError("the catalog has no root: give root= the folder that holds its videos")
 
@@ -188,8 +188,7 @@ def _batches(
                 path, *request = asked(catalog, clip, sample)
                 out = clips[row : row + 1]
                 try:
-                    spec = clip_of(catalog, clip, sample.video)
-                    prepared = decoder.prepare(path, spec, [Request(*request)], out)
+                    prepared = decoder.prepare(path, clip, [Request(*request)], out)
                     frames = prepared.decode(lambda: None)
                     times, affine = prepared.times_of(frames), prepared.affine()
                     facts["frames"][row] = frames.reshape(frames_shape(clip))

@@ -144,9 +144,8 @@ class Place(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Lease(_Message, tag="lease"):
-    """Decode these clips, or make these items, in this order. Without a ``place``, send them. In a
-    mixture, ``which`` says for each clip which spec it follows: 0 is ``spec``, n is the n-th of
-    ``others``. ``counts``: tell how many windows each has (`WindowCounts`), without pixels.
+    """Decode these clips, or make these items, in this order. Without a ``place``, send them.
+    ``counts``: tell how many windows each has (`WindowCounts`), without pixels.
 
     With a ``salt``, the worker finds the fingerprint of each clip's file with it, and `sealed` it
     must be the one in ``files``; 0: any file will do. So only who has the file can show it."""
@@ -156,8 +155,6 @@ class Lease(_Message, tag="lease"):
     clips: Annotated[list[Clip], msgspec.Meta(min_length=1, max_length=4096)]
     place: Place | None = None
     item: ItemSpec | None = None  # instead of ``spec``: msgspec cannot tell two kinds of maps apart
-    others: Annotated[list[ClipSpec], msgspec.Meta(max_length=4096)] = []
-    which: Annotated[list[Id], msgspec.Meta(max_length=4096)] = []  # empty: all 0
     # Digests of the user's modules, as they are at the trainer.
     code: Annotated[dict[_Word, _Word], msgspec.Meta(max_length=4096)] = {}
     sample: SampleSpec | None = None  # instead of ``spec``
@@ -168,23 +165,14 @@ class Lease(_Message, tag="lease"):
     def __post_init__(self) -> None:
         if [self.spec, self.item, self.sample].count(None) != 2:
             raise ValueError("a lease has the spec of clips, of items or of samples")
-        if self.counts and (self.item is not None or self.others):
-            raise ValueError("windows are counted for one spec of clips")
-        if any(spec is not None and lacks_size(spec) for spec in (self.asked, *self.others)):
+        if self.counts and self.item is not None:
+            raise ValueError("windows are counted of clips")
+        if lacks_size(self.asked):
             raise ValueError("the spec of a lease has a size")
         leader = leader_of(self.asked)
         crops = crops_of(leader) if isinstance(leader, ClipSpec) else 1
         if max(map(_crop, self.clips)) >= crops:
             raise ValueError(f"a clip of this lease has {crops} crops")
-        if any(
-            spec.clip_bytes != self.asked.clip_bytes or crops_of(spec) != crops
-            for spec in self.others
-        ):
-            raise ValueError("the clips of a lease have one size, and the same number of crops")
-        if len(self.which) not in (0, len(self.clips)):
-            raise ValueError("a lease names the spec of each clip, or of none")
-        if any(number > len(self.others) for number in self.which):
-            raise ValueError("a lease has the specs of all its clips")
         if len(self.files) != (0 if self.salt is None else len(self.clips)):
             raise ValueError("a lease names the file of each clip, or of none")
 
@@ -195,8 +183,6 @@ class Lease(_Message, tag="lease"):
         spec: Spec,
         clips: list[Clip],
         place: Place | None = None,
-        others: Sequence[ClipSpec] = (),
-        which: Sequence[int] = (),
         code: Mapping[str, str] = MappingProxyType({}),
         files: Sequence[int] = (),
         salt: int | None = None,
@@ -206,26 +192,18 @@ class Lease(_Message, tag="lease"):
         clip = asked if isinstance(asked, ClipSpec) else None
         item = asked if isinstance(asked, ItemSpec) else None
         sample = asked if isinstance(asked, SampleSpec) else None
-        mixed = list(others), list(which), dict(code)
-        counts = isinstance(spec, WindowCounts)
-        return cls(
-            lease, clip, clips, place, item, *mixed, sample, counts, list(map(sealed, files)), salt
-        )
+        counts, digests = isinstance(spec, WindowCounts), list(map(sealed, files))
+        return cls(lease, clip, clips, place, item, dict(code), sample, counts, digests, salt)
 
     @property
     def asked(self) -> Spec:
-        """The spec of clips or items; of a mixture, the first one."""
+        """The spec of clips, items or samples."""
         clip = self.spec or self.sample
         if self.counts and clip is not None:
             return WindowCounts(clip)
         spec = clip or self.item
         assert spec is not None
         return spec
-
-    def spec_of(self, at: int) -> Spec:
-        """The spec of clip ``at``."""
-        number = self.which[at] if self.which else 0
-        return self.others[number - 1] if number else self.asked
 
 
 class Spent(msgspec.Struct, forbid_unknown_fields=True, array_like=True, frozen=True):

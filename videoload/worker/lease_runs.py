@@ -110,8 +110,8 @@ class LeaseRuns:
         self.at = first
         clips, row = self._lease.clips[first:last], _row(self._lease, first)
         out = self._out[row : row + last - first]
-        spec = self._lease.spec_of(first)
-        return self._decoder.prepare(clips[0].path, spec, requests(clips), out, self._tick)
+        asked = self._lease.asked
+        return self._decoder.prepare(clips[0].path, asked, requests(clips), out, self._tick)
 
     def _decode(self, first: int, last: int, prepared: Prepared | None = None) -> None:
         """Decode the clips [first, last), all of one video, in one pass over it."""
@@ -137,11 +137,11 @@ class LeaseRuns:
 
 
 def runs(lease: Lease) -> Iterator[tuple[int, int]]:
-    """Runs [first, last) of clips of the same video, with the same spec, in consecutive rows."""
+    """Runs [first, last) of clips of the same video, in consecutive rows."""
     first = 0
     for _, run in groupby(
         range(len(lease.clips)),
-        lambda at: (lease.clips[at].path, lease.spec_of(at), _row(lease, at) - at),
+        lambda at: (lease.clips[at].path, _row(lease, at) - at),
     ):
         last = first + sum(1 for _ in run)
         yield first, last
@@ -171,7 +171,7 @@ def look_ahead(
                 continue
             for first, last in runs(lease):
                 clips = lease.clips[first:last]
-                decoder.expect(clips[0].path, lease.spec_of(first), requests(clips))
+                decoder.expect(clips[0].path, lease.asked, requests(clips))
 
 
 def failure(lease: Lease, at: int, error: Exception, file: int = 0) -> Failed:

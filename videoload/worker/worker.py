@@ -197,15 +197,14 @@ class Worker:
     def _import(self, decoder: Decoder, lease: Lease) -> float:
         """Import the users' functions that a lease names; returns the seconds that it took."""
         since = time.perf_counter()
-        for spec in (lease.asked, *lease.others):
-            if not decoder.has_imported(spec):
-                self._trainers.say(self._heartbeat("import"))
-                self.counters.stall_s += _IMPORT_S
-                try:
-                    decoder.import_function(spec)
-                finally:
-                    self.counters.stall_s -= _IMPORT_S
-                self._trainers.say(self._heartbeat())
+        if not decoder.has_imported(lease.asked):
+            self._trainers.say(self._heartbeat("import"))
+            self.counters.stall_s += _IMPORT_S
+            try:
+                decoder.import_function(lease.asked)
+            finally:
+                self.counters.stall_s -= _IMPORT_S
+            self._trainers.say(self._heartbeat())
         return time.perf_counter() - since
 
     def _call(self) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.support.catalogs import pairs, refused, tree
 from tests.support.thorough import either
 from videoload.catalog.catalog import Catalog
-from videoload.catalog.joining import check_numbers, check_shapes, clip_of, mix, moved_class
+from videoload.catalog.joining import check_numbers, check_shapes, mix, moved_class
 from videoload.catalog.table import Video
 from videoload.catalog.target_columns import PerFrame, Points
 from videoload.clips.clip_spec import ClipSpec
@@ -24,7 +24,6 @@ from videoload.plan.options import StreamOptions
 from videoload.plan.plan import Plan
 
 CLIP = ClipSpec(frames=4, size=(8, 8))
-OWN = ClipSpec(frames=4, stride=2, size=(8, 8))
 
 
 def catalog(name: str, videos: int, *classes: str) -> Catalog:
@@ -106,11 +105,8 @@ def test_join_refuses_other_objects(wrong: Any) -> None:
 
 
 def test_a_mixture_says_which_videos_are_of_which_part() -> None:
-    mixed = mix({"a": (catalog("a", 3), 3), "b": (catalog("b", 2), 1, OWN)})
-    assert [part[:4] for part in mixed.parts] == [("a", 0, 3, 0.75), ("b", 3, 5, 0.25)]
-    assert [clip_of(mixed, CLIP, video) is OWN for video in range(5)] == [
-        False, False, False, True, True,
-    ]  # fmt: skip
+    mixed = mix({"a": (catalog("a", 3), 3), "b": (catalog("b", 2), 1)})
+    assert [*mixed.parts] == [("a", 0, 3, 0.75), ("b", 3, 5, 0.25)]
     assert mixed != Catalog.join([catalog("a", 3), catalog("b", 2)])
 
 
@@ -194,23 +190,8 @@ def test_a_substitute_is_of_the_same_part_while_there_is_one() -> None:
         assert (not part) in others, "of another one once all of its own may be bad"
 
 
-def test_clips_of_a_part_are_counted_by_its_own_spec() -> None:
-    several = ClipSpec(frames=4, size=(8, 8), sampling="uniform", clips_per_video=3)
-    mixed = mix({"a": (catalog("a", 4), 0.5), "b": (catalog("b", 4), 0.5, several)})
-    options = StreamOptions(4, False, 0, (0, 1), True, True, "substitute", 0.01)
-    plan = Plan.of(mixed, CLIP, options)
-    assert plan.samples == 4 + 12
-    clips = {(s.video, s.clip) for step in range(len(plan) * 2) for s in plan[step]}
-    assert {clip for video, clip in clips if video >= 4} == {0, 1, 2}
-    assert {clip for video, clip in clips if video < 4} == {0}
-
-
-def test_shapes_of_the_parts_agree_with_the_streams() -> None:
-    mixed = mix({"a": (catalog("a", 2), 1), "b": (catalog("b", 2), 1, CLIP)})
-    check_shapes(mixed, CLIP)
-    check_shapes(mixed, ClipSpec(frames=4, stride=3, size=(8, 8), crop="random"))
+def test_targets_are_of_frames_and_pictures_that_samples_have() -> None:
     items = ItemSpec("a:b", (2,), "int64")
-    check_shapes(mix({"a": (catalog("a", 2), 1)}), items)
     check_shapes(catalog("a", 2).with_targets([1, 2]), items)
     per_frame = catalog("a", 2).with_targets(PerFrame([[1], [2]]))
     check_shapes(per_frame, CLIP)
@@ -221,12 +202,6 @@ def test_shapes_of_the_parts_agree_with_the_streams() -> None:
         check_shapes(places, items)
     with pytest.raises(SpecError, match="nose are places in part 'rgb', which is no clip of the"):
         check_shapes(places, CLIP)
-    with pytest.raises(
-        SpecError, match=r"part 'b' are uint8\[4, 8, 8, 3\], the stream's are uint8"
-    ):
-        check_shapes(mixed, ClipSpec(frames=5, size=(8, 8)))
-    with pytest.raises(SpecError, match="needs one too"):
-        check_shapes(mixed, ItemSpec("a:b", (4, 8, 8, 3), "uint8"))
 
 
 @pytest.mark.parametrize(
@@ -238,8 +213,7 @@ def test_shapes_of_the_parts_agree_with_the_streams() -> None:
         ({"a": (catalog("a", 1),)}, "must be"),
         ({"a": (catalog("a", 1), 0)}, "share of 'a'"),
         ({"a": (catalog("a", 1), "much")}, "share of 'a'"),
-        ({"a": (catalog("a", 1), 1, ClipSpec(frames=4))}, "ClipSpec with a size"),
-        ({"a": (catalog("a", 1), 1, ItemSpec("a:b", (), "int64"))}, "ClipSpec with a size"),
+        ({"a": (catalog("a", 1), 1, CLIP)}, "must be"),
     ],
 )
 def test_invalid_parts_are_refused(parts: Any, words: str) -> None:

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from videoload.catalog.catalog import Catalog
-from videoload.catalog.joining import mix
 from videoload.catalog.target_columns import Points
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.sample_spec import SampleSpec, WindowCounts
@@ -80,18 +79,6 @@ def test_one_pass_counts_what_the_catalog_does_not_tell() -> None:
     assert known == videos
     mine, other = (Identity.of(each, BY_TIME, OPTIONS) for each in (known, videos))
     assert mine.fingerprint != other.fingerprint
-
-
-def test_each_part_of_a_mixture_is_counted_with_its_own_spec() -> None:
-    read = Reader()
-    own = ClipSpec(4, fps=9, size=(8, 8), sampling="dense")
-    mixed = mix({"a": (catalog(None, None), 0.5), "b": (catalog(None, None, None), 0.5, own)})
-    known = counted(mixed, BY_TIME, read)
-    assert [(paths, spec.fps) for paths, spec in read.asked] == [
-        (["v0.avi", "v1.avi"], 5), (["v0.avi", "v1.avi", "v2.avi"], 9),
-    ]  # fmt: skip
-    assert Plan.of(known, BY_TIME, OPTIONS).samples == 1 + 1 + 1 + 1 + 2
-    assert known.parts == mixed.parts
 
 
 def test_frames_in_no_window_are_told() -> None:

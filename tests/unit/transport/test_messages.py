@@ -215,7 +215,7 @@ def test_a_lease_may_ask_for_numbers_of_windows() -> None:
     counts = WindowCounts.of(clip)
     lease = unpack_from_trainer(pack(Lease.of(1, counts, [Clip("a.avi", 2, start_s=1.5)])))
     assert isinstance(lease, Lease)
-    assert lease.asked == lease.spec_of(0) == counts
+    assert lease.asked == counts
     assert lease.clips[0].start_s == 1.5
     sides = SampleSpec(("a", "b"), dict.fromkeys("ab", clip), {}, "time", {"b": 0.5})
     of_samples = WindowCounts.of(sides)
@@ -472,12 +472,8 @@ def spec_with(**fields: Any) -> dict[str, Any]:
         (LEASE, {"place": {"arena": 0, "offset": -1}}),
         (LEASE, {"place": {"arena": 0}}),
         (LEASE, {"place": {"arena": 0, "offset": 0, "root": "/"}}),
-        (LEASE, {"others": [SMALL]}),
         (LEASE, {"counts": True, "spec": None, "item": ITEM}),
         (LEASE, {"counts": 1}),
-        (LEASE, {"others": [{**msgspec.to_builtins(SPEC), "size": None}]}),
-        (LEASE, {"which": [1]}),
-        (LEASE, {"which": [0, 0]}),
         (LEASE, {"spec": None}),
         (LEASE, {"item": ITEM}),
         (LEASE, {"spec": None, "item": {**ITEM, "shape": [0]}}),

@@ -15,12 +15,11 @@ from videoload.errors import Fault, TransformError, VideoError, WorkerError
 from videoload.transport.messages import Clip, Failed, Lease, Place
 from videoload.worker.lease_runs import failure, look_ahead, requests, runs
 
-SPEC, OTHER = (ClipSpec(frames=4, size=(8, 8), stride=stride) for stride in (1, 2))
+SPEC = ClipSpec(frames=4, size=(8, 8))
 
 
-def lease(paths: str, which: list[int] | None = None) -> Lease:
-    clips = [Clip(path, seed) for seed, path in enumerate(paths)]
-    return Lease.of(1, SPEC, clips, None, [OTHER] if which else [], which or [])
+def lease(paths: str) -> Lease:
+    return Lease.of(1, SPEC, [Clip(path, seed) for seed, path in enumerate(paths)])
 
 
 def test_consecutive_clips_of_one_video_are_one_run() -> None:
@@ -31,10 +30,6 @@ def test_clips_of_one_video_whose_rows_are_not_consecutive_are_two_runs() -> Non
     apart = lease("aaa")
     apart.place = Place(7, 0, rows=[1, 2, 5])
     assert list(runs(apart)) == [(0, 2), (2, 3)]
-
-
-def test_clips_with_another_spec_are_another_run() -> None:
-    assert list(runs(lease("aaaa", [0, 0, 1, 0]))) == [(0, 2), (2, 3), (3, 4)]
 
 
 def test_a_request_holds_everything_of_a_clip_except_its_path() -> None:
@@ -78,13 +73,13 @@ class Expecting:
         self.asked.append(asked)
 
 
-def test_a_waiting_lease_is_expected_once_and_each_clip_by_its_own_spec() -> None:
+def test_a_waiting_lease_is_expected_once() -> None:
     decoder: Any = Expecting()
-    trainer: Any = SimpleNamespace(leases=[lease("aab", [0, 1, 0])], expected=-1)
+    trainer: Any = SimpleNamespace(leases=[lease("aab")], expected=-1)
     look_ahead([trainer], lambda _: decoder)
     look_ahead([trainer], lambda _: decoder)
     assert decoder.asked == [
-        ("a", SPEC, [Request(0)]), ("a", OTHER, [Request(1)]), ("b", SPEC, [Request(2)]),
+        ("a", SPEC, [Request(0), Request(1)]), ("b", SPEC, [Request(2)]),
     ]  # fmt: skip
 
 
