@@ -49,7 +49,7 @@ function table(heads, rows) {
   const kind = (at, name) => (heads[at].startsWith("#") ? `${name}.number` : name);
   return el("div.scroll", {}, el("table", {},
     el("thead", {}, el("tr", {}, heads.map((head, at) => el(kind(at, "th"), {}, head.replace("#", ""))))),
-    el("tbody", {}, rows.map((row) => el("tr", {}, row.map((cell, at) => el(kind(at, "td"), {}, cell)))))));
+    el("tbody", {}, rows.map((row) => el("tr", {}, row.map((cell, at) => el(kind(at, "td"), { "data-head": heads[at].replace("#", "") }, cell)))))));
 }
 
 function tiles(pairs) {
