@@ -31,7 +31,7 @@ BATCH = 3
 def test_top_shows_what_happens_and_changes_nothing(
     videos: Videos, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with Client(workers=1, listen="tcp://127.0.0.1:*") as client:
+    with Client(workers=1, listen="tcp://127.0.0.1:*", metrics_port=0) as client:
         client.wait_for_workers(1, 60 * SECOND)
         stream = client.stream(videos.catalog, CLIP, BATCH)
         reader = stream.batches(epochs=2, info=True)
@@ -48,10 +48,15 @@ def test_top_shows_what_happens_and_changes_nothing(
         assert told["streams"][0]["step"] == len(stream) + 1
         top.run(client.endpoints[0], keys=None, insecure=False, every_s=1, json=False)
         assert f"epoch 2, batch 2 of {len(stream)}" in capsys.readouterr().out
+        page = f"http://127.0.0.1:{client.metrics_port}/"
+        top.run(page, keys=None, insecure=False, every_s=1, json=False)
+        assert f"epoch 2, batch 2 of {len(stream)}" in capsys.readouterr().out
         assert len(client.workers) == 1, "a watcher is not a worker"
         got += digests(reader)
     serial = decode_serially(videos.catalog, CLIP, BATCH, epochs=2, info=True)
     assert got == digests(serial)
+    with pytest.raises(TransportError, match="no trainer shows itself at http"):
+        top.run(page, keys=None, insecure=False, every_s=1, json=False)
 
 
 def test_a_trainer_with_keys_answers_nobody_without_one(videos: Videos, tmp_path: Path) -> None:
