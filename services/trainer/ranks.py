@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,13 @@ from typing import Any
 import videoload as vl
 
 
+class LostRankError(vl.VideoloadError):
+    """Another rank has ended. All ranks start again, after the last save."""
+
+
 def connect(addresses: Sequence[str], rank: int) -> Any:
-    """The strategy. Waits for all ranks. Call it before anything else in TensorFlow."""
+    """The strategy. Waits for all ranks. Call it before anything else in TensorFlow, and before
+    Python's own handlers of signals are set: TensorFlow takes SIGTERM, and does nothing with it."""
     task = {"type": "worker", "index": rank}
     os.environ["TF_CONFIG"] = json.dumps({"cluster": {"worker": [*addresses]}, "task": task})
     import tensorflow as tf
@@ -76,11 +82,17 @@ def train(
     loss = None
     if done:
         print(f"continuing after {done} batches")
-    for clips, labels in strategy.distribute_datasets_from_function(share):
-        loss = step(clips, labels)
-        done += 1
-        if done % save_every == 0 or done == epochs * len(stream):
-            check_and_save()
-        if done % len(stream) == 0:
-            print(f"epoch {done // len(stream)}/{epochs}: loss {float(loss):.4f}", flush=True)
+    try:
+        for clips, labels in strategy.distribute_datasets_from_function(share):
+            loss = step(clips, labels)
+            done += 1
+            if done % save_every == 0 or done == epochs * len(stream):
+                check_and_save()
+            if done % len(stream) == 0:
+                print(f"epoch {done // len(stream)}/{epochs}: loss {float(loss):.4f}", flush=True)
+    except (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError) as error:
+        if stream.error is not None:
+            raise
+        why = re.sub(r"^\{\{.*?\}\} ", "", error.message.splitlines()[0])
+        raise LostRankError(f"another rank has ended: {why}") from None
     return model

@@ -26,12 +26,15 @@ import typer
 from typer import Option
 
 import videoload as vl
+from services.trainer import ranks as together
 
 # Before TensorFlow is imported, which leaves oneDNN off on processors without AVX-512. 3D
 # convolutions then take many times as long.
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 
 _STOP_S = 5.0  # after a signal, to finish the current batch and save
+# The exit status of a rank that ended because another one did: it is not to blame (EX_TEMPFAIL).
+LOST_RANK = 75
 
 app = typer.Typer(
     add_completion=False,
@@ -97,12 +100,11 @@ def main(
     }  # fmt: skip
     stop = Event()
     _check_ranks(ranks or [], rank)
+    strategy = together.connect(ranks, rank) if ranks else None
 
     def run(client: vl.Client) -> None:
         from services.trainer import model as example
-        from services.trainer import ranks as together
 
-        strategy = together.connect(ranks, rank) if ranks else None
         train, test = vl.Catalog.train_and_test(videos, seed)
         moving = vl.ClipSpec(**shape, sampling="random", crop="random", flip=True)
         options: dict[str, Any] = {
@@ -224,7 +226,7 @@ if __name__ == "__main__":
         app()
     except vl.VideoloadError as error:
         print(f"trainer: {error}", file=sys.stderr)
-        status = 1
+        status = LOST_RANK if isinstance(error, together.LostRankError) else 1
     except SystemExit as ended:
         status = ended.code or 0
     # Everything is closed and saved. The end of the interpreter waits for TensorFlow's threads,

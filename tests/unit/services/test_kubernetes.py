@@ -130,6 +130,43 @@ def test_ranks_know_their_number_and_all_addresses() -> None:
     assert environment(container).keys() - {"TF_CPP_MIN_LOG_LEVEL"} <= options("trainer").keys()
 
 
+def test_ranks_reach_each_other_and_the_end_of_one_is_no_failure_of_another() -> None:
+    objects = render("ranks")
+    drained, lost = one(objects, "Job", "trainer")["spec"]["podFailurePolicy"]["rules"]
+    assert drained["onPodConditions"] == [{"type": "DisruptionTarget", "status": "True"}]
+    assert lost["onExitCodes"] == {
+        "containerName": "trainer", "operator": "In", "values": [train.LOST_RANK],
+    }  # fmt: skip
+    assert drained["action"] == lost["action"] == "Ignore"
+    _, between = one(objects, "NetworkPolicy", "trainer")["spec"]["ingress"]
+    assert between == {"from": [{"podSelector": {"matchLabels": SERVED}}]}, "NCCL takes any port"
+
+
+def test_a_new_version_can_be_applied() -> None:
+    jobs = {o["metadata"]["name"]: o["spec"] for o in OBJECTS if o["kind"] == "Job"}
+    kept_s = {name: job["ttlSecondsAfterFinished"] for name, job in jobs.items()}
+    assert kept_s == {"keys": 60, "trainer": 86400}
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_with_a_bucket_a_secret_says_where_the_videos_are_and_no_volume_has_them(role: str) -> None:
+    objects = render("cloud")
+    pod = pods(objects)[role]
+    (container,) = pod["containers"]
+    names = {volume["name"] for volume in pod["volumes"]}
+    assert {mount["name"] for mount in container["volumeMounts"]} == names
+    assert "videos" not in names
+    assert container["envFrom"] == [{"secretRef": {"name": "bucket"}}]
+    name = {"trainer": "VIDEOLOAD_VIDEOS", "worker": "VIDEOLOAD_ROOT"}[role]
+    (entry,) = [entry for entry in container["env"] if entry["name"] == name]
+    assert entry == {
+        "name": name, "valueFrom": {"secretKeyRef": {"name": "bucket", "key": "VIDEOS"}},
+    }  # fmt: skip
+    egress = one(objects, "NetworkPolicy", "bucket")["spec"]
+    assert egress["podSelector"] == one(objects, "NetworkPolicy", "worker")["spec"]["podSelector"]
+    assert egress["egress"] == [{"ports": [{"protocol": "TCP", "port": 443}]}]
+
+
 def test_the_autoscaler_finds_the_workers_and_no_replicas_overrule_it() -> None:
     objects = render("scaled")
     target = one(objects, "HorizontalPodAutoscaler", "worker")["spec"]["scaleTargetRef"]
