@@ -16,7 +16,7 @@ import os
 import random
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from multiprocessing import get_context
@@ -93,6 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     loaders = [name for name in told.loader or READERS if find_spec(_MODULES.get(name, name))]
     with TemporaryDirectory() as made:
         files = list(_real(told.videos))
+        real = {name for name, _ in files}
         if not told.no_made:
             files += ((kind.name, path) for kind, path in all_made(Path(made)))
         answers = list(examine(files, loaders))
@@ -108,7 +109,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         begin, _, rest = told.page.read_text().partition(_MADE)
         # Up to the end of the part that another page includes.
         how = rest[rest.index("\n<!--") : rest.index(_ALL)]
-        by_loader, by_file = tables(answers, rows, columns)
+        by_loader, by_file = tables(answers, rows, columns, real)
         told.page.write_text(f"{begin}{_MADE}\n\n{by_loader}{how}{_ALL}\n\n{by_file}")
     return 0
 
@@ -148,9 +149,9 @@ def summary(answers: Sequence[Answer]) -> dict[str, float]:
 
 
 def tables(
-    answers: Sequence[Answer], rows: Sequence[Row], columns: Sequence[str]
+    answers: Sequence[Answer], rows: Sequence[Row], columns: Sequence[str], shown: Set[str]
 ) -> tuple[str, str]:
-    """In Markdown: the loaders, and the files that somebody does not read right."""
+    """In Markdown: the loaders, and those ``shown`` files that somebody does not read right."""
     loaders = [row["loader"] for row in rows]
     lines = _table(
         [name.replace("_", " ") for name in columns],
@@ -158,7 +159,8 @@ def tables(
     )
     found = {(each.file, each.loader): each for each in answers}
     by_file = []
-    for file in dict.fromkeys(each.file for each in answers if not each.is_right):
+    wrong = (each.file for each in answers if each.file in shown and not each.is_right)
+    for file in dict.fromkeys(wrong):
         told = [found[file, name] for name in loaders]
         by_file.append([f"`{file}`", str(told[0].true_count), *(each.in_words for each in told)])
     return lines, _table(["file", "frames", *loaders], by_file)
