@@ -76,6 +76,16 @@ class Client:
         with vl.Client(workers=2) as client:
             stream = client.stream(catalog, clip, batch_size=8)
 
+    Three folders keep what a worker would otherwise do again. No batch depends on them, all
+    trainings of a host may share them, and anybody may delete them, or a part, at any time:
+
+    - ``cache``: what is known of each file, its *index*. Small, without a limit, always there.
+    - ``keep``: the files below a URL that have up to 32 MB, as they are; a worker asks once in a
+      training whether they are unchanged. What exceeds ``keep_gb`` is fetched in each epoch.
+    - ``frame_store``: the scaled frames, so that no frame is decoded twice, with the same pixels;
+      on a disk or in memory (``/dev/shm/...``). Videos that exceed ``frame_store_gb``, the limit of
+      all trainings together, are decoded in each epoch.
+
     With ``listen``, the first batch changes malloc for the whole process: it keeps the pages of
     large buffers. libzmq allocates each message anew, and the page faults cost a third of a
     millisecond per clip. ``videoload.native.switch_off("malloc")`` before that prevents it.
@@ -83,9 +93,8 @@ class Client:
     Args:
         workers: Worker processes to start on this host, 0 or more. ``"auto"``, the default: one per
             core that this process may use (affinity and cgroup quota), divided by torchrun's
-            ``LOCAL_WORLD_SIZE``. Workers that are idle for
-            some seconds are stopped, and started again if the trainer needs them; each change is
-            logged (INFO).
+            ``LOCAL_WORLD_SIZE``. Workers that are idle for some seconds are stopped, and started
+            again if the trainer needs them; each change is logged (INFO).
         listen: Address or addresses that workers of other hosts dial, ``"tcp://0.0.0.0:5555"``;
             ``"tcp://0.0.0.0:*"`` takes a free port. None, the default: no other hosts.
         keys: Folder with the trainer's CURVE keys, as made by ``videoload keygen``. An address that
@@ -104,22 +113,12 @@ class Client:
             videos refuses all workers or does not answer, as after credentials have expired. They
             count from when the first worker gave up, after trying for 30 s. None, the default:
             streams wait until it answers; the log and the verdict say what for.
-        cache: Folder in which the workers of this host keep the indexes of videos from one training
-            to the next. None, the default: ``$VIDEOLOAD_CACHE``, or else ``~/.cache/videoload``.
-            False: nothing is kept.
-        keep: Folder on a disk of this host in which its workers keep files of up to 32 MB from
-            below a URL. Later epochs and trainings read them there, after each worker has asked
-            once whether they are unchanged. All trainings of a host may share it, and it may be
-            deleted at any time. None, the default: each epoch fetches the files again.
-        keep_gb: Limit of ``keep`` in GB. Files beyond it are fetched in each epoch. None, the
-            default: until only a fifth of the disk is free.
-        frame_store: Folder on a disk of this host, or in its memory (``/dev/shm/...``), where the
-            workers keep scaled frames, so that no frame is decoded twice. Pixels stay the same.
-            All trainings of a host may share it. Anybody may delete any of it at any time. None,
-            the default: frames are decoded in each epoch.
-        frame_store_gb: Limit of ``frame_store`` in GB, for all trainings together. Videos that find
-            no room are decoded in each epoch. None, the default: until only a fifth of the disk is
-            free.
+        cache: Folder of the indexes. None, the default: ``$VIDEOLOAD_CACHE``, or else
+            ``~/.cache/videoload``. False: none is kept.
+        keep: Folder of files from below a URL. None, the default: each epoch fetches them again.
+        keep_gb: Limit of ``keep`` in GB. None, the default: until only a fifth of its disk is free.
+        frame_store: Folder of scaled frames. None, the default: each epoch decodes them again.
+        frame_store_gb: Limit of ``frame_store`` in GB. None, the default: as for ``keep``.
         metrics_port: TCP port of the live page for browsers (``/``), of ``/metrics`` for Prometheus
             and of the probes ``/healthz`` and ``/readyz``; 0 takes a free one, and prints where the
             page is. It is on loopback; ``"0.0.0.0:9464"`` serves other hosts, without paths and
