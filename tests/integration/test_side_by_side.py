@@ -99,7 +99,7 @@ def test_a_stream_of_workers_is_the_serial_one_and_can_be_resumed_and_made_again
     assert digest(stream.batches(epochs=2, info=True)) == digest(expected)
     assert digest(stream.batches(3, epochs=2, info=True)) == digest(expected[3:])
     again = read(tmp_path / "receipts", root, allow=["tests.support.items"])
-    assert again.catalog.sides == catalog.sides
+    assert again.catalog._sides == catalog._sides
     made = decode_serially(
         again.catalog, again.spec, 4, epochs=2, info=True, shuffle=True, seed=3,
         drop_remainder=False,

@@ -13,7 +13,6 @@ import numpy as np
 from videoload.catalog import side_by_side, splitting
 from videoload.catalog import targets as targets_
 from videoload.catalog.table import Column, Ints, Part, Seconds, Table, Video, columns_of
-from videoload.clips.affine import Matrices
 from videoload.clips.sample_spec import By, Sides
 from videoload.errors import CatalogError
 from videoload.listings import data_sets
@@ -389,11 +388,6 @@ class Catalog:
         return next(iter(parts.values()))._replaced(root=root, table=table, sides=sides)
 
     @property
-    def sides(self) -> Sides | None:
-        """How the parts of a sample lie beside each other; other catalogs have None."""
-        return self._sides
-
-    @property
     def root(self) -> Path | str | None:
         """The folder that paths are relative to, resolved, or the URL; None: workers have it."""
         return self._root
@@ -427,11 +421,6 @@ class Catalog:
     def files(self) -> int:
         """Number of files. Several segments of one file count once."""
         return len(set(self._table.paths))
-
-    @property
-    def segment_frames(self) -> Ints:
-        """Length of each segment in source frames: int64 [N], -1 if it is not known."""
-        return self._table.segment_frames
 
     def __len__(self) -> int:
         return len(self._table.paths)
@@ -479,31 +468,6 @@ class Catalog:
             CatalogError: A video has no row, or the type is none of these.
         """
         return self._replaced(targets=targets_.checked(targets, len(self), self.paths))
-
-    def targets_of(
-        self,
-        videos: Ints,
-        frames: Ints,
-        affine: Matrices | dict[str, Matrices] | None = None,
-    ) -> Any:
-        """The targets of a batch.
-
-        Args:
-            videos: Index of each clip's video, int64 [B].
-            frames: The source frames that its frames show, int64 [B, T].
-            affine: The matrices of the clips, as `BatchInfo` has them, which `Points` and `Boxes`
-                need. Default None.
-
-        Returns:
-            The labels, int64 [B], or the targets' rows.
-
-        Raises:
-            SpecError: A video has no target for a frame that is shown.
-        """
-        if self._targets is None:
-            return self.labels[videos]
-        path_of = self._table.paths.__getitem__
-        return targets_.batch(self._targets, videos, frames, affine, path_of)
 
     def subset(self, indices: Iterable[int], *, duplicates: bool = False) -> Catalog:
         """Some of the videos, with all classes. ``catalog[10:20]`` is a subset too.

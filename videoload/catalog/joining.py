@@ -14,6 +14,7 @@ from videoload.catalog import targets as targets_
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.table import Ints, Part
 from videoload.catalog.turns import weights
+from videoload.clips.affine import Matrices
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.item_spec import ItemSpec
 from videoload.clips.sample_spec import SampleSpec, Spec, leader_of
@@ -58,11 +59,26 @@ def mix(parts: Mapping[str, tuple[Catalog, float]]) -> Catalog:
     return joined._replaced(parts=tuple(found))
 
 
+def targets_of(
+    catalog: Catalog,
+    videos: Ints,
+    frames: Ints,
+    affine: Matrices | dict[str, Matrices] | None = None,
+) -> Any:
+    """The labels of a batch with these videos, int64 [B], or the rows of targets for the source
+    frames that are shown, int64 [B, T]; with the matrices of the clips, which `Points` and `Boxes`
+    need. Raises SpecError if a video has no target for a frame."""
+    if catalog.targets is None:
+        return catalog.labels[videos]
+    path_of = catalog.paths.__getitem__
+    return targets_.batch(catalog.targets, videos, frames, affine, path_of)
+
+
 def file_rows(catalog: Catalog, side: int | None = None) -> Catalog:
     """The videos, without parts and targets. Of several files as one sample, all, or only those
     number ``side``."""
     table = catalog._table
-    if side is not None and catalog.sides is not None:
+    if side is not None and catalog._sides is not None:
         table = table.replaced([parts_of(path)[side] for path in table.paths])
     return catalog._replaced(table=table, parts=(), targets=None, windows=None, sides=None)
 

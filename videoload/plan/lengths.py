@@ -94,7 +94,7 @@ class Lengths:
     def _about_short(self, seen: npt.NDArray[np.bool_]) -> str:
         """Whole videos whose frames repeat; `windows.warnings_of` knows the other rows."""
         table = self._catalog._table
-        whole = seen & (self._catalog.segment_frames < 0)
+        whole = seen & (self._catalog._table.segment_frames < 0)
         if table.seconds is not None:
             whole &= np.isnan(table.seconds[:2]).all(0)
         spec = leader_of(self._clip)

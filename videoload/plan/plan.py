@@ -30,6 +30,7 @@ import numpy.typing as npt
 from videoload.arguments import whole
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.crop_boxes import boxes_of, check_boxes
+from videoload.catalog.joining import targets_of
 from videoload.catalog.table import Ints
 from videoload.catalog.turns import Turns, weights
 from videoload.clips.affine import Matrices
@@ -154,7 +155,7 @@ def batch_of(
     video, clip, crop = np.array([(s.video, s.clip, s.crop) for s in samples], np.int64).T.copy()
     lengths.note(video, facts["of"], facts["lasts"])
     frames, affine = np.ascontiguousarray(facts["frames"]), affine_of(facts, spec)
-    clips, targets = arrays_of(spec, rows), catalog.targets_of(video, frames, affine)
+    clips, targets = arrays_of(spec, rows), targets_of(catalog, video, frames, affine)
     if not info:
         return clips, targets
     path = np.array([catalog.paths[sample.video] for sample in samples], object)

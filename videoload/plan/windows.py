@@ -47,7 +47,7 @@ def windows_of(catalog: Catalog, spec: ClipSpec, videos: range) -> tuple[Ints, I
         return windows, left
     if not _lengths_suffice(catalog, videos, spec):
         raise SpecError("the windows of this catalog were not counted")
-    frames = catalog.segment_frames[videos.start : videos.stop]
+    frames = catalog._table.segment_frames[videos.start : videos.stop]
     lengths, length_of = np.unique(frames, return_inverse=True)
     windows = np.array([windows_in(spec, length) for length in lengths.tolist()])[length_of]
     if spec.edges is not None:
@@ -82,7 +82,7 @@ def warnings_of(catalog: Catalog, clip: Spec) -> list[str]:
             "source frames: if yours are seconds, name these columns start_s and end_s"
         )
     elif needed > 1 and spec.short == "loop":
-        known = catalog.segment_frames
+        known = catalog._table.segment_frames
         if few := np.count_nonzero((ends < 0) & (known >= 0) & (known < needed)):
             found.append(
                 f"{few} of {len(catalog)} videos are shorter than a clip, which takes {needed} "
@@ -101,5 +101,5 @@ def warnings_of(catalog: Catalog, clip: Spec) -> list[str]:
 
 def _lengths_suffice(catalog: Catalog, videos: range, spec: ClipSpec) -> bool:
     """Whether frame counts decide the number of windows, and the catalog knows them."""
-    lengths = catalog.segment_frames[videos.start : videos.stop]
+    lengths = catalog._table.segment_frames[videos.start : videos.stop]
     return hop_seconds(spec) is None and bool((lengths >= 0).all())

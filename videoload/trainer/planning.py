@@ -20,7 +20,7 @@ COUNTING: StreamArguments = {"drop_remainder": False, "on_error": "skip", "max_b
 
 def given_as(catalog: Catalog, clip: GivenSpec, *, shuffle: bool) -> Spec:
     """The spec of a stream as it was given to it. Raises SpecError."""
-    return in_stream(sample_spec(catalog.sides, clip), shuffle=shuffle)
+    return in_stream(sample_spec(catalog._sides, clip), shuffle=shuffle)
 
 
 def make_plan(

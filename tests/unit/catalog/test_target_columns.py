@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.support.catalogs import refused
 from videoload import Boxes, Catalog, PerFrame, Points, SpecError
 from videoload.catalog import targets
+from videoload.catalog.joining import targets_of
 from videoload.clips.affine import boxes_in, points_in
 
 CATALOG = Catalog([f"{i}.avi" for i in range(4)])
@@ -39,7 +40,7 @@ MATRICES = st.builds(
 def moved(column: Any, matrices: Any, frames: Any = ((0,), (0,)), videos: Any = (0, 1)) -> Any:
     catalog = CATALOG.with_targets(column)
     affine = np.array(matrices, np.float32)
-    got = catalog.targets_of(np.array(videos), np.array(frames), affine)
+    got = targets_of(catalog, np.array(videos), np.array(frames), affine)
     shape, dtype = targets.shapes(catalog.targets, np.shape(frames)[1:])  # type: ignore[arg-type]
     assert (got.shape[1:], got.dtype) == (shape, dtype)
     return got
@@ -116,8 +117,8 @@ def test_places_follow_their_videos_and_are_told_apart() -> None:
     again = Catalog.join([catalog[2:], catalog[:2]])
     affine = {"a": np.stack([MIRRORED] * 2), "b": np.stack([WHOLE] * 2)}
     frames = np.array([[1], [1]])
-    one = catalog.targets_of(np.array([3, 0]), frames, affine)
-    other = again.targets_of(np.array([1, 2]), frames, affine)
+    one = targets_of(catalog, np.array([3, 0]), frames, affine)
+    other = targets_of(again, np.array([1, 2]), frames, affine)
     for name in told:
         np.testing.assert_array_equal(one[name], other[name])
     assert one["in b"][0].tolist() == XY[3].tolist() != one["pose"][0].tolist()
@@ -162,7 +163,7 @@ def test_other_arrays_are_refused(make: Any, words: list[str]) -> None:
 
 def test_without_matrices_there_are_no_places() -> None:
     with pytest.raises(SpecError, match="need the matrices"):
-        CATALOG.with_targets(Points(XY)).targets_of(np.array([0]), np.array([[0]]))
+        targets_of(CATALOG.with_targets(Points(XY)), np.array([0]), np.array([[0]]))
 
 
 @pytest.mark.parametrize(

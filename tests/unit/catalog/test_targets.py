@@ -12,6 +12,7 @@ from tests.support.catalogs import refused
 from videoload import PerFrame
 from videoload.catalog import targets
 from videoload.catalog.catalog import Catalog
+from videoload.catalog.joining import targets_of
 from videoload.errors import SpecError
 
 CATALOG = Catalog([f"{i}.avi" for i in range(6)], [0, 0, 0, 1, 1, 1], ["jump", "run"])
@@ -37,7 +38,7 @@ EXPECTED: dict[str, Any] = {
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_batch_has_the_rows_of_its_videos_in_their_type(kind: str) -> None:
-    got = CATALOG.with_targets(KINDS[kind]).targets_of(VIDEOS, FRAMES)
+    got = targets_of(CATALOG.with_targets(KINDS[kind]), VIDEOS, FRAMES)
     np.testing.assert_array_equal(got, np.array(EXPECTED[kind], got.dtype))
     told = targets.shapes(targets.checked(KINDS[kind], 6), (2,))
     assert isinstance(told, tuple)
@@ -47,7 +48,7 @@ def test_a_batch_has_the_rows_of_its_videos_in_their_type(kind: str) -> None:
 
 def test_a_dict_gives_a_dict() -> None:
     catalog = CATALOG.with_targets(KINDS)
-    got = catalog.targets_of(VIDEOS, FRAMES)
+    got = targets_of(catalog, VIDEOS, FRAMES)
     assert list(got) == list(KINDS)
     for kind, rows in got.items():
         np.testing.assert_array_equal(rows, np.array(EXPECTED[kind], rows.dtype))
@@ -55,7 +56,7 @@ def test_a_dict_gives_a_dict() -> None:
 
 def test_without_targets_the_labels_are_given() -> None:
     assert CATALOG.targets is None
-    assert CATALOG.targets_of(VIDEOS, FRAMES).tolist() == [1, 0]
+    assert targets_of(CATALOG, VIDEOS, FRAMES).tolist() == [1, 0]
 
 
 def test_lists_and_objects_of_text_are_arrays() -> None:
@@ -80,8 +81,8 @@ def test_targets_follow_their_videos(change: Callable[[Catalog], Catalog]) -> No
     old = np.array([int(video.path[0]) for video in new])
     everything = np.arange(len(new))
     shown = np.zeros((len(new), 1), np.int64)
-    got = new.targets_of(everything, shown)
-    expected = CATALOG.with_targets(KINDS).targets_of(old, shown)
+    got = targets_of(new, everything, shown)
+    expected = targets_of(CATALOG.with_targets(KINDS), old, shown)
     for kind in KINDS:
         np.testing.assert_array_equal(got[kind], expected[kind])
 
@@ -91,7 +92,7 @@ def test_targets_do_not_change_the_catalog_or_follow_the_callers_array() -> None
     catalog = CATALOG.with_targets(mine)
     mine[4] = 99
     assert CATALOG.targets is None
-    assert catalog.targets_of(VIDEOS, FRAMES).tolist() == [4, 1]
+    assert targets_of(catalog, VIDEOS, FRAMES).tolist() == [4, 1]
     with pytest.raises(ValueError, match="read-only"):
         catalog.targets[0] = 1  # type: ignore[index, assignment]
 
@@ -104,7 +105,7 @@ def test_read_only_arrays_are_not_copied() -> None:
 
 def test_targets_in_another_byte_order_are_converted() -> None:
     catalog = CATALOG.with_targets(np.arange(6, dtype=">i4"))
-    assert catalog.targets_of(VIDEOS, FRAMES).dtype == np.dtype("int32")
+    assert targets_of(catalog, VIDEOS, FRAMES).dtype == np.dtype("int32")
 
 
 def test_catalogs_are_equal_if_their_targets_are() -> None:
@@ -149,7 +150,7 @@ def test_a_frame_without_a_target_is_named() -> None:
     with pytest.raises(
         SpecError, match=r"1\.avi has per-frame targets for 3 frames, but a clip shows frame 3"
     ):
-        catalog.targets_of(np.array([1]), np.array([[2, 3]]))
+        targets_of(catalog, np.array([1]), np.array([[2, 3]]))
 
 
 def test_only_targets_of_one_kind_are_joined() -> None:

@@ -15,6 +15,7 @@ from tests.support.catalogs import pairs
 from tests.support.layouts import layouts
 from tests.support.pages import blocks
 from videoload import Catalog, CatalogError
+from videoload.catalog.joining import targets_of
 
 pytest.importorskip("pandas")
 
@@ -55,7 +56,7 @@ def echonet(catalog: Catalog) -> None:
 
 def deepethogram(catalog: Catalog) -> None:
     assert catalog.paths == ("mouse0/mouse0.avi", "mouse1/mouse1.avi")
-    found = catalog.targets_of(np.array([0, 1]), np.array([[4], [5]]))
+    found = targets_of(catalog, np.array([0, 1]), np.array([[4], [5]]))
     assert found.tolist() == [[[1, 0, 0]]] * 2
 
 
@@ -77,7 +78,7 @@ def miniscope(catalog: Catalog) -> None:
 
 def jigsaws(catalog: Catalog) -> None:
     assert len(catalog) == 4
-    assert catalog.sides is not None
+    assert catalog._sides is not None
     assert catalog.paths[0] == "video/Suturing_B000_capture1.avi\nvideo/Suturing_B000_capture2.avi"
     assert [(v.start, v.end) for v in catalog] == [(40, 91), (91, 151)] * 2
     assert catalog.classes == ("G1", "G5")

@@ -23,7 +23,7 @@ PARTS = ("rgb", "depth", "skeleton")
 def test_each_row_of_a_table_is_a_sample(tmp_path: Path) -> None:
     table = text(tmp_path, TABLE)
     catalog = Catalog.from_csv(table, tmp_path, parts=PARTS)
-    assert catalog.sides == Sides(PARTS, "time", {})
+    assert catalog._sides == Sides(PARTS, "time", {})
     assert [files_of(video.path) for video in catalog] == [
         [f"r/{i}.avi", f"d/{i}", f"s/{i}.npy"] for i in (1, 2, 3)
     ]

@@ -349,7 +349,7 @@ def test_segments_are_in_frames_or_in_seconds(tmp_path: Path) -> None:
         Video("a.avi", 0, end_s=1.5),
         Video("b.avi", 0, 3, 9),
     ]
-    assert catalog.segment_frames.tolist() == [-1, -1, 6]
+    assert catalog._table.segment_frames.tolist() == [-1, -1, 6]
     assert list(catalog[1:]) == list(catalog)[1:]
     assert catalog == read(tmp_path, SECONDS)
     assert catalog != read(tmp_path, SECONDS.replace("1.5,2", "1.5,3"))
