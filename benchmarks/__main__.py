@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 from rich.console import Console
 
+from benchmarks.decoded import decoded_share
 from benchmarks.loaders import LOADERS
 from benchmarks.plots import epoch_tables, plots
 from benchmarks.works import FOLDER, WORKS, load
@@ -50,6 +51,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except CatalogError as error:
         print(error, file=sys.stderr)
         return 1
+    for work in works:
+        say(
+            f"{work.name}: of the pictures from a key frame to the last of a clip, videoload "
+            f"decodes {decoded_share(work):.0%}"
+        )
     results, status = compare(
         Comparison(
             works,

@@ -57,19 +57,17 @@ class Kind(NamedTuple):
 EPOCHS = 3  # of a work of epochs
 _WARM_ROUNDS = 3  # through the files that are no copies
 _SMALL, _LARGE = Clip(16, 2, resize=128, crop=112), Clip(16, 4, resize=256, crop=224)
+_HMDB = Recipe("mpeg4", frames=95, key_every=600, b_frames=1, packed=True)
 WORKS = {
     "ucf": Kind(_SMALL, Recipe("mpeg4")),
     "hd": Kind(_LARGE, Recipe("mpeg4", 1280, 720, frames=150), files=6),
     "many": Kind(_SMALL, Recipe("mpeg4"), names=8),
-    "many-hmdb": Kind(
-        _SMALL, Recipe("mpeg4", frames=95, key_every=600, b_frames=1, packed=True), names=8
-    ),
+    "hmdb": Kind(_SMALL, _HMDB),
+    "many-hmdb": Kind(_SMALL, _HMDB, names=8),
     "mjpeg": Kind(_SMALL, Recipe("mjpeg")),
-    "h264": Kind(_SMALL, Recipe("libx264", key_every=24, b_frames=2)),
+    "h264": Kind(_SMALL, Recipe("libx264", 340, 256, 250, key_every=250, b_frames=3)),
     "first": Kind(_SMALL, Recipe("mpeg4"), copies=32),
-    "first-hmdb": Kind(
-        _SMALL, Recipe("mpeg4", frames=95, key_every=600, b_frames=1, packed=True), copies=32
-    ),
+    "first-hmdb": Kind(_SMALL, _HMDB, copies=32),
     "real": Kind(_SMALL, None),
     "own": Kind(_SMALL, None),
     "tiny": Kind(Clip(8, 2, resize=64, crop=56), Recipe("mpeg4", 160, 120, 60), 8, 4),
@@ -158,13 +156,14 @@ def load(
 
 def _make(root: Path, kind: Kind, recipe: Recipe, say: Callable[[str], None]) -> list[File]:
     files = []
+    suffix = ".mp4" if recipe.codec == "libx264" else ".avi"  # as Kinetics
     for number in range(kind.files):
-        path = f"{number:03d}.avi"
+        path = f"{number:03d}{suffix}"
         say(f"making {path}")
         make_video(root / path, recipe, seed=number)
         files.append(own_files.look_at(root, path, most=_ALL))
         for name in range(1, kind.names):
-            link = f"{number:03d}-{name:02d}.avi"
+            link = f"{number:03d}-{name:02d}{suffix}"
             (root / link).unlink(missing_ok=True)
             (root / link).hardlink_to(root / path)
             files.append(replace(files[-1], path=link))

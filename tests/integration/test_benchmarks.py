@@ -82,6 +82,7 @@ def test_a_small_comparison_has_a_rate_and_right_frames_for_each_loader(
         "--folder", str(tmp_path / "videos"), "--out", str(tmp_path / "out"),
     )  # fmt: skip
     assert run.wait(100 * SECOND) == 0, run.err
+    assert "videoload decodes 100%" in run.err, "it has no B-pictures"
     results = json.loads((tmp_path / "out" / "results.json").read_text())
     assert not [row for row in results["rows"] if row["error"] or row["not_run"]]
     timed = {row["loader"]: row for row in results["rows"]}

@@ -1,0 +1,22 @@
+"""How much of a work videoload decodes: what nobody refers to and no clip shows is left out."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+from videoload.comparison.work import Work
+from videoload.decoding.decoder import Decoder
+
+
+def decoded_share(work: Work) -> float:
+    """Of the pictures from a key frame to the last one of a clip, as the headers tell."""
+    decoder, every, decoded = Decoder(work.root), 0, 0
+    for item in work.distinct:
+        order = decoder.index(work.files[item.file].path).order
+        for group, ordinals in groupby(work.clip.ordinals(item.start), order.group_of):
+            packets = set(map(order.packet, ordinals))
+            passed = range(order.start(group).packet, max(packets) + 1)
+            left_out = () if order.unreferenced is None else order.unreferenced.nonzero()[0]
+            every += len(passed)
+            decoded += len(set(passed).difference(left_out) | packets)
+    return decoded / every
