@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -134,8 +135,8 @@ def test_streams_end_if_no_worker_can_read_the_videos_for_as_long_as_was_said(
 
 
 @pytest.mark.slow
-def test_a_worker_of_other_code_is_refused(
-    videos: Videos, programs: Programs, tmp_path: Path
+def test_a_worker_of_other_code_is_refused_and_both_sides_say_why(
+    videos: Videos, programs: Programs, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     package = tmp_path / "videoload"
     shutil.copytree(Path(videoload.__file__).parent, package)
@@ -148,3 +149,5 @@ def test_a_worker_of_other_code_is_refused(
         )
         other.wait_for("refuses this worker: it decodes with", 30 * SECOND)
         assert client.workers == ()
+    why = re.findall(r"refuses this worker: (it decodes with .+)", other.err)[0]
+    assert any(f"is refused: {why}" in line for line in caplog.messages)
