@@ -59,21 +59,27 @@ def _plot(works: dict[str, list[Row]], file: Path) -> None:
     mpl.use("Agg")
     from matplotlib import pyplot
 
-    size = 1 + 4.5 * len(works), 3.8
+    size = 1 + 5.6 * len(works), 3.8
     figure, parts = pyplot.subplots(
         1, len(works), figsize=size, layout="constrained", squeeze=False
     )
     for part, (name, rows) in zip(parts[0], works.items(), strict=True):
+        ends = []
         for row in rows:
             spent, way = row["cpu_s_so_far"], row["way"]
             style = "--" if way in ("libav", "cache") else "-"
-            part.plot(range(len(spent)), spent, style, color=_COLOURS[way], label=NAMES[way])
+            part.plot(range(len(spent)), spent, style, color=_COLOURS[way])
+            ends.append((spent[-1], way))
+        at, apart = float("-inf"), max(end for end, _ in ends) / 17
+        for end, way in sorted(ends):  # names beside the ends of their lines
+            at = max(end, at + apart)
+            word, beside = NAMES[way], (len(spent) - 1) * 1.02
+            part.text(beside, at, word, fontsize=8, va="center", color=_COLOURS[way])
         part.set_title(f"{name}: {row['what'].partition(',')[0]}", fontsize=9, loc="left")
         part.set_xlabel("epochs")
         part.set_ylabel("CPU seconds of all processes")
         part.set_xlim(0, len(spent) - 1)
         part.set_ylim(0, None)
         part.spines[["top", "right"]].set_visible(False)
-    parts[0][0].legend(fontsize=8, frameon=False)
     figure.savefig(file, dpi=150)
     pyplot.close(figure)
