@@ -235,11 +235,12 @@ def _around(
 ) -> Ints:
     """The frames around ``moment``, or of window number ``clip`` of ``"dense"``; those beyond the
     ends are below 0, or from ``frames`` on."""
-    middle, at = spec.frames // 2, Fraction(moment)
+    middle = spec.frames // 2
+    at: int | Fraction = moment
     hop_s = hop_seconds(spec) if spec.sampling == "dense" else None
     if spec.sampling == "dense":
         clip = min(clip, _middles(spec, frames, fps, times) - 1)
-        at = Fraction(clip * dense_hop(spec)) if hop_s is None else Fraction()
+        at = clip * dense_hop(spec) if hop_s is None else 0
         if hop_s is not None and times is None:
             at = clip * _hop(spec, fps)
     if times is not None and (spec.fps is not None or hop_s is not None):
@@ -247,19 +248,27 @@ def _around(
         if spec.fps is not None:
             wanted = seconds + (np.arange(spec.frames) - middle) / spec.fps
             return np.where(wanted > end_of(times), frames, shown_at(times, wanted))
-        at = Fraction(int(shown_at(times, seconds)))
+        at = int(shown_at(times, seconds))
     if spec.fps is not None:
         step = Fraction(_step_of(spec, fps))
         return _grid(spec.frames, step, at + near(fps) - middle * step)
-    offsets = spec.offsets or (np.arange(spec.frames) - middle) * spec.stride
-    return math.floor(at + near(fps)) + np.array(offsets, np.int64)
+    middle_frame = at if isinstance(at, int) else math.floor(at + near(fps))
+    return middle_frame + _around_middle(spec.frames, spec.stride, spec.offsets)
+
+
+@lru_cache(256)
+def _around_middle(frames: int, stride: int, offsets: tuple[int, ...] | None) -> Ints:
+    """A clip's frame numbers, counted from its middle one, or as ``offsets`` count them."""
+    found = np.array(offsets or (np.arange(frames) - frames // 2) * stride, np.int64)
+    found.flags.writeable = False
+    return found
 
 
 def _with_edges(spec: ClipSpec, found: Ints, first: int, last: int) -> Ints:
     """The frames ``found``, counted from ``first``, with what is shown beyond the ends. Raises
     UnfitError."""
-    frames, beyond = first + found, (found < 0) | (found >= last - first)
-    if not beyond.any():
+    frames = first + found
+    if found[0] >= 0 and found[-1] < last - first:  # they rise
         return frames
     if spec.edges is None:
         raise UnfitError(
@@ -268,7 +277,7 @@ def _with_edges(spec: ClipSpec, found: Ints, first: int, last: int) -> Ints:
             dropped=spec.short == "drop",
         )
     shown = -1 if spec.edges == "zero" else held(np.clip(frames, first, last - 1))
-    return np.where(beyond, shown, frames)
+    return np.where((frames < first) | (frames >= last), shown, frames)
 
 
 def _check_length(spec: ClipSpec, frames: int, span: int) -> None:

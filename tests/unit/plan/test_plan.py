@@ -56,6 +56,22 @@ def chi_square(counts: Iterable[int], expected: float) -> float:
 # An epoch
 
 
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_clips_around_moments_of_one_file_stand_together_in_a_batch(shuffle: bool) -> None:
+    paths = [f"{i % 5}.avi" for i in range(60)]
+    catalog = Catalog(paths, at=list(range(60)))
+    how = options(batch_size=16, drop_remainder=False, shuffle=shuffle)
+    plan = Plan.of(catalog, ClipSpec(frames=1, size=(8, 8), sampling="at", crop="three"), how)
+    drawn = epoch(plan, 1)
+    for batch in drawn:
+        runs = [path for path, _ in itertools.groupby(paths[sample.video] for sample in batch)]
+        assert len(runs) == len(set(runs)), "one run of each file"
+    rows = Counter((sample.video, sample.crop) for batch in drawn for sample in batch)
+    assert rows == {(video, crop): 1 for video in range(60) for crop in range(3)}
+    apart = Plan.of(catalog, ClipSpec(frames=1, size=(8, 8), crop="three"), how)
+    assert [set(batch) for batch in drawn] == [set(batch) for batch in epoch(apart, 1)]
+
+
 @patient
 @given(
     videos=st.integers(1, 40),
