@@ -1,5 +1,5 @@
-"""The network policies of services/kubernetes, with a real Prometheus: it scrapes a trainer and a
-worker through them, with the shipped configuration, and nothing else gets through.
+"""The network policies of services/kubernetes: pods reach what they need, and nothing else. A real
+Prometheus scrapes a trainer and a worker through them, with the shipped configuration.
 
 Each pod is a network namespace on one bridge, and nftables is its firewall, with the rules that the
 rendered policies say. The addresses of pods are written into Prometheus's configuration, as its
@@ -28,14 +28,9 @@ from tests.support.videos import Videos
 from tests.support.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.timeout(90 * SECOND),
-    *(
-        pytest.mark.skipif(shutil.which(tool) is None, reason=f"no {tool} here")
-        for tool in ("ip", "nft", "prometheus")
-    ),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(90 * SECOND)]
+if missing := [tool for tool in ("ip", "nft") if shutil.which(tool) is None]:
+    pytestmark.append(pytest.mark.skip(reason=f"no {missing[0]} here"))
 
 CLIP = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random")
 
@@ -84,20 +79,20 @@ def rules(pod: Pod, everybody: list[Pod], policies: list[dict[str, Any]]) -> str
                 peers = [
                     other.address
                     for other in everybody
-                    for peer in rule["from" if end == "ingress" else "to"]
+                    for peer in rule.get("from" if end == "ingress" else "to", [{}])
                     if is_peer(other, peer, pod.namespace)
                 ]
-                ports = [str(at["port"]) for at in rule["ports"] if at["protocol"] == "TCP"]
+                ports = [str(at["port"]) for at in rule.get("ports", ()) if at["protocol"] == "TCP"]
                 if peers:
-                    lines.append(
-                        f"ip {side} {{ {', '.join(peers)} }} tcp dport {{ {', '.join(ports)} }} "
-                        "accept"
-                    )
+                    dport = f"tcp dport {{ {', '.join(ports)} }} " if "ports" in rule else ""
+                    lines.append(f"ip {side} {{ {', '.join(peers)} }} {dport}accept")
         lines.append("}")
     return "\n".join([*lines, "}"])
 
 
 def is_peer(pod: Pod, peer: dict[str, Any], namespace: str) -> bool:
+    if not peer:  # a rule that names nobody is for everybody
+        return True
     if "ipBlock" in peer:
         return False
     if (where := peer.get("namespaceSelector")) is None:
@@ -139,6 +134,7 @@ def cluster(places: dict[str, tuple[str, str]], policies: list[dict[str, Any]]) 
         yield made
 
 
+@pytest.mark.skipif(shutil.which("prometheus") is None, reason="no prometheus here")
 def test_prometheus_scrapes_trainer_and_worker_through_the_policies_and_nobody_else_gets_in(
     videos: Videos, programs: Programs, tmp_path: Path
 ) -> None:
@@ -205,3 +201,29 @@ def test_prometheus_scrapes_trainer_and_worker_through_the_policies_and_nobody_e
         pending = 'ALERTS{alertname="VideoloadNoWorker", alertstate="pending"}'
         wait_until(lambda: asked(pending), 20 * SECOND)
         del stream
+
+
+def test_ranks_reach_each_other_at_any_port_and_workers_a_bucket_where_there_is_one() -> None:
+    places = {
+        "rank 0": ("videoload", "trainer"), "rank 1": ("videoload", "trainer"),
+        "worker": ("videoload", "worker"), "bucket": ("cloud", "bucket"),
+    }  # fmt: skip
+    ranks = ("rank 0", "rank 1")
+    usual = {
+        (rank, other, port)
+        for rank in ranks
+        for other in (*ranks, "bucket")
+        for port in (443, 40000)
+        if rank != other
+    }
+    for overlay, more in (("ranks", set()), ("all", {("worker", "bucket", 443)})):
+        policies = [found for found in render(overlay) if found["kind"] == "NetworkPolicy"]
+        with cluster(places, policies) as made:
+            reached = {
+                (one, other, port)
+                for one in places
+                for other in places
+                for port in (443, 40000)
+                if one != other and made[one].reaches(made[other], port)
+            }
+        assert reached == usual | more
