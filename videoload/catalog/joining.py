@@ -131,8 +131,8 @@ def check_numbers(catalog: Catalog, others: Iterable[Catalog]) -> None:
             one, two = sorted((catalog.classes, other.classes), key=len)
             raise SpecError(
                 f"the class {name!r} is number {one.index(name)} in one stream of this client and "
-                f"{two.index(name)} in another: make both catalogs with the same classes, as in "
-                "classes=train.classes"
+                f"{two.index(name)} in another: make both with the same classes, as in "
+                "classes=train.classes, or class_names=train.class_names for a directory"
             )
 
 

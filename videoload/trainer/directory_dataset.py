@@ -21,7 +21,6 @@ import numpy as np
 
 from videoload.arguments import whole
 from videoload.catalog.catalog import Catalog
-from videoload.catalog.joining import moved_class
 from videoload.catalog.splitting import recording
 from videoload.clips.choices import FROM_SCALED
 from videoload.clips.clip_spec import ClipSpec, height_and_width
@@ -30,7 +29,6 @@ from videoload.frameworks.label_modes import LabelMode, encode
 from videoload.listings.columns import PathLike
 from videoload.processes.native_size import native_size
 from videoload.trainer.client import Client
-from videoload.trainer.stream import Stream
 
 _log = logging.getLogger(__name__)
 
@@ -41,14 +39,6 @@ _ON_BOTH_SIDES = (
     "validation_split goes by file, as in Keras, so recordings (that of %s) are on both sides, and "
     "the validation looks too good: give a folder for each side, or use Catalog.split(by=...)"
 )
-_OTHER_NUMBERS = (
-    "the class %r has the label %d in %s, and %d in %s: give both the same sub-folders (an empty "
-    "one is a class, too), or the labels of one mean other classes"
-)
-
-# The directory and the classes of each stream that lives.
-_classes: weakref.WeakKeyDictionary[Stream, tuple[str, tuple[str, ...]]]
-_classes = weakref.WeakKeyDictionary()
 # By process, workers and frame store.
 _clients: weakref.WeakValueDictionary[tuple[object, ...], Client] = weakref.WeakValueDictionary()
 
@@ -153,7 +143,6 @@ def video_dataset_from_directory(
     names = catalog.classes if mode is not None else None
     if mode == "binary" and len(catalog.classes) != 2:
         raise SpecError(f'label_mode="binary" is for 2 classes, and there are {catalog.classes}')
-    _warn_of_other_numbers(str(directory), catalog.classes)
     told = [f"Found {len(catalog)} files"]
     told[0] += "." if names is None else f" belonging to {len(names)} classes."
     if shuffle:
@@ -175,7 +164,6 @@ def video_dataset_from_directory(
             part, drawn if trains else without_draws(drawn), size,
             shuffle=trains, seed=seed, drop_remainder=drop_remainder,
         )  # fmt: skip
-        _classes[stream] = str(directory), catalog.classes
         one = encode(stream.dataset(), mode, len(catalog.classes), rows=batch_size is not None)
         one.class_names, one.videoload = None if names is None else [*names], stream
         one.file_paths = [os.path.join(directory, path) for path in part.paths]
@@ -191,15 +179,16 @@ def listed(
         return Catalog.from_folder(directory, label=None)
     catalog = Catalog.from_folder(directory)
     if class_names is None:
-        # As targets, since streams of one client must agree on the numbers of classes.
-        return catalog.with_targets(catalog.labels)
+        return catalog
     if strange := [name for name in class_names if name not in catalog.classes]:
         raise SpecError(f"class_names={strange!r} are none of the sub-folders {catalog.classes}")
     of_class = [catalog.labels == catalog.classes.index(name) for name in class_names]
     videos = [i for chosen in of_class for i in np.flatnonzero(chosen).tolist()]
     labels = [label for label, chosen in enumerate(of_class) for _ in range(chosen.sum())]
     paths = [catalog.paths[i] for i in videos]
-    return Catalog(paths, labels, class_names, catalog.root).with_targets(labels)
+    chosen = Catalog(paths, labels, class_names, catalog.root)
+    # As targets, which need not agree with the classes of other streams.
+    return chosen.with_targets(chosen.labels)
 
 
 def shuffled(catalog: Catalog, seed: int) -> Catalog:
@@ -293,14 +282,6 @@ def _check_split(split: float | None, subset: str | None) -> None:
         raise SpecError("give validation_split and subset together")
     if subset not in ("training", "validation", "both", None):
         raise SpecError(f'subset must be "training", "validation" or "both", got {subset!r}')
-
-
-def _warn_of_other_numbers(directory: str, names: Sequence[str]) -> None:
-    """Warn if a class has another label than in another directory, as if one lacks a class."""
-    for other, theirs in set(_classes.values()):
-        if other != directory and (name := moved_class(names, theirs)) is not None:
-            _log.warning(_OTHER_NUMBERS, name, names.index(name), directory, theirs.index(name),
-                         other)  # fmt: skip
 
 
 def _client(workers: int | Literal["auto"], frame_store: PathLike | None) -> Client:

@@ -24,16 +24,14 @@ import numpy as np
 from xxhash import xxh3_64
 
 from videoload.catalog.catalog import Catalog
-from videoload.catalog.table import Part
-from videoload.clips.sample_spec import SampleSpec, Spec, functions_of
+from videoload.catalog.table import Part, Video
+from videoload.clips.sample_spec import SampleSpec, Sides, Spec, functions_of
 from videoload.errors import VideoloadError
+from videoload.listings.columns import Listed
 from videoload.plan.identity import Identity, made_of, spec_of
 from videoload.plan.options import StreamOptions
 from videoload.plan.plan import BatchWithInfo
 from videoload.storage.paths import parts_of
-
-# How a catalog calls what a `Video` has behind its label.
-_SEGMENT = "starts", "ends", "frames", "starts_s", "ends_s", "at", "at_s", "box"
 
 
 class Receipt(NamedTuple):
@@ -135,18 +133,14 @@ def read(path: str | Path, root: str | Path | None, allow: Collection[str] = ())
             found = dict(_entries(lines, "clips" if has_targets else "digest"))
         spec = spec_of(settings)
         options = made_of(StreamOptions, settings)
-        paths, labels, *segments = zip(*head["videos"], strict=True)
-        sides = spec.names if isinstance(spec, SampleSpec) else ("",)
-        columns = zip(*map(parts_of, paths), strict=True)
-        own = [dict(zip(_SEGMENT, segments, strict=False)), *[{}] * len(sides)]
-        catalogs: dict[str, Any] = {
-            name: Catalog(files, labels, head["classes"], root, **more, duplicates=True)
-            for name, files, more in zip(sides, columns, own, strict=False)
-        }
-        catalog = next(iter(catalogs.values()))
+        videos = dict(zip(Video._fields, zip(*head["videos"], strict=True), strict=True))
+        paths = videos.pop("path")
+        first = [parts_of(path)[0] for path in paths]
+        listed = Listed(first, videos, tuple(head["classes"]), root)
+        catalog = Catalog._of(listed, duplicates=True)
         if isinstance(spec, SampleSpec):
-            catalog = Catalog.side_by_side(by=spec.by, offset_s=spec.offsets_s, **catalogs)
-            catalog._table = catalog._table.replaced(paths)
+            sides = Sides(spec.names, spec.by, spec.offsets_s or {})
+            catalog = catalog._replaced(table=catalog._table.replaced(paths), sides=sides)
         if head["parts"]:
             catalog = catalog._replaced(parts=tuple(Part(*part) for part in head["parts"]))
     except OSError as error:
