@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import logging
 
+import numpy as np
+
 from videoload.catalog.catalog import Catalog
 from videoload.clips.sample_spec import GivenSpec, Spec, in_stream, sample_spec
 from videoload.plan.options import StreamArguments, StreamOptions
@@ -30,6 +32,9 @@ def make_plan(
     SpecError."""
     catalog = counted(catalog, clip, read)
     plan = Plan.of(catalog, clip, options)
+    if options.balance == "class" and (few := np.count_nonzero(catalog.labels < 0)):
+        _log.info('%d of %d rows have no label (-1): balance="class" leaves them out', few,
+                  len(catalog))  # fmt: skip
     for text in warnings_of(catalog, clip):
         _log.warning("%s", text)
     return catalog, plan
