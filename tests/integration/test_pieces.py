@@ -70,7 +70,9 @@ def whole(root: Path) -> Catalog:
 
 @pytest.fixture(scope="module")
 def pieces(root: Path) -> Catalog:
-    return Catalog.from_folder(root, chain=r"^(run)/", label=None)[:1]
+    found = Catalog.from_folder(root, chain=r"^(run)/", label=None)
+    assert sorted(path.count(" // ") for path in found.paths) == [0, PIECES - 1]
+    return found.subset([max(range(2), key=lambda row: len(found.paths[row]))])
 
 
 def stream(catalog: Catalog, clip: ClipSpec, **options: Any) -> list[str]:

@@ -56,6 +56,7 @@ TRIED_ELSEWHERE = {
     "decoding.prepared": "integration/test_decode.py",
     "decoding.pieces": "integration/test_pieces.py",
     "decoding.samples": "integration/test_side_by_side.py",
+    "decoding.transforms": "integration/test_decode.py",
     "decoding.sounds": "integration/test_sound.py",
     "sound.reader": "integration/test_sound.py",
     "sound.track": "integration/test_sound.py",

@@ -111,6 +111,11 @@ def clip_params(
     return shown(spec, video, drawn(spec, video, segment, window, seed, clip, crop, view))
 
 
+def seed_of(seed: int, view: int) -> int:
+    """The seed of one of the views of a clip."""
+    return seed + view * _VIEW
+
+
 def drawn(
     spec: ClipSpec,
     video: VideoInfo,
@@ -123,7 +128,7 @@ def drawn(
 ) -> Draws:
     """What is drawn for a clip of a segment, of the frames [first, last) of the video. Raises
     UnfitError."""
-    own = seed + view * _VIEW
+    own = seed_of(seed, view)
     draw = generator(own, draws=is_random(spec))
     at, mirror, across, down = draw(), draw(), draw(), draw()
     shared = own

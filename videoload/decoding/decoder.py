@@ -24,6 +24,7 @@ from videoload.decoding.pieces import PiecesClips, Recordings, find_file
 from videoload.decoding.prepared import Ordinals, Prepared, Request, fitting
 from videoload.decoding.samples import count_items, of_recording, prepare_samples
 from videoload.decoding.sounds import Sounds, prepare_with_sound
+from videoload.decoding.transforms import prepare_transformed
 from videoload.decoding.video_clips import Tools, VideoClips
 from videoload.errors import TransformError, errors_of
 from videoload.frame_store.clip_frames import ClipStore
@@ -164,23 +165,26 @@ class Decoder:
         transform = None if name is None else self._functions.find("transform", str(name))
         hear = partial(self._sounds.hear, path)
 
-        def prepare(spec: ClipSpec, out: Buffer) -> Prepared:
+        def prepare(spec: ClipSpec, clips: Sequence[Buffer]) -> Prepared:
             nonlocal hear
             if len(pieces_of(path)) == 1:
-                clips = VideoClips(self._tools, path, spec, requests, out, transform, given)
-                return clips.prepare(tick)
+                return VideoClips(self._tools, path, spec, requests, clips, given).prepare(tick)
             several = PiecesClips(
-                self._tools, self._recordings, path, spec, requests, out, transform, given
-            )
+                self._tools, self._recordings, path, spec, requests, clips, given
+            )  # fmt: skip
             hear = partial(several.hear, self._sounds.hear)
             return several.prepare(tick)
+
+        def prepare_pixels(spec: ClipSpec, out: Buffer) -> Prepared:
+            decoded = partial(prepare, spec)
+            return prepare_transformed(path, spec, requests, out, transform, self.watch, decoded)
 
         def heard(tick: Tick, begin: Fraction, wanted: Wanted) -> Samples | None:
             return hear(tick, begin, wanted)
 
         if not spec.sound:
-            return prepare(spec, out)
-        return prepare_with_sound(path, spec, out, prepare, heard)
+            return prepare_pixels(spec, out)
+        return prepare_with_sound(path, spec, out, prepare_pixels, heard)
 
     @property
     def root(self) -> str:
@@ -258,7 +262,8 @@ class Decoder:
         """63 bits that differ if the file here was changed or replaced; 0: nobody can tell. Raises
         VideoError, StorageError."""
         parts = (part for part in parts_of(path) if len(pieces_of(part)) > 1)
-        known = {file: b for part in parts for file, b in self._recordings.identities(part).items()}
+        recordings = filter(None, map(self._recordings.known, parts))
+        known = {file: b for each in recordings for file, b in each.files.items()}
 
         def one(path: str) -> int:
             if (identity := known.get(path)) is None:

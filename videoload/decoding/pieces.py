@@ -21,14 +21,7 @@ from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.edges import pictures
 from videoload.clips.pieces import Pieces
 from videoload.decoding.prepared import Ordinals, Prepared, Request, Times, draw, fitting
-from videoload.decoding.video_clips import (
-    OtherPieceError,
-    Piece,
-    Tools,
-    VideoClips,
-    apply_each,
-    decoded_clips,
-)
+from videoload.decoding.video_clips import OtherPieceError, Tools, VideoClips
 from videoload.errors import VideoError, errors_in, errors_of
 from videoload.index.index import VideoIndex
 from videoload.index.indexes import Indexes
@@ -37,7 +30,6 @@ from videoload.sound.reader import Wanted
 from videoload.sound.resampling import Samples
 from videoload.storage.files import Storage, Tick, VideoFile, identity_of
 from videoload.storage.paths import pieces_of
-from videoload.user_code.functions import UserFunction
 
 _MAX_KNOWN = 20_000  # pieces of the recordings that were met last, 1 kB each
 
@@ -55,7 +47,7 @@ def find_file(
         return storage.run(path, find, tick)
 
 
-class _Known(NamedTuple):
+class Known(NamedTuple):
     """A recording that was found: its pieces, with their identities and what is known of them, and
     its fingerprints by their salt."""
 
@@ -73,12 +65,12 @@ class Recordings:
 
     def __init__(self, storage: Storage, indexes: Indexes) -> None:
         self._storage, self._indexes = storage, indexes
-        self._known: LRUCache[str, _Known] = LRUCache(_MAX_KNOWN, lambda known: len(known.files))
+        self._known: LRUCache[str, Known] = LRUCache(_MAX_KNOWN, lambda known: len(known.files))
 
     def find(self, path: str, tick: Tick) -> Pieces:
         """The pieces of a recording. Raises StorageError; and VideoError if one is missing, or its
         frames are not like those of the others."""
-        if (known := self._unchanged(path)) is not None:
+        if (known := self.known(path)) is not None:
             return known.pieces
         infos, files = [], {}
         for file in pieces_of(path):
@@ -90,24 +82,18 @@ class Recordings:
         if (misfit := pieces.misfit()) is not None:
             raise VideoError(path, f"piece {pieces_of(path)[misfit[0]]}: {misfit[1]}")
         if len(files) <= _MAX_KNOWN and not self._storage.fetches:
-            self._known[path] = _Known(files, pieces, {})
+            self._known[path] = Known(files, pieces, {})
         return pieces
-
-    def identities(self, path: str) -> dict[str, bytes]:
-        """The identities of the pieces of a recording; none if it is not known."""
-        known = self._unchanged(path)
-        return {} if known is None else known.files
 
     def fingerprint(self, path: str, salt: int, find: Callable[[str], int]) -> int:
         """The fingerprint of a recording, which ``find`` finds."""
-        known = self._unchanged(path)
-        if known is None:
+        if (known := self.known(path)) is None:
             return find(path)
         if salt not in known.prints:
             known.prints[salt] = find(path)
         return known.prints[salt]
 
-    def _unchanged(self, path: str) -> _Known | None:
+    def known(self, path: str) -> Known | None:
         """A recording that is known, if all its pieces are what they were."""
         known, root = self._known.get(path), self._storage.root
         try:
@@ -131,14 +117,12 @@ class PiecesClips:
         path: str,
         spec: ClipSpec,
         requests: Sequence[Request],
-        out: Buffer,
-        transform: UserFunction | None,
+        clips: Sequence[Buffer],
         given: list[ClipParams] | None = None,
     ) -> None:
         self._tools, self._recordings, self._path = tools, recordings, path
-        self._spec, self._requests, self._out = spec, requests, out
-        self._transform, self._given, self._files = transform, given, pieces_of(path)
-        self._clips = decoded_clips(spec, out, len(requests))
+        self._spec, self._requests, self._clips = spec, requests, clips
+        self._given, self._files = given, pieces_of(path)
 
     def prepare(self, tick: Tick) -> Prepared:
         """As `VideoClips.prepare`."""
@@ -169,10 +153,8 @@ class PiecesClips:
         self._parts: list[tuple[str, Prepared]] = []
         try:
             for number, (own, clips) in sorted(drawn.items()):
-                piece, file = Piece(pieces.infos[number], clips), self._files[number]
-                made = VideoClips(
-                    self._tools, file, self._spec, (), self._out, None, own, piece
-                )  # fmt: skip
+                file, info = self._files[number], pieces.infos[number]
+                made = VideoClips(self._tools, file, self._spec, (), clips, own, info)
                 with errors_in(self._path, f"piece {file}"):
                     self._parts.append((file, made.prepare(tick)))
         except OtherPieceError:
@@ -186,12 +168,6 @@ class PiecesClips:
         except OtherPieceError:
             self._anew(tick, again=again)
             return self._decode(tick, again=True)
-        if self._transform is not None:
-            with self._tools.watch.phase("transform"):
-                apply_each(
-                    self._transform, self._spec, self._path, self._params, self._clips, self._out,
-                    tick,
-                )  # fmt: skip
         return np.array([drawn.frames for drawn in self._params]).reshape(len(self._requests), -1)
 
     def _anew(self, tick: Tick, *, again: bool) -> None:

@@ -6,17 +6,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 from av.video.frame import VideoFrame
 
 from videoload.clips.affine import affines
 from videoload.clips.clip_params import ClipParams
-from videoload.clips.clip_spec import ClipSpec, clip_shape, decoded_dtype, decoded_shape
+from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.edges import pictures
-from videoload.clips.layouts import array_bytes, as_arrays
-from videoload.clips.sample_spec import arrays_of
 from videoload.clips.video_info import VideoInfo
 from videoload.decoding.expected import Expected
 from videoload.decoding.open_files import OpenFiles
@@ -33,7 +30,6 @@ from videoload.reading.frames import StaleIndexError, read_frames
 from videoload.reading.video import Video
 from videoload.stopwatch import Stopwatch
 from videoload.storage.files import Storage, Tick
-from videoload.user_code.functions import UserFunction, apply
 
 
 @dataclass(frozen=True)
@@ -49,13 +45,6 @@ class Tools:
     expected: Expected
 
 
-class Piece(NamedTuple):
-    """A file that gives a part of the frames of some clips: what is known of it, and the parts."""
-
-    info: VideoInfo
-    clips: Sequence[Buffer]
-
-
 class OtherPieceError(Exception):
     """The piece of a recording is not the one that clips were drawn of."""
 
@@ -69,16 +58,14 @@ class VideoClips:
         path: str,
         spec: ClipSpec,
         requests: Sequence[Request],
-        out: Buffer,
-        transform: UserFunction | None,
+        clips: Sequence[Buffer],
         given: list[ClipParams] | None = None,
-        piece: Piece | None = None,
+        of: VideoInfo | None = None,
     ) -> None:
-        """``given``: of clips that are a part of samples, or of a recording in pieces, what they
-        show."""
+        """``clips``: where each is decoded to. ``given``: of clips that are a part of samples, or
+        of a recording in pieces, what they show. ``of``: the piece for which that was drawn."""
         self._tools, self._path, self._spec, self._requests = tools, path, spec, requests
-        self._out, self._transform, self._given, self._piece = out, transform, given, piece
-        self._clips = decoded_clips(spec, out, len(requests)) if piece is None else piece.clips
+        self._clips, self._given, self._of = clips, given, of
 
     def prepare(self, tick: Tick) -> Prepared:
         """Find out what the clips show, and ask for the bytes that this needs."""
@@ -113,7 +100,7 @@ class VideoClips:
         return self._prepared(partial(self._decode, stored))
 
     def _check(self, info: VideoInfo) -> None:
-        if self._piece is not None and info != self._piece.info:
+        if self._of is not None and info != self._of:
             raise OtherPieceError
 
     def _prepared(self, decode: Callable[[Tick], Ordinals], *, are_kept: bool = False) -> Prepared:
@@ -151,7 +138,7 @@ class VideoClips:
                 stored.show(self._clips)
             except UnreadableError as error:
                 raise OneClipError(self._path, str(error)) from None
-        return self._finish(tick)
+        return self._shown()
 
     def _decode(self, stored: ClipFrames | None, tick: Tick) -> Ordinals:
         decode, anew = partial(self._read, stored, tick), partial(self._anew, tick)
@@ -200,7 +187,7 @@ class VideoClips:
             raise VideoError(self._path, "gives other frames each time it is read") from None
         finally:
             tools.watch.move(scaling_s, "scale")
-        return self._finish(tick)
+        return self._shown()
 
     def _anew(self, tick: Tick) -> Ordinals:
         """Do all of it again: the file is not the one that the index was made from."""
@@ -208,36 +195,7 @@ class VideoClips:
             prepared = self.prepare(tick)
         return prepared.decode(tick)
 
-    def _finish(self, tick: Tick) -> Ordinals:
-        """Transform the clips; returns the ordinals of their frames."""
-        spec, params = self._spec, self._params
-        if self._transform is not None:
-            with self._tools.watch.phase("transform"):
-                apply_each(self._transform, spec, self._path, params, self._clips, self._out, tick)
-        shown = np.concatenate([drawn.frames for drawn in params])
+    def _shown(self) -> Ordinals:
+        """The ordinals of the frames of the clips."""
+        shown = np.concatenate([drawn.frames for drawn in self._params])
         return shown.reshape(len(self._requests) or 1, -1)
-
-
-def decoded_clips(spec: ClipSpec, out: Buffer, samples: int) -> Sequence[Buffer]:
-    """Where each decoded clip goes: into ``out``, unless a transform writes there."""
-    rows = out.reshape(samples * spec.views, -1)
-    if spec.output is not None:
-        rows = np.empty((len(rows), array_bytes(decoded_shape(spec), decoded_dtype(spec))), "u1")
-    return list(as_arrays(rows, decoded_shape(spec), decoded_dtype(spec)))
-
-
-def apply_each(
-    transform: UserFunction,
-    spec: ClipSpec,
-    path: str,
-    params: Sequence[ClipParams],
-    clips: Sequence[Buffer],
-    out: Buffer,
-    tick: Tick,
-) -> None:
-    """Write what the transform makes of decoded ``clips`` to ``out``. Raises TransformError."""
-    samples = out.reshape(len(clips) // spec.views, -1)
-    made = arrays_of(spec, samples).reshape(-1, *clip_shape(spec))
-    for drawn, clip, place in zip(params, clips, made, strict=True):
-        tick()
-        apply(transform, spec, path, clip, place, drawn.seed)

@@ -1,0 +1,49 @@
+"""Clips that a user's transform changes, or makes something else of, once they are decoded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from videoload.clips.clip_params import seed_of
+from videoload.clips.clip_spec import ClipSpec, clip_shape, decoded_dtype, decoded_shape
+from videoload.clips.layouts import array_bytes, as_arrays
+from videoload.clips.sample_spec import arrays_of
+from videoload.decoding.prepared import Ordinals, Prepared, Request
+from videoload.pixels.planes import Buffer
+from videoload.stopwatch import Stopwatch
+from videoload.storage.files import Tick
+from videoload.user_code.functions import UserFunction, apply
+
+
+def prepare_transformed(
+    path: str,
+    spec: ClipSpec,
+    requests: Sequence[Request],
+    out: Buffer,
+    transform: UserFunction | None,
+    watch: Stopwatch,
+    prepare: Callable[[Sequence[Buffer]], Prepared],
+) -> Prepared:
+    """Prepare clips into ``out``. ``prepare`` is called with where each is decoded to: there,
+    unless the transform makes something else of it."""
+    rows = out.reshape(len(requests) * spec.views, -1)
+    if spec.output is not None:
+        rows = np.empty((len(rows), array_bytes(decoded_shape(spec), decoded_dtype(spec))), "u1")
+    clips = list(as_arrays(rows, decoded_shape(spec), decoded_dtype(spec)))
+    prepared = prepare(clips)
+    if transform is None:
+        return prepared
+    made = arrays_of(spec, out.reshape(len(requests), -1)).reshape(-1, *clip_shape(spec))
+    seeds = [seed_of(request.seed, view) for request in requests for view in range(spec.views)]
+
+    def decode(tick: Tick) -> Ordinals:
+        frames = prepared.decode(tick)
+        with watch.phase("transform"):
+            for seed, clip, place in zip(seeds, clips, made, strict=True):
+                tick()
+                apply(transform, spec, path, clip, place, seed)
+        return frames
+
+    return prepared._replace(decode=decode)
