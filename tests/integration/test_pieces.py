@@ -31,6 +31,7 @@ from videoload.preparing.encoding import Settings
 from videoload.preparing.prepare import new_catalog, prepare
 from videoload.scanning.journal import Journal
 from videoload.scanning.scan import scan
+from videoload.trainer.receipts import read
 
 pytestmark = pytest.mark.timeout(120 * SECOND)
 
@@ -301,6 +302,59 @@ def test_a_bucket_gives_the_same(
     files = [f"{server.url}/run/{number}.avi" for number in range(PIECES)]
     with vl.open(files) as many, vl.open(root / "whole.avi") as one:
         np.testing.assert_array_equal(many[5:90:7], one[5:90:7])
+
+
+def test_a_copy_of_another_host_must_have_the_same_pieces(copy: Path, root: Path) -> None:
+    path = "run/0.avi // 1.avi // 2.avi"
+    one, other = Decoder(root), Decoder(copy)
+    for _ in range(2):  # before it was decoded, and when it is known
+        assert other.fingerprint(path, 7) == one.fingerprint(path, 7)
+        assert other.info(path) == one.info(path)
+    assert other.fingerprint("run/0.avi // 2.avi // 1.avi", 7) != one.fingerprint(path, 7)
+    assert other.version(path) == Decoder(copy).version(path) != one.version(path)
+    make_avi(copy / "run/1.avi", frames=12, seed=3)
+    assert other.fingerprint(path, 7) != one.fingerprint(path, 7)
+
+
+def test_catalogs_of_them_are_split_joined_mixed_and_replayed(
+    copy: Path, root: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(copy / "run", copy / "more/run")
+    make_avi(copy / "b_0.avi", frames=30)
+    catalog = Catalog.from_folder(copy, chain=r"(.*run)/|(b)_", label=None)
+    assert sorted(path.partition(" ")[0] for path in catalog.paths) == [
+        "b_0.avi", "more/run/0.avi", "run/0.avi",
+    ]  # fmt: skip
+    one, other = catalog.split(0.5, by=r"^(more/)?")
+    assert not {*one.paths} & {*other.paths}
+    clip = spec(sampling="random", clips_per_video=3)
+    far = Catalog([[f"{number}.avi" for number in range(PIECES)]], root=root / "run")
+    joined = Catalog.join([catalog, far])
+    assert joined.root not in (copy, root)
+    own = decode_serially(far, clip, 3, seed=1)
+    mixed = vl.mix({"far": (far, 0.5), "here": (catalog, 0.5)})
+    shown = [clips for clips, _ in decode_serially(mixed, clip, 3, epochs=2)]
+    assert len(shown) > 2
+    assert digests(own) == digests(decode_serially(joined.subset([len(catalog)]), clip, 3, seed=1))
+    with Client(1) as client:
+        stream = client.stream(mixed, clip, 3, shuffle=True, seed=4)
+        stream.keep_receipts(tmp_path / "receipts")
+        found = [info.digest for *_, info in stream.batches(epochs=1, info=True)]
+    again = read(tmp_path / "receipts", mixed.root)
+    assert again.catalog.paths == mixed.paths
+    assert found == list(again.digests.values())
+
+
+def test_items_are_made_of_one_file(root: Path, pieces: Catalog) -> None:
+    item = vl.ItemSpec("tests.support.items:matrix", (2, 3), "float32")
+    with pytest.raises(vl.TransformError, match="is a recording in several"):
+        next(decode_serially(pieces, item, 1))
+
+
+def test_a_preview_names_it(pieces: Catalog, client: Client, tmp_path: Path) -> None:
+    pytest.importorskip("PIL", reason="needs videoload[preview]")
+    client.stream(pieces, spec(), 1).preview(tmp_path / "sheet.png")
+    assert (tmp_path / "sheet.png").stat().st_size > 1000
 
 
 def test_parts_of_a_sample_may_be_in_pieces(root: Path, whole: Catalog, pieces: Catalog) -> None:

@@ -74,6 +74,7 @@ class Recordings:
             return known.pieces
         infos, files = [], {}
         for file in pieces_of(path):
+            tick()
             with errors_in(path, f"piece {file}"):
                 found, index = find_file(self._storage, self._indexes, file, tick)
             infos.append(index.info)
