@@ -1,4 +1,4 @@
-"""Makes docs/clips.webp: videos that are drawn here, and above them what a stream cuts out of them.
+"""Makes docs/clips.webp and docs/preview.png: clips that a stream cuts out of videos drawn here.
 
 python scripts/film.py
 """
@@ -18,7 +18,7 @@ from PIL import Image, ImageDraw
 
 import videoload as vl
 
-PAGE = Path(__file__).parents[1] / "docs/clips.webp"
+DOCS = Path(__file__).parents[1] / "docs"
 _WIDTH, _HEIGHT, _FINE, _FRAMES = 320, 240, 2, 96
 _HORIZON = 150
 _COLOURS = ("#e5484d", "#ffb224", "#30a46c", "#3e8ed0", "#8e4ec6", "#f2f2f2")
@@ -153,10 +153,21 @@ def main() -> None:
             shown.append(sheet)
         for source in sources:
             source.close()
+        sheet_of = vl.ClipSpec(
+            frames=8, stride=4, resize=72, size=(64, 64),
+            sampling="random", crop="random", flip=True,
+        )  # fmt: skip
+        with vl.Client(workers=1) as client:
+            client.stream(catalog, sheet_of, 4, shuffle=True, seed=3).preview(DOCS / "preview.png")
     shown[0].save(
-        PAGE, save_all=True, append_images=shown[1:], duration=80, loop=0, quality=60, method=6
+        DOCS / "clips.webp",
+        save_all=True,
+        append_images=shown[1:],
+        duration=80,
+        loop=0,
+        quality=60,
+        method=6,
     )
-    print(f"{PAGE}: {PAGE.stat().st_size / 1e3:.0f} kB")
 
 
 if __name__ == "__main__":

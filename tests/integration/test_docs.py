@@ -429,7 +429,7 @@ def test_ci_runs_the_second_command_of_the_readme(tmp_path: Path) -> None:
     readme = PAGES["README.md"]
     for number, command in enumerate(shell_blocks()):
         readme = readme.replace(command, f"echo this is command {number}")
-    (tmp_path / "README.md").write_text(readme)
+    (tmp_path / "README.md").write_text("```sh\necho another block\n```\n" + readme)
     done = subprocess.run(
         [tmp_path / ".ci/run"], capture_output=True, text=True, check=True, timeout=60
     )
