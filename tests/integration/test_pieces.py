@@ -280,6 +280,17 @@ def test_the_frame_store_keeps_each_piece_once(
     assert videos == {file for file in (tmp_path / "store").rglob("*/*/*") if file.is_file()}
 
 
+def test_a_clip_may_lie_in_a_piece_that_is_kept_and_in_one_that_is_not(
+    whole: Catalog, pieces: Catalog, tmp_path: Path
+) -> None:
+    clip = spec(frames=2, stride=1, sampling="dense", hop=1)
+    with Client(1, frame_store=tmp_path / "store") as client:
+        found = client.stream(pieces, clip, 3, seed=2, drop_remainder=False)
+        got = digests(found.batches(start_step=0, epochs=3, info=True))
+        assert got == stream(whole, clip, epochs=3)
+        assert not found.quarantine
+
+
 @pytest.fixture(scope="module")
 def server(root: Path) -> Iterator[ObjectServer]:
     pytest.importorskip("obstore", reason="needs videoload[remote]")

@@ -79,7 +79,9 @@ class VideoClips:
         if store is not None and (found := store.find(path, file, spec, tick)) is not None:
             self._check(found.info)
             self._params = self._given or draw(spec, found.info, self._requests)
-            stored = store.frames_of(path, file, spec, found.info, self._params, found)
+            self._stored = stored = store.frames_of(
+                path, file, spec, found.info, self._params, found
+            )
             if stored is not None and not stored.missing:
                 self._info = found.info.rated(spec)
                 return self._prepared(partial(self._show, stored), are_kept=True)
