@@ -283,7 +283,7 @@ def test_the_frame_store_keeps_each_piece_once(
 def test_a_clip_may_lie_in_a_piece_that_is_kept_and_in_one_that_is_not(
     whole: Catalog, pieces: Catalog, tmp_path: Path
 ) -> None:
-    clip = spec(frames=2, stride=1, sampling="dense", hop=1)
+    clip = spec(sampling="random", clips_per_video=12)
     with Client(1, frame_store=tmp_path / "store") as client:
         found = client.stream(pieces, clip, 3, seed=2, drop_remainder=False)
         got = digests(found.batches(start_step=0, epochs=3, info=True))
