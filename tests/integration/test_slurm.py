@@ -16,6 +16,7 @@ import pytest
 
 from tests.support.digests import digest
 from tests.support.needs import needs_tensorflow
+from tests.support.programs import Programs
 from tests.support.slurm import Cluster, cluster
 from tests.support.trained import SMALL, STEPS, VIDEOS_OF_A_CLASS, expected, make_classes
 from tests.support.waiting import SECOND, wait_until
@@ -94,6 +95,39 @@ def test_half_made_keys_and_a_taken_port_hold_no_job_up(tmp_path: Path) -> None:
     assert {"admitted", "trainer.key_secret"} <= {*keys}
     assert command == "--cpus-per-task=3 my trainer"
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["keys"]
+
+
+def test_decoders_follow_the_trainer_and_end_with_its_job(
+    programs: Programs, tmp_path: Path
+) -> None:
+    (tmp_path / "bin").mkdir()
+    queue, address = tmp_path / "queue", tmp_path / "trainer-7"
+    for name, text in {
+        "squeue": f"cat {queue}",
+        "videoload": 'trap "echo left; exit 0" TERM; echo "$*"; while :; do sleep 1; done',
+        "sleep": "exec /bin/sleep 0.05",
+    }.items():
+        (tmp_path / "bin" / name).write_text(f"#!/bin/bash\n{text}\n")
+        (tmp_path / "bin" / name).chmod(0o755)
+    environment = {
+        "PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "SLURM_CPUS_PER_TASK": "4",
+        "VIDEOLOAD_VIDEOS": "/", "VIDEOLOAD_OUT": str(tmp_path),
+    }  # fmt: skip
+    queue.write_text("77\n7\n")  # it waits for a node
+    bash = "import os, sys; os.execvp('bash', ['bash', *sys.argv[1:]])"
+    program = programs.python("-c", bash, str(DECODE), "7", env=environment)
+    for host in ("one", "two"):  # started, and started again elsewhere
+        address.write_text(f"tcp://{host}:1\n")
+        program.wait_for(f"worker --connect tcp://{host}:1", 30 * SECOND)
+        address.unlink()
+    queue.unlink()  # Slurm does not answer
+    assert program.out.split("\n") == [
+        "worker --connect tcp://one:1", "left", "worker --connect tcp://two:1", "",
+    ]  # fmt: skip
+    assert program.process.poll() is None
+    queue.write_text("77\n")
+    assert program.wait(30 * SECOND) == 0, program.err
+    assert program.out.endswith("left\n")
 
 
 class Training:
