@@ -30,12 +30,19 @@ def page() -> str:
     """The page as it should be."""
     group: Any = typer.main.get_command(app)
     parts = [_INTRO, _table("option", _options(group))]
+    told: dict[tuple[str, str, str], str] = {}  # rows, and the command that has them
     for name, command in group.commands.items():
         arguments = [p for p in command.params if p.param_type_name == "argument"]
         words = ["videoload", name, *(p.metavar for p in arguments), "[OPTIONS]"]
         parts += [f"## videoload {name}\n", _paragraphs(command.help)]
         parts += [f"```text\n{' '.join(words)}\n```\n"]
-        parts += [_table("argument", map(_row, arguments)), _table("option", _options(command))]
+        rows = list(_options(command))
+        parts += [_table("argument", map(_row, arguments))]
+        parts += [_table("option", [row for row in rows if row not in told])]
+        for other in dict.fromkeys(told.values()):
+            if same := [f"`{row[0]}`" for row in rows if told.get(row) == other]:
+                parts += [f"As for `videoload {other}`: {', '.join(same)}.\n"]
+        told |= {row: name for row in rows if row not in told}
     return "\n".join(filter(None, parts))
 
 
