@@ -10,7 +10,7 @@ import numpy as np
 
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.target_columns import Boxes, PerFrame, Values, row_shape
-from videoload.catalog.targets import places
+from videoload.catalog.targets import marks_in
 from videoload.clips.choices import MAX_BOXES_BYTES
 from videoload.errors import SpecError, named
 
@@ -48,7 +48,7 @@ def _boxes(catalog: Catalog) -> Values | None:
         return catalog._table.column("box")
     found = [
         column._values
-        for column in places(catalog.targets).values()
+        for column in marks_in(catalog.targets).values()
         if isinstance(column, Boxes) and column._part is None
         if row_shape(column._values) == (4,)
     ]

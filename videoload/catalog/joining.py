@@ -145,12 +145,14 @@ def moved_class(one: Sequence[str], other: Sequence[str]) -> str | None:
 
 def check_shapes(catalog: Catalog, clip: Spec) -> None:
     """Raises SpecError if the clips of a part have another shape or type than the stream's, or if
-    there are targets of frames, or of places in them, that the samples do not have."""
+    there are targets of frames, or points and boxes in them, that the samples do not have."""
     if isinstance(clip, ItemSpec) and targets_.rows_per_frame(catalog.targets):
         raise SpecError("the catalog has targets per frame, and items have no frames")
     clips = clip.clips if isinstance(clip, SampleSpec) else {"": clip}
-    for name, column in targets_.places(catalog.targets).items():
+    for name, column in targets_.marks_in(catalog.targets).items():
         if isinstance(clip, ItemSpec):
-            raise SpecError(f"{name} are places in a picture, and items have none")
+            raise SpecError(f"{name} are points or boxes in a picture, and items have none")
         if (of := targets_.part_of(column, clips)) not in clips:
-            raise SpecError(f"{name} are places in part {of!r}, which is no clip of the samples")
+            raise SpecError(
+                f"{name} are points or boxes in part {of!r}, which is no clip of the samples"
+            )

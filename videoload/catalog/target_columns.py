@@ -1,7 +1,7 @@
 """A column of targets: what it may consist of. Pure.
 
 An array has a row for each video, `PerFrame` a row for each of its source frames. `Points` and
-`Boxes` are such columns of places in the picture.
+`Boxes` are such columns of marks: places in the picture.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Points:
     def __init__(
         self, xy: Any, mirror: Iterable[tuple[int, int]] = (), *, part: str | None = None
     ) -> None:
-        self._values, self._part = _places("Points", xy, 2, ("K", 2)), part
+        self._values, self._part = _marks("Points", xy, 2, ("K", 2)), part
         pairs = [tuple(pair) for pair in mirror]
         named = [point for pair in pairs for point in pair]
         points = range(row_shape(self._values)[0])
@@ -141,7 +141,7 @@ class Boxes:
     __slots__ = ("_part", "_values")
 
     def __init__(self, boxes: Any, *, part: str | None = None) -> None:
-        self._values, self._part = _places("Boxes", boxes, 1, (4,)), part
+        self._values, self._part = _marks("Boxes", boxes, 1, (4,)), part
 
     def __len__(self) -> int:
         return len(self._values)
@@ -154,8 +154,8 @@ class Boxes:
 
 
 Values = npt.NDArray[Any] | PerFrame
-Places = Points | Boxes
-Column = Values | Places
+Marks = Points | Boxes
+Column = Values | Marks
 
 
 def array_of(name: str, values: object) -> npt.NDArray[Any]:
@@ -179,12 +179,12 @@ def array_of(name: str, values: object) -> npt.NDArray[Any]:
 
 
 def values_of(column: Column) -> Values:
-    """What a column of places consists of; other columns are that themselves."""
+    """What a column of marks consists of; other columns are that themselves."""
     return column._values if isinstance(column, Points | Boxes) else column
 
 
-def _places(name: str, given: Any, dimensions: int, last: tuple[str | int, ...]) -> Values:
-    """Places as float32: an array [N, ..., *last], or `PerFrame` of arrays [frames, ..., *last].
+def _marks(name: str, given: Any, dimensions: int, last: tuple[str | int, ...]) -> Values:
+    """Marks as float32: an array [N, ..., *last], or `PerFrame` of arrays [frames, ..., *last].
     Raises CatalogError."""
     if isinstance(given, list | tuple) and all(isinstance(each, np.ndarray) for each in given):
         given = PerFrame(given)

@@ -3,7 +3,7 @@
 A catalog's *targets* are one column, or several with names. A column is an array with a row for
 each video, or `PerFrame`: for each video, an array with a row for each of its source frames. A
 batch gets the rows of the frames that its clips show. `Points` and `Boxes` are such columns of
-places in the picture, which follow what is done to it. The trainer looks targets up when it hands a
+marks in the picture, which follow what is done to it. The trainer looks targets up when it hands a
 batch over; workers never see them.
 """
 
@@ -19,8 +19,8 @@ import numpy.typing as npt
 
 from videoload.catalog.target_columns import (
     Column,
+    Marks,
     PerFrame,
-    Places,
     array_of,
     name_of,
     values_of,
@@ -31,7 +31,7 @@ from videoload.errors import CatalogError, SpecError
 
 Ints = npt.NDArray[np.int64]
 _ONLY = "targets"  # the name of a column without a name, in messages
-_PLACES = re.compile(  # what such columns are called
+_MARKS = re.compile(  # what such columns are called
     r"(?<![a-z])((key)?points?|landmarks?|joints?|skeletons?|poses?|b?box(es)?)(?![a-z])",
     re.IGNORECASE,
 )
@@ -114,25 +114,25 @@ def rows_per_frame(targets: Targets | None) -> dict[str, Ints]:
     }
 
 
-def places(targets: Targets | None) -> dict[str, Places]:
-    """The columns of places in the picture, by their names."""
-    return {name: each for name, each in named(targets).items() if isinstance(each, Places)}
+def marks_in(targets: Targets | None) -> dict[str, Marks]:
+    """The columns of marks in the picture, by their names."""
+    return {name: each for name, each in named(targets).items() if isinstance(each, Marks)}
 
 
-def part_of(column: Places, parts: Iterable[str]) -> str:
-    """The name among these ``parts`` of a sample of the one that places were marked in."""
+def part_of(column: Marks, parts: Iterable[str]) -> str:
+    """The name among these ``parts`` of a sample of the one that its marks were made in."""
     return next(iter(parts)) if column._part is None else column._part
 
 
-def look_like_places(targets: Targets | None) -> list[str]:
-    """Columns of plain numbers that look like places in the picture, by their names or by their
+def look_like_marks(targets: Targets | None) -> list[str]:
+    """Columns of plain numbers that look like marks in the picture, by their names or by their
     rows, [..., K, 2]."""
     found = []
     for name, column in named(targets).items():
-        if column is None or isinstance(column, Places):
+        if column is None or isinstance(column, Marks):
             continue
         row, dtype = _shape(column, ())
-        if dtype != "str" and row and (_PLACES.search(name) or (len(row) > 1 and row[-1] == 2)):
+        if dtype != "str" and row and (_MARKS.search(name) or (len(row) > 1 and row[-1] == 2)):
             found.append(name)
     return found
 
@@ -161,7 +161,7 @@ def _digest(array: npt.NDArray[Any]) -> bytes:
 
 
 def _column(name: str, values: object, videos: int, paths: Sequence[str]) -> Column:
-    if isinstance(values, Places):
+    if isinstance(values, Marks):
         return values._like(values_of(_column(name, values._values, videos, paths)))
     column = values if isinstance(values, PerFrame) else array_of(name, values)
     if len(column) != videos:
@@ -179,7 +179,7 @@ def _one_a_file(column: PerFrame, paths: Sequence[str]) -> PerFrame:
 
 
 def _rows(column: Column, indices: Ints) -> Column:
-    if isinstance(column, Places):
+    if isinstance(column, Marks):
         return column._like(values_of(_rows(column._values, indices)))
     if isinstance(column, PerFrame):
         return PerFrame([column._arrays[i] for i in indices.tolist()])
@@ -189,7 +189,7 @@ def _rows(column: Column, indices: Ints) -> Column:
 
 
 def _one(columns: Sequence[Column]) -> Column:
-    if isinstance(first := columns[0], Places):
+    if isinstance(first := columns[0], Marks):
         return first._like(values_of(_one(list(map(values_of, columns)))))
     per_frame = [column for column in columns if isinstance(column, PerFrame)]
     if per_frame:
@@ -204,7 +204,7 @@ def _batch(
     affine: Matrices | dict[str, Matrices] | None,
     path_of: Callable[[int], str],
 ) -> npt.NDArray[Any]:
-    if isinstance(column, Places):
+    if isinstance(column, Marks):
         if affine is None:
             raise SpecError("points and boxes need the matrices of the clips")
         by = affine[part_of(column, affine)] if isinstance(affine, dict) else affine
@@ -240,7 +240,7 @@ def _each(targets: Targets, call: Callable[[Column], T]) -> T | dict[str, T]:
 def _shape(column: Column, frames: tuple[int, ...]) -> tuple[tuple[int, ...], str]:
     values = values_of(column)
     array = values._arrays[0] if isinstance(values, PerFrame) else values
-    if not isinstance(values, PerFrame):  # each view shows places elsewhere
+    if not isinstance(values, PerFrame):  # each view shows marks elsewhere
         frames = () if values is column else frames[:-1]
     return (*frames, *array.shape[1:]), name_of(array.dtype)
 
@@ -253,5 +253,5 @@ def _kind(targets: Targets) -> tuple[object, ...]:
 
 def _kind_of(column: Column) -> Iterator[object]:
     yield type(values_of(column)).__name__
-    if isinstance(column, Places):
+    if isinstance(column, Marks):
         yield from (type(column).__name__, column._part, getattr(column, "_order", None))

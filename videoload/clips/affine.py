@@ -45,9 +45,12 @@ def _scaled(
 
 def points_in(points: Floats, matrices: Matrices) -> Floats:
     """Points [*n, ..., 2] of decoded frames, in pixels of clips with the matrices [*n, 2, 3]."""
-    by = _beside(matrices, points)
-    moved: Floats = (by[..., :2] @ points[..., None])[..., 0] + by[..., 2]
-    return moved
+    by, x, y = _beside(matrices, points), points[..., 0], points[..., 1]
+    # By element: a matrix product may round otherwise on another CPU.
+    moved = (
+        row[..., 0] * x + row[..., 1] * y + row[..., 2] for row in (by[..., 0, :], by[..., 1, :])
+    )
+    return np.stack([*moved], -1)
 
 
 def boxes_in(boxes: Floats, matrices: Matrices) -> Floats:
@@ -60,7 +63,8 @@ def boxes_in(boxes: Floats, matrices: Matrices) -> Floats:
 def are_mirrored(matrices: Matrices, points: Floats) -> npt.NDArray[np.bool_]:
     """Whether clips show left as right, [*n, ..., 1], to choose between arrays like ``points``."""
     by = _beside(matrices, points)
-    found: npt.NDArray[np.bool_] = np.linalg.det(by[..., :2])[..., None] < 0
+    (xx, xy), (yx, yy) = np.moveaxis(by[..., :2], (-2, -1), (0, 1))
+    found: npt.NDArray[np.bool_] = (xx * yy < xy * yx)[..., None]
     return found
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import do_lengths_decide, file_rows, with_windows
 from videoload.catalog.table import Ints
-from videoload.catalog.targets import look_like_places
+from videoload.catalog.targets import look_like_marks
 from videoload.clips.choices import MOVED_CROPS
 from videoload.clips.clip_spec import ClipSpec, dense_hop, hop_seconds, windows_in
 from videoload.clips.sample_spec import SampleSpec, Spec, WindowCounts, leader_of
@@ -62,9 +62,9 @@ def warnings_of(catalog: Catalog, clip: Spec) -> list[str]:
     if not isinstance(spec, ClipSpec):
         return []
     moves = spec.flip or spec.crop in MOVED_CROPS
-    if moves and (names := look_like_places(catalog.targets)):
+    if moves and (names := look_like_marks(catalog.targets)):
         found.append(
-            f"{names[0]} looks like places in the picture, which crop and flip move: give "
+            f"{names[0]} looks like points or boxes, which crop and flip move: give "
             "vl.Points or vl.Boxes to with_targets, and they follow it"
         )
     starts, ends, _ = catalog._table.segments

@@ -336,7 +336,7 @@ def _truth_of(catalog: Catalog) -> npt.NDArray[Any]:
         isinstance(targets, np.ndarray) and targets.dtype.kind in "biuf"
     ):
         raise SpecError(
-            "targets of each frame, places in the picture, and text, are not averaged by video: "
+            "targets of each frame, points, boxes and text are not averaged by video: "
             'loop over a stream with on_error="skip" and compare them there'
         )
     if targets is None and (lacking := np.count_nonzero(catalog.labels < 0)):

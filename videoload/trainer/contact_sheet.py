@@ -7,6 +7,7 @@ by a whole number, and the title says so. Points and boxes among the targets are
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -18,7 +19,7 @@ import numpy.typing as npt
 from videoload.catalog import targets
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.table import class_name
-from videoload.catalog.target_columns import PerFrame, Places, values_of
+from videoload.catalog.target_columns import Marks, PerFrame, values_of
 from videoload.clips.clip_spec import ClipSpec, clip_shape
 from videoload.clips.sample_spec import SampleSpec, Spec
 from videoload.errors import SpecError, VideoloadError, named
@@ -50,7 +51,7 @@ Drawable = ClipSpec | SampleSpec
 
 class Row(NamedTuple):
     """A clip to draw: uint8 ``pictures`` [T, H, W, 3], and the words beside them. ``frames``: the
-    numbers above them, none for a part that follows another one. ``places``: points [T, K, 2] and
+    numbers above them, none for a part that follows another one. ``marks``: points [T, K, 2] and
     boxes [T, K, 4] in them; T is 1 if all frames share them."""
 
     pictures: npt.NDArray[np.uint8]
@@ -58,7 +59,11 @@ class Row(NamedTuple):
     path: str
     frames: tuple[int, ...]
     place: str
-    places: tuple[Floats, ...] = ()
+    marks: tuple[Floats, ...] = ()
+
+    def marks_at(self, at: int) -> list[Floats]:
+        """The marks in picture number ``at``."""
+        return [marks[at % len(marks)] for marks in self.marks]
 
 
 def check(path: str | Path, spec: Spec) -> Drawable:
@@ -106,12 +111,12 @@ def save(
 def rows_of(batch: BatchWithInfo, catalog: Catalog, spec: Drawable) -> Iterator[Row]:
     """The rows of a batch: one for each clip, for each view of a clip, and for each part."""
     clips, labels, info = batch
-    drawn = targets.places(catalog.targets)
+    drawn = targets.marks_in(catalog.targets)
     words = labels
     if drawn:
         words = {name: each for name, each in targets.named(labels).items() if name not in drawn}
 
-    def places(clip: ClipSpec, part: str = "") -> list[Floats]:
+    def marks(clip: ClipSpec, part: str = "") -> list[Floats]:
         of = [part] if isinstance(spec, ClipSpec) else spec.clips
         return [
             found
@@ -121,7 +126,7 @@ def rows_of(batch: BatchWithInfo, catalog: Catalog, spec: Drawable) -> Iterator[
         ]
 
     if not isinstance(spec, SampleSpec):
-        yield from _rows_of((clips, words, info), catalog, spec, 0, "", places(spec))
+        yield from _rows_of((clips, words, info), catalog, spec, 0, "", marks(spec))
         return
     parts = cast("dict[str, npt.NDArray[np.uint8]]", clips)
     rows = [
@@ -131,7 +136,7 @@ def rows_of(batch: BatchWithInfo, catalog: Catalog, spec: Drawable) -> Iterator[
             clip,
             spec.names.index(name),
             name,
-            places(clip, name),
+            marks(clip, name),
         )
         for name, clip in spec.clips.items()
     ]
@@ -140,7 +145,7 @@ def rows_of(batch: BatchWithInfo, catalog: Catalog, spec: Drawable) -> Iterator[
             yield row if name == spec.leading else row._replace(frames=())
 
 
-def _by_clip(array: Floats, column: Places, spec: ClipSpec) -> Floats | None:
+def _by_clip(array: Floats, column: Marks, spec: ClipSpec) -> Floats | None:
     """Points [n, T, K, 2] or boxes [n, T, K, 4] of all clips of a batch. None if a part has other
     frames than the leader, by which they are counted."""
     of_frames = isinstance(values_of(column), PerFrame)
@@ -152,7 +157,7 @@ def _by_clip(array: Floats, column: Places, spec: ClipSpec) -> Floats | None:
 
 def _rows_of(
     batch: BatchWithInfo, catalog: Catalog, spec: ClipSpec, file: int, part: str,
-    places: Sequence[Floats],
+    marks: Sequence[Floats],
 ) -> Iterator[Row]:  # fmt: skip
     """The rows of one part, which is file number ``file`` of a sample."""
     clips, labels, info = batch
@@ -174,7 +179,7 @@ def _rows_of(
             f"step {info.step}, clip {sample}"
             + (f", view {view}" if views > 1 else "")
             + (f", {part}" if part else ""),
-            tuple(each[at] for each in places),
+            tuple(each[at] for each in marks),
         )
 
 
@@ -224,9 +229,7 @@ def sheet(rows: Sequence[Row], head: str) -> Image:
             left = _MARGIN + _TEXT + at * (width + _GAP)
             if at < len(row.frames):
                 draw.text((left, top), str(row.frames[at]), _GREY, font)
-            shown = _picture(picture, shrunk)
-            for places in row.places:
-                _mark(shown, places[at % len(places)], shrunk)
+            shown = _picture(picture, shrunk, row.marks_at(at))
             image.paste(shown, (left, top + _LINE))
         top += tall
     return image
@@ -279,26 +282,37 @@ def _size(row: Row, shrunk: int) -> tuple[int, int, int]:
     return frames, -(-height // shrunk), -(-width // shrunk)
 
 
-def _picture(pixels: npt.NDArray[np.uint8], shrunk: int) -> Image:
+def _picture(pixels: npt.NDArray[np.uint8], shrunk: int, marks: Sequence[Floats]) -> Image:
     from PIL import Image
 
     image = Image.fromarray(np.ascontiguousarray(pixels))
-    return image.reduce(shrunk) if shrunk > 1 else image
+    image = image.reduce(shrunk) if shrunk > 1 else image
+    return Image.fromarray(marked(np.array(image), marks, shrunk)) if marks else image
 
 
-def _mark(picture: Image, places: Floats, shrunk: int) -> None:
-    """Draw points [K, 2] or boxes [K, 4] into a picture."""
-    from PIL import ImageDraw
+def marked(
+    picture: npt.NDArray[np.uint8], marks: Iterable[Floats], shrunk: int
+) -> npt.NDArray[np.uint8]:
+    """Draw points [K, 2] and boxes [K, 4] into a picture [H, W, 3] that was made smaller."""
 
-    draw = ImageDraw.Draw(picture)
-    for number, place in enumerate(places[np.isfinite(places).all(-1)].tolist()):
-        colour = _COLOURS[number % len(_COLOURS)]
-        if len(place) == 4:
-            left, top, right, bottom = (round(edge / shrunk) for edge in place)
-            draw.rectangle((left, top, max(left, right - 1), max(top, bottom - 1)), outline=colour)
-        else:
-            x, y = (round((centre + 0.5) / shrunk - 0.5) for centre in place)
-            draw.ellipse((x - 2, y - 2, x + 2, y + 2), outline=colour, fill=colour)
+    def fill(left: int, top: int, right: int, bottom: int) -> None:
+        picture[max(0, top) : max(0, bottom), max(0, left) : max(0, right)] = colour
+
+    for of_column in marks:
+        for number, mark in enumerate(of_column.tolist()):
+            colour = _COLOURS[number % len(_COLOURS)]
+            if not all(map(math.isfinite, mark)):
+                continue
+            if len(mark) == 2:
+                left, top = (round((centre + 0.5) / shrunk - 2.5) for centre in mark)
+                fill(left, top, left + 5, top + 5)
+                continue
+            left, top, right, bottom = (round(edge / shrunk) for edge in mark)
+            fill(left, top, right, top + 1)
+            fill(left, bottom - 1, right, bottom)
+            fill(left, top, left + 1, bottom)
+            fill(right - 1, top, right, bottom)
+    return picture
 
 
 def _paper(width: int, height: int) -> tuple[Image, ImageDraw, Any]:

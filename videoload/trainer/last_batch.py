@@ -15,10 +15,9 @@ from videoload.engine.readers import Readers
 from videoload.errors import SpecError
 from videoload.pages.page import picture
 from videoload.plan.plan import BatchWithInfo
-from videoload.trainer.contact_sheet import Row, drawable, rows_of
+from videoload.trainer.contact_sheet import drawable, marked, rows_of
 
 _CLIPS, _FRAMES, _SIDE = 8, 4, 160  # that are shown, and the longer side of a frame at most
-_MARK = (255, 62, 165)
 _EVERY_S = 1.0  # however many ask
 
 
@@ -64,26 +63,11 @@ class LastBatch:
             which = np.linspace(
                 0, len(row.pictures) - 1, min(_FRAMES, len(row.pictures)), dtype=int
             )
-            frames = [_marked(row, at, every) for at in which]
+            small = row.pictures[which, ::every, ::every].copy()
+            frames = [
+                marked(frame, row.marks_at(at), every)
+                for frame, at in zip(small, which, strict=True)
+            ]
             words = {"label": row.label, "path": row.path, "place": row.place}
             clips.append(_Clip(np.concatenate(frames, axis=1), words))
         self._clips = clips
-
-
-def _marked(row: Row, at: int, every: int) -> npt.NDArray[np.uint8]:
-    """One frame of a row, made smaller, with its points and boxes."""
-    shown = row.pictures[at, ::every, ::every].copy()
-    for of_clip in row.places:
-        marks = of_clip[min(at, len(of_clip) - 1)]
-        seen = marks[np.isfinite(marks).all(axis=-1) & (marks[:, -2:] >= 0).all(axis=-1)]
-        for mark in seen:
-            ends = np.clip(mark / every, 0, 9999).astype(int)
-            (left, top), (right, below) = ends[:2], ends[-2:]
-            for rows, columns in (
-                (slice(top, top + 2), slice(left, right + 2)),
-                (slice(below, below + 2), slice(left, right + 2)),
-                (slice(top, below + 2), slice(left, left + 2)),
-                (slice(top, below + 2), slice(right, right + 2)),
-            ):
-                shown[rows, columns] = _MARK
-    return shown

@@ -197,11 +197,15 @@ def test_targets_are_of_frames_and_pictures_that_samples_have() -> None:
     check_shapes(per_frame, CLIP)
     with pytest.raises(SpecError, match="targets per frame, and items have no frames"):
         check_shapes(per_frame, items)
-    places = catalog("a", 2).with_targets({"nose": Points(np.zeros((2, 1, 2)), part="rgb")})
-    with pytest.raises(SpecError, match="nose are places in a picture, and items have none"):
-        check_shapes(places, items)
-    with pytest.raises(SpecError, match="nose are places in part 'rgb', which is no clip of the"):
-        check_shapes(places, CLIP)
+    marks = catalog("a", 2).with_targets({"nose": Points(np.zeros((2, 1, 2)), part="rgb")})
+    with pytest.raises(
+        SpecError, match="nose are points or boxes in a picture, and items have none"
+    ):
+        check_shapes(marks, items)
+    with pytest.raises(
+        SpecError, match="nose are points or boxes in part 'rgb', which is no clip of the"
+    ):
+        check_shapes(marks, CLIP)
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ def test_each_view_shows_them_where_it_does() -> None:
     assert got[0, 0, 3].tolist() == XY[0].tolist() == got[1, 1, 3].tolist()
 
 
-def test_places_follow_their_videos_and_are_told_apart() -> None:
+def test_marks_follow_their_videos_and_are_told_apart() -> None:
     told = {
         "pose": Points(XY, mirror=[(0, 2)]), "face": Boxes([np.full((2, 4), i) for i in range(4)]),
         "in b": Points(XY, part="b"),
@@ -161,7 +161,7 @@ def test_other_arrays_are_refused(make: Any, words: list[str]) -> None:
         make()
 
 
-def test_without_matrices_there_are_no_places() -> None:
+def test_without_matrices_there_are_no_marks() -> None:
     with pytest.raises(SpecError, match="need the matrices"):
         targets_of(CATALOG.with_targets(Points(XY)), np.array([0]), np.array([[0]]))
 
@@ -176,6 +176,6 @@ def test_without_matrices_there_are_no_places() -> None:
         (np.eye(4), False),
     ],
 )  # fmt: skip
-def test_plain_arrays_that_look_like_places_are_noticed(column: Any, looks: bool) -> None:
-    assert bool(targets.look_like_places(CATALOG.with_targets(column).targets)) is looks
-    assert not targets.look_like_places(None)
+def test_plain_arrays_that_look_like_marks_are_noticed(column: Any, looks: bool) -> None:
+    assert bool(targets.look_like_marks(CATALOG.with_targets(column).targets)) is looks
+    assert not targets.look_like_marks(None)

@@ -141,8 +141,8 @@ def test_the_precision_of_random_scores_is_the_share_of_hits_above_each(
     ("made", "words"),
     [
         (catalog([-1, 0]), "1 of 2 rows have no label to compare with"),
-        (catalog(targets=PerFrame([np.zeros(3)] * 4)), "targets of each frame, places"),
-        (catalog(targets=np.array(list("abcd"))), "targets of each frame, places"),
+        (catalog(targets=PerFrame([np.zeros(3)] * 4)), "targets of each frame, points"),
+        (catalog(targets=np.array(list("abcd"))), "targets of each frame, points"),
         (catalog(targets=dict.fromkeys("ab", np.zeros(4))), r"with_targets.catalog.targets\['a'"),
         (mix({"a": (catalog([0]), 1)}), "evaluate the parts of a mixture alone"),
     ],

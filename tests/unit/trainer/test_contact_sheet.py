@@ -60,6 +60,33 @@ def test_rows_say_class_file_frames_and_place() -> None:
     assert second.place == "step 4, clip 1"
 
 
+def test_points_and_boxes_are_drawn_where_they_are() -> None:
+    black = np.zeros((40, 60, 3), np.uint8)
+
+    def drawn(*marks: Any, shrunk: int = 1) -> Any:
+        arrays = [np.array(each, np.float32) for each in marks]
+        picture = contact_sheet.marked(black[::shrunk, ::shrunk].copy(), arrays, shrunk)
+        return np.argwhere(picture.any(-1))[:, ::-1]
+
+    assert drawn([[10, 20]]).mean(0).tolist() == [10, 20]
+    assert drawn([[20.5, 30.5]], shrunk=2).mean(0).tolist() == [10, 15]
+    assert drawn([[0, 0]]).max(0).tolist() == [2, 2], "it is cut off at the edge"
+    assert not len(drawn([[np.nan, 3], [-9, 3], [70, 3]], [[-20, -20, -5, -5]]))
+    box = drawn([[10, 4, 30, 24]])
+    assert (box.min(0).tolist(), box.max(0).tolist()) == ([10, 4], [29, 23])
+    assert len(box) == 2 * 20 + 2 * 18, "its edge alone"
+    row = next(contact_sheet.rows_of(batch(noise(1, 3, 40, 60, 3)), CATALOG, SPEC))
+    of_frames = np.array([[[10, 20]], [[10, 20]], [[40, 33]]], np.float32)
+    plain, dots = (
+        np.asarray(contact_sheet.sheet([each], "")).astype(int)
+        for each in (row, row._replace(marks=(of_frames,)))
+    )
+    changed = np.argwhere((plain != dots).any(-1))[:, ::-1]
+    assert len(changed) in range(70, 76)
+    assert changed.max(0)[0] - changed.min(0)[0] == 2 * 62 + 30 + 4
+    assert changed.max(0)[1] - changed.min(0)[1] == 13 + 4
+
+
 def test_several_views_of_a_sample_are_a_row_each() -> None:
     clips = noise(2, 5, 3, 40, 60, 3)
     rows = list(contact_sheet.rows_of(batch(clips), CATALOG, SPEC))

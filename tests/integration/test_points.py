@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support import places
+from tests.support import spots
 from tests.support.processes import children_of
 from tests.support.programs import Programs
 from tests.support.thorough import either
@@ -52,25 +52,25 @@ PADDED = ClipSpec(4, size=(112, 112), crop="pad", flip=True, sampling="random", 
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("places")
-    places.make(folder)
+    folder = tmp_path_factory.mktemp("spots")
+    spots.make(folder)
     return folder
 
 
-def around(points: places.Floats) -> places.Floats:
+def around(points: spots.Floats) -> spots.Floats:
     """A box around all spots of each frame, [frames, 4]."""
-    boxes = places.boxes_of(points)
+    boxes = spots.boxes_of(points)
     return np.concatenate([boxes[..., :2].min(1), boxes[..., 2:].max(1)], -1)
 
 
 @pytest.fixture(scope="module")
 def catalog(root: Path) -> Catalog:
     """Points and boxes of each frame; and of each video, those of its first frame."""
-    found = [places.points_of(number) for number in range(len(places.KINDS))]
-    return places.catalog_of(root).with_targets(
+    found = [spots.points_of(number) for number in range(len(spots.KINDS))]
+    return spots.catalog_of(root).with_targets(
         {
             "points": Points(found, mirror=[(1, 2)]),
-            "boxes": Boxes(list(map(places.boxes_of, found))),
+            "boxes": Boxes(list(map(spots.boxes_of, found))),
             "first": Points(np.stack([each[0] for each in found]), mirror=[(1, 2)]),
             "around": Boxes(list(map(around, found))),
             "number": np.arange(len(found)),
@@ -82,7 +82,7 @@ def check(batch: Any) -> int:
     """How many spots are where the targets say."""
     clips, targets, info = batch
     mirrored = np.linalg.det(info.affine[..., :2]) < 0
-    found = places.check(clips, targets["points"], mirrored[..., None])
+    found = spots.check(clips, targets["points"], mirrored[..., None])
     boxes = targets["boxes"]
     middle = (boxes[..., :2] + boxes[..., 2:]) / 2 - 0.5
     same = np.where(mirrored[..., None, None, None], middle[..., [0, 2, 1], :], middle)
@@ -159,10 +159,10 @@ def test_workers_that_dial_in_and_datasets_give_the_same(
         same(dataset.as_numpy_iterator(), reference)
 
 
-def test_each_part_of_a_sample_has_its_own_places(root: Path) -> None:
-    found = [places.points_of(number) for number in range(len(places.KINDS))]
+def test_each_part_of_a_sample_has_its_own_points(root: Path) -> None:
+    found = [spots.points_of(number) for number in range(len(spots.KINDS))]
     big, small = Points(found, [(1, 2)]), Points(found, [(1, 2)], part="small")
-    alone = places.catalog_of(root)
+    alone = spots.catalog_of(root)
     pairs = Catalog.side_by_side(big=alone, small=alone)
     told = pairs.with_targets({"big": big, "small": small})
     specs = {
@@ -173,7 +173,7 @@ def test_each_part_of_a_sample_has_its_own_places(root: Path) -> None:
     for clips, targets, info in decode_serially(told, specs, info=True, epochs=4, **HOW):
         for part in specs:
             mirrored = np.linalg.det(info.affine[part][..., :2]) < 0
-            checked += places.check(clips[part], targets[part], mirrored[..., None])
+            checked += spots.check(clips[part], targets[part], mirrored[..., None])
     assert checked > 40
 
 
@@ -190,7 +190,7 @@ def test_a_row_shows_its_box_by_every_way(
     how: str, root: Path, client: Client, tmp_path: Path
 ) -> None:
     """Two boxes of each file, one of which is wider than its frame allows, and none."""
-    paths = places.catalog_of(root).paths
+    paths = spots.catalog_of(root).paths
     rows = np.array([[70, 60, 110, 84], [-10, 4, 170, 138], [np.nan] * 4])
     made = Catalog([*paths] * 3, root=root, box=np.repeat(rows, 3, 0))
     corners = made.with_targets({"box": Boxes(np.nan_to_num(made._table.column("box")))})
@@ -217,7 +217,7 @@ def test_a_row_shows_its_box_by_every_way(
 def test_a_stream_without_boxes_is_refused(root: Path, client: Client) -> None:
     for make in (client.stream, decode_serially):
         with pytest.raises(SpecError, match='crop="box" needs boxes'):
-            make(places.catalog_of(root), ClipSpec(3, size=(64, 64), crop="box"), 2)
+            make(spots.catalog_of(root), ClipSpec(3, size=(64, 64), crop="box"), 2)
 
 
 def test_a_preview_shows_points_and_boxes(catalog: Catalog, tmp_path: Path) -> None:
@@ -225,9 +225,9 @@ def test_a_preview_shows_points_and_boxes(catalog: Catalog, tmp_path: Path) -> N
     [batch, *_] = decode_serially(catalog, RANDOM, info=True, **HOW)
     rows = list(contact_sheet.rows_of(batch, catalog, RANDOM))
     for row, points, boxes in zip(rows, batch[1]["points"], batch[1]["boxes"], strict=True):
-        np.testing.assert_array_equal(row.places[0], points)
-        np.testing.assert_array_equal(row.places[1], boxes)
+        np.testing.assert_array_equal(row.marks[0], points)
+        np.testing.assert_array_equal(row.marks[1], boxes)
         assert row.label.startswith("number ")
-    plain = [row._replace(places=()) for row in rows]
+    plain = [row._replace(marks=()) for row in rows]
     drawn, bare = (np.asarray(contact_sheet.sheet(each, "")) for each in (rows, plain))
     assert (drawn != bare).any()
