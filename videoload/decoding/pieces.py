@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -22,7 +23,7 @@ from videoload.clips.edges import pictures
 from videoload.clips.pieces import Pieces
 from videoload.decoding.prepared import Ordinals, Prepared, Request, Times, draw, fitting
 from videoload.decoding.video_clips import OtherPieceError, Tools, VideoClips
-from videoload.errors import VideoError, errors_in, errors_of
+from videoload.errors import StorageError, VideoError, errors_in, errors_of
 from videoload.index.index import VideoIndex
 from videoload.index.indexes import Indexes
 from videoload.pixels.planes import Buffer
@@ -73,6 +74,9 @@ class Recordings:
         if (known := self.known(path)) is not None:
             return known.pieces
         infos, files = [], {}
+        for file in pieces_of(path):
+            with suppress(VideoError, StorageError):  # it is raised below
+                self._storage.expect(file)
         for file in pieces_of(path):
             tick()
             with errors_in(path, f"piece {file}"):

@@ -12,7 +12,7 @@ import operator
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -28,7 +28,15 @@ from videoload.clips.clip_spec import ClipSpec, at_native_size, decoded_shape, h
 from videoload.clips.moments import shown_at
 from videoload.clips.pieces import Pieces
 from videoload.clips.video_info import VideoInfo
-from videoload.errors import ClosedError, SpecError, VideoError, errors_in, errors_of, named
+from videoload.errors import (
+    ClosedError,
+    SpecError,
+    StorageError,
+    VideoError,
+    errors_in,
+    errors_of,
+    named,
+)
 from videoload.index.cache_folder import cache_folder
 from videoload.index.index import VideoIndex, open_video
 from videoload.pixels.clip_pixels import ClipPixels, SourceFrame
@@ -36,7 +44,7 @@ from videoload.reading.containers import UnreadableError
 from videoload.reading.frames import StaleIndexError, Standing, read_frames
 from videoload.reading.video import Video
 from videoload.recordings import tools
-from videoload.storage.files import VideoFile
+from videoload.storage.files import Storage, VideoFile
 from videoload.storage.paths import joined, pieces_of
 from videoload.storage.roots import is_url, normal_url, open_storage
 
@@ -135,7 +143,8 @@ class Recording:
         self._open_again = partial(Recording, resize=resize, pixels=pixels, cache=cache)
         self._is_closed = False
         self._set_up()
-        self._files = [_File(each, cache_folder(cache)) for each in paths]
+        storages: dict[str, Storage] = {}
+        self._files = [_File(each, cache_folder(cache), storages) for each in paths]
         self._pieces = Pieces([self._of(file, file.find) for file in self._files])
         self._keep_open(self._files[0])
         if (misfit := self._pieces.misfit()) is not None:
@@ -300,8 +309,9 @@ class Recording:
     def _turn(self) -> Iterator[None]:
         if self._process != os.getpid():  # a forked process shares the file's position
             self._set_up()
+            storages: dict[str, Storage] = {}
             for file in self._files:
-                file.set_up()
+                file.set_up(storages)
         with self._lock:
             if self._is_closed:
                 raise ClosedError(f"{self.path} is closed: open it again")
@@ -349,20 +359,25 @@ class _File:
 
     index: VideoIndex
 
-    def __init__(self, path: str, cache: str | None) -> None:
+    def __init__(self, path: str, cache: str | None, storages: dict[str, Storage]) -> None:
         self.path = path
         self._root, self._name = _place(path)
         self._indexes = tools.indexes(cache, self._root)
         self._opened: Video | None = None
         self._file: VideoFile | None = None
-        self.set_up()
+        self.set_up(storages)
 
-    def set_up(self) -> None:
+    def set_up(self, storages: dict[str, Storage]) -> None:
         """Begin, also in a process that was forked: it shares the file's position, and has none of
-        the threads that fetch."""
-        self._storage = open_storage(self._root)
+        the threads that fetch. ``storages``: of the other files, by their roots."""
+        if self._root not in storages:
+            storages[self._root] = open_storage(self._root)
+        self._storage = storages[self._root]
         self._opened, self._standing = None, Standing()
-        if self._file is not None and self._storage.fetches:
+        if self._file is None:
+            with suppress(VideoError, StorageError):  # `find` raises it
+                self._storage.expect(self._name)
+        elif self._storage.fetches:
             self._file = self.run(lambda: self._storage.resolve(self._name))
 
     def find(self) -> VideoInfo:
