@@ -26,6 +26,7 @@ from videoload import (
     Client,
     ClipSpec,
     PerFrame,
+    Points,
     SpecError,
     TransformError,
     VideoError,
@@ -144,13 +145,23 @@ def test_each_labelled_frame_is_in_the_middle_of_a_window_with_its_labels(
     at = [i for frames in lengths.values() for i in range(frames)]
     labels = {name: np.arange(1, n + 1) for name, n in lengths.items()}
     catalog = Catalog(paths, root=root, at=at)
-    catalog = catalog.with_targets(PerFrame([labels[name] for name in paths]))
+    dots = {
+        name: np.stack([np.arange(n), np.arange(n) / 2], 1)[:, None] for name, n in lengths.items()
+    }
+    catalog = catalog.with_targets(
+        {
+            "label": PerFrame([labels[name] for name in paths]),
+            "dot": Points([dots[name] for name in paths]),
+        }
+    )
     spec = ClipSpec(
         offsets=(-4, -2, -1, 0, 1, 3), sampling="at", edges=edges, size=(64, 64), flip=False
     )
     seen = 0
     for clips, rows, info in decode_serially(catalog, spec, 5, info=True):
-        for clip, row, told, video in zip(clips, rows, info.frames, info.video, strict=True):
+        for clip, row, dot, told, video in zip(
+            clips, rows["label"], rows["dot"], info.frames, info.video, strict=True
+        ):
             last = lengths[paths[video]] - 1
             wanted = at[video] + np.array(spec.offsets)
             beyond = (wanted < 0) | (wanted > last)
@@ -160,6 +171,8 @@ def test_each_labelled_frame_is_in_the_middle_of_a_window_with_its_labels(
             assert read_numbers(clip[there][None])[0].tolist() == shown[there].tolist()
             assert not clip[~there].any()
             assert row.tolist() == np.where(there, shown + 1, 0).tolist()
+            wanted_dot = np.where(there, shown, np.nan)[:, None, None] * [1, 0.5]
+            np.testing.assert_array_equal(dot, wanted_dot)
             seen += 1
         assert (np.isnan(info.times) == (info.frames < 0)).all()
     assert seen == len(catalog)

@@ -17,7 +17,8 @@ def digests(batches: Iterable[Any]) -> list[str]:
         sha = hashlib.sha256()
         items, labels, *info = batch
         several = items if isinstance(items, dict) else {"": items}
-        arrays = [*several, *several.values(), labels, *(info[0][:3] if info else ())]
+        targets = labels.values() if isinstance(labels, dict) else [labels]
+        arrays = [*several, *several.values(), *targets, *(info[0][:3] if info else ())]
         affine = info[0].affine if info else None
         arrays += (
             affine.values() if isinstance(affine, dict) else [] if affine is None else [affine]
