@@ -352,12 +352,10 @@ def windows_in(spec: ClipSpec, frames: int) -> int:
     """Number of windows that ``"dense"`` with ``stride`` and ``hop`` takes from so many frames. A
     video shorter than a clip has 1, or 0 with ``short="drop"``."""
     assert hop_seconds(spec) is None, "the times of frames decide"
-    if spec.edges is not None:
-        return -(-frames // dense_hop(spec))
-    span = (spec.frames - 1) * spec.stride + 1
-    if frames < span:
+    places = frames - (0 if spec.edges else (spec.frames - 1) * spec.stride)
+    if places < 1:
         return 0 if spec.short == "drop" else 1
-    return (frames - span) // dense_hop(spec) + 1
+    return -(-places // dense_hop(spec))
 
 
 def dense_hop(spec: ClipSpec) -> int:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from videoload.clips.choices import UnfitError
-from videoload.clips.clip_spec import ClipSpec, dense_hop, hop_seconds, windows_in
+from videoload.clips.clip_spec import ClipSpec, dense_hop, hop_seconds
 from videoload.clips.edges import held, pictures
 from videoload.clips.moments import (
     Ints,
@@ -130,7 +130,7 @@ def count_windows(spec: ClipSpec, video: VideoInfo, segment: tuple[int, int]) ->
     first, last = segment
     times, frames = _times(video, first, last), last - first
     if spec.edges is not None:
-        return _middles(spec, frames, video.fps, times), 0
+        return _places(spec, frames, video.fps, times), 0
     by_time, step = spec.fps is not None and times is not None, 1
     if by_time:
         windows = 0 if times is None else _windows_at_times(spec, times)
@@ -148,14 +148,9 @@ def _windows_at_steps(spec: ClipSpec, frames: int, fps: Fraction, times: Times |
     free = frames - _offsets(spec.frames, step, near(fps))[1]
     if free < 0:
         return 0
-    if (hop_s := hop_seconds(spec)) is None:
-        return free // dense_hop(spec) + 1
     if spec.fps is not None:
         return math.ceil((frames - near(fps) - (spec.frames - 1) * step) / _hop(spec, fps))
-    if times is None:
-        return math.ceil((free + 1 - near(fps)) / _hop(spec, fps))
-    begins = times[0] + hop_s * np.arange(_hops(hop_s, times) + 1)
-    return int(np.searchsorted(shown_at(times, begins), free, "right"))
+    return _places(spec, free + 1, fps, times)
 
 
 def _windows_at_times(spec: ClipSpec, times: Times) -> int:
@@ -165,13 +160,24 @@ def _windows_at_times(spec: ClipSpec, times: Times) -> int:
     return _hops(hop_s, times, (spec.frames - 1) / spec.fps) + 1
 
 
-def _middles(spec: ClipSpec, frames: int, fps: Fraction, times: Times | None) -> int:
-    """How many windows ``"dense"`` with ``edges`` has: so many frames are in the middle of one."""
+def _places(spec: ClipSpec, frames: int, fps: Fraction, times: Times | None) -> int:
+    """How many windows of ``"dense"`` have their place among the first ``frames`` frames."""
     if (hop_s := hop_seconds(spec)) is None:
-        return windows_in(spec, frames)
+        return -(-frames // dense_hop(spec))
     if times is None:
         return math.ceil((frames - near(fps)) / _hop(spec, fps))
-    return _hops(hop_s, times) + 1
+    places = times[0] + hop_s * np.arange(_hops(hop_s, times) + 1)
+    return int(np.searchsorted(shown_at(times, places), frames))
+
+
+def _place(spec: ClipSpec, fps: Fraction, times: Times | None, clip: int) -> int:
+    """The frame that window number ``clip`` of ``"dense"`` begins with; with ``edges``, the one in
+    its middle."""
+    if (hop_s := hop_seconds(spec)) is None:
+        return clip * dense_hop(spec)
+    if times is None:
+        return int(clip * _hop(spec, fps) + near(fps))
+    return int(shown_at(times, times[0] + clip * hop_s))
 
 
 def _hops(hop_s: float, times: Times, lasts_s: float = 0.0) -> int:
@@ -235,25 +241,19 @@ def _around(
 ) -> Ints:
     """The frames around ``moment``, or of window number ``clip`` of ``"dense"``; those beyond the
     ends are below 0, or from ``frames`` on."""
-    middle = spec.frames // 2
-    at: int | Fraction = moment
-    hop_s = hop_seconds(spec) if spec.sampling == "dense" else None
-    if spec.sampling == "dense":
-        clip = min(clip, _middles(spec, frames, fps, times) - 1)
-        at = clip * dense_hop(spec) if hop_s is None else 0
-        if hop_s is not None and times is None:
-            at = clip * _hop(spec, fps)
-    if times is not None and (spec.fps is not None or hop_s is not None):
-        seconds = times[int(at)] + (hop_s or 0.0) * clip
-        if spec.fps is not None:
-            wanted = seconds + (np.arange(spec.frames) - middle) / spec.fps
-            return np.where(wanted > end_of(times), frames, shown_at(times, wanted))
-        at = int(shown_at(times, seconds))
-    if spec.fps is not None:
+    middle, is_dense = spec.frames // 2, spec.sampling == "dense"
+    if is_dense:
+        clip = min(clip, _places(spec, frames, fps, times) - 1)
+    if spec.fps is None:
+        at = _place(spec, fps, times, clip) if is_dense else moment
+        return at + _around_middle(spec.frames, spec.stride, spec.offsets)
+    if times is None:
         step = Fraction(_step_of(spec, fps))
-        return _grid(spec.frames, step, at + near(fps) - middle * step)
-    middle_frame = at if isinstance(at, int) else math.floor(at + near(fps))
-    return middle_frame + _around_middle(spec.frames, spec.stride, spec.offsets)
+        exactly = clip * _hop(spec, fps) if is_dense else moment
+        return _grid(spec.frames, step, exactly + near(fps) - middle * step)
+    seconds = times[0] + clip * (hop_seconds(spec) or 0.0) if is_dense else times[moment]
+    wanted = seconds + (np.arange(spec.frames) - middle) / spec.fps
+    return np.where(wanted > end_of(times), frames, shown_at(times, wanted))
 
 
 @lru_cache(256)
@@ -328,13 +328,7 @@ def _start(
                 return round(clip * (free / (spec.clips_per_video - 1)))
             return free * clip // (spec.clips_per_video - 1)
         case "dense":
-            if (hop_s := hop_seconds(spec)) is None:
-                start = clip * dense_hop(spec)
-            elif times is None:
-                start = int(clip * _hop(spec, fps) + near(fps))
-            else:
-                start = int(shown_at(times, times[0] + clip * hop_s))
-            return min(start, free)
+            return min(_place(spec, fps, times, clip), free)
         case _:
             return free // 2
 

@@ -94,7 +94,7 @@ def warnings_of(catalog: Catalog, clip: Spec) -> list[str]:
             found.append(
                 f"the last frames of {np.count_nonzero(left)} of {len(catalog)} videos are in "
                 f'no window of sampling="dense" ({left.max()} frames at most): no further '
-                "window fits. A smaller hop leaves fewer frames out"
+                "window fits. A smaller hop leaves fewer frames out, and edges= none"
             )
     return found
 
