@@ -34,7 +34,7 @@ class Batches:
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         """Read the next epoch, as `videoload.torch.batches` says."""
-        readers, device = self._stream.readers, self._device
+        readers, device = self._stream._readers, self._device
         return torch_batches.batches(readers, device, self._finish, info=self._info)
 
     def state_dict(self) -> dict[str, int | str]:

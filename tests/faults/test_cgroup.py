@@ -50,7 +50,7 @@ TRAINER = """
             for clips, _ in stream:
                 got += map(zlib.crc32, clips)
                 del clips
-            print("slots", stream.readers._source.arena.slots, "bytes", batch * clip.clip_bytes)
+            print("slots", stream._readers._source.arena.slots, "bytes", batch * clip.clip_bytes)
             serial = decode_serially(catalog, clip, 1, **options)
             assert got == [zlib.crc32(clips) for clips, _ in serial]
             print("the same")

@@ -304,7 +304,7 @@ def evaluate(
     score = scores_of(model, average if average == "softmax" else None)
 
     def scored() -> Iterable[tuple[Ints, Scores]]:
-        for clips, _, info in stream.readers.read(range(len(stream)), info=True):
+        for clips, _, info in stream._readers.read(range(len(stream)), info=True):
             scores = np.asarray(score(clips), np.float64)
             if (wrong := np.isnan(scores.reshape(len(scores), -1)).any(axis=1)).any():
                 raise VideoloadError(

@@ -235,7 +235,7 @@ class _Scoring:
 
     def _batches(self, steps: range) -> Iterator[tuple[npt.NDArray[Any], BatchInfo]]:
         try:
-            for clips, _, info in self._stream.readers.read(steps, info=True):
+            for clips, _, info in self._stream._readers.read(steps, info=True):
                 yield clips, info
         except TooManyBadVideos:  # all of them
             pass
@@ -261,7 +261,7 @@ class _Scoring:
 def _settings(stream: Stream, average: Average | None) -> dict[str, str]:
     """What decides on the results of a row, but for the model and the file."""
     own = {"kind", "code", *(field.name for field in fields(ClipSpec))}
-    settings = stream.readers.identity.settings
+    settings = stream._readers.identity.settings
     return {name: settings[name] for name in settings if name in own} | {"average": repr(average)}
 
 
@@ -286,6 +286,6 @@ def _has_nan(scores: Scores) -> bool:
 
 
 def _why(stream: Stream, row: int, video: Video) -> str:
-    reason = stream.readers.quarantine.reasons.get(row, "some windows cannot be decoded")
+    reason = stream._readers.quarantine.reasons.get(row, "some windows cannot be decoded")
     segment = segment_of(video)
     return f"segment {segment[1:]}: {reason}" if segment else reason

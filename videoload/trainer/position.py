@@ -77,7 +77,7 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes w
         self._stop = stop or Event()
         self._file = self._folder / "position.json"
         self._unfinished = self._folder / "unfinished.keras"
-        self._identity = stream.readers.identity
+        self._identity = stream._readers.identity
         self.batches = 0
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -89,7 +89,7 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes w
         if saved is not None:
             self.batches, copies = _read(self._file, saved, self._identity)
             try:
-                stream.readers.use_copies(copies)
+                stream._readers.use_copies(copies)
             except ValueError:
                 raise VideoloadError(f"{self._file} is damaged: use another folder") from None
         self._saved = self._epoch_began = self._fitted = self.batches
@@ -189,7 +189,7 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes w
         number = self._unfinished.with_suffix(".json")
         told = {
             "batches": self.batches, "stream": self._identity.settings,
-            "copies": self._stream.readers.copies,
+            "copies": self._stream._readers.copies,
         }  # fmt: skip
         content = json.dumps(told).encode() + b"\n"
         try:

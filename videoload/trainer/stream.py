@@ -52,7 +52,6 @@ class Stream(Generic[C]):
         catalog: Its videos and labels: `Catalog`.
         clip: Its clips: `ClipSpec`, with the native size if ``size`` was None; or `ItemSpec`; or
             what a dict of them became.
-        readers: What adapters to other frameworks read it by. Their interface may change.
     """
 
     def __init__(self, readers: Readers) -> None:
@@ -61,14 +60,14 @@ class Stream(Generic[C]):
         Args:
             readers: How they are read.
         """
-        self.readers = readers
+        self._readers = readers
         self.options: StreamOptions = readers.options
         self.catalog: Catalog = readers.catalog
         self.clip: Spec = readers.spec
 
     def __len__(self) -> int:
         """Batches per epoch, the same number on all ranks of ``shard``."""
-        return len(self.readers)
+        return len(self._readers)
 
     def __iter__(self) -> Iterator[Batch[C]]:
         """Read the next epoch.
@@ -136,10 +135,10 @@ class Stream(Generic[C]):
             ClosedError: The client is closed.
         """
         if start_step is None and epochs is None:
-            own = self.readers.passes.begin()
-            batches = self.readers.read(own.steps, info=info, follows=True, taken=own.taken)
+            own = self._readers.passes.begin()
+            batches = self._readers.read(own.steps, info=info, follows=True, taken=own.taken)
         else:
-            batches = self.readers.read(self.readers.steps(start_step or 0, epochs), info=info)
+            batches = self._readers.read(self._readers.steps(start_step or 0, epochs), info=info)
         # `map`, since the variable of a loop here would keep the batch's slot.
         return map(with_digest, batches) if info else batches
 
@@ -177,11 +176,11 @@ class Stream(Generic[C]):
         """
         from videoload.frameworks.tfdata import dataset
 
-        passes = self.readers.passes
+        passes = self._readers.passes
         if start_step is not None or epochs is not None:
-            steps = self.readers.steps(start_step or 0, epochs)
+            steps = self._readers.steps(start_step or 0, epochs)
             passes = Passes(len(self), steps.start, len(steps))
-        return dataset(self.readers, passes, info=info)
+        return dataset(self._readers, passes, info=info)
 
     def sequence(self) -> StreamSequence:
         """One epoch of the stream as a ``keras.utils.PyDataset``: ``len(it)`` batches, ``it[i]``.
@@ -200,7 +199,7 @@ class Stream(Generic[C]):
         """
         from videoload.frameworks.sequence import StreamSequence
 
-        return StreamSequence(self.readers)
+        return StreamSequence(self._readers)
 
     def state_dict(self) -> dict[str, int | str]:
         """Where the last pass over the stream stands, by the protocol of torchdata.
@@ -215,8 +214,8 @@ class Stream(Generic[C]):
             hosts have. They can be pickled, and written as JSON.
         """
         return {
-            "step": self.readers.passes.step, "fingerprint": self.fingerprint,
-            "world": self.options.shard[1], "copies": self.readers.copies,
+            "step": self._readers.passes.step, "fingerprint": self.fingerprint,
+            "world": self.options.shard[1], "copies": self._readers.copies,
         }  # fmt: skip
 
     def load_state_dict(self, state: Mapping[str, int | str]) -> None:
@@ -237,10 +236,10 @@ class Stream(Generic[C]):
                     f"stream's is {own[what]}; videos, labels, clip spec and options must be equal"
                 )
         try:
-            self.readers.use_copies(str(state.get("copies", "")))
+            self._readers.use_copies(str(state.get("copies", "")))
         except ValueError as error:
             raise VideoloadError(f"this state is damaged: {error}") from None
-        self.readers.passes.go_to(whole("step", state["step"], 0))
+        self._readers.passes.go_to(whole("step", state["step"], 0))
 
     def keep_receipts(self, path: str | os.PathLike[str]) -> None:
         """Write a line for each batch that is handed over from now on: its step and a digest.
@@ -258,8 +257,8 @@ class Stream(Generic[C]):
         """
         if self.options.balance not in (None, "class"):
             raise SpecError('receipts keep no weights: give balance="class" or leave it out')
-        receipts = Receipts(os.fspath(path), self.catalog, self.readers.identity)
-        self.readers.on_batch = receipts.add
+        receipts = Receipts(os.fspath(path), self.catalog, self._readers.identity)
+        self._readers.on_batch = receipts.add
 
     def preview(
         self, path: str | os.PathLike[str], batches: int = 1, *, start_step: int = 0
@@ -286,25 +285,25 @@ class Stream(Generic[C]):
         spec = contact_sheet.check(os.fspath(path), self.clip)
         start = whole("start_step", start_step, 0)
         stop = start + whole("batches", batches)
-        shown = self.readers.read(range(start, stop), counts=False, info=True)
+        shown = self._readers.read(range(start, stop), counts=False, info=True)
         contact_sheet.save(os.fspath(path), shown, self.catalog, spec)
 
     @property
     def fingerprint(self) -> str:
         """64 bits in hex that are equal on all ranks that agree on the videos, the labels, the clip
         spec, the source of its functions, and every option but ``shard``."""
-        return self.readers.identity.fingerprint
+        return self._readers.identity.fingerprint
 
     @property
     def quarantine(self) -> list[BadVideo]:
         """The videos that could not be decoded so far, each once: `BadVideo` (path, reason)."""
-        return self.readers.quarantine.videos
+        return self._readers.quarantine.videos
 
     @property
     def changed(self) -> list[str]:
         """The files that became others while this stream ran, each once: paths relative to the
         catalog's root. They are used as they are now, so a second run gives other batches."""
-        return self.readers.changed.paths.copy()
+        return self._readers.changed.paths.copy()
 
     @property
     def error(self) -> VideoloadError | None:
@@ -318,7 +317,7 @@ class Stream(Generic[C]):
             except Exception as error:
                 raise stream.error or error from None
         """
-        return copy.copy(self.readers.error)  # A raised error keeps the frames of its consumer.
+        return copy.copy(self._readers.error)  # A raised error keeps the frames of its consumer.
 
     def stats(self, window_s: float | None = None, *, since_last: bool = False) -> StreamStats:
         """What the stream did so far.
@@ -336,8 +335,8 @@ class Stream(Generic[C]):
         """
         window_s = math.inf if window_s is None else real("window_s", window_s, 0.001)
         if since_last:
-            window_s = min(window_s, self.readers.meter.since("stats"))
-        return self.readers.stats(window_s)
+            window_s = min(window_s, self._readers.meter.since("stats"))
+        return self._readers.stats(window_s)
 
     def head_room(self, train: Callable[[Any, Any], object], steps: int = 20) -> float:
         """Measure the trainer's own ceiling: how many steps it takes per second on one batch, over
@@ -361,7 +360,7 @@ class Stream(Generic[C]):
             VideoloadError: What reading the stream raises.
         """
         steps = whole("steps", steps, 1)
-        reader = self.readers.read(range(1), counts=False)
+        reader = self._readers.read(range(1), counts=False)
         try:
             clips, labels = next(reader)
         finally:
@@ -370,8 +369,8 @@ class Stream(Generic[C]):
         began = time.perf_counter()
         for _ in range(steps):
             train(clips, labels)
-        self.readers.meter.ceiling = steps / (time.perf_counter() - began)
-        return self.readers.meter.ceiling
+        self._readers.meter.ceiling = steps / (time.perf_counter() - began)
+        return self._readers.meter.ceiling
 
     def __getitem__(self, index: object) -> NoReturn:
         raise TypeError(

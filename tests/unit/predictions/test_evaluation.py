@@ -33,7 +33,7 @@ def evaluated(made: Catalog, model: Callable[[Any], Any], **how: Any) -> Evaluat
 
         def __init__(self, *given: Any, **options: Any) -> None:
             assert options == {"on_error": "skip", "max_bad": 0.01}
-            self.readers = self
+            self._readers = self
 
         def __len__(self) -> int:
             return len(rows)

@@ -47,7 +47,7 @@ class FakeStream(SimpleNamespace):
         return STEPS
 
     @property
-    def readers(self) -> Any:
+    def _readers(self) -> Any:
         identity = Identity.of(self.catalog, self.clip, self.options)
         return SimpleNamespace(identity=identity, copies="", use_copies=lambda text: None)
 
