@@ -77,6 +77,13 @@ TRAINER = """
             workers.scale(2)
         except vl.ClosedError as error:
             print(error, flush=True)
+        forgotten = vl.ray.RayWorkers(
+            client, 1, root=f"{folder}/videos", keys=f"{folder}/keys/worker"
+        )
+        client.wait_for_workers(1, 60 * SECOND)
+        del forgotten
+        wait_until(lambda: not client.workers, 60 * SECOND)
+        print("forgotten ones end", flush=True)
         with vl.ray.RayWorkers(
             client, root="/", keys=f"{folder}/keys/worker", cluster=cluster, most=3,
             allow=["tests.support.items"],
@@ -125,7 +132,7 @@ def test_losing_a_node_in_mid_epoch_changes_nothing(
     right = digest(decode_serially(catalog, SPEC, BATCH, epochs=EPOCHS, shuffle=True, seed=3))
     expected = [
         "ten batches", "fewer", f"digest {right}", "three again", "none",
-        "these workers are closed; make new ones", "grew to 3", "closed",
+        "these workers are closed; make new ones", "forgotten ones end", "grew to 3", "closed",
     ]  # fmt: skip
     # Ray says more.
     assert [line for line in trainer.out.splitlines() if line in expected] == expected
