@@ -279,7 +279,7 @@ class LeaseTable:
             if worker not in passed_over and (worker.host, worker.copy) not in dry
         ]:
             for worker in takers:
-                if not self.pool.would_take(worker):
+                if (worker.host, worker.copy) in dry or not self.pool.would_take(worker):
                     continue
                 if others and has_choice and len(worker.leases) > worker.pace.on_the_way:
                     passed_over.add(worker)
