@@ -217,6 +217,14 @@ def test_the_bake_file_makes_the_images_that_are_used() -> None:
     assert used <= {f"videoload-{name}" for name in targets}
 
 
+def test_what_builds_the_project_is_pinned_with_the_packages_of_the_images() -> None:
+    settings = tomllib.loads((PROJECT / "pyproject.toml").read_text())
+    names = {re.split(r"[>=<]", one)[0] for one in settings["build-system"]["requires"]}
+    assert names <= {*(PROJECT / "services/images.in").read_text().splitlines()}
+    pinned = (PROJECT / "services/constraints.txt").read_text()
+    assert all(f"\n{name}==" in pinned for name in names)
+
+
 def test_the_images_install_the_project_and_read_buckets() -> None:
     needed = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
     for role in ROLES:
