@@ -28,7 +28,7 @@ def pieces_of(path: str) -> tuple[str, ...]:
     return _split(path) if SEAM in path else (path,)
 
 
-@lru_cache(256)  # some have hundreds of pieces, and are asked for several times a clip
+@lru_cache(16)  # some have hundreds of pieces, and are asked for several times a clip
 def _split(path: str) -> tuple[str, ...]:
     first, *others = path.split(SEAM)
     full = [posixpath.join(posixpath.dirname(first), other) for other in others]

@@ -72,7 +72,8 @@ def ubfc(catalog: Catalog) -> None:
 
 
 def miniscope(catalog: Catalog) -> None:
-    assert len(catalog) == 24
+    pieces = " // ".join(f"{number}.avi" for number in range(12))
+    assert catalog.paths == tuple(f"m{mouse}/10_23_51/My_V4_Miniscope/{pieces}" for mouse in (0, 1))
     assert catalog.classes == ()
 
 
