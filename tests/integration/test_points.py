@@ -47,7 +47,7 @@ RANDOM = ClipSpec(
     4, 2, resize=128, size=(112, 112), crop="random", flip=True, sampling="random",
     clips_per_video=4,
 )  # fmt: skip
-PADDED = ClipSpec(4, size=(112, 112), crop="pad", flip=True, sampling="random", clips_per_video=4)
+BOX = ClipSpec(4, size=(112, 112), crop="box", flip=True, sampling="random", clips_per_video=4)
 
 
 @pytest.fixture(scope="module")
@@ -134,9 +134,9 @@ def test_workers_that_are_killed_and_kept_frames_give_the_same(
             same(got, reference)
         assert stream.stats().kept_share > 0
         parts = mix({"a": (catalog[:2], 0.5), "b": (catalog[1:], 0.5)})
-        mixed = list(decode_serially(parts, RANDOM, info=True, **how))
+        mixed = list(decode_serially(parts, BOX, info=True, **how))
         assert sum(map(check, mixed)) > 20
-        same(client.stream(parts, RANDOM, **HOW).batches(1, 4), mixed)
+        same(client.stream(parts, BOX, **HOW).batches(1, 4), mixed)
 
 
 def test_workers_that_dial_in_and_datasets_give_the_same(
@@ -159,14 +159,16 @@ def test_workers_that_dial_in_and_datasets_give_the_same(
         same(dataset.as_numpy_iterator(), reference)
 
 
-def test_each_part_of_a_sample_has_its_own_points(root: Path) -> None:
+@pytest.mark.parametrize("crop", ["random", "box"])
+def test_each_part_of_a_sample_has_its_own_points(crop: Any, root: Path) -> None:
     found = [spots.points_of(number) for number in range(len(spots.KINDS))]
     big, small = Points(found, [(1, 2)]), Points(found, [(1, 2)], part="small")
     alone = spots.catalog_of(root)
     pairs = Catalog.side_by_side(big=alone, small=alone)
-    told = pairs.with_targets({"big": big, "small": small})
+    faces = Boxes(list(map(around, found)))
+    told = pairs.with_targets({"big": big, "small": small, "faces": faces})
     specs = {
-        "big": ClipSpec(3, size=(128, 128), crop="random", flip=True, sampling="random"),
+        "big": ClipSpec(3, size=(128, 128), crop=crop, flip=True, sampling="random"),
         "small": ClipSpec(3, resize=108, size=(96, 96)),
     }
     checked = 0

@@ -484,6 +484,18 @@ def test_one_choice_does_not_move_another(seed: int) -> None:
         assert drawn(seed, **changes).flip == base.flip, changes
 
 
+def test_a_box_at_the_edge_is_mirrored_with_what_is_black_beside_it() -> None:
+    made, facts = spec(crop="box", size=(40, 64), flip=True), video(size=(64, 48))
+    boxes = np.array([[-40, 4, 50, 44]], "<f4").tobytes()
+    seen = {clip_params(made, facts, seed, boxes=boxes).flip: seed for seed in range(20)}
+    plain, mirrored = (clip_params(made, facts, seen[flip], boxes=boxes) for flip in (False, True))
+    assert plain.part == mirrored.part
+    assert plain.size == mirrored.size
+    assert plain.place is not None
+    assert mirrored.place == (64 - plain.size[0] - plain.place[0], plain.place[1])
+    assert plain.place != mirrored.place
+
+
 def test_choices_are_independent_of_each_other() -> None:
     made = spec(sampling="random", crop="random", flip=True, size=(47, 63))  # 2 x 2 corners
     many = [clip_params(made, video(9), seed) for seed in range(4000)]  # 2 windows
