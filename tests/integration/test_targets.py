@@ -97,6 +97,8 @@ def test_local_workers_give_what_the_reference_gives(
     if kind == "by frames":
         labels = np.concatenate([told["doing"][:, 2] for _, told in stream])
         assert abs(labels.mean() - 0.5) < 0.1, "in the middle"
+        with pytest.raises(SpecError, match="receipts keep no weights"):
+            stream.keep_receipts("receipts.jsonl")
 
 
 def test_workers_that_dial_in_give_what_the_reference_gives(

@@ -34,6 +34,9 @@ MIXED = mix({"a": (CATALOG, 0.5), "b": (Catalog(["b/0.avi"], [0], ["a", "b"]), 0
         (identity(shuffle=False), "shuffle: True before, False now"),
         (identity(shard=(1, 2)), r"shard: \(0, 1\) before, \(1, 2\) now"),
         (identity(balance="class"), "balance: None before, 'class' now"),
+        (identity(balance=[1] * 9 + [2]), r"balance: None before, 10 \(\w{16}\) now"),
+        (identity(Catalog(PATHS, [0] * 10, ["a", "b"], at=[3] * 10)), "moments: none before, 10 "),
+        (identity(Catalog(PATHS, [0] * 10, ["a", "b"], at_s=[3.5] * 10)), "seconds: none before, "),
         (identity(spec=replace(CLIP, stride=2)), "stride: 1 before, 2 now"),
         (identity(spec=replace(CLIP, stride=2), seed=7), "stride: .*; seed: "),
         (
