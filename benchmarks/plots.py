@@ -19,6 +19,22 @@ from videoload.comparison.report import (
 )
 
 _OTHER = "DataLoader torchcodec"  # the fastest other loader without changes
+_NAMES = {  # words of people who have not read the code
+    LIMIT: "bare libav, no loader: the limit",
+    "videoload tcp": "videoload, over tcp",
+    "videoload tcp yuv420p": "videoload, over tcp, 4:2:0",
+    "videoload tcp curve": "videoload, over tcp, with keys",
+    "DataLoader pyav": "PyTorch DataLoader, our decoding loop",
+    "DataLoader pyav usual": "PyTorch DataLoader, PyAV as documented",
+    "DataLoader torchcodec": "PyTorch DataLoader, torchcodec",
+    "DataLoader opencv": "PyTorch DataLoader, OpenCV",
+    "DataLoader decord": "PyTorch DataLoader, decord",
+    "tf.data pyav": "tf.data, our decoding loop",
+    "tf.data opencv": "tf.data, OpenCV",
+    "Keras threads": "Keras PyDataset, our loop, threads",
+    "Keras processes": "Keras PyDataset, our loop, processes",
+    "serial": "in the training loop, our decoding loop",
+}
 _PAPER = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}  # label of the line
 
 
@@ -69,7 +85,7 @@ def plots(results: Results, folder: Path) -> Iterator[Path]:
             axes.text(high, place, f" {text}", va="center", fontsize=8, bbox=_PAPER)
         if limit:
             axes.axvline(limit, color="#606060", linestyle="--", linewidth=1)
-        axes.set_yticks(range(len(found)), [told.loader for told in found])
+        axes.set_yticks(range(len(found)), [_NAMES.get(told.loader, told.loader) for told in found])
         axes.set_xlim(0, 1.2 * max(max(told.rates) for told in found))
         axes.set_xlabel(f"clips a second ({results.processes} processes), and share of the limit")
         axes.set_title(f"{work}: {what}", fontsize=9, loc="left")
