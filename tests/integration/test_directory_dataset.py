@@ -268,5 +268,31 @@ def test_a_cell_that_runs_twice_and_ctrl_c_leave_nothing(
     assert len(inside) == 2
     program.signal(signal.SIGINT)
     assert program.wait(60 * SECOND) != 0
-    assert "KeyboardInterrupt" in program.err
+    assert program.err.splitlines()[-1] == "KeyboardInterrupt"
+    assert "keras" not in program.err.partition("Traceback")[2], "its lines are not shown"
     wait_until(lambda: not any(map(is_alive, inside)), 30 * SECOND, "its workers have ended")
+
+
+@pytest.mark.slow
+@needs_tensorflow
+def test_videos_that_are_all_bad_end_a_program_in_one_sentence(
+    programs: Programs, tmp_path: Path
+) -> None:
+    for number in range(6):
+        (tmp_path / "bad").mkdir(exist_ok=True)
+        (tmp_path / f"bad/{number}.avi").write_text("not a video")
+    program = programs.script(
+        f"""
+        import keras, videoload as vl
+        train = vl.video_dataset_from_directory(
+            {str(tmp_path)!r}, batch_size=2, frames=2, image_size=16, workers=1, verbose=False)
+        model = keras.Sequential([keras.layers.Rescaling(1 / 255),
+            keras.layers.GlobalAveragePooling3D(), keras.layers.Dense(1)])
+        model.compile("sgd", "mse")
+        model.fit(train, verbose=0, shuffle=False)
+        """,
+        imported="tensorflow",
+    )
+    assert program.wait(60 * SECOND) == 1
+    assert program.err.splitlines()[-1].startswith("videoload.errors.TooManyBadVideos: ")
+    assert "PyFunc" not in program.err, "the graph is not shown"

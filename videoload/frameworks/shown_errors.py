@@ -7,6 +7,7 @@ Keras and TensorFlow raise.
 
 from __future__ import annotations
 
+import copy
 import sys
 from collections.abc import Iterable
 from types import TracebackType
@@ -59,6 +60,7 @@ def shown(
     own = _own_lines(at)
     if ours is None or own is None:
         return None
+    ours = copy.copy(ours)  # the reader's own one would keep the frames
     ours.__context__, ours.__traceback__ = None, own
     return type(ours), ours, own
 
