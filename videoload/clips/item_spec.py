@@ -43,7 +43,8 @@ class ItemSpec:
         load: A function of a module, or ``"package.module:function"``, called with (path, rng);
             path is the file's absolute path, a str. It does not get a catalog's segments. As a part
             of a sample (see `Catalog.side_by_side`), it is called with (path, rng, frames=...,
-            times=...): what the clip of the sample shows, int64 and float64 [T].
+            times=...): what the clip of the sample shows, int64 and float64 [T]. Beyond the ends of
+            a video (see ``edges``), the frame is the one that is held, or -1, and the time is NaN.
         shape: Shape of the array that it returns, each length at least 1; ``()`` is a number. If it
             returns a dict of arrays, a dict of their shapes. In batches of a dict, each array is a
             view with gaps, which TensorFlow copies.
