@@ -114,7 +114,7 @@ def frames_of(
     times = _times(video, first, last)
     if spec.sampling == "at" or spec.edges is not None:
         found = _around(spec, last - first, video.fps, times, clip, moment - first)
-        return _with_edges(spec, found, first, last)
+        return _with_edges(spec, found, first, last, moment)
     if spec.span == "video":
         found = _of_parts(spec, last - first, clip, seed)
     elif spec.fps is not None and times is not None:
@@ -264,7 +264,7 @@ def _around_middle(frames: int, stride: int, offsets: tuple[int, ...] | None) ->
     return found
 
 
-def _with_edges(spec: ClipSpec, found: Ints, first: int, last: int) -> Ints:
+def _with_edges(spec: ClipSpec, found: Ints, first: int, last: int, moment: int) -> Ints:
     """The frames ``found``, counted from ``first``, with what is shown beyond the ends. Raises
     UnfitError."""
     frames = first + found
@@ -272,7 +272,7 @@ def _with_edges(spec: ClipSpec, found: Ints, first: int, last: int) -> Ints:
         return frames
     if spec.edges is None:
         raise UnfitError(
-            f"the window around its moment reaches beyond frames {first} to {last - 1}; give "
+            f"the window around frame {moment} reaches beyond frames {first} to {last - 1}; give "
             'edges="hold" or "zero"',
             dropped=spec.short == "drop",
         )
