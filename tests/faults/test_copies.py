@@ -308,8 +308,8 @@ def test_a_file_that_changes_everywhere_during_a_training_is_taken_as_it_is_now(
 class Liar(threading.Thread):
     """A worker that answers every lease with a lie about its files."""
 
-    def __init__(self, endpoint: str, lie: Callable[[Lease], FromWorker]) -> None:
-        super().__init__(name="liar", daemon=True)
+    def __init__(self, endpoint: str, lie: Callable[[Lease], FromWorker], number: int = 0) -> None:
+        super().__init__(name=f"liar{number}", daemon=True)
         self._endpoint = endpoint
         self._lie = lie
         self.leases = 0
@@ -322,9 +322,8 @@ class Liar(threading.Thread):
         greeted = False
         while not self.over.is_set():
             if not greeted:
-                greeted = dealer.send(
-                    Hello("liar", "elsewhere", 1, software_and_code(), copy="its own")
-                )
+                me = self.name
+                greeted = dealer.send(Hello(me, me, 1, software_and_code(), copy=f"that of {me}"))
             dealer.send(Heartbeat(self.leases))
             dealer.socket.poll(20)
             while (message := dealer.receive()) is not None:
@@ -364,37 +363,41 @@ def told_file(lease: Lease) -> FromWorker:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("lie", "own"),
+    ("lie", "own", "liars"),
     rest_nightly(
         [
-            *[(told_file, True), (fewer_frames, False), (short, True), (fatal, False)],
-            *[(another_file, True), (fewer_frames, True), (short, False), (fatal, True)],
+            *[(told_file, True, 1), (fewer_frames, False, 3), (short, True, 3), (fatal, False, 1)],
+            *[(another_file, True, 1), (fewer_frames, True, 3), (short, False, 1)],
+            (fatal, True, 2),
         ],
         usual=4,
     ),
 )
-def test_a_worker_that_lies_about_files_changes_no_byte_and_condemns_none(
+def test_workers_that_lie_about_files_change_no_byte_and_condemn_none(
     lie: Callable[[Lease], FromWorker],
     own: bool,
+    liars: int,
     videos: Videos,
     expected: list[str],
     programs: Programs,
     tmp_path: Path,
 ) -> None:
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
-        liar = Liar(client.endpoints[0], lie)
+        lying = [Liar(client.endpoints[0], lie, number) for number in range(liars)]
         programs.worker(client.endpoints[0], videos.root)
         if not own:
             shutil.copytree(videos.root, tmp_path / "other")
             programs.worker(client.endpoints[0], tmp_path / "other")
         client.wait_for_workers(1 if own else 2, 30 * SECOND)
-        liar.start()
-        client.wait_for_workers(2 if own else 3, 30 * SECOND)
+        for liar in lying:
+            liar.start()
+        client.wait_for_workers(liars + (1 if own else 2), 30 * SECOND)
         stream = client.stream(catalog_of(videos, own=own), CLIP, BATCH, **ORDER)
         try:
             assert digests(stream.batches(epochs=EPOCHS, info=True)) == expected
         finally:
-            liar.over.set()
-            liar.join(30 * SECOND)
+            for liar in lying:
+                liar.over.set()
+                liar.join(30 * SECOND)
         assert stream.quarantine == []
-        assert liar.leases, "it got leases"
+        assert all(liar.leases for liar in lying), "they got leases"
