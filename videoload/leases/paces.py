@@ -29,9 +29,6 @@ class Pace:
     """The pace of one worker. ``trip_s``: the shortest time that messages took there and back.
     ``fetches``: its files come from another host."""
 
-    __slots__ = ("_begun", "_far", "_fetched", "_leapt", "_lease_s", "_local", "_retry_at",
-                 "_trials", "_value", "fetches", "trip_s")  # fmt: skip
-
     def __init__(self, *, local: bool) -> None:
         self.trip_s = math.inf
         self.fetches = False

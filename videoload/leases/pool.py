@@ -12,8 +12,8 @@ lease, and which one is to be paused or ended. Pure: no sockets, no threads, no 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator
-from itertools import chain, count
+from collections.abc import Collection, Iterator
+from itertools import chain, count, takewhile
 
 from videoload.leases.affinity import Affinity
 from videoload.leases.bytes_in_flight import BytesInFlight
@@ -204,9 +204,13 @@ class WorkerPool:
     # Which worker takes the next lease
 
     @property
-    def takers(self) -> list[Worker]:
-        """The workers that would take a lease, those that hold the fewest first."""
-        return list(self._takers(self._by_leases))
+    def takers(self) -> Iterator[Worker]:
+        """The workers that would take a lease, those that hold the fewest first. They are not to be
+        granted any meanwhile."""
+        room = self._bytes.has_room(self.now)
+        if not (room or self._locals):
+            return iter(())
+        return (worker for worker in chain(*self._by_leases) if room or worker.local)
 
     def would_take(self, worker: Worker) -> bool:
         """Whether a worker would take a lease."""
@@ -216,13 +220,7 @@ class WorkerPool:
     @property
     def idle(self) -> Iterator[Worker]:
         """The workers that hold no lease, and would take one."""
-        return self._takers(self._by_leases[:1])
-
-    def _takers(self, rows: Iterable[dict[Worker, None]]) -> Iterator[Worker]:
-        room = self._bytes.has_room(self.now)
-        if not (room or self._locals):
-            return iter(())
-        return (worker for worker in chain(*rows) if room or worker.local)
+        return takewhile(lambda worker: not worker.leases, self.takers)
 
     def _file(self, worker: Worker) -> None:
         """Put a worker into its row, after its leases or its silence changed."""

@@ -34,9 +34,6 @@ class Silence:
     """The silence of one worker since it was heard of last. ``blameless``: nothing says that its
     clip is the cause. ``in_function``: a function of the user's was called, and may take long."""
 
-    __slots__ = ("_asked", "_first", "_importing", "_last", "_storage_answers", "_stuck",
-                 "blameless", "in_function")  # fmt: skip
-
     def __init__(self) -> None:
         self.blameless = False
         self.heard()

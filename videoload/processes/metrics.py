@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from videoload.transport.metrics_port import Metric
 
@@ -33,14 +34,16 @@ def families(state: State) -> Iterable[Metric]:
         for name in ("clips", "failures", "decode_seconds")
     }
     trainers = max((each["trainers"] for each in state.counted.values()), default=0.0)
-    yield _counter("clips_total", "Clips decoded.", total["clips"])
-    yield _counter("failures_total", "Leases with a clip that failed.", total["failures"])
-    yield _counter(
-        "decode_seconds_total", "Seconds of decoding, of all processes.", total["decode_seconds"]
-    )
-    yield _counter("restarts_total", "Processes that ended and were replaced.", state.restarts)
-    yield _gauge("processes", "Worker processes that run.", len(state.counted))
-    yield _gauge("trainers", "Trainers that are being served.", trainers)
+    for name, text, value in (
+        ("clips_total", "Clips decoded.", total["clips"]),
+        ("failures_total", "Leases with a clip that failed.", total["failures"]),
+        ("decode_seconds_total", "Seconds of decoding, of all processes.", total["decode_seconds"]),
+        ("restarts_total", "Processes that ended and were replaced.", state.restarts),
+        ("processes", "Worker processes that run.", len(state.counted)),
+        ("trainers", "Trainers that are being served.", trainers),
+    ):
+        kind: Literal["counter", "gauge"] = "counter" if name.endswith("_total") else "gauge"
+        yield Metric(f"videoload_worker_{name}", kind, text, [({}, value)])
 
 
 def ailment(state: State, now: float) -> str:
@@ -62,11 +65,3 @@ def unready(state: State, now: float) -> str:
         return wrong
     since = "no trainer was" if math.isinf(unserved_s) else f"for {unserved_s:.0f} s no trainer is"
     return f"{since} served: each refuses this host, or cannot be reached; see the log"
-
-
-def _counter(name: str, text: str, value: float) -> Metric:
-    return Metric(f"videoload_worker_{name}", "counter", text, [({}, value)])
-
-
-def _gauge(name: str, text: str, value: float) -> Metric:
-    return Metric(f"videoload_worker_{name}", "gauge", text, [({}, value)])
