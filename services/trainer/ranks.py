@@ -17,7 +17,7 @@ import videoload as vl
 
 
 class LostRankError(vl.VideoloadError):
-    """Another rank has ended. All ranks start again, after the last save."""
+    """Another rank has ended, or does not come. All ranks start again, after the last save."""
 
 
 def connect(addresses: Sequence[str], rank: int) -> Any:
@@ -27,7 +27,10 @@ def connect(addresses: Sequence[str], rank: int) -> Any:
     os.environ["TF_CONFIG"] = json.dumps({"cluster": {"worker": [*addresses]}, "task": task})
     import tensorflow as tf
 
-    return tf.distribute.MultiWorkerMirroredStrategy()
+    try:
+        return tf.distribute.MultiWorkerMirroredStrategy()
+    except tf.errors.OpError as error:
+        raise LostRankError(f"the other ranks do not come: {_plain(error)}") from None
 
 
 def train(
@@ -93,6 +96,10 @@ def train(
     except (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError) as error:
         if stream.error is not None:
             raise
-        why = re.sub(r"^\{\{.*?\}\} ", "", error.message.splitlines()[0])
-        raise LostRankError(f"another rank has ended: {why}") from None
+        raise LostRankError(f"another rank has ended: {_plain(error)}") from None
     return model
+
+
+def _plain(error: Any) -> str:
+    """TensorFlow's own first line, without names of nodes of a graph."""
+    return re.sub(r"^\{\{.*?\}\} ", "", error.message.splitlines()[0])

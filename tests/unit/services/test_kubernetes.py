@@ -139,6 +139,9 @@ def test_ranks_reach_each_other_and_the_end_of_one_is_no_failure_of_another() ->
     }  # fmt: skip
     assert drained["action"] == lost["action"] == "Ignore"
     _, between = one(objects, "NetworkPolicy", "trainer")["spec"]["ingress"]
+    (container,) = pods(objects)["trainer"]["containers"]
+    probe = container["startupProbe"]
+    assert probe["periodSeconds"] * probe["failureThreshold"] == 3600, "TensorFlow waits for ranks"
     assert between == {"from": [{"podSelector": {"matchLabels": SERVED}}]}, "NCCL takes any port"
 
 
