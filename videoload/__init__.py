@@ -31,7 +31,6 @@ if TYPE_CHECKING:  # "as" tells type checkers that a name is public
     from videoload.clips.item_spec import ItemSpec as ItemSpec
     from videoload.errors import CatalogError as CatalogError
     from videoload.errors import ClosedError as ClosedError
-    from videoload.errors import ProtocolError as ProtocolError
     from videoload.errors import SpecError as SpecError
     from videoload.errors import StorageError as StorageError
     from videoload.errors import TooManyBadVideos as TooManyBadVideos
@@ -61,7 +60,6 @@ _HOMES = {
     "errors": (
         "CatalogError",
         "ClosedError",
-        "ProtocolError",
         "SpecError",
         "StorageError",
         "TooManyBadVideos",

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
     from videoload.trainer.stream import Stream
 
-__all__ = ["Batches", "batches", "to_rgb"]
+__all__ = ["batches", "to_rgb"]
 
 
-class Batches:
+class _Batches:
     """The batches of a stream as tensors; made by `videoload.torch.batches`. Each loop over them is
     the stream's next epoch. Trainers that want a ``DataLoader`` take them."""
 
@@ -59,7 +59,7 @@ def batches(
     mean: Sequence[float] | None = None,
     std: Sequence[float] | None = None,
     info: bool = False,
-) -> Batches:
+) -> _Batches:
     """The batches of a stream as tensors on the device. Each loop over them is the next epoch.
 
     The bytes travel to the device as uint8, a quarter of the floats, and become floats there. With
@@ -88,7 +88,7 @@ def batches(
         VideoloadError: PyTorch is not installed; or as in `Stream.batches`.
     """
     finish = torch_batches.finishing(stream.clip, layout, dtype, mean, std)
-    return Batches(stream, device, finish, info=info)
+    return _Batches(stream, device, finish, info=info)
 
 
 def to_rgb(clips: torch.Tensor) -> torch.Tensor:

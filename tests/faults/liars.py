@@ -18,8 +18,8 @@ import msgspec
 import zmq
 
 from tests.faults.raw_peers import dealer
-from videoload import ProtocolError
 from videoload.clips.sample_spec import frames_shape
+from videoload.errors import ProtocolError
 from videoload.pixels.software import software_and_code
 from videoload.transport.messages import (
     VERSION,

@@ -13,7 +13,7 @@ import zmq
 
 from tests.support.programs import Programs
 from tests.support.waiting import SECOND
-from videoload import ProtocolError
+from videoload.errors import ProtocolError
 from videoload.pixels.software import software_and_code
 from videoload.transport.messages import (
     FromTrainer,

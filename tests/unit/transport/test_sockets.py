@@ -11,7 +11,8 @@ import zmq
 
 from tests.faults.raw_peers import dealer
 from tests.support.waiting import SECOND, wait_until
-from videoload import ProtocolError, TransportError
+from videoload import TransportError
+from videoload.errors import ProtocolError
 from videoload.transport.messages import VERSION, FromWorker, Heartbeat, pack
 from videoload.transport.sockets import Dealer, Router
 
