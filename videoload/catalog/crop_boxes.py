@@ -7,8 +7,10 @@ frames of a clip are known where it is decoded, so the boxes of all frames of a 
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from videoload.catalog.catalog import Catalog
+from videoload.catalog.table import Video
 from videoload.catalog.target_columns import Boxes, PerFrame, Values, row_shape
 from videoload.catalog.targets import marks_in
 from videoload.clips.choices import MAX_BOXES_BYTES
@@ -24,7 +26,7 @@ def check_boxes(catalog: Catalog, videos: range) -> None:
             "vl.Boxes of one box as targets"
         )
     if isinstance(values, PerFrame):
-        lengths = np.array([len(boxes_of(catalog, video)) for video in videos])
+        lengths = np.array([_of_row(values, catalog[video], video).nbytes for video in videos])
         if lengths.max() > MAX_BOXES_BYTES:
             raise SpecError(
                 f"{named(catalog.paths[videos[int(lengths.argmax())]])}: "
@@ -37,10 +39,18 @@ def check_boxes(catalog: Catalog, videos: range) -> None:
 
 def boxes_of(catalog: Catalog, video: int) -> bytes:
     """The boxes of a row: float32 [1, 4], or [n, 4] of its frames."""
-    values, row = _boxes(catalog), catalog[video]
+    values = _boxes(catalog)
+    assert values is not None, "there are boxes"
+    return _of_row(values, catalog[video], video).tobytes()
+
+
+def _of_row(values: Values, row: Video, video: int) -> npt.NDArray[np.float32]:
+    found: npt.NDArray[np.float32]
     if isinstance(values, PerFrame):
-        return values._arrays[video][row.start : row.end].tobytes()
-    return b"" if values is None else values[video].tobytes()
+        found = values._arrays[video][row.start : row.end]
+    else:
+        found = values[video]
+    return found
 
 
 def _boxes(catalog: Catalog) -> Values | None:

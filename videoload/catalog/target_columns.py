@@ -6,6 +6,7 @@ An array has a row for each video, `PerFrame` a row for each of its source frame
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -110,9 +111,6 @@ class Points:
     def __len__(self) -> int:
         return len(self._values)
 
-    def _like(self, values: Values) -> Points:
-        return Points(values, [p for p in enumerate(self._order) if p[0] < p[1]], part=self._part)
-
     def _moved(self, points: Floats, matrices: Matrices) -> Floats:
         moved = points_in(points, matrices)
         return np.where(are_mirrored(matrices, points), moved[..., list(self._order), :], moved)
@@ -146,9 +144,6 @@ class Boxes:
     def __len__(self) -> int:
         return len(self._values)
 
-    def _like(self, values: Values) -> Boxes:
-        return Boxes(values, part=self._part)
-
     def _moved(self, boxes: Floats, matrices: Matrices) -> Floats:
         return boxes_in(boxes, matrices)
 
@@ -181,6 +176,13 @@ def array_of(name: str, values: object) -> npt.NDArray[Any]:
 def values_of(column: Column) -> Values:
     """What a column of marks consists of; other columns are that themselves."""
     return column._values if isinstance(column, Points | Boxes) else column
+
+
+def with_values(column: Marks, values: Values) -> Marks:
+    """The column with other values."""
+    new = copy.copy(column)
+    new._values = values
+    return new
 
 
 def _marks(name: str, given: Any, dimensions: int, last: tuple[str | int, ...]) -> Values:

@@ -24,6 +24,7 @@ from videoload.catalog.target_columns import (
     array_of,
     name_of,
     values_of,
+    with_values,
 )
 from videoload.clips.affine import Matrices
 from videoload.clips.edges import pictures
@@ -162,7 +163,7 @@ def _digest(array: npt.NDArray[Any]) -> bytes:
 
 def _column(name: str, values: object, videos: int, paths: Sequence[str]) -> Column:
     if isinstance(values, Marks):
-        return values._like(values_of(_column(name, values._values, videos, paths)))
+        return with_values(values, values_of(_column(name, values._values, videos, paths)))
     column = values if isinstance(values, PerFrame) else array_of(name, values)
     if len(column) != videos:
         raise CatalogError(f"{name} has {len(column)} rows, and there are {videos} videos")
@@ -180,7 +181,7 @@ def _one_a_file(column: PerFrame, paths: Sequence[str]) -> PerFrame:
 
 def _rows(column: Column, indices: Ints) -> Column:
     if isinstance(column, Marks):
-        return column._like(values_of(_rows(column._values, indices)))
+        return with_values(column, values_of(_rows(column._values, indices)))
     if isinstance(column, PerFrame):
         return PerFrame([column._arrays[i] for i in indices.tolist()])
     rows = column[indices]
@@ -190,7 +191,7 @@ def _rows(column: Column, indices: Ints) -> Column:
 
 def _one(columns: Sequence[Column]) -> Column:
     if isinstance(first := columns[0], Marks):
-        return first._like(values_of(_one(list(map(values_of, columns)))))
+        return with_values(first, values_of(_one(list(map(values_of, columns)))))
     per_frame = [column for column in columns if isinstance(column, PerFrame)]
     if per_frame:
         return PerFrame([array for column in per_frame for array in column._arrays])
