@@ -267,8 +267,9 @@ class Stream(Generic[C]):
 
         Each clip is a row of its frames. The number of the source frame is above each frame, the
         class and the file are beside the row. Of several files as one sample, each part that is a
-        clip has its row, the parts of a sample below each other. These batches count neither in
-        `stats` nor as an epoch. Needs the extra ``[preview]``.
+        clip has its row, the parts of a sample below each other. `Points` and `Boxes` among the
+        targets are drawn into the clips. These batches count neither in `stats` nor as an epoch.
+        Needs the extra ``[preview]``.
 
         Args:
             path: The file to write: ``.png``.
