@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from fractions import Fraction
 from functools import partial
 
 import numpy as np
@@ -13,7 +12,7 @@ from xxhash import xxh3_64_intdigest
 
 from videoload import native
 from videoload.clips.clip_params import ClipParams
-from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.clip_spec import ClipSpec, silent
 from videoload.clips.followers import SampleParams
 from videoload.clips.item_spec import ItemSpec
 from videoload.clips.sample_spec import SampleSpec, Spec, WindowCounts, functions_of
@@ -34,8 +33,6 @@ from videoload.index.indexes import Indexes
 from videoload.pixels.chains import Chains
 from videoload.pixels.planes import Buffer
 from videoload.reading.video import Video
-from videoload.sound.reader import Wanted
-from videoload.sound.resampling import Samples
 from videoload.stopwatch import Stopwatch
 from videoload.storage.files import Tick
 from videoload.storage.keep import NO_FOLDERS, Folders
@@ -163,28 +160,23 @@ class Decoder:
     ) -> Prepared:  # fmt: skip
         name = spec.transform
         transform = None if name is None else self._functions.find("transform", str(name))
-        hear = partial(self._sounds.hear, path)
-
-        def prepare(spec: ClipSpec, clips: Sequence[Buffer]) -> Prepared:
-            nonlocal hear
-            if len(pieces_of(path)) == 1:
-                return VideoClips(self._tools, path, spec, requests, clips, given).prepare(tick)
-            several = PiecesClips(
-                self._tools, self._recordings, path, spec, requests, clips, given
+        clips: VideoClips | PiecesClips
+        if len(pieces_of(path)) == 1:
+            clips = VideoClips(self._tools, path, silent(spec), requests, given)
+            hear = partial(self._sounds.hear, path)
+        else:
+            clips = PiecesClips(
+                self._tools, self._recordings, path, silent(spec), requests, given
             )  # fmt: skip
-            hear = partial(several.hear, self._sounds.hear)
-            return several.prepare(tick)
+            hear = partial(clips.hear, self._sounds.hear)
+        decoded = partial(clips.prepare, tick)
 
-        def prepare_pixels(spec: ClipSpec, out: Buffer) -> Prepared:
-            decoded = partial(prepare, spec)
+        def prepare(spec: ClipSpec, out: Buffer) -> Prepared:
             return prepare_transformed(path, spec, requests, out, transform, self.watch, decoded)
 
-        def heard(tick: Tick, begin: Fraction, wanted: Wanted) -> Samples | None:
-            return hear(tick, begin, wanted)
-
         if not spec.sound:
-            return prepare_pixels(spec, out)
-        return prepare_with_sound(path, spec, out, prepare_pixels, heard)
+            return prepare(spec, out)
+        return prepare_with_sound(path, spec, out, prepare, hear)
 
     @property
     def root(self) -> str:

@@ -122,15 +122,15 @@ class PiecesClips:
         path: str,
         spec: ClipSpec,
         requests: Sequence[Request],
-        clips: Sequence[Buffer],
         given: list[ClipParams] | None = None,
     ) -> None:
         self._tools, self._recordings, self._path = tools, recordings, path
-        self._spec, self._requests, self._clips = spec, requests, clips
-        self._given, self._files = given, pieces_of(path)
+        self._spec, self._requests, self._given = spec, requests, given
+        self._files = pieces_of(path)
 
-    def prepare(self, tick: Tick) -> Prepared:
+    def prepare(self, tick: Tick, clips: Sequence[Buffer]) -> Prepared:
         """As `VideoClips.prepare`."""
+        self._clips = clips
         self._prepare(tick)
         return Prepared(
             self._decode,
@@ -159,9 +159,9 @@ class PiecesClips:
         try:
             for number, (own, clips) in sorted(drawn.items()):
                 file, info = self._files[number], pieces.infos[number]
-                made = VideoClips(self._tools, file, self._spec, (), clips, own, info)
+                made = VideoClips(self._tools, file, self._spec, (), own, info)
                 with errors_in(self._path, f"piece {file}"):
-                    self._parts.append((file, made.prepare(tick)))
+                    self._parts.append((file, made.prepare(tick, clips)))
         except OtherPieceError:
             self._anew(tick, again=again)
 

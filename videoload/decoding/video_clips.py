@@ -58,17 +58,18 @@ class VideoClips:
         path: str,
         spec: ClipSpec,
         requests: Sequence[Request],
-        clips: Sequence[Buffer],
         given: list[ClipParams] | None = None,
         of: VideoInfo | None = None,
     ) -> None:
-        """``clips``: where each is decoded to. ``given``: of clips that are a part of samples, or
-        of a recording in pieces, what they show. ``of``: the piece for which that was drawn."""
+        """``given``: of clips that are a part of samples, or of a recording in pieces, what they
+        show. ``of``: the piece for which that was drawn."""
         self._tools, self._path, self._spec, self._requests = tools, path, spec, requests
-        self._clips, self._given, self._of = clips, given, of
+        self._given, self._of = given, of
 
-    def prepare(self, tick: Tick) -> Prepared:
-        """Find out what the clips show, and ask for the bytes that this needs."""
+    def prepare(self, tick: Tick, clips: Sequence[Buffer]) -> Prepared:
+        """Find out what the clips show, and ask for the bytes that this needs. ``clips``: where
+        each is decoded to."""
+        self._clips = clips
         return self._tools.storage.run(self._path, partial(self._prepare, tick), tick)
 
     def _prepare(self, tick: Tick) -> Prepared:
@@ -194,7 +195,7 @@ class VideoClips:
     def _anew(self, tick: Tick) -> Ordinals:
         """Do all of it again: the file is not the one that the index was made from."""
         with fitting(self._path):
-            prepared = self.prepare(tick)
+            prepared = self.prepare(tick, self._clips)
         return prepared.decode(tick)
 
     def _shown(self) -> Ordinals:

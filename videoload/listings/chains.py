@@ -22,14 +22,14 @@ def chained(
     finds the same groups are one, in natural order. Other files stay as they are. The log names
     files that seem to be missing. Raises CatalogError."""
     try:
-        search = re.compile(pattern).search
+        compiled = re.compile(pattern)
     except re.error as error:
         raise CatalogError(f"chain={pattern!r} is no regular expression: {error}") from None
-    if not re.compile(pattern).groups:
+    if not compiled.groups:
         raise CatalogError(f"chain={pattern!r} needs a group that names the recording: (.*)")
     rows: dict[object, list[int]] = {}
     for row, path in enumerate(paths):
-        match = search(path)
+        match = compiled.search(path)
         rows.setdefault(path if match is None else match.groups(), []).append(row)
     alone = sum(isinstance(key, str) for key in rows)
     if alone == len(paths):
