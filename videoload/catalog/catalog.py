@@ -63,7 +63,7 @@ class Catalog:
     """
 
     __slots__ = (
-        "_classes", "_duplicates", "_parts", "_root", "_sides", "_table", "_targets", "_windows",
+        "_classes", "_parts", "_root", "_sides", "_table", "_targets", "_windows",
     )  # fmt: skip
 
     def __init__(
@@ -104,7 +104,6 @@ class Catalog:
         self._root = None if listed.root is None else open_root(listed.root)
         self._classes = listed.classes
         self._table = Table(listed, duplicates=duplicates)
-        self._duplicates = duplicates
         self._targets: targets_.Targets | None = None
         if listed.targets is not None:
             self._targets = targets_.checked(listed.targets, len(self), self.paths)
@@ -216,8 +215,6 @@ class Catalog:
         list_file: PathLike,
         root: PathLike | None = None,
         classes: ClassNames | None = None,
-        *,
-        duplicates: bool = False,
     ) -> Catalog:
         """A split file of UCF-101 (Soomro et al. 2012): ``Archery/v_Archery_g01_c01.avi 3``.
 
@@ -226,7 +223,6 @@ class Catalog:
                 is the first folder of the path.
             root: As in `from_table`. Default None.
             classes: Path of a classInd.txt, or the names. Default: the sub-folders of ``root``.
-            duplicates: The same segment may come several times. Default False.
 
         Returns:
             A catalog in the order of the lines.
@@ -234,7 +230,7 @@ class Catalog:
         Raises:
             CatalogError: The file cannot be read, or a line has no such class.
         """
-        return cls._of(data_sets.read_list(list_file, root, classes), duplicates=duplicates)
+        return cls._of(data_sets.read_list(list_file, root, classes))
 
     @classmethod
     def from_folder(
@@ -297,7 +293,7 @@ class Catalog:
         return train, cls.from_folder(parts[1], root=folder, classes=train.classes)
 
     @classmethod
-    def join(cls, catalogs: Iterable[Catalog], *, duplicates: bool = False) -> Catalog:
+    def join(cls, catalogs: Iterable[Catalog]) -> Catalog:
         """Several catalogs as one, one after the other.
 
         A stream has one root. So catalogs with several roots get the nearest folder above all of
@@ -308,14 +304,13 @@ class Catalog:
         Args:
             catalogs: At least one. Either all have targets of one kind and the same classes, or
                 none has targets.
-            duplicates: A segment may be in several catalogs. Default False.
 
         Returns:
             A new catalog.
 
         Raises:
-            CatalogError: A segment comes twice, only some catalogs have a root, targets differ in
-                kind or belong to different classes, or a catalog is a mixture.
+            CatalogError: Only some catalogs have a root, targets differ in kind or belong to
+                different classes, or a catalog is a mixture.
         """
         parts = list(catalogs)
         if not parts or not all(isinstance(part, cls) for part in parts):
@@ -346,8 +341,7 @@ class Catalog:
             for part in parts
         ]
         columns = columns_of(tables) | {"label": np.concatenate(labels)}
-        is_twice = duplicates or any(part._duplicates for part in parts)
-        joined = cls._of(Listed(paths, columns, tuple(number), root), duplicates=is_twice)
+        joined = cls._of(Listed(paths, columns, tuple(number), root), duplicates=True)
         return joined.with_targets(targets_.joined(targets)) if targets else joined
 
     @classmethod
@@ -469,26 +463,25 @@ class Catalog:
         """
         return self._replaced(targets=targets_.checked(targets, len(self), self.paths))
 
-    def subset(self, indices: Iterable[int], *, duplicates: bool = False) -> Catalog:
+    def subset(self, indices: Iterable[int]) -> Catalog:
         """Some of the videos, with all classes. ``catalog[10:20]`` is a subset too.
 
         Args:
-            indices: In the new order; negative ones count from the end (``np.flatnonzero(mask)``).
-            duplicates: An index may come several times. Default False.
+            indices: In the new order (``np.flatnonzero(mask)``). Negative ones count from the end,
+                and one may come several times.
 
         Returns:
             A new catalog, with the targets of these videos.
 
         Raises:
-            CatalogError: There are no whole numbers, one comes twice, or this is a mixture.
+            CatalogError: There are no whole numbers, or this is a mixture.
             IndexError: There is no video with an index.
         """
         if self._parts:
             raise CatalogError("a mixture has no subsets: mix subsets of its parts")
-        chosen, twice = splitting.chosen(indices, len(self)), duplicates or self._duplicates
-        table = self._table.take(chosen, duplicates=twice)
+        chosen = splitting.chosen(indices, len(self))
         targets = None if self._targets is None else targets_.subset(self._targets, chosen)
-        return self._replaced(table=table, targets=targets, duplicates=twice, windows=None)
+        return self._replaced(table=self._table.take(chosen), targets=targets, windows=None)
 
     def split(
         self, fraction: float, seed: int = 0, *, by: splitting.By | None = None

@@ -51,7 +51,7 @@ def mix(parts: Mapping[str, tuple[Catalog, float]]) -> Catalog:
             raise SpecError(f"{name!r} must be (catalog, share)")
     shares = [real(f"share of {name!r}", share, 1e-9) for name, (_, share) in parts.items()]
     catalogs = [catalog for catalog, _ in parts.values()]
-    joined, found, start = Catalog.join(catalogs, duplicates=True), [], 0
+    joined, found, start = Catalog.join(catalogs), [], 0
     for name, catalog, share in zip(parts, catalogs, shares, strict=True):
         found.append(Part(name, start, start + len(catalog), share / sum(shares)))
         start += len(catalog)

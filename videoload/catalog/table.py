@@ -202,17 +202,10 @@ class Table:
                 row[name] = value
         return Video(self.paths[i], **row)
 
-    def take(self, rows: Ints, *, duplicates: bool) -> Table:
+    def take(self, rows: Ints) -> Table:
         """Some of the rows, in this order."""
         if not len(rows):
             raise CatalogError("there are no videos: a catalog needs at least one")
-        if not duplicates and len(np.unique(rows)) < len(rows):
-            at, times = np.unique(rows, return_counts=True)
-            twice = int(at[times.argmax()])
-            raise CatalogError(
-                f"the same segment of {self.paths[twice]!r} is chosen twice: drop one, or give "
-                "duplicates=True"
-            )
         columns = {name: column[rows] for name, column in self.columns.items()}
         return self.replaced([self.paths[i] for i in rows.tolist()], columns)
 

@@ -173,7 +173,7 @@ def new_catalog(catalog: Catalog, out: Path, done: Prepared) -> Catalog:
         left.append(row)
         starts.append(start)
         ends.append(-1 if end is None else end)
-    kept = catalog.subset(left, duplicates=True)
+    kept = catalog.subset(left)
     return rewritten(kept, out.resolve(), done.names, starts, ends)
 
 

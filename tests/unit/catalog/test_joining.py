@@ -67,7 +67,7 @@ def test_roots_become_the_nearest_folder_above_them(tmp_path: Path) -> None:
     assert all((tmp_path / "data" / video.path).is_file() for video in joined)
     above = Catalog(["web/clips/jump/b.avi"], [0], ["jump"], root=tmp_path / "data")
     assert [video.path for video in Catalog.join([ucf, above])] == [video.path for video in joined]
-    assert Catalog.join([ucf, ucf.subset([0])], duplicates=True).root == ucf.root
+    assert Catalog.join([ucf, ucf.subset([0])]).root == ucf.root
 
 
 def test_roots_known_of_some_only_are_refused(tmp_path: Path) -> None:
@@ -87,12 +87,10 @@ def test_catalogs_with_the_same_url_are_joined(tmp_path: Path) -> None:
             Catalog.join([one, wrong])
 
 
-def test_a_segment_in_two_catalogs_is_refused_unless_asked_for() -> None:
+def test_a_segment_may_be_in_two_catalogs() -> None:
     one = catalog("a", 3)
-    with refused("'a1.avi'", "same segment", "duplicates=True"):
-        Catalog.join([one, one[1:2]])
-    twice = Catalog.join([one, one[1:2]], duplicates=True)
-    assert [video.path for video in twice[2:]] == ["a2.avi", "a1.avi"], "slices keep what is twice"
+    twice = Catalog.join([one, one[1:2]])
+    assert [video.path for video in twice[2:]] == ["a2.avi", "a1.avi"]
 
 
 @pytest.mark.parametrize("wrong", [[], [catalog("a", 1), None]])

@@ -72,7 +72,7 @@ def test_lists_and_objects_of_text_are_arrays() -> None:
         lambda catalog: catalog[1:4],
         lambda catalog: catalog.split(0.5, seed=3)[0],
         lambda catalog: Catalog.join([catalog[4:], catalog[:2]]),
-        lambda catalog: catalog.subset([1, 1, 0], duplicates=True),
+        lambda catalog: catalog.subset([1, 1, 0]),
     ],
     ids=["subset", "slice", "split", "join", "duplicates"],
 )

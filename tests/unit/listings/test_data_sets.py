@@ -88,5 +88,3 @@ def test_lists_and_tables_say_from_where_they_count(tmp_path: Path) -> None:
     (tmp_path / "twice.txt").write_text("a.avi 1\na.avi 1\n")
     with refused("the same segment"):
         Catalog.from_list(tmp_path / "twice.txt", None, classes=["jump"])
-    twice = Catalog.from_list(tmp_path / "twice.txt", None, classes=["jump"], duplicates=True)
-    assert len(twice) == 2
