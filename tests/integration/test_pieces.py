@@ -459,3 +459,18 @@ def test_all_windows_of_a_miniscope_recording_are_there(tmp_path: Path) -> None:
         for clips, _, info in made:
             for each, frames in zip(clips, info.frames, strict=True):
                 np.testing.assert_array_equal(each, video.frames(frames.tolist()))
+
+
+def test_pictures_of_a_host_with_another_piece_are_not_taken(
+    copy: Path, root: Path, pieces: Catalog, programs: Programs
+) -> None:
+    make_avi(copy / "run/7.avi", frames=12, seed=8)
+    clip = spec(sampling="random", clips_per_video=6)
+    with Client(0, listen="tcp://127.0.0.1:*") as client:
+        programs.worker(client.endpoints[0], copy)
+        programs.worker(client.endpoints[0], root)
+        client.wait_for_workers(2, timeout_s=60 * SECOND)
+        stream = client.stream(pieces, clip, 2, shuffle=True)
+        found = digests(stream.batches(epochs=1, info=True))
+    assert found == digests(decode_serially(pieces, clip, 2, shuffle=True, info=True))
+    assert not stream.quarantine

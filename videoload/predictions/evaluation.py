@@ -223,7 +223,7 @@ class Evaluation(NamedTuple):
                 lines.append(f"mAP {known.sum() / max(1, len(known)):.1%} of {len(known)} labels")
             else:
                 lines += self._numbers_told()
-            worst = [f"{m.path} is {m.label}, not {m.taken_for}" for m in self.worst(_SHOWN)]
+            worst = [f"{named(m.path)} is {m.label}, not {m.taken_for}" for m in self.worst(_SHOWN)]
             lines.append(f"furthest off: {'; '.join(worst) or 'no mistake'}")
         if self.failed:
             lines.append(f"{len(self.failed)} files cannot be decoded, as {self.failed[0].path}")

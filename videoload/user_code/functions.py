@@ -30,7 +30,7 @@ import numpy.typing as npt
 
 from videoload import native
 from videoload.clips.clip_spec import ClipSpec
-from videoload.errors import TransformError, WorkersCodeError
+from videoload.errors import TransformError, WorkersCodeError, named
 from videoload.pixels.planes import Buffer
 from videoload.user_code.sources import digest, pin, read
 
@@ -213,7 +213,7 @@ def apply(
         made = transform(clip.copy(), seed)
     except (Exception, SystemExit) as error:
         raise TransformError(
-            f"transform {spec.transform} failed on a clip of {path}: {error!r}"
+            f"transform {spec.transform} failed on a clip of {named(path)}: {error!r}"
         ) from error
     wanted = (place.shape, place.dtype)
     if not isinstance(made, np.ndarray) or (made.shape, made.dtype) != wanted:

@@ -25,6 +25,7 @@ from videoload.errors import (
     VideoloadError,
     WorkerError,
     WorkersCodeError,
+    named,
 )
 from videoload.transport.messages import Clip, Failed, Lease, sealed
 from videoload.worker.trainer_connection import TrainerConnection
@@ -92,7 +93,7 @@ class LeaseRuns:
         return self.files[self.at] if self._lease.files and self.at < len(self.files) else 0
 
     def _file(self, path: str, expected: int) -> int:
-        here, salt = f"its copy of {path} in {self._decoder.root}", self._lease.salt
+        here, salt = f"its copy of {named(path)} in {self._decoder.root}", self._lease.salt
         try:
             if salt is None:
                 return self._decoder.version(path)
