@@ -55,11 +55,8 @@ def _decoded(decoder: Decoder, lease: Lease) -> tuple[Result, npt.NDArray[np.uin
     runs = LeaseRuns(decoder, lease, pixels, lambda: None)
     runs.decode()
     runs.look_at_files()
-    result = Result(
-        lease.lease, runs.frames, 0.001, runs.files, times=runs.times, lengths=runs.lengths,
-        affine=runs.affine,
-    )  # fmt: skip
-    return result, pixels
+    runs.result.decode_s = 0.001
+    return runs.result, pixels
 
 
 if __name__ == "__main__":

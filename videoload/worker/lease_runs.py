@@ -27,7 +27,7 @@ from videoload.errors import (
     WorkersCodeError,
     named,
 )
-from videoload.transport.messages import Clip, Failed, Lease, sealed
+from videoload.transport.messages import Clip, Failed, Lease, Result, sealed
 from videoload.worker.trainer_connection import TrainerConnection
 
 _log = logging.getLogger(__name__)
@@ -36,23 +36,15 @@ _DESCRIPTORS = 8  # that a worker needs to open a file
 
 
 class LeaseRuns:
-    """Decodes one lease. `at` is the clip that it works on. `files`, `frames`, `times`, `lengths`,
-    `affine`, `clip_s`, `kept` and `no_room` are what a RESULT tells of the clips that are done."""
+    """Decodes one lease. `at` is the clip that it works on. `result` tells of the clips that are
+    done."""
 
     def __init__(
         self, decoder: Decoder, lease: Lease, out: npt.NDArray[np.uint8], tick: Callable[[], None]
     ) -> None:
         """``out``: the rows of the lease's place, or of its clips."""
         self._decoder, self._lease, self._out, self._tick = decoder, lease, out, tick
-        self.at = 0
-        self.files: list[int] = []
-        self.frames: list[list[int]] = []
-        self.times: list[list[float]] = []
-        self.lengths: list[tuple[int, float]] = []
-        self.affine: list[list[float]] = []
-        self.clip_s: list[float] = []
-        self.kept = 0
-        self.no_room: tuple[int, int, int] | None = None
+        self.at, self.result = 0, Result(lease.lease, [])
 
     def decode(self) -> None:
         """Decode all clips. Raises what the decoder raises, about clip `at`."""
@@ -72,25 +64,27 @@ class LeaseRuns:
             # Popped, so that it and its file go as soon as it is done.
             self._decode(first, last, ready.pop((first, last)))
             clip_s = (prepared_s + time.perf_counter() - since) / (last - first)
-            self.clip_s += [clip_s] * (last - first)
+            self.result.clip_s += [clip_s] * (last - first)
 
     def look_at_files(self) -> None:
         """Find out which file each clip is of, before it is decoded and after. Raises
         OtherCopyError, about clip `at`, if the lease is for another file."""
-        lease, self.files = self._lease, []
+        lease, files = self._lease, list[int]()
+        self.result.files = files
         known: dict[str, int] = {}
         for self.at, clip in enumerate(lease.clips if reads_files(lease.asked) else ()):
             if clip.path not in known:
                 self._tick()
                 expected = lease.files[self.at] if lease.files else 0
                 known[clip.path] = self._file(clip.path, expected)
-            self.files.append(known[clip.path])
+            files.append(known[clip.path])
         self.at = 0
 
     @property
     def file(self) -> int:
         """The fingerprint of the file of clip `at`, if the lease asks for it and it was found."""
-        return self.files[self.at] if self._lease.files and self.at < len(self.files) else 0
+        files = self.result.files if self._lease.files else []
+        return files[self.at] if self.at < len(files) else 0
 
     def _file(self, path: str, expected: int) -> int:
         here, salt = f"its copy of {named(path)} in {self._decoder.root}", self._lease.salt
@@ -103,7 +97,7 @@ class LeaseRuns:
                 raise OtherCopyError(path, f"{here} {error.reason}") from None
             return 0  # the decoder tells what is wrong
         if expected not in (0, sealed(found)):
-            self.files.append(found)
+            self.result.files.append(found)
             raise OtherCopyError(path, f"{here} differs from the one that this training uses")
         return found
 
@@ -126,15 +120,16 @@ class LeaseRuns:
             for at in range(first, last):  # one at a time: which clip is it?
                 self._decode(at, at + 1)
             return
-        self.frames += frames.tolist()
-        self.times += prepared.times_of(frames).tolist()
-        self.lengths += [prepared.length()] * (last - first)
-        self.affine += prepared.affine().reshape(last - first, -1).tolist()
+        result = self.result
+        result.frames += frames.tolist()
+        result.times += prepared.times_of(frames).tolist()
+        result.lengths += [prepared.length()] * (last - first)
+        result.affine += prepared.affine().reshape(last - first, -1).tolist()
         if prepared.are_kept:
-            self.kept += last - first
+            result.kept += last - first
         elif (lacks := prepared.lacks_room()) is not None:
-            clips = self.no_room[0] if self.no_room else 0
-            self.no_room = clips + last - first, *lacks
+            clips = result.no_room[0] if result.no_room else 0
+            result.no_room = clips + last - first, *lacks
 
 
 def runs(lease: Lease) -> Iterator[tuple[int, int]]:

@@ -33,7 +33,7 @@ from videoload.processes.child import inherited
 from videoload.processes.counters import SIZE, Counters
 from videoload.transport.addresses import resolve
 from videoload.transport.context import new_context
-from videoload.transport.messages import Bye, Failed, Heartbeat, Lease, Result, Spent
+from videoload.transport.messages import Bye, Failed, Heartbeat, Lease, Spent
 from videoload.transport.private_channel import PrivateChannel
 from videoload.transport.private_messages import WorkerSettings
 from videoload.transport.slots import Window
@@ -177,16 +177,15 @@ class Worker:
             else:  # nothing was opened: no clip is to blame
                 trainer.give_back(str(error))
         else:
-            seconds = time.perf_counter() - began
-            spent = Spent(
-                **decoder.watch.read(), importing=imported_s, idle=idle_s, **self._since_last()
+            result, seconds = runs.result, time.perf_counter() - began
+            result.decode_s, result.spent = (
+                seconds,
+                Spent(
+                    **decoder.watch.read(), importing=imported_s, idle=idle_s, **self._since_last()
+                ),
             )
             self.counters.add("clips", len(lease.clips))
             self.counters.add("decode_seconds", seconds)
-            result = Result(
-                lease.lease, runs.frames, seconds, runs.files, spent, runs.clip_s, runs.times,
-                runs.lengths, runs.affine, kept=runs.kept, no_room=runs.no_room,
-            )  # fmt: skip
             trainer.say(result, None if shared else out)
         finally:
             self._decoding_for = None
