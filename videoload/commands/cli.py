@@ -74,15 +74,6 @@ def demo(
     output: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Keep the videos that the demo makes here.")
     ] = None,
-    frame_store: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Folder that keeps the scaled frames, also for the next run with --videos.",
-            show_default="a temporary folder, with 2 GB",
-        ),
-    ] = None,
-    frame_store_gb: FrameStoreGb = None,
     verbose: Verbose = 0,
 ) -> None:
     """Train a small model on this host, in under two minutes.
@@ -98,8 +89,6 @@ def demo(
         epochs=epochs,
         seed=seed,
         output=output,
-        frame_store=frame_store,
-        frame_store_gb=frame_store_gb,
     )
 
 

@@ -67,8 +67,6 @@ def run(
     epochs: int = 6,
     seed: int = 0,
     output: Path | None = None,
-    frame_store: Path | None = None,
-    frame_store_gb: float | None = None,
     console: Console | None = None,
 ) -> None:
     """Make or take videos, train on them, measure the waiting, print a table.
@@ -80,8 +78,6 @@ def run(
         epochs: Epochs to train, at least 1. Default 6.
         seed: Seed of the videos, the order and the model. Default 0.
         output: New or empty folder for the videos that are made. They stay there. Default None.
-        frame_store: As for `Client`. None, the default: a temporary folder, with 2 GB.
-        frame_store_gb: Its limit. Default None.
         console: Where to print. None, the default: standard output.
 
     Raises:
@@ -102,9 +98,6 @@ def run(
     ):
         with console.status("loading TensorFlow"):
             keras = _keras()
-        if frame_store is None:
-            frame_store = Path(temporary, "frames")
-            frame_store_gb = _KEPT_GB if frame_store_gb is None else frame_store_gb
         # The videos are removed at the end, so their indexes are not kept.
         cache: Literal[False] | None = False if videos is None and output is None else None
         if videos is None:
@@ -119,7 +112,7 @@ def run(
         keras.utils.set_random_seed(seed)
         with Client(
             "auto" if workers is None else workers,
-            cache=cache, frame_store=frame_store, frame_store_gb=frame_store_gb,
+            cache=cache, frame_store=Path(temporary, "frames"), frame_store_gb=_KEPT_GB,
         ) as client:  # fmt: skip
             stream, held_back = _streams(client, train, test, seed)
             steps = min(len(stream), _MAX_STEPS)
