@@ -464,8 +464,9 @@ def test_all_windows_of_a_miniscope_recording_are_there(tmp_path: Path) -> None:
 def test_pictures_of_a_host_with_another_piece_are_not_taken(
     copy: Path, root: Path, pieces: Catalog, programs: Programs
 ) -> None:
-    make_avi(copy / "run/7.avi", frames=12, seed=8)
-    clip = spec(sampling="random", clips_per_video=6)
+    for number in range(1, PIECES - 1):
+        make_avi(copy / f"run/{number}.avi", frames=12, seed=8)
+    clip = spec(sampling="random", clips_per_video=40)
     with Client(0, listen="tcp://127.0.0.1:*") as client:
         programs.worker(client.endpoints[0], copy)
         programs.worker(client.endpoints[0], root)
