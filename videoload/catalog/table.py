@@ -139,6 +139,7 @@ class Table:
                 (box[:, 0] >= box[:, 2]) | (box[:, 1] >= box[:, 3]) | np.isinf(box).any(1),
                 "box {box} must be left, top, right, bottom in pixels",
             ),
+            ((box[:, 2:] < 1).all(1), "box {box} must be in pixels, not in shares of the picture"),
             (has_none & ~has_none.all(), "there is no moment (at, at_s), and other rows have one"),
         ):
             if wrong.any():

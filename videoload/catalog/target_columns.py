@@ -7,7 +7,7 @@ An array has a row for each video, `PerFrame` a row for each of its source frame
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -140,6 +140,12 @@ class Boxes:
 
     def __init__(self, boxes: Any, *, part: str | None = None) -> None:
         self._values, self._part = _marks("Boxes", boxes, 1, (4,)), part
+        for array in arrays_of(self._values):
+            if (wrong := (array[..., :2] > array[..., 2:]).any(-1)).any():
+                raise CatalogError(
+                    f"a box is left, top, right, bottom, and {array[wrong][0].tolist()} is none: "
+                    "are yours x, y, width, height?"
+                )
 
     def __len__(self) -> int:
         return len(self._values)
@@ -205,12 +211,23 @@ def _marks(name: str, given: Any, dimensions: int, last: tuple[str | int, ...]) 
             raise CatalogError(f"{name} takes numbers of pixels, not {name_of(array.dtype)}")
         return array_of(name, array.astype(np.float32, copy=False))
 
-    return values._each(floats) if isinstance(values, PerFrame) else floats(values)
+    made = values._each(floats) if isinstance(values, PerFrame) else floats(values)
+    known = [np.abs(array[np.isfinite(array)]) for array in arrays_of(made)]
+    if max(each.max(initial=0) for each in known) <= 1 and any((each % 1).any() for each in known):
+        raise CatalogError(
+            f"{name} are in pixels, and these are all at most 1: multiply shares of the picture by "
+            "its width and height"
+        )
+    return made
+
+
+def arrays_of(values: Values) -> Sequence[npt.NDArray[Any]]:
+    """The array, or that of each video."""
+    return values._arrays if isinstance(values, PerFrame) else (values,)
 
 
 def row_shape(values: Values) -> tuple[int, ...]:
-    array = values._arrays[0] if isinstance(values, PerFrame) else values
-    return array.shape[1:]
+    return arrays_of(values)[0].shape[1:]
 
 
 def name_of(dtype: np.dtype[Any]) -> str:

@@ -22,6 +22,7 @@ from videoload.catalog.target_columns import (
     Marks,
     PerFrame,
     array_of,
+    arrays_of,
     name_of,
     values_of,
     with_values,
@@ -142,9 +143,7 @@ def digest(targets: Targets) -> bytes:
     """A hash of the targets."""
     found = blake2b(repr(_kind(targets)).encode(), digest_size=16)
     for column in named(targets).values():
-        values = values_of(column)
-        arrays = values._arrays if isinstance(values, PerFrame) else (values,)
-        for each in _digests(arrays):
+        for each in _digests(arrays_of(values_of(column))):
             found.update(each)
     return found.digest()
 
@@ -240,7 +239,7 @@ def _each(targets: Targets, call: Callable[[Column], T]) -> T | dict[str, T]:
 
 def _shape(column: Column, frames: tuple[int, ...]) -> tuple[tuple[int, ...], str]:
     values = values_of(column)
-    array = values._arrays[0] if isinstance(values, PerFrame) else values
+    array = arrays_of(values)[0]
     if not isinstance(values, PerFrame):  # each view shows marks elsewhere
         frames = () if values is column else frames[:-1]
     return (*frames, *array.shape[1:]), name_of(array.dtype)

@@ -37,7 +37,7 @@ class Segment(NamedTuple):
     begins to show from ``start_s`` to before ``end_s``, in seconds from the video's first frame. So
     segments that follow each other share no frame. Its moment is frame ``at`` of the video, or the
     one that is shown at ``at_s``. ``boxes`` are float32 [n, 4]: that of all frames, or those of the
-    frames from ``start`` on; NaN: a frame has none."""
+    frames from ``start`` on; NaN, or no area: a frame has none."""
 
     start: int = 0
     end: int | None = None
@@ -53,7 +53,7 @@ class Segment(NamedTuple):
         if len(boxes) > 1:
             shown = pictures(frames)
             boxes = boxes[np.clip(shown[shown >= 0] - self.start, 0, len(boxes) - 1)]
-        boxes = boxes[np.isfinite(boxes).all(1)]
+        boxes = boxes[np.isfinite(boxes).all(1) & (boxes[:, :2] < boxes[:, 2:]).all(1)]
         if not len(boxes):
             return None
         (left, top), (right, bottom) = boxes[:, :2].min(0).tolist(), boxes[:, 2:].max(0).tolist()

@@ -78,6 +78,7 @@ def test_the_box_of_a_clip_is_around_those_of_its_frames() -> None:
     assert box([0, 2, -1], rows) == (5, 10, 20, 30)
     assert box([7, 9], rows, 7) == (5, 10, 20, 30), "the first row is that of the first frame"
     assert box([1, -1], rows) is None
+    assert box([0, 1], [[0, 0, 0, 0], [1, 2, 3, 4]]) == (1, 2, 3, 4), "no area: no box"
     assert box([int(held(np.array(2)))], rows) == (5, 12, 18, 30), "what is shown decides"
     assert box([99], rows) == (5, 12, 18, 30), "behind the last one"
     assert box([4, 5], rows[:1]) == (10, 10, 20, 20), "that of the row"
@@ -88,3 +89,5 @@ def test_the_box_of_a_clip_is_around_those_of_its_frames() -> None:
 def test_what_is_no_box_is_refused(box: Any) -> None:
     with refused("'b.avi'", "must be left, top, right, bottom"):
         catalog(box=[BOX[0], box])
+    with refused("'b.avi'", "must be in pixels, not in shares"):
+        catalog(box=[BOX[0], [0.2, 0.2, 0.5, 0.7]])

@@ -153,6 +153,9 @@ def test_segments_of_a_file_share_their_points() -> None:
         (lambda: Points(np.full((4, 3, 2), "x")), ["numbers of pixels, not str"]),
         (lambda: Boxes(np.zeros((4, 2))), ["[videos, 4]"]),
         (lambda: Boxes([np.zeros((9, 3, 3))] * 4), ["row has the shape [3, 3]"]),
+        (lambda: Boxes([[50, 20, 10, 30]]), ["[50.0, 20.0, 10.0, 30.0] is none", "width, height?"]),
+        (lambda: Points(XY / 100), ["in pixels", "by its width and height"]),
+        (lambda: Boxes([np.full((9, 4), (0.1, 0.1, np.nan, 1))] * 4), ["Boxes are in pixels"]),
         (lambda: CATALOG.with_targets(Points(XY[:3])), ["3 rows", "4 videos"]),
     ],
 )
