@@ -310,6 +310,15 @@ def test_a_bucket_gives_the_same(
     for _ in range(3):  # of a file that is not known, then of one that is
         decoder.expect(pieces.paths[0], clip, [Request(1)])
         decoder.decode(pieces.paths[0], clip, [Request(1)], out)
+    both = Catalog.side_by_side(a=far, b=Catalog(["whole.avi"], root=server.url))
+    expected = Catalog.side_by_side(a=whole, b=whole)
+    clips = {"a": clip, "b": spec()}
+    with Client(1) as client:
+        found = digest(client.stream(both, clips, 3, shuffle=True).batches(epochs=2, info=True))
+    made = decode_serially(expected, clips, 3, shuffle=True, epochs=2, info=True)
+    assert found == digest(made)
+    there = {file.name for file in root.rglob("*.avi")}
+    assert {path.rpartition("/")[2] for path, _ in server.requests} <= there
     files = [f"{server.url}/run/{number}.avi" for number in range(PIECES)]
     with vl.open(files) as many, vl.open(root / "whole.avi") as one:
         np.testing.assert_array_equal(many[5:90:7], one[5:90:7])

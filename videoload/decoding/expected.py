@@ -91,7 +91,12 @@ class Expected:
                 _want(*known[run.piece], [drawn._replace(frames=run.frames)])
 
     def _known(self, path: str) -> tuple[VideoFile, VideoIndex] | None:
-        """A file and its index, if they are known; else the beginning of it is asked for."""
+        """A file and its index, if they are known; else the beginning of it is asked for. Of a
+        recording in pieces, the beginnings of all."""
+        if len(pieces := pieces_of(path)) > 1:
+            for piece in pieces:
+                self._storage.expect(piece)
+            return None
         file = self._storage.expect(path)
         index = None if file is None else self._indexes.known(path, file)
         return None if file is None or index is None else (file, index)
