@@ -69,6 +69,33 @@ def test_a_spot_lies_where_the_matrix_says(kind: str, info: VideoInfo, *, flip: 
     assert seen
 
 
+BOXED: dict[str, dict[str, Any]] = {
+    "of the source": {"size": (64, 80)},
+    "of the resized frame": {"size": (80, 64), "resize": 120, "box_scale": (0.9, 1.4)},
+    "4:2:0": {"size": (64, 64), "pixels": "yuv420p"},
+}
+
+
+@pytest.mark.parametrize(("kind", "info", "flip"), in_pairs(BOXED, SHOWN, [False, True]))
+def test_a_box_around_a_spot_shows_it_in_the_middle(
+    kind: str, info: VideoInfo, *, flip: bool
+) -> None:
+    square = info.aspect != 1
+    spec = ClipSpec(1, flip=flip, square_pixels=square, crop="box", **BOXED[kind])
+    for key, (x, y) in enumerate(SPOTS):
+        box = np.array([x + 0.5 - 18, y + 0.5 - 15, x + 0.5 + 18, y + 0.5 + 15], "<f4")
+        params = clip_params(spec, info, key, boxes=box.tobytes())
+        [clip] = clip_of([frame_of(spot((x, y)), "yuv420p")], spec, info, params)
+        height, width = BOXED[kind]["size"]
+        luma = (clip[:height] if spec.pixels == "yuv420p" else clip[..., 0]).astype(float)
+        bright, (rows, columns) = np.where(luma > 60, luma, 0), np.mgrid[0:height, 0:width]
+        found = [(bright * each).sum() / bright.sum() for each in (columns, rows)]
+        told = np.array(affine(params)) @ [x, y, 1]
+        assert np.hypot(*(found - told)) < 0.5, (key, found, told)
+        middle = (width - 1) / 2, (height - 1) / 2
+        assert np.abs(told - middle).max() < 5, "regions begin at even pixels"
+
+
 def test_a_mirrored_clip_has_a_mirrored_matrix() -> None:
     spec = ClipSpec(1, size=(144, 176), flip=True)
     both = [clip_params(spec, INFO, key) for key in range(20)]
