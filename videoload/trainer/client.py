@@ -271,8 +271,9 @@ class Client:
             slots: Batches in memory at most, 2 or more. None, the default: 8, and more if the
                 workers that are connected now need them; but at most what 2 GB or three quarters of
                 the free memory hold, and at least 4.
-            shuffle: A new order of the clips each epoch, drawn from ``seed``. Default False: the
-                catalog's order.
+            shuffle: A new order of the clips each epoch, drawn from ``seed``; in a batch, clips of
+                one file stand together, and are decoded in one pass. Default False: the catalog's
+                order.
             seed: Of the order, the windows, the crops, the flips and the transform's generator; any
                 int. Default 0.
             shard: (rank, world): this trainer's share of each epoch, with 0 <= rank < world. Ranks
