@@ -1,11 +1,17 @@
-"""Callbacks for ``fit(callbacks=[...])``: `Position` resumes, `StreamMonitor` logs. A layer:
-`ToRGB` turns clips of ``pixels="yuv420p"`` into RGB on the device.
+"""A callback for ``fit(callbacks=[...])``: `Position` resumes. A layer: `ToRGB` turns clips of
+``pixels="yuv420p"`` into RGB on the device.
 
-from videoload.keras import Position, StreamMonitor, ToRGB
+from videoload.keras import Position, ToRGB
 """
 
-from videoload.frameworks.keras_layers import ToRGB
-from videoload.trainer.monitor import StreamMonitor
-from videoload.trainer.position import Position
+from videoload.errors import VideoloadError
 
-__all__ = ["Position", "StreamMonitor", "ToRGB"]
+try:
+    from videoload.frameworks.keras_layers import ToRGB
+    from videoload.trainer.position import Position
+except ModuleNotFoundError as error:
+    if error.name != "keras":
+        raise
+    raise VideoloadError("videoload.keras needs Keras: pip install tensorflow") from None
+
+__all__ = ["Position", "ToRGB"]

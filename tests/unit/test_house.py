@@ -212,7 +212,6 @@ HOMES = {
         "comparison.keras_data",
         "commands.demo",
         "trainer.position",
-        "trainer.monitor",
         "frameworks.keras_layers",
         "frameworks.sequence",
     },
@@ -468,7 +467,6 @@ def test_each_home_is_lived_in() -> None:
                 "comparison.keras_data",
                 "frameworks.keras_layers",
                 "frameworks.sequence",
-                "trainer.monitor",
                 "trainer.position",
             ],
         ),
@@ -483,9 +481,7 @@ def test_what_takes_seconds_is_imported_where_it_is_used(package: str, homes: li
     assert at_top == homes
 
 
-@pytest.mark.parametrize(
-    "module", ["frameworks.keras_layers", "trainer.position", "trainer.monitor"]
-)
+@pytest.mark.parametrize("module", ["frameworks.keras_layers", "trainer.position"])
 def test_what_imports_keras_is_imported_by_its_door_alone(module: str) -> None:
     assert [other for other in modules() if module in rooms_of(other, top=False)] == ["keras"]
     assert [other for other in modules() if "keras" in rooms_of(other, top=False)] == []

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from videoload.errors import VideoloadError
-from videoload.frameworks import yuv
+import keras
 
-try:
-    import keras
-except ImportError:
-    raise VideoloadError("ToRGB needs Keras: pip install tensorflow") from None
+from videoload.frameworks import yuv
 
 
 @keras.saving.register_keras_serializable("videoload")

@@ -19,15 +19,12 @@ from threading import Event
 from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakValueDictionary, finalize
 
+import keras
+
 from videoload.arguments import whole
 from videoload.errors import SpecError, VideoloadError
 from videoload.plan.identity import Identity
 from videoload.plan.options import check_numbered
-
-try:
-    import keras
-except ImportError:
-    raise VideoloadError("Position needs Keras: pip install tensorflow") from None
 
 if TYPE_CHECKING:
     from videoload.trainer.stream import Stream
