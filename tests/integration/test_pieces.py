@@ -21,6 +21,7 @@ from tests.support.digests import digest, digests
 from tests.support.pieces import FRAMES, PIECES, cut, make_pieces
 from tests.support.processes import children_of
 from tests.support.programs import Programs
+from tests.support.thorough import rest_nightly
 from tests.support.videos import make_avi
 from tests.support.waiting import SECOND
 from videoload import Catalog, Client, ClipSpec, VideoError, decode_serially
@@ -40,16 +41,16 @@ SPECS: dict[str, dict[str, Any]] = {
     "random": {"sampling": "random", "crop": "random", "flip": True, "clips_per_video": 6},
     "dense": {"sampling": "dense", "hop": 3},
     "a second": {"sampling": "dense", "fps": 10, "stride": 1, "hop_s": 0.5},
-    "parts of the whole": {"span": "video", "sampling": "random", "clips_per_video": 3},
     "longer than a piece": {"frames": 40, "stride": 3, "short": "zero", "sampling": "random"},
     "held ends": {"sampling": "dense", "hop": 2, "edges": "hold", "frames": 15},
-    "black ends": {"sampling": "dense", "hop": 2, "edges": "zero", "frames": 15},
-    "looped": {"frames": 80, "short": "loop", "sampling": "random"},
     "views": {"views": 2, "sampling": "random", "pixels": "gray", "jitter": (0.2, 0.2, 0.2, 0.1)},
     "transformed": {
         "sampling": "random", "transform": "tests.support.transforms:grey_floats",
         "output": ((8, 40, 40), "float32"),
     },
+    "parts of the whole": {"span": "video", "sampling": "random", "clips_per_video": 3},
+    "looped": {"frames": 80, "short": "loop", "sampling": "random"},
+    "black ends": {"sampling": "dense", "hop": 2, "edges": "zero", "frames": 15},
 }  # fmt: skip
 
 
@@ -86,7 +87,7 @@ def test_a_folder_gives_one_row_of_its_pieces_in_natural_order(pieces: Catalog) 
     assert pieces.paths == (f"run/{names}",)
 
 
-@pytest.mark.parametrize("kind", SPECS)
+@pytest.mark.parametrize("kind", rest_nightly(SPECS, len(SPECS) - 3))
 def test_clips_are_those_of_the_recording(whole: Catalog, pieces: Catalog, kind: str) -> None:
     clip = spec(**SPECS[kind])
     assert stream(pieces, clip, epochs=2) == stream(whole, clip, epochs=2)
@@ -188,7 +189,10 @@ def no_video(piece: Path) -> str:
     return "is not a video"
 
 
-@pytest.mark.parametrize("spoil", [missing, of_another_size, of_other_pixels, turned, no_video])
+SPOILS = [missing, of_another_size, no_video, of_other_pixels, turned]
+
+
+@pytest.mark.parametrize("spoil", rest_nightly(SPOILS, 2))
 def test_a_bad_piece_is_named(copy: Path, root: Path, client: Client, spoil: Any) -> None:
     files = [f"run/{number}.avi" for number in range(PIECES)]
     reason = spoil(copy / files[4])
