@@ -61,8 +61,17 @@ def test_the_result_of_a_transform_is_refused_if_it_is_not_a_picture(
     assert program.err.count("\n") == 1
 
 
-def test_wrong_arguments_are_reported_in_one_line(videos: Videos, programs: Programs) -> None:
-    program = programs.videoload("preview", str(videos.root), "--clip", "frames=4, strid=2")
+@pytest.mark.parametrize(
+    ("clip", "words"),
+    [
+        ("frames=4, strid=2", "--clip: there is no strid=: did you mean stride=?"),
+        ("offsets=(-1, 0)", "offsets count from a moment"),
+    ],
+)
+def test_wrong_arguments_are_reported_in_one_line(
+    clip: str, words: str, videos: Videos, programs: Programs
+) -> None:
+    program = programs.videoload("preview", str(videos.root), "--clip", clip)
     assert program.wait(60 * SECOND) == 1
-    assert program.err.startswith("videoload: --clip: there is no strid=: did you mean stride=?")
+    assert program.err.startswith(f"videoload: {words}")
     assert program.err.count("\n") == 1

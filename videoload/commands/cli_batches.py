@@ -144,7 +144,7 @@ def parse_clip(text: str, example: str, **defaults: Any) -> ClipSpec:
     from videoload.clips.clip_spec import ClipSpec
 
     given = call_text.parse(text, _parameters(ClipSpec), "--clip")
-    if "frames" not in given:
+    if given.keys().isdisjoint(("frames", "offsets")):
         raise SpecError(f"--clip needs frames=, as in {example!r}")
     return ClipSpec(**{**defaults, **given})
 
