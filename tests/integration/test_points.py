@@ -13,7 +13,7 @@ import pytest
 from tests.support import spots
 from tests.support.processes import children_of
 from tests.support.programs import Programs
-from tests.support.thorough import either
+from tests.support.thorough import either, rest_nightly
 from tests.support.waiting import SECOND
 from videoload import Boxes, Catalog, Client, ClipSpec, Points, SpecError, decode_serially, mix
 from videoload.trainer import contact_sheet
@@ -180,14 +180,14 @@ def test_each_part_of_a_sample_has_its_own_points(crop: Any, root: Path) -> None
 
 
 BOXED: dict[str, dict[str, Any]] = {
+    "drawn": {"size": (80, 48), "box_scale": (0.8, 1.6), "flip": True, "views": 2},
+    "planes": {"size": (64, 80), "resize": 100, "pixels": "yuv420p"},
     "source": {"size": (64, 80)},
     "resized": {"size": (64, 80), "resize": 100},
-    "planes": {"size": (64, 80), "resize": 100, "pixels": "yuv420p"},
-    "drawn": {"size": (80, 48), "box_scale": (0.8, 1.6), "flip": True, "views": 2},
 }
 
 
-@pytest.mark.parametrize("how", BOXED)
+@pytest.mark.parametrize("how", rest_nightly(BOXED, 2))
 def test_a_row_shows_its_box_by_every_way(
     how: str, root: Path, client: Client, tmp_path: Path
 ) -> None:

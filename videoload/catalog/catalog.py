@@ -52,7 +52,8 @@ class Catalog:
         ends_s: When each segment ends, in seconds, instead of ``ends``. Default None.
         at: The frame that matters in each, int [N]; -1: none. Default None.
         at_s: The same in seconds, float [N]. Default None.
-        box: What matters in the frames: left, top, right, bottom in pixels, [N, 4]. Default None.
+        box: What ``crop="box"`` shows: left, top, right, bottom in pixels, float [N, 4]; NaN: the
+            whole frame. Default None.
         duplicates: The same segment may come several times. Default False.
 
     Attributes:
@@ -181,7 +182,7 @@ class Catalog:
             frames: True frame count of the file. Default ``frames``.
             at: The frame that matters. Default ``at``.
             at_s: The same in seconds. Default ``at_s``.
-            box: What matters in the frame: left, top, right and bottom in pixels, in a column (a
+            box: What ``crop="box"`` shows: left, top, right and bottom in pixels, in a column (a
                 list, or text) or in four. Default ``box``.
             parts: Columns or patterns instead of path, for several files as one sample: names, or
                 a dict of names. The column ``depth_offset_s`` says how much later the file of the

@@ -50,8 +50,8 @@ class Video(NamedTuple):
             None: the end of the file.
         at: The frame that matters, counted from 0. Default None: none.
         at_s: The moment that matters, in seconds from the file's first frame. Default None.
-        box: (left, top, right, bottom) of what matters, in pixels of the stored frame. Default
-            None.
+        box: (left, top, right, bottom) of what ``crop="box"`` shows, in pixels of the stored frame,
+            as in ``frame[top:bottom, left:right]``. Default None.
         fingerprint: What each copy of the file has in common, as ``videoload scan`` finds it.
             Workers of other hosts must have such a copy, if the trainer has none. Default None.
     """
