@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from videoload.errors import VideoloadError
+from videoload.errors import VideoloadError, named
 from videoload.pages.page import page, picture
 from videoload.recordings import recording
 from videoload.scanning import advice
@@ -68,12 +68,17 @@ def _content(rows: Sequence[Row], name: str, pictures: _Pictures) -> dict[str, A
     wrong = {row.path: (row, found) for row in rows if (found := _remarks(row))}
     listed = sorted(wrong.values(), key=lambda each: each[0].good)[:_WRONG]
     shown = [
-        {"path": row.path, "is_bad": not row.good, "remarks": found, "picture": pictures.of(row)}
+        {
+            "path": named(row.path),
+            "is_bad": not row.good,
+            "remarks": found,
+            "picture": pictures.of(row),
+        }
         for row, found in listed
     ]
     same = advice.groups_of_copies(rows, pictures.root) if pictures.root else []
     copies = [
-        [(pictures.of(row) if not at else "", row.path) for at, row in enumerate(group)]
+        [(pictures.of(row) if not at else "", named(row.path)) for at, row in enumerate(group)]
         for group in same[:_GROUPS]
     ]
     return {
@@ -200,7 +205,7 @@ def _classes(good: Sequence[Row], pictures: _Pictures) -> dict[str, Any]:
     chosen = [[(name, row) for row in _spread(by_class[name])] for name in shown]
     for name, row in filter(None, (each for turn in zip_longest(*chosen) for each in turn)):
         if found := pictures.of(row):
-            shown[name].append((found, row.path))
+            shown[name].append((found, named(row.path)))
     bare = sum(not found for found in shown.values())
     note = count(len(names), "class", "es") + _cut(len(shown), len(names))
     if bare:

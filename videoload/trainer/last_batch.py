@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoload.engine.readers import Readers
-from videoload.errors import SpecError
+from videoload.errors import SpecError, named
 from videoload.pages.page import picture
 from videoload.plan.plan import BatchWithInfo
 from videoload.trainer.contact_sheet import drawable, marked, rows_of
@@ -68,6 +68,6 @@ class LastBatch:
                 marked(frame, row.marks_at(at), every)
                 for frame, at in zip(small, which, strict=True)
             ]
-            words = {"label": row.label, "path": row.path, "place": row.place}
+            words = {"label": row.label, "path": named(row.path), "place": row.place}
             clips.append(_Clip(np.concatenate(frames, axis=1), words))
         self._clips = clips
