@@ -14,9 +14,8 @@ def decoded_share(work: Work) -> float:
     for item in work.distinct:
         order = decoder.index(work.files[item.file].path).order
         for group, ordinals in groupby(work.clip.ordinals(item.start), order.group_of):
-            packets = set(map(order.packet, ordinals))
-            passed = range(order.start(group).packet, max(packets) + 1)
-            left_out = () if order.unreferenced is None else order.unreferenced.nonzero()[0]
-            every += len(passed)
-            decoded += len(set(passed).difference(left_out) | packets)
+            wanted = set(ordinals)
+            packets = range(order.start(group).packet, max(map(order.packet, wanted)) + 1)
+            every += len(packets)
+            decoded += sum(not order.left_out(packet, wanted) for packet in packets)
     return decoded / every

@@ -65,7 +65,7 @@ def prove_av1(packets: Packets) -> Pictures | None:
 
 def _types(
     units: list[list[tuple[int, bytes]]], sequence: _Sequence
-) -> tuple[list[int], list[bool]]:
+) -> tuple[list[int], list[int]]:
     """The types of pictures, one for each packet, and which packets are nothing but a frame that no
     slot keeps. Raises EOFError for a doubt."""
     types, unreferenced = [], []
@@ -94,7 +94,7 @@ def _types(
             due = shown[0] + (sequence.hint_bits > 0)
         types.append((INTRA if is_start else INTER) if shown else NONE)
         alone = headers[0] if len(headers) == 1 else None
-        unreferenced.append(alone is not None and alone.slot is None and not alone.replaced)
+        unreferenced.append(int(alone is not None and alone.slot is None and not alone.replaced))
     return types, unreferenced
 
 

@@ -84,7 +84,7 @@ def prove_h264(packets: Packets) -> Pictures | None:
         return None
     if sequence.profile == _LOSSLESS_PROFILE:
         pictures = pictures._replace(starts=_with_encoder(packets, pictures.starts))
-    return pictures.with_unreferenced(~np.array(list(map(_is_reference, slices))))
+    return pictures.with_unreferenced(1 - np.array(list(map(_is_reference, slices)), np.int64))
 
 
 def is_unreferenced(data: Buffer, extradata: bytes) -> bool:

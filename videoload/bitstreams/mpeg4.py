@@ -96,10 +96,12 @@ def prove_mpeg4(packets: Packets) -> Pictures | None:
         return None
     every = (looked_at.get(i) or heads[i].tobytes() for i in range(len(types)))
     vops = [_vop(data, layer) for data in every if len(data) > 1]
-    unreferenced = types == B
+    unreferenced = (types == B).astype(np.int64)
     if closed is not None:
-        # A decoder that skips a packet keeps no B-VOP of it.
-        unreferenced &= closed
+        # A decoder that skips a packet keeps no B-VOP of it, so those behind it are lost as well.
+        for i in (unreferenced & ~closed).nonzero()[0][::-1].tolist():
+            following = unreferenced[i + 1] if i + 1 < len(types) else 0
+            unreferenced[i] = following + 1 if following else 0
         # One that starts after a kept B-VOP lacks it, and takes the placeholder for a picture.
         closed[0] = True
         pictures = pictures._replace(starts=pictures.starts[closed[pictures.starts]])

@@ -45,9 +45,10 @@ class Pictures(NamedTuple):
 
     ``frames``: how many there are. ``starts``: the packets where decoding can begin, rising; what
     is shown from there on needs nothing before. ``ordinals``: the frame that each packet gives, -1
-    for none, int64 [packets]. None: packet i gives frame i. ``unreferenced``: 1 for each
-    packet that gives a picture that nobody refers to, uint8 [packets]; None if there is none. A
-    decoder that skips it decodes all others as if it had not.
+    for none, int64 [packets]. None: packet i gives frame i. ``unreferenced``: how many
+    packets, from each one on, have to be skipped together, because their pictures share packets;
+    nobody refers to these, so a decoder that skips them decodes all others as if it had not. 0 for
+    a packet that may not be skipped, int [packets]; None if none may.
     """
 
     frames: int
@@ -55,9 +56,9 @@ class Pictures(NamedTuple):
     ordinals: Ints | None = None
     unreferenced: Ints | None = None
 
-    def with_unreferenced(self, are: npt.NDArray[np.bool_]) -> Pictures:
-        """The same, with packets that `are` of pictures that nobody refers to."""
-        return self._replace(unreferenced=are.astype(np.uint8) if are.any() else None)
+    def with_unreferenced(self, counts: Ints) -> Pictures:
+        """The same, with what is `unreferenced`."""
+        return self._replace(unreferenced=compact(counts) if counts.any() else None)
 
 
 class KeyFrame(NamedTuple):

@@ -205,22 +205,23 @@ def _packets_until(
     """The packets of an open file up to number ``last``, and an empty one, which brings the last
     frames. Pictures that nobody refers to are left out if they are not wanted; their numbers are
     added to ``left_out``."""
-    decoder, unreferenced = video.decoder, order.unreferenced
+    decoder, until = video.decoder, -1  # packets before this number are left out
     codec, extradata = decoder.context.name, decoder.told.get("extradata") or b""
     for packet in chain((first,), video.packets):
         if not packet.size:
             break
-        number = video.number
+        number, begins = video.number, False
         if (
-            unreferenced is None
-            or not unreferenced.item(number)
-            or order.ordinal(number) in wanted
-            or (codec == "h264" and not is_unreferenced(memoryview(packet), extradata))
+            number >= until
+            and (count := order.left_out(number, wanted))
+            and (codec != "h264" or is_unreferenced(memoryview(packet), extradata))
         ):
+            until, begins = number + count, True
+        if number >= until:
             yield packet
         else:
             left_out.add(number)
-            if codec == "mpeg4":  # what is packed is decoded in the place of another packet
+            if begins and codec == "mpeg4":  # a packed B-VOP waits in the decoder for this packet
                 with decoder.skipping_b_pictures():
                     yield packet
             else:

@@ -4,6 +4,7 @@ needs of an index."""
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Collection
 from functools import cached_property
 
 import numpy as np
@@ -71,6 +72,12 @@ class Order:
         if self.ordinals is None:
             return packet if packet < self.frames else -1
         return self.ordinals.item(packet) if 0 <= packet < len(self.ordinals) else -1
+
+    def left_out(self, packet: int, wanted: Collection[int]) -> int:
+        """How many packets, from this one on, need not be decoded for the wanted frames."""
+        count = 0 if self.unreferenced is None else self.unreferenced.item(packet)
+        others = (self.ordinal(packet + i) not in wanted for i in range(count))
+        return count if all(others) else 0
 
     def packet(self, ordinal: int) -> int:
         """The packet that gives a frame; -1 if that is not known."""

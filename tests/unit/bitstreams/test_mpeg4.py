@@ -82,7 +82,7 @@ def test_nobody_refers_to_a_b_vop() -> None:
         assert unreferenced(pictures) == [i for i, kind in enumerate(kinds) if kind == "B"]
 
 
-def test_of_packed_b_vops_the_last_of_each_run_is_left_out() -> None:
+def test_packed_b_vops_are_left_out_with_those_behind_them() -> None:
     """FFmpeg decodes each in the place of the next packet. If that brings another B-VOP, it would
     be lost with the packet."""
     i, p1, b1, p2, b2, b3 = timed("IPBPBB")
@@ -91,7 +91,12 @@ def test_of_packed_b_vops_the_last_of_each_run_is_left_out() -> None:
     assert pictures is not None
     assert pictures.ordinals is not None
     assert pictures.ordinals.tolist() == [0, 2, 1, 5, 3, 4]
-    assert unreferenced(pictures) == [2, 5]
+    assert pictures.unreferenced is not None
+    assert pictures.unreferenced.tolist() == [0, 0, 1, 0, 2, 1]
+    ends = proven(head + i, p1 + b1, PLACEHOLDER, p2 + b2, b3)
+    assert ends is not None
+    assert ends.unreferenced is not None
+    assert ends.unreferenced.tolist() == [0, 0, 1, 0, 0], "the last one waits for another packet"
 
 
 def test_a_vop_that_is_not_coded_gives_no_frame() -> None:
