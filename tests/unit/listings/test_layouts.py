@@ -1,4 +1,4 @@
-"""The lines of the page on data sets, five at most, make catalogs of ten public sets; realistic
+"""The lines of the page on data sets, five at most, make catalogs of twelve public sets; realistic
 slips in them are right, or an error of one line that says what is wrong."""
 
 from __future__ import annotations
