@@ -65,7 +65,7 @@ def _text(kind: str, x: float, y: float, text: str) -> str:
 
 def main() -> None:
     """Draw the table that the page has now."""
-    page = (DOCS / "contributing/kill-test.md").read_text()
+    page = (DOCS / "contributing/exams.md").read_text()
     table = re.search(r"(?:^\|.*\n)+", page, re.M)
     assert table is not None
     (DOCS / "kill-test.svg").write_text(picture(table[0]))

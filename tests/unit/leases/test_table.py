@@ -90,7 +90,7 @@ def test_a_failure_of_a_void_lease_blames_no_video() -> None:
 
 def test_the_page_on_leases_draws_the_states_as_the_code_does() -> None:
     drawn = [line.strip() for line in str(records.__doc__).splitlines() if "──" in line]
-    page = (Path(__file__).parents[3] / "docs/contributing/leases.md").read_text()
+    page = (Path(__file__).parents[3] / "docs/contributing/protocol.md").read_text()
     assert len(drawn) == 5
     assert [line for line in drawn if line not in page] == []
 
