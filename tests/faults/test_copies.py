@@ -368,7 +368,7 @@ def told_file(lease: Lease) -> FromWorker:
         [
             *[(told_file, True, 1), (fewer_frames, False, 3), (short, True, 3), (fatal, False, 1)],
             *[(another_file, True, 1), (fewer_frames, True, 3), (short, False, 1)],
-            (fatal, True, 2),
+            *[(fatal, True, 2), (fatal, False, 3)],
         ],
         usual=4,
     ),

@@ -75,6 +75,8 @@ class Blame:
         expected = stream.files.expected(video) if stream.files else 0
         if stream.checks(doubt.worker) and expected not in (0, doubt.file):
             doubt = replace(doubt, fault=Fault.COPY)
+        if doubt.fault is Fault.FUNCTION and not stream.function:  # there is none that could fail
+            doubt = replace(doubt, fault=Fault.CODE)
         if doubt.fault is Fault.COPY:
             self._note_other_copy(stream, video, doubt)
         elif doubt.is_of_worker:

@@ -875,8 +875,19 @@ def test_a_worker_that_fails_at_clips_that_others_decode_is_paused_and_then_dism
     assert not desk.quarantines[0].videos
 
 
+def test_no_number_of_workers_stops_a_stream_without_a_function_for_its_function() -> None:
+    desk = Desk("a:1", "b:2", "c:3", "d:4", credit=1, batch=1, slots=4)
+    desk.wait(4, "a:1", "b:2", "c:3", "d:4")
+    seen = desk.start(steps=range(1))
+    for _ in range(3):
+        [lease] = grants(seen)
+        seen = desk.fail(lease, 0, "not allowed", Fault.FUNCTION)
+    [lease] = grants(seen)
+    assert given(desk.answer(lease))
+
+
 def test_a_fatal_failure_of_one_worker_stops_no_stream() -> None:
-    desk = Desk("a:1", "b:2", credit=1, batch=1, slots=2)
+    desk = Desk("a:1", "b:2", credit=1, batch=1, slots=2, function="transform m:f")
     one, two = grants(desk.start())
     seen = desk.fail(one, 0, "not allowed", Fault.FUNCTION)
     assert not any(isinstance(command, Stop) for command in seen)
