@@ -111,7 +111,6 @@ TRIED_ELSEWHERE = {
     "engine.local_workers": "faults/test_kill.py",
     "engine.membership": "faults/test_kill.py",
     "engine.file_checker": "faults/test_copies.py",
-    "engine.changed_files": "unit/engine/test_answers.py",
     "engine.listener": "unit/engine/test_engine.py",
     "trainer.ray_workers": "integration/test_ray.py",
     "trainer.receipts": "integration/test_replay.py",

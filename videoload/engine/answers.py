@@ -88,8 +88,8 @@ class Answers:
         for video, version in zip(
             lease.videos, () if lease.is_checked else result.files, strict=False
         ):
-            if stream.changed.sees(video, version):
-                stream.changed.add(video)
+            if stream.is_changed(video, version):
+                stream.note_changed(video)
                 self.table.changed(stream.id, video)
 
 

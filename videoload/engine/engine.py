@@ -439,7 +439,7 @@ class Engine:
             case commands.Identify():
                 self._identify(self.streams.by_id[command.stream], command.videos)
             case commands.Changed():
-                self.streams.by_id[command.stream].changed.add(command.video)
+                self.streams.by_id[command.stream].note_changed(command.video)
             case commands.Warn():
                 self.membership.warn(command)
             case commands.Pause():

@@ -7,6 +7,7 @@ to the thread of a consumer.
 from __future__ import annotations
 
 import copy
+import logging
 import math
 import threading
 import time
@@ -24,8 +25,7 @@ from videoload import native
 from videoload.catalog.catalog import Catalog
 from videoload.clips.facts import facts_type
 from videoload.clips.sample_spec import Spec, functions_of
-from videoload.engine.changed_files import ChangedFiles
-from videoload.errors import VideoloadError
+from videoload.errors import VideoloadError, named
 from videoload.leases.commands import Grant, Ready
 from videoload.leases.files import Files
 from videoload.leases.records import Stream
@@ -42,6 +42,8 @@ from videoload.transport.private_messages import Share
 from videoload.transport.slots import Arena, spans
 from videoload.user_code.sources import NO_CODE, Code
 
+_log = logging.getLogger(__name__)
+
 # malloc keeps no block above 32 MB. A larger answer would be allocated anew, and come half as fast.
 _LEASE_BYTES = 31 << 20
 _NAMED = 8  # files that changed: the last ones
@@ -56,7 +58,8 @@ class Loan(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class OpenStream:
-    """One stream. ``clip_bytes`` are those of a sample, ``words`` tell facts of it."""
+    """One stream. ``clip_bytes`` are those of a sample, ``words`` tell facts of it. ``changed``:
+    files that have become others, each once, and that are used as they are now."""
 
     id: int
     catalog: Catalog
@@ -76,10 +79,11 @@ class OpenStream:
     step: int = -1  # the last one that any reader took
     clip_bytes: int = field(init=False)
     words: int = field(init=False)
-    changed: ChangedFiles = field(init=False)
+    changed: list[str] = field(default_factory=list)
+    _versions: npt.NDArray[np.int64] = field(init=False)  # of files, at their last clips
 
     def __post_init__(self) -> None:
-        self.changed = ChangedFiles(self.catalog)
+        self._versions = np.zeros(len(self.catalog), np.int64)
         self.clip_bytes = self.spec.clip_bytes
         self.words = facts_type(self.spec).itemsize // 8
 
@@ -97,10 +101,24 @@ class OpenStream:
             bad=len(bad := tuple(self.quarantine.videos)),
             stats=self.meter.read(workers, bad, window_s),
             totals=self.meter.totals(),
-            changed=len(self.changed.paths),
-            changed_files=tuple(self.changed.paths[-_NAMED:]),
+            changed=len(self.changed),
+            changed_files=tuple(self.changed[-_NAMED:]),
             max_bad=self.quarantine.limit,
         )
+
+    def is_changed(self, video: int, version: int) -> bool:
+        """A clip came of this version of a video's file, 0 if nobody can tell. Returns whether the
+        clip before it was of another one."""
+        before = int(self._versions[video])
+        self._versions[video] = version
+        return before not in (0, version) and version != 0
+
+    def note_changed(self, video: int) -> None:
+        """The file of a video has become another one."""
+        path = self.catalog[video].path
+        if path not in self.changed:
+            self.changed.append(path)
+            _log.warning("%s has changed while this stream ran", named(path))
 
     def place(self, slot: int, rows: Sequence[int]) -> Place:
         """Where these rows of a slot are, for a process that maps the arena."""

@@ -304,7 +304,7 @@ class Stream(Generic[C]):
     def changed(self) -> list[str]:
         """The files that became others while this stream ran, each once: paths relative to the
         catalog's root. They are used as they are now, so a second run gives other batches."""
-        return self._readers.changed.paths.copy()
+        return self._readers.changed.copy()
 
     @property
     def error(self) -> VideoloadError | None:

@@ -187,11 +187,11 @@ def test_a_file_of_the_own_copy_that_changes_is_named_once(
 ) -> None:
     caplog.set_level(logging.WARNING)
     stream = owner.stream
-    assert [stream.changed.sees(3, version) for version in (7, 7, 0, 7)] == [False] * 4
+    assert [stream.is_changed(3, version) for version in (7, 7, 0, 7)] == [False] * 4
     for version in (8, 9):
-        assert stream.changed.sees(3, version)
-        stream.changed.add(3)
-    assert stream.changed.paths == ["v3.avi"]
+        assert stream.is_changed(3, version)
+        stream.note_changed(3)
+    assert stream.changed == ["v3.avi"]
     assert caplog.text.count("v3.avi has changed while this stream ran") == 1
 
 
@@ -199,5 +199,5 @@ def test_another_version_at_a_worker_of_the_own_copy_is_a_change(owner: Trainer)
     owner.read()
     peer = owner.join(11, "mine")
     video = owner.answer(peer, 5).samples[0].video
-    assert owner.stream.changed.paths == []
-    assert owner.stream.changed.sees(video, 6)
+    assert owner.stream.changed == []
+    assert owner.stream.is_changed(video, 6)
