@@ -119,8 +119,11 @@ def _following(spec: SampleSpec, name: str, videos: Mapping[str, VideoInfo], fra
         # Divide the stretch of each of the leader's frames, up to the next one, evenly.
         at = np.arange(wanted) * len(frames) / wanted
         before = at.astype(np.int64)
-        step = np.median(np.diff(moments)) if len(frames) > 1 else 0.0
-        moments = moments[before] + (at - before) * (0.0 if np.isnan(step) else step)
+        still = missing | repeats
+        steps = np.diff(np.where(still, np.nan, moments))
+        steps = steps[np.isfinite(steps)]
+        step = np.where(still, 0.0, np.median(steps) if len(steps) else 0.0)
+        moments = moments[before] + (at - before) * step[before]
         missing, repeats = missing[before], repeats[before]
     moments = np.where(missing, 0.0, moments - (spec.offset_s(name) if by_time else 0.0))
     if by_time:

@@ -110,6 +110,15 @@ def test_frames_beyond_the_ends_repeat_or_are_missing_in_all_parts() -> None:
         )
 
 
+@pytest.mark.parametrize("by", ["time", "frames"])
+def test_another_number_of_frames_divides_what_is_shown_and_holds_what_is_held(by: str) -> None:
+    around: dict[str, Any] = {"sampling": "at", "stride": 4, "segment": Segment(at=4), "by": by}
+    held = params(video(), video(), frames=5, follows=10, edges="hold", **around).clips["b"][0]
+    assert pictures(held.frames).tolist() == [0, 0, 0, 2, 4, 6, 8, 10, 12, 14]
+    black = params(video(), video(), frames=5, follows=10, edges="zero", **around).clips["b"][0]
+    assert black.frames.tolist() == [-1, -1, 0, 2, 4, 6, 8, 10, 12, 14]
+
+
 def test_segments_and_views_are_the_leaders() -> None:
     made = params(
         video(), video(45, 15), segment=Segment(30, 60), views=2, sampling="random", flip=True
