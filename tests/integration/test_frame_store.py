@@ -55,6 +55,15 @@ SPECS: dict[str, dict[str, Any]] = {
     "segments of a video": {"span": "video"},
     "center windows": {"sampling": "center"},
     "uniform windows": {"sampling": "uniform", "clips_per_video": 3},
+    "windows beyond the ends": {
+        "frames": 0,
+        "stride": 1,
+        "offsets": (-9, -8),
+        "sampling": "dense",
+        "hop": 3,
+        "edges": "zero",
+        "crop": "center",
+    },
 }
 
 

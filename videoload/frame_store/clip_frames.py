@@ -276,15 +276,15 @@ class ClipFrames:
 
     def show(self, clips: Sequence[Buffer]) -> None:
         """Make the clips. Raises UnreadableError."""
-        assert self._way is not None
         for drawn, clip in zip(self._params, clips, strict=True):
             made = ClipPixels(self._spec, self._info, drawn, self._chains, clip)
             shown = pictures(drawn.frames)
-            at = np.flatnonzero(shown >= 0).tolist()
-            rows = [self._row_of[ordinal] for ordinal in shown[at].tolist()]
-            in_order = rows == list(range(len(self._rows)))
-            scaled = self._rows if in_order else self._rows.take(rows, 0)
-            made.take_scaled(self._way.source, unpack_frames(scaled, self._way.made), at)
+            if at := np.flatnonzero(shown >= 0).tolist():  # else it is black
+                assert self._way is not None
+                rows = [self._row_of[ordinal] for ordinal in shown[at].tolist()]
+                in_order = rows == list(range(len(self._rows)))
+                scaled = self._rows if in_order else self._rows.take(rows, 0)
+                made.take_scaled(self._way.source, unpack_frames(scaled, self._way.made), at)
             made.finish()
 
     def _give_up(self, error: OSError) -> None:
