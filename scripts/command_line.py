@@ -25,6 +25,24 @@ Exit status: 0; 1 with one line on stderr for what you can correct; 2 for wrong 
 Ctrl-C.
 """
 
+_ENVIRONMENT = """\
+## Environment variables
+
+`videoload worker` and the example trainer of `services/` take each of their options from `VIDEOLOAD_` and its name in
+capitals: `VIDEOLOAD_CONNECT`, `VIDEOLOAD_FRAME_STORE_GB`. A flag takes precedence. The others are:
+
+| variable | read by | what it does |
+|---|---|---|
+| `VIDEOLOAD_CACHE` | client and commands | the folder of [indexes](../train/keras.md#the-first-epoch); empty: keep nothing. Without it, `$XDG_CACHE_HOME/videoload` or `~/.cache/videoload` |
+| `AWS_...`, `GOOGLE_...`, `AZURE_...`, `no_proxy` | all that read a URL | [credentials](../data/bucket.md#who-may-read) |
+| `RAY_ADDRESS` | `videoload ray` | the cluster |
+| `WORLD_SIZE`, `SLURM_NTASKS`, `TF_CONFIG` | client | a stream that is shuffled, without `shard=`, is warned of if they say that there are several ranks |
+| `LOCAL_WORLD_SIZE` | client | `workers="auto"` shares the host's cores among so many processes |
+| `OMP_NUM_THREADS` | workers | 1, unless you set it |
+| `TF_ENABLE_ONEDNN_OPTS=1` | TensorFlow | a CPU without AVX-512 trains many times as fast; before the import |
+| `PYTHONUTF8=1` | Python | file names with other letters under an ASCII locale |
+"""  # noqa: E501
+
 
 def page() -> str:
     """The page as it should be."""
@@ -43,7 +61,7 @@ def page() -> str:
             if same := [f"`{row[0]}`" for row in rows if told.get(row) == other]:
                 parts += [f"As for `videoload {other}`: {', '.join(same)}.\n"]
         told |= {row: name for row in rows if row not in told}
-    return "\n".join(filter(None, parts))
+    return "\n".join(filter(None, [*parts, _ENVIRONMENT]))
 
 
 def _options(command: Any) -> Iterator[tuple[str, str, str]]:

@@ -52,7 +52,7 @@ NOT_RUN = [
      "takes minutes; test_benchmarks.py runs its code"),
     ("docs/scale/hosts.md", "VIDEOS=/data/ucf101 docker compose up",
      "needs Docker; test_services.py runs what the file says"),
-    ("docs/operate/watch.md", "VIDEOS=/data/ucf101 docker compose", "needs Docker"),
+    ("docs/operate/workers.md", "VIDEOS=/data/ucf101 docker compose", "needs Docker"),
     ("docs/scale/hosts.md", "scp", "needs another host"),
     ("docs/scale/hosts.md", "docker compose", "needs Docker"),
     ("docs/scale/hosts.md", "export VIDEOS=", "is for Docker"),
@@ -88,7 +88,7 @@ NEEDS = {
     "docs/data/bucket.md": "obstore",
     "docs/train/pytorch.md": "torch",
     "docs/train/jax.md": "jax",
-    "docs/operate/watch.md": "prometheus_client",
+    "docs/operate/workers.md": "prometheus_client",
     "docs/scale/ray.md": "ray",
 }
 # Not imported by the page itself.
