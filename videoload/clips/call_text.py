@@ -7,7 +7,7 @@ are allowed, and nothing is evaluated. A shell removes quotes, so a bare word is
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Any
 
 from videoload.arguments import did_you_mean
@@ -38,11 +38,6 @@ def parse(text: str, known: Collection[str], where: str) -> dict[str, Any]:
         except (ValueError, TypeError, RecursionError, MemoryError):
             raise SpecError(wrong) from None
     return found
-
-
-def write(arguments: Mapping[str, object]) -> str:
-    """The text for `parse`."""
-    return ", ".join(f"{name}={value!r}" for name, value in arguments.items())
 
 
 def _value(node: ast.expr) -> object:

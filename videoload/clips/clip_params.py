@@ -40,6 +40,7 @@ from videoload.clips.windows import Segment, frames_in, frames_of, moment_in
 
 # Seeds have 64 bits. The bits above them select a generator.
 _VIEW, _COLOURS = 1 << 64, 1 << 129
+_WHOLE = Segment()
 
 
 class ClipParams(NamedTuple):
@@ -90,23 +91,12 @@ def clip_params(
     video: VideoInfo,
     seed: int,
     clip: int = 0,
-    start: int = 0,
-    end: int | None = None,
+    segment: Segment = _WHOLE,
     crop: int = 0,
-    start_s: float | None = None,
-    end_s: float | None = None,
-    at: int | None = None,
-    at_s: float | None = None,
-    boxes: bytes = b"",
-    *,
     view: int = 0,
 ) -> ClipParams:
-    """Decide clip number ``clip`` of a `Segment` of a video. ``crop`` is the number of the crop if
-    there are several, ``view`` the number of the view in its sample.
-
-    Raises UnfitError if the video cannot give this clip.
-    """
-    segment = Segment(start, end, start_s, end_s, at, at_s, boxes)
+    """Decide clip number ``clip`` of a segment of a video. ``crop`` is the number of the crop if
+    there are several, ``view`` the number of the view in its sample. Raises UnfitError."""
     window = frames_in(segment, video)
     return shown(spec, video, drawn(spec, video, segment, window, seed, clip, crop, view))
 

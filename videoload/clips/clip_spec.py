@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from itertools import pairwise
 from typing import Any, get_args
 
@@ -33,9 +34,9 @@ from videoload.clips.choices import (
     function_name,
 )
 from videoload.clips.colours import Jitter, checked_colours
-from videoload.clips.layouts import array_bytes, checked_output
+from videoload.clips.layouts import aligned, array_bytes, checked_output
 from videoload.clips.regions import scaled_size
-from videoload.clips.sounds import SoundPlaces, checked_sound, sound_shape
+from videoload.clips.sounds import SoundPlaces, checked_sound
 from videoload.errors import SpecError
 
 
@@ -328,7 +329,9 @@ class ClipSpec:
     @property
     def clip_bytes(self) -> int:
         """Bytes of one sample. Raises SpecError while ``size`` is None."""
-        return array_bytes(self.shape, self.dtype) if self.sound is None else sound_places(self)[-1]
+        if self.sound is not None:
+            return sound_places(self).length
+        return array_bytes(self.shape, self.dtype)
 
 
 # What follows from a spec
@@ -414,10 +417,17 @@ def silent(spec: ClipSpec) -> ClipSpec:
 
 
 def heard_shape(spec: ClipSpec) -> tuple[int, ...]:
-    """Shape of one sample's sound."""
-    return sound_shape(spec.views, spec.sound_channels, spec.frames, spec.fps, spec.sound)
+    """Shape of one sample's sound, which lasts as long as its frames."""
+    fps = Fraction(spec.fps or 1).limit_denominator(1_000_000)  # as the frames are counted
+    samples = max(1, round(spec.frames * (spec.sound or 1) / fps))
+    shape = (samples,) if spec.sound_channels == 1 else (spec.sound_channels, samples)
+    return shape if spec.views == 1 else (spec.views, *shape)
 
 
 def sound_places(spec: ClipSpec) -> SoundPlaces:
     """Where the bytes of pictures and sound are in those of a sample."""
-    return SoundPlaces.of(silent(spec).clip_bytes, array_bytes(heard_shape(spec), "float32"))
+    pixels = silent(spec).clip_bytes
+    begin = aligned(pixels)
+    end = begin + array_bytes(heard_shape(spec), "float32")
+    told = aligned(end)
+    return SoundPlaces(slice(pixels), slice(begin, end), told, aligned(told + 1))

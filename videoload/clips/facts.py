@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -46,17 +47,17 @@ def facts_of(words: npt.NDArray[np.int64], spec: Spec) -> Facts:
 def affine_of(facts: Facts, spec: Spec) -> Matrices | dict[str, Matrices] | None:
     """The matrices float32 [n, 2, 3] of samples, with k views [n, k, 2, 3]; of several parts, a
     dict; None of items."""
-    return _by_part(facts["affine"], spec)
-
-
-def _by_part(told: Matrices, spec: Spec) -> Matrices | dict[str, Matrices] | None:
+    told = facts["affine"]
     if isinstance(spec, ClipSpec):
-        return np.array(told[:, 0] if spec.views == 1 else told)
+        return _of_clip(told, spec)
     if not isinstance(spec, SampleSpec):
         return None
-    found, at = {}, 0
-    for name, clip in spec.clips.items():
-        part = _by_part(told[:, at : at + clip.views], clip)
-        assert isinstance(part, np.ndarray)
-        found[name], at = part, at + clip.views
-    return found
+    ends = accumulate(clip.views for clip in spec.clips.values())
+    return {
+        name: _of_clip(told[:, end - clip.views : end], clip)
+        for (name, clip), end in zip(spec.clips.items(), ends, strict=True)
+    }
+
+
+def _of_clip(told: Matrices, clip: ClipSpec) -> Matrices:
+    return np.array(told[:, 0] if clip.views == 1 else told)

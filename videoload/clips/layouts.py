@@ -15,6 +15,7 @@ import numpy.typing as npt
 from videoload.arguments import whole
 from videoload.errors import SpecError
 
+_ALIGNED = 64  # bytes: where an array begins
 _KINDS = "biufc"  # bool, integers, floats, complex: nothing that refers to other memory
 
 
@@ -52,6 +53,11 @@ def checked_output(output: Any, transform: object) -> tuple[tuple[int, ...], str
 def array_bytes(shape: tuple[int, ...], dtype: str) -> int:
     """Bytes of an array."""
     return math.prod(shape) * np.dtype(dtype).itemsize
+
+
+def aligned(length: int) -> int:
+    """Where the next array begins, behind so many bytes."""
+    return -(-length // _ALIGNED) * _ALIGNED
 
 
 def as_arrays(rows: npt.NDArray[np.uint8], shape: tuple[int, ...], dtype: str) -> npt.NDArray[Any]:

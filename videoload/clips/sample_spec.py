@@ -18,12 +18,11 @@ import numpy.typing as npt
 from videoload.arguments import real
 from videoload.clips.clip_spec import ClipSpec, sound_places
 from videoload.clips.item_spec import ItemSpec, record_of
-from videoload.clips.layouts import array_bytes, as_arrays
+from videoload.clips.layouts import aligned, array_bytes, as_arrays
 from videoload.errors import SpecError
 
 By = Literal["time", "frames"]
 
-_ALIGNED = 64  # bytes: where a part begins
 # What is the part's own. All else is drawn once, as the first clip's spec says.
 _OWN = (
     "frames", "resize", "size", "pixels", "transform", "output", "rotate", "square_pixels",
@@ -179,14 +178,13 @@ class SampleSpec:
         for name in self.names:
             length = self.spec_of(name).clip_bytes
             found[name] = slice(at, at + length)
-            at += -(-length // _ALIGNED) * _ALIGNED
+            at += aligned(length)
         return found
 
     @property
     def clip_bytes(self) -> int:
         """Bytes of one sample."""
-        last: int = self.places[self.names[-1]].stop
-        return -(-last // _ALIGNED) * _ALIGNED
+        return aligned(self.places[self.names[-1]].stop)
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +267,9 @@ def arrays_of(spec: Spec, rows: npt.NDArray[np.uint8]) -> Any:
         places = spec.places.items()
         return _flat({name: arrays_of(spec.spec_of(name), rows[..., at]) for name, at in places})
     if isinstance(spec, ClipSpec) and spec.sound is not None:
-        return sound_places(spec).arrays(rows, spec.shape, spec.dtype)
+        video, sound, *_ = sound_places(spec)
+        parts = {"video": rows[..., video], "sound": rows[..., sound]}
+        return {name: as_arrays(parts[name], spec.shape[name], spec.dtype[name]) for name in parts}
     if isinstance(spec, ItemSpec) and isinstance(spec.shape, dict):
         items = rows.view(record_of(spec))[..., 0]
         return {name: items[name] for name in spec.shape}

@@ -1,25 +1,14 @@
-"""The sound of a clip: how many samples it has, and where they lie behind its pixels.
-
-In a row of bytes, the pixels come first, then the samples, then one byte that says whether the file
-has sound.
-"""
+"""The sound of a clip: what a spec may ask for, and where it lies behind the pixels."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from fractions import Fraction
 from typing import Any, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
 from videoload.arguments import whole
-from videoload.clips.layouts import as_arrays
 from videoload.errors import SpecError
 
 _LEAST, _MOST = 1_000, 384_000  # samples a second
 _LAYOUTS = 2  # mono and stereo
-_ALIGNED = 64  # bytes: where an array begins
 
 
 def checked_sound(rate: Any, channels: Any, fps: float | None) -> dict[str, int | None]:
@@ -37,41 +26,11 @@ def checked_sound(rate: Any, channels: Any, fps: float | None) -> dict[str, int 
     return {"sound": whole("sound", rate, _LEAST, _MOST), "sound_channels": channels}
 
 
-def sound_shape(
-    views: int, channels: int, frames: int, fps: float | None, rate: int | None
-) -> tuple[int, ...]:
-    """Shape of the sound of a sample."""
-    each = Fraction(fps or 1).limit_denominator(1_000_000)  # as the frames are counted
-    shape = (*(() if channels == 1 else (channels,)), max(1, round(frames * (rate or 1) / each)))
-    return shape if views == 1 else (views, *shape)
-
-
 class SoundPlaces(NamedTuple):
-    """Where the bytes of ``video`` and ``sound`` are in a row of ``length`` bytes; ``told`` is the
-    byte that says whether the file has sound."""
+    """Where the bytes of ``video`` are in a row of ``length`` bytes, then those of ``sound``;
+    ``told`` is the byte that says whether the file has sound."""
 
     video: slice
     sound: slice
     told: int
     length: int
-
-    @classmethod
-    def of(cls, video_bytes: int, sound_bytes: int) -> SoundPlaces:
-        """The places for so many bytes."""
-        begin = _aligned(video_bytes)
-        told = _aligned(begin + sound_bytes)
-        return cls(slice(video_bytes), slice(begin, begin + sound_bytes), told, told + _ALIGNED)
-
-    def arrays(
-        self,
-        rows: npt.NDArray[np.uint8],
-        shape: Mapping[str, tuple[int, ...]],
-        dtype: Mapping[str, str],
-    ) -> dict[str, npt.NDArray[Any]]:
-        """The arrays of rows of bytes, [..., length], as views."""
-        parts = {"video": rows[..., self.video], "sound": rows[..., self.sound]}
-        return {name: as_arrays(parts[name], shape[name], dtype[name]) for name in parts}
-
-
-def _aligned(length: int) -> int:
-    return -(-length // _ALIGNED) * _ALIGNED

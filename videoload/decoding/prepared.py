@@ -78,7 +78,7 @@ def draw(spec: ClipSpec, info: VideoInfo, requests: Sequence[Request]) -> list[C
     """What is drawn for each view of each clip. Raises UnfitError."""
     info = info.rated(spec)
     return [
-        clip_params(spec, info, *request, view=view)
+        clip_params(spec, info, request.seed, request.clip, request.segment, request.crop, view)
         for request in requests
         for view in range(spec.views)
     ]

@@ -15,6 +15,7 @@ from videoload.clips.affine import affine, affines
 from videoload.clips.clip_params import clip_params
 from videoload.clips.clip_spec import ClipSpec, at_native_size, height_and_width
 from videoload.clips.video_info import VideoInfo
+from videoload.clips.windows import Segment
 from videoload.pixels.planes import Buffer
 
 SPOTS = [(50.0, 40.0), (101.0, 77.0), (88.0, 60.0), (60.0, 90.0), (120.0, 50.0)]
@@ -84,7 +85,7 @@ def test_a_box_around_a_spot_shows_it_in_the_middle(
     spec = ClipSpec(1, flip=flip, square_pixels=square, crop="box", **BOXED[kind])
     for key, (x, y) in enumerate(SPOTS):
         box = np.array([x + 0.5 - 18, y + 0.5 - 15, x + 0.5 + 18, y + 0.5 + 15], "<f4")
-        params = clip_params(spec, info, key, boxes=box.tobytes())
+        params = clip_params(spec, info, key, segment=Segment(boxes=box.tobytes()))
         [clip] = clip_of([frame_of(spot((x, y)), "yuv420p")], spec, info, params)
         height, width = BOXED[kind]["size"]
         luma = (clip[:height] if spec.pixels == "yuv420p" else clip[..., 0]).astype(float)

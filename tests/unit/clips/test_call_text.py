@@ -46,10 +46,3 @@ def test_an_invalid_argument_is_reported_in_one_line(text: str, flaw: str) -> No
         call_text.parse(text, NAMES, "--clip")
     assert flaw in str(raised.value)
     assert str(raised.value).startswith("--clip: ")
-
-
-def test_written_arguments_can_be_read_again() -> None:
-    arguments = {"frames": 16, "size": (112, 96), "crop": "random", "flip": True, "fps": None}
-    text = call_text.write(arguments)
-    assert text == "frames=16, size=(112, 96), crop='random', flip=True, fps=None"
-    assert call_text.parse(text, NAMES, "--clip") == arguments

@@ -21,6 +21,7 @@ from videoload.clips.clip_params import ClipParams, clip_params
 from videoload.clips.clip_spec import ClipSpec, at_native_size, crops_of, dense_hop, windows_in
 from videoload.clips.regions import scaled_size
 from videoload.clips.video_info import VideoInfo
+from videoload.clips.windows import Segment
 
 patient = settings(deadline=None, max_examples=either(50, 150))
 
@@ -48,8 +49,10 @@ def video(
     return VideoInfo(frames, Fraction(fps), *size)
 
 
-def ordinals(made: ClipSpec, facts: VideoInfo, seed: int = 0, **where: Any) -> list[int]:
-    return [int(i) for i in clip_params(made, facts, seed, **where).frames]
+def ordinals(
+    made: ClipSpec, facts: VideoInfo, seed: int = 0, clip: int = 0, **segment: Any
+) -> list[int]:
+    return [*map(int, clip_params(made, facts, seed, clip, Segment(**segment)).frames)]
 
 
 def shown_at(time_s: Fraction, fps: Fraction) -> int:
@@ -109,7 +112,7 @@ def test_the_frames_of_a_clip_lie_in_its_segment_and_keep_their_distances(
     clip = data.draw(st.integers(0, clips - 1))
     if offsets[-1] >= last - start and short in ("drop", "error"):
         with pytest.raises(UnfitError):
-            clip_params(made, video(length, rate), seed, clip, start, end)
+            ordinals(made, video(length, rate), seed, clip, start=start, end=end)
         return
     got = ordinals(made, video(length, rate), seed, clip=clip, start=start, end=end)
     assert len(got) == frames
@@ -292,7 +295,7 @@ def test_a_segment_ends_where_the_video_ends() -> None:
 
 def test_a_segment_beyond_the_video_is_named() -> None:
     with pytest.raises(UnfitError, match="starts at frame 30, the video has 30") as caught:
-        clip_params(spec(short="drop"), video(30), 0, start=30)
+        ordinals(spec(short="drop"), video(30), start=30)
     assert not caught.value.dropped
     assert ordinals(spec(), video(30), start=29) == [29] * 8
 
@@ -486,9 +489,11 @@ def test_one_choice_does_not_move_another(seed: int) -> None:
 
 def test_a_box_at_the_edge_is_mirrored_with_what_is_black_beside_it() -> None:
     made, facts = spec(crop="box", size=(40, 64), flip=True), video(size=(64, 48))
-    boxes = np.array([[-40, 4, 50, 44]], "<f4").tobytes()
-    seen = {clip_params(made, facts, seed, boxes=boxes).flip: seed for seed in range(20)}
-    plain, mirrored = (clip_params(made, facts, seen[flip], boxes=boxes) for flip in (False, True))
+    boxed = Segment(boxes=np.array([[-40, 4, 50, 44]], "<f4").tobytes())
+    seen = {clip_params(made, facts, seed, segment=boxed).flip: seed for seed in range(20)}
+    plain, mirrored = (
+        clip_params(made, facts, seen[flip], segment=boxed) for flip in (False, True)
+    )
     assert plain.part == mirrored.part
     assert plain.size == mirrored.size
     assert plain.place is not None
@@ -833,11 +838,10 @@ def test_a_clip_starts_only_where_its_time_fits() -> None:
     starts = {clip_params(made, UNEVEN, seed).frames[0] for seed in range(200)}
     assert starts == {0, 1, 2, 3, 4}
     made = spec(frames=3, fps=1.0, short="error")
-    assert clip_params(made, UNEVEN, 0, start=0).frames.tolist() == [0, 4, 7]
+    assert ordinals(made, UNEVEN, start=0) == [0, 4, 7]
     with pytest.raises(UnfitError, match=r"lasts 1.9 s, a clip 2 s"):
-        clip_params(made, UNEVEN, 0, start=1)
-    one = clip_params(spec(frames=3, fps=1.0), UNEVEN, 0, start=2, end=3)
-    assert one.frames.tolist() == [2, 2, 2]
+        ordinals(made, UNEVEN, start=1)
+    assert ordinals(spec(frames=3, fps=1.0), UNEVEN, start=2, end=3) == [2, 2, 2]
 
 
 def test_the_time_of_a_frame_is_its_own_or_follows_from_the_rate() -> None:

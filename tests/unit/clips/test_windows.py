@@ -102,8 +102,8 @@ def test_dense_takes_every_window_that_fits_and_starts_them_where_it_says(
         return
     windows, left = count_windows(spec, video, (start, video.frames))
     times = video.times_of(np.arange(video.frames))
-    shown = [clip_params(spec, video, 0, k, start).frames for k in range(windows + 1)]
-    span = clip_params(spec, video, 0, 0, start).frames[-1] - start
+    shown = [clip_params(spec, video, 0, k, Segment(start)).frames for k in range(windows + 1)]
+    span = clip_params(spec, video, 0, 0, Segment(start)).frames[-1] - start
     if windows == 1 and (np.diff(shown[0]) < 0).any():
         return  # shorter than a clip
     begins = [int(frames[0]) for frames in shown]
@@ -196,10 +196,12 @@ def test_a_window_around_a_moment_has_it_in_the_middle_and_says_what_it_lacks(
     spec = dense(**{"sampling": sampling, "edges": edges} | changes | hop)
     if sampling == "at":
         moments = [data.draw(st.integers(first, last - 1))]
-        found = [clip_params(spec, video, 0, 0, first, last, at=moments[0]).frames]
+        found = [clip_params(spec, video, 0, 0, Segment(first, last, at=moments[0])).frames]
     else:
         windows, left = count_windows(spec, video, (first, last))
-        found = [clip_params(spec, video, 0, k, first, last).frames for k in range(windows)]
+        found = [
+            clip_params(spec, video, 0, k, Segment(first, last)).frames for k in range(windows)
+        ]
         assert left == 0
         if "fps" not in changes:
             moments = list(range(first, last, 3))
@@ -243,10 +245,10 @@ def test_a_moment_in_seconds_is_the_frame_that_a_player_shows_then() -> None:
     spec = dense(frames=3, sampling="at", edges="hold")
     video = uneven([0.0, 0.1, 0.9, 1.0, 1.5, 4.0])
     for seconds, frame in ((0.05, 0), (0.0999, 1), (0.89, 1), (1.49, 3), (4.0, 5), (4.7, 5)):
-        assert clip_params(spec, video, 0, at_s=seconds).frames[1] == frame
+        assert clip_params(spec, video, 0, segment=Segment(at_s=seconds)).frames[1] == frame
     video = even(30, Fraction(30000, 1001))
     for seconds, frame in ((0.0, 0), (0.033, 1), (0.49, 14), (0.5, 15), (1.0, 29)):
-        assert clip_params(spec, video, 0, at_s=seconds).frames[1] == frame
+        assert clip_params(spec, video, 0, segment=Segment(at_s=seconds)).frames[1] == frame
 
 
 def test_a_moment_that_is_not_there_is_named() -> None:
@@ -258,22 +260,23 @@ def test_a_moment_that_is_not_there_is_named() -> None:
         ({"start": 5}, "has no moment"),
     ):
         with pytest.raises(UnfitError, match=words):
-            clip_params(spec, video, 0, **where)
+            clip_params(spec, video, 0, segment=Segment(**where))
     with pytest.raises(UnfitError, match="its moment is 9 s"):
-        clip_params(spec, uneven([0.0, 0.1, 4.0]), 0, at_s=9)
+        clip_params(spec, uneven([0.0, 0.1, 4.0]), 0, segment=Segment(at_s=9))
     with pytest.raises(UnfitError, match="has no frame rate; give at"):
-        clip_params(spec, even(9, Fraction(0)), 0, at_s=0.1)
+        clip_params(spec, even(9, Fraction(0)), 0, segment=Segment(at_s=0.1))
 
 
 def test_without_edges_a_window_beyond_the_ends_is_refused() -> None:
     video = even(40, Fraction(25))
     spec = dense(frames=5, sampling="at")
-    assert clip_params(spec, video, 0, at=2).frames.tolist() == [0, 1, 2, 3, 4]
-    assert clip_params(spec, video, 0, at=37).frames.tolist() == [35, 36, 37, 38, 39]
+    for at in (2, 37):
+        around = clip_params(spec, video, 0, segment=Segment(at=at)).frames.tolist()
+        assert around == [*range(at - 2, at + 3)]
     for at in (1, 38):
         with pytest.raises(UnfitError, match=r"beyond frames 0 to 39; give edges=") as told_it:
-            clip_params(spec, video, 0, at=at)
+            clip_params(spec, video, 0, segment=Segment(at=at))
         assert not told_it.value.dropped
     with pytest.raises(UnfitError) as told_it:
-        clip_params(dense(frames=5, sampling="at", short="drop"), video, 0, at=1)
+        clip_params(dense(frames=5, sampling="at", short="drop"), video, 0, segment=Segment(at=1))
     assert told_it.value.dropped
