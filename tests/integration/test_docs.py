@@ -18,6 +18,7 @@ import typer
 
 import videoload
 from scripts import command_line
+from tests.support.layouts import films
 from tests.support.needs import needs_tensorflow
 from tests.support.pages import Block, Step, as_json, blocks, commands, steps
 from tests.support.ports import free_ports
@@ -80,7 +81,8 @@ HERE = {
 QUICK = "docs/index.md"  # the quick tests run this page too
 USUAL = [
     QUICK, "README.md", "docs/start/tutorial.md", "docs/rely/promises.md", "docs/reference/api.md",
-    "docs/data/catalogs.md", "docs/data/open.md",
+    "docs/data/catalogs.md", "docs/data/open.md", "docs/jobs/behaviour.md", "docs/jobs/numbers.md",
+    "docs/jobs/points.md", "docs/jobs/pulse.md",
 ]  # fmt: skip
 
 # Pages that need packages that the `dev` extra does not install.
@@ -198,6 +200,7 @@ def materials(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "classInd.txt").write_text("".join(f"{i} {n}\n" for i, n in enumerate(names, 1)))
     make_videos(folder / "shapes", train_per_class=2, test_per_class=1, frames=40)
     make_avi(folder / "ntu/S001.avi", frames=30, size=(60, 80))
+    films(folder)
     for number in range(3):
         make_avi(folder / f"miniscope/m1/{number}.avi", frames=12, size=(60, 80))
     (folder / "train.csv").write_text(

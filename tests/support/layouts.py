@@ -1,16 +1,26 @@
-"""Folders as public data sets have them: empty files with their names, and small tables."""
+"""Folders as public data sets have them: files with their names, empty or filmed, and small
+tables."""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import cast
+
+import av
+import numpy as np
+from av.video.stream import VideoStream
 
 from tests.support.catalogs import tree
+from tests.support.videos import make_avi
 
 ECHONET = """FileName,EF,ESV,EDV,FrameHeight,FrameWidth,FPS,NumberOfFrames,Split
 0X1,55.5,60,120,112,112,50,90,TRAIN
 0X2,61,60,120,112,112,50,120,TRAIN
 0X3,32.25,60,120,112,112,50,77,VAL
 0X4,20,60,120,112,112,50,61,TEST
+0X5,64.5,60,120,112,112,50,80,TEST
 """
 DEEPLABCUT = """scorer,,,me,me
 bodyparts,,,nose,nose
@@ -31,6 +41,13 @@ person01_boxing_d1\tframes\t1-95, 96-140, 141-200
 person02_walking_d1\tframes\t1-50, 51-99
 """
 
+FPS = 30
+TIMES = np.arange(192) / FPS
+WAVE = np.sin(2 * np.pi * 1.2 * TIMES)  # 72 beats a minute
+GROUND_TRUTH = "".join(
+    " ".join(f"{number:.4f}" for number in row) + "\n" for row in (WAVE, 0 * WAVE + 72, TIMES)
+)
+
 
 def layouts(out: Path) -> Path:
     """Make all twelve."""
@@ -42,13 +59,13 @@ def layouts(out: Path) -> Path:
     write(out, "train.json", SOMETHING)
     write(out, "labels.json", '{"Put": "0", "Holding something": "1"}')
     write(out, "EchoNet-Dynamic/FileList.csv", ECHONET)
-    tree(out, *(f"EchoNet-Dynamic/Videos/0X{n}.avi" for n in (1, 2, 3, 4)))
+    tree(out, *(f"EchoNet-Dynamic/Videos/0X{n}.avi" for n in (1, 2, 3, 4, 5)))
     for n in (0, 1):
         tree(out, f"deepethogram/DATA/mouse{n}/mouse{n}.avi", f"dlc/videos/m{n}.avi")
-        rows = "".join(f"{i},1,0,0\n" for i in range(5 + n))
-        write(out, f"deepethogram/DATA/mouse{n}/mouse{n}_labels.csv", f",background,a,b\n{rows}")
+        rows = "".join(f"{i},{behaviour(i)}\n" for i in range(60 + n))
+        write(out, f"deepethogram/DATA/mouse{n}/mouse{n}_labels.csv", f",background,groom,rear\n{rows}")
         write(out, f"dlc/labeled-data/m{n}/CollectedData_me.csv", DEEPLABCUT.format(n=n))
-        write(out, f"UBFC/subject{n}/ground_truth.txt", "1 2 3\n72 72 72\n0 0.1 0.2\n")
+        write(out, f"UBFC/subject{n}/ground_truth.txt", GROUND_TRUTH)
         tree(out, f"UBFC/subject{n}/vid.avi")
         tree(out, *(f"miniscope/m{n}/10_23_51/My_V4_Miniscope/{part}.avi" for part in range(12)))
         write(
@@ -69,6 +86,35 @@ def layouts(out: Path) -> Path:
         for kind in ("Fight", "NonFight"):
             tree(out, *(f"RWF-2000/{part}/{kind}/clip{n}.avi" for n in range(count)))
     return out
+
+
+def films(out: Path) -> Path:
+    """Make those that pages about jobs read, with videos in the place of empty files."""
+    with TemporaryDirectory() as folder:
+        made = layouts(Path(folder))
+        for name in ("EchoNet-Dynamic", "dlc", "UBFC"):
+            shutil.copytree(made / name, out / name)
+        shutil.copytree(made / "deepethogram/DATA", out / "mice")
+    for name, frames, size in (("EchoNet-Dynamic", 70, 112), ("dlc", 124, 64), ("mice", 60, 64)):
+        for number, path in enumerate(sorted((out / name).rglob("*.avi"))):
+            make_avi(path, frames=frames + number % 2, size=(size, size), seed=number)
+    for path in sorted((out / "UBFC").rglob("*.avi")):
+        with av.open(str(path), "w") as container:
+            stream = cast(VideoStream, container.add_stream("rawvideo", FPS))
+            stream.width, stream.height, stream.pix_fmt = 64, 48, "bgr24"
+            for beat in WAVE:
+                picture = np.full((48, 64, 3), 60, np.uint8)
+                picture[8:40, 16:40] = 150 - round(10 * beat)
+                container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, "bgr24")))
+            container.mux(stream.encode())
+    return out
+
+
+def behaviour(frame: int) -> str:
+    """A row of DeepEthogram: some grooming, some rearing, and frames that nobody looked at."""
+    if frame >= 55:
+        return "-1,-1,-1"
+    return "0,1,0" if 20 <= frame < 30 else "0,0,1" if 40 <= frame < 50 else "1,0,0"
 
 
 def write(out: Path, name: str, text: str) -> None:
