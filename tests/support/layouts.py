@@ -62,8 +62,8 @@ def layouts(out: Path) -> Path:
     tree(out, *(f"EchoNet-Dynamic/Videos/0X{n}.avi" for n in (1, 2, 3, 4, 5)))
     for n in (0, 1):
         tree(out, f"deepethogram/DATA/mouse{n}/mouse{n}.avi", f"dlc/videos/m{n}.avi")
-        rows = "".join(f"{i},{behaviour(i)}\n" for i in range(60 + n))
-        write(out, f"deepethogram/DATA/mouse{n}/mouse{n}_labels.csv", f",background,groom,rear\n{rows}")
+        rows = [",background,groom,rear", *(f"{i},{behaviour(i)}" for i in range(60 + n)), ""]
+        write(out, f"deepethogram/DATA/mouse{n}/mouse{n}_labels.csv", "\n".join(rows))
         write(out, f"dlc/labeled-data/m{n}/CollectedData_me.csv", DEEPLABCUT.format(n=n))
         write(out, f"UBFC/subject{n}/ground_truth.txt", GROUND_TRUTH)
         tree(out, f"UBFC/subject{n}/vid.avi")
