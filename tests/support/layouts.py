@@ -6,11 +6,9 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import cast
 
 import av
 import numpy as np
-from av.video.stream import VideoStream
 
 from tests.support.catalogs import tree
 from tests.support.videos import make_avi
@@ -100,7 +98,7 @@ def films(out: Path) -> Path:
             make_avi(path, frames=frames + number % 2, size=(size, size), seed=number)
     for path in sorted((out / "UBFC").rglob("*.avi")):
         with av.open(str(path), "w") as container:
-            stream = cast(VideoStream, container.add_stream("rawvideo", FPS))
+            stream = container.add_stream("rawvideo", FPS)
             stream.width, stream.height, stream.pix_fmt = 64, 48, "bgr24"
             for beat in WAVE:
                 picture = np.full((48, 64, 3), 60, np.uint8)
