@@ -43,7 +43,7 @@ from videoload.pixels.clip_pixels import ClipPixels, SourceFrame
 from videoload.reading.containers import UnreadableError
 from videoload.reading.frames import StaleIndexError, Standing, read_frames
 from videoload.reading.video import Video
-from videoload.recordings import tools
+from videoload.recordings.tools import tools
 from videoload.storage.files import Storage, VideoFile
 from videoload.storage.paths import joined, pieces_of
 from videoload.storage.roots import is_url, normal_url, open_storage
@@ -287,7 +287,7 @@ class Recording:
             for piece, own in groupby(sorted(places), pieces.piece_of):
                 first, file = pieces.firsts[piece], self._files[piece]
                 made = ClipPixels(
-                    self._spec, pieces.infos[piece], self._params, tools.chains(), rows[0][None]
+                    self._spec, pieces.infos[piece], self._params, tools.chains, rows[0][None]
                 )
                 write = partial(_write, made, places, first)
                 self._keep_open(file)

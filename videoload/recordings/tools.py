@@ -14,28 +14,23 @@ from videoload.stopwatch import Stopwatch
 _ROOTS = 16
 
 
-class _Tools(threading.local):
+class Tools(threading.local):
+    """Each thread has its own.
+
+    Attributes:
+        chains: The filters. A chain may be used by one thread at a time.
+    """
+
     def __init__(self) -> None:
         self.chains = Chains()
-        self.indexes: LRUCache[tuple[int, str | None, str], Indexes] = LRUCache(_ROOTS)
+        self._indexes: LRUCache[tuple[int, str | None, str], Indexes] = LRUCache(_ROOTS)
+
+    def indexes(self, folder: str | None, root: str) -> Indexes:
+        """The indexes of the files below ``root``. ``folder``: of the cache on disk."""
+        key = os.getpid(), folder, root  # a forked process must not use an SQLite connection
+        if key not in self._indexes:
+            self._indexes[key] = Indexes(folder, root, Stopwatch())
+        return self._indexes[key]
 
 
-_tools = _Tools()
-
-
-def chains() -> Chains:
-    """This thread's chains of filters. A chain may be used by one thread at a time."""
-    return _tools.chains
-
-
-def indexes(folder: str | None, root: str) -> Indexes:
-    """This thread's indexes of the files below ``root``. ``folder``: of the cache on disk."""
-    key = os.getpid(), folder, root  # an SQLite connection must not be used in a forked process
-    if key not in _tools.indexes:
-        _tools.indexes[key] = Indexes(folder, root, Stopwatch())
-    return _tools.indexes[key]
-
-
-def forget() -> None:
-    """Forget what this thread knows of files."""
-    _tools.indexes.clear()
+tools = Tools()

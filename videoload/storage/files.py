@@ -17,7 +17,7 @@ from random import Random
 from struct import Struct
 from typing import Protocol, TypeVar
 
-from cachetools import LRUCache
+from cachetools import LRUCache, cached
 from xxhash import xxh3_64
 
 from videoload.errors import UnreadableError, VideoError
@@ -200,7 +200,7 @@ class Folder:
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.root = os.path.realpath(root)
-        self._fingerprints = Fingerprints()
+        self._sample = fingerprints()
         self._folders: LRUCache[str, ImageFolder] = LRUCache(
             _IMAGES_KEPT, lambda known: len(known.names)
         )
@@ -225,8 +225,7 @@ class Folder:
         return LocalFile(full, status)
 
     def fingerprint(self, path: str, salt: int = 0) -> int:
-        find = self._fingerprints.find
-        return self.run(path, lambda: find(path, self.resolve(path), salt), lambda: None)
+        return self.run(path, lambda: self._sample(path, self.resolve(path), salt), lambda: None)
 
     def _images(
         self, path: str, full: str, status: os.stat_result, pattern: str | None
@@ -238,7 +237,7 @@ class Folder:
         if known is not None and known.version == version:
             return known
         try:
-            names = find_images(full, pattern, self._is_inside)
+            names = find_images(full, pattern, lambda link: self._holds(os.path.realpath(link)))
         except ValueError as error:
             raise VideoError(path, str(error)) from None
         where = full if pattern is None else f"{full}/{pattern}"
@@ -254,9 +253,6 @@ class Folder:
         with suppress(OSError):
             other = file_like(name, os.listdir(folder))
         return f" in {folder}" + f" ({other}?)" * bool(other)
-
-    def _is_inside(self, link: str) -> bool:
-        return self._holds(os.path.realpath(link))
 
     def _holds(self, full: str) -> bool:
         return os.path.commonpath((full, self.root)) == self.root
@@ -294,23 +290,12 @@ def file_like(name: str, names: Iterable[str]) -> str:
     return next(alike, "")
 
 
-class Fingerprints:
-    """The fingerprints that were found. Several threads of a trainer ask for them."""
-
-    def __init__(self) -> None:
-        self._known: LRUCache[tuple[str, bytes, int], int] = LRUCache(_FINGERPRINTS_KEPT)
-        self._lock = threading.Lock()
-
-    def find(self, path: str, file: VideoFile, salt: int) -> int:
-        """The fingerprint of a file that ``path`` leads to. Raises VideoError, ChangedError."""
-        key = path, file.identity, salt
-        with self._lock:
-            known = self._known.get(key)
-        if known is None:
-            known = _sample(path, file, salt)
-            with self._lock:
-                self._known[key] = known
-        return known
+def fingerprints() -> Callable[[str, VideoFile, int], int]:
+    """What finds the fingerprint of the file that a path leads to, and remembers it. Several
+    threads of a trainer ask for them. It raises VideoError, ChangedError."""
+    known: LRUCache[tuple[str, bytes, int], int] = LRUCache(_FINGERPRINTS_KEPT)
+    keep = cached(known, lambda path, file, salt: (path, file.identity, salt), threading.Lock())
+    return keep(_sample)
 
 
 def _sample(path: str, file: VideoFile, salt: int) -> int:

@@ -30,11 +30,11 @@ from videoload.storage.file_cache import FileCache
 from videoload.storage.files import (
     SMALL_BYTES,
     ChangedError,
-    Fingerprints,
     LocalFile,
     Tick,
     VideoFile,
     Work,
+    fingerprints,
 )
 from videoload.storage.images import folder_and_pattern
 from videoload.storage.keep import Keep
@@ -65,7 +65,7 @@ class RemoteStorage:
             self, _stop, self._fetcher, self._one_by_one, self._cache
         )
         self._known: LRUCache[str, Known] = LRUCache(_KNOWN)
-        self._fingerprints = Fingerprints()
+        self._sample = fingerprints()
         self._coming: dict[str, Future[Part]] = {}  # first parts
         self._whole: set[str] = set()  # files that are being fetched as a whole
         self._set_aside: set[str] = set()  # files that must not be read there for now
@@ -158,8 +158,10 @@ class RemoteStorage:
                     read.check()
 
     def fingerprint(self, path: str, salt: int = 0) -> int:
-        find = self._fingerprints.find
-        return self.run(path, lambda: find(path, self.resolve(path), salt), self._fetcher.tick)
+        def find() -> int:
+            return self._sample(path, self.resolve(path), salt)
+
+        return self.run(path, find, self._fetcher.tick)
 
     def _forget(self, name: str) -> None:
         self._known.pop(name, None)

@@ -19,7 +19,7 @@ from uuid import uuid4
 from videoload.errors import StorageError
 from videoload.storage.files import Folder, Storage
 from videoload.storage.keep import Keep
-from videoload.storage.stores import Store, check_extra, why
+from videoload.storage.stores import Store, why
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -41,7 +41,6 @@ def open_storage(root: str | os.PathLike[str], keep: Keep | None = None) -> Stor
     """The files in a folder or below a URL; its host is not asked anything yet. ``keep``: the file
     cache for files from a URL. Raises StorageError if the extra for URLs is not installed."""
     if is_url(root):
-        check_extra(str(root))
         from videoload.storage.remote import RemoteStorage  # few processes need it
 
         return RemoteStorage(str(root), keep)

@@ -49,6 +49,8 @@ class Store:
     """The objects below ``url``, until it is stopped. Several threads may ask it."""
 
     def __init__(self, url: str) -> None:
+        """Raises StorageError."""
+        check_extra(url)
         self.url = url
         self._store: ObjectStore | None = None
         self._stopped = threading.Event()
@@ -63,8 +65,24 @@ class Store:
 
     def open(self) -> ObjectStore:
         """The store, which is not asked anything yet. Raises StorageError."""
-        if self._store is None:
-            self._store = open_store(self.url)
+        if self._store is not None:
+            return self._store
+        from obstore.exceptions import BaseError
+        from obstore.store import from_url
+
+        try:
+            self._store = from_url(
+                self.url,
+                client_options={
+                    "allow_http": True,  # S3 has no such endpoint unless the user names one
+                    "connect_timeout": timedelta(seconds=_CONNECT_S),
+                    "read_timeout": timedelta(seconds=_SILENCE_S),
+                    "timeout": _NEVER,
+                },
+                retry_config={"max_retries": 0, "retry_timeout": _NEVER},  # `ask` tries again
+            )
+        except (BaseError, ValueError) as error:
+            raise StorageError(f"{self.url} cannot be opened: {why(error)}") from None
         return self._store
 
     def ask(
@@ -127,27 +145,6 @@ def check_extra(url: str) -> None:
     """Raises StorageError if the extra that URLs need is not installed."""
     if find_spec("obstore") is None:
         raise StorageError(f"{url}: pip install obstore to read it")
-
-
-def open_store(url: str) -> ObjectStore:
-    """The store of the objects below a URL. It is not asked anything yet. Raises StorageError."""
-    check_extra(url)
-    from obstore.exceptions import BaseError
-    from obstore.store import from_url
-
-    try:
-        return from_url(
-            url,
-            client_options={
-                "allow_http": True,  # S3 has no such endpoint unless the user names one
-                "connect_timeout": timedelta(seconds=_CONNECT_S),
-                "read_timeout": timedelta(seconds=_SILENCE_S),
-                "timeout": _NEVER,
-            },
-            retry_config={"max_retries": 0, "retry_timeout": _NEVER},  # `Store.ask` tries again
-        )
-    except (BaseError, ValueError) as error:
-        raise StorageError(f"{url} cannot be opened: {why(error)}") from None
 
 
 def why(error: Exception) -> str:

@@ -20,7 +20,7 @@ from videoload.storage import stores
 from videoload.storage.files import Folder
 from videoload.storage.remote import RemoteStorage
 from videoload.storage.roots import files_below, folders_in, is_url, normal_url, open_storage
-from videoload.storage.stores import open_store, why
+from videoload.storage.stores import Store, why
 
 SECRET = "hunter2"
 
@@ -176,7 +176,7 @@ def test_a_listing_that_fails_says_why(
 
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "obstore", None)
-    for ask in (open_store, folders_in):
+    for ask in (Store, folders_in):
         with pytest.raises(StorageError, match=r"s3://b: pip install obstore"):
             ask("s3://b")
 
