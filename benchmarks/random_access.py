@@ -30,7 +30,7 @@ import videoload as vl
 from benchmarks.figures import Row, parser, save, show
 from benchmarks.videos import Recipe, make_video
 from benchmarks.works import FOLDER
-from videoload.recordings import tools
+from videoload.recordings.tools import tools
 
 Frames = npt.NDArray[np.uint8]
 Read = Callable[[str, Sequence[int]], Frames]
@@ -57,7 +57,7 @@ def patterns(frames: int, seed: int) -> dict[str, list[int]]:
 
 def cold(path: str, ordinals: Sequence[int]) -> Frames:
     """videoload, of a file that this process has not met."""
-    tools.forget()
+    tools.known.clear()
     return known(path, ordinals)
 
 

@@ -75,7 +75,7 @@ class ClipPixels:
         chain = form.chain = form.chain or self._chains[form.scaling]
         scaled = source.through(chain)
         # A frame that is not scaled is the decoder's own, so it is copied at once.
-        form.put(planes_of(scaled, 1, form.part), [at], self.out)
+        form.put(part_of(planes_of(scaled), form.part), [at], self.out)
 
     def take_scaled(self, source: FrameFormat, planes: Sequence[Buffer], at: Sequence[int]) -> None:
         """Take the planes of scaled frames, which are frames ``at`` of the clip. Raises

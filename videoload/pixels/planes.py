@@ -45,21 +45,18 @@ class Crop(NamedTuple):
         return part_of(planes, (*self.place, across, down))
 
 
-def planes_of(picture: VideoFrame, frames: int = 1, part: Rectangle | None = None) -> list[Buffer]:
-    """Views of the planes of ``frames`` frames that stand below each other in one picture, or of a
-    ``part`` (x, y, width, height) of them. The format is that of a clip, or 4:2:0."""
+def planes_of(picture: VideoFrame, frames: int = 1) -> list[Buffer]:
+    """Views of the planes of ``frames`` frames that stand below each other in one picture. The
+    format is that of a clip, or 4:2:0."""
     name, planes, half = picture.format.name, [], 1
     channels = 3 if name == "rgb24" else 1
     item, dtype = (2, np.uint16) if name.startswith("gray16") else (1, np.uint8)
-    x, y, across, down = part or (0, 0, picture.width, picture.height // frames)
-    pixel = channels * item
+    across, down = picture.width, picture.height // frames
     for plane in picture.planes:
         stride = plane.line_size
         shape = frames, -(-down // half), -(-across // half), channels
-        strides = plane.height // frames * stride, stride, pixel, item
-        begin = y // half * stride + x // half * pixel
-        if stride < 0:  # it stands upside down in memory
-            begin += (1 - plane.height) * stride
+        strides = plane.height // frames * stride, stride, channels * item, item
+        begin = (1 - plane.height) * stride if stride < 0 else 0  # it stands upside down in memory
         planes.append(np.ndarray(shape, dtype, cast(memoryview, plane), begin, strides))
         half = 2
     return planes

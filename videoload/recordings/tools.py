@@ -19,18 +19,19 @@ class Tools(threading.local):
 
     Attributes:
         chains: The filters. A chain may be used by one thread at a time.
+        known: The indexes of files, by process, cache and root.
     """
 
     def __init__(self) -> None:
         self.chains = Chains()
-        self._indexes: LRUCache[tuple[int, str | None, str], Indexes] = LRUCache(_ROOTS)
+        self.known: LRUCache[tuple[int, str | None, str], Indexes] = LRUCache(_ROOTS)
 
     def indexes(self, folder: str | None, root: str) -> Indexes:
         """The indexes of the files below ``root``. ``folder``: of the cache on disk."""
         key = os.getpid(), folder, root  # a forked process must not use an SQLite connection
-        if key not in self._indexes:
-            self._indexes[key] = Indexes(folder, root, Stopwatch())
-        return self._indexes[key]
+        if key not in self.known:
+            self.known[key] = Indexes(folder, root, Stopwatch())
+        return self.known[key]
 
 
 tools = Tools()

@@ -14,6 +14,7 @@ from av.packet import Packet
 
 import videoload as vl
 from tests.support.videos import make_avi
+from videoload.recordings.recording import Frames
 
 CONTAINERS = {
     "avi": "avi", "mp4": "mp4", "mov": "mov", "mkv": "matroska", "flv": "flv", "ts": "mpegts"
@@ -43,7 +44,7 @@ def copy(source: Path, to: Path, filters: str = "null", change: Callable[[bytes]
     return to
 
 
-def frame_of(path: Path, number: int = 5) -> vl.recordings.recording.Frames:
+def frame_of(path: Path, number: int = 5) -> Frames:
     with vl.open(path, cache=False) as video:
         return video[number]
 
