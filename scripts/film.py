@@ -1,4 +1,5 @@
-"""Makes docs/clips.webp and docs/preview.png: clips that a stream cuts out of videos drawn here.
+"""Makes docs/clips.webp, preview.png and points.png: clips that a stream cuts out of videos drawn
+here, and points and boxes that follow them.
 
 python scripts/film.py
 """
@@ -33,32 +34,36 @@ def _turned(point: Point, angle: float, centre: Point, scale: float = 1.0) -> Po
     return centre[0] + scale * (c * x - s * y), centre[1] + scale * (s * x + c * y)
 
 
-def _wheel(draw: Draw, centre: Point, radius: float, angle: float, parts: int = 6) -> None:
+def _wheel(draw: Draw, centre: Point, radius: float, angle: float, parts: int = 6) -> list[Point]:
+    """Four points of the rim that turn with it, and the whole rim."""
     (x, y), step = centre, 360 / parts
     for part in range(parts):
         begin = math.degrees(angle) + part * step
         box = (x - radius, y - radius, x + radius, y + radius)
         draw.pieslice(box, begin, begin + step, fill=_COLOURS[part], outline="#333333", width=2)
+    turns = [angle + n * math.pi / 2 for n in range(4)] + [n * math.pi / 2 for n in range(4)]
+    return [_turned((radius, 0), turn, centre) for turn in turns]
 
 
 def _shadow(draw: Draw, x: float, width: float) -> None:
     draw.ellipse((x - width, 396, x + width, 416), fill="#7d8590")
 
 
-def _bounce(draw: Draw, t: float) -> None:
+def _bounce(draw: Draw, t: float) -> list[Point]:
     x, high = 320 + 120 * math.sin(2 * t), abs(math.sin(2.2 * t))
     _shadow(draw, x, 64 - 24 * high)
-    _wheel(draw, (x, 346 - 230 * high), 58, 2.5 * math.sin(2 * t))
+    return _wheel(draw, (x, 346 - 230 * high), 58, 2.5 * math.sin(2 * t))
 
 
-def _roll(draw: Draw, t: float) -> None:
+def _roll(draw: Draw, t: float) -> list[Point]:
     x = 320 + 130 * math.sin(2 * t)
     _shadow(draw, x, 80)
-    _wheel(draw, (x, 320), 84, (x - 320) / 84, parts=4)
+    rim = _wheel(draw, (x, 320), 84, (x - 320) / 84, parts=4)
     draw.ellipse((x - 18, 302, x + 18, 338), fill="#333333")
+    return rim
 
 
-def _spin(draw: Draw, t: float) -> None:
+def _spin(draw: Draw, t: float) -> list[Point]:
     _shadow(draw, 320, 130)
     corners, turn = [], 1.5 * t
     for x, y, z in [(x, y, z) for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)]:
@@ -72,9 +77,10 @@ def _spin(draw: Draw, t: float) -> None:
     order = sorted(range(6), key=lambda n: -sum(corners[corner][2] for corner in faces[n]))
     for n in order:
         draw.polygon([corners[k][:2] for k in faces[n]], fill=_COLOURS[n], outline="#333333")
+    return [corner[:2] for corner in corners]
 
 
-def _swing(draw: Draw, t: float) -> None:
+def _swing(draw: Draw, t: float) -> list[Point]:
     angle = 0.9 * math.sin(2 * t)
     x, y = _turned((0, 250), -angle, (320, 40))
     _shadow(draw, x, 50)
@@ -82,9 +88,11 @@ def _swing(draw: Draw, t: float) -> None:
     star = [(0, -70 if n % 2 else -32) for n in range(10)]
     turned = [_turned(p, n * math.pi / 5 + 3 * angle, (x, y)) for n, p in enumerate(star)]
     draw.polygon(turned, fill=_COLOURS[1], outline="#333333")
+    return turned[1::2] + turned[::2]
 
 
-_SCENES: dict[str, Callable[[Draw, float], None]] = {
+# Each draws a moment, and tells an outline, whose first four points are the points of a pose.
+_SCENES: dict[str, Callable[[Draw, float], list[Point]]] = {
     "bounce": _bounce, "roll": _roll, "spin": _spin, "swing": _swing,
 }  # fmt: skip
 
@@ -103,6 +111,15 @@ def _pictures(name: str) -> Iterator[npt.NDArray[np.uint8]]:
                 draw.polygon(list(zip(ends, (top, top, below, below), strict=True)), fill=floor)
         _SCENES[name](draw, 2 * math.pi * number / _FRAMES)
         yield np.asarray(picture.resize((_WIDTH, _HEIGHT), Image.Resampling.BOX))
+
+
+def _marked(name: str) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """In each frame's pixels: four points [frames, 4, 2], and the box around all [frames, 4]."""
+    blank = ImageDraw.Draw(Image.new("RGB", (_FINE * _WIDTH, _FINE * _HEIGHT)))
+    moments = 2 * np.pi * np.arange(_FRAMES) / _FRAMES
+    fine = np.array([_SCENES[name](blank, t) for t in moments], np.float32)
+    box = np.concatenate([fine.min(1), fine.max(1)], 1) / _FINE
+    return (fine[:, :4] + 0.5) / _FINE - 0.5, box
 
 
 def _film(path: Path) -> None:
@@ -159,6 +176,14 @@ def main() -> None:
         )  # fmt: skip
         with vl.Client(workers=1) as client:
             client.stream(catalog, sheet_of, 4, shuffle=True, seed=3).preview(DOCS / "preview.png")
+            points, boxes = zip(*(_marked(Path(p).parent.name) for p in catalog.paths), strict=True)
+            marks = {"pose": vl.Points(list(points)), "box": vl.Boxes(list(boxes))}
+            poses = vl.ClipSpec(
+                frames=5, stride=6, resize=128, size=(112, 112),
+                sampling="random", crop="random", flip=True,
+            )  # fmt: skip
+            posed = client.stream(catalog.with_targets(marks), poses, 4, shuffle=True, seed=3)
+            posed.preview(DOCS / "points.png")
     shown[0].save(
         DOCS / "clips.webp",
         save_all=True,
