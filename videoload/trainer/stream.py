@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, overload
 
 from videoload.arguments import real, whole
 from videoload.catalog.catalog import Catalog
-from videoload.clips.sample_spec import Spec
+from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.sample_spec import Spec, leader_of
 from videoload.engine.readers import Readers
 from videoload.errors import BadVideo, SpecError, VideoloadError
 from videoload.plan.options import StreamOptions
@@ -253,10 +254,15 @@ class Stream(Generic[C]):
 
         Raises:
             VideoloadError: It belongs to another stream, or cannot be written.
-            SpecError: Rows or frames have weights (``balance``), which the file does not keep.
+            SpecError: Rows or frames have weights (``balance``), or ``crop="box"`` takes boxes that
+                are targets: the file keeps neither.
         """
         if self.options.balance not in (None, "class"):
             raise SpecError('receipts keep no weights: give balance="class" or leave it out')
+        leader = leader_of(self.clip)
+        has_box = isinstance(leader, ClipSpec) and leader.crop == "box"
+        if has_box and "box" not in self.catalog._table.columns:
+            raise SpecError("receipts keep no targets: give the catalog a column box")
         receipts = Receipts(os.fspath(path), self.catalog, self._readers.identity)
         self._readers.on_batch = receipts.add
 
