@@ -16,9 +16,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from xxhash import xxh3_64_hexdigest
 
 from videoload.arguments import whole
 from videoload.catalog.catalog import Catalog
+from videoload.catalog.crop_boxes import boxes_of
 from videoload.catalog.table import Video
 from videoload.clips.clip_spec import ClipSpec, crops_of, dense_hop, hop_seconds
 from videoload.errors import BadVideo, SpecError, TooManyBadVideos, VideoloadError, named
@@ -37,6 +39,7 @@ from videoload.predictions.results import (
 )
 from videoload.predictions.table import Table
 from videoload.predictions.windows import FileScores, Ints, Layout, Scores, Stitcher, Windows
+from videoload.storage.paths import pieces_of
 from videoload.trainer.client import Client
 from videoload.trainer.stream import Stream
 
@@ -136,7 +139,8 @@ def predict(
     counts, _ = windows_of(stream.catalog, spec, range(len(catalog)))
     scoring = _Scoring(stream, Layout(counts, stream.options.batch_size), model, batch_size)
     names = row_names(catalog)
-    results = Results(to_csv, to_npy, _settings(stream, average), table, names)
+    of = _not_in_names(catalog, spec, names)
+    results = Results(to_csv, to_npy, _settings(stream, average), table, names, of)
     try:
         rows = [row for row in np.flatnonzero(counts).tolist() if results.lacks(row)]
         _check_model(scoring, results, sorted({*np.flatnonzero(counts).tolist()} - {*rows}))
@@ -263,6 +267,17 @@ def _settings(stream: Stream, average: Average | None) -> dict[str, str]:
     own = {"kind", "code", *(field.name for field in fields(ClipSpec))}
     settings = stream._readers.identity.settings
     return {name: settings[name] for name in settings if name in own} | {"average": repr(average)}
+
+
+def _not_in_names(catalog: Catalog, spec: ClipSpec, names: Sequence[str]) -> dict[str, str]:
+    """What else decides on the results of a row: further pieces of a recording, and boxes."""
+    found = {}
+    for row, name in enumerate(names):
+        boxes = boxes_of(catalog, row) if spec.crop == "box" else b""
+        if boxes or len(pieces_of(catalog.paths[row])) > 1:
+            path = catalog.paths[row].encode("utf-8", "surrogateescape")
+            found[name] = xxh3_64_hexdigest(path + boxes)
+    return found
 
 
 def _check_model(scoring: _Scoring, results: Results, done: list[int]) -> None:

@@ -14,6 +14,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
@@ -142,11 +143,12 @@ class Results:
 
     def __init__(
         self, to_csv: Target, to_npy: Target, settings: Mapping[str, str], table: Table,
-        names: Sequence[str],
+        names: Sequence[str], of: Mapping[str, str] = MappingProxyType({}),
     ) -> None:  # fmt: skip
-        """Begin, or go on: the rows of a catalog have these ``names``. Raises VideoloadError if
-        there are other results, or nothing can be written."""
-        self._names = names
+        """Begin, or go on: the rows of a catalog have these ``names``, and some are ``of`` what
+        their name does not say. Raises VideoloadError if there are other results, or nothing can be
+        written."""
+        self._names, self._of = names, of
         self._places: list[Place] = []
         with_table = {**settings, "top": str(table.top), "names": repr(tuple(table.classes))}
         try:
@@ -168,6 +170,10 @@ class Results:
             if isinstance(error, OSError):
                 raise _not_written(error.filename or to_csv or to_npy, error) from None
             raise
+        for place in self._places:
+            for name in names:
+                if name in place.entries and place.entries[name].get("of") != of.get(name):
+                    del place.entries[name]  # of other pieces, or another box
 
     @property
     def are_kept(self) -> bool:
@@ -192,7 +198,8 @@ class Results:
         """Write the results of a row, and what the model said of its ``first`` window, where they
         lack. Raises VideoloadError."""
         name = self._names[row]
-        told = {"row": name, "first": first_numbers(first)}
+        of = {"of": self._of[name]} if name in self._of else {}
+        told = {"row": name, "first": first_numbers(first), **of}
         try:
             for place in self._places:
                 if not place.has(name):

@@ -129,6 +129,24 @@ def test_results_of_another_spec_are_refused_by_what_differs(tmp_path: Path) -> 
         Results(tmp_path / "all.csv", None, HOW, Table(2, TABLE.classes), NAMES)
 
 
+def test_a_row_of_another_box_is_done_again(tmp_path: Path) -> None:
+    def lacking(of: dict[str, str]) -> list[str]:
+        results = Results(tmp_path / "all.csv", tmp_path / "npy", HOW, TABLE, NAMES, of)
+        try:
+            lack = [row for row in range(4) if results.lacks(row)]
+            for row in lack:
+                results.save(row, scores(row), scores(row).scores[0])
+            results.finish()
+            return [NAMES[row] for row in lack]
+        finally:
+            results.close()
+
+    assert lacking({"2.avi": "a box"}) == NAMES
+    assert lacking({"2.avi": "a box"}) == []
+    assert lacking({"2.avi": "another", "3.avi": "a box"}) == ["2.avi", "3.avi"]
+    assert lacking({"2.avi": "another"}) == ["3.avi"]
+
+
 def test_a_folder_that_cannot_be_written_to_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(VideoloadError, match=r"cannot write .*file"):
