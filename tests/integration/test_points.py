@@ -227,7 +227,7 @@ def test_receipts_are_not_begun_for_boxes_that_they_do_not_keep(
 ) -> None:
     spec, boxes = (
         ClipSpec(3, size=(64, 64), crop="box"),
-        np.tile(np.float32([9, 9, 50, 40]), (3, 1)),
+        np.full((3, 4), (9, 9, 50, 40), np.float32),
     )
     plain = spots.catalog_of(root)[:3]
     with pytest.raises(SpecError, match="receipts keep no targets: give the catalog a column box"):
