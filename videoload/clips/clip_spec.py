@@ -351,16 +351,6 @@ def at_native_size(spec: ClipSpec, width: int, height: int) -> ClipSpec:
     return replace(spec, size=(down, across), crop="none")
 
 
-def windows_in(spec: ClipSpec, frames: int) -> int:
-    """Number of windows that ``"dense"`` with ``stride`` and ``hop`` takes from so many frames. A
-    video shorter than a clip has 1, or 0 with ``short="drop"``."""
-    assert hop_seconds(spec) is None, "the times of frames decide"
-    places = frames - (0 if spec.edges else (spec.frames - 1) * spec.stride)
-    if places < 1:
-        return 0 if spec.short == "drop" else 1
-    return -(-places // dense_hop(spec))
-
-
 def dense_hop(spec: ClipSpec) -> int:
     """Source frames from one window of ``"dense"`` to the next, if `hop_seconds` is None."""
     return spec.frames * spec.stride if spec.hop is None else spec.hop

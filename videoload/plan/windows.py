@@ -8,6 +8,7 @@ that pass: through a client's workers, or in this process.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,10 @@ from videoload.catalog.joining import do_lengths_decide, file_rows, with_windows
 from videoload.catalog.table import Ints
 from videoload.catalog.targets import look_like_marks
 from videoload.clips.choices import MOVED_CROPS
-from videoload.clips.clip_spec import ClipSpec, dense_hop, hop_seconds, windows_in
+from videoload.clips.clip_spec import ClipSpec, hop_seconds
 from videoload.clips.sample_spec import SampleSpec, Spec, WindowCounts, leader_of
+from videoload.clips.video_info import VideoInfo
+from videoload.clips.windows import count_windows
 from videoload.errors import SpecError
 from videoload.plan.lengths import needed_frames
 
@@ -49,11 +52,12 @@ def windows_of(catalog: Catalog, spec: ClipSpec, videos: range) -> tuple[Ints, I
         raise SpecError("the windows of this catalog were not counted")
     frames = catalog._table.segment_frames[videos.start : videos.stop]
     lengths, length_of = np.unique(frames, return_inverse=True)
-    windows = np.array([windows_in(spec, length) for length in lengths.tolist()])[length_of]
-    if spec.edges is not None:
-        return windows, np.zeros_like(windows)
-    spans = (windows - 1) * dense_hop(spec) + spec.frames * spec.stride
-    return windows, np.where(windows > 0, np.maximum(0, frames - spans), 0)
+    counts = [
+        count_windows(spec, VideoInfo(length, Fraction(1), 1, 1), (0, length))
+        for length in lengths.tolist()
+    ]
+    windows, left = np.array(counts).T[:, length_of]
+    return windows, left
 
 
 def warnings_of(catalog: Catalog, clip: Spec) -> list[str]:

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from tests.support.thorough import either
 from videoload.clips.choices import Crop, UnfitError
 from videoload.clips.clip_params import ClipParams, clip_params
-from videoload.clips.clip_spec import ClipSpec, at_native_size, crops_of, dense_hop, windows_in
+from videoload.clips.clip_spec import ClipSpec, at_native_size, crops_of, dense_hop
 from videoload.clips.regions import scaled_size
 from videoload.clips.video_info import VideoInfo
-from videoload.clips.windows import Segment
+from videoload.clips.windows import Segment, count_windows
 
 patient = settings(deadline=None, max_examples=either(50, 150))
 
@@ -226,7 +226,7 @@ def test_dense_windows_follow_each_other_until_none_fits(
     assert dense_hop(made) == apart
     span = (frames - 1) * stride + 1
     assume(length >= span)
-    count = windows_in(made, length)
+    count, _ = count_windows(made, video(length), (0, length))
     where: dict[str, Any] = {"start": start, "end": start + length}
     got = [ordinals(made, video(500), clip=clip, **where) for clip in range(count)]
     assert [window[0] for window in got] == [start + apart * clip for clip in range(count)]
@@ -236,8 +236,8 @@ def test_dense_windows_follow_each_other_until_none_fits(
 @pytest.mark.parametrize(("short", "count"), [("loop", 1), ("hold", 1), ("error", 1), ("drop", 0)])
 def test_a_short_video_has_one_dense_window_or_none(short: str, count: int) -> None:
     made = spec(sampling="dense", stride=2, short=short)
-    assert windows_in(made, 14) == count
-    assert windows_in(made, 15) == 1
+    assert count_windows(made, video(14), (0, 14))[0] == count
+    assert count_windows(made, video(15), (0, 15))[0] == 1
 
 
 def test_a_dense_window_beyond_the_video_is_its_last_one() -> None:
