@@ -83,13 +83,7 @@ def demo(
     """
     from videoload.commands import demo as show
 
-    show.run(
-        videos,
-        workers=workers,
-        epochs=epochs,
-        seed=seed,
-        output=output,
-    )
+    show.run(videos, workers=workers, epochs=epochs, seed=seed, output=output)
 
 
 app.command(

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import sys
 import tempfile
 import threading
 import time
@@ -20,7 +19,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import Any, Literal
 
 from rich.console import Console
@@ -53,7 +51,6 @@ _KEPT_GB = 2.0  # frames in the temporary folder
 _MAX_BAD = 0.2  # the demo names bad files at its end instead of stopping
 _TRAIN_VIDEOS, _TEST_VIDEOS, _FRAMES = 32, 8, 64  # videos per class; frames per video
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_STOP_S = 1.5
 _DELETIONS = 9
 _CLEARLY = 1.2  # times as fast: below that, the two rates count as equal
 _SHOW_CURSOR = b"\x1b[?25h"
@@ -69,20 +66,8 @@ def run(
     output: Path | None = None,
     console: Console | None = None,
 ) -> None:
-    """Make or take videos, train on them, measure the waiting, print a table.
-
-    Args:
-        videos: Folder ``<class>/**/*`` of videos, or a folder with train/ and test/ of this kind.
-            None, the default: make videos, and remove them at the end.
-        workers: Worker processes. None, the default: one per core.
-        epochs: Epochs to train, at least 1. Default 6.
-        seed: Seed of the videos, the order and the model. Default 0.
-        output: New or empty folder for the videos that are made. They stay there. Default None.
-        console: Where to print. None, the default: standard output.
-
-    Raises:
-        VideoloadError: Something that the user can correct.
-    """
+    """Make or take videos, train on them, measure the waiting, print a table. See
+    `videoload.commands.cli.demo`. Raises VideoloadError."""
     console = console or Console(emoji=False)
     say = partial(console.print, markup=False, highlight=False, soft_wrap=True)
     if epochs < 1:
@@ -344,48 +329,30 @@ def _silent_stderr() -> Iterator[None]:
 def _ends_soon(temporary: Path, console: Console) -> Iterator[None]:
     """End the demo within two seconds of a signal, and leave nothing behind.
 
-    TensorFlow may wait for its own threads in C++, where no Python handler runs. So a timer ends
-    the process. No handler raises an exception: C++ that calls Python may abort at one.
+    The main thread may wait in C++, where no Python handler runs, and C++ that calls Python may
+    abort at an exception. So the thread that notes signals ends the process.
     """
-    numbers: list[int] = []
-    noting = threading.RLock()
 
-    def note(number: int) -> None:
-        with noting:
-            if not numbers:
-                numbers.append(number)
-                with suppress(OSError):  # the terminal may be gone
-                    os.write(2, b"\nstopping\n")
-
-    def leave() -> None:
+    def leave(number: int) -> None:
+        if number not in _ENDING:
+            return
+        with suppress(OSError):  # the terminal may be gone
+            os.write(2, b"\nstopping\n")
         for _ in range(_DELETIONS):  # workers may still write frames there
             shutil.rmtree(temporary, ignore_errors=True)
             if not temporary.exists():
                 break
-        for stream in (sys.stdout, sys.stderr):
-            with suppress(OSError, RuntimeError, ValueError):  # gone, being written to, or closed
-                stream.flush()
         if console.is_terminal:
             with suppress(OSError):  # not `console`: the main thread may hold its lock
                 os.write(2, _SHOW_CURSOR)
-        os._exit(128 + numbers[0])  # the workers end with this process
+        os._exit(128 + number)  # the workers end with this process
 
-    late = threading.Timer(_STOP_S, leave)
-    late.daemon = True
+    def stay(*_: object) -> None:  # else the main thread would write where `leave` deletes
+        threading.Event().wait()
 
-    def told(number: int) -> None:
-        if number in _ENDING:
-            note(number)
-            with suppress(RuntimeError):  # the second signal: it has started
-                late.start()
-
-    def on_signal(number: int, _: FrameType | None) -> None:
-        note(number)
-        leave()
-
-    before = {number: signal.signal(number, on_signal) for number in _ENDING}
+    before = {number: signal.signal(number, stay) for number in _ENDING}
     interrupts.listen()
-    interrupts.on_signal(told)
+    interrupts.on_signal(leave)
     try:
         yield
     finally:

@@ -30,6 +30,7 @@ import time
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
+from traceback import walk_stack
 from types import CodeType, FrameType
 
 _GRACE_S = 0.5  # A batch that comes this soon after Ctrl-C is waited for.
@@ -146,16 +147,18 @@ def _on_ctrl_c(number: int, frame: FrameType | None) -> None:
 
 def _callers_of_what_loses_it(frame: FrameType | None) -> list[FrameType]:
     """The frames outside of all code that lets no exception through. Empty if there is none."""
-    frames = []
-    while frame is not None:
-        frames.append(frame)
-        frame = frame.f_back
+    frames = [caller for caller, _ in walk_stack(frame)]
     lost = [at for at, frame in enumerate(frames) if _loses_exceptions(frame.f_code)]
     return frames[lost[-1] + 1 :] if lost else []
 
 
+def calls_python(code: CodeType) -> bool:
+    """Whether this is TensorFlow's code that calls a function of a dataset."""
+    return code.co_filename.endswith("script_ops.py")
+
+
 def _loses_exceptions(code: CodeType) -> bool:
-    if code.co_filename.endswith("script_ops.py"):  # It calls Python from TensorFlow.
+    if calls_python(code):
         return True
     if code.co_name == "__init__":  # TensorFlow's errors.
         return code.co_filename.endswith(("errors_impl.py", "tensorflow/python/eager/core.py"))

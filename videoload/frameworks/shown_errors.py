@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import sys
 from collections.abc import Iterable
+from traceback import walk_tb
 from types import TracebackType
 from typing import Any
 
@@ -51,7 +52,7 @@ def shown(
 ) -> Shown | None:
     """The error to show, with the lines that led into a library; None: as it is."""
     if isinstance(error, KeyboardInterrupt):
-        ours: BaseException | None = error if _raised_in(at) == _CTRL_C else None
+        ours: BaseException | None = error if _was_raised_by_ctrl_c(at) else None
     elif type(error).__module__.startswith("tensorflow"):
         found = (each.error for each in list(readers))
         ours = next((one for one in found if one is not None and str(one) in str(error)), None)
@@ -65,12 +66,9 @@ def shown(
     return type(ours), ours, own
 
 
-def _raised_in(at: TracebackType | None) -> str:
-    """The module of the last frame."""
-    name = ""
-    while at is not None:
-        name, at = str(at.tb_frame.f_globals.get("__name__")), at.tb_next
-    return name
+def _was_raised_by_ctrl_c(at: TracebackType | None) -> bool:
+    modules = [frame.f_globals.get("__name__") for frame, _ in walk_tb(at)]
+    return modules[-1:] == [_CTRL_C]
 
 
 def _own_lines(at: TracebackType | None) -> TracebackType | None:

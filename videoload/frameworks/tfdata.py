@@ -33,7 +33,7 @@ from collections import deque
 from collections.abc import Generator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from types import FrameType
+from traceback import walk_stack
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -330,12 +330,6 @@ def _leave_python() -> None:
     quiet = 0  # Checks in a row that found no thread inside.
     while quiet < 3 and time.monotonic() < deadline:
         time.sleep(0.01)
-        quiet = 0 if any(map(_in_generator, sys._current_frames().values())) else quiet + 1
-
-
-def _in_generator(frame: FrameType | None) -> bool:
-    while frame is not None:
-        if frame.f_code.co_filename.endswith("script_ops.py"):  # It calls Python from TensorFlow.
-            return True
-        frame = frame.f_back
-    return False
+        stacks = map(walk_stack, sys._current_frames().values())
+        is_inside = any(interrupts.calls_python(at.f_code) for stack in stacks for at, _ in stack)
+        quiet = 0 if is_inside else quiet + 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from traceback import walk_stack
 from typing import Any
 
 # What a model begins with that computes on the numbers as they are. Others may scale.
@@ -17,12 +18,11 @@ _TAKES_AS_IT_IS = ("Conv", "SeparableConv", "DepthwiseConv", "Dense", "Flatten",
 
 def unscaled_by_fit() -> str:
     """What the model of a running `fit` begins with, if clips of uint8 go there; else nothing."""
-    frame = sys._current_frames().get(threading.main_thread().ident or 0)
-    while frame is not None:
+    main = sys._current_frames()[threading.main_thread().ident or 0]
+    for frame, _ in walk_stack(main):
         name = str(frame.f_globals.get("__name__"))
         if frame.f_code.co_name == "fit" and name.startswith("keras."):
             return _begins_with(frame.f_locals.get("self"), frame.f_locals.get("x"))
-        frame = frame.f_back
     return ""
 
 
