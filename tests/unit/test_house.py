@@ -67,7 +67,6 @@ TRIED_ELSEWHERE = {
     "index.packets": "integration/test_packets.py",
     "recordings.tools": "unit/recordings/test_recording.py",
     "predictions.predict": "integration/test_predict.py",
-    "predictions.progress": "integration/test_predict.py",
     "commands.cli_extract": "integration/test_predict.py",
     "commands.help_page": "integration/test_cli.py",
     "commands.cli_prepare": "unit/preparing/test_prepare.py",
@@ -225,8 +224,7 @@ HOMES = {
     },
     "prometheus_client": {"transport.metrics_port"},
     "rich": {
-        "predictions.progress",
-        "commands.cli_prepare",
+        "predictions.predict",
         "comparison.compare",
         "comparison.report",
         "commands.cli",
@@ -238,7 +236,7 @@ HOMES = {
     },
 }
 WITHOUT_NUMPY = {
-    "errors", "recordings.tools", "predictions.progress", "journal",
+    "errors", "recordings.tools", "journal",
     "commands.cli_extract", "arguments", "clips.call_text", "processes.supervisor",
     "processes.metrics",
     "transport.metrics_port", "engine.rate_limited_log", "engine.file_checker",

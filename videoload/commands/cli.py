@@ -15,14 +15,13 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from videoload import __version__
 from videoload.commands import cli_batches, cli_extract, cli_prepare, cli_workers
-from videoload.commands.cli_batches import CatalogRoot, Source
+from videoload.commands.cli_batches import CatalogRoot, Source, per_core
 from videoload.commands.cli_workers import CacheFolder, FrameStoreGb, Insecure, Keys
 from videoload.commands.help_page import BEGIN, FILES, PLACES, RUNS, Command, Group
-from videoload.commands.verbosity import Verbose, say
+from videoload.commands.verbosity import Verbose, progress_bar, say
 from videoload.errors import VideoloadError
 from videoload.logs import log_to_stderr
 
@@ -66,9 +65,7 @@ def demo(
             "class. Without it, the demo makes a small set of moving shapes.",
         ),
     ] = None,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Worker processes.", show_default="one per core")
-    ] = None,
+    workers: Annotated[int | None, per_core("Worker processes.")] = None,
     epochs: Annotated[int, typer.Option(min=1, help="Epochs to train.")] = 6,
     seed: Annotated[int, typer.Option(help="Seed of the videos, the order and the model.")] = 0,
     output: Annotated[
@@ -114,9 +111,7 @@ def scan(
             help="Write a page to look at: bars, pictures of each class, and what is wrong.",
         ),
     ] = None,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes that decode.", show_default="one per core")
-    ] = None,
+    workers: Annotated[int | None, per_core("Processes that decode.")] = None,
     suffix: Annotated[
         list[str] | None,
         typer.Option(
@@ -161,27 +156,17 @@ def scan(
 
     catalog = sources.load(videos, root, suffix, chain)
     journal = None if output is None else Journal(output)
-    with Progress(
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
-        console=Console(stderr=True), transient=True,
-    ) as progress:  # fmt: skip
-        task = progress.add_task("decoding", total=len({video.path for video in catalog}))
-        try:
-            rows = scanning.scan(
-                catalog,
-                processes=workers or cores(),
-                journal=journal,
-                on_row=lambda row: progress.advance(task),
-                cache=cache_folder(cache),
-            )
-        except KeyboardInterrupt:
-            progress.stop()
-            known = f"{output} has them" if output else "with --output, they would be kept"
-            say(
-                f"stopped after {progress.tasks[task].completed:.0f} files: {known}, and the same "
-                "command continues with the others"
-            )
-            raise
+    known = f"{output} has them" if output else "with --output, they would be kept"
+    with progress_bar(
+        "decoding", len({video.path for video in catalog}), f"{known}, and "
+    ) as advance:
+        rows = scanning.scan(
+            catalog,
+            processes=workers or cores(),
+            journal=journal,
+            on_row=lambda row: advance(),
+            cache=cache_folder(cache),
+        )
     folder = catalog.root if isinstance(catalog.root, Path) else None  # no second download
     if html is not None:
         with Console(stderr=True).status("pictures"):

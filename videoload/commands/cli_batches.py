@@ -38,6 +38,11 @@ CatalogRoot = Annotated[
 ]
 
 
+def per_core(what: str) -> Any:
+    """The option of a number of processes."""
+    return typer.Option(min=1, help=what, show_default="one per core")
+
+
 def preview(
     videos: Source,
     output: Annotated[

@@ -7,7 +7,13 @@ from typing import Annotated, Literal
 
 import typer
 
-from videoload.commands.cli_batches import CatalogRoot, Source, import_from_here, parse_clip
+from videoload.commands.cli_batches import (
+    CatalogRoot,
+    Source,
+    import_from_here,
+    parse_clip,
+    per_core,
+)
 from videoload.commands.verbosity import Verbose, say, silent
 
 _CLIP = "frames=16, stride=2, hop=8, resize=128, size=(112, 112)"
@@ -32,9 +38,7 @@ def extract(
     batch_size: Annotated[
         int, typer.Option(min=1, help="Windows that the model gets at once.")
     ] = 8,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Worker processes.", show_default="one per core")
-    ] = None,
+    workers: Annotated[int | None, per_core("Worker processes.")] = None,
     csv: Annotated[
         bool, typer.Option("--csv", help="Also write a CSV of the best classes for each file.")
     ] = False,

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from videoload.commands.cli_batches import CatalogRoot, Source
-from videoload.commands.verbosity import Verbose, say
+from videoload.commands.cli_batches import CatalogRoot, Source, per_core
+from videoload.commands.verbosity import Verbose, progress_bar, say
 from videoload.errors import VideoloadError
 
 if TYPE_CHECKING:
@@ -50,9 +47,7 @@ def prepare(
             show_default="3 for mpeg4, 18 for h264",
         ),
     ] = None,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes that encode.", show_default="one per core")
-    ] = None,
+    workers: Annotated[int | None, per_core("Processes that encode.")] = None,
     shard: Annotated[
         str | None,
         typer.Option(
@@ -87,7 +82,7 @@ def prepare(
     catalog = catalog or sources.load(videos, root)
     count = len({video.path for video in catalog})
     used, (at, shards) = workers or cores(), _shard(shard)
-    with _bar("writing", len(range(at, count, shards))) as advance:
+    with progress_bar("writing", len(range(at, count, shards))) as advance:
         done = write(catalog, out, settings, processes=used, shard=(at, shards), on_file=advance)
     if not done.files and done.bad:
         raise VideoloadError(f"no video could be written; {done.bad[0][0]}: {done.bad[0][1]}")
@@ -99,7 +94,7 @@ def prepare(
     lost = [name for name, there in others.items() if there]
     if not lost and shards == 1:
         table = Journal(out / TABLE)
-        with _bar("scanning", done.files) as advance:
+        with progress_bar("scanning", done.files) as advance:
             fresh = new_catalog(catalog, out, done)
             scan(fresh, processes=used, journal=table, on_row=lambda row: advance())
     _report(done, out, has_table=table is not None, is_shard=shards > 1)
@@ -128,27 +123,6 @@ def _both_parts(folder: str) -> Catalog | None:
     if not Path(folder).is_dir() or train_and_test(folder) is None:
         return None
     return Catalog.join(Catalog.train_and_test(folder))
-
-
-class _bar:  # noqa: N801 - used as a function
-    """A progress bar of files. A Ctrl-C inside says how to go on."""
-
-    def __init__(self, what: str, total: int) -> None:
-        self._progress = Progress(
-            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
-            TimeRemainingColumn(), console=Console(stderr=True), transient=True,
-        )  # fmt: skip
-        self._task = self._progress.add_task(what, total=total)
-
-    def __enter__(self) -> Callable[[], None]:
-        self._progress.start()
-        return lambda: self._progress.advance(self._task)
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._progress.stop()
-        if kind is KeyboardInterrupt:
-            finished = self._progress.tasks[0].completed
-            say(f"stopped after {finished:.0f} files: the same command continues with the others")
 
 
 def _size(size: int) -> str:

@@ -8,7 +8,7 @@ import signal
 import threading
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -51,54 +51,46 @@ Allow = Annotated[
         "for several modules.",
     ),
 ]
+
+
+def _folder(what: str, otherwise: str) -> Any:
+    return typer.Option(rich_help_panel=STORAGE, metavar="DIR", help=what, show_default=otherwise)
+
+
+def _limit_of(option: str) -> Any:
+    return typer.Option(
+        rich_help_panel=STORAGE,
+        metavar="GB",
+        min=0,
+        help=f"Limit of {option}.",
+        show_default="a fifth of the disk stays free",
+    )
+
+
 CacheFolder = Annotated[
     Path | None,
-    typer.Option(
-        rich_help_panel=STORAGE,
-        metavar="DIR",
-        help="Folder that keeps the indexes of videos for later runs.",
-        show_default="$VIDEOLOAD_CACHE or ~/.cache/videoload",
+    _folder(
+        "Folder that keeps the indexes of videos for later runs.",
+        "$VIDEOLOAD_CACHE or ~/.cache/videoload",
     ),
 ]
 Kept = Annotated[
     Path | None,
-    typer.Option(
-        rich_help_panel=STORAGE,
-        metavar="DIR",
-        help="Folder on this host that keeps files from a URL, for later epochs and trainings.",
-        show_default="each epoch downloads them again",
+    _folder(
+        "Folder on this host that keeps files from a URL, for later epochs and trainings.",
+        "each epoch downloads them again",
     ),
 ]
-KeptGb = Annotated[
-    float | None,
-    typer.Option(
-        rich_help_panel=STORAGE,
-        metavar="GB",
-        min=0,
-        help="Limit of --keep.",
-        show_default="a fifth of the disk stays free",
-    ),
-]
+KeptGb = Annotated[float | None, _limit_of("--keep")]
 FrameStoreFolder = Annotated[
     Path | None,
-    typer.Option(
-        rich_help_panel=STORAGE,
-        metavar="DIR",
-        help="Folder on this host that keeps scaled frames, so that no frame is decoded twice. "
-        "Several trainings can share it.",
-        show_default="each epoch decodes them again",
+    _folder(
+        "Folder on this host that keeps scaled frames, so that no frame is decoded twice. Several "
+        "trainings can share it.",
+        "each epoch decodes them again",
     ),
 ]
-FrameStoreGb = Annotated[
-    float | None,
-    typer.Option(
-        rich_help_panel=STORAGE,
-        metavar="GB",
-        min=0,
-        help="Limit of --frame-store.",
-        show_default="a fifth of the disk stays free",
-    ),
-]
+FrameStoreGb = Annotated[float | None, _limit_of("--frame-store")]
 
 
 def worker(

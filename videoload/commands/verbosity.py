@@ -1,15 +1,17 @@
-"""What commands print on stderr: lines for the user, and the log with its option ``-v``."""
+"""What commands print on stderr: lines for the user, a progress bar, and the log with its option
+``-v``."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
 from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from videoload.errors import printable
 
@@ -50,3 +52,20 @@ def say(text: str) -> None:
     """Print lines on stderr, with control characters escaped."""
     console = Console(stderr=True, soft_wrap=True, highlight=False, emoji=False)
     console.print("\n".join(map(printable, text.split("\n"))), markup=False)
+
+
+@contextmanager
+def progress_bar(what: str, files: int, known: str = "") -> Iterator[Callable[[], None]]:
+    """A progress bar: each call is a file that is done. A Ctrl-C says how to go on."""
+    columns = TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("", total=files)
+        try:
+            yield lambda: progress.advance(task)
+        except KeyboardInterrupt:
+            progress.stop()
+            done = progress.tasks[task].completed
+            say(
+                f"stopped after {done:.0f} files: {known}the same command continues with the others"
+            )
+            raise

@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeRemainingColumn
 from xxhash import xxh3_64_hexdigest
 
 from videoload.arguments import whole
@@ -28,7 +30,6 @@ from videoload.plan.options import StreamArguments
 from videoload.plan.plan import BatchInfo
 from videoload.plan.windows import windows_of
 from videoload.predictions.evaluation import Average, scores_of
-from videoload.predictions.progress import progress_bar
 from videoload.predictions.results import (
     Results,
     Target,
@@ -217,14 +218,18 @@ class _Scoring:
         wanted = np.zeros(len(self.layout.counts), bool)
         wanted[rows] = True
         before = 0
-        with progress_bar(sum(map(len, runs)), shown) as bar:
+        with Progress(
+            BarColumn(), TaskProgressColumn(), TimeRemainingColumn(),
+            console=Console(stderr=True), disable=not shown,
+        ) as bar:  # fmt: skip
+            task = bar.add_task("", total=sum(map(len, runs)))
             for steps in runs:
                 for clips, info in self._batches(steps):
                     for which, scores in self._scored(clips, info, wanted[info.video]):
                         stitcher.add(info, which, scores)
                     del clips
                     yield from stitcher.complete(info.step + 1)
-                    bar(before + info.step + 1 - steps.start)
+                    bar.update(task, completed=before + info.step + 1 - steps.start)
                 before += len(steps)
                 yield from stitcher.complete(steps.stop)
 
