@@ -34,6 +34,7 @@ from collections.abc import Generator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from traceback import walk_stack
+from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -330,6 +331,8 @@ def _leave_python() -> None:
     quiet = 0  # Checks in a row that found no thread inside.
     while quiet < 3 and time.monotonic() < deadline:
         time.sleep(0.01)
-        stacks = map(walk_stack, sys._current_frames().values())
-        is_inside = any(interrupts.calls_python(at.f_code) for stack in stacks for at, _ in stack)
-        quiet = 0 if is_inside else quiet + 1
+        quiet = 0 if any(map(_in_generator, sys._current_frames().values())) else quiet + 1
+
+
+def _in_generator(frame: FrameType) -> bool:
+    return any(interrupts.calls_python(caller.f_code) for caller, _ in walk_stack(frame))
