@@ -34,11 +34,8 @@ def parse(text: str, known: Collection[str], where: str) -> dict[str, Any]:
         if name in found:
             raise SpecError(f"{where}: {name} comes twice")
         try:
-            found[name] = _value(keyword.value)
+            node = keyword.value
+            found[name] = node.id if isinstance(node, ast.Name) else ast.literal_eval(node)
         except (ValueError, TypeError, RecursionError, MemoryError):
             raise SpecError(wrong) from None
     return found
-
-
-def _value(node: ast.expr) -> object:
-    return node.id if isinstance(node, ast.Name) else ast.literal_eval(node)

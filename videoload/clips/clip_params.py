@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoload.clips.choices import FROM_SCALED, WHOLE_FRAME, UnfitError
-from videoload.clips.clip_spec import ClipSpec, height_and_width, is_random, recolours
+from videoload.clips.clip_spec import ClipSpec, height_and_width, recolours
 from videoload.clips.colours import Colours, drawn_colours
 from videoload.clips.regions import (
     Box,
@@ -119,20 +119,22 @@ def drawn(
     """What is drawn for a clip of a segment, of the frames [first, last) of the video. Raises
     UnfitError."""
     own = seed_of(seed, view)
-    draw = generator(own, draws=is_random(spec))
+    draw = generator(own)
     at, mirror, across, down = draw(), draw(), draw(), draw()
     shared = own
     if view and spec.views_share == "window":
         shared = seed
-        at = generator(seed, draws=is_random(spec))()
+        at = generator(seed)()
     moment = moment_in(segment, video, window) if spec.sampling == "at" else 0
     frames = frames_of(spec, video, window, clip, shared, at, moment)
     of = scaled_size(*video.shown_size(spec), spec.resize)
     region = (0, 0, *of)
     if spec.crop == "box":
         region = _around(spec, video, segment.box_of(frames), of, draw)
-    elif spec.crop in FROM_SCALED:
-        region = _drawn_region(spec, of, draw)
+    elif spec.crop == "resized":
+        region = resized_region(of, spec.area, spec.ratio, draw)
+    elif spec.crop == "multiscale":
+        region = multiscale_region(of, draw)
     return Draws(frames, spec.flip and mirror < 0.5, across, down, crop, region, of, own)
 
 
@@ -186,12 +188,6 @@ def _around(
     )
     shown = shown_box(box, (video.width, video.height), turns, mirrored, frame)
     return box_region(shown, frame, size, least + (most - least) * draw())
-
-
-def _drawn_region(spec: ClipSpec, frame: Size, draw: Draw) -> Rectangle:
-    if spec.crop == "resized":
-        return resized_region(frame, spec.area, spec.ratio, draw)
-    return multiscale_region(frame, draw)
 
 
 def _stored(region: Rectangle, video: VideoInfo, spec: ClipSpec) -> Rectangle:

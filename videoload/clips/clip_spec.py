@@ -307,7 +307,8 @@ class ClipSpec:
             if self.views_share != "nothing":
                 raise SpecError("views_share is for views of at least 2")
             return
-        drawn = _moves(self) or self.transform is not None or recolours(self)
+        moves = self.flip or self.crop in DRAWN_CROPS or isinstance(self.box_scale, tuple)
+        drawn = moves or self.transform is not None or recolours(self)
         if not drawn and (self.views_share == "window" or self.sampling not in ("random", None)):
             raise SpecError(
                 f"the {self.views} views of a sample would all be the same: make crop, flip or "
@@ -384,16 +385,6 @@ def decoded_dtype(spec: ClipSpec) -> str:
 def clip_shape(spec: ClipSpec) -> tuple[int, ...]:
     """Shape of one clip's array. Raises SpecError while ``size`` is None."""
     return decoded_shape(spec) if spec.output is None else spec.output[0]
-
-
-def is_random(spec: ClipSpec) -> bool:
-    """Whether the window, the crop or the flip is random."""
-    return spec.sampling == "random" or _moves(spec)
-
-
-def _moves(spec: ClipSpec) -> bool:
-    """Whether the crop or the flip is random."""
-    return spec.flip or spec.crop in DRAWN_CROPS or isinstance(spec.box_scale, tuple)
 
 
 def recolours(spec: ClipSpec) -> bool:

@@ -21,10 +21,10 @@ _SCALES = (1.0, 0.875, 0.75, 0.66)
 _SIDES = [(i, j) for i in range(4) for j in range(4) if abs(i - j) <= 1]
 
 
-def generator(seed: int, *, draws: bool = True) -> Draw:
-    """Draws of a seed; without ``draws`` they are all 0."""
+def generator(seed: int) -> Draw:
+    """Draws of a seed."""
     # Only Random.random() gives the same numbers in every version of Python.
-    return random.Random(seed).random if draws else float  # float() is 0.0
+    return random.Random(seed).random
 
 
 def scaled_size(width: int, height: int, resize: int | None) -> Size:

@@ -372,7 +372,6 @@ class Plan:
 
 def _clips(catalog: Catalog, spec: Spec, videos: range) -> int | Ints:
     """How many clips these videos give: each of them, or all the same. Raises SpecError."""
-    spec = leader_of(spec)
     if not isinstance(spec, ClipSpec):
         return 1
     if spec.sampling == "at" and not catalog._table.has_moments:

@@ -123,14 +123,8 @@ class Track:
         """Whether the packets are in the index, one after the other."""
         entries = self._stream.index_entries
         near = entries.search_timestamp(self._sought, any_frame=True)
-        if not 0 <= near <= len(entries) - len(self._places):
-            return False
-        return all(
-            (entry.pos, entry.size) == place
-            for entry, place in zip(
-                entries[near : near + len(self._places)], self._places, strict=True
-            )
-        )
+        found = entries[max(0, near) : near + len(self._places)]
+        return near >= 0 and [(entry.pos, entry.size) for entry in found] == self._places
 
     def _are_chunks(self) -> bool:
         """Whether FFmpeg has gone from chunk to chunk of an AVI."""
