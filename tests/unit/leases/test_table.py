@@ -5,10 +5,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from tests.support.desk import Desk, Given, given, grants, passed_over
-from videoload.leases import records
 from videoload.leases.commands import Evict, Grant
 
 # Answers that do not count
@@ -86,13 +84,6 @@ def test_a_failure_of_a_void_lease_blames_no_video() -> None:
     desk.answer(again)
     assert desk.fail(first) == []
     assert desk.quarantines[0].videos == []
-
-
-def test_the_page_on_leases_draws_the_states_as_the_code_does() -> None:
-    drawn = [line.strip() for line in str(records.__doc__).splitlines() if "──" in line]
-    page = (Path(__file__).parents[3] / "docs/contributing/protocol.md").read_text()
-    assert len(drawn) == 5
-    assert [line for line in drawn if line not in page] == []
 
 
 # The fence
