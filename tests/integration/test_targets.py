@@ -101,6 +101,26 @@ def test_local_workers_give_what_the_reference_gives(
             stream.keep_receipts("receipts.jsonl")
 
 
+def test_a_moment_that_a_part_does_not_have_costs_its_clip_and_not_its_video(
+    tmp_path: Path,
+) -> None:
+    """Which moments are drawn follows from the step: a resumed stream has not met the others."""
+    for name, frames in (("a", 20), ("b", 16)):
+        make_avi(tmp_path / f"{name}.avi", frames=frames)
+    long, short = (
+        Catalog(["a.avi", name], root=tmp_path, duplicates=True) for name in ("a.avi", "b.avi")
+    )
+    pairs = Catalog.side_by_side(x=long, y=short, by="frames")
+    doing = pairs.with_targets({"doing": PerFrame([np.arange(20) // 10] * 2)})
+    spec = {"x": replace(AROUND, clips_per_video=20), "y": ClipSpec(4, size=(32, 32), resize=36)}
+    how: dict[str, Any] = {**HOW, "balance": "doing", "info": True}
+    whole = [info for *_, info in decode_serially(doing, spec, **how)]
+    assert {1, 0} == {*np.concatenate([info.video for info in whole]).tolist()}
+    for step, info in enumerate(whole):
+        *_, resumed = next(iter(decode_serially(doing, spec, start_step=step, epochs=1, **how)))
+        np.testing.assert_array_equal(resumed.frames, info.frames)
+
+
 def test_workers_that_dial_in_give_what_the_reference_gives(
     videos: Videos, programs: Programs
 ) -> None:

@@ -89,8 +89,9 @@ def function_name(argument: str, function: object) -> str:
 
 
 class UnfitError(Exception):
-    """The video cannot give this clip. ``dropped``: it is short, and the spec says "drop"."""
+    """The video cannot give this clip. ``dropped``: it is short, and the spec says "drop".
+    ``here_only``: it may give others."""
 
-    def __init__(self, reason: str, *, dropped: bool = False) -> None:
+    def __init__(self, reason: str, *, dropped: bool = False, here_only: bool = False) -> None:
         super().__init__(reason)
-        self.dropped = dropped
+        self.dropped, self.here_only = dropped, here_only

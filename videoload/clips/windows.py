@@ -94,7 +94,8 @@ def moment_in(segment: Segment, video: VideoInfo, within: tuple[int, int]) -> in
     first, last = within
     if not first <= found < last:
         of = "the video" if within == (0, video.frames) else "its segment"
-        raise UnfitError(f"its moment is {moment}, and {of} has frames {first} to {last - 1}")
+        reason = f"its moment is {moment}, and {of} has frames {first} to {last - 1}"
+        raise UnfitError(reason, here_only=True)  # the next clip of it may have another moment
     return found
 
 

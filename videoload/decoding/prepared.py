@@ -17,7 +17,7 @@ from videoload.clips.clip_params import ClipParams, clip_params
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.video_info import VideoInfo
 from videoload.clips.windows import Segment
-from videoload.errors import VideoError
+from videoload.errors import OneClipError, VideoError
 from videoload.storage.files import Tick
 
 Ordinals = npt.NDArray[np.int64]
@@ -90,7 +90,8 @@ def fitting(path: str) -> Iterator[None]:
     try:
         yield
     except UnfitError as error:
-        raise (ShortVideoError if error.dropped else VideoError)(path, str(error)) from None
+        found = OneClipError if error.here_only else VideoError
+        raise (ShortVideoError if error.dropped else found)(path, str(error)) from None
 
 
 class ShortVideoError(VideoError):
