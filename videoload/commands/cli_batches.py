@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
 from itertools import islice
@@ -148,11 +147,7 @@ def parse_clip(text: str, example: str, **defaults: Any) -> ClipSpec:
     from videoload.clips import call_text
     from videoload.clips.clip_spec import ClipSpec
 
-    given = call_text.parse(text, _parameters(ClipSpec), "--clip")
+    given = call_text.parse(text, list(inspect.signature(ClipSpec).parameters), "--clip")
     if given.keys().isdisjoint(("frames", "offsets")):
         raise SpecError(f"--clip needs frames=, as in {example!r}")
     return ClipSpec(**{**defaults, **given})
-
-
-def _parameters(function: Callable[..., object]) -> list[str]:
-    return list(inspect.signature(function).parameters)

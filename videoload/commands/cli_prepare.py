@@ -125,14 +125,12 @@ def _both_parts(folder: str) -> Catalog | None:
     return Catalog.join(Catalog.train_and_test(folder))
 
 
-def _size(size: int) -> str:
-    return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"
-
-
 def _report(done: Prepared, out: Path, *, has_table: bool, is_shard: bool) -> None:
+    from videoload.scanning.advice import bytes_text
+
     typer.echo(
-        f"{out}: {done.files} files, {done.frames} frames, {_size(done.bytes)} instead of "
-        f"{_size(done.source_bytes)}"
+        f"{out}: {done.files} files, {done.frames} frames, {bytes_text(done.bytes)} instead of "
+        f"{bytes_text(done.source_bytes)}"
     )
     if done.lists:
         typer.echo(f"copied: {', '.join(done.lists[:_NAMED])}")

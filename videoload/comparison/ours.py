@@ -25,10 +25,6 @@ from videoload.trainer.stream import Stream
 Watch = Callable[[Stream], AbstractContextManager[None]]
 
 
-def _unwatched(_: Stream) -> AbstractContextManager[None]:
-    return nullcontext()
-
-
 def batches(work: Work, items: Sequence[Item], processes: int, variant: str) -> Batches:
     """The batches of the variant: "loop", or those of a data set for TensorFlow."""
     options: dict[str, Any] = {}
@@ -46,7 +42,7 @@ def read(
     *,
     is_loop: bool = False,
     pixels: Pixels = "rgb24",
-    watch: Watch = _unwatched,
+    watch: Watch = lambda stream: nullcontext(),
 ) -> Batches:
     """Labels are the items' numbers. The stream repeats the list as often as needed; ``watch`` is
     what is done with it meanwhile."""

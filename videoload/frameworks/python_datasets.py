@@ -36,8 +36,12 @@ class PythonDatasets:
         array costs TensorFlow more than the call."""
         import tensorflow as tf
 
+        def call(number: np.int64) -> list[Any]:
+            function(number)
+            return []
+
         def element(number: Any) -> list[Any]:
-            with tf.control_dependencies([tf.numpy_function(_nothing_of(function), [number], [])]):
+            with tf.control_dependencies([tf.numpy_function(call, [number], [])]):
                 return [tf.zeros((), tf.int64)]
 
         return self._map(numbers, element, tf.TensorSpec((), tf.int64))
@@ -119,14 +123,6 @@ class PythonDatasets:
 
         self._kept.append(tf.function(function, input_signature=signature, autograph=False))
         return self._kept[-1].get_concrete_function()
-
-
-def _nothing_of(function: Function) -> Callable[[np.int64], list[Any]]:
-    def call(number: np.int64) -> list[Any]:
-        function(number)
-        return []
-
-    return call
 
 
 def itself(number: np.int64) -> np.int64:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from xxhash import xxh3_64_hexdigest
@@ -36,30 +36,9 @@ _TOLD = 8  # numbers of a row's first window, by which a later run knows the mod
 _CLOSE, _OF_MOST = 1e-2, 1e-3  # they may differ by this share, and by this of the largest of them
 
 
-class Place(Protocol):
-    """A place for results.
-
-    Attributes:
-        entries: The journal's line of each row that is done, by the row's name.
-    """
-
-    entries: dict[str, Entry]
-
-    def has(self, name: str) -> bool:
-        """Whether the results of a row are there."""
-
-    def write(self, name: str, scores: FileScores, told: Entry) -> None:
-        """Write them, and a line of the journal with what is ``told``. Raises OSError."""
-
-    def finish(self) -> None:
-        """The run ends. Raises OSError."""
-
-    def close(self) -> None:
-        """Let another process go on."""
-
-
 class Files:
-    """A folder with files for each row, by their suffixes."""
+    """A folder with files for each row, by their suffixes. ``entries``: the journal's line of each
+    row that is done, by the row's name."""
 
     def __init__(
         self, folder: Path, journal: str, settings: Mapping[str, str], writers: Writers,
@@ -77,9 +56,11 @@ class Files:
         return (self._folder / f"{name}{suffix}" for name in names for suffix in self._writers)
 
     def has(self, name: str) -> bool:
+        """Whether the results of a row are there."""
         return name in self.entries and all(map(Path.exists, self._files([name])))
 
     def write(self, name: str, scores: FileScores, told: Entry) -> None:
+        """Write them, and a line of the journal with what is ``told``. Raises OSError."""
         for file, write in zip(self._files([name]), self._writers.values(), strict=True):
             with _unfinished(file) as unfinished:
                 write(unfinished, scores)
@@ -88,14 +69,14 @@ class Files:
             self._journal.append(told)
 
     def finish(self) -> None:
-        pass
+        """The run ends: all is written."""
 
     def close(self) -> None:
         self._journal.close()
 
 
 class OneTable:
-    """A table of all rows, in the order of the catalog."""
+    """A table of all rows, in the order of the catalog; otherwise like `Files`."""
 
     def __init__(
         self, file: Path, settings: Mapping[str, str], table: Table, names: Sequence[str]
@@ -149,7 +130,7 @@ class Results:
         their name does not say. Raises VideoloadError if there are other results, or nothing can be
         written."""
         self._names, self._of = names, of
-        self._places: list[Place] = []
+        self._places: list[Files | OneTable] = []
         with_table = {**settings, "top": str(table.top), "names": repr(tuple(table.classes))}
         try:
             if to_csv is not None and Path(to_csv).suffix.lower() == ".csv":

@@ -39,28 +39,17 @@ _LIST_BYTES = 256 << 20  # no list is larger
 
 @dataclass
 class Prepared:
-    """What was written.
-
-    Attributes:
-        frames: Of all new files.
-        bytes: On the disk.
-        source_bytes: Of the files that were written again.
-        bad: (path, why) of files that could not be.
-        remarks: (path, what) of files that lost something.
-        lists: Text files that were copied, relative to the root.
-        names: The new name of each file that has another one.
-        timing: Frames of each source, and when a player shows them.
-    """
+    """What was written: so many files, with frames and bytes, of sources of so many bytes."""
 
     files: int = 0
     frames: int = 0
     bytes: int = 0
     source_bytes: int = 0
-    bad: list[tuple[str, str]] = field(default_factory=list)
-    remarks: list[tuple[str, str]] = field(default_factory=list)
-    lists: list[str] = field(default_factory=list)
-    names: dict[str, str] = field(default_factory=dict)
-    timing: dict[str, VideoInfo] = field(default_factory=dict)
+    bad: list[tuple[str, str]] = field(default_factory=list)  # path and why
+    remarks: list[tuple[str, str]] = field(default_factory=list)  # path and what it lost
+    lists: list[str] = field(default_factory=list)  # text files that were copied
+    names: dict[str, str] = field(default_factory=dict)  # path -> its new one, if it has another
+    timing: dict[str, VideoInfo] = field(default_factory=dict)  # of each source
 
 
 def prepare(
