@@ -261,10 +261,6 @@ def test_a_letterbox_fills_one_side_and_lies_inside(
     assert not (even and (w | h | x | y) & 1)
 
 
-def test_a_center_crop_is_in_the_middle() -> None:
-    assert corner("center", (340, 256), (224, 224), 0) == (58, 16)
-
-
 # Turned frames
 
 

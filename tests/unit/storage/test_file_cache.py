@@ -5,8 +5,6 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from hashlib import blake2b
 from pathlib import Path
@@ -14,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.waiting import SECOND, wait_until
-from videoload.storage import file_cache, room
+from videoload.storage import file_cache
 from videoload.storage.file_cache import FileCache, _number
 from videoload.storage.files import IDENTITY_BYTES
 from videoload.storage.keep import Keep
@@ -101,49 +99,12 @@ def test_a_limit_is_not_exceeded(tmp_path: Path, caplog: pytest.LogCaptureFixtur
     assert not list(tmp_path.glob("coming-*"))
 
 
-@pytest.mark.slow
-def test_a_limit_holds_for_all_processes_together(tmp_path: Path) -> None:
-    """And it is reached: no count is lost."""
-    program = (
-        "import sys\n"
-        "from pathlib import Path\n"
-        "from tests.unit.storage.test_file_cache import keep, kept_in\n"
-        "files = kept_in(Path(sys.argv[1]), most=79_999)\n"
-        "for number in range(40):\n"
-        "    keep(files, f'{sys.argv[2]}-{number % 30}.avi', bytes(1000))\n"
-    )
-    command = [sys.executable, "-c", program, str(tmp_path)]
-    processes = [subprocess.Popen([*command, str(number)]) for number in range(3)]
-    for process in processes:
-        assert process.wait(30 * SECOND) == 0
-    assert kept_bytes(tmp_path) == 79_000
-    assert (tmp_path / "bytes").read_bytes() == b"79000"
-
-
 def test_a_deleted_file_makes_room(tmp_path: Path) -> None:
     keep(kept_in(tmp_path, most=250), "a.avi", bytes(200))
     Path(made[-1].path("a.avi")).unlink()
     keep(kept_in(tmp_path, most=250), "b.avi", bytes(200))
     assert kept_bytes(tmp_path) == 200
     assert (tmp_path / "bytes").read_bytes() == b"200"
-
-
-def test_a_fifth_of_the_disk_stays_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    told = os.statvfs(tmp_path)
-    monkeypatch.setattr(room, "_FREE", told.f_bavail / told.f_blocks + 0.1)
-    files = kept_in(tmp_path)
-    keep(files, "a.avi", b"content")
-    assert not files.has_some("a.avi")
-    assert not files.has_room
-    keep(limited := kept_in(tmp_path, most=100), "a.avi", b"content")
-    assert limited.has_some("a.avi"), "a limit that is given counts instead"
-
-
-def test_a_count_that_was_deleted_is_made_again(tmp_path: Path) -> None:
-    keep(kept_in(tmp_path, most=1000), "a.avi", bytes(100))
-    (tmp_path / "bytes").unlink()
-    keep(kept_in(tmp_path, most=1000), "b.avi", bytes(50))
-    assert (tmp_path / "bytes").read_bytes() == b"150"
 
 
 def test_a_folder_that_cannot_be_used_is_one_warning(

@@ -20,7 +20,7 @@ from videoload.storage import stores
 from videoload.storage.files import Folder
 from videoload.storage.remote import RemoteStorage
 from videoload.storage.roots import files_below, folders_in, is_url, normal_url, open_storage
-from videoload.storage.stores import Store, why
+from videoload.storage.stores import why
 
 SECRET = "hunter2"
 
@@ -176,7 +176,7 @@ def test_a_listing_that_fails_says_why(
 
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "obstore", None)
-    for ask in (Store, folders_in):
+    for ask in (open_storage, folders_in):
         with pytest.raises(StorageError, match=r"s3://b: pip install obstore"):
             ask("s3://b")
 
@@ -197,12 +197,6 @@ def test_a_proxy_is_named_where_a_server_cannot_be_reached(
 
 def test_a_folder_has_a_storage_of_its_own(tmp_path: Path) -> None:
     assert isinstance(open_storage(tmp_path), Folder)
-
-
-def test_a_url_without_the_extra_is_an_error_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "obstore", None)
-    with pytest.raises(StorageError, match=r"s3://b: pip install obstore to read it"):
-        open_storage("s3://b")
 
 
 def test_a_url_has_a_storage_that_fetches(tmp_path: Path) -> None:
