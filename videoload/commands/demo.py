@@ -22,13 +22,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from videoload.catalog.catalog import Catalog
 from videoload.clips.clip_spec import ClipSpec
 from videoload.commands.made_videos import MOTIONS, make_videos
-from videoload.commands.verbosity import silent
+from videoload.commands.verbosity import progress_bar, silent
 from videoload.errors import SpecError, VideoloadError, printable
 from videoload.frameworks import interrupts, tfdata
 from videoload.host import cores
@@ -70,8 +69,6 @@ def run(
     `videoload.commands.cli.demo`. Raises VideoloadError."""
     console = console or Console(emoji=False)
     say = partial(console.print, markup=False, highlight=False, soft_wrap=True)
-    if epochs < 1:
-        raise SpecError(f"epochs must be at least 1, got {epochs}")
     if output is not None and videos is not None:
         raise SpecError("output is for the videos that the demo makes: leave it out with your own")
     if output is not None and output.exists() and (not output.is_dir() or any(output.iterdir())):
@@ -87,7 +84,7 @@ def run(
         cache: Literal[False] | None = False if videos is None and output is None else None
         if videos is None:
             videos = output or Path(temporary, "videos")
-            _make_videos(videos, seed, console)
+            _make_videos(videos, seed)
             say("Shapes drift left, right, up or down, and sway. No single frame shows the class.")
         train, test = Catalog.train_and_test(videos, seed)
         say(
@@ -280,16 +277,14 @@ def _table(accuracy: float, test: Catalog, inline: Pace, apart: Pace, decoders: 
     return table
 
 
-def _make_videos(folder: Path, seed: int, console: Console) -> None:
-    columns = TextColumn("making AVI files"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+def _make_videos(folder: Path, seed: int) -> None:
     total = len(MOTIONS) * (_TRAIN_VIDEOS + _TEST_VIDEOS)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with Progress(*columns, console=console) as progress:
-            task = progress.add_task("", total=total)
+        with progress_bar("making AVI files", total) as advance:
             make_videos(
                 folder, train_per_class=_TRAIN_VIDEOS, test_per_class=_TEST_VIDEOS, frames=_FRAMES,
-                seed=seed, on_video=lambda: progress.advance(task),
+                seed=seed, on_video=advance,
             )  # fmt: skip
     except OSError as error:
         reason = error.strerror or error

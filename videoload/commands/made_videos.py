@@ -46,11 +46,11 @@ _SWAY_FRAMES = (29, 33)
 def make_videos(
     folder: Path,
     *,
-    train_per_class: int = 32,
-    test_per_class: int = 8,
-    frames: int = 64,
+    train_per_class: int,
+    test_per_class: int,
+    frames: int,
     seed: int = 0,
-    on_video: Callable[[], None] | None = None,
+    on_video: Callable[[], None] = lambda: None,
 ) -> None:
     """Write ``folder/{train,test}/<class>/000.avi``, 001.avi and so on.
 
@@ -63,8 +63,7 @@ def make_videos(
             for number in range(count):
                 rng = np.random.default_rng((seed, part, number))
                 make_video(home / f"{number:03d}.avi", motion, frames=frames, rng=rng)
-                if on_video is not None:
-                    on_video()
+                on_video()
 
 
 def make_video(path: Path, motion: str, *, frames: int, rng: np.random.Generator) -> None:
