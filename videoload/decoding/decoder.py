@@ -73,9 +73,7 @@ class Decoder:
         self._indexes = Indexes(folders.cache, self._storage.root, self.watch)
         self._expected = Expected(self._storage, self._indexes)
         self._recordings = Recordings(self._storage, self._indexes)
-        self._tools = Tools(
-            self._storage, self._indexes, self._files, chains, keeper, self.watch, self._expected
-        )
+        self._tools = Tools(self._storage, self._indexes, self._files, chains, keeper, self.watch)
 
     def decode(
         self,

@@ -1,17 +1,13 @@
-"""Clips that are needed soon, of files on another host: what they need is asked for ahead.
-
-What is drawn for a clip then is kept until the clip is prepared.
-"""
+"""Clips that are needed soon, of files on another host: what they need is asked for ahead."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import NamedTuple
 
 from videoload.clips.choices import UnfitError
 from videoload.clips.clip_params import ClipParams
-from videoload.clips.clip_spec import ClipSpec, silent
+from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.edges import pictures
 from videoload.clips.pieces import Pieces
 from videoload.clips.sample_spec import SampleSpec, Spec
@@ -23,24 +19,13 @@ from videoload.index.indexes import Indexes
 from videoload.storage.files import Storage, VideoFile
 from videoload.storage.paths import pieces_of
 
-_MAX_EXPECTED = 1000  # clips; all leases of a worker have fewer
-
-
-class _Drawn(NamedTuple):
-    """What was drawn for clips of a video, ``by`` this spec, ``of`` this index."""
-
-    by: ClipSpec
-    of: VideoIndex
-    params: list[ClipParams]
-
 
 class Expected:
-    """The clips of one root that were asked for ahead."""
+    """Asks ahead for clips of one root."""
 
     def __init__(self, storage: Storage, indexes: Indexes) -> None:
         self._storage = storage
         self._indexes = indexes
-        self._drawn: dict[tuple[str | Request, ...], _Drawn] = {}
 
     def expect(self, path: str, spec: Spec, requests: Sequence[Request]) -> None:
         """Fetch what the pictures of these clips need, as far as that is known."""
@@ -51,20 +36,7 @@ class Expected:
                 self._expect_pieces(files, spec, requests)
             elif isinstance(spec, ClipSpec) and (known := self._known(path)) is not None:
                 file, index = known
-                params = draw(spec, index.info, requests)
-                if len(self._drawn) >= _MAX_EXPECTED:  # of leases that were handed back
-                    self._drawn.clear()
-                self._drawn[path, *requests] = _Drawn(silent(spec), index, params)
-                _want(file, index, params)
-
-    def drawn(
-        self, path: str, spec: ClipSpec, index: VideoIndex, requests: Sequence[Request]
-    ) -> list[ClipParams]:
-        """The parameters of each view of each clip, as `expect` has drawn them, or drawn now."""
-        found = self._drawn.pop((path, *requests), None)
-        if found is not None and found.by == spec and found.of is index:
-            return found.params
-        return draw(spec, index.info, requests)
+                _want(file, index, draw(spec, index.info, requests))
 
     def _expect_samples(self, path: str, spec: SampleSpec, requests: Sequence[Request]) -> None:
         """All parts at once: one after the other, each would be waited for."""

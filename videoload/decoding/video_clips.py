@@ -15,7 +15,6 @@ from videoload.clips.clip_params import ClipParams
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.edges import pictures
 from videoload.clips.video_info import VideoInfo
-from videoload.decoding.expected import Expected
 from videoload.decoding.open_files import OpenFiles
 from videoload.decoding.prepared import Ordinals, Prepared, Request, Times, draw, fitting
 from videoload.errors import OneClipError, VideoError
@@ -42,7 +41,6 @@ class Tools:
     chains: Chains
     store: ClipStore | None
     watch: Stopwatch
-    expected: Expected
 
 
 class OtherPieceError(Exception):
@@ -89,7 +87,7 @@ class VideoClips:
         index, self._opened = tools.indexes.find(path, file, tick)
         self._index = index
         self._check(index.info)
-        self._params = self._given or tools.expected.drawn(path, spec, index, self._requests)
+        self._params = self._given or draw(spec, index.info, self._requests)
         if store is not None and (found is None or found.info != index.info):
             stored = store.frames_of(path, file, spec, index.info, self._params, None)
         self._places: dict[int, list[Callable[[SourceFrame], None]]] = {}

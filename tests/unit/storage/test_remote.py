@@ -399,21 +399,6 @@ def test_a_file_that_is_sent_whole_is_read_once_and_the_others_in_parts(
     assert all(b"range:" in head for head in server.heads if b"h264" in head)
 
 
-def test_clips_drawn_ahead_are_used_only_for_their_own_spec(server: ObjectServer) -> None:
-    other = replace(SPEC, stride=1, size=(24, 24))
-    there, here = Decoder(server.url), Decoder(server.folder)
-    path = "jump/long.avi"
-    decoded(there, path, 0)  # from now on its index is known
-    there.expect(path, SPEC, [Request(1)])
-    outs = [np.zeros((1, *other.shape), np.uint8) for _ in range(2)]
-    frames = [
-        decoder.decode(path, other, [Request(1)], out).tolist()
-        for decoder, out in zip((there, here), outs, strict=True)
-    ]
-    assert frames[0] == frames[1]
-    assert np.array_equal(outs[0], outs[1])
-
-
 def test_no_more_is_asked_for_ahead_than_the_memory_limit_allows(tmp_path: Path) -> None:
     with ObjectServer(tmp_path) as server:
         server.fault = "silence"
