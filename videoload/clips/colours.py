@@ -96,20 +96,18 @@ def _factor(most: float, drawn: float) -> float:
     return least + (1 + most - least) * drawn
 
 
-def recolour_planes(
-    planes: Sequence[Plane], to: Sequence[Plane], colours: Colours, *, full_range: bool
-) -> None:
-    """Write frames with other colours: ``planes`` (Y, U and V, or Y alone), into the planes ``to``,
-    which may be the same. ``full_range``: luma is 0..255 and not 16..235."""
+def recolour_planes(planes: Sequence[Plane], colours: Colours, *, full_range: bool) -> None:
+    """Change the colours of frames in place: of their ``planes`` Y, U and V, or Y alone.
+    ``full_range``: luma is 0..255 and not 16..235."""
     brightness, contrast, _, hue = colours
     low, high = (0, 255) if full_range else (16, 235)
     # Y' - low = c * (b * (Y - low) - (high - low) / 2) + (high - low) / 2
     slope, middle = brightness * contrast, (high - low) / 2
-    _write(planes[:1], to[:1], [[slope]], low + middle * (1 - contrast) + slope * (128 - low) - 128)
+    _change(planes[:1], [[slope]], low + middle * (1 - contrast) + slope * (128 - low) - 128)
     if len(planes) == 3:
         strength, angle = _strength(colours), 2 * math.pi * hue
         cos, sin = strength * math.cos(angle), strength * math.sin(angle)
-        _write(planes[1:], to[1:], [[cos, -sin], [sin, cos]], 0)
+        _change(planes[1:], [[cos, -sin], [sin, cos]], 0)
 
 
 def recolour_rgb(pixels: Plane, colours: Colours) -> None:
@@ -120,16 +118,15 @@ def recolour_rgb(pixels: Plane, colours: Colours) -> None:
     changed = _product(((slope, 0.0, 0.0), (0.0, cos, -sin), (0.0, sin, cos)), _TO_YUV)
     matrix = _product(_TO_RGB, changed)
     offset = 127.5 * (1 - colours.contrast) + slope * 128 - 128  # the chroma of grey is 0
-    channels = [pixels[..., i] for i in range(3)]
-    _write(channels, channels, matrix, offset)
+    _change([pixels[..., i] for i in range(3)], matrix, offset)
 
 
 def _strength(colours: Colours) -> float:
     return colours.brightness * colours.contrast * colours.saturation
 
 
-def _write(planes: Sequence[Plane], places: Sequence[Plane], matrix: Matrix, offset: float) -> None:
-    """Write into each place the sum of all planes times a row of the matrix, and an ``offset``. All
+def _change(planes: Sequence[Plane], matrix: Matrix, offset: float) -> None:
+    """Make each plane the sum of all planes times its row of the matrix, and an ``offset``. All
     values count from the middle, 128."""
     most = max(128 * sum(map(abs, row)) for row in matrix) + abs(offset) + 1
     bits = int(math.log2(_MAX / most))  # after the point
@@ -137,16 +134,16 @@ def _write(planes: Sequence[Plane], places: Sequence[Plane], matrix: Matrix, off
     centred = [plane.astype(np.int16) for plane in planes]
     for each in centred:
         np.subtract(each, np.int16(128), out=each)
-    for row, place in zip(matrix, places, strict=True):
+    for row, plane in zip(matrix, planes, strict=True):
         factors = [np.int16(round(factor * one)) for factor in row]
         total = centred[0] * factors[0]
-        for plane, factor in zip(centred[1:], factors[1:], strict=True):
+        for each, factor in zip(centred[1:], factors[1:], strict=True):
             if factor:
-                total += plane * factor
+                total += each * factor
         total += np.int16(round(offset * one) + one // 2)
         total >>= bits
         total += np.int16(128)
-        np.copyto(place, np.clip(total, 0, 255, out=total), casting="unsafe")
+        np.copyto(plane, np.clip(total, 0, 255, out=total), casting="unsafe")
 
 
 def _product(left: Matrix, right: Matrix) -> list[list[float]]:

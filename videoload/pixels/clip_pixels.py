@@ -182,7 +182,7 @@ class _Form:
             return
         if colours is not None:
             shown = [plane[: len(at)] for plane in self._planes]
-            recolour_planes(shown, shown, colours, full_range=self._format.is_full_range)
+            recolour_planes(shown, colours, full_range=self._format.is_full_range)
         made = self._chains[self._way].through(self._picture)
         planes = planes_of(made, self.room)
         for frames, to in _runs(at):
@@ -207,7 +207,7 @@ def _recolour(planes: list[Buffer], pixels: str, colours: Colours | None) -> Non
     if pixels == "rgb24":
         recolour_rgb(planes[0], colours)
     else:
-        recolour_planes(planes, planes, colours, full_range=pixels == "gray")
+        recolour_planes(planes, colours, full_range=pixels == "gray")
 
 
 def _whole_samples(part: Rectangle, whole: FrameFormat) -> Rectangle:

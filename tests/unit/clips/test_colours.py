@@ -36,7 +36,7 @@ def drawn(seeds: int, jitter: Jitter | None, grayscale: float) -> list[Colours]:
 
 def planes_with(planes: list[Plane], by: Colours, *, full_range: bool) -> list[Plane]:
     copies = [plane.copy() for plane in planes]
-    recolour_planes(planes, copies, by, full_range=full_range)
+    recolour_planes(copies, by, full_range=full_range)
     return copies
 
 

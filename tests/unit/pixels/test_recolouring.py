@@ -65,12 +65,12 @@ def test_grey_and_planar_pixels_have_the_same_maths_in_their_planes() -> None:
     spec = ClipSpec(2, resize=64, size=(48, 56), pixels="gray")
     frames = frames_of("yuvj420p", "yuvj420p")
     luma = plain(frames, spec)
-    recolour_planes([luma], [luma], MILD, full_range=True)
+    recolour_planes([luma], MILD, full_range=True)
     assert np.abs(recoloured(frames, spec, MILD).astype(int) - luma).max() <= 1
     spec = ClipSpec(2, resize=64, size=(48, 56), pixels="yuv420p")
     flat = plain(frames, spec).reshape(2, -1)
     planes = np.split(flat, [48 * 56, 48 * 56 * 5 // 4], axis=1)
-    recolour_planes(planes, planes, MILD, full_range=False)  # views
+    recolour_planes(planes, MILD, full_range=False)  # views
     made = recoloured(frames, spec, MILD).reshape(2, -1)
     assert np.abs(made.astype(int) - flat).max() <= 2
 
