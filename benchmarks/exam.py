@@ -16,7 +16,7 @@ import os
 import random
 import sys
 import time
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from multiprocessing import get_context
@@ -40,7 +40,6 @@ _SIDE = 48  # a frame is compared at this many rows and columns
 # difference from the right one, and two that differ by less than _ALIKE grey levels are the same.
 _NEARER, _ALIKE = 0.25, 0.1
 _MADE = "<!-- Made by python -m benchmarks.exam --page. -->"
-_ALL = "<!-- All files. -->"  # before it, the page says how they were examined
 _MODULES = {"OpenCV": "cv2", "PyAV": "av", "SPDL": "spdl", "torchcodec, approximate": "torchcodec"}
 
 Thumbs = npt.NDArray[np.float32]  # [frames, _SIDE, _SIDE]: luma
@@ -62,18 +61,6 @@ class Answer:
     why: str = ""
 
     @property
-    def in_words(self) -> str:
-        """What is wrong, in few words."""
-        if self.is_right or self.outcome != "read":
-            return "right" if self.is_right else self.outcome
-        faults = {
-            f"{self.count} frames": self.count != self.true_count,
-            f"{self.wrong} of {self.places} wrong": self.wrong > 0,
-            f"{self.missing} of {self.places} missing": self.missing > 0,
-        }
-        return ", ".join(name for name, there in faults.items() if there)
-
-    @property
     def is_right(self) -> bool:
         """Whether nothing is wrong. A file without a frame is to be refused, or to give none."""
         if self.true_count == 0:
@@ -93,7 +80,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     loaders = [name for name in told.loader or READERS if find_spec(_MODULES.get(name, name))]
     with TemporaryDirectory() as made:
         files = list(_real(told.videos))
-        real = {name for name, _ in files}
         if not told.no_made:
             files += ((kind.name, path) for kind, path in all_made(Path(made)))
         answers = list(examine(files, loaders))
@@ -108,9 +94,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if told.page:
         begin, _, rest = told.page.read_text().partition(_MADE)
         # Up to the end of the part that another page includes.
-        how = rest[rest.index("\n<!--") : rest.index(_ALL)]
-        by_loader, by_file = tables(answers, rows, columns, real)
-        told.page.write_text(f"{begin}{_MADE}\n\n{by_loader}{how}{_ALL}\n\n{by_file}")
+        how = rest[rest.index("\n<!--") :]
+        told.page.write_text(f"{begin}{_MADE}\n\n{table(rows, columns)}{how}")
     return 0
 
 
@@ -148,26 +133,12 @@ def summary(answers: Sequence[Answer]) -> dict[str, float]:
     }
 
 
-def tables(
-    answers: Sequence[Answer], rows: Sequence[Row], columns: Sequence[str], shown: Set[str]
-) -> tuple[str, str]:
-    """In Markdown: the loaders, and those ``shown`` files that somebody does not read right."""
-    loaders = [row["loader"] for row in rows]
-    lines = _table(
-        [name.replace("_", " ") for name in columns],
-        [[str(row[name]) for name in columns] for row in rows],
-    )
-    found = {(each.file, each.loader): each for each in answers}
-    by_file = []
-    wrong = (each.file for each in answers if each.file in shown and not each.is_right)
-    for file in dict.fromkeys(wrong):
-        told = [found[file, name] for name in loaders]
-        by_file.append([f"`{file}`", str(told[0].true_count), *(each.in_words for each in told)])
-    return lines, _table(["file", "frames", *loaders], by_file)
-
-
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in (heads, ["---"] * len(heads), *rows))
+def table(rows: Sequence[Row], columns: Sequence[str]) -> str:
+    """The loaders, in Markdown."""
+    heads = [name.replace("_", " ") for name in columns]
+    cells = [[str(row[name]) for name in columns] for row in rows]
+    lines = (heads, ["---"] * len(heads), *cells)
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def examine(files: Sequence[tuple[str, Path]], loaders: Sequence[str]) -> Iterator[Answer]:
