@@ -98,6 +98,7 @@ TRIED_ELSEWHERE = {
     "trainer.client": "integration/test_client.py",
     "trainer.planning": "integration/test_sampling.py",
     "clips.choices": "unit/clips/test_clip_spec.py",
+    "clips.layouts": "unit/clips/test_item_spec.py",
     "trainer.client_code": "integration/test_edited_code.py",
     "trainer.directory_dataset": "integration/test_directory_dataset.py",
     "leases.commands": "unit/leases/test_table.py",
