@@ -394,6 +394,8 @@ def _drawn(catalog: Catalog, spec: Spec) -> Ints:
         )
     if catalog._table.has_moments:
         raise SpecError("balance= by frames draws moments: leave at and at_s out of the catalog")
+    if spec.crop == "box":
+        check_boxes(catalog, range(len(catalog)))
     return np.full(len(catalog), spec.clips_per_video)
 
 

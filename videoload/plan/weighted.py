@@ -115,6 +115,8 @@ def _runs(name: str, array: Array) -> Iterator[tuple[object, Ints, float]]:
     """Each class of the frames of a file, int64 [n, 2] of the runs that show it, and the weight of
     a frame. -1, or empty text, is no label."""
     if array.dtype.kind == "f" and array.ndim == 1:
+        if np.isinf(array).any():
+            raise SpecError(f"balance={name!r}: a weight is infinite")
         for value in np.unique(array[array > 0]).tolist():
             yield None, _bounds(np.equal(array, value)), value
     elif array.ndim == 1 and array.dtype.kind in "biuO":

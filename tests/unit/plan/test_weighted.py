@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -154,6 +155,9 @@ def test_what_cannot_be_drawn_by_is_named() -> None:
          "give segments start and end, not seconds"),
         (catalog_of(1).with_targets({"y": PerFrame([np.zeros((4, 2, 2))])}), "y", AROUND,
          r"a frame has a class .*, not float64\[2, 2\]"),
+        (catalog_of(1).with_targets({"y": PerFrame([[1.0, np.inf]])}), "y", AROUND,
+         "a weight is infinite"),
+        (catalog, "y", replace(AROUND, crop="box"), 'crop="box" needs boxes'),
         (catalog, [1.0, 2.0, 3.0], windows, "balance= has 3 weights, and the catalog 2 rows"),
     ):  # fmt: skip
         with pytest.raises(SpecError, match=words):
