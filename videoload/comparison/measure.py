@@ -1,4 +1,4 @@
-"""Processor time and memory of this process and all its descendants, and of the host, from /proc.
+"""Processor time and memory of this process and all its descendants, from /proc.
 
 Every measured process imports this module, so it must stay light.
 """
@@ -43,14 +43,6 @@ class Timing(NamedTuple):
 def cpu_s() -> float:
     """Processor seconds so far, those of ended children included."""
     return sum(map(sum, (ticks for _, ticks in _tree().values()))) * _TICK_S
-
-
-def busy_s() -> float:
-    """Seconds that the cores of this host have been busy, for whatever program; with those that a
-    virtual machine did not get."""
-    fields = Path("/proc/stat").read_text().split(None, 11)[1:11]
-    user, nice, system, _, _, irq, soft_irq, stolen, *_ = map(int, fields)
-    return (user + nice + system + irq + soft_irq + stolen) * _TICK_S
 
 
 def resident_bytes() -> int:

@@ -22,6 +22,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from videoload import host
 from videoload.comparison import bare, check, measure
 from videoload.comparison.loaders import LIMIT, Batch, Loader, MissingError
 from videoload.comparison.measure import Span, Timing
@@ -55,7 +56,7 @@ def encoded(order: Order) -> bytes:
 
 def main(measured: Callable[[Any], dict[str, float]], kind: type[Order]) -> None:
     """Read the order, which is of a ``kind``, and write the result."""
-    began, busy_s = time.perf_counter(), measure.busy_s()
+    began, busy_s = time.perf_counter(), host.busy_s() or 0.0
     told = Path(sys.argv[1]).read_bytes()
     order = msgspec.json.decode(told, type=kind, dec_hook=lambda made, value: made(value))
     result: dict[str, Any]
@@ -64,7 +65,7 @@ def main(measured: Callable[[Any], dict[str, float]], kind: type[Order]) -> None
     except MissingError as error:
         result = {"not_run": str(error)}
     wall_s = time.perf_counter() - began
-    others_s = measure.busy_s() - busy_s - measure.cpu_s()
+    others_s = (host.busy_s() or 0.0) - busy_s - measure.cpu_s()
     result["others_cores"] = max(0.0, others_s) / wall_s
     Path(sys.argv[2]).write_text(json.dumps(result))
 

@@ -39,7 +39,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from videoload.catalog.targets import shapes
+from videoload.catalog.targets import named, shapes
 from videoload.clips.facts import affine_of, facts_type
 from videoload.clips.sample_spec import frames_shape, has_sound
 from videoload.engine.readers import Readers
@@ -224,7 +224,8 @@ class _Reading:
             nonlocal waits
             if waits := batch is None:
                 return None
-            iteration.there.append((step, _rows(batch[1])))
+            rows = len(next(iter(named(batch[1]).values())))
+            iteration.there.append((step, rows))
             self._match(readers, reader, iteration)
             return batch if len(batch) == 2 else (*batch[:2], _as_dict(batch[2]))
 
@@ -307,11 +308,6 @@ def _signature(readers: Readers, rows: int | None, *, info: bool) -> tuple[Any, 
         told = {name: (each.shape[1:], "float32") for name, each in kinds.items()}
         one["affine"] = told if isinstance(affine, dict) else told[""]
     return specs(clips), specs(labels), specs({**one, "path": ((), "str"), **frames})
-
-
-def _rows(labels: Any) -> int:
-    """The number of rows."""
-    return len(next(iter(labels.values())) if isinstance(labels, dict) else labels)
 
 
 def _as_dict(info: BatchInfo) -> dict[str, Any]:
