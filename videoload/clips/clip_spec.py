@@ -275,8 +275,6 @@ class ClipSpec:
             raise SpecError('edges is for sampling="at" and "dense"')
         if self.edges is not None and self.short != "loop":
             raise SpecError("with edges, no video is too short: leave short out")
-        if self.sampling == "at" and self.span != "window":
-            raise SpecError(f'sampling="at" takes windows: leave span="{self.span}" out')
 
     def _check_dense(self) -> None:
         if self.hop is not None:
@@ -293,10 +291,12 @@ class ClipSpec:
             raise SpecError('sampling="dense" takes all windows: leave clips_per_video out')
         elif self.fps is not None and self.hop is not None:
             raise SpecError("hop counts source frames: with fps, give hop_s in seconds")
-        elif self.span != "window":
-            raise SpecError(f'sampling="dense" takes windows: leave span="{self.span}" out')
 
     def _check_span(self) -> None:
+        if self.sampling in ("at", "dense") and self.span != "window":
+            raise SpecError(
+                f'sampling="{self.sampling}" takes windows: leave span="{self.span}" out'
+            )
         if self.span == "video" and (self.stride != 1 or self.fps is not None):
             raise SpecError('span="video" takes a frame from each part: leave stride and fps out')
         if self.span == "strides" and self.fps is not None:

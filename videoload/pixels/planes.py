@@ -73,14 +73,11 @@ def part_of(planes: Sequence[Buffer], part: Rectangle) -> list[Buffer]:
 
 def _planes_of_clip(out: Buffer) -> list[Buffer]:
     """Y, U and V of frames of a clip in yuv420p."""
-    n, height, width = len(out), out.shape[1] * 2 // 3, out.shape[2]
-    luma, chroma = height * width, height * width // 4
-    flat = out.reshape(n, luma + 2 * chroma)
-    return [
-        flat[:, :luma].reshape(n, height, width, 1),
-        flat[:, luma : luma + chroma].reshape(n, height // 2, width // 2, 1),
-        flat[:, luma + chroma :].reshape(n, height // 2, width // 2, 1),
-    ]
+    n, lines, width = out.shape
+    height = lines * 2 // 3
+    luma, half = height * width, (n, height // 2, width // 2, 1)
+    y, u, v = np.split(out.reshape(n, lines * width), (luma, luma * 5 // 4), 1)
+    return [y.reshape(n, height, width, 1), u.reshape(half), v.reshape(half)]
 
 
 def blacken(out: Buffer, pixels: str) -> None:

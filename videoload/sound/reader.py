@@ -40,7 +40,7 @@ class SoundReader:
         self._resamplers: LRUCache[tuple[str, int, int, int], Resampler] = LRUCache(_RESAMPLERS)
 
     def read(
-        self, track: Track, begin: Fraction, wanted: Wanted, tick: Tick = lambda: None, *,
+        self, track: Track, begin: Fraction, wanted: Wanted, tick: Tick, *,
         seek: bool = True,
     ) -> Samples | None:  # fmt: skip
         """The sound from ``begin`` on, in seconds of the container, float32 [channels, samples];

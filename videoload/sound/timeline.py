@@ -51,8 +51,7 @@ def stretch(first: int, samples: int, rate: int, source_rate: int) -> Stretch:
 
 def whole_steps(rate: int, source_rate: int) -> tuple[int, int]:
     """(L, M): every M samples of the source make L samples, in lowest terms."""
-    common = math.gcd(rate, source_rate)
-    return rate // common, source_rate // common
+    return Fraction(rate, source_rate).as_integer_ratio()
 
 
 def reach(rate: int, source_rate: int) -> int:

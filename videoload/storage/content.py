@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 
 import numpy as np
@@ -21,10 +22,8 @@ def fingerprint_text(fingerprint: int) -> str:
 
 def fingerprint_in(cell: object) -> int | None:
     """The reverse of `fingerprint_text`; None for anything else."""
-    text = str(cell).strip()
-    digits = text.removeprefix(_PRINT)
-    is_one = text != digits and len(digits) == 16 and set(digits) <= set("0123456789abcdef")
-    return int(digits, 16) & (1 << 63) - 1 if is_one else None
+    found = re.fullmatch(f"{_PRINT}([0-9a-f]{{16}})", str(cell).strip())
+    return int(found[1], 16) & (1 << 63) - 1 if found else None
 
 
 def _rows(data: bytes | memoryview, begins: Ints, length: int) -> Bytes:
