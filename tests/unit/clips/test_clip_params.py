@@ -15,6 +15,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from tests.support.chances import chi_square
 from tests.support.thorough import either
 from videoload.clips.choices import Crop, UnfitError
 from videoload.clips.clip_params import ClipParams, clip_params
@@ -66,13 +67,6 @@ def shown_at(time_s: Fraction, fps: Fraction) -> int:
 
 def counted(draw: Callable[[int], Any], keys: int) -> Counter[Any]:
     return Counter(draw(seed) for seed in range(keys))
-
-
-def chi_square(counts: Counter[Any], kinds: int) -> float:
-    """The distance from equal counts of ``kinds`` expected values."""
-    assert len(counts) == kinds
-    expected = counts.total() / kinds
-    return sum((count - expected) ** 2 / expected for count in counts.values())
 
 
 # Which frames

@@ -5,13 +5,13 @@ from __future__ import annotations
 import random
 from collections import Counter
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.chances import chi_square
 from tests.support.thorough import either
 from videoload.clips.regions import (
     Box,
@@ -161,15 +161,10 @@ def test_a_multiscale_region_has_one_of_four_sides_and_one_of_five_places() -> N
     for (i, j, _), count in seen.items():
         pairs[i, j] += count
     assert len(pairs) == 10
-    assert chi_square(pairs) < 27.9  # 9 degrees of freedom: p = 0.001
+    assert chi_square(pairs, 10) < 27.9  # 9 degrees of freedom: p = 0.001
     places_of = Counter({name: n for (i, j, name), n in seen.items() if (i, j) == (1, 2)})
     assert len(places_of) == 5
-    assert chi_square(places_of) < 18.5  # 4 degrees of freedom
-
-
-def chi_square(counts: Counter[Any]) -> float:
-    expected = counts.total() / len(counts)
-    return sum((count - expected) ** 2 / expected for count in counts.values())
+    assert chi_square(places_of, 5) < 18.5  # 4 degrees of freedom
 
 
 @patient

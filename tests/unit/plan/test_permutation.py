@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.chances import chi_square
 from videoload.plan.permutation import Permutation, hash64
 
 patient = settings(deadline=None, max_examples=100)
-
-
-def chi_square(counts: Iterable[int], expected: float) -> float:
-    return sum((count - expected) ** 2 / expected for count in counts)
 
 
 @pytest.mark.parametrize("seed", [b"key", b"\0" * 8])
@@ -55,10 +51,7 @@ def test_each_place_gets_each_value_about_equally_often() -> None:
         permutation = Permutation(size, seed.to_bytes(4, "little"))
         hits.update((at, permutation[at]) for at in range(size))
     # 361 degrees of freedom: mean 361, deviation 27
-    statistic = chi_square(
-        (hits[at, value] for at in range(size) for value in range(size)), keys / size
-    )
-    assert 361 - 4 * 27 < statistic < 361 + 4 * 27
+    assert 361 - 4 * 27 < chi_square(hits, size * size) < 361 + 4 * 27
 
 
 def test_neighbours_do_not_stay_neighbours() -> None:

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from tests.support.chances import chi_square
 from tests.support.thorough import either
 from videoload.catalog.catalog import Catalog
 from videoload.clips.clip_spec import ClipSpec
@@ -47,10 +48,6 @@ def epoch(plan: Plan, number: int = 0) -> list[list[Sample]]:
 
 def origins(batches: Iterable[list[Sample]]) -> list[int]:
     return [sample.origin for batch in batches for sample in batch]
-
-
-def chi_square(counts: Iterable[int], expected: float) -> float:
-    return sum((count - expected) ** 2 / expected for count in counts)
 
 
 # An epoch
@@ -453,8 +450,7 @@ def test_every_clip_is_equally_likely_as_a_substitute() -> None:
         other = plan.substitute(Sample(0, origin, 0, 0, 0, 0))
         hits[other.video, other.clip] += 1
     # 9 degrees of freedom: below 27.9 with probability 0.999
-    assert len(hits) == 10
-    assert chi_square(hits.values(), tries / 10) < 27.9
+    assert chi_square(hits, 10) < 27.9
 
 
 # What a release must not change
@@ -535,7 +531,7 @@ def test_the_videos_of_a_class_come_equally_often() -> None:
     for seed in range(either(200, 600)):
         plan = balanced(classes(9, 1), batch_size=5, seed=seed)
         first.update(s.video for s in epoch(plan)[0] if s.video < 9)
-    assert chi_square(first.values(), sum(first.values()) / 9) < 26.1, "8 degrees of freedom"
+    assert chi_square(first, 9) < 26.1, "8 degrees of freedom"
 
 
 @patient
