@@ -18,16 +18,14 @@ def encode(dataset: tf.data.Dataset, mode: LabelMode, classes: int, *, rows: boo
     if mode == "int" and rows:
         return dataset
 
-    def encoded(labels: Any) -> Any:
-        if mode == "categorical":
-            return tf.one_hot(labels, classes)
-        return tf.cast(labels, tf.float32)[:, tf.newaxis] if mode == "binary" else labels
-
     def element(clips: Any, labels: Any) -> Any:
-        told = encoded(labels)
+        if mode == "categorical":
+            labels = tf.one_hot(labels, classes)
+        elif mode == "binary":
+            labels = tf.cast(labels, tf.float32)[:, tf.newaxis]
         if not rows:
-            clips, told = clips[0], told[0]
-        return clips if mode is None else (clips, told)
+            clips, labels = clips[0], labels[0]
+        return clips if mode is None else (clips, labels)
 
     # AutoGraph would convert this function, and may leave the files that it writes for that.
     return dataset.map(tf.autograph.experimental.do_not_convert(element))

@@ -43,20 +43,12 @@ Look = npt.NDArray[np.float32]  # mean luma of the blocks of a frame
 
 @dataclass(frozen=True)
 class Settings:
-    """How videos are written.
+    """How videos are written."""
 
-    Attributes:
-        resize: Short side in pixels. Smaller videos keep their size.
-        gop: Frames from one key frame to the next.
-        codec: ``"mpeg4"`` or ``"h264"``.
-        quality: The quantiser of MPEG-4 (1 to 31), or the constant rate factor of H.264 (0 to 51).
-            Less is better.
-    """
-
-    resize: int
-    gop: int
-    codec: str
-    quality: int
+    resize: int  # short side in pixels; smaller videos keep their size
+    gop: int  # frames from one key frame to the next
+    codec: str  # one of `CODECS`
+    quality: int  # the quantiser of MPEG-4, or the constant rate factor of H.264
 
     @classmethod
     def of(cls, resize: int, gop: int, codec: str, quality: int | None) -> Settings:
