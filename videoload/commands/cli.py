@@ -239,6 +239,7 @@ def store(
     delete. After a deletion, the table shows what is left.
     """
     from videoload.commands import store as stores
+    from videoload.frame_store.sets import delete as delete_set
 
     sets = stores.read_store(folder)
     chosen = {stores.choose(sets, each) for each in delete or ()}
@@ -246,7 +247,7 @@ def store(
         chosen.update(stores.unused(sets, delete_unused, time.time()))
     for each in sets:
         if each in chosen:
-            stores.delete(folder, each.name)
+            delete_set(folder / each.name)
             say(f"deleted {each.name[:8]}, {each.bytes / 1e9:.2f} GB: {each.root}")
     left = [each for each in sets if each not in chosen]
     if json:

@@ -66,7 +66,7 @@ def run(
     console: Console | None = None,
 ) -> None:
     """Make or take videos, train on them, measure the waiting, print a table. See
-    `videoload.commands.cli.demo`. Raises VideoloadError."""
+    `videoload.commands.cli.demo`. Raises VideoloadError, and OSError."""
     console = console or Console(emoji=False)
     say = partial(console.print, markup=False, highlight=False, soft_wrap=True)
     if output is not None and videos is not None:
@@ -279,16 +279,12 @@ def _table(accuracy: float, test: Catalog, inline: Pace, apart: Pace, decoders: 
 
 def _make_videos(folder: Path, seed: int) -> None:
     total = len(MOTIONS) * (_TRAIN_VIDEOS + _TEST_VIDEOS)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with progress_bar("making AVI files", total) as advance:
-            make_videos(
-                folder, train_per_class=_TRAIN_VIDEOS, test_per_class=_TEST_VIDEOS, frames=_FRAMES,
-                seed=seed, on_video=advance,
-            )  # fmt: skip
-    except OSError as error:
-        reason = error.strerror or error
-        raise VideoloadError(f"cannot make videos in {folder}: {reason}") from error
+    folder.mkdir(parents=True, exist_ok=True)
+    with progress_bar("making AVI files", total) as advance:
+        make_videos(
+            folder, train_per_class=_TRAIN_VIDEOS, test_per_class=_TEST_VIDEOS, frames=_FRAMES,
+            seed=seed, on_video=advance,
+        )  # fmt: skip
 
 
 def _keras() -> Any:

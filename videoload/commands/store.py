@@ -18,7 +18,6 @@ from rich.text import Text
 
 from videoload.errors import VideoloadError, printable
 from videoload.frame_store.sets import ABOUT, sets_in, videos_in
-from videoload.frame_store.sets import delete as delete_set
 from videoload.stats.waiting import count
 from videoload.storage.keep import own_folder
 
@@ -77,14 +76,6 @@ def choose(sets: Sequence[StoredSet], wanted: str) -> StoredSet:
 def unused(sets: Sequence[StoredSet], days: float, now: float) -> list[StoredSet]:
     """The sets that no process has opened for so many days."""
     return [each for each in sets if now - each.last_used > days * _DAY_S]
-
-
-def delete(folder: Path, name: str) -> None:
-    """Delete a set. Raises VideoloadError."""
-    try:
-        delete_set(folder / name)
-    except OSError as error:
-        raise VideoloadError(f"cannot delete {folder / name}: {error.strerror or error}") from None
 
 
 def print_json(sets: Sequence[StoredSet]) -> None:
