@@ -26,14 +26,12 @@ def load(
     """The catalog of a folder, a CSV file or a UCF-101 split file. A folder without sub-folders, or
     of recordings in pieces, has no labels. ``suffixes``: of the videos in a folder; ``chain``: what
     names a recording. Raises CatalogError."""
-    suffixes = tuple(suffixes or SUFFIXES)
-    label = None if chain else BY_FOLDER
-    if is_url(source):
+    if is_url(source) or Path(source).is_dir():
+        has_labels = not chain and (is_url(source) or sub_folders(Path(source)))
+        label = BY_FOLDER if has_labels else None
+        suffixes = tuple(suffixes or SUFFIXES)
         return Catalog.from_folder(source, root=root, suffixes=suffixes, label=label, chain=chain)
     source = Path(source)
-    if source.is_dir():
-        label = label if sub_folders(source) else None
-        return Catalog.from_folder(source, root=root, suffixes=suffixes, label=label, chain=chain)
     if chain is not None:
         raise VideoloadError(f"--chain is for the files of a folder, and {source} is none")
     if source.suffix.lower() in SUFFIXES:
