@@ -125,11 +125,12 @@ def test_mix_refuses_a_tiny_share() -> None:
 
 def test_a_part_goes_through_all_its_videos_before_it_repeats_one_across_epochs() -> None:
     mixed = mix({"a": (catalog("a", 37), 0.6), "b": (catalog("b", 11), 0.4)})
-    videos = stream(mixed, range(100))
+    batches = np.array(stream(mixed, range(100))).reshape(100, 10)
     for start, stop in ((0, 37), (37, 48)):
-        mine = [video for video in videos if start <= video < stop]
-        passes = [mine[i : i + stop - start] for i in range(0, len(mine), stop - start)]
-        assert all(sorted(each) == list(range(start, stop)) for each in passes[:-1])
+        counts = np.cumsum([np.bincount(batch, minlength=48)[start:stop] for batch in batches], 0)
+        assert np.ptp(counts, axis=1).max() == 1, "those of a file stand together in a batch"
+        mine = batches[(batches >= start) & (batches < stop)].tolist()
+        passes = mine[: stop - start], mine[stop - start : 2 * (stop - start)]
         assert passes[0] != passes[1], "in a new order"
 
 
