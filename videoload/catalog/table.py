@@ -133,6 +133,10 @@ class Table:
             ),
             (end_s <= np.nan_to_num(start_s), "end_s {end_s} s is not after start_s {start_s} s"),
             (at < _UNKNOWN, "at {at} is negative"),
+            (
+                (at != _UNKNOWN) & ((at < start) | (ends & (at >= end))),
+                "the moment at {at} lies outside its segment",
+            ),
             (at_s < 0, "at_s is negative"),
             ((at != _UNKNOWN) & ~np.isnan(at_s), "give at (a frame) or at_s, not both"),
             (

@@ -545,6 +545,9 @@ def test_a_row_may_have_a_moment_and_a_box(cell: Any) -> None:
             Catalog.from_table({"path": ["a.avi"], "box": [wrong]})
     with refused("row 1", "there is no moment (at, at_s), and other rows have one"):
         Catalog.from_table({"path": ["a.avi", "b.avi"], "at": [5, None]})
+    for start, end in ((0, 5), (6, None)):
+        with refused("row 0", "the moment at 5 lies outside its segment"):
+            Catalog.from_table({"path": ["a.avi"], "at": [5], "start": [start], "end": [end]})
 
 
 def test_files_are_found_by_their_names(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
