@@ -52,7 +52,8 @@ TRAINER = """
                 del clips
             print("slots", stream._readers._source.arena.slots, "bytes", batch * clip.clip_bytes)
             serial = decode_serially(catalog, clip, 1, **options)
-            assert got == [zlib.crc32(clips) for clips, _ in serial]
+            # In a larger batch, clips of one file stand together.
+            assert sorted(got) == sorted(zlib.crc32(clips) for clips, _ in serial)
             print("the same")
 """
 
