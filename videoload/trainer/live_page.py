@@ -91,7 +91,10 @@ def may_see_all(request: Mapping[str, Any], token: str | None, *, is_local: bool
     given = (parse_qs(request.get("QUERY_STRING", "")).get("token") or [bearer])[0]
     if given:
         return hmac.compare_digest(given.encode(), (token or "").encode()) or None
-    asked = urlsplit(f"//{request.get('HTTP_HOST', '')}").hostname or ""
+    try:
+        asked = urlsplit(f"//{request.get('HTTP_HOST', '')}").hostname or ""
+    except ValueError:  # no host at all
+        return False
     return is_local and _is_loopback(asked)
 
 

@@ -15,6 +15,8 @@ from videoload.trainer.live_page import may_see_all
         (True, "[::1]:9464", "", "", True),
         (True, "evil.example:9464", "", "", False),  # a browser that another site misleads
         (True, "", "", "", False),
+        (True, "[", "", "", False),
+        (True, "[127.0.0.1]:9464", "", "", False),
         (False, "127.0.0.1:9464", "", "", False),  # maybe through a proxy
         (False, "trainer:9464", "token=right", "", True),
         (False, "trainer:9464", "", "Bearer right", True),
