@@ -124,8 +124,10 @@ class Files:
     # From one training to the next
 
     def pinned(self) -> str:
-        """The fingerprints of the files that the trainer does not have, as text for `pin`."""
+        """The fingerprints of the files that the trainer does not have, as far as it has looked, as
+        text for `pin`."""
         prints = np.where(self._states == FileState.PINNED, self._prints, 0)
+        prints = np.where(self._states <= FileState.ASKED, self._given, prints)
         if not prints.any():
             return ""
         packed = zlib.compress(prints.astype("<i8").tobytes(), 1)

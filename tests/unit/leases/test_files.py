@@ -302,6 +302,14 @@ def test_what_was_pinned_before_holds_only_for_files_that_the_trainer_does_not_h
     assert files.pinned() == pinned(2, 1)
 
 
+def test_what_was_pinned_before_is_told_on_before_the_trainer_has_looked_for_its_own() -> None:
+    files = Files(3, has_own=True)
+    files.pin(pinned(3, 0, 1, 2))
+    assert files.to_ask([0, 1]) == (0, 1)
+    assert not files.identified(0, OWN)
+    assert files.pinned() == pinned(3, 1, 2)
+
+
 def test_what_is_known_already_is_not_pinned_anew() -> None:
     files = Files(2, has_own=False, salt=7)
     assert files.pinned() == ""
