@@ -550,22 +550,6 @@ def test_the_error_of_too_many_bad_videos_names_them(
     assert all(line.startswith("the stream stopped: ") for line in said)
 
 
-def test_clips_that_a_model_does_not_scale_are_hinted_at_once(
-    tf: Any, client: Client, videos: Videos, caplog: pytest.LogCaptureFixture
-) -> None:
-    layers = tf.keras.layers
-    for first, hinted in ((layers.Flatten(), 1), (layers.Rescaling(1 / 255), 0)):
-        caplog.clear()
-        model = tf.keras.Sequential([first, layers.Flatten(), layers.Dense(1)])
-        model.compile("sgd", "mse")
-        dataset = make(client, videos).dataset()
-        for _ in range(2):
-            model.fit(dataset, **FIT)
-        model.fit(dataset.map(lambda clips, labels: (tf.cast(clips, "float32"), labels)), **FIT)
-        said = [r.getMessage() for r in caplog.records if "Rescaling" in r.getMessage()]
-        assert len(said) == hinted, "once, and not of floats"
-
-
 def test_batches_that_were_left_out_are_reported_at_the_end_of_the_epoch(
     tf: Any, client: Client, videos: Videos, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

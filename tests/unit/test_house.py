@@ -105,7 +105,6 @@ TRIED_ELSEWHERE = {
     "leases.records": "unit/leases/test_table.py",
     "engine.readers": "integration/test_stream.py",
     "frameworks.label_modes": "integration/test_directory_dataset.py",
-    "frameworks.unscaled": "integration/test_tfdata.py",
     "frameworks.keras_layers": "integration/test_sequence.py",
     "frameworks.sequence": "integration/test_sequence.py",
     "engine.local_workers": "faults/test_kill.py",

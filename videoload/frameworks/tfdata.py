@@ -47,7 +47,6 @@ from videoload.errors import ClosedError, VideoloadError
 from videoload.frameworks import interrupts
 from videoload.frameworks.python_datasets import PythonDatasets, itself
 from videoload.frameworks.shown_errors import show_own_errors
-from videoload.frameworks.unscaled import unscaled_by_fit
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -62,11 +61,6 @@ _LEAVE_S = 2.0
 _BEGINS_ANEW = (
     "a dataset of more than one epoch begins anew: fit(dataset, epochs=%d) trains on all of it in "
     "each of its epochs; leave epochs= out of dataset(), and each epoch of fit is the next one"
-)
-
-_UNSCALED = (
-    "clips are uint8, from 0 to 255, and the model begins with %s: put "
-    "keras.layers.Rescaling(1 / 255) first"
 )
 
 _read_here: weakref.WeakSet[Readers] = weakref.WeakSet()  # TensorFlow may be reading these.
@@ -143,7 +137,7 @@ class _Reading:
         self._passes = passes
         self._info = info
         self._first = passes.start
-        self._warned = self._hinted = False
+        self._warned = False
         self._iterations: dict[int, _Iteration] = {}
         self._errors: dict[int, VideoloadError] = {}  # By reader: what ended it.
         self.functions: PythonDatasets | None = None  # Held here if nothing else holds them.
@@ -158,9 +152,6 @@ class _Reading:
         if epochs > 1 and own.steps.start > self._first and not self._warned:
             self._warned = True
             _log.warning(_BEGINS_ANEW, epochs)
-        if not self._hinted and (layer := unscaled_by_fit()):
-            self._hinted = True
-            _log.warning(_UNSCALED, layer)
         return reader
 
     def end(self, reader: np.int64) -> np.int64:
