@@ -200,6 +200,7 @@ class Folder:
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.root = os.path.realpath(root)
+        self._was_empty = self._is_empty()
         self._sample = fingerprints()
         self._folders: LRUCache[str, ImageFolder] = LRUCache(
             _IMAGES_KEPT, lambda known: len(known.names)
@@ -215,7 +216,9 @@ class Folder:
             raise VideoError(path, f"cannot be a file name ({error})") from None
         except OSError as error:
             told = self._searched(place) if isinstance(error, FileNotFoundError) else ""
-            kind = VideoError if error.errno in _MISSING else UnreadableError
+            # A mount that is away leaves an empty folder, or none: its files are not missing.
+            is_away = self._is_empty() and not self._was_empty
+            kind = UnreadableError if is_away or error.errno not in _MISSING else VideoError
             raise kind(path, f"cannot be opened: {error.strerror}{told}") from None
         if pattern is not None:
             raise VideoError(path, "is not a file")
@@ -256,6 +259,13 @@ class Folder:
 
     def _holds(self, full: str) -> bool:
         return os.path.commonpath((full, self.root)) == self.root
+
+    def _is_empty(self) -> bool:
+        try:
+            with os.scandir(self.root) as found:
+                return next(found, None) is None
+        except OSError:
+            return True
 
     def expect(self, path: str) -> None: ...
 

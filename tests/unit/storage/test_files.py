@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.support.thorough import either
-from videoload.errors import VideoError
+from videoload.errors import UnreadableError, VideoError
 from videoload.storage.files import ChangedError, Folder
 
 
@@ -117,6 +117,19 @@ def test_a_missing_file_is_named(root: Path) -> None:
     with pytest.raises(VideoError, match="cannot be opened: No such file or directory") as caught:
         Folder(root).resolve("deep/none.avi")
     assert caught.value.path == "deep/none.avi"
+
+
+@pytest.mark.parametrize("leaves_folder", [True, False])
+def test_files_of_a_root_that_is_away_are_not_missing(root: Path, leaves_folder: bool) -> None:
+    folder, moved = Folder(root), root.with_name("moved")
+    root.rename(moved)
+    if leaves_folder:
+        root.mkdir()
+    with pytest.raises(UnreadableError):
+        folder.resolve("a.avi")
+    with pytest.raises(VideoError) as caught:
+        Folder(root).resolve("a.avi")  # there was never a file
+    assert not isinstance(caught.value, UnreadableError)
 
 
 @pytest.mark.parametrize("path", ["go\0od.avi", "\ud800.avi", "deep/\0"])
