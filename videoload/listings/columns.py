@@ -58,7 +58,7 @@ def checked_names(names: Sequence[str], where: str) -> tuple[str, ...]:
         if name in seen:
             raise CatalogError(f"{where}: the class {name!r} comes twice")
         seen.add(name)
-    return tuple(names)
+    return tuple(map(str, names))  # NumPy's text, too
 
 
 def class_names(classes: ClassNames) -> tuple[str, ...]:

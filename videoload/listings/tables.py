@@ -135,9 +135,11 @@ class _Reader:
 
     def _where(self, wanted: Mapping[str, Any]) -> Rows:
         chosen = np.ones(len(self._rows), bool)
+        if not isinstance(wanted, Mapping):
+            raise CatalogError(f'where= is a dict, {{"column": value}}, not {wanted!r}')
         for name, values in wanted.items():
             cells = list(map(text, self._column("where", name)))
-            several = isinstance(values, list | tuple | set | frozenset)
+            several = isinstance(values, Iterable) and not isinstance(values, str)
             asked = {text(value) for value in (values if several else (values,))}
             if missing := sorted(asked - {*cells}):
                 there = some([repr(cell) for cell in dict.fromkeys(cells)])
@@ -373,7 +375,11 @@ def labels_of(
     words = [*dict.fromkeys(word for words in named.values() for word in words)]
     if "" in words:
         raise CatalogError(f"{row_of('')}: there is no label: write -1 for a row without one")
-    if not several and _UNLABELLED not in known:
+    if _UNLABELLED not in known:
+        if mixed := [key for key, of in named.items() if _UNLABELLED in of and len(of) > 1]:
+            raise CatalogError(
+                f"{where(keys.index(mixed[0]))}: -1 is no label, and others stand beside it"
+            )
         words = [word for word in words if word != _UNLABELLED]
     names, label_of = _classes(words, given, row_of)
     labels = np.array([label_of.get(named[key][0], -1) for key in keys])
@@ -381,7 +387,7 @@ def labels_of(
         return labels, names, None
     hot = np.zeros((len(keys), len(names)), np.float32)
     for row, key in zip(hot, keys, strict=True):
-        row[[label_of[word] for word in named[key]]] = 1
+        row[[label_of[word] for word in named[key] if word in label_of]] = 1
     return labels, names, hot
 
 

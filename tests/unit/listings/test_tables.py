@@ -60,6 +60,11 @@ def test_several_labels_are_multi_hot(tmp_path: Path) -> None:
     assert pairs(catalog) == [("a.avi", "cook"), ("b.avi", "talk"), ("c.avi", "sit")]
 
 
+def test_names_of_classes_may_be_an_array() -> None:
+    catalog = Catalog.from_table({"path": ["a.avi"], "label": ["a"]}, classes=np.array(["b", "a"]))  # type: ignore[arg-type]
+    assert repr(catalog.classes) == "('b', 'a')"
+
+
 def test_classes_that_are_given_are_the_columns(tmp_path: Path) -> None:
     catalog = read(tmp_path, MANY, classes=["talk", "cook", "sit", "run"])
     assert isinstance(catalog.targets, np.ndarray)
@@ -73,6 +78,22 @@ def test_numbers_may_be_several_labels(tmp_path: Path) -> None:
     assert catalog.classes == ("0", "1", "2", "3")
     assert isinstance(catalog.targets, np.ndarray)
     assert catalog.targets.tolist() == [[1, 0, 0, 1], [0, 1, 0, 0]]
+
+
+@pytest.mark.parametrize(
+    ("cells", "classes", "hot"),
+    [
+        (["a;b", "-1", "b"], ("a", "b"), [[1, 1], [0, 0], [0, 1]]),
+        ([["a", "b"], [-1], ["b"]], ("a", "b"), [[1, 1], [0, 0], [0, 1]]),
+        (["0;1", "-1", "1"], ("0", "1"), [[1, 1], [0, 0], [0, 1]]),
+    ],
+)
+def test_a_row_without_a_label_has_none_of_several(cells: Any, classes: Any, hot: Any) -> None:
+    catalog = Catalog(["a.avi", "b.avi", "c.avi"], cells)
+    assert (catalog.classes, catalog.labels.tolist()) == (classes, [0, -1, 1])
+    assert np.asarray(catalog.targets).tolist() == hot
+    with refused("video 3: -1 is no label, and others stand beside it"):
+        Catalog([*catalog.paths, "d.avi"], [*cells, "-1;b"])
 
 
 def test_a_column_called_labels_is_always_multi_hot(tmp_path: Path) -> None:
@@ -455,6 +476,10 @@ def test_rows_are_picked_by_their_values() -> None:
     assert picked(split="TRAIN") == ("a", "c")
     assert picked(split=["TRAIN", "TEST"], fold=[2, 3]) == ("c", "d")
     assert picked(fold="1") == ("a", "b")
+    for folds in (np.array([2, 3]), range(2, 4), dict.fromkeys([2, 3]).keys()):
+        assert picked(fold=folds) == ("c", "d")
+    with refused("where= is a dict, {\"column\": value}, not 'fold'"):
+        Catalog.from_table(table, where="fold")  # type: ignore[arg-type]
     with refused("asks for 'Train' in 'split', which has 'TRAIN', 'VAL', 'TEST'", "mean 'TRAIN'?"):
         picked(split="Train")
     with refused("where={'split': 'VAL', 'fold': 3} picks no row"):
