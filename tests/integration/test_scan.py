@@ -296,3 +296,15 @@ def test_a_missing_folder_is_reported_in_one_line(programs: Programs, tmp_path: 
     assert program.wait(60 * SECOND) == 1
     assert program.err.startswith("videoload: ")
     assert "Traceback" not in program.err
+
+
+def test_a_page_that_cannot_be_written_is_reported_before_a_file_is_decoded(
+    videos: Videos, programs: Programs, tmp_path: Path
+) -> None:
+    page, output = tmp_path / "none" / "page.html", tmp_path / "scan.csv"
+    program = programs.videoload(
+        "scan", str(videos.root), "--html", str(page), "--output", str(output)
+    )
+    assert program.wait(60 * SECOND) == 1
+    assert program.err == f"videoload: cannot write {page}: No such file or directory\n"
+    assert not output.exists()

@@ -155,6 +155,8 @@ def scan(
     from videoload.scanning.journal import Journal
 
     catalog = sources.load(videos, root, suffix, chain)
+    if html is not None:
+        report.check_place(html)
     journal = None if output is None else Journal(output)
     known = f"{output} has them" if output else "with --output, they would be kept"
     with progress_bar(

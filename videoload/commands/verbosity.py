@@ -56,9 +56,12 @@ def say(text: str) -> None:
 
 @contextmanager
 def progress_bar(what: str, files: int, known: str = "") -> Iterator[Callable[[], None]]:
-    """A progress bar: each call is a file that is done. A Ctrl-C says how to go on."""
+    """A bar, on a terminal: each call is a file that is done. A Ctrl-C says how to go on."""
     columns = TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    console = Console(stderr=True)
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as progress:
         task = progress.add_task("", total=files)
         try:
             yield lambda: progress.advance(task)

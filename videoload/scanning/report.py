@@ -36,9 +36,18 @@ def write(
 
     Raises VideoloadError if the file cannot be written.
     """
-    text = page("report", _content(rows, name, _Pictures(root, tick)))
+    _put(file, "w", page("report", _content(rows, name, _Pictures(root, tick))))
+
+
+def check_place(file: Path) -> None:
+    """Raise VideoloadError if a page cannot be written there: a scan may take hours."""
+    _put(file, "a", "")
+
+
+def _put(file: Path, mode: str, text: str) -> None:
     try:
-        file.write_text(text, encoding="utf-8")
+        with file.open(mode, encoding="utf-8") as out:
+            out.write(text)
     except OSError as error:
         raise VideoloadError(f"cannot write {file}: {error.strerror}") from None
 

@@ -35,3 +35,11 @@ def test_every_command_has_the_option(command: str) -> None:
 def test_each_v_prints_more(times: int, level: int, log: logging.Logger) -> None:
     verbosity.tell(times)
     assert log.level == level
+
+
+def test_a_bar_writes_nothing_where_there_is_no_terminal(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    with verbosity.progress_bar("decoding", 2) as advance:
+        advance()
+    assert capfd.readouterr().err == ""
