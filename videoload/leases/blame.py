@@ -106,14 +106,17 @@ class Blame:
         said = [doubt for doubt in chunk.doubts if not doubt.is_of_worker]
         sure = {doubt.worker for doubt in said if self._is_sure(stream, video, doubt)}
         asked = {doubt.worker.copy for doubt in chunk.doubts}
-        if all(worker.copy in asked for worker in self._pool.heard_of):
-            sure = {doubt.worker for doubt in said}
         local = any(worker.copy is None for worker in self._pool.heard_of)  # has the last word
-        if (len(sure) < 2 or local) and (
-            any(self._may_judge(worker, chunk) for worker in self._pool.heard_of)
-            or self._may_others_come(said or [d for d in chunk.doubts if d.fault is Fault.CODE])
-            or (self._is_agreed(stream, video) and all(d.fault is Fault.COPY for d in chunk.doubts))
-        ):
+        is_open = len(sure) < 2 or local
+        may_come = is_open and self._may_others_come(
+            said or [doubt for doubt in chunk.doubts if doubt.fault is Fault.CODE]
+        )
+        if all(worker.copy in asked for worker in self._pool.heard_of):  # of those that came
+            is_open = len({doubt.worker for doubt in said}) < 2 or local
+        may_judge = any(self._may_judge(worker, chunk) for worker in self._pool.heard_of)
+        all_differ = all(doubt.fault is Fault.COPY for doubt in chunk.doubts)
+        waits = all_differ and self._is_agreed(stream, video)
+        if may_come or (is_open and (may_judge or waits)):
             chunk.requeue()
             return
         doubt = (said or chunk.doubts)[0]

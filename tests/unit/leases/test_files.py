@@ -375,3 +375,18 @@ def test_a_file_that_no_copy_has_is_bad() -> None:
     for _ in workers:
         leases = grants(desk.fail(leases[0], 0, "no such file"))
     assert [video.path for video in desk.quarantines[0].videos] == ["v0.avi"]
+
+
+def test_two_workers_of_a_folder_that_lacks_a_file_are_not_believed_before_others_may_come() -> (
+    None
+):
+    desk = desk_of("a:1", "b:1", own=False)
+    one, other = grants(desk.start(steps=range(2)))
+    desk.answer(other)
+    [again] = [lease for lease in grants(desk.fail(one)) if lease.samples == one.samples]
+    assert {one.worker, again.worker} == {"a:1", "b:1"}
+    desk.fail(again)
+    assert not desk.quarantines[0].videos
+    [last] = [lease for lease in grants(desk.join("c:2")) if lease.samples == one.samples]
+    assert given(desk.answer(last))
+    assert not desk.quarantines[0].videos
