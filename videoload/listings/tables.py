@@ -356,8 +356,9 @@ def labels_of(
 ) -> tuple[npt.NDArray[np.int64], tuple[str, ...], npt.NDArray[np.float32] | None]:
     """The label of each cell, the classes, and multi-hot targets if there are several labels in a
     cell. Whole numbers are indices into the classes, -1 is no label. Raises CatalogError."""
+    cells = [sorted(cell) if isinstance(cell, set | frozenset) else cell for cell in cells]
     keys: list[Any] = [
-        tuple(cell) if isinstance(cell, list | np.ndarray) else text(cell) for cell in cells
+        tuple(cell) if isinstance(cell, list | tuple | np.ndarray) else text(cell) for cell in cells
     ]
     known = given or ()
     several = several or any(

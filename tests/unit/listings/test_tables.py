@@ -65,6 +65,14 @@ def test_names_of_classes_may_be_an_array() -> None:
     assert repr(catalog.classes) == "('b', 'a')"
 
 
+@pytest.mark.parametrize("kind", [list, tuple, set, frozenset, np.array])
+def test_several_labels_of_a_cell_are_any_collection(kind: Any) -> None:
+    cells = [kind(["cook", "talk"]), kind(["talk"])]
+    catalog = Catalog.from_table({"path": ["a.avi", "b.avi"], "label": cells})
+    assert (catalog.classes, catalog.labels.tolist()) == (("cook", "talk"), [0, 1])
+    assert np.asarray(catalog.targets).tolist() == [[1, 1], [0, 1]]
+
+
 def test_classes_that_are_given_are_the_columns(tmp_path: Path) -> None:
     catalog = read(tmp_path, MANY, classes=["talk", "cook", "sit", "run"])
     assert isinstance(catalog.targets, np.ndarray)
