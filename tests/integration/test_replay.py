@@ -37,6 +37,8 @@ def test_a_stream_and_a_serial_decode_have_the_same_digests(
     assert len(set(told.values())) == 3 * len(stream), "no batch is like another"
     found = receipts.read(tmp_path / "runs/kept.jsonl", videos.root)
     assert found.digests == told
+    with pytest.raises(VideoloadError, match=r"the folder .*none.* cannot be opened"):
+        receipts.read(tmp_path / "runs/kept.jsonl", tmp_path / "none")
     assert (found.spec, found.options) == (stream.clip, stream.options)
     assert list(found.catalog) == list(train)
     assert found.catalog.classes == train.classes

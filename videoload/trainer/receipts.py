@@ -28,6 +28,7 @@ from videoload.catalog.table import Part, Video
 from videoload.clips.sample_spec import SampleSpec, Sides, Spec, functions_of
 from videoload.errors import VideoloadError
 from videoload.listings.columns import Listed
+from videoload.listings.folders import open_root
 from videoload.plan.identity import Identity, made_of, spec_of
 from videoload.plan.options import StreamOptions
 from videoload.plan.plan import BatchWithInfo
@@ -125,6 +126,7 @@ def with_digest(batch: BatchWithInfo) -> BatchWithInfo:
 def read(path: str | Path, root: str | Path | None, allow: Collection[str] = ()) -> Receipt:
     """A file of receipts, for videos under ``root``. Its functions are imported later, so their
     modules must be in ``allow``. Raises VideoloadError."""
+    root = None if root is None else open_root(root)
     try:
         with Path(path).open() as lines:
             head = _head(path, lines)
