@@ -293,8 +293,7 @@ def test_ctrl_c_ends_a_fit(how: str, videos: Videos, programs: Programs) -> None
     trainer.wait_for(sign, 60 * SECOND)
     workers = children_of(trainer.pid)
     assert len(workers) == (0 if how == "waits" else 2)
-    trainer.signal(signal.SIGINT)
-    status = trainer.wait(GONE_S)
+    status = trainer.interrupt(GONE_S)
     assert status in (-signal.SIGINT, 1), trainer.err
     assert "KeyboardInterrupt" in trainer.err
     wait_until(lambda: gone(workers), GONE_S, "its workers are gone")
