@@ -47,8 +47,8 @@ class Program:
         return self._err.read_text()
 
     def interrupt(self, timeout_s: float) -> int:
-        """Its exit status after Ctrl-C. TensorFlow loses about one in a hundred, at some moments of
-        a training: then it is pressed again, as a person does."""
+        """Its exit status after Ctrl-C. About one in a hundred is lost during a `fit`, nobody knows
+        where: then it is pressed again, as a person does."""
         for _ in range(2):
             self.signal(signal.SIGINT)
             with suppress(subprocess.TimeoutExpired):
