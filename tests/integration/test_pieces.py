@@ -21,6 +21,7 @@ from tests.support.digests import digest, digests
 from tests.support.pieces import FRAMES, PIECES, cut, make_pieces
 from tests.support.processes import children_of
 from tests.support.programs import Programs
+from tests.support.servers import objects
 from tests.support.thorough import rest_nightly
 from tests.support.videos import make_avi
 from tests.support.waiting import SECOND
@@ -297,9 +298,7 @@ def test_a_clip_may_lie_in_a_piece_that_is_kept_and_in_one_that_is_not(
 
 @pytest.fixture(scope="module")
 def server(root: Path) -> Iterator[ObjectServer]:
-    pytest.importorskip("obstore", reason="needs videoload[remote]")
-    with ObjectServer(root) as made:
-        vl.open(f"{made.url}/whole.avi").close()  # obstore keeps an event loop from then on
+    with objects(root, "whole.avi") as made:
         yield made
 
 

@@ -21,6 +21,7 @@ from benchmarks.object_server import ObjectServer
 from tests.support.catalogs import refused
 from tests.support.digests import digest
 from tests.support.programs import Programs
+from tests.support.servers import objects
 from tests.support.thorough import either
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND, wait_until
@@ -35,8 +36,7 @@ SPEC = ClipSpec(frames=6, stride=2, resize=40, size=(32, 32), sampling="random",
 
 @pytest.fixture(scope="module")
 def server(videos: Videos) -> Iterator[ObjectServer]:
-    with ObjectServer(videos.root, 0.01) as made:
-        vl.open(f"{made.url}/walk/b_frames.avi").close()  # obstore keeps an event loop from then on
+    with objects(videos.root, "walk/b_frames.avi", 0.01) as made:
         yield made
 
 

@@ -15,13 +15,13 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-import videoload as vl
 from benchmarks.object_server import ObjectServer
 from tests.support import sounds
 from tests.support.avi_files import Chunk, join, split
 from tests.support.digests import digest
 from tests.support.image_files import scene, write_images
 from tests.support.needs import needs_torch
+from tests.support.servers import objects
 from tests.support.thorough import rest_nightly
 from videoload import Catalog, Client, ClipSpec, SpecError, VideoError, decode_serially, torch
 from videoload.clips.clip_spec import silent
@@ -344,9 +344,7 @@ def test_workers_give_what_the_serial_stream_gives(
 
 @pytest.fixture(scope="module")
 def server(root: Path) -> Iterator[ObjectServer]:
-    pytest.importorskip("obstore", reason="needs videoload[remote]")
-    with ObjectServer(root) as made:
-        vl.open(f"{made.url}/a/pcm.avi").close()  # obstore keeps an event loop from then on
+    with objects(root, "a/pcm.avi") as made:
         yield made
 
 

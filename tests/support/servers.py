@@ -10,8 +10,21 @@ from urllib.request import Request, urlopen
 
 import pytest
 
+import videoload as vl
+from benchmarks.object_server import ObjectServer
+
 BUCKET = "clips"
 KEYS = {"AWS_ACCESS_KEY_ID": "mine", "AWS_SECRET_ACCESS_KEY": "very-secret-key"}
+
+
+@contextmanager
+def objects(folder: Path, first: str, delay_s: float = 0.0) -> Iterator[ObjectServer]:
+    """A web server with the files of a folder. The ``first`` one is read, since obstore keeps an
+    event loop from then on."""
+    pytest.importorskip("obstore", reason="needs videoload[remote]")
+    with ObjectServer(folder, delay_s) as made:
+        vl.open(f"{made.url}/{first}").close()
+        yield made
 
 
 @contextmanager
