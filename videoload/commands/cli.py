@@ -9,6 +9,7 @@ import os
 import sys
 import time
 from io import TextIOWrapper
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated
@@ -150,7 +151,7 @@ def scan(
     from videoload.commands import sources
     from videoload.host import cores
     from videoload.index.cache_folder import cache_folder
-    from videoload.scanning import report, tables
+    from videoload.scanning import advice, report, tables
     from videoload.scanning import scan as scanning
     from videoload.scanning.journal import Journal
 
@@ -170,13 +171,19 @@ def scan(
             cache=cache_folder(cache),
         )
     folder = catalog.root if isinstance(catalog.root, Path) else None  # no second download
+    copies = advice.groups_of_copies(rows, folder) if folder and (html or not json) else []
     if html is not None:
-        with Console(stderr=True).status("pictures"):
-            report.write(html, rows, str(catalog.root), folder)
+        shown = count(1)
+        with Console(stderr=True).status("pictures") as status:
+
+            def tick() -> None:
+                status.update(f"picture {next(shown)}")
+
+            report.write(html, rows, str(catalog.root), folder, copies, tick)
     if json:
         tables.print_rows(rows)
     else:
-        tables.print_scan(rows, journal, folder, every=every)
+        tables.print_scan(rows, journal, folder, copies, every=every)
     if strict and any(row.damage for row in rows):
         raise typer.Exit(1)
 

@@ -126,14 +126,9 @@ def recordings(rows: Sequence[Row]) -> str:
     )
 
 
-def duplicates(rows: Sequence[Row], root: Path) -> list[str]:
-    """The files that are equal, byte by byte. A model knows a test video by heart if it was also
-    trained on."""
-    return told_copies(groups_of_copies(rows, root))
-
-
 def groups_of_copies(rows: Sequence[Row], root: Path) -> list[list[Row]]:
-    """The files that are equal, byte by byte."""
+    """The files that are equal, byte by byte; it reads some. A model knows a test video by heart if
+    it was also trained on."""
     alike: dict[tuple[object, ...], list[Row]] = defaultdict(list)
     for row in rows:
         if row.good:

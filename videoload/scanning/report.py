@@ -22,7 +22,7 @@ _BARS, _CLIP_FRAMES = 24, 16
 _KINDS = 8  # of sizes, rates, codecs: the others are one bar
 _SIDE = 72  # of a picture, in pixels
 _BYTES = 2_200_000  # of all pictures
-_EACH = 6  # pictures of a class
+_EACH = 6  # pictures of a class, and names of equal files
 _CLASSES, _WRONG, _GROUPS = 400, 60, 20  # of each that is shown
 _RARE = 1 / 3  # of the files of an average class
 _WHOLE = 0.95  # of the frames that a header says: files with B-pictures may say one more
@@ -30,13 +30,14 @@ _WHOLE = 0.95  # of the frames that a header says: files with B-pictures may say
 
 def write(
     file: Path, rows: Sequence[Row], name: str, root: Path | None,
-    tick: Callable[[], None] = lambda: None,
+    copies: Sequence[Sequence[Row]] = (), tick: Callable[[], None] = lambda: None,
 ) -> None:  # fmt: skip
     """Write the page of a set. With ``root`` it has pictures; ``tick`` is called after each.
+    ``copies``: what `advice.groups_of_copies` found.
 
     Raises VideoloadError if the file cannot be written.
     """
-    _put(file, "w", page("report", _content(rows, name, _Pictures(root, tick))))
+    _put(file, "w", page("report", _content(rows, name, copies, _Pictures(root, tick))))
 
 
 def check_place(file: Path) -> None:
@@ -72,7 +73,9 @@ class _Pictures:
         return found
 
 
-def _content(rows: Sequence[Row], name: str, pictures: _Pictures) -> dict[str, Any]:
+def _content(
+    rows: Sequence[Row], name: str, copies: Sequence[Sequence[Row]], pictures: _Pictures
+) -> dict[str, Any]:
     good = [row for row in rows if row.good]
     wrong = {row.path: (row, found) for row in rows if (found := _remarks(row))}
     listed = sorted(wrong.values(), key=lambda each: each[0].good)[:_WRONG]
@@ -85,11 +88,6 @@ def _content(rows: Sequence[Row], name: str, pictures: _Pictures) -> dict[str, A
         }
         for row, found in listed
     ]
-    same = advice.groups_of_copies(rows, pictures.root) if pictures.root else []
-    copies = [
-        [(pictures.of(row) if not at else "", named(row.path)) for at, row in enumerate(group)]
-        for group in same[:_GROUPS]
-    ]
     return {
         "name": name,
         "what": f"{count(len(rows), 'file')}, each decoded once",
@@ -97,10 +95,18 @@ def _content(rows: Sequence[Row], name: str, pictures: _Pictures) -> dict[str, A
         "charts": [chart for chart in _charts(good, pictures.root) if chart["counts"]],
         "wrong": shown,
         "wrong_note": f"{count(len(wrong), 'file')}" + _cut(len(shown), len(wrong)),
-        "copies": copies,
-        "copies_advice": [line.rstrip(":") for line in advice.told_copies(same)[:1]],
+        "copies": [_copies(group, pictures) for group in copies[:_GROUPS]],
+        "copies_advice": [line.rstrip(":") for line in advice.told_copies(copies)[:1]],
         **_classes(good, pictures),
     }
+
+
+def _copies(group: Sequence[Row], pictures: _Pictures) -> list[tuple[str, str]]:
+    """One picture of equal files, and their names."""
+    names = [named(row.path) for row in group[:_EACH]]
+    if len(group) > _EACH:
+        names.append(f"and {len(group) - _EACH} more")
+    return [(pictures.of(group[0]), names[0]), *(("", name) for name in names[1:])]
 
 
 def _tiles(rows: Sequence[Row], good: Sequence[Row]) -> list[tuple[str, str]]:

@@ -23,8 +23,9 @@ _COLUMNS = 48  # the width of the other columns, about
 
 
 def print_scan(
-    rows: Sequence[Row], journal: Journal | None, root: Path | None, *, every: bool
-) -> None:
+    rows: Sequence[Row], journal: Journal | None, root: Path | None,
+    copies: Sequence[Sequence[Row]] = (), *, every: bool,
+) -> None:  # fmt: skip
     """Print the table and the summary. In a pipe, no line of the table is broken."""
     console = Console(emoji=False)
     if not console.is_terminal:
@@ -33,7 +34,7 @@ def print_scan(
     table = scan_table(rows, every=every)
     if table is not None:
         console.print(table)
-    lines = scan_summary(rows, journal, root, cores())
+    lines = scan_summary(rows, journal, root, cores(), copies)
     console.print(Text("\n".join(map(printable, lines))), highlight=False, soft_wrap=True)
 
 
@@ -67,10 +68,11 @@ def scan_table(rows: Sequence[Row], *, every: bool) -> Table | None:
 
 
 def scan_summary(
-    rows: Sequence[Row], journal: Journal | None, root: Path | None, cores: int
-) -> list[str]:
-    """Lines that a person can act on. With the ``root``, some files are read again: to measure the
-    speed, and to find copies."""
+    rows: Sequence[Row], journal: Journal | None, root: Path | None, cores: int,
+    copies: Sequence[Sequence[Row]] = (),
+) -> list[str]:  # fmt: skip
+    """Lines that a person can act on. With the ``root``, some files are read again, to measure the
+    speed. ``copies``: what `advice.groups_of_copies` found."""
     good = [row for row in rows if row.good]
     bad = len(rows) - len(good)
     damaged = sum(bool(row.damage) for row in good)
@@ -93,7 +95,7 @@ def scan_summary(
     lines += advice.long_groups(rows, root)
     lines += [advice.balance(rows), advice.recordings(rows)]
     if root is not None:
-        lines += [*advice.duplicates(rows, root), advice.speed(rows, root, cores)]
+        lines += [*advice.told_copies(copies), advice.speed(rows, root, cores)]
     if journal is not None and journal.file.exists():
         classes = f", classes={str(journal.classes)!r}" if journal.classes else ""
         lines.append(

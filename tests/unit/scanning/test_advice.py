@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tests.support.scan_rows import row
 from videoload.scanning import advice
+from videoload.scanning.journal import Row
 
 
 def test_the_amount_of_video_is_rounded_to_a_unit() -> None:
@@ -60,12 +61,16 @@ def test_files_that_are_the_same_are_named(tmp_path: Path) -> None:
         row(name, "run" if name == "a" else "walk", file_bytes=len(content))
         for name, content in contents.items()
     ]
-    assert advice.duplicates(rows[1:], tmp_path) == []
-    assert advice.duplicates(rows, tmp_path) == [
+
+    def told(rows: list[Row]) -> list[str]:
+        return advice.told_copies(advice.groups_of_copies(rows, tmp_path))
+
+    assert told(rows[1:]) == []
+    assert told(rows) == [
         "1 file is the same as another one, byte by byte:", "  a = b, in 2 classes",
     ]  # fmt: skip
     (tmp_path / "b").unlink()
-    assert advice.duplicates(rows, tmp_path) == [], "one that is gone by now"
+    assert told(rows) == [], "one that is gone by now"
 
 
 def test_there_is_no_speed_if_nothing_can_be_decoded(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from tests.support.scan_rows import row
 from tests.support.videos import make_avi
 from videoload.errors import VideoloadError
 from videoload.scanning import report
+from videoload.scanning.advice import groups_of_copies
 
 
 def content(file: Path) -> dict[str, Any]:
@@ -59,7 +60,8 @@ def test_a_page_has_pictures_of_classes_of_what_is_wrong_and_of_copies(tmp_path:
             for path in ("run/a.avi", "run/b.avi", "walk/c.avi")]  # fmt: skip
     rows.append(row("run/none.avi", "run", frames=0, damage="is no video"))
     made: list[int] = []
-    report.write(tmp_path / "out.html", rows, "<set>", tmp_path, lambda: made.append(1))
+    copies = groups_of_copies(rows, tmp_path)
+    report.write(tmp_path / "out.html", rows, "<set>", tmp_path, copies, lambda: made.append(1))
     shown = content(tmp_path / "out.html")
     assert shown["name"] == "<set>"
     assert [(each["name"], len(each["pictures"])) for each in shown["classes"]] == [
@@ -91,6 +93,13 @@ def test_what_does_not_fit_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     shown = content(tmp_path / "out.html")
     assert "5 files, 2 of them shown" in shown["wrong_note"]
     assert "5 without a picture, for lack of room" in shown["classes_note"]
+
+
+def test_many_equal_files_are_counted(tmp_path: Path) -> None:
+    same = [row(f"{number}.avi") for number in range(500)]
+    report.write(tmp_path / "out.html", same, "set", None, [same])
+    [group] = content(tmp_path / "out.html")["copies"]
+    assert [path for _, path in group][-2:] == ["5.avi", "and 494 more"]
 
 
 def test_a_page_that_cannot_be_written_is_named(tmp_path: Path) -> None:
