@@ -259,6 +259,7 @@ PURE = (
     "catalog.crop_boxes", "catalog.table", "catalog.target_columns", "catalog.targets",
     "catalog.splitting", "catalog.turns", "plan.identity", "plan.options",
     "plan.permutation", "plan.plan", "plan.quarantine", "plan.weighted", "plan.windows",
+    "plan.padding",
     "transport.messages", "transport.private_messages", "transport.limits", "engine.admission",
     "leases.records", "leases.pool",
     "leases.batches", "leases.blame", "leases.table", "leases.paces", "leases.silence",

@@ -144,9 +144,9 @@ def scan(
     """Decode every file once and report what it contains.
 
     Shows codec, size, frame rate, the true number of frames, key frames and damage. Then it says
-    what that means for a training: hours of video, clips per second to expect, files that are slow
-    to seek in, classes out of balance, duplicates. Trainings on this host use the indexes that it
-    makes.
+    what that means for a training: hours of video, lengths and the buckets that fit them, clips per
+    second to expect, files that are slow to seek in, classes out of balance, duplicates. Trainings
+    on this host use the indexes that it makes.
     """
     from videoload.commands import sources
     from videoload.host import cores
@@ -170,6 +170,7 @@ def scan(
             on_row=lambda row: advance(),
             cache=cache_folder(cache),
         )
+    segments = scanning.segments_of(catalog, {row.path: row for row in rows})
     folder = catalog.root if isinstance(catalog.root, Path) else None  # no second download
     copies = advice.groups_of_copies(rows, folder) if folder and (html or not json) else []
     if html is not None:
@@ -179,11 +180,11 @@ def scan(
             def tick() -> None:
                 status.update(f"picture {next(shown)}")
 
-            report.write(html, rows, str(catalog.root), folder, copies, tick)
+            report.write(html, rows, segments, str(catalog.root), folder, copies, tick)
     if json:
         tables.print_rows(rows)
     else:
-        tables.print_scan(rows, journal, folder, copies, every=every)
+        tables.print_scan(rows, segments, journal, folder, copies, every=every)
     if strict and any(row.damage for row in rows):
         raise typer.Exit(1)
 

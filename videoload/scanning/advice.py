@@ -12,11 +12,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
+
 from videoload.catalog import splitting
 from videoload.catalog.catalog import Catalog
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.regions import scaled_size
 from videoload.errors import VideoloadError
+from videoload.plan.padding import fewest_buckets
 from videoload.scanning.journal import Row
 from videoload.stats.waiting import count
 from videoload.storage.paths import pieces_of
@@ -28,6 +31,7 @@ _NAMED = 3  # files that a line names
 _CLIP = ClipSpec(frames=16, stride=2, resize=128, size=(112, 112), sampling="random")
 _MEASURE_S = 0.5
 _RESIZES = (128, 256)
+_BARS, _HEIGHTS = 24, " ▁▂▃▄▅▆▇█"
 _HALVED = ("yuv420p", "yuvj420p")  # a kept frame takes as much as in 4:2:0; otherwise it is RGB
 
 
@@ -53,6 +57,31 @@ def store(rows: Sequence[Row]) -> str:
             total += row.frames * across * down * of_a_pixel
         parts.append(f"{bytes_text(total)} at resize={resize}")
     return f"all frames in a frame store (frame_store=) take {' or '.join(parts)}" if files else ""
+
+
+def lengths(segments: Sequence[Row]) -> str:
+    """How long the segments are, with bars, if they differ."""
+    found = np.array([row.length for row in segments if row.good])
+    if len({*found.tolist()}) < 2:
+        return ""
+    counts, _ = np.histogram(found, _BARS)
+    bars = "".join(_HEIGHTS[-(-8 * each // counts.max())] for each in counts.tolist())
+    return (
+        f"lengths: {found.min()} {bars} {found.max()} frames, {np.median(found):.0f} in the middle"
+    )
+
+
+def buckets(segments: Sequence[Row]) -> list[str]:
+    """Which buckets pad clips of whole segments least, for a script."""
+    found = np.array([row.length for row in segments if row.good])
+    if not len(found):
+        return []
+    most = int(np.percentile(found, 99, method="higher"))
+    sizes, padding = fewest_buckets(np.minimum(found, most))
+    return [
+        f'whole clips (ClipSpec(frames="all", max_frames={most})); a stride divides these numbers:',
+        f"  buckets={sizes}  # padding {padding:.0%}",
+    ]
 
 
 def bytes_text(size: float) -> str:

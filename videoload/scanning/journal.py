@@ -60,6 +60,12 @@ class Row:
         """The frame that the segment begins with; one in seconds, by the mean rate."""
         return self.start or (self.start_s or 0) * self.fps
 
+    @property
+    def length(self) -> int:
+        """The frames of the segment; one in seconds, by the mean rate."""
+        last = self.end or (self.end_s or 0) * self.fps or self.frames
+        return max(1, round(min(last, self.frames) - self.first))
+
 
 _NAMES = [field.name for field in fields(Row)]
 

@@ -29,7 +29,7 @@ _WHOLE = 0.95  # of the frames that a header says: files with B-pictures may say
 
 
 def write(
-    file: Path, rows: Sequence[Row], name: str, root: Path | None,
+    file: Path, rows: Sequence[Row], segments: Sequence[Row], name: str, root: Path | None,
     copies: Sequence[Sequence[Row]] = (), tick: Callable[[], None] = lambda: None,
 ) -> None:  # fmt: skip
     """Write the page of a set. With ``root`` it has pictures; ``tick`` is called after each.
@@ -37,7 +37,7 @@ def write(
 
     Raises VideoloadError if the file cannot be written.
     """
-    _put(file, "w", page("report", _content(rows, name, copies, _Pictures(root, tick))))
+    _put(file, "w", page("report", _content(rows, segments, name, copies, _Pictures(root, tick))))
 
 
 def check_place(file: Path) -> None:
@@ -74,8 +74,9 @@ class _Pictures:
 
 
 def _content(
-    rows: Sequence[Row], name: str, copies: Sequence[Sequence[Row]], pictures: _Pictures
-) -> dict[str, Any]:
+    rows: Sequence[Row], segments: Sequence[Row], name: str, copies: Sequence[Sequence[Row]],
+    pictures: _Pictures,
+) -> dict[str, Any]:  # fmt: skip
     good = [row for row in rows if row.good]
     wrong = {row.path: (row, found) for row in rows if (found := _remarks(row))}
     listed = sorted(wrong.values(), key=lambda each: each[0].good)[:_WRONG]
@@ -92,7 +93,7 @@ def _content(
         "name": name,
         "what": f"{count(len(rows), 'file')}, each decoded once",
         "tiles": _tiles(rows, good),
-        "charts": [chart for chart in _charts(good, pictures.root) if chart["counts"]],
+        "charts": [chart for chart in _charts(good, segments, pictures.root) if chart["counts"]],
         "wrong": shown,
         "wrong_note": f"{count(len(wrong), 'file')}" + _cut(len(shown), len(wrong)),
         "copies": [_copies(group, pictures) for group in copies[:_GROUPS]],
@@ -123,11 +124,14 @@ def _tiles(rows: Sequence[Row], good: Sequence[Row]) -> list[tuple[str, str]]:
     return [tile for tile in tiles if tile[0] != "0 MB"]
 
 
-def _charts(good: Sequence[Row], root: Path | None) -> list[dict[str, Any]]:
+def _charts(
+    good: Sequence[Row], segments: Sequence[Row], root: Path | None
+) -> list[dict[str, Any]]:
     distances = [row.key_distance or row.frames for row in good]
     store = advice.store(good)
+    fit = [*_of_lengths(good), "\n".join(advice.buckets(segments))]
     return [
-        _histogram("frames in a file", [row.frames for row in good], _of_lengths(good)),
+        _histogram("frames in a file", [row.frames for row in good], fit),
         _histogram("seconds", [row.frames / row.fps for row in good if row.fps > 0], []),
         _kinds("frames per second", (f"{row.fps:.5g}" for row in good), _of_rates(good)),
         _kinds("width x height", (f"{row.width}x{row.height}" for row in good), [store]),

@@ -8,7 +8,7 @@ as they come, so a scan that was stopped continues from there.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -55,13 +55,7 @@ def scan(
         if journal is not None:
             journal.add(row)
         on_row(row)
-    segments = [
-        replace(
-            rows[video.path], label=class_name(catalog.classes, video.label),
-            start=video.start or None, end=video.end, start_s=video.start_s, end_s=video.end_s,
-        )
-        for video in catalog
-    ]  # fmt: skip
+    segments = segments_of(catalog, rows)
     if journal is not None:
         # A stream takes a segment up to the end of its file, even if its end lies behind that.
         journal.finish(
@@ -82,6 +76,17 @@ def scan(
             rows[path], damage="; ".join(filter(None, (rows[path].damage, damage)))
         )
     return [rows[path] for path in labels]
+
+
+def segments_of(catalog: Catalog, rows: Mapping[str, Row]) -> list[Row]:
+    """A row for each segment, by the rows of the files by their paths."""
+    return [
+        replace(
+            rows[video.path], label=class_name(catalog.classes, video.label),
+            start=video.start or None, end=video.end, start_s=video.start_s, end_s=video.end_s,
+        )
+        for video in catalog
+    ]  # fmt: skip
 
 
 def _decode_all(

@@ -23,7 +23,7 @@ _COLUMNS = 48  # the width of the other columns, about
 
 
 def print_scan(
-    rows: Sequence[Row], journal: Journal | None, root: Path | None,
+    rows: Sequence[Row], segments: Sequence[Row], journal: Journal | None, root: Path | None,
     copies: Sequence[Sequence[Row]] = (), *, every: bool,
 ) -> None:  # fmt: skip
     """Print the table and the summary. In a pipe, no line of the table is broken."""
@@ -34,7 +34,7 @@ def print_scan(
     table = scan_table(rows, every=every)
     if table is not None:
         console.print(table)
-    lines = scan_summary(rows, journal, root, cores(), copies)
+    lines = scan_summary(rows, segments, journal, root, cores(), copies)
     console.print(Text("\n".join(map(printable, lines))), highlight=False, soft_wrap=True)
 
 
@@ -68,8 +68,8 @@ def scan_table(rows: Sequence[Row], *, every: bool) -> Table | None:
 
 
 def scan_summary(
-    rows: Sequence[Row], journal: Journal | None, root: Path | None, cores: int,
-    copies: Sequence[Sequence[Row]] = (),
+    rows: Sequence[Row], segments: Sequence[Row], journal: Journal | None, root: Path | None,
+    cores: int, copies: Sequence[Sequence[Row]] = (),
 ) -> list[str]:  # fmt: skip
     """Lines that a person can act on. With the ``root``, some files are read again, to measure the
     speed. ``copies``: what `advice.groups_of_copies` found."""
@@ -91,7 +91,7 @@ def scan_summary(
         )
     if damaged:
         lines.append(f"{damaged} damaged but usable: decoding skips or repairs what is broken")
-    lines.append(advice.store(rows))
+    lines += [advice.lengths(segments), *advice.buckets(segments), advice.store(rows)]
     lines += advice.long_groups(rows, root)
     lines += [advice.balance(rows), advice.recordings(rows)]
     if root is not None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
+
+import numpy as np
 
 from tests.support.scan_rows import row
 from videoload.scanning import advice
@@ -24,6 +27,28 @@ def test_a_frame_store_of_all_frames_has_a_size() -> None:
     rgb = advice.store([row("a", frames=10, pixels="bgr24")])
     assert rgb.endswith("take 0.653 MB at resize=128 or 2.63 MB at resize=256")
     assert advice.store([row("b", frames=0)]) == ""
+
+
+def test_lengths_are_those_of_segments() -> None:
+    whole, rest, head = row("a"), row("a", start=240), row("a", start_s=0.4, end_s=2.0)
+    behind, bad = row("a", end=999), row("b", frames=0)
+    assert [each.length for each in (whole, rest, head, behind)] == [250, 10, 40, 250]
+    shown = advice.lengths([whole, whole, rest, head, bad])
+    assert shown == "lengths: 10 ▄  ▄                   █ 250 frames, 145 in the middle"
+    assert advice.lengths([whole, behind, bad]) == "", "all are equally long"
+
+
+def test_buckets_are_told_as_a_script_takes_them() -> None:
+    lengths = np.random.default_rng(0).integers(20, 401, 200)
+    first, last = advice.buckets([row(str(i), frames=n) for i, n in enumerate(lengths.tolist())])
+    assert 'ClipSpec(frames="all", max_frames=399)' in first
+    sizes = ast.literal_eval(last.removeprefix("  buckets=").split("  #")[0])
+    assert sizes[-1] == 399, "one file of a hundred may be longer, and is shown in part"
+    cut = np.minimum(lengths, 399)
+    padding = np.array(sizes)[np.searchsorted(sizes, cut)].sum() / cut.sum() - 1
+    assert last.endswith(f"# padding {padding:.0%}")
+    assert padding <= 0.1
+    assert advice.buckets([row("b", frames=0)]) == []
 
 
 def test_long_groups_come_with_the_command_that_corrects_the_worst() -> None:

@@ -61,7 +61,8 @@ def test_a_page_has_pictures_of_classes_of_what_is_wrong_and_of_copies(tmp_path:
     rows.append(row("run/none.avi", "run", frames=0, damage="is no video"))
     made: list[int] = []
     copies = groups_of_copies(rows, tmp_path)
-    report.write(tmp_path / "out.html", rows, "<set>", tmp_path, copies, lambda: made.append(1))
+    out = tmp_path / "out.html"
+    report.write(out, rows, rows, "<set>", tmp_path, copies, lambda: made.append(1))
     shown = content(tmp_path / "out.html")
     assert shown["name"] == "<set>"
     assert [(each["name"], len(each["pictures"])) for each in shown["classes"]] == [
@@ -75,9 +76,11 @@ def test_a_page_has_pictures_of_classes_of_what_is_wrong_and_of_copies(tmp_path:
 
 
 def test_without_files_here_a_page_has_no_pictures(tmp_path: Path) -> None:
-    report.write(tmp_path / "out.html", [row("a.avi"), row("b.avi", "y")], "s3://set", None)
+    rows = [row("a.avi"), row("b.avi", "y")]
+    report.write(tmp_path / "out.html", rows, rows, "s3://set", None)
     shown = content(tmp_path / "out.html")
     assert [each["pictures"] for each in shown["classes"]] == [[], []]
+    assert "buckets=(250,)  # padding 0%" in shown["charts"][0]["advice"][-1]
     assert "2 without a picture" in shown["classes_note"]
 
 
@@ -89,7 +92,7 @@ def test_what_does_not_fit_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     rows = [
         row(f"{number}.avi", f"class {number}", frames=10, header_frames=10) for number in range(5)
     ]
-    report.write(tmp_path / "out.html", rows, "set", tmp_path)
+    report.write(tmp_path / "out.html", rows, rows, "set", tmp_path)
     shown = content(tmp_path / "out.html")
     assert "5 files, 2 of them shown" in shown["wrong_note"]
     assert "5 without a picture, for lack of room" in shown["classes_note"]
@@ -97,14 +100,14 @@ def test_what_does_not_fit_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_many_equal_files_are_counted(tmp_path: Path) -> None:
     same = [row(f"{number}.avi") for number in range(500)]
-    report.write(tmp_path / "out.html", same, "set", None, [same])
+    report.write(tmp_path / "out.html", same, same, "set", None, [same])
     [group] = content(tmp_path / "out.html")["copies"]
     assert [path for _, path in group][-2:] == ["5.avi", "and 494 more"]
 
 
 def test_a_page_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     with pytest.raises(VideoloadError, match=r"cannot write .*: No such file"):
-        report.write(tmp_path / "none/out.html", [row("a")], "set", None)
+        report.write(tmp_path / "none/out.html", [row("a")], [row("a")], "set", None)
 
 
 def test_lengths_advise_clips_that_fit() -> None:

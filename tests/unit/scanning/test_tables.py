@@ -36,7 +36,7 @@ def test_control_characters_of_names_do_not_reach_the_terminal(
         row("c.avi", "walk"),
         *(row(f"{i}.avi", "run\x07", key_frames=1, frames=900) for i in range(3)),
     ]
-    tables.print_scan(rows, None, None, every=True)
+    tables.print_scan(rows, rows, None, None, every=True)
     shown = capsys.readouterr().out
     assert not any(
         ord(letter) < 32 or 127 <= ord(letter) < 160 for letter in shown if letter != "\n"
@@ -45,9 +45,15 @@ def test_control_characters_of_names_do_not_reach_the_terminal(
     assert r"classes out of balance: 5 of run\x07, 1 of walk" in shown
 
 
+def test_a_summary_has_the_buckets_of_segments_not_of_files() -> None:
+    segments = [row("a", start=0, end=9), row("a", start=9, end=39)]
+    lines = tables.scan_summary([row("a")], segments, None, None, 2)
+    assert "  buckets=(9, 30)  # padding 0%" in lines
+
+
 def test_a_summary_without_good_files_says_that_no_table_was_written(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "t.csv")
-    lines = tables.scan_summary([row("a", frames=0)], journal, None, 2)
+    lines = tables.scan_summary([row("a", frames=0)], [], journal, None, 2)
     assert lines[1:] == [
         "1 cannot be decoded: in training, other clips take their place. Remove them from the "
         f"catalog; {tmp_path / 't.bad.csv'} lists them",
