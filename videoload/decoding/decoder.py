@@ -270,4 +270,3 @@ class Decoder:
     def rest(self) -> None:
         """Keep no file open: there is nothing to do for now."""
         self._files.close()
-        self._sounds.rest()

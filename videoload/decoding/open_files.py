@@ -16,7 +16,7 @@ _VISITS = 16
 
 
 class Open(Protocol):
-    """An open file: its pictures, or its sound."""
+    """An open file."""
 
     file: VideoFile
 

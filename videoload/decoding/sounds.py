@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing
 from fractions import Fraction
 
 import numpy as np
 
 from videoload.clips.clip_spec import ClipSpec, heard_shape, silent, sound_places
-from videoload.decoding.open_files import OpenFiles
 from videoload.decoding.prepared import Ordinals, Prepared
 from videoload.errors import OneClipError, VideoError
 from videoload.pixels.planes import Buffer
@@ -29,7 +28,6 @@ class Sounds:
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
         self._reader = SoundReader()
-        self._files = OpenFiles[Track](lambda track: track.memory_bytes)
 
     def hear(self, path: str, tick: Tick, begin: Fraction, wanted: Wanted) -> Samples | None:
         """The sound of a file from ``begin`` on, in seconds of its container; None if it has none.
@@ -48,36 +46,12 @@ class Sounds:
     def _read(self, file: VideoFile, begin: Fraction, wanted: Wanted, tick: Tick) -> Samples | None:
         if isinstance(file, ImageFolder):
             return None
-        if not file.fetches and (track := self._files.take(file)) is not None:
-            with suppress(UnreadableError, NotSoughtError):
-                return self._visit(track, begin, wanted, tick)
-        with suppress(NotSoughtError):
-            return self._visit(Track(file), begin, wanted, tick)
-        return self._visit(Track(file), begin, wanted, tick, seek=False)
-
-    def _visit(
-        self, track: Track, begin: Fraction, wanted: Wanted, tick: Tick, *, seek: bool = True
-    ) -> Samples | None:
-        """The sound of an open file, which is closed or stays open. Raises UnreadableError, and
-        NotSoughtError also if the file has to be opened anew."""
-        was_read = track.was_read
         try:
-            sound = self._reader.read(track, begin, wanted, tick, seek=seek)
-            stays = track.is_steady
-        except BaseException:
-            track.close()
-            raise
-        if stays and not track.file.fetches:
-            self._files.put(track)
-            return sound
-        track.close()
-        if was_read:
-            raise NotSoughtError
-        return sound
-
-    def rest(self) -> None:
-        """Keep no file open."""
-        self._files.close()
+            with closing(Track(file)) as track:
+                return self._reader.read(track, begin, wanted, tick)
+        except NotSoughtError:
+            with closing(Track(file)) as track:
+                return self._reader.read(track, begin, wanted, tick, seek=False)
 
 
 def prepare_with_sound(

@@ -44,8 +44,8 @@ class SoundReader:
         seek: bool = True,
     ) -> Samples | None:  # fmt: skip
         """The sound from ``begin`` on, in seconds of the container, float32 [channels, samples];
-        None if the file has no sound. Without ``seek``, all that comes before is read, and nothing
-        was read before. Raises UnreadableError, NotSoughtError."""
+        None if the file has no sound. Without ``seek``, all that comes before is read. Raises
+        UnreadableError, NotSoughtError."""
         if not track.has_sound:
             return None
         end = begin + Fraction(wanted.samples, wanted.rate)

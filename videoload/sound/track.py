@@ -5,30 +5,24 @@ that has decoded nothing else, because some decoders draw noise and go on drawin
 last packet at or before a fixed time before the clip, which is long enough for what decoders carry
 over from one packet to the next.
 
-To open a file takes longer than to decode the sound of a clip, so a track may serve many clips. For
-this, what FFmpeg finds in an open file must not depend on what it has read there before: see
-`Track.is_steady`.
+So each clip opens its file anew, too: what FFmpeg finds in an open file depends on what it has read
+there before. Beside the pixels of the clip, that takes no time that was seen.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Generator, Iterator
-from contextlib import closing, suppress
+from contextlib import suppress
 from fractions import Fraction
 from itertools import chain, islice
 from typing import TYPE_CHECKING, cast
 
-import av
 from av.audio.frame import AudioFrame
 from av.audio.layout import AudioLayout
-from av.bitstream import BitStreamFilterContext
 from av.stream import Discard
 
-from videoload.reading.avi_video import CHUNK
 from videoload.reading.containers import UnreadableError, open_container, packets, video_stream
 from videoload.reading.frame_decoder import REFUSALS
-from videoload.sound.chunks import is_chain
 from videoload.sound.timeline import Placing, first_sample
 from videoload.storage.files import Tick, VideoFile
 
@@ -52,7 +46,6 @@ _MOST_PROBED = 256  # packets at the beginning of a file
 _OWN = " channels ("  # in FFmpeg's name of a layout with an order of its own
 # FFmpeg's order of channels in a layout.
 _ORDER = ("FL", "FR", "FC", "LFE", "BL", "BR", "FLC", "FRC", "BC", "SL", "SR")
-_ENTRY_BYTES = 40  # of FFmpeg's index for a packet, with an MP4's tables; as a guess
 
 
 class UndecodableError(UnreadableError):
@@ -64,24 +57,17 @@ class NotSoughtError(Exception):
 
 
 class Track:
-    """The sound of a file that it opens.
+    """The sound of a file that it opens, for one clip.
 
     Attributes:
-        file: The file.
         has_sound: Whether there is any. If not, nothing can be decoded.
-        memory_bytes: A guess at what it holds while it is open.
         order: Which of the decoded channels is the first, the second, ... of the layout.
     """
 
     def __init__(self, file: VideoFile) -> None:
         """Raises UnreadableError."""
-        self.file = file
         self._container = _open(file)
         self._decoded: list[AudioFrame] = []  # of the packets at the beginning
-        self._visits = 0
-        self._places: list[tuple[int, int]] = []  # of the packets that were read, and their bytes
-        self._sought, self._has_sought, self._ended = 0, False, False
-        self._may_stay = True
         self._grid: tuple[int, int] | None = None
         self._refused = 0
         try:
@@ -91,56 +77,6 @@ class Track:
             if isinstance(error, REFUSALS):
                 raise UnreadableError(f"has sound that cannot be read ({error})") from None
             raise
-        self._entries = self._count_entries()
-        self.memory_bytes = self._entries * _ENTRY_BYTES
-
-    def _count_entries(self) -> int:
-        return sum(len(stream.index_entries) for stream in self._container.streams)
-
-    @property
-    def is_steady(self) -> bool:
-        """Whether a file that is opened anew would have given the same, and this one still gives
-        what a new one would.
-
-        So it is in an MP4 or an AVI whose index was read when it was opened, where all packets are
-        those of the file. FFmpeg finds other places if it adds to an index while it reads; and
-        where it puts packets together, it goes by what it has found in those before. New settings
-        and another rate change what later packets mean. A decoder that was probed has decoded
-        something.
-        """
-        if not self.has_sound:
-            return True
-        if not self._may_stay or self._count_entries() != self._entries:
-            return False
-        return self._are_chunks() if self._is_avi else self._are_entries()
-
-    @property
-    def was_read(self) -> bool:
-        """Whether a clip was read. The next one has to be sought."""
-        return self._visits > 0
-
-    def _are_entries(self) -> bool:
-        """Whether the packets are in the index, one after the other."""
-        entries = self._stream.index_entries
-        near = entries.search_timestamp(self._sought, any_frame=True)
-        found = entries[max(0, near) : near + len(self._places)]
-        return near >= 0 and [(entry.pos, entry.size) for entry in found] == self._places
-
-    def _are_chunks(self) -> bool:
-        """Whether FFmpeg has gone from chunk to chunk of an AVI."""
-        if not self._places or len(self._container.streams) != 2:
-            return False
-        video, begin = self._video, self._places[0][0] - CHUNK.size
-        if self._has_sought and len(video.index_entries):  # it begins at a key frame, even so
-            time = self._sought * self._base / (video.time_base or 1)
-            near = video.index_entries.search_timestamp(int(time + Fraction(1, 2)))
-            begin = min(begin, video.index_entries[max(0, near)].pos)
-        try:
-            with closing(self.file.open()) as raw:
-                numbers = self._stream.index, video.index
-                return is_chain(raw.pread, begin, self._places, *numbers, to_end=self._ended)
-        except OSError:
-            return False
 
     def _find(self, video: VideoStream) -> bool:
         container = self._container
@@ -152,20 +88,17 @@ class Track:
         self._stream, self._context = stream, stream.codec_context
         self.order = _set_up(self._context)
         self._rate = self._context.sample_rate
-        self._video, self._is_avi = video, container.format.name == "avi"
         self._base = stream.time_base or Fraction(1, 1000)
         for other in container.streams:
             if other is not stream:
                 other.discard = Discard.all
         self._following, self._first = self._packets(), stream.start_time
-        is_avi = self._is_avi
+        is_avi = container.format.name == "avi"
         if is_avi:  # what it states is not when its first packet begins
             packet = next(self._following)
             self._following, self._first = chain((packet,), self._following), packet.pts
         tick = self._base * (self._context.sample_rate or 1)
-        self._may_stay = is_avi or container.format.name.startswith("mov")
         if tick != 1 and not (is_avi and tick.denominator == 1):  # times are rounded
-            self._may_stay = False
             self._probe()
         return True
 
@@ -173,19 +106,6 @@ class Track:
         """The packets from where the file stands."""
         stream = cast("VideoStream", self._stream)  # any kind will do
         return cast("Iterator[SoundPacket]", packets(self._container, stream))
-
-    def _noted(self) -> Iterator[SoundPacket]:
-        """The packets that follow, and note what `is_steady` has to know."""
-        for packet in self._following:
-            if not packet.size:
-                self._ended = True
-            elif self._may_stay:
-                if not self._places:
-                    self._sought = packet.dts or 0
-                self._places.append((-1 if packet.pos is None else packet.pos, packet.size))
-                if not self._is_avi and packet.has_sidedata("new_extradata"):
-                    self._may_stay = False
-            yield packet
 
     def _probe(self) -> None:
         """Decode the first two pieces: they tell where whole pieces begin."""
@@ -213,10 +133,7 @@ class Track:
         before_s = _BEFORE_LOW_MP3_S if is_low else _BEFORE_S
         wanted, last = ((at // self._base) for at in (begin - before_s, end + _AFTER_S))
         frames, came = self._decoded, 0
-        self._visits += 1
         try:
-            if self._visits > 1:
-                self._renew()
             for packet in self._from(wanted, seek=seek):
                 tick()
                 if packet.pts is not None and packet.pts > last:
@@ -230,20 +147,6 @@ class Track:
         if self._refused and not came:
             raise UndecodableError("has sound here that cannot be decoded")
 
-    def _renew(self) -> None:
-        """Take a decoder that has decoded nothing, as FFmpeg made the first one."""
-        self._places.clear()
-        self._ended = self._has_sought = False
-        self._refused = 0
-        # PyAV makes decoders for a file that it opens, and for a copy of it. The filter does
-        # nothing, but tells the copy all that the file tells of its codec.
-        with av.open(os.devnull, "w", format="null") as empty:
-            copy = empty.add_stream_from_template(self._stream)
-            BitStreamFilterContext("null", self._stream, copy)
-            self._context = copy.codec_context
-        _set_up(self._context)
-        self._context.options = {"pkt_timebase": f"{self._base.numerator}/{self._base.denominator}"}
-
     def _from(self, wanted: int, *, seek: bool) -> Iterator[SoundPacket]:
         """The packets from the last one at or before ``wanted`` on."""
         if seek and (self._first is None or self._first < wanted):
@@ -255,15 +158,10 @@ class Track:
                 self._context.flush_buffers()
                 self._decoded.clear()
             self._following = self._packets()
-            self._has_sought = True
-        elif self._visits > 1:
-            raise NotSoughtError
         else:
-            self._may_stay = self._may_stay and seek
             seek = False
         held: list[SoundPacket] = []
-        following = self._noted()
-        for packet in following:
+        for packet in self._following:
             time = packet.pts
             if time is None and packet.size:
                 held.append(packet)  # it belongs to the one before it
@@ -275,18 +173,15 @@ class Track:
                 yield from held
                 yield packet
                 break
-        yield from following
+        yield from self._following
 
     def _decode(self, packet: SoundPacket) -> list[AudioFrame]:
         """The pieces of a packet; an empty one brings the last ones. None, if it is refused."""
         try:
-            frames = self._context.decode(packet if packet.size else None)
+            return self._context.decode(packet if packet.size else None)
         except REFUSALS:
             self._refused += 1
             return []
-        if any(frame.sample_rate != self._rate for frame in frames):
-            self._may_stay = False
-        return frames
 
     def close(self) -> None:
         """Close the file."""
