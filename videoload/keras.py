@@ -1,17 +1,17 @@
 """A callback for ``fit(callbacks=[...])``: `Position` resumes. A layer: `ToRGB` turns clips of
-``pixels="yuv420p"`` into RGB on the device.
+``pixels="yuv420p"`` into RGB on the device. For clips of any length: `with_mask`.
 
-from videoload.keras import Position, ToRGB
+from videoload.keras import Position, ToRGB, with_mask
 """
 
 from videoload.errors import VideoloadError
 
 try:
-    from videoload.frameworks.keras_layers import ToRGB
+    from videoload.frameworks.keras_layers import ToRGB, with_mask
     from videoload.trainer.position import Position
 except ModuleNotFoundError as error:
     if error.name != "keras":
         raise
     raise VideoloadError("videoload.keras needs Keras: pip install tensorflow") from None
 
-__all__ = ["Position", "ToRGB"]
+__all__ = ["Position", "ToRGB", "with_mask"]

@@ -1,4 +1,4 @@
-"""Keras layers for clips."""
+"""Keras layers for clips, and the mask that layers take."""
 
 from __future__ import annotations
 
@@ -62,3 +62,20 @@ class ToRGB(keras.layers.Layer):  # type: ignore[misc]  # Keras comes without ty
         """
         *lead, rows, width = shape
         return (*lead, None if rows is None else rows * 2 // 3, width, 3)
+
+
+def with_mask(clips: Any, labels: Any, info: Any) -> tuple[tuple[Any, Any], Any]:
+    """A batch for a model that takes clips and their mask, as layers for sequences want it.
+
+        model.fit(stream.dataset(info=True).map(with_mask))
+
+    Args:
+        clips: Of a batch with ``info``.
+        labels: Of the batch.
+        info: Of the batch.
+
+    Returns:
+        ((clips, mask), labels). ``mask`` is bool [B, T], with several views [B, k, T]: True for a
+        frame of the video, False for padding.
+    """
+    return (clips, info["frames"] >= 0), labels

@@ -77,21 +77,20 @@ def _plain(batches: Iterator[Numbered], device: torch.device) -> Iterator[Number
 
 
 class Buffers:
-    """A tensor in pinned memory for each array of a batch, or in plain memory where the system
-    allows no more of the other."""
+    """Pinned memory for each array of a batch, as much as the largest took; or plain memory where
+    the system allows no more of the other."""
 
     def __init__(self) -> None:
         self._tensors: list[Any] = []
         self._pins = True
 
     def fill(self, at: int, source: Any) -> Any:
-        """The values of ``source`` in tensor ``at``, which is made anew if they do not fit."""
-        rows = len(source)
+        """The values of ``source`` in memory ``at``, which is made anew if they do not fit."""
         if at == len(self._tensors):
             self._tensors.append(source.new_empty(0))
-        if self._tensors[at][:rows].shape != source.shape:
-            self._tensors[at] = self._empty(source)
-        return self._tensors[at][:rows].copy_(source)
+        if self._tensors[at].numel() < source.numel():
+            self._tensors[at] = self._empty(source.flatten())
+        return self._tensors[at][: source.numel()].view(source.shape).copy_(source)
 
     def _empty(self, like: Any) -> Any:
         import torch

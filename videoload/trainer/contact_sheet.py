@@ -51,8 +51,9 @@ Drawable = ClipSpec | SampleSpec
 
 class Row(NamedTuple):
     """A clip to draw: uint8 ``pictures`` [T, H, W, 3], and the words beside them. ``frames``: the
-    numbers above them, none for a part that follows another one. ``marks``: points [T, K, 2] and
-    boxes [T, K, 4] in them; T is 1 if all frames share them."""
+    numbers above them, -1 for a frame that the video does not have, and none for a part that
+    follows another one. ``marks``: points [T, K, 2] and boxes [T, K, 4] in them; T is 1 if all
+    frames share them."""
 
     pictures: npt.NDArray[np.uint8]
     label: str
@@ -64,6 +65,10 @@ class Row(NamedTuple):
     def marks_at(self, at: int) -> list[Floats]:
         """The marks in picture number ``at``."""
         return [marks[at % len(marks)] for marks in self.marks]
+
+    def is_padding(self, at: int) -> bool:
+        """Whether picture number ``at`` shows no frame of the video, or one for a second time."""
+        return at < len(self.frames) and self.frames[at] < 0
 
 
 def check(path: str | Path, spec: Spec) -> Drawable:
@@ -178,7 +183,8 @@ def _rows_of(
             tuple(shown.tolist()),
             f"step {info.step}, clip {sample}"
             + (f", view {view}" if views > 1 else "")
-            + (f", {part}" if part else ""),
+            + (f", {part}" if part else "")
+            + (f", {(shown >= 0).sum()} of {len(shown)} frames" if shown.min() < 0 else ""),
             tuple(each[at] for each in marks),
         )
 
@@ -202,7 +208,9 @@ def title(rows: Sequence[Row], spec: Drawable) -> str:
         parts = [f"{samples} of {', '.join(spec.clips)}"]
     else:
         _, height, width, _ = rows[0].pictures.shape
-        parts = [f"{count(len(rows), 'clip')} of {count(spec.frames, 'frame')}"]
+        lengths = [len(row.pictures) for row in rows]
+        several = f"{min(lengths)} to " if min(lengths) < max(lengths) else ""
+        parts = [f"{count(len(rows), 'clip')} of {several}{count(max(lengths), 'frame')}"]
         parts.append(f"{width}x{height} {spec.pixels}")
     shrunk = _shrunk(rows)
     return ", ".join(parts) + (f", shown at 1/{shrunk} of their size" if shrunk > 1 else "")
@@ -228,8 +236,11 @@ def sheet(rows: Sequence[Row], head: str) -> Image:
         for at, picture in enumerate(row.pictures):
             left = _MARGIN + _TEXT + at * (width + _GAP)
             if at < len(row.frames):
-                draw.text((left, top), str(row.frames[at]), _GREY, font)
-            shown = _picture(picture, shrunk, row.marks_at(at))
+                number = "-" if row.is_padding(at) else str(row.frames[at])
+                draw.text((left, top), number, _GREY, font)
+            shown = _picture(
+                _faded(picture) if row.is_padding(at) else picture, shrunk, row.marks_at(at)
+            )
             image.paste(shown, (left, top + _LINE))
         top += tall
     return image
@@ -280,6 +291,11 @@ def _size(row: Row, shrunk: int) -> tuple[int, int, int]:
     """Frames of a clip, height and width as they are drawn."""
     frames, height, width, _ = row.pictures.shape
     return frames, -(-height // shrunk), -(-width // shrunk)
+
+
+def _faded(picture: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    """As through paper."""
+    return picture // 4 + 191
 
 
 def _picture(pixels: npt.NDArray[np.uint8], shrunk: int, marks: Sequence[Floats]) -> Image:

@@ -67,4 +67,7 @@ def test_buffers_are_kept_and_grow_with_the_batch() -> None:
         assert buffers.fill(1, labels).equal(labels)
     kept = buffers.fill(0, large)
     assert buffers.fill(0, small).data_ptr() == kept.data_ptr()
-    assert buffers.fill(0, large.reshape(2, 6)).equal(large.reshape(2, 6))
+    for other in (large.reshape(2, 6), small.reshape(1, 1, 6), large):  # as clips of any length
+        filled = buffers.fill(0, other)
+        assert filled.equal(other)
+        assert filled.data_ptr() == kept.data_ptr()

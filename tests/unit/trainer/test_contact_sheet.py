@@ -60,6 +60,31 @@ def test_rows_say_class_file_frames_and_place() -> None:
     assert second.place == "step 4, clip 1"
 
 
+def test_padding_does_not_look_like_frames() -> None:
+    clips = noise(1, 3, 40, 60, 3)
+    clips[0, 2] = 0
+    pixels, labels, info = batch(clips)
+    shorter = info._replace(frames=np.array([[0, 1, -1]]))
+    (row,) = contact_sheet.rows_of((pixels, labels, shorter), CATALOG, SPEC)
+    assert row.place == "step 4, clip 0, 2 of 3 frames"
+    image = contact_sheet.sheet([row], "")
+    assert holds(image, clips[0, 1])
+    assert not holds(image, clips[0, 2]), "it is no black frame of the video"
+    assert holds(image, np.full((40, 60, 3), 191, np.uint8))
+
+
+def test_clips_of_several_lengths_are_in_one_sheet() -> None:
+    rows = [
+        row
+        for frames in (3, 5)
+        for row in contact_sheet.rows_of(batch(noise(1, frames, 40, 60, 3), frames), CATALOG, SPEC)
+    ]
+    head = contact_sheet.title(rows, SPEC)
+    assert head == "2 clips of 3 to 5 frames, 60x40 rgb24"
+    image = contact_sheet.sheet(rows, head)
+    assert holds(image, rows[1].pictures[4])
+
+
 def test_points_and_boxes_are_drawn_where_they_are() -> None:
     black = np.zeros((40, 60, 3), np.uint8)
 
