@@ -257,7 +257,7 @@ def test_workers_that_cannot_start_are_an_error_and_not_a_hang(
 # TensorFlow
 
 FITTING = """
-    import sys
+    import signal, sys
     from unittest import mock
 
     import tensorflow as tf
@@ -270,6 +270,16 @@ FITTING = """
         tf.keras.layers.GlobalAveragePooling3D(), tf.keras.layers.Dense(3),
     ])
     model.compile("sgd", tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+
+    presses = iter([signal.SIGINT])
+
+    def lose(epoch, logs):
+        try:
+            for number in presses:
+                signal.raise_signal(number)
+        except KeyboardInterrupt:
+            pass
+
     workers = 0 if how == "waits" else 2
     with Client(workers=workers, listen="tcp://127.0.0.1:*") as client:
         stream = client.stream(Catalog.from_folder(root), clip, 4, shuffle=True)
@@ -278,14 +288,21 @@ FITTING = """
         first = tf.keras.callbacks.LambdaCallback(
             on_train_batch_end=lambda batch, logs: batch or print("fitting", flush=True)
         )
+        if how == "loses it":  # Without a wait for a batch, which would end it.
+            stream.dataset()
+            loses = tf.keras.callbacks.LambdaCallback(on_epoch_end=lose)
+            clips = tf.zeros((4, 4, 32, 32, 3))
+            model.fit(clips, tf.zeros(4), epochs=10**9, verbose=0, callbacks=[first, loses])
         model.fit(stream.dataset(epochs=10**4), verbose=0, callbacks=[first])
 """
 
 
 @pytest.mark.slow
 @needs_tensorflow
-@pytest.mark.parametrize("how", rest_nightly(["trains", "waits"]))
-def test_ctrl_c_ends_a_fit(how: str, videos: Videos, programs: Programs) -> None:
+@pytest.mark.parametrize("how", rest_nightly(["loses it", "trains", "waits"]))
+def test_ctrl_c_ends_a_fit_even_if_a_callback_loses_it(
+    how: str, videos: Videos, programs: Programs
+) -> None:
     trainer = programs.script(
         FITTING, how, str(videos.root), imported="tensorflow", env={"TF_CPP_MIN_LOG_LEVEL": "2"}
     )
@@ -293,7 +310,9 @@ def test_ctrl_c_ends_a_fit(how: str, videos: Videos, programs: Programs) -> None
     trainer.wait_for(sign, 60 * SECOND)
     workers = children_of(trainer.pid)
     assert len(workers) == (0 if how == "waits" else 2)
-    status = trainer.interrupt(GONE_S)
+    if how != "loses it":
+        trainer.signal(signal.SIGINT)
+    status = trainer.wait(GONE_S + 2 * SECOND)
     assert status in (-signal.SIGINT, 1), trainer.err
     assert "KeyboardInterrupt" in trainer.err
     wait_until(lambda: gone(workers), GONE_S, "its workers are gone")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -265,7 +266,8 @@ def test_a_cell_that_runs_twice_and_ctrl_c_leave_nothing(
     program.wait_for("pool 2 streams 2", 60 * SECOND)
     inside = children_of(program.pid)
     assert len(inside) == 2
-    assert program.interrupt(60 * SECOND) != 0
+    program.signal(signal.SIGINT)
+    assert program.wait(60 * SECOND) != 0
     assert program.err.splitlines()[-1] == "KeyboardInterrupt"
     assert "keras" not in program.err.partition("Traceback")[2], "its lines are not shown"
     wait_until(lambda: not any(map(is_alive, inside)), 30 * SECOND, "its workers have ended")

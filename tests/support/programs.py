@@ -46,15 +46,6 @@ class Program:
         """What it has printed to stderr so far."""
         return self._err.read_text()
 
-    def interrupt(self, timeout_s: float) -> int:
-        """Its exit status after Ctrl-C. About one in a hundred is lost during a `fit`, nobody knows
-        where: then it is pressed again, as a person does."""
-        for _ in range(2):
-            self.signal(signal.SIGINT)
-            with suppress(subprocess.TimeoutExpired):
-                return self.process.wait(timeout_s / 2)
-        return self.wait(timeout_s)
-
     def wait(self, timeout_s: float) -> int:
         """Its exit status; fails if it does not end in time."""
         try:

@@ -276,19 +276,26 @@ def test_where_keras_would_swallow_it_it_is_raised_only_after_it() -> None:
 
 
 class Finalized:
-    """Calls ``at_end`` when it is freed, in either of Python's two ways."""
+    """Calls ``at_end`` when it is freed, in one of Python's ways."""
+
+    weak: weakref.ref[Finalized]  # It outlives the object.
 
     def __init__(self, how: str, at_end: Callable[[], None]) -> None:
         self._at_end = at_end if how == "__del__" else lambda: None
         if how == "finalize":
             weakref.finalize(self, at_end)
+        elif how == "a weak dictionary":
+            names: dict[str, Any] = {"at_end": at_end}
+            source = "def remove(key):\n    at_end()\n"
+            exec(compile(source, weakref.__file__, "exec"), names)
+            Finalized.weak = weakref.ref(self, names["remove"])
 
     def __del__(self) -> None:
         self._at_end()
 
 
 @pytest.mark.no_cover
-@pytest.mark.parametrize("how", ["finalize", "__del__"])
+@pytest.mark.parametrize("how", ["finalize", "__del__", "a weak dictionary"])
 @pytest.mark.parametrize("where", ["in the midst", "as its owner returns"])
 def test_a_ctrl_c_during_a_finalizer_is_not_lost(how: str, where: str) -> None:
     # Python only prints what a finalizer raises. pytest makes an error of that warning.
@@ -315,3 +322,67 @@ def test_a_ctrl_c_during_a_finalizer_is_not_lost(how: str, where: str) -> None:
     assert sys.gettrace() is None
     steps.append("went on")
     assert steps == ["finalized", "went on"], "no frame is traced any more"
+
+
+# Code that loses it and that nobody knows
+
+
+def fit_of(library: str) -> Callable[[Callable[[], None], int], None]:
+    """A function of a library that calls its first argument again and again, and forgets as many
+    errors of it as the second one says."""
+    source = """
+def fit(step, losses):
+    while True:
+        try:
+            step()
+        except BaseException:
+            if not losses:
+                raise
+            losses -= 1
+"""
+    names: dict[str, Any] = {"__name__": library}
+    exec(source, names)
+    fit: Callable[[Callable[[], None], int], None] = names["fit"]
+    return fit
+
+
+@pytest.mark.no_cover
+def test_a_ctrl_c_that_a_call_of_keras_loses_is_raised_again_until_the_call_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(interrupts, "_AFTERMATH_S", 0.05)
+    interrupts.listen()
+    presses = iter([signal.SIGINT])
+
+    def step() -> None:
+        for number in presses:
+            signal.raise_signal(number)
+
+    with pytest.raises(KeyboardInterrupt):
+        fit_of("keras.src.trainer")(step, 3)
+    wait_until(lambda: not interrupts._raise_again(), 5 * SECOND, "nothing is marked any more")
+
+
+@pytest.mark.no_cover
+def test_a_ctrl_c_that_is_caught_outside_of_the_call_is_not_raised_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(interrupts, "_AFTERMATH_S", 0.05)
+    interrupts.listen()
+    fit = fit_of("keras.src.trainer")
+
+    def press() -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    def train_on() -> None:
+        if not interrupts._raise_again():
+            raise StopIteration
+
+    for losses, library in ((0, fit), (1, fit_of("somebody"))):
+        kept = []
+        for step in (press, train_on):  # called from the same place
+            try:
+                library(step, losses if step is press else 0)
+            except (KeyboardInterrupt, StopIteration) as error:
+                kept.append(type(error))
+        assert kept == [KeyboardInterrupt, StopIteration]
