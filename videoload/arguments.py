@@ -9,7 +9,7 @@ import inspect
 import math
 import operator
 from collections.abc import Iterable
-from dataclasses import fields
+from dataclasses import Field, fields
 from difflib import get_close_matches
 from functools import wraps
 from typing import Any, TypeVar
@@ -53,8 +53,14 @@ def readable(cls: type[T]) -> type[T]:
 
 def not_default(value: Any) -> dict[str, Any]:
     """The fields of a dataclass that do not have their default."""
-    found = {field.name: (getattr(value, field.name), field.default) for field in fields(value)}
-    return {name: own for name, (own, default) in found.items() if repr(own) != repr(default)}
+    found = ((each, getattr(value, each.name)) for each in fields(value))
+    return {each.name: own for each, own in found if repr(own) != repr(default_of(each, value))}
+
+
+def default_of(field: Field[Any], value: Any) -> Any:
+    """What a field of a dataclass is if it is not given. It may follow from other fields."""
+    follows = field.metadata.get("default")
+    return field.default if follows is None else follows(value)
 
 
 def whole(name: str, value: object, least: int | None = 1, most: int | None = None) -> int:

@@ -65,7 +65,7 @@ class Desk:
         self.quarantines[stream] = Quarantine(catalog, plan, options)
         self.table.add_stream(Stream(
             stream, plan, self.quarantines[stream],
-            clip_frames=2, slots=slots, ordered=ordered, lease_clips=lease_clips, fetched=fetched,
+            slots=slots, ordered=ordered, lease_clips=lease_clips, fetched=fetched,
             function=function, files=files, copy=copy,
         ))  # fmt: skip
 
@@ -171,7 +171,8 @@ class Desk:
         seen: list[Seen] = []
         for command in self.table.data_to_send():
             if isinstance(command, Ready):
-                assert np.array_equal(command.frames, ordinals(command.samples))
+                told = command.frames.reshape(-1, 2)
+                assert np.array_equal(told, ordinals(command.samples))
                 assert (command.reader, command.step) not in self.ready
                 self.ready[command.reader, command.step] = command
                 seen.append(Given(command.reader, command.step, command.slot))

@@ -129,7 +129,7 @@ class Simulation:
         self.quarantines[reader] = Quarantine(catalog, plan, options)
         self.table.add_stream(Stream(
             reader, plan, self.quarantines[reader],
-            clip_frames=2, slots=self._slots, ordered=self._ordered, clip_bytes=CLIP_BYTES,
+            slots=self._slots, ordered=self._ordered, clip_bytes=CLIP_BYTES,
         ))  # fmt: skip
         self.table.start_reader(reader, reader, 0, steps)
         self._obey()

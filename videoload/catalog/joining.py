@@ -115,10 +115,10 @@ def with_windows(catalog: Catalog, windows: Ints) -> Catalog:
     return catalog._replaced(windows=windows)
 
 
-def do_lengths_decide(clip: Spec) -> bool:
+def do_lengths_decide(clip: Spec, buckets: Sequence[int] | None = None) -> bool:
     """Whether the batches depend on the known lengths of the videos."""
     leader = leader_of(clip)
-    return isinstance(leader, ClipSpec) and leader.sampling == "dense"
+    return isinstance(leader, ClipSpec) and (leader.sampling == "dense" or buckets is not None)
 
 
 def check_numbers(catalog: Catalog, others: Iterable[Catalog]) -> None:

@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import pairwise
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from videoload.arguments import readable, real, whole
 from videoload.clips.choices import (
@@ -39,6 +39,27 @@ from videoload.clips.regions import scaled_size
 from videoload.clips.sounds import SoundPlaces, checked_sound
 from videoload.errors import SpecError
 
+if TYPE_CHECKING:
+
+    class _Frames:
+        """A number, which may be given as ``"all"``."""
+
+        def __get__(self, spec: object, of: type | None = None) -> int: ...
+        def __set__(self, spec: object, frames: int | Literal["all"]) -> None: ...
+else:
+    _Frames = int
+
+
+# What clips of any length may be.
+_ANY_LENGTH: dict[str, tuple[object, ...]] = {
+    "short": ("zero", "hold"), "sampling": (None, "random", "center", "uniform"),
+    "span": ("window",), "offsets": (None,), "edges": (None,), "output": (None,),
+}  # fmt: skip
+
+
+def _usual_short(spec: ClipSpec) -> Short:
+    return "loop" if spec.max_frames is None else "zero"
+
 
 @readable
 @dataclass(frozen=True, slots=True)
@@ -49,7 +70,8 @@ class ClipSpec:
     clip is the same on every worker and in every run.
 
     Attributes:
-        frames: Frames in a clip (T), at least 1. Default: as many as ``offsets``.
+        frames: Frames in a clip (T), at least 1. Default: as many as ``offsets``. ``"all"``: clips
+            of any length, as ``max_frames`` says.
         stride: Source frames from one frame of the clip to the next, at least 1. Default 1.
         fps: Frames per second of the clip, at least 0.001, instead of ``stride``. Each frame is the
             one that a player shows at its time. Default None.
@@ -93,7 +115,8 @@ class ClipSpec:
         short: What to do with a video shorter than a clip. ``"loop"``, the default: repeat it from
             its start. ``"hold"``: repeat its last frame. ``"zero"``: the missing frames are black,
             and have the number -1. ``"drop"``: take another clip, without counting it as bad.
-            ``"error"``: it is bad.
+            ``"error"``: it is bad. With ``max_frames`` it says what clips are padded with:
+            ``"zero"``, the default, or ``"hold"``, which has the number -1 there as well.
         pixels: Format of the uint8 array. ``"rgb24"``, the default: [T, H, W, 3]. ``"gray"``:
             [T, H, W, 1]. ``"gray16"``: the same of uint16, as depth maps have. ``"yuv420p"``: [T, H
             * 3 // 2, W], the planes Y, U and V one after the other, with an even size.
@@ -148,12 +171,19 @@ class ClipSpec:
             fit makes its row bad (with ``short="drop"``, it is left out without counting).
         box_scale: How much more than its box ``crop="box"`` shows, each way: 1.3 is 30 % more. Or
             (least, most): drawn for each clip. Default 1.
+        max_frames: Clips of any length: the whole video or segment from its first frame on, each
+            ``stride``-th frame or ``fps`` of them a second, at least 1 and at most this many. A
+            longer one gives a window of so many, as ``sampling`` says. A clip that has fewer frames
+            than its batch is padded at its end, and ``info.lengths`` says how many it has. A stream
+            with ``buckets`` has batches of several lengths, so that little is padded; without, all
+            have ``max_frames``. ``frames`` is then ``"all"``, and becomes this number. Default
+            None: all clips have ``frames``.
 
     Raises:
         SpecError: A value is out of its range, or two fields contradict each other.
     """
 
-    frames: int = 0
+    frames: _Frames = 0  # type: ignore[assignment]
     stride: int = 1
     fps: float | None = None
     resize: int | None = None
@@ -163,7 +193,7 @@ class ClipSpec:
     sampling: Sampling | None = None
     clips_per_video: int = 1
     hop: int | None = None
-    short: Short = "loop"
+    short: Short | None = field(default=None, metadata={"default": _usual_short})
     pixels: Pixels = "rgb24"
     transform: Function | None = None
     span: Span = "window"
@@ -184,8 +214,10 @@ class ClipSpec:
     offsets: tuple[int, ...] | None = None
     edges: Edges | None = None
     box_scale: float | tuple[float, float] = 1.0
+    max_frames: int | None = None
 
     def __post_init__(self) -> None:
+        self._check_any_length()
         self._check_offsets()
         for name in ("frames", "stride", "clips_per_video", "views"):
             object.__setattr__(self, name, whole(name, getattr(self, name), most=MAX_COUNT))
@@ -219,6 +251,22 @@ class ClipSpec:
         for name, value in {**colours, **sound}.items():
             object.__setattr__(self, name, value)
         self._check_views()
+
+    def _check_any_length(self) -> None:
+        most: Any = self.max_frames
+        if most is None and self.frames == "all":  # type: ignore[comparison-overlap]
+            raise SpecError('frames="all" needs max_frames=, the length of the longest clips')
+        if self.short is None:
+            object.__setattr__(self, "short", _usual_short(self))
+        if most is None:
+            return
+        most = whole("max_frames", most, most=MAX_COUNT)
+        frames = most if self.frames in (0, "all") else whole("frames", self.frames, most=most)
+        object.__setattr__(self, "max_frames", most)
+        object.__setattr__(self, "frames", frames)
+        for name, allowed in _ANY_LENGTH.items():
+            if (own := getattr(self, name)) not in allowed:
+                raise SpecError(f"clips of any length (max_frames) have no {name}={own!r}")
 
     def _check_size(self) -> None:
         if self.size is None:

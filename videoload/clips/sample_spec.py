@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, TypeGuard, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from videoload.arguments import real
+from videoload.arguments import default_of, real
 from videoload.clips.clip_spec import ClipSpec, sound_places
 from videoload.clips.item_spec import ItemSpec, record_of
 from videoload.clips.layouts import aligned, array_bytes, as_arrays
@@ -111,11 +111,15 @@ class SampleSpec:
             raise SpecError(f"offsets are drawn for part {self.leading!r}: give frames to {name!r}")
         for field in _DRAWN:
             own = getattr(spec, field.name)
-            if own not in (field.default, getattr(first, field.name)):
+            if own not in (default_of(field, spec), getattr(first, field.name)):
                 raise SpecError(
                     f"{field.name} is drawn for part {self.leading!r}: leave {field.name}={own!r} "
                     f"out of part {name!r}"
                 )
+        if first.max_frames is not None and spec.frames != first.frames:
+            raise SpecError(
+                f"part {self.leading!r} has clips of any length: give {name!r} the same max_frames"
+            )
         drawn = {field.name: getattr(first, field.name) for field in _DRAWN}
         try:
             return replace(spec, **drawn)
@@ -189,8 +193,8 @@ class SampleSpec:
 
 @dataclass(frozen=True, slots=True)
 class WindowCounts:
-    """Asks workers how many windows segments have, in the place of clips: an item is what
-    `count_windows` gives, int64 [2]."""
+    """Asks workers how many windows segments have, or frames for clips of any length, in the place
+    of clips: an item is what `count_windows` gives, int64 [2]."""
 
     clip: ClipSpec | SampleSpec
     shape: tuple[int, ...] = (2,)
@@ -212,8 +216,9 @@ class WindowCounts:
 
 def _windows_alone(clip: ClipSpec) -> ClipSpec:
     return ClipSpec(
-        clip.frames, clip.stride, clip.fps, size=(2, 2), sampling="dense", hop=clip.hop,
+        clip.frames, clip.stride, clip.fps, size=(2, 2), sampling=clip.sampling, hop=clip.hop,
         short=clip.short, hop_s=clip.hop_s, images_fps=clip.images_fps, edges=clip.edges,
+        max_frames=clip.max_frames,
     )  # fmt: skip
 
 
@@ -232,6 +237,17 @@ def lacks_size(spec: Spec) -> TypeGuard[ClipSpec | SampleSpec]:
 def leader_of(spec: Spec) -> ClipSpec | ItemSpec | WindowCounts:
     """The spec that decides how many samples a video gives, and which frames they show."""
     return spec.leader if isinstance(spec, SampleSpec) else spec
+
+
+def with_frames(spec: T, frames: int) -> T:
+    """The spec of the clips in a batch of so many frames each. It only differs for clips of any
+    length."""
+    if isinstance(spec, SampleSpec) and spec.leader.max_frames is not None:
+        clips = {name: replace(clip, frames=frames) for name, clip in spec.clips.items()}
+        return cast(T, replace(spec, clips=clips))
+    if isinstance(spec, ClipSpec) and spec.max_frames is not None:
+        return cast(T, replace(spec, frames=frames))
+    return spec
 
 
 def parts_of(spec: Spec) -> list[ClipSpec | ItemSpec | WindowCounts]:

@@ -1,4 +1,4 @@
-"""Which source frames a clip shows, and how many windows a video has.
+"""Which source frames a clip shows, and how many windows, or frames of a clip, a video has.
 
 Time means the time at which a player shows a frame. Where frames come at equal distances, it
 follows from the rate; where they do not, each frame has its own.
@@ -113,6 +113,10 @@ def frames_of(
     ``sampling="at"`` shows in the middle. Raises UnfitError."""
     first, last = segment
     times = _times(video, first, last)
+    if spec.max_frames is not None:
+        length = _fitting(spec, last - first, video.fps, times)
+        if length <= spec.frames:
+            return _padded(spec, first + _from_first(spec, length, video.fps, times))
     if spec.sampling == "at" or spec.edges is not None:
         found = _around(spec, last - first, video.fps, times, clip, moment - first)
         return _with_edges(spec, found, first, last, moment)
@@ -127,9 +131,12 @@ def frames_of(
 
 def count_windows(spec: ClipSpec, video: VideoInfo, segment: tuple[int, int]) -> tuple[int, int]:
     """How many windows ``"dense"`` takes from a segment [first, last), and how many frames come
-    after the last one, which are in none. Raises UnfitError."""
+    after the last one, which are in none. For clips of any length: how many frames the one of this
+    segment has, and 0. Raises UnfitError."""
     first, last = segment
     times, frames = _times(video, first, last), last - first
+    if spec.max_frames is not None:
+        return min(_fitting(spec, frames, video.fps, times), spec.max_frames), 0
     if spec.edges is not None:
         return _places(spec, frames, video.fps, times), 0
     by_time, step = spec.fps is not None and times is not None, 1
@@ -142,6 +149,29 @@ def count_windows(spec: ClipSpec, video: VideoInfo, segment: tuple[int, int]) ->
         return (0 if spec.short == "drop" else 1), 0
     left = last - 1 - int(frames_of(spec, video, segment, windows - 1, 0, 0.0)[-1])
     return windows, max(0, left - step + 1)
+
+
+def _fitting(spec: ClipSpec, frames: int, fps: Fraction, times: Times | None) -> int:
+    """How many frames a clip has that begins with the first one, until the video ends."""
+    if spec.fps is None or times is None:
+        return math.ceil((frames - near(fps)) / _step_of(spec, fps))
+    if len(times) == 1:  # it is not known how long that one is shown
+        return 1
+    lasts_s = float(end_of(times) - (latest(times) - times[-1]) - times[0])
+    return math.ceil(lasts_s * spec.fps)
+
+
+def _from_first(spec: ClipSpec, length: int, fps: Fraction, times: Times | None) -> Ints:
+    """The first ``length`` frames of the clip that begins with the first one."""
+    if spec.fps is None or times is None:
+        return _offsets(spec.frames, _step_of(spec, fps), near(fps))[0][:length]
+    return shown_at(times, times[0] + np.arange(length) / spec.fps)
+
+
+def _padded(spec: ClipSpec, frames: Ints) -> Ints:
+    """The frames, and behind them what fills the clip."""
+    padding = -1 if spec.short == "zero" else held(frames[-1:])
+    return np.append(frames, np.broadcast_to(padding, spec.frames - len(frames)))
 
 
 def _windows_at_steps(spec: ClipSpec, frames: int, fps: Fraction, times: Times | None) -> int:

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.facts import facts_type, in_words, matrices
-from videoload.clips.sample_spec import leader_of, reads_files
+from videoload.clips.sample_spec import Spec, leader_of, reads_files
 from videoload.engine.admission import ConnectedWorker
 from videoload.engine.open_streams import OpenStream
 from videoload.errors import Fault, ProtocolError, named
@@ -55,8 +55,9 @@ class Answers:
                 self.table.answered(lease, _NO_FRAMES, result.decode_s, _waited_s(result))
             return
         stream, rows = self.streams[lease.stream], len(lease.rows)
-        frames = _told(result, rows, stream)
-        if reads_files(stream.spec) and len(result.files) != rows:
+        spec, clip_bytes, _ = stream.form_of(lease.sample)
+        frames = _told(result, rows, spec)
+        if reads_files(spec) and len(result.files) != rows:
             raise ProtocolError(f"{len(result.files)} files for {rows} clips")
         if (at := self.table.accepts(lease, result.files)) is not None:
             worker.timer.failed(now)
@@ -64,8 +65,8 @@ class Answers:
             self.table.failed(lease, at, reason, Fault.COPY, result.files[at])
             return
         if is_sent:
-            peer.router.receive_pixels(stream.pixels(lease.slot, lease.rows))
-        work = worker.timer.answered(result, rows, rows * stream.clip_bytes * is_sent, now)
+            peer.router.receive_pixels(stream.pixels(lease.slot, lease.rows, clip_bytes))
+        work = worker.timer.answered(result, rows, rows * clip_bytes * is_sent, now)
         seconds = list(zip(lease.videos, result.clip_s, strict=False))
         stream.meter.worked(worker.name, work, seconds, now)
         self.meter.worked(worker.name, work, (), now)
@@ -99,10 +100,9 @@ def _waited_s(result: Result) -> float:
     return max(0.0, result.decode_s - core_s) if core_s else 0.0
 
 
-def _told(result: Result, rows: int, stream: OpenStream) -> npt.NDArray[np.int64]:
+def _told(result: Result, rows: int, spec: Spec) -> npt.NDArray[np.int64]:
     """What a worker tells of the clips of a lease, as the lease table carries it to the reader.
     Raises ProtocolError."""
-    spec = stream.spec
     told = np.empty(rows, facts_type(spec))
     given = {
         "frames": result.frames, "times": result.times or result.frames,
@@ -118,7 +118,7 @@ def _told(result: Result, rows: int, stream: OpenStream) -> npt.NDArray[np.int64
     if not result.times:
         told["times"] = np.nan
     shows = told["frames"]
-    if shows.size and shows.min() < 0 and not _may_lack(stream):
+    if shows.size and shows.min() < 0 and not _may_lack(spec):
         raise ProtocolError("the answer has missing frames, the spec allows none")
     if len(result.lengths) not in (0, rows):
         raise ProtocolError(f"{len(result.lengths)} lengths of files for {rows} clips")
@@ -126,7 +126,9 @@ def _told(result: Result, rows: int, stream: OpenStream) -> npt.NDArray[np.int64
     return in_words(told)
 
 
-def _may_lack(stream: OpenStream) -> bool:
+def _may_lack(spec: Spec) -> bool:
     """Whether clips may have frames that their videos do not have."""
-    spec = leader_of(stream.spec)
-    return isinstance(spec, ClipSpec) and (spec.short == "zero" or spec.edges is not None)
+    clip = leader_of(spec)
+    return isinstance(clip, ClipSpec) and (
+        clip.short == "zero" or clip.edges is not None or clip.max_frames is not None
+    )

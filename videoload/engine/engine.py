@@ -467,13 +467,14 @@ class Engine:
         if (worker := self._workers.get(peer)) is None:  # it left after this was granted
             return
         stream = self.streams.by_id[grant.stream]
-        place = stream.place(grant.slot, grant.rows) if worker.is_child else None
+        spec, clip_bytes, words = stream.form_of(grant.samples[0])
+        place = stream.place(grant.slot, grant.rows, clip_bytes) if worker.is_child else None
         if place is None:
-            facts_bytes = 18 * (stream.words + 3)  # in a message, at most
-            answer_bytes = len(grant.samples) * (stream.clip_bytes + facts_bytes)
+            facts_bytes = 18 * (words + 3)  # in a message, at most
+            answer_bytes = len(grant.samples) * (clip_bytes + facts_bytes)
             peer.granted(answer_bytes, self._table.pool.held(peer))
         worker.timer.granted(time.monotonic())
-        if not peer.send(stream.lease(grant, place)) and place is None:
+        if not peer.send(stream.lease(grant, spec, place)) and place is None:
             self.membership.gone(peer, died=False)
 
     def _take_identified(self) -> None:

@@ -24,13 +24,13 @@ import numpy.typing as npt
 from videoload import native
 from videoload.catalog.catalog import Catalog
 from videoload.clips.facts import facts_type
-from videoload.clips.sample_spec import Spec, functions_of
+from videoload.clips.sample_spec import Spec, functions_of, with_frames
 from videoload.errors import VideoloadError, named
 from videoload.leases.commands import Grant, Ready
 from videoload.leases.files import Files
 from videoload.leases.records import Stream
 from videoload.leases.table import LeaseTable
-from videoload.plan.plan import Plan, asked
+from videoload.plan.plan import Plan, Sample, asked
 from videoload.plan.quarantine import Quarantine
 from videoload.processes.supervisor import Supervisor
 from videoload.stats.meter import Meter
@@ -56,10 +56,25 @@ class Loan(NamedTuple):
     array: weakref.ref[npt.NDArray[np.uint8]]
 
 
+class Form(NamedTuple):
+    """What the clips of a batch have in common. ``clip_bytes`` are those of each, ``words`` tell
+    facts of it."""
+
+    spec: Spec
+    clip_bytes: int
+    words: int
+
+    @classmethod
+    def of(cls, spec: Spec) -> Form:
+        """The form of clips of a spec."""
+        return cls(spec, spec.clip_bytes, facts_type(spec).itemsize // 8)
+
+
 @dataclass(eq=False, slots=True)
 class OpenStream:
-    """One stream. ``clip_bytes`` are those of a sample, ``words`` tell facts of it. ``changed``:
-    files that have become others, each once, and that are used as they are now."""
+    """One stream. ``spec`` is that of its largest clips, ``forms`` are those of its batches, by
+    their frames. ``changed``: files that have become others, each once, and that are used as they
+    are now."""
 
     id: int
     catalog: Catalog
@@ -77,15 +92,17 @@ class OpenStream:
     loans: dict[int, Loan] = field(default_factory=dict)  # by slot; consumers add to it
     error: VideoloadError | None = None
     step: int = -1  # the last one that any reader took
-    clip_bytes: int = field(init=False)
-    words: int = field(init=False)
+    forms: dict[int, Form] = field(init=False)
     changed: list[str] = field(default_factory=list)
     _versions: npt.NDArray[np.int64] = field(init=False)  # of files, at their last clips
 
     def __post_init__(self) -> None:
         self._versions = np.zeros(len(self.catalog), np.int64)
-        self.clip_bytes = self.spec.clip_bytes
-        self.words = facts_type(self.spec).itemsize // 8
+        self.forms = {each: Form.of(with_frames(self.spec, each)) for each in self.plan.sizes}
+
+    def form_of(self, sample: Sample) -> Form:
+        """What the clips of a sample's batch have in common."""
+        return self.forms[self.plan.frames_of(sample)]
 
     def record(self, workers: Sequence[WorkerRecord], window_s: float = math.inf) -> StreamRecord:
         """The figures now. ``workers`` are connected. For any thread."""
@@ -120,27 +137,27 @@ class OpenStream:
             self.changed.append(path)
             _log.warning("%s has changed while this stream ran", named(path))
 
-    def place(self, slot: int, rows: Sequence[int]) -> Place:
+    def place(self, slot: int, rows: Sequence[int], clip_bytes: int) -> Place:
         """Where these rows of a slot are, for a process that maps the arena."""
         offset = slot * self.arena.stride
         if isinstance(rows, range):
-            return Place(self.id, offset + rows[0] * self.clip_bytes)
+            return Place(self.id, offset + rows[0] * clip_bytes)
         return Place(self.id, offset, list(rows))
 
-    def pixels(self, slot: int, rows: Sequence[int]) -> list[npt.NDArray[np.uint8]]:
+    def pixels(
+        self, slot: int, rows: Sequence[int], clip_bytes: int
+    ) -> list[npt.NDArray[np.uint8]]:
         """These rows of a slot, an array for each run of consecutive ones."""
-        clip_bytes, view = self.clip_bytes, self.arena.view
-        runs = spans(rows)
+        view, runs = self.arena.view, spans(rows)
         return [view(slot, first * clip_bytes, (n, clip_bytes)) for first, n in runs]
 
-    def lease(self, grant: Grant, place: Place | None) -> Lease:
-        samples = grant.samples
-        clips = [Clip(*asked(self.catalog, self.spec, sample)) for sample in samples]
+    def lease(self, grant: Grant, spec: Spec, place: Place | None) -> Lease:
+        clips = [Clip(*asked(self.catalog, spec, sample)) for sample in grant.samples]
         code = {} if place is not None else dict(self.code.digests)  # a child imports ours
         files, salt = grant.files or (), None
         if self.files is not None and grant.files is not None:
             salt = self.files.salt
-        return Lease.of(grant.lease, self.spec, clips, place, code, files, salt)
+        return Lease.of(grant.lease, spec, clips, place, code, files, salt)
 
 
 @dataclass(eq=False)
@@ -159,10 +176,11 @@ class OpenStreams:
     def add(self, stream: OpenStream) -> None:
         self.by_id[stream.id] = stream
         catalog = stream.catalog  # the table must not keep the stream, and so its memory, alive
+        clip_bytes = stream.spec.clip_bytes
         self.table.add_stream(Stream(
             stream.id, stream.plan, stream.quarantine,
-            clip_frames=stream.words, slots=stream.arena.slots, ordered=stream.ordered,
-            lease_clips=_LEASE_BYTES // stream.clip_bytes, clip_bytes=stream.clip_bytes,
+            slots=stream.arena.slots, ordered=stream.ordered,
+            lease_clips=_LEASE_BYTES // clip_bytes, clip_bytes=clip_bytes,
             fetched=stream.storage is not None and stream.storage.fetches,
             name_of=lambda video: catalog[video].path,
             function=" or ".join(map(" ".join, functions_of(stream.spec))),

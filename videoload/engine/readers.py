@@ -268,10 +268,11 @@ class Readers:
         until the array exists, and then by the array's end. Twice does no harm.
         """
         source, engine = self._source, self._engine
-        shape = (len(batch.samples), source.clip_bytes)
+        spec, clip_bytes, _ = source.form_of(batch.samples[0])
+        shape = (len(batch.samples), clip_bytes)
         slot = batch.slot
         if batch.rows is not None:  # Close the gaps. Nobody else writes into this slot any more.
-            whole = source.arena.view(slot, 0, (max(batch.rows) + 1, source.clip_bytes))
+            whole = source.arena.view(slot, 0, (max(batch.rows) + 1, clip_bytes))
             for to, row in enumerate(batch.rows):
                 if to != row:
                     whole[to] = whole[row]
@@ -299,10 +300,10 @@ class Readers:
             assert rows.base is not None
             source.loans[slot] = Loan(batch, weakref.ref(rows.base))
         queue.handed_over()
-        facts = facts_of(batch.frames, source.spec)
+        facts = facts_of(batch.frames, spec)
         look, self.look = self.look, None
         made = batch_of(
-            batch.step, batch.samples, source.catalog, source.spec, rows, facts, self.lengths,
+            batch.step, batch.samples, source.catalog, spec, rows, facts, self.lengths,
             info=info or look is not None,
         )  # fmt: skip
         if look is not None and len(made) == 3:

@@ -17,8 +17,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from heapq import heappop, heappush
 
-import numpy as np
-
 from videoload.errors import VideoloadError
 from videoload.leases.commands import Outbox, Ready, Recall, Stop
 from videoload.leases.records import Batch, Chunk, ChunkState, Reader, Stream
@@ -132,11 +130,8 @@ class Batches:
                 reader.opened += 1
             samples = stream.quarantine.kept(stream.plan[step])
             stream.batch_clips = max(stream.batch_clips, len(samples))
-            batch = Batch(
-                reader, step, stream.free.pop(), samples,
-                np.empty((len(samples), stream.clip_frames), np.int64), range(len(samples)),
-                missing=len(samples),
-            )  # fmt: skip
+            rows = range(len(samples))
+            batch = Batch(reader, step, stream.free.pop(), samples, rows, missing=len(samples))
             if samples:
                 reader.filling[step] = batch
                 reader.splitting.append(batch)

@@ -57,6 +57,7 @@ from videoload.processes.still_time import StillTime
 
 LEASE_CLIPS = 16  # at most, unless they take less than 50 ms, as those of kept frames do
 MAX_CLIPS = 64  # at most, if they come from one video: one pass over it decodes them all
+_NO_FRAMES = np.empty((0, 0), np.int64)
 _MAX_SILENT = 3  # workers, until the first of them is noted
 
 
@@ -68,7 +69,6 @@ class Stream:
     plan: Plan
     quarantine: Quarantine
     _: KW_ONLY
-    clip_frames: int
     slots: int
     ordered: bool
     lease_clips: int = LEASE_CLIPS  # that fit into one message
@@ -154,15 +154,21 @@ class Batch:
     step: int
     slot: int
     samples: list[Sample]
-    frames: npt.NDArray[np.int64]
     left: Sequence[int]  # rows that are in no chunk yet, ascending
     missing: int = 0  # rows that are not done
+    frames: npt.NDArray[np.int64] = field(default_factory=lambda: _NO_FRAMES)  # told of each row
     chunks: dict[Chunk, None] = field(default_factory=dict)  # chunks that are not done
     left_out: set[int] = field(default_factory=set)  # rows that cannot be decoded
     error: tuple[int, VideoloadError] | None = None  # the stream ends at this row
     by_host: dict[Hashable, list[int]] | None = None  # rows of ``left``: see `affinity`
     sorted_by: int = 0  # ... by this version of the hosts
     writers: int = 0  # if it is cancelled: leases that may still write into its slot
+
+    def tell(self, rows: Sequence[int], frames: npt.NDArray[np.int64]) -> None:
+        """Note what a worker tells of some rows."""
+        if not len(self.frames):
+            self.frames = np.empty((len(self.samples), frames.shape[1]), np.int64)
+        self.frames[list(rows)] = frames
 
     def choose_substitutes(self, rows: Sequence[int]) -> None:
         """Replace the samples that are known to be bad by now."""
@@ -351,6 +357,11 @@ class Lease:
     on_line: int  # bytes of these that are still expected
     is_checked: bool  # its worker has to show which files its clips are of
     state: LeaseState = LeaseState.OWED
+
+    @property
+    def sample(self) -> Sample:
+        """The first of its samples."""
+        return self.chunk.batch.samples[self.rows[0]]
 
     @property
     def is_owed(self) -> bool:

@@ -236,7 +236,7 @@ class LeaseTable:
         self.pool.answered(lease, decode_s, clip_s, waited_s)
         if was_owed:
             chunk.batch.reader.stream.note_clip_time(decode_s / chunk.size)
-            chunk.batch.frames[list(chunk.rows)] = frames
+            chunk.batch.tell(chunk.rows, frames)
             chunk.void_leases()
             lease.worker.mistakes = max(0.0, lease.worker.mistakes - AMENDS * chunk.size)
             self._blame.decoded(chunk)

@@ -75,7 +75,7 @@ class Identity:
         if "box" in table.columns and isinstance(leader, ClipSpec) and leader.crop == "box":
             settings["boxes"] = _digest(len(catalog), table.column("box").astype("<f4").tobytes())
         settings.pop(_DECIDES_NOTHING, None)
-        if do_lengths_decide(spec):
+        if do_lengths_decide(spec, options.buckets):
             if catalog._windows is not None:
                 frames = catalog._windows.astype("<i8").tobytes()
             settings["lengths"] = _digest(len(catalog), frames)

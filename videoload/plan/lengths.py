@@ -114,8 +114,8 @@ class Lengths:
 
 def needed_frames(spec: ClipSpec, fps: Floats | float = np.nan) -> Any:
     """The source frames that a clip takes; with ``fps=``, of videos with these rates."""
-    if spec.sampling == "at" or spec.edges is not None:  # others than `short` decide
-        return 1
+    if spec.sampling == "at" or spec.edges is not None or spec.max_frames is not None:
+        return 1  # others than `short` decide
     if spec.span == "video" or (spec.fps is not None and np.isnan(fps).all()):
         return spec.frames
     if spec.fps is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal, TypedDict, get_args
 
 import numpy as np
@@ -29,6 +30,8 @@ class StreamArguments(TypedDict, total=False):
     on_error: OnError
     max_bad: float
     balance: Balance | None
+    buckets: Sequence[int] | None
+    batch_frames: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,7 @@ class StreamOptions:
     """The options of a stream, checked: see `Client.stream`. Raises SpecError. ``drop_remainder``
     is a bool once it is made."""
 
-    batch_size: int
+    batch_size: int | None = None
     shuffle: bool = False
     seed: int = 0
     shard: tuple[int, int] = (0, 1)
@@ -45,6 +48,8 @@ class StreamOptions:
     on_error: OnError = "substitute"
     max_bad: float = 0.01
     balance: Balance | None = None
+    buckets: Sequence[int] | None = None
+    batch_frames: int | None = None
 
     def __post_init__(self) -> None:
         try:
@@ -61,8 +66,12 @@ class StreamOptions:
             )
         if self.balance is not None and not isinstance(self.balance, str):
             object.__setattr__(self, "balance", _weights(self.balance))
+        if (self.batch_size is None) == (self.batch_frames is None):
+            raise SpecError("give batch_size (clips), or batch_frames (frames of all its clips)")
+        size = "batch_size" if self.batch_frames is None else "batch_frames"
         for name, value in (
-            ("batch_size", whole("batch_size", self.batch_size)),
+            (size, whole(size, getattr(self, size))),
+            ("buckets", None if self.buckets is None else _rising(self.buckets)),
             ("seed", whole("seed", self.seed, None)),
             ("shard", (rank, world)),
             ("max_bad", real("max_bad", self.max_bad, 0, 1, what="a share")),
@@ -74,6 +83,17 @@ class StreamOptions:
             if not isinstance(getattr(self, name), bool | np.bool_):
                 raise SpecError(f"{name} must be True or False, got {getattr(self, name)!r}")
             object.__setattr__(self, name, bool(getattr(self, name)))
+
+    def clips_of(self, frames: int) -> int:
+        """Clips in a batch, if each has so many frames."""
+        return self.batch_size or max(1, (self.batch_frames or 1) // frames)
+
+
+def _rising(buckets: Sequence[int]) -> tuple[int, ...]:
+    found = tuple(whole("buckets", each) for each in buckets) if np.iterable(buckets) else ()
+    if not found or any(a >= b for a, b in pairwise(found)):
+        raise SpecError(f"buckets must be numbers of frames that rise, got {buckets!r}")
+    return found
 
 
 def _weights(given: object) -> tuple[float, ...]:

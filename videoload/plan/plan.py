@@ -16,6 +16,11 @@ The parts of a mixture, and the classes of a balanced stream, are *pools* of sam
 Rank r of w ranks takes the turns r, r+w, ... of a pool. Turns are counted over all epochs, so no
 sample is passed over where an epoch ends.
 
+The buckets of clips of any length are *sections* of the epoch. Each has its clips and its batches,
+shared out as above, and an epoch has the batches of all sections, shuffled in an order that is the
+same on all ranks. So the batches of a step have the same shape on all ranks. Any other stream has
+one section.
+
 In a shuffled batch, the clips of a file stand together, so that a worker decodes them in one pass:
 single labelled frames of ten files, 20 in a batch, take 18 % less of its time.
 """
@@ -23,8 +28,10 @@ single labelled frames of ten files, 20 in a batch, take 18 % less of its time.
 from __future__ import annotations
 
 import typing
-from collections.abc import Callable, Sequence
-from functools import lru_cache
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache, partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -92,6 +99,8 @@ class BatchInfo(NamedTuple):
             scale, rotation and flip: float32 [B, 2, 3], with several views [B, k, 2, 3]. Centres of
             pixels are whole numbers. Of several parts, a dict. Default None: of items.
         digest_of: Makes the `digest`. Default ``str``: "".
+
+    `lengths` and `mask` follow from ``frames``.
     """
 
     step: int
@@ -104,6 +113,17 @@ class BatchInfo(NamedTuple):
     has_sound: npt.NDArray[np.bool_] | None = None
     affine: Matrices | dict[str, Matrices] | None = None
     digest_of: Callable[[], str] = str
+
+    @property
+    def lengths(self) -> Ints:
+        """How many frames of each clip, or of its first view, are frames of the video: int64 [B].
+        In clips of any length (``max_frames``), all others are padding, behind them."""
+        return np.asarray(np.count_nonzero(self.mask, axis=1), np.int64)
+
+    @property
+    def mask(self) -> npt.NDArray[np.bool_]:
+        """Which frames of each clip, or of its first view, are frames of the video: bool [B, T]."""
+        return (self.frames if self.frames.ndim == 2 else self.frames[:, 0]) >= 0
 
     @property
     def digest(self) -> str:
@@ -187,6 +207,30 @@ class Pool:
         return int(self._videos[at]), clip
 
 
+class Section(NamedTuple):
+    """Clips of an epoch whose batches have one shape.
+
+    Attributes:
+        number: From 0.
+        frames: Of each clip; 0: it has none.
+        pool: The clips.
+        size: Rows of a batch.
+        first: The number of the first clip in the epoch.
+        begin: The number of the first batch in the epoch, before they are shuffled.
+        batches: Their number, the same on all ranks.
+        rows: Of this rank.
+    """
+
+    number: int
+    frames: int
+    pool: Pool
+    size: int
+    first: int
+    begin: int
+    batches: int
+    rows: int
+
+
 class Plan:
     """The stream's batches by number: ``len(plan)`` per epoch, ``plan[step]`` for any step >= 0."""
 
@@ -200,45 +244,60 @@ class Plan:
         pools: Sequence[Pool] = (),
         weights: Sequence[int] = (),
         weighted: Weighted | None = None,
+        buckets: Mapping[int, Pool] = MappingProxyType({}),
+        frames: int = 0,
     ) -> None:
-        """``clips`` is as in `Pool`. Each clip makes ``crops`` rows. With ``pools``, of all these
-        videos, the pools take turns by ``weights``. ``weighted`` draws the clips instead."""
-        self._all = Pool(range(videos), clips)
-        self._pools = pools or (self._all,)
+        """``clips`` is as in `Pool`. Each clip makes ``crops`` rows, and has ``frames``. With
+        ``pools``, of all these videos, the pools take turns by ``weights``. ``weighted`` draws the
+        clips instead. With ``buckets``, of all these videos, each is a section of its own."""
+        buckets = buckets or {frames: Pool(range(videos), clips)}
+        self._pools = pools or tuple(buckets.values())
         self._weighted = weighted
         self._turns: Turns | None = None
         self._files: Sequence[str] = ()  # of each video; those of one stand together in a batch
-        self.samples = self._all.samples
+        self.samples = sum(pool.samples for pool in buckets.values())
         self.videos = videos if isinstance(clips, int) else int(np.count_nonzero(clips))
         """The number of videos that have clips."""
         self._options = options
         self._crops = crops
         self._rank, self._world = options.shard
-        batch = options.batch_size
-        share = own = self.samples // self._world  # Clips that every rank has, and this one.
         if pools:
             key = hash64(options.seed, "turns", self._rank).to_bytes(8, "little")
             self._turns = Turns(weights, key if options.shuffle else None)
-            even = len(pools) if options.balance else 1
-            share = own = even * -(-self.samples // (even * self._world))
-        elif not options.drop_remainder:
-            own = -(-(self.samples - self._rank) // self._world)
-        rows = share * crops
-        self._at_once = max(1, _AT_ONCE // batch)  # steps
-        self._drawn: dict[int, list[list[Sample]]] = {}  # by their first step
-        self._batches = rows // batch if options.drop_remainder else -(-rows // batch)
-        self._rows = min(own * crops, self._batches * batch)
-        self._share = -(-self._rows // crops)
+        self._sections: list[Section] = []
+        first = self._batches = 0
+        for number, (each, pool) in enumerate(buckets.items()):
+            size = options.clips_of(each)
+            share = own = pool.samples // self._world  # Clips that every rank has, and this one.
+            if pools:
+                even = len(pools) if options.balance else 1
+                share = own = even * -(-pool.samples // (even * self._world))
+            elif not options.drop_remainder:
+                own = -(-(pool.samples - self._rank) // self._world)
+            rows = share * crops
+            batches = rows // size if options.drop_remainder else -(-rows // size)
+            rows = min(own * crops, batches * size)
+            self._sections.append(
+                Section(number, each, pool, size, first, self._batches, batches, rows)
+            )
+            first, self._batches = first + pool.samples, self._batches + batches
+        self._firsts = [section.first for section in self._sections]
+        self._begins = [section.begin for section in self._sections]
+        self.sizes = {each.frames: each.size for each in self._sections if each.batches}
+        """Rows of a whole batch, by the frames of its clips; 0: they have none."""
         if self._batches == 0:
             raise SpecError(
                 f"{self.samples * crops} clips over {self._world} shard(s) do not fill one batch "
-                f"of {batch}: lower batch_size" + (" or set drop_remainder=False" if share else "")
+                f"of {size}: lower batch_size" + (" or set drop_remainder=False" if share else "")
             )
+        self._share = -(-self._sections[0].rows // crops)
+        self._at_once = max(1, _AT_ONCE // max(self.sizes.values()))  # steps
+        self._drawn: dict[int, list[list[Sample]]] = {}  # by their first step
 
     @classmethod
     def of(cls, catalog: Catalog, spec: Spec, options: StreamOptions) -> Plan:
-        """The plan of a catalog's clips. For "dense", the catalog is `windows.counted`. Raises
-        SpecError."""
+        """The plan of a catalog's clips. For "dense" and buckets, the catalog is `windows.counted`.
+        Raises SpecError."""
         leader = leader_of(spec)
         plan = cls._of(catalog, leader, options)
         if options.shuffle:
@@ -247,7 +306,8 @@ class Plan:
 
     @classmethod
     def _of(cls, catalog: Catalog, spec: Spec, options: StreamOptions) -> Plan:
-        crops = crops_of(spec) if isinstance(spec, ClipSpec) else 1
+        crops, frames = (crops_of(spec), spec.frames) if isinstance(spec, ClipSpec) else (1, 0)
+        plan = partial(cls, len(catalog), options=options, crops=crops, frames=frames)
         if catalog.parts:
             if options.balance is not None:
                 raise SpecError("a mixture has shares: leave balance= out")
@@ -259,16 +319,19 @@ class Plan:
                 counts[part.start : part.stop] = own
                 pools.append(Pool(videos, own))
             shares = weights([part.share for part in catalog.parts])
-            return cls(len(catalog), counts, options, crops=crops, pools=pools, weights=shares)
+            return plan(counts, pools=pools, weights=shares)
         if isinstance(options.balance, str) and options.balance != "class":
-            drawn, given = of_frames(catalog, options.balance), _drawn(catalog, spec)
-            return cls._weighing(drawn, given, options, crops)
+            drawn = of_frames(catalog, options.balance)
+            return plan(_of_rows_drawn(_drawn(catalog, spec), drawn), weighted=drawn)
         clips = _clips(catalog, spec, range(len(catalog)))
+        if options.buckets is not None and isinstance(spec, ClipSpec):
+            return plan(clips, buckets=_in_buckets(catalog, spec, options.buckets))
         if options.balance is None:
-            return cls(len(catalog), clips, options, crops=crops)
+            return plan(clips)
         if options.balance != "class":
             given = np.broadcast_to(clips, len(catalog))
-            return cls._weighing(of_rows(options.balance, given), given, options, crops)
+            drawn = of_rows(options.balance, given)
+            return plan(_of_rows_drawn(given, drawn), weighted=drawn)
         labels = catalog.labels
         if labels.max() < 0:
             raise SpecError('balance="class" needs labels: all are -1')
@@ -283,13 +346,7 @@ class Plan:
         ]
         pools = [pool for pool in pools if pool.samples]
         equal = [1] * len(pools)
-        return cls(len(catalog), clips, options, crops=crops, pools=pools, weights=equal)
-
-    @classmethod
-    def _weighing(cls, drawn: Weighted, clips: Ints, options: StreamOptions, crops: int) -> Plan:
-        """An epoch has as many clips as the rows that are drawn give."""
-        clips = np.where(np.isin(np.arange(len(clips)), drawn.videos), clips, 0)
-        return cls(len(clips), clips, options, crops=crops, weighted=drawn)
+        return plan(clips, pools=pools, weights=equal)
 
     def __len__(self) -> int:
         return self._batches
@@ -306,11 +363,42 @@ class Plan:
             self._drawn[first] = drawn
         return list(drawn[step - first])
 
-    def _batch(self, step: int) -> list[Sample]:
+    def frames(self, step: int) -> int:
+        """Frames of each clip in batch ``step``, counted over all epochs; 0: it has none."""
+        return self._place(step)[1].frames
+
+    def frames_of(self, sample: Sample) -> int:
+        """Frames of each clip in the batch of a sample."""
+        return self._sections[self._section_of(sample)].frames
+
+    def never_comes(self) -> list[str]:
+        """Sentences for the log about clips that are in no batch of any epoch."""
+        return [
+            f"the {each.pool.samples * self._crops} clips of bucket {each.frames} never come: over "
+            f"{self._world} shard(s) they do not fill one batch of {each.size}; join buckets, or "
+            "set drop_remainder=False"
+            for each in self._sections
+            if not each.batches
+        ]
+
+    def _place(self, step: int) -> tuple[int, Section, int]:
+        """The epoch of a step, its section, and the number of its batch in that."""
         epoch, batch = divmod(step, self._batches)
-        first = batch * self._options.batch_size
-        mine = range(first, min(first + self._options.batch_size, self._rows))
-        samples = [self._planned(epoch, *divmod(row, self._crops)) for row in mine]
+        if len(self._sections) == 1:
+            return epoch, self._sections[0], batch
+        if self._options.shuffle:
+            batch = _order(self._batches, self._options.seed, epoch)[batch]
+        section = self._sections[bisect_right(self._begins, batch) - 1]
+        return epoch, section, batch - section.begin
+
+    def _section_of(self, sample: Sample) -> int:
+        return bisect_right(self._firsts, sample.origin) - 1
+
+    def _batch(self, step: int) -> list[Sample]:
+        epoch, section, batch = self._place(step)
+        first = batch * section.size
+        mine = range(first, min(first + section.size, section.rows))
+        samples = [self._planned(epoch, section, *divmod(row, self._crops)) for row in mine]
         if self._files:
             turn: dict[str, int] = {}
             for sample in samples:
@@ -318,23 +406,29 @@ class Plan:
             samples.sort(key=lambda sample: turn[self._files[sample.video]])
         return samples
 
-    def _planned(self, epoch: int, at: int, crop: int) -> Sample:
-        """A crop of the clip at place ``at`` of this rank's epoch."""
+    def _planned(self, epoch: int, section: Section, at: int, crop: int) -> Sample:
+        """A crop of the clip at place ``at`` of this rank's part of a section."""
         options, origin = self._options, self._rank + self._world * at
         if self._turns is None:
             if options.shuffle:
-                origin = _order(self.samples, options.seed, epoch)[origin]
+                origin = self._order_in(section, epoch)[origin]
             if self._weighted is not None:
                 first = hash64(options.seed, "first", epoch) / 2**64 if options.shuffle else 0.5
                 drawn = self._weighted.at((origin + first) / self.samples)
                 return self._sample(epoch, origin, 0, drawn, crop)
-            return self._sample(epoch, origin, 0, Drawn(*self._all[origin]), crop)
+            drawn = Drawn(*section.pool[origin])
+            return self._sample(epoch, section.first + origin, 0, drawn, crop)
         pool, turn = self._turns[epoch * self._share + at]
         samples = self._pools[pool]
         turn, number = divmod(turn * self._world + self._rank, samples.samples)
         if options.shuffle:
             number = _pool_order(samples.samples, options.seed, pool, turn)[number]
         return self._sample(epoch, origin, 0, Drawn(*samples[number]), crop)
+
+    def _order_in(self, section: Section, epoch: int) -> Permutation:
+        if len(self._sections) == 1:
+            return _order(self.samples, self._options.seed, epoch)
+        return _pool_order(section.pool.samples, self._options.seed, section.number, epoch)
 
     def _sample(self, epoch: int, origin: int, attempt: int, found: Drawn, crop: int) -> Sample:
         seed = hash64(self._options.seed, "clip", epoch, origin, attempt)
@@ -357,7 +451,7 @@ class Plan:
     def substitute(self, sample: Sample) -> Sample:
         """The substitute for a sample that cannot be decoded. It is the same in every run."""
         epoch, origin, attempt = sample.epoch, sample.origin, sample.attempt + 1
-        pool = 0
+        pool = self._section_of(sample)
         if self._turns is not None:
             pool, _ = self._turns[epoch * self._share + origin // self._world]
         pool += max(0, attempt - _OWN_SUBSTITUTES)  # All of its own may be bad.
@@ -368,6 +462,41 @@ class Plan:
             few = attempt <= _OWN_SUBSTITUTES
             drawn = self._weighted.at(other / 2**64) if few else self._weighted.any(other)
         return self._sample(epoch, origin, attempt, drawn, sample.crop)
+
+
+def check_lengths(catalog: Catalog, clip: Spec, options: StreamOptions) -> None:
+    """Raises SpecError if clips of any length, buckets and other options contradict each other."""
+    spec, buckets = leader_of(clip), options.buckets
+    if not isinstance(spec, ClipSpec) or spec.max_frames is None:
+        if buckets is not None or options.batch_frames is not None:
+            raise SpecError(
+                "buckets and batch_frames are for clips of any length: give "
+                'ClipSpec(frames="all", max_frames=...)'
+            )
+    elif spec.frames != spec.max_frames:
+        raise SpecError(
+            f'the clips of a stream have any length or one: give frames="all", or frames='
+            f"{spec.frames} without max_frames"
+        )
+    elif buckets is not None and buckets[-1] != spec.max_frames:
+        raise SpecError(f"the last of buckets must be max_frames={spec.max_frames}, got {buckets}")
+    elif buckets is not None and (catalog.parts or options.balance is not None):
+        what = "a mixture has shares" if catalog.parts else "balance= has weights"
+        raise SpecError(f"{what}, and in buckets each clip comes once: leave buckets out")
+
+
+def _in_buckets(catalog: Catalog, spec: ClipSpec, buckets: Sequence[int]) -> dict[int, Pool]:
+    """The clips of each bucket that has any: those that fit into no smaller one."""
+    lengths, _ = windows_of(catalog, spec, range(len(catalog)))
+    number = np.searchsorted(buckets, lengths)
+    found = {each: np.flatnonzero(number == at) for at, each in enumerate(buckets)}
+    clips = spec.clips_per_video
+    return {each: Pool(videos, clips) for each, videos in found.items() if len(videos)}
+
+
+def _of_rows_drawn(clips: Ints, drawn: Weighted) -> Ints:
+    """An epoch has as many clips as the rows that are drawn give."""
+    return np.where(np.isin(np.arange(len(clips)), drawn.videos), clips, 0)
 
 
 def _clips(catalog: Catalog, spec: Spec, videos: range) -> int | Ints:

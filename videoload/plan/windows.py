@@ -1,13 +1,14 @@
-"""How many windows ``sampling="dense"`` takes of each video, and what is worth a warning. Pure.
+"""How many windows ``sampling="dense"`` takes of each video, how many frames a clip of any length
+has, and what is worth a warning. Pure.
 
 A catalog often does not tell: its files have other rates, or were never scanned. Then one pass over
-the indexes of all videos counts the windows, before the stream is planned. `read` of `counted` is
-that pass: through a client's workers, or in this process.
+the indexes of all videos counts, before the stream is planned. `read` of `counted` is that pass:
+through a client's workers, or in this process.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -28,10 +29,13 @@ from videoload.plan.lengths import needed_frames
 Read = Callable[[Catalog, WindowCounts], Iterator[tuple[Any, Any, Any]]]
 
 
-def counted(catalog: Catalog, clip: Spec, read: Read) -> Catalog:
-    """The catalog, with the number of windows of each video if it does not follow from its frame
-    counts. A video that cannot be read counts as one window: the stream will name it."""
-    if not do_lengths_decide(clip) or not isinstance(clip, ClipSpec | SampleSpec):
+def counted(
+    catalog: Catalog, clip: Spec, read: Read, buckets: Sequence[int] | None = None
+) -> Catalog:
+    """The catalog, with what `count_windows` gives of each video if it does not follow from its
+    frame counts. A video that cannot be read counts as one window, or one frame: the stream will
+    name it."""
+    if not do_lengths_decide(clip, buckets) or not isinstance(clip, ClipSpec | SampleSpec):
         return catalog
     several = isinstance(clip, SampleSpec) and len(clip.clips) > 1  # all of them decide
     leader = clip.leader if isinstance(clip, SampleSpec) else clip
@@ -44,7 +48,8 @@ def counted(catalog: Catalog, clip: Spec, read: Read) -> Catalog:
 
 
 def windows_of(catalog: Catalog, spec: ClipSpec, videos: range) -> tuple[Ints, Ints]:
-    """The number of windows of these videos, and how many frames come after the last of each."""
+    """The number of windows of these videos, and how many frames come after the last of each. For
+    clips of any length: how many frames those of each video have, and 0."""
     if catalog._windows is not None:
         windows, left = catalog._windows[:, videos.start : videos.stop]
         return windows, left

@@ -136,9 +136,10 @@ def predict(
         any_clip = replace(spec, sampling="center", hop=None, hop_s=None, edges=None, offsets=None)
         found = client.stream(catalog, any_clip, batch_size, **how).clip
         spec = replace(spec, size=found.size, crop=found.crop)  # type: ignore[union-attr]
-    stream = client.stream(catalog, spec, _run(spec, batch_size), **how)
+    run = _run(spec, batch_size)
+    stream = client.stream(catalog, spec, run, **how)
     counts, _ = windows_of(stream.catalog, spec, range(len(catalog)))
-    scoring = _Scoring(stream, Layout(counts, stream.options.batch_size), model, batch_size)
+    scoring = _Scoring(stream, Layout(counts, run), model, batch_size)
     names = row_names(catalog)
     of = _not_in_names(catalog, spec, names)
     results = Results(to_csv, to_npy, _settings(stream, average), table, names, of)

@@ -32,6 +32,7 @@ from videoload.clips.sample_spec import (
     functions_of,
     lacks_size,
     reads_files,
+    with_frames,
 )
 from videoload.engine.engine import Engine
 from videoload.engine.open_streams import OpenStream
@@ -211,7 +212,7 @@ class Client:
         self,
         catalog: Catalog,
         clip: ClipSpec,
-        batch_size: int,
+        batch_size: int | None = None,
         *,
         slots: int | None = None,
         **options: Unpack[StreamArguments],
@@ -222,7 +223,7 @@ class Client:
         self,
         catalog: Catalog,
         clip: Mapping[str, ClipSpec | ItemSpec],
-        batch_size: int,
+        batch_size: int | None = None,
         *,
         slots: int | None = None,
         **options: Unpack[StreamArguments],
@@ -233,7 +234,7 @@ class Client:
         self,
         catalog: Catalog,
         clip: GivenSpec,
-        batch_size: int,
+        batch_size: int | None = None,
         *,
         slots: int | None = None,
         **options: Unpack[StreamArguments],
@@ -243,7 +244,7 @@ class Client:
         self,
         catalog: Catalog,
         clip: GivenSpec,
-        batch_size: int,
+        batch_size: int | None = None,
         *,
         slots: int | None = None,
         shuffle: bool = False,
@@ -254,6 +255,8 @@ class Client:
         on_error: OnError = "substitute",
         max_bad: float = 0.01,
         balance: Balance | None = None,
+        buckets: Sequence[int] | None = None,
+        batch_frames: int | None = None,
     ) -> Stream[Any]:
         """Make a stream: the clips of a catalog in batches.
 
@@ -261,16 +264,19 @@ class Client:
         number of workers, their hosts, their speed or their end. Nothing is decoded before the
         stream is read. If ``clip.size`` is None, a first video is opened for its size. With
         ``sampling="dense"``, the workers read the index of each video and count its windows, if the
-        catalog does not tell them (``videoload scan --output``), or for ``fps`` and ``hop_s``.
+        catalog does not tell them (``videoload scan --output``), or for ``fps`` and ``hop_s``; with
+        ``buckets`` they count its frames.
 
         Args:
             catalog: Which videos, which labels. Workers of this host need its ``root``.
             clip: How clips are cut from a video; or an `ItemSpec`, for items of any kind; or a dict
                 with one of them for each part of the catalog (`Catalog.side_by_side`).
-            batch_size: Clips in a batch (B), at least 1.
+            batch_size: Clips in a batch (B), at least 1. Default None: as ``batch_frames`` says.
             slots: Batches in memory at most, 2 or more. None, the default: 8, and more if the
                 workers that are connected now need them; but at most what 2 GB or three quarters of
-                the free memory hold, and at least 4.
+                the free memory hold, and at least 4. Each takes the memory of the largest batch:
+                with ``buckets`` and ``batch_size`` that of ``max_frames``, and with
+                ``batch_frames`` all batches take about as much.
             shuffle: A new order of the clips each epoch, drawn from ``seed``; in a batch, clips of
                 one file stand together, and are decoded in one pass. Default False: the catalog's
                 order.
@@ -301,6 +307,15 @@ class Client:
                 none is a class too; -1 and "" are no label, and such frames are not drawn. A float
                 is the weight of its frame. In an epoch of n clips, what has the share s of all
                 weights comes n * s times, rounded down or up. Default None.
+            buckets: For clips of any length (``ClipSpec.max_frames``): the numbers of frames (T)
+                that batches have, rising, the last one ``max_frames``. Each clip is in a batch of
+                the smallest T that holds it, and is padded to that. All clips of a batch have the
+                same T, and so have the batches of all ranks at the same step. ``drop_remainder``,
+                and what it leaves out, is about the batches of each bucket. With ``shuffle``, the
+                batches of all buckets come in turn, and else those of one bucket after the other.
+                Not with ``balance`` and mixtures. Default None: all have ``max_frames``.
+            batch_frames: Frames of a batch, in the place of ``batch_size``: a batch has
+                ``batch_frames // T`` clips, and at least one. Default None.
 
         Returns:
             The stream, which shares the client's workers with its other streams.
@@ -318,8 +333,9 @@ class Client:
         """
         self._engine.check()
         options = StreamOptions(
-            batch_size, shuffle, seed, shard, drop_remainder, ordered, on_error, max_bad, balance
-        )
+            batch_size, shuffle, seed, shard, drop_remainder, ordered, on_error, max_bad, balance,
+            buckets, batch_frames,
+        )  # fmt: skip
         clip = given_as(catalog, clip, shuffle=shuffle)
         if catalog.root is None and self._workers and reads_files(clip):
             raise SpecError("local workers need the catalog's root: give root= when it is made")
@@ -343,10 +359,12 @@ class Client:
             )
         if (frames := math.prod(frames_shape(clip))) > MAX_FRAMES:
             raise SpecError(f"a clip of {frames} frames: no more than {MAX_FRAMES} are taken")
-        batch_bytes = options.batch_size * clip.clip_bytes
+        batch_bytes = max(
+            rows * with_frames(clip, frames).clip_bytes for frames, rows in plan.sizes.items()
+        )
         workers = max(self._workers, self._engine.wait_for_workers(0, timeout_s=0))
         ahead = _FETCHED_CLIPS if storage is not None and storage.fetches else _CLIPS
-        wanted = _SLOTS + ahead * workers // options.batch_size
+        wanted = _SLOTS + ahead * workers // min(plan.sizes.values())
         held = _slots(slots, wanted, batch_bytes, host.memory_left())
         source = OpenStream(
             next(self._streams),

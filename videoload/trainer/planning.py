@@ -1,5 +1,5 @@
-"""What a stream does before its first batch: it counts windows, and warns of what may be meant
-otherwise."""
+"""What a stream does before its first batch: it counts windows and frames, and warns of what may be
+meant otherwise."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from videoload.catalog.catalog import Catalog
 from videoload.clips.sample_spec import GivenSpec, Spec, in_stream, sample_spec
 from videoload.plan.options import StreamArguments, StreamOptions
-from videoload.plan.plan import Plan
+from videoload.plan.plan import Plan, check_lengths
 from videoload.plan.windows import Read, counted, warnings_of
 
 _log = logging.getLogger(__name__)
@@ -28,13 +28,14 @@ def given_as(catalog: Catalog, clip: GivenSpec, *, shuffle: bool) -> Spec:
 def make_plan(
     catalog: Catalog, clip: Spec, options: StreamOptions, read: Read
 ) -> tuple[Catalog, Plan]:
-    """The plan of a stream, and its catalog, which knows the numbers of windows then. Raises
-    SpecError."""
-    catalog = counted(catalog, clip, read)
+    """The plan of a stream, and its catalog, which knows the numbers of windows, or of the frames
+    of clips of any length then. Raises SpecError."""
+    check_lengths(catalog, clip, options)
+    catalog = counted(catalog, clip, read, options.buckets)
     plan = Plan.of(catalog, clip, options)
     if options.balance == "class" and (few := np.count_nonzero(catalog.labels < 0)):
         _log.info('%d of %d rows have no label (-1): balance="class" leaves them out', few,
                   len(catalog))  # fmt: skip
-    for text in warnings_of(catalog, clip):
+    for text in [*warnings_of(catalog, clip), *plan.never_comes()]:
         _log.warning("%s", text)
     return catalog, plan

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal, Unpack, overload
 
 import numpy as np
@@ -22,6 +22,7 @@ from videoload.clips.sample_spec import (
     WindowCounts,
     frames_shape,
     reads_files,
+    with_frames,
 )
 from videoload.decoding.decoder import Decoder
 from videoload.decoding.native_size import native_size
@@ -43,7 +44,7 @@ _log = logging.getLogger(__name__)
 def decode_serially(
     catalog: Catalog,
     clip: ClipSpec,
-    batch_size: int,
+    batch_size: int | None = None,
     *,
     start_step: int | None = None,
     epochs: int | None = None,
@@ -57,7 +58,7 @@ def decode_serially(
 def decode_serially(
     catalog: Catalog,
     clip: ClipSpec,
-    batch_size: int,
+    batch_size: int | None = None,
     *,
     start_step: int | None = None,
     epochs: int | None = None,
@@ -71,7 +72,7 @@ def decode_serially(
 def decode_serially(
     catalog: Catalog,
     clip: GivenSpec,
-    batch_size: int,
+    batch_size: int | None = None,
     *,
     start_step: int | None = None,
     epochs: int | None = None,
@@ -84,7 +85,7 @@ def decode_serially(
 def decode_serially(
     catalog: Catalog,
     clip: GivenSpec,
-    batch_size: int,
+    batch_size: int | None = None,
     *,
     start_step: int | None = None,
     epochs: int | None = None,
@@ -98,6 +99,8 @@ def decode_serially(
     on_error: OnError = "substitute",
     max_bad: float = 0.01,
     balance: Balance | None = None,
+    buckets: Sequence[int] | None = None,
+    batch_frames: int | None = None,
 ) -> Iterator[Batch[Any] | BatchWithInfo[Any]]:
     """The batches of a stream, decoded in this process: no workers, no sockets.
 
@@ -108,7 +111,7 @@ def decode_serially(
         catalog: Which videos, which labels. It needs its ``root``.
         clip: How clips are cut from a video; or an ItemSpec, for items of any kind; or a dict of
             them, for a catalog of several parts (`Catalog.side_by_side`).
-        batch_size: Clips in a batch (B), at least 1.
+        batch_size: Clips in a batch (B), at least 1. Default None: as ``batch_frames`` says.
         start_step: First batch, counted over all epochs from 0. None, the default: 0.
         epochs: Epoch at whose end to stop, counted from the stream's beginning. None, the default:
             the epoch that ``start_step`` is in.
@@ -123,6 +126,9 @@ def decode_serially(
             ``"substitute"``.
         max_bad: Share of the files that may be bad. Default 0.01.
         balance: How often rows or frames come. Default None: equally often.
+        buckets: Of clips of any length: the numbers of frames (T) that batches have. Default None:
+            ``max_frames``.
+        batch_frames: Frames of a batch, in the place of ``batch_size``. Default None.
 
     Yields:
         (clips, labels): uint8 [B, *clip.shape] and int64 [B]; with ``info`` (clips, labels,
@@ -137,8 +143,9 @@ def decode_serially(
         TransformError: The transform, or the load function, cannot be imported, or failed.
     """
     options = StreamOptions(
-        batch_size, shuffle, seed, shard, drop_remainder, ordered, on_error, max_bad, balance
-    )
+        batch_size, shuffle, seed, shard, drop_remainder, ordered, on_error, max_bad, balance,
+        buckets, batch_frames,
+    )  # fmt: skip
     clip = given_as(catalog, clip, shuffle=shuffle)
     if catalog.root is None and reads_files(clip):
         raise SpecError("the catalog has no root: give root= the folder that holds its videos")
@@ -177,8 +184,9 @@ def _batches(
     with_info: bool,
 ) -> Iterator[Batch | BatchWithInfo]:
     quarantine = Quarantine(catalog, plan, options)
+    specs = {frames: with_frames(clip, frames) for frames in plan.sizes}
     for step in steps:
-        planned = quarantine.kept(plan[step])
+        planned, clip = quarantine.kept(plan[step]), specs[plan.frames(step)]
         clips = np.empty((len(planned), clip.clip_bytes), np.uint8)
         facts = np.empty(len(planned), facts_type(clip))
         taken: list[Sample] = []

@@ -20,7 +20,7 @@ from videoload.clips.clip_spec import (
     decoded_shape,
     height_and_width,
 )
-from videoload.clips.sample_spec import arrays_of, frames_shape
+from videoload.clips.sample_spec import arrays_of, frames_shape, with_frames
 from videoload.errors import SpecError
 
 
@@ -91,7 +91,11 @@ def test_each_crop_is_a_row(crop: str, crops: int) -> None:
             "stretch, box, none, got",
         ),
         ({"sampling": "first"}, "sampling must be one of random, center, uniform, dense, at, got"),
-        ({"short": None}, "short must be one of loop, hold, zero, drop, error, got None"),
+        ({"short": "wait"}, "short must be one of loop, hold, zero, drop, error, got 'wait'"),
+        ({"frames": "all"}, 'frames="all" needs max_frames='),
+        ({"frames": "half"}, "frames must be a whole number of at least 1, got 'half'"),
+        ({"max_frames": 7}, "frames must be 7 at most, got 8"),
+        ({"max_frames": 0}, "max_frames must be a whole number of at least 1, got 0"),
         ({"pixels": "bgr24"}, "pixels must be one of rgb24, gray, gray16, yuv420p, got 'bgr24'"),
         ({"flip": 1}, "flip must be True or False, got 1"),
         ({"flip": 0.5}, "flip must be True or False, got 0.5"),
@@ -188,6 +192,25 @@ def test_an_invalid_spec_is_refused(changes: dict[str, Any], words: str) -> None
         spec(**changes)
 
 
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"short": "loop"}, "short='loop'"),
+        ({"short": "error"}, "short='error'"),
+        ({"sampling": "dense"}, "sampling='dense'"),
+        ({"sampling": "at", "edges": "zero"}, "sampling='at'"),
+        ({"span": "video"}, "span='video'"),
+        ({"offsets": (0, 1)}, "offsets=(0, 1)"),
+        ({"transform": "m:f", "output": ((1,), "uint8")}, "output=((1,), 'uint8')"),
+    ],
+)
+def test_clips_of_any_length_show_a_video_from_its_first_frame_on(
+    changes: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(SpecError, match=re.escape(f"any length (max_frames) have no {words}")):
+        spec(frames="all", max_frames=64, **changes)
+
+
 def test_a_function_is_kept_by_the_name_that_workers_import_it_by() -> None:
     assert spec(transform=transforms.invert) == spec(transform="tests.support.transforms:invert")
     assert pickle.loads(pickle.dumps(spec(transform=np.flip))).transform == "numpy:flip"
@@ -238,6 +261,39 @@ def test_a_function_is_kept_by_the_name_that_workers_import_it_by() -> None:
 def test_a_spec_at_the_edge_is_accepted(changes: dict[str, Any]) -> None:
     made = spec(**changes)
     assert all(getattr(made, name) == value for name, value in changes.items())
+
+
+@pytest.mark.parametrize(
+    ("given", "equal"),
+    [
+        ({"frames": "all", "max_frames": 8}, {"frames": 8, "max_frames": 8, "short": "zero"}),
+        ({"frames": 0, "max_frames": 8}, {"frames": "all", "max_frames": 8}),
+        ({"frames": 4, "short": None}, {"frames": 4, "short": "loop"}),
+    ],
+)
+def test_what_a_spec_says_in_several_ways_is_the_same(
+    given: dict[str, Any], equal: dict[str, Any]
+) -> None:
+    made = spec(**given)
+    assert made == spec(**equal)
+    assert repr(made) == repr(spec(**equal))
+    assert eval(repr(made), {"ClipSpec": ClipSpec}) == made
+    assert isinstance(made.frames, int)
+
+
+def test_only_what_was_not_usual_is_shown_of_short() -> None:
+    assert repr(ClipSpec(4)) == repr(ClipSpec(4, short="loop")) == "ClipSpec(frames=4)"
+    assert repr(ClipSpec(max_frames=4)) == "ClipSpec(frames=4, max_frames=4)"
+    assert "short='hold'" in repr(ClipSpec(max_frames=4, short="hold"))
+    assert "short='zero'" in repr(ClipSpec(4, short="zero"))
+
+
+def test_a_bucket_has_fewer_frames_than_the_longest_clips() -> None:
+    longest = spec(frames="all", max_frames=64)
+    assert longest.shape == (64, 16, 16, 3)
+    assert with_frames(longest, 16) == spec(frames=16, max_frames=64)
+    assert with_frames(longest, 16).shape == (16, 16, 16, 3)
+    assert with_frames(spec(frames=8), 16) == spec(frames=8), "it has one length"
 
 
 def test_a_size_given_as_a_list_becomes_a_tuple() -> None:

@@ -1,9 +1,11 @@
-"""Segments in seconds, and the windows of dense sampling, by frames and by time."""
+"""Segments in seconds, the windows of dense sampling, and clips of any length, by frames and by
+time."""
 
 from __future__ import annotations
 
 import math
 from array import array
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -280,3 +282,90 @@ def test_without_edges_a_window_beyond_the_ends_is_refused() -> None:
     with pytest.raises(UnfitError) as told_it:
         clip_params(dense(frames=5, sampling="at", short="drop"), video, 0, segment=Segment(at=1))
     assert told_it.value.dropped
+
+
+# Clips of any length
+
+RHYTHMS = st.sampled_from(
+    [{"stride": 1}, {"stride": 3}, {"fps": 5.0}, {"fps": 29.97}, {"fps": 60.0}]
+)
+
+
+@patient
+@given(
+    videos(), RHYTHMS, st.sampled_from(["zero", "hold"]), st.integers(1, 40), st.integers(0, 8),
+    st.integers(0, 40), st.integers(0, 2**64 - 1),
+)  # fmt: skip
+def test_a_clip_of_any_length_shows_all_of_its_segment_from_the_first_frame_on(
+    video: VideoInfo, rhythm: Any, short: Any, most: int, more: int, start: int, seed: int
+) -> None:
+    start = min(start, video.frames - 1)
+    first, last = window = start, video.frames
+    made = ClipSpec("all", max_frames=most, size=(8, 8), short=short, sampling="random", **rhythm)
+    length, left = count_windows(made, video, window)
+    assert left == 0
+    assert 1 <= length <= most
+
+    def shown(spec: ClipSpec) -> Any:
+        return clip_params(spec, video, seed, segment=Segment(start, None)).frames
+
+    def grid(frames: int) -> Any:
+        """The frames of a clip of so many that begins with the first one; -1: beyond the end."""
+        return shown(dense(frames=frames, short="zero", **rhythm))
+
+    bucket = min(most, length + more)
+    frames = shown(replace(made, frames=bucket))
+    longer, _ = count_windows(replace(made, max_frames=most + 1), video, window)
+    if longer > most:  # any window of it
+        assert (frames == shown(ClipSpec(bucket, size=(8, 8), sampling="random", **rhythm))).all()
+        assert (frames >= 0).all()
+        return
+    assert (frames[:length] == grid(length)).all()
+    assert (frames[:length] >= first).all()
+    assert (frames < last).all()
+    assert (told(frames[length:]) == -1).all(), "padding has no number"
+    padding = -1 if short == "zero" else frames[length - 1]
+    assert (pictures(frames[length:]) == padding).all()
+    is_over = grid(length + 1)[-1] == -1 or is_at_the_end(made, video, window, length)
+    assert is_over or length == most
+
+
+def is_at_the_end(spec: ClipSpec, video: VideoInfo, window: tuple[int, int], moment: int) -> bool:
+    """Whether frame number ``moment`` of a clip would be due when the last frame is just over: then
+    a player shows none, or is late by a millisecond. How long a single frame is shown is unknown.
+    """
+    times = video.times_of(np.arange(*window))
+    if len(times) == 1:
+        return True
+    assert spec.fps is not None
+    end_s = times[-1] + (times[-1] - times[0]) / (len(times) - 1)
+    return bool(end_s - 0.0011 <= times[0] + moment / spec.fps <= end_s)
+
+
+@pytest.mark.parametrize(
+    ("rhythm", "of", "frames"),
+    [
+        ({}, even(3, Fraction(25)), [0, 1, 2, -1]),
+        ({"stride": 2}, even(5, Fraction(25)), [0, 2, 4, -1]),
+        ({"stride": 2}, even(4, Fraction(25)), [0, 2, -1, -1]),
+        ({"stride": 9}, even(1, Fraction(0)), [0, -1, -1, -1]),
+        ({"fps": 10}, even(6, Fraction(25)), [0, 2, 5, -1]),
+        ({"fps": 10}, even(3, Fraction(5)), [0, 0, 1, 1]),
+        ({"fps": 10}, uneven([0.0, 0.05, 0.3]), [0, 1, 1, 2]),  # the last one to 0.45 s
+        ({"fps": 10}, uneven([0.0, 0.05, 0.2]), [0, 1, 2, -1]),  # to 0.3 s
+        ({"fps": 10}, uneven([0.0]), [0, -1, -1, -1]),
+    ],
+)
+def test_padding_stands_where_the_video_is_over(
+    rhythm: Any, of: VideoInfo, frames: list[int]
+) -> None:
+    made = ClipSpec("all", max_frames=4, size=(8, 8), **rhythm)
+    assert clip_params(made, of, 0).frames.tolist() == frames
+    held = clip_params(replace(made, short="hold"), of, 0).frames
+    assert told(held).tolist() == frames
+    assert count_windows(made, of, (0, of.frames)) == (sum(frame >= 0 for frame in frames), 0)
+
+
+def test_a_file_without_a_rate_gives_no_clip_of_any_length_by_time() -> None:
+    with pytest.raises(UnfitError, match="has no frame rate"):
+        count_windows(ClipSpec(max_frames=4, fps=5, size=(8, 8)), even(9, Fraction(0)), (0, 9))

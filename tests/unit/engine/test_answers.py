@@ -67,7 +67,7 @@ class Trainer:
         )  # fmt: skip
         self.table = LeaseTable(credit=2, stall_s=10.0, silence_s=2.0)
         self.table.add_stream(Stream(
-            0, plan, self.stream.quarantine, clip_frames=9, slots=4, ordered=True,
+            0, plan, self.stream.quarantine, slots=4, ordered=True,
             clip_bytes=SPEC.clip_bytes, files=self.stream.files, copy="mine",
         ))  # fmt: skip
         self.workers: dict[Any, ConnectedWorker] = {}

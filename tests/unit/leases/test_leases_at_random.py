@@ -168,7 +168,7 @@ class World:
         )  # fmt: skip
         self.streams.append(stream)
         self.table.add_stream(records.Stream(
-            stream.id, plan, stream.quarantine, clip_frames=2, slots=slots, ordered=ordered
+            stream.id, plan, stream.quarantine, slots=slots, ordered=ordered
         ))  # fmt: skip
 
     def start(self, stream: Stream, steps: range) -> None:

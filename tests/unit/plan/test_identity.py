@@ -38,6 +38,12 @@ MIXED = mix({"a": (CATALOG, 0.5), "b": (Catalog(["b/0.avi"], [0], ["a", "b"]), 0
         (identity(Catalog(PATHS, [0] * 10, ["a", "b"], at=[3] * 10)), "moments: none before, 10 "),
         (identity(Catalog(PATHS, [0] * 10, ["a", "b"], at_s=[3.5] * 10)), "seconds: none before, "),
         (identity(spec=replace(CLIP, stride=2)), "stride: 1 before, 2 now"),
+        (
+            identity(buckets=(2, 4)),
+            r"buckets: None before, \(2, 4\) now; lengths: none before, 10 ",
+        ),
+        (identity(batch_size=None, batch_frames=8), "batch_size: .*; batch_frames: None before, 8"),
+        (identity(spec=ClipSpec(4, max_frames=4, size=(8, 8))), "max_frames: None before, 4 now"),
         (identity(spec=replace(CLIP, stride=2), seed=7), "stride: .*; seed: "),
         (
             identity(spec=ItemSpec("m:f", (2,), "uint8")),

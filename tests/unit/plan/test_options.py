@@ -26,6 +26,12 @@ def options(**changes: Any) -> StreamOptions:
         ("batch_size", 2.0, r"batch_size must be a whole number of at least 1, got 2\.0"),
         ("batch_size", "8", "batch_size must be a whole number of at least 1, got '8'"),
         ("batch_size", True, "batch_size must be a whole number of at least 1, got True"),
+        ("batch_size", None, r"give batch_size \(clips\), or batch_frames"),
+        ("batch_frames", 8, r"give batch_size \(clips\), or batch_frames"),
+        ("buckets", (), r"buckets must be numbers of frames that rise, got \(\)"),
+        ("buckets", 16, "buckets must be numbers of frames that rise, got 16"),
+        ("buckets", (16, 16), r"buckets must be numbers of frames that rise, got \(16, 16\)"),
+        ("buckets", (0, 16), "buckets must be a whole number of at least 1, got 0"),
         ("seed", 1.5, r"seed must be a whole number, got 1\.5"),
         ("seed", None, "seed must be a whole number, got None"),
         ("seed", True, "seed must be a whole number, got True"),
@@ -64,6 +70,13 @@ def test_a_balance_of_anything_else_is_refused() -> None:
             options(balance=balance)
     assert options(balance=None) == options()
     assert options(balance=np.array([0, 2])) == options(balance=[0.0, 2.0])
+
+
+def test_clips_of_a_batch_follow_from_its_frames_if_it_has_a_number_of_them() -> None:
+    made = options(batch_size=None, batch_frames=np.int64(64), buckets=np.array([8, 16]))
+    assert made == options(batch_size=None, batch_frames=64, buckets=[8, 16])
+    assert [made.clips_of(frames) for frames in (1, 16, 33, 64, 100)] == [64, 4, 1, 1, 1]
+    assert options().clips_of(100) == 4
 
 
 @pytest.mark.parametrize("shuffle", [True, False])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import time
 import tracemalloc
 from collections import Counter
@@ -18,10 +19,11 @@ from hypothesis import strategies as st
 from tests.support.chances import chi_square
 from tests.support.thorough import either
 from videoload.catalog.catalog import Catalog
+from videoload.catalog.joining import mix
 from videoload.clips.clip_spec import ClipSpec
 from videoload.errors import SpecError
 from videoload.plan.options import StreamOptions
-from videoload.plan.plan import Plan, Sample
+from videoload.plan.plan import Plan, Pool, Sample, check_lengths
 
 patient = settings(deadline=None, max_examples=either(40, 100))
 
@@ -583,3 +585,164 @@ def replace_all(plan: Plan, sample: Sample) -> list[int]:
 def test_a_balanced_stream_is_the_same_in_every_release() -> None:
     plan = balanced(classes(5, 2, 1), batch_size=6)
     assert [s.video for s in plan[0]] == [6, 7, 7, 3, 5, 4]
+
+
+# Buckets of clips of any length
+
+ANY = ClipSpec("all", max_frames=20, stride=2, size=(8, 8))
+
+
+@st.composite
+def bucketed(draw: st.DrawFn) -> tuple[Catalog, dict[str, Any]]:
+    """A catalog and the options of its stream."""
+    lengths = draw(st.lists(st.integers(1, 60), min_size=1, max_size=60))
+    smaller = draw(st.lists(st.integers(1, 19), max_size=4, unique=True).map(sorted))
+    size = {draw(st.sampled_from(["batch_size", "batch_frames"])): draw(st.integers(1, 30))}
+    how = {"shuffle": draw(st.booleans()), "drop_remainder": draw(st.booleans()), "seed": 3}
+    return catalog(*lengths), {"batch_size": None, "buckets": (*smaller, 20)} | size | how
+
+
+@patient
+@given(bucketed(), st.integers(1, 4), st.integers(0, 2), st.sampled_from(["center", "three"]))
+def test_each_clip_is_once_in_a_batch_of_the_smallest_bucket_that_holds_it(
+    given: tuple[Catalog, dict[str, Any]], world: int, number: int, crop: Any
+) -> None:
+    videos, how = given
+    spec, crops = replace(ANY, crop=crop), 3 if crop == "three" else 1
+    lengths = np.minimum(-(-np.array([video.frames for video in videos]) // 2), 20)
+    drop, buckets = how["drop_remainder"], np.array(how["buckets"])
+    in_bucket = Counter(buckets[np.searchsorted(buckets, lengths)].tolist())
+
+    def size(frames: int) -> int:
+        return int(how["batch_size"] or max(1, how["batch_frames"] // frames))
+
+    try:
+        plans = [Plan.of(videos, spec, options(**how, shard=(r, world))) for r in range(world)]
+    except SpecError:
+        rows = [(clips // world * crops, size(frames)) for frames, clips in in_bucket.items()]
+        assert all(own < (least if drop else 1) for own, least in rows)
+        return
+    shards = [epoch(plan, number) for plan in plans]
+    samples = [sample for shard in shards for batch in shard for sample in batch]
+    assert max(Counter((s.video, s.crop) for s in samples).values()) == 1
+    assert max(Counter((s.origin, s.crop) for s in samples).values()) == 1
+    assert len({s.seed for s in samples}) == len({s.origin for s in samples})
+    full = Counter[int]()
+    for step in range(len(plans[0])):
+        at = number * len(plans[0]) + step
+        (frames,) = {plan.frames(at) for plan in plans}
+        for plan, shard in zip(plans, shards, strict=True):
+            batch = shard[step]
+            fitting = buckets[np.searchsorted(buckets, lengths[[s.video for s in batch]])]
+            assert set(fitting.tolist()) == {frames} == {plan.frames_of(s) for s in batch}
+            assert len(batch) == size(frames) if drop else 0 < len(batch) <= size(frames)
+        full[frames] += len(shards[0][step]) == size(frames)
+        assert max(len(s[step]) for s in shards) - min(len(s[step]) for s in shards) <= 1
+    for frames, clips in in_bucket.items():
+        seen = sum(plans[0].frames_of(s) == frames for s in samples)
+        left_out = clips * crops - seen
+        assert left_out < (world * (size(frames) + crops) if drop else world * crops)
+    if world == 1 and not drop:
+        assert len(samples) == len(videos) * crops
+    told = {sentence.split()[5] for sentence in plans[0].never_comes()}
+    assert told == {str(frames) for frames in in_bucket if frames not in plans[0].sizes}
+
+
+@patient
+@given(bucketed(), st.lists(st.integers(0, 10**6), min_size=1, max_size=8))
+def test_buckets_are_read_in_any_order(
+    given: tuple[Catalog, dict[str, Any]], steps: list[int]
+) -> None:
+    videos, how = given
+    try:
+        plan, again = (Plan.of(videos, ANY, options(**how)) for _ in range(2))
+    except SpecError:
+        return
+    found = {step: (plan.frames(step), plan[step]) for step in steps}
+    assert {step: (again.frames(step), again[step]) for step in sorted(steps)} == found
+    for step in steps:
+        other = again.substitute(again.substitute(again[step][0]))
+        assert again.frames_of(other) == plan.frames(step), "it is in the same batch"
+        assert plan.substitute(plan.substitute(plan[step][0])) == other
+
+
+LENGTHS = [4, 4, 4, 4, 4, 4, 9, 9, 30, 30, 60]
+BUCKETS = {"buckets": (2, 10, 20), "batch_size": 2}
+
+
+def test_batches_of_all_buckets_come_in_turn_if_they_are_shuffled() -> None:
+    plan = Plan.of(catalog(*LENGTHS), ANY, options(**BUCKETS, shuffle=False, drop_remainder=False))
+    kinds = [plan.frames(step) for step in range(len(plan))]
+    assert kinds == [2, 2, 2, 10, 20, 20]
+    assert [s.video for batch in epoch(plan) for s in batch] == list(range(11))
+    assert plan.sizes == {2: 2, 10: 2, 20: 2}
+    drawn = Plan.of(catalog(*LENGTHS), ANY, options(**BUCKETS, drop_remainder=False))
+    orders = {tuple(drawn.frames(6 * number + step) for step in range(6)) for number in range(20)}
+    assert len(orders) > 10
+    assert {tuple(sorted(order)) for order in orders} == {tuple(kinds)}
+    assert len({tuple(sorted(s.video for s in drawn[step])) for step in range(600)}) > 12, "pairs"
+
+
+def test_a_batch_of_frames_has_as_many_clips_as_fill_it() -> None:
+    how = {"buckets": (2, 10, 20), "batch_size": None, "batch_frames": 22}
+    plan = Plan.of(catalog(*LENGTHS), ANY, options(**how, shuffle=False, drop_remainder=False))
+    assert plan.sizes == {2: 11, 10: 2, 20: 1}
+    assert [len(batch) for batch in epoch(plan)] == [6, 2, 1, 1, 1]
+
+
+def test_one_bucket_is_as_none() -> None:
+    videos = catalog(*LENGTHS)
+    one, none = (Plan.of(videos, ANY, options(buckets=each)) for each in ((20,), None))
+    assert epoch(one, 3) == epoch(none, 3)
+    assert one.frames(5) == none.frames(5) == 20
+
+
+def test_a_substitute_is_of_the_same_bucket_unless_all_of_it_are_bad() -> None:
+    plan = Plan.of(catalog(*[4] * 50, *[9] * 50, 60), ANY, options(**BUCKETS, drop_remainder=False))
+    for first in [s for batch in epoch(plan) for s in batch]:
+        chain = [first]
+        while len(chain) < 40:
+            chain.append(plan.substitute(chain[-1]))
+        videos = [s.video for s in chain]
+        own = {0: range(50), 1: range(50, 100), 2: range(100, 101)}[first.video // 50]
+        assert all(video in own for video in videos[:8])
+        assert not all(video in own for video in videos)
+
+
+def test_clips_of_a_bucket_that_fills_no_batch_are_told() -> None:
+    plan = Plan.of(catalog(*LENGTHS), ANY, options(buckets=(2, 10, 20), batch_size=3))
+    assert set(plan.sizes) == {2, 20}
+    (told,) = plan.never_comes()
+    assert told.startswith("the 2 clips of bucket 10 never come: over 1 shard(s) they do not fill")
+
+
+def test_a_plan_of_large_buckets_is_small() -> None:
+    pools = {size: Pool(range(size * 10**6), 1) for size in (5, 10, 20)}
+    tracemalloc.start()
+    plan = Plan(35 * 10**6, 1, options(batch_size=8), buckets=pools)
+    assert {len(plan[step]) for step in (0, 10**6, 10**12)} == {8}
+    _, most_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most_bytes < 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("spec", "changes", "words"),
+    [
+        (ANY, {"buckets": (10, 30)}, "the last of buckets must be max_frames=20, got (10, 30)"),
+        (ANY, {"buckets": (10,)}, "the last of buckets must be max_frames=20, got (10,)"),
+        (DENSE, {"buckets": (4,)}, 'are for clips of any length: give ClipSpec(frames="all"'),
+        (DENSE, {"batch_frames": 8, "batch_size": None}, "are for clips of any length"),
+        (replace(ANY, frames=10), {}, 'give frames="all", or frames=10 without max_frames'),
+        (ANY, {"buckets": (20,), "balance": "class"}, "balance= has weights, and in buckets"),
+    ],
+)
+def test_options_that_contradict_the_lengths_of_clips_are_refused(
+    spec: ClipSpec, changes: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(SpecError, match=re.escape(words)):
+        check_lengths(catalog(4, 9), spec, options(**changes))
+    mixed = mix({"a": (catalog(4, 9), 1)})
+    with pytest.raises(SpecError, match="a mixture has shares"):
+        check_lengths(mixed, ANY, options(buckets=(20,)))
+    check_lengths(mixed, ANY, options())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -55,6 +56,26 @@ def test_frame_counts_suffice_for_windows_by_frames() -> None:
     ]
     windows, left = windows_of(videos, BY_FRAMES, range(3))
     assert (windows.tolist(), left.tolist()) == ([1, 1, 2], [0, 3, 0])
+
+
+def test_frames_of_clips_of_any_length_are_counted_where_the_catalog_does_not_tell() -> None:
+    read, videos = Reader(), catalog(7, 11, 60)
+    by_frames = ClipSpec("all", max_frames=8, stride=2, size=(8, 8))
+    by_time, buckets = replace(by_frames, stride=1, fps=5), (4, 8)
+    for spec in (by_frames, by_time):
+        assert counted(videos, spec, read) is videos, "no buckets"
+    assert counted(videos, by_frames, read, buckets) is videos
+    assert windows_of(videos, by_frames, range(3))[0].tolist() == [4, 6, 8]
+    assert read.asked == []
+    known = counted(videos, by_time, read, buckets)
+    assert windows_of(known, by_time, range(3))[0].tolist() == [1, 1, 2], "v0.avi cannot be read"
+    some = counted(catalog(7, None), by_frames, read, buckets)
+    assert windows_of(some, by_frames, range(2))[0].tolist() == [1, 1]
+    (_, asked), _ = read.asked
+    assert (asked.max_frames, asked.fps, asked.stride) == (8, 5, 1)
+    options = StreamOptions(2, buckets=buckets)
+    mine, other = (Identity.of(each, by_time, options) for each in (known, videos))
+    assert mine.difference(other.settings).startswith("lengths: ")
 
 
 def test_all_clips_of_a_sample_decide_on_its_windows() -> None:
