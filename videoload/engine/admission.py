@@ -96,7 +96,6 @@ class Admission(Generic[PeerT]):
         self._token = token.encode()
         self.max_remote = max_remote
         self._peer_of: LRUCache[tuple[str, str, int], PeerT] = LRUCache(_PEERS_KEPT)
-        self._barred: LRUCache[tuple[str, str, int], str] = LRUCache(_PEERS_KEPT)
         self._childrens = ""  # what children decode with
         self.software: str | None = None  # that remote workers must decode with; None: any
 
@@ -126,8 +125,6 @@ class Admission(Generic[PeerT]):
     def remote(self, peer: PeerT, hello: Hello) -> Admitted[PeerT] | Refusal:
         """Decide on the HELLO of a worker that dialled in."""
         who = (hello.worker, hello.host, hello.pid)
-        if who in self._barred:
-            return Refusal(self._barred[who])
         if self.software not in (None, hello.software):
             return Refusal(
                 f"it decodes with {hello.software}, this trainer with {self.software}: clips would "
@@ -147,11 +144,3 @@ class Admission(Generic[PeerT]):
             hello.host, hello.pid, is_child=False, copy=hello.copy, fetches=hello.fetches
         )
         return Admitted(worker, (last,) if last != peer else ())
-
-    def bar(self, peer: PeerT, reason: str) -> str:
-        """Refuse a remote worker from now on; returns its name."""
-        for who, its_peer in list(self._peer_of.items()):
-            if its_peer == peer:
-                self._barred[who] = reason
-        worker = self.workers.get(peer)
-        return "that left" if worker is None else worker.name

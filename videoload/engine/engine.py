@@ -444,8 +444,6 @@ class Engine:
                 self.membership.warn(command)
             case commands.Pause():
                 self.membership.pause(command)
-            case commands.Dismiss():
-                self.membership.dismiss(command)
             case commands.Stop():
                 self.streams.stop(self.streams.by_id[command.stream], command.error)
 

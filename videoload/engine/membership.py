@@ -1,4 +1,4 @@
-"""The workers of a client: they are admitted and welcomed, paused, dismissed, and leave.
+"""The workers of a client: they are admitted and welcomed, paused, and leave.
 
 `admission` decides which worker is admitted, and the lease table what happens to a worker's leases.
 All of this belongs to the I/O thread, except the parts that any thread may call.
@@ -18,7 +18,7 @@ from videoload.engine.admission import Admission, ConnectedWorker, Refusal
 from videoload.engine.listener import Listener
 from videoload.engine.rate_limited_log import RateLimitedLog
 from videoload.errors import printable
-from videoload.leases.commands import Dismiss, Evict, Pause, Warn
+from videoload.leases.commands import Evict, Pause, Warn
 from videoload.leases.records import Worker
 from videoload.leases.table import LeaseTable
 from videoload.processes.supervisor import Supervisor
@@ -188,15 +188,6 @@ class Membership:
         if (worker := self._workers.get(_peer(command))) is not None:
             self.warnings.add(f"worker {worker.name}: {command.reason}", time.monotonic())
 
-    def dismiss(self, command: Dismiss) -> None:
-        """Remove a worker for good."""
-        peer = _peer(command)
-        name = self.admission.bar(peer, command.reason)
-        _log.warning("worker %s gets no more leases: %s", name, command.reason)
-        peer.send(Refused(command.reason))
-        self.refusals += 1
-        self.gone(peer, died=False)
-
     # Time passes
 
     def send_heartbeats(self) -> None:
@@ -221,6 +212,6 @@ class Membership:
             _log.warning("no worker is connected; waiting for one at %s", where)
 
 
-def _peer(command: Evict | Pause | Dismiss | Warn) -> Peer:
+def _peer(command: Evict | Pause | Warn) -> Peer:
     assert isinstance(command.worker, Peer)
     return command.worker

@@ -102,14 +102,6 @@ class Pause:
 
 
 @dataclass(frozen=True, slots=True)
-class Dismiss:
-    """Pauses did not help. Disconnect this worker for good, and report `worker_left`."""
-
-    worker: WorkerId
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class Stop:
     """The stream cannot continue. Tell all its consumers why."""
 
@@ -117,7 +109,5 @@ class Stop:
     error: VideoloadError
 
 
-Command = (
-    Grant | Ready | Recall | Evict | AskStorage | Identify | Changed | Warn | Pause | Dismiss | Stop
-)
+Command = Grant | Ready | Recall | Evict | AskStorage | Identify | Changed | Warn | Pause | Stop
 Outbox = list[Command]  # what the I/O loop has to carry out, in this order

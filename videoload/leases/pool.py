@@ -17,7 +17,7 @@ from itertools import chain, count, takewhile
 
 from videoload.leases.affinity import Affinity
 from videoload.leases.bytes_in_flight import BytesInFlight
-from videoload.leases.commands import AskStorage, Dismiss, Evict, Outbox, Pause, WorkerId
+from videoload.leases.commands import AskStorage, Evict, Outbox, Pause, WorkerId
 from videoload.leases.paces import Paces
 from videoload.leases.records import Chunk, Lease, Stream, Worker
 from videoload.leases.silence import Look
@@ -27,9 +27,10 @@ from videoload.processes.still_time import StillTime
 # largest LEASE (1.3 MB) takes less at 4 Mbit/s, and so do three lost packets in a row.
 _IDLE_TICKS = 12
 # A worker gets a pause after this many mistakes: clips that it failed at and others could decode.
-# Ten clips that it decodes make up for one. Each pause is twice as long as the one before.
+# Ten clips that it decodes make up for one. Each pause is twice as long as the one before, up to a
+# minute.
 _MISTAKES, AMENDS = 3, 0.1
-_PAUSE_S, _MAX_PAUSES = 2.0, 5
+_PAUSE_S, _MAX_PAUSE_S = 2.0, 60.0
 _SETTLED_S = 30.0  # a worker that is here for so long does not die as soon as it is started
 _TICKS = 8  # over these (2 s), it is averaged whether the line is full
 
@@ -369,11 +370,7 @@ class WorkerPool:
         if worker.id not in self._workers or worker.mistakes < _MISTAKES:
             return
         worker.mistakes = 0.0
-        worker.pauses += 1
-        if worker.pauses > _MAX_PAUSES:
-            self._outbox.append(Dismiss(worker.id, reason))
-            return
-        seconds = _PAUSE_S * 2 ** (worker.pauses - 1)
+        worker.pause_s = seconds = min(2 * worker.pause_s or _PAUSE_S, _MAX_PAUSE_S)
         worker.paused_until = (self._ticked or 0.0) + seconds
         self._file(worker)
         self._outbox.append(Pause(worker.id, seconds, reason))

@@ -416,7 +416,7 @@ class Worker:
     idle_ticks: int = 0  # ticks in a row with such a heartbeat while it held leases
     answered: bool = False  # it has answered a lease
     mistakes: float = 0.0  # clips that it failed at and others decoded, less a part of its answers
-    pauses: int = 0
+    pause_s: float = 0.0  # its last one
     paused_until: float = -math.inf
     silence: Silence = field(default_factory=Silence)
     pace: Pace = field(init=False)

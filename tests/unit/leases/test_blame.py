@@ -6,12 +6,7 @@ import pytest
 
 from tests.support.desk import STALL_S, Desk, Given, Seen, given, grants, passed_over
 from videoload.errors import Fault, SpecError, TooManyBadVideos, TransformError, VideoError
-from videoload.leases.commands import (
-    Dismiss,
-    Grant,
-    Pause,
-    Stop,
-)
+from videoload.leases.commands import Grant, Pause, Stop
 
 # Clips that cannot be decoded
 
@@ -864,14 +859,12 @@ def fails_at_everything(desk: Desk, worker: str, seconds: float) -> list[Seen]:
     return seen
 
 
-def test_a_worker_that_fails_at_clips_that_others_decode_is_paused_and_then_dismissed() -> None:
+def test_a_worker_that_fails_at_clips_that_others_decode_is_paused_for_longer_each_time() -> None:
     desk = Desk("bad:2", "good:1", credit=2, batch=1, slots=4)
     seen = fails_at_everything(desk, "bad:2", seconds=90)
     pauses = [command for command in seen if isinstance(command, Pause)]
-    assert [pause.seconds for pause in pauses] == [2, 4, 8, 16, 32]
+    assert [pause.seconds for pause in pauses] == [2, 4, 8, 16, 32, 60]
     assert {pause.worker for pause in pauses} == {"bad:2"}
-    dismissed = [command for command in seen if isinstance(command, Dismiss)]
-    assert dismissed[:1] == [Dismiss("bad:2", "broken")]
     assert not desk.quarantines[0].videos
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.desk import Desk, Seen, given, grants
 from videoload.errors import Fault, StorageError, UnreadableError, VideoError, VideoloadError
-from videoload.leases.commands import Changed, Command, Dismiss, Identify, Pause, Stop, Warn
+from videoload.leases.commands import Changed, Command, Identify, Pause, Stop, Warn
 from videoload.leases.files import Files
 
 OWN, OTHER, THIRD, MISSING = 11, 22, 33, 0
@@ -145,14 +145,10 @@ def test_no_number_of_other_copies_condemns_a_file_that_is_agreed_on(
         for lease in leases:
             seen += (failed := desk.fail(lease, 0, "no such file", Fault.COPY, found))
             seen += identified(desk, asked(failed))
-        seen += desk.wait(0.25, *(w for w in workers if desk.table.pool.get(w)))
-        for gone in of_kind(seen, Dismiss):
-            assert isinstance(gone, Dismiss)
-            seen += desk.leave(str(gone.worker))
+        seen += desk.wait(0.25, *workers)
     assert desk.quarantines[0].videos == []
     assert of_kind(every, Stop) == []
     assert len(of_kind(every, Pause)) > 4, "it costs them their leases"
-    assert len(of_kind(every, Dismiss)) == 4
     [good] = grants(desk.join("e:5"))
     assert given(desk.answer(good))
 
