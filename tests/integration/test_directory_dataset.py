@@ -37,7 +37,6 @@ from videoload.trainer.directory_dataset import (
     listed,
     shuffled,
     split,
-    warn_if_turned,
     without_draws,
 )
 
@@ -211,17 +210,6 @@ def test_wrong_arguments_are_told(videos: Videos) -> None:
             video_dataset_from_directory(videos.root, **{**SMALL, **wrong})
     with pytest.raises(TypeError, match="no argument strides=: did you mean stride="):
         video_dataset_from_directory(videos.root, strides=2)
-
-
-def test_height_and_width_the_wrong_way_round_are_told(
-    videos: Videos, caplog: pytest.LogCaptureFixture
-) -> None:
-    upright = videos.catalog.subset([videos.catalog.paths.index("run/mjpeg.avi")])  # 80x64
-    for size, told in (((48, 64), 0), ((64, 64), 0), ((64, 48), 1)):
-        caplog.clear()
-        warn_if_turned(upright, ClipSpec(frames=1, size=size))
-        assert len(caplog.messages) == told
-    assert "clips are 48 wide and 64 high, and the first video is 80 wide and 64 hi" in caplog.text
 
 
 def test_a_class_with_another_label_in_another_directory_is_told(

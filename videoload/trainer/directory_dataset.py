@@ -13,7 +13,6 @@ import logging
 import os
 import weakref
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -24,17 +23,15 @@ from videoload.catalog.catalog import Catalog
 from videoload.catalog.splitting import recording
 from videoload.clips.choices import FROM_SCALED
 from videoload.clips.clip_spec import ClipSpec, height_and_width
-from videoload.errors import CatalogError, SpecError, VideoloadError
+from videoload.errors import CatalogError, SpecError
 from videoload.frameworks.label_modes import LabelMode, encode
 from videoload.listings.columns import PathLike
-from videoload.processes.native_size import native_size
 from videoload.trainer.client import Client
 
 _log = logging.getLogger(__name__)
 
 _PIXELS = {"rgb": "rgb24", "grayscale": "gray"}
 _MODES = ("int", "categorical", "binary", None)
-_LOOK_S = 10.0  # at the first video
 _ON_BOTH_SIDES = (
     "validation_split goes by file, as in Keras, so recordings (that of %s) are on both sides, and "
     "the validation looks too good: give a folder for each side, or use Catalog.split(by=...)"
@@ -156,7 +153,6 @@ def video_dataset_from_directory(
     if verbose:
         print("\n".join(told), flush=True)
     client = _client(workers, frame_store)
-    warn_if_turned(catalog, drawn)
     made = []
     for name, part in parts.items():
         trains = shuffle and name != "validation"
@@ -212,22 +208,6 @@ def split(catalog: Catalog, validation_split: float) -> tuple[Catalog, Catalog]:
     if path := next((path for path in training.paths if recording(path) in there), ""):
         _log.warning(_ON_BOTH_SIDES, path)
     return training, validation
-
-
-def warn_if_turned(catalog: Catalog, spec: ClipSpec) -> None:
-    """Warn if clips stand upright and the first video lies, or the other way round."""
-    height, width = height_and_width(spec)
-    if width == height:
-        return
-    with suppress(VideoloadError):  # a stream names what is wrong with its videos
-        first = native_size(catalog, ClipSpec(frames=1), silence_s=_LOOK_S, cache=None)
-        assert isinstance(first, ClipSpec)
-        down, across = height_and_width(first)
-        if (across - down) * (width - height) < 0:
-            _log.warning(
-                "clips are %d wide and %d high, and the first video is %d wide and %d high: "
-                "image_size is (height, width)", width, height, across, down,
-            )  # fmt: skip
 
 
 def without_draws(spec: ClipSpec) -> ClipSpec:
