@@ -143,6 +143,7 @@ QUICK = {
 # The modules that may import a heavy library, anywhere in the module.
 HOMES = {
     "msgspec": {
+        "clips.video_info",
         "comparison.compare",
         "comparison.report",
         "comparison.run",

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import struct
 from array import array
 from fractions import Fraction
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from videoload.clips.clip_spec import ClipSpec
 
-_PACKED = struct.Struct("<QQQIIIII4HqQQ")
+if TYPE_CHECKING:
+    Doubles = array[float]
+else:  # msgspec looks at it, and this class takes no parameter yet
+    Doubles = array
 
 
 class VideoInfo(NamedTuple):
@@ -34,7 +37,7 @@ class VideoInfo(NamedTuple):
     turns: int = 0
     aspect: Fraction = Fraction(1)
     mirrored: bool = False
-    times: array[float] | None = None
+    times: Doubles | None = None
     cut: tuple[int, int, int, int] = (0, 0, 0, 0)
     begins: Fraction | None = Fraction()
 
@@ -76,31 +79,29 @@ class VideoInfo(NamedTuple):
 
     def to_bytes(self) -> bytes:
         """The properties as bytes, for the disk."""
-        turned, times = self.turns | self.mirrored << 2, self.times or array("d")
-        begins = (0, 0) if self.begins is None else self.begins.as_integer_ratio()
-        head = _PACKED.pack(
-            self.frames, self.fps.numerator, self.fps.denominator, self.width, self.height, turned,
-            self.aspect.numerator, self.aspect.denominator, *self.cut, *begins,
-            len(times),
-        )  # fmt: skip
-        return head + times.tobytes()
+        return msgspec.msgpack.encode(self, enc_hook=as_plain)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> VideoInfo:
         """The reverse of `to_bytes`. Raises ValueError if `to_bytes` did not make ``data``."""
         try:
-            frames, rate, scale, width, height, turned, across, down, *cut, begins, of, timed = (
-                _PACKED.unpack_from(data)
-            )
-        except struct.error as error:
+            return _DECODER.decode(data)
+        except (msgspec.MsgspecError, ArithmeticError) as error:
             raise ValueError(f"no video's properties: {error}") from None
-        sound = frames and scale and width and height and across and down and turned < 8
-        if not sound or timed not in (0, frames) or len(data) != _PACKED.size + 8 * timed:
-            raise ValueError("no video's properties: they do not add up")
-        times = array("d", data[_PACKED.size :]) if timed else None
-        fps, aspect = Fraction(rate, scale), Fraction(across, down)
-        left, top, right, bottom = cut
-        return cls(
-            frames, fps, width, height, turned & 3, aspect, turned > 3, times,
-            (left, top, right, bottom), Fraction(begins, of) if of else None,
-        )  # fmt: skip
+
+
+def as_plain(value: Any) -> Any:
+    """What stands in bytes for a fraction, or for an array of any kind."""
+    if isinstance(value, Fraction):
+        return value.as_integer_ratio()
+    return value.tobytes() if isinstance(value, array) else (value.dtype.str, value.tobytes())
+
+
+def from_plain(kind: Any, value: Any) -> Any:
+    """The reverse of `as_plain`."""
+    if kind is Fraction:
+        return Fraction(*value)
+    return array("d", value) if isinstance(value, bytes) else np.frombuffer(value[1], value[0])
+
+
+_DECODER = msgspec.msgpack.Decoder(VideoInfo, dec_hook=from_plain)

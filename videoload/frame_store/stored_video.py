@@ -24,7 +24,7 @@ from xxhash import xxh3_64_intdigest as checksum
 from videoload.storage.blocks import runs
 from videoload.storage.files import IDENTITY_BYTES
 
-_MAGIC = b"vlframe2"
+_MAGIC = b"vlframe3"
 # magic, frames, bytes of a frame, lengths of layout and info, identity of the file, checksum of
 # the head
 _HEAD = struct.Struct(f"<8sIIII{IDENTITY_BYTES}sQ")

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import closing
 from fractions import Fraction
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import msgspec
@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoload.bitstreams.pictures import Ints, compact
-from videoload.clips.video_info import VideoInfo
+from videoload.clips.video_info import VideoInfo, as_plain, from_plain
 from videoload.index.packets import read_packets
 from videoload.index.timing import Timing
 from videoload.reading.avi_video import AviPackets, AviVideo
@@ -99,17 +99,13 @@ class VideoIndex(NamedTuple):
 
     def to_bytes(self, of: bytes = b"") -> bytes:
         """It as bytes, for the disk, with a checksum of them and of the file that it is ``of``."""
-        avi, order = None, self.order
-        if self.avi is not None:
-            told = dict(self.avi.told)
-            extradata = told.pop("extradata")
-            avi = self.avi.codec, told, extradata, self.avi.stream, _packed(self.avi.sizes)
+        order, positions = self.order, self.positions if self.avi is None else None
+        noted = None if self.noted is None else self.noted.sums
         stored = _Stored(
-            self.info.to_bytes(), _packed(order.starts), _packed(order.ordinals),
-            _packed(order.sums), _packed(self.positions), avi,
-            _packed(None if self.noted is None else self.noted.sums), _packed(order.unreferenced),
+            self.info, order.starts, order.ordinals, order.sums, positions, self.avi, noted,
+            order.unreferenced,
         )  # fmt: skip
-        data = msgspec.msgpack.encode(stored)
+        data = msgspec.msgpack.encode(stored, enc_hook=as_plain)
         return crc32(data, crc32(of)).to_bytes(4, "little") + data
 
     @classmethod
@@ -117,49 +113,32 @@ class VideoIndex(NamedTuple):
         """The reverse of `to_bytes`. Raises ValueError for what it has not made of this file."""
         if crc32(data[4:], crc32(of)).to_bytes(4, "little") != data[:4]:
             raise ValueError("not an index: its checksum is another one")
-        stored = _STORED.decode(memoryview(data)[4:])
-        info = VideoInfo.from_bytes(stored.info)
-        starts = np.frombuffer(stored.starts[1], stored.starts[0]).reshape(-1, 4)
-        ordinals, sums = _unpacked(stored.ordinals), _unpacked(stored.sums)
-        positions, noted, avi = _unpacked(stored.positions), _unpacked(stored.noted), None
-        if stored.avi is not None and positions is not None:
-            codec, told, extradata, stream, (kind, sizes) = stored.avi
-            told["extradata"] = extradata
-            avi = AviPackets(codec, told, stream, positions, np.frombuffer(sizes, kind))
-        unreferenced = _unpacked(stored.unreferenced)
-        order = Order(info.frames, starts, ordinals, sums, unreferenced)
-        return cls(info, order, positions, avi, None if noted is None else NotedPackets(noted))
+        try:
+            stored = _STORED.decode(memoryview(data)[4:])
+        except msgspec.MsgspecError as error:  # other code wrote it
+            raise ValueError(f"not an index: {error}") from None
+        avi = stored.avi
+        positions = stored.positions if avi is None else avi.positions
+        starts = stored.starts.reshape(-1, 4)
+        order = Order(stored.info.frames, starts, stored.ordinals, stored.sums, stored.unreferenced)
+        noted = None if stored.noted is None else NotedPackets(stored.noted)
+        return cls(stored.info, order, positions, avi, noted)
 
 
-_Packed = tuple[str, bytes]  # an array: the type of its numbers, and they
-
-
-class _Stored(msgspec.Struct, array_like=True):
+class _Stored(NamedTuple):
     """An index, as it is written."""
 
-    info: bytes
-    starts: _Packed
-    ordinals: _Packed | None
-    sums: _Packed | None
-    positions: _Packed | None
-    avi: tuple[str, dict[str, Any], bytes | None, int, _Packed] | None
-    noted: _Packed | None
-    unreferenced: _Packed | None
+    info: VideoInfo
+    starts: Ints
+    ordinals: Ints | None
+    sums: Ints | None
+    positions: Ints | None
+    avi: AviPackets | None
+    noted: Ints | None
+    unreferenced: Ints | None
 
 
-_STORED = msgspec.msgpack.Decoder(_Stored)
-
-
-@overload
-def _packed(numbers: Ints) -> _Packed: ...
-@overload
-def _packed(numbers: Ints | None) -> _Packed | None: ...
-def _packed(numbers: Ints | None) -> _Packed | None:
-    return None if numbers is None else (numbers.dtype.str, numbers.tobytes())
-
-
-def _unpacked(packed: _Packed | None) -> Ints | None:
-    return None if packed is None else np.frombuffer(packed[1], packed[0])
+_STORED = msgspec.msgpack.Decoder(_Stored, dec_hook=from_plain)
 
 
 def open_video(
