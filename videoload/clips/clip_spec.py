@@ -92,11 +92,11 @@ class ClipSpec:
             black (letterbox, as tf.image.resize_with_pad). ``"stretch"`` scales the whole frame to
             ``size``, whatever its shape. Both without ``resize``. ``"box"`` scales the row's box
             (``box`` of the catalog) to ``size``, with as much around it as the shape of ``size``
-            needs: its middle stays the middle unless the frame ends before. Where that is longer
-            than the frame, the rest is black, and a row without a box shows its whole frame, both
-            as ``"pad"``. It is cut out of the resized frame, or without ``resize`` of the source
-            frame, and only with ``resize`` a frame store keeps frames. ``"none"``: videos whose
-            frames do not have this size are bad.
+            needs: its middle stays the middle, to a pixel, unless the frame ends before. Where that
+            is longer than the frame, the rest is black, and a row without a box shows its whole
+            frame, both as ``"pad"``. It is cut out of the resized frame, or without ``resize`` of
+            the source frame, and only with ``resize`` a frame store keeps frames. ``"none"``:
+            videos whose frames do not have this size are bad.
         flip: Mirror all frames of a clip left to right, with probability 1/2. Default False.
         sampling: Where the clip starts in the video or its segment. ``"center"``: in the middle.
             ``"random"``: anywhere it fits. ``"uniform"``: ``clips_per_video`` starts, evenly from

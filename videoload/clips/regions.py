@@ -68,14 +68,16 @@ def multiscale_region(frame: Size, draw: Draw) -> Rectangle:
 def box_region(box: Box, frame: Size, size: Size, scale: float) -> Rectangle:
     """The region around a box with the shape of ``size``: as small as holds the box, times
     ``scale``, about its middle. It is moved into the frame, and reaches beyond it only where it is
-    longer than the frame."""
+    longer than the frame. In it, it begins at even pixels, because a chroma sample spans two."""
     left, top, right, bottom = box
     wanted = max((right - left) / size[0], (bottom - top) / size[1]) * scale
     width, height = (max(1, round(length * wanted)) for length in size)
 
     def begin(middle: float, length: int, whole: int) -> int:
         least, most = sorted((0, whole - length))
-        return round(min(max(middle - length / 2, least), most))
+        at = min(max(middle - length / 2, least), most)
+        even = 2 * round(at / 2)
+        return even if 0 <= even <= most else round(at)
 
     x, y = begin((left + right) / 2, width, frame[0]), begin((top + bottom) / 2, height, frame[1])
     return x, y, width, height
