@@ -44,13 +44,11 @@ GITHUB = PROJECT / ".github"
 
 
 def test_the_workflows_are_valid() -> None:
-    for schema, files in (
-        ("vendor.github-workflows", [*GITHUB.glob("workflows/*.yml")]),
-        ("vendor.dependabot", [GITHUB / "dependabot.yml"]),
-    ):
-        check = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema]
-        assert files
-        subprocess.run([*check, *files], check=True, timeout=30, capture_output=True)
+    schema = "vendor.github-workflows"
+    check = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema]
+    files = [*GITHUB.glob("workflows/*.yml")]
+    assert files
+    subprocess.run([*check, *files], check=True, timeout=30, capture_output=True)
 
 
 def test_actions_are_pinned_by_digest() -> None:

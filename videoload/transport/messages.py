@@ -44,7 +44,7 @@ from videoload.clips.item_spec import ItemSpec
 from videoload.clips.sample_spec import SampleSpec, Spec, WindowCounts, lacks_size, leader_of
 from videoload.errors import Fault, ProtocolError, printable
 
-VERSION = b"videoload/2"
+VERSION = b"videoload/3"
 _MAX_WORD, _MAX_TEXT, _MAX_RECORD = 256, 4096, 1 << 20
 _MAX_PATHS = 1 << 14  # all files of a row
 MAX_FRAMES = 100_000  # of a sample

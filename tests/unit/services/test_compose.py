@@ -87,7 +87,7 @@ def test_the_file_that_proposes_updates_is_valid_and_finds_what_is_pinned() -> N
     rules = json.loads(file.read_text())
     (pattern,) = rules["pip-compile"]["managerFilePatterns"]
     assert re.search(pattern.strip("/"), "services/constraints.txt")
-    assert {"dockerfile", "docker-compose"} < {*rules["enabledManagers"]}
+    assert {"dockerfile", "docker-compose", "github-actions"} < {*rules["enabledManagers"]}
 
 
 def check_schema(schema: str, file: Path) -> None:
