@@ -445,10 +445,15 @@ def silent(spec: ClipSpec) -> ClipSpec:
     return spec if spec.sound is None else replace(spec, sound=None, sound_channels=1)
 
 
+def samples_of(spec: ClipSpec, frames: int) -> int:
+    """Samples of the sound that lasts as long as so many frames of a clip."""
+    fps = Fraction(spec.fps or 1).limit_denominator(1_000_000)  # as the frames are counted
+    return max(1, round(frames * (spec.sound or 1) / fps))
+
+
 def heard_shape(spec: ClipSpec) -> tuple[int, ...]:
     """Shape of one sample's sound, which lasts as long as its frames."""
-    fps = Fraction(spec.fps or 1).limit_denominator(1_000_000)  # as the frames are counted
-    samples = max(1, round(spec.frames * (spec.sound or 1) / fps))
+    samples = samples_of(spec, spec.frames)
     shape = (samples,) if spec.sound_channels == 1 else (spec.sound_channels, samples)
     return shape if spec.views == 1 else (spec.views, *shape)
 

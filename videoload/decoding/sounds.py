@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from videoload.clips.clip_spec import ClipSpec, heard_shape, silent, sound_places
+from videoload.clips.clip_spec import ClipSpec, heard_shape, samples_of, silent, sound_places
 from videoload.decoding.prepared import Ordinals, Prepared
 from videoload.errors import OneClipError, VideoError
 from videoload.pixels.planes import Buffer
@@ -82,12 +82,15 @@ def prepare_with_sound(
         at = (shown >= 0).argmax(-1, keepdims=True)  # those before lie beyond the beginning
         firsts = prepared.times_of(np.take_along_axis(shown, at, -1)) - at / spec.fps
         wanted = Wanted(spec.sound or 0, spec.sound_channels, heard_shape(spec)[-1])
-        for row, times in zip(rows, firsts[:, :, 0].tolist(), strict=True):
+        lengths = np.count_nonzero(shown >= 0, axis=-1)
+        for row, times, own in zip(rows, firsts[:, :, 0].tolist(), lengths.tolist(), strict=True):
             sound = row[places.sound].view(np.float32)
             sound = sound.reshape(spec.views, wanted.channels, wanted.samples)
-            for view, seconds in zip(sound, times, strict=True):
+            for view, seconds, length in zip(sound, times, own, strict=True):
                 heard = hear(tick, begins + Fraction(round(seconds * _US), _US), wanted)
                 view[...] = 0.0 if heard is None else heard
+                if spec.max_frames is not None:  # what follows a segment is not heard in padding
+                    view[:, samples_of(spec, length) :] = 0.0
                 row[places.told] = heard is not None
         return frames
 

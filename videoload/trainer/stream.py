@@ -390,7 +390,5 @@ class Stream(Generic[C]):
         raise TypeError(NO_COPY.format("Stream"))
 
     def __repr__(self) -> str:
-        return (
-            f"Stream({len(self)} batches of {self.options.batch_size}, clips {self.clip.shape}, "
-            f"{self.catalog!r})"
-        )
+        of = self.options.batch_size or f"{self.options.batch_frames} frames"
+        return f"Stream({len(self)} batches of {of}, clips {self.clip.shape}, {self.catalog!r})"

@@ -1,0 +1,312 @@
+"""Clips of any length in buckets: the same bytes from any number of workers, whoever dies, wherever
+it is resumed, and with equal shapes on all ranks."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from collections import Counter
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.support import sounds
+from tests.support.digests import digests
+from tests.support.processes import children_of
+from tests.support.programs import Programs
+from tests.support.thorough import either, rest_nightly
+from tests.support.videos import make_avi
+from tests.support.waiting import SECOND, wait_until
+from videoload import Catalog, Client, ClipSpec, PerFrame, SpecError, VideoError, decode_serially
+from videoload import open as open_video
+from videoload.trainer.receipts import read
+
+pytestmark = pytest.mark.timeout(120 * SECOND)
+
+FILES = 200
+CLIP = ClipSpec("all", max_frames=64, stride=2, resize=16, size=16, crop="random", flip=True)
+HOW: dict[str, Any] = {"batch_size": 8, "buckets": (16, 32, 48, 64), "shuffle": True, "seed": 4}
+SMALL: dict[str, Any] = {**HOW, "batch_size": None, "batch_frames": 128, "drop_remainder": False}
+
+
+@pytest.fixture(scope="module")
+def catalog(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
+    """Files of 20 to 400 frames, 42 000 in all."""
+    root, draw = tmp_path_factory.mktemp("lengths"), random.Random(1)
+    for number in range(FILES):
+        path = root / f"{number:03}.avi"
+        make_avi(path, frames=draw.randint(20, 400), size=(16, 24), seed=number)
+    return Catalog.from_folder(root, label=None)
+
+
+@pytest.fixture(scope="module")
+def serial(catalog: Catalog) -> list[str]:
+    """Two epochs."""
+    return digests(decode_serially(catalog, CLIP, info=True, epochs=2, **HOW))
+
+
+@pytest.mark.parametrize("short", ["zero", "hold"])
+@pytest.mark.parametrize("rhythm", [{"stride": 3}, {"fps": 10}], ids=["stride", "fps"])
+def test_each_clip_is_its_video_and_the_rest_is_padding(
+    catalog: Catalog, short: Any, rhythm: Any
+) -> None:
+    some = catalog.subset(range(24))
+    clip = replace(CLIP, stride=1, size=None, resize=None, crop="center", flip=False, short=short)
+    clip = replace(clip, **rhythm)
+    seen = []
+    for clips, _, info in decode_serially(some, clip, info=True, **SMALL):
+        frames = clips.shape[1]
+        assert len(clips) <= 128 // frames
+        assert info.lengths.dtype == np.int64
+        assert (info.mask == (np.arange(frames) < info.lengths[:, None])).all()
+        assert np.isnan(info.times[~info.mask]).all()
+        assert (info.frames[~info.mask] == -1).all()
+        for row, length, numbers, video in zip(
+            clips, info.lengths, info.frames, info.video, strict=True
+        ):
+            path = Path(str(some.root)) / some.paths[video]
+            with open_video(path) as file:
+                wanted = file.frames(numbers[:length].tolist())
+                last = int(numbers[length - 1])
+                step = 3 if "stride" in rhythm else 2.5
+                whole = (np.arange(-(-len(file) // step)) * step).astype(int).tolist()
+            assert (row[:length] == wanted).all()
+            rest = 0 if short == "zero" else row[length - 1]
+            assert (row[length:] == rest).all()
+            if len(whole) > 64:
+                assert length == frames == 64
+                continue
+            assert numbers[:length].tolist() == whole
+            assert last == whole[-1]
+            smaller = [0, *(bucket for bucket in HOW["buckets"] if bucket < frames)][-1]
+            assert smaller < length <= frames
+        seen += info.video.tolist()
+    assert sorted(seen) == list(range(24))
+
+
+@pytest.mark.parametrize("workers", rest_nightly([2, 1, 3, 4]))
+def test_workers_give_what_the_serial_stream_gives(
+    catalog: Catalog, serial: list[str], workers: int
+) -> None:
+    with Client(workers=workers) as client:
+        stream = client.stream(catalog, CLIP, **HOW)
+        assert 2 * len(stream) == len(serial)
+        assert digests(stream.batches(epochs=2, info=True)) == serial
+        got = list(client.stream(catalog, CLIP, **SMALL).batches(info=True))
+    wanted = list(decode_serially(catalog, CLIP, info=True, **SMALL))
+    assert digests(got) == digests(wanted)
+    for (_, _, info), (_, _, other) in zip(got, wanted, strict=True):
+        np.testing.assert_array_equal(info.times, other.times)
+        np.testing.assert_array_equal(info.lengths, other.lengths)
+    counts = Counter(video for _, _, info in got for video in info.video.tolist())
+    assert counts == dict.fromkeys(range(FILES), 1)
+    shapes = {clips.shape[:2] for clips, _, _ in got if len(clips) * clips.shape[1] > 64}
+    assert {frames for _, frames in shapes} == {16, 32, 48, 64}
+
+
+def test_a_reading_that_is_resumed_goes_on_with_the_same_batches(
+    catalog: Catalog, serial: list[str], client: Client
+) -> None:
+    stream = client.stream(catalog, CLIP, **HOW)
+    places = sorted(random.Random(2).sample(range(len(serial)), either(6, 30)))
+    for step in places:
+        assert digests(islice(stream.batches(step, 2, info=True), 2)) == serial[step : step + 2]
+    for _ in islice(stream, 5):
+        pass
+    other = client.stream(catalog, CLIP, **HOW)
+    other.load_state_dict(stream.state_dict())
+    assert digests(other.batches(info=True)) == serial[5 : len(stream)]
+
+
+def test_ranks_have_equal_shapes_at_each_step_and_each_clip_once(
+    catalog: Catalog, client: Client
+) -> None:
+    streams = [client.stream(catalog, CLIP, **HOW, shard=(rank, 3)) for rank in range(3)]
+    seen: Counter[int] = Counter()
+    kinds: Counter[int] = Counter()
+    for batches in zip(*(stream.batches(0, info=True) for stream in streams), strict=True):
+        (shape,) = {clips.shape for clips, _, _ in batches}
+        kinds[shape[1]] += 1
+        for _, _, info in batches:
+            seen.update(info.video.tolist())
+    assert len(streams[0]) == sum(kinds.values())
+    assert set(seen.values()) == {1}
+    assert len(seen) == 3 * 8 * len(streams[0])
+    assert len({stream.fingerprint for stream in streams}) == 1
+    alone = client.stream(catalog, CLIP, **HOW | {"buckets": (64,)}, shard=(0, 3))
+    assert alone.fingerprint != streams[0].fingerprint
+
+
+def test_workers_that_dial_in_give_what_the_serial_stream_gives(
+    catalog: Catalog, serial: list[str], programs: Programs
+) -> None:
+    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
+        for _ in range(2):
+            programs.worker(client.endpoints[0], Path(str(catalog.root)))
+        client.wait_for_workers(2, timeout_s=30 * SECOND)
+        stream = client.stream(catalog, CLIP, **HOW)
+        assert digests(stream.batches(epochs=2, info=True)) == serial
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kills", rest_nightly([3, 50]))
+def test_workers_that_die_change_nothing(catalog: Catalog, serial: list[str], kills: int) -> None:
+    draw, others = random.Random(3), children_of(os.getpid())
+
+    def workers() -> list[int]:
+        return [pid for pid in children_of(os.getpid()) if pid not in others]
+
+    def kill_one() -> None:
+        wait_until(workers, 30 * SECOND, "there is a worker")
+        os.kill(draw.choice(workers()), signal.SIGKILL)
+
+    with Client(workers=2) as client:
+        stream, got = client.stream(catalog, CLIP, **HOW, slots=2), list[str]()
+        epochs = -(-kills // len(serial)) * 2 if kills > 3 else 2
+        every = epochs * len(stream) // (kills + 1)
+        for number, batch in enumerate(stream.batches(epochs=epochs, info=True)):
+            got += digests([batch])
+            if number % every == every - 1:
+                kill_one()
+        assert not stream.quarantine
+    assert got[: len(serial)] == serial
+    if epochs > 2:
+        rest = decode_serially(
+            catalog, CLIP, info=True, start_step=len(serial), epochs=epochs, **HOW
+        )
+        assert got[len(serial) :] == digests(rest)
+
+
+@pytest.mark.parametrize("on_error", ["substitute", "skip"])
+def test_a_file_that_cannot_be_read_is_named_and_its_place_keeps_its_shape(
+    catalog: Catalog, client: Client, on_error: Any
+) -> None:
+    bad = Path(str(catalog.root)) / "bad.avi"
+    bad.write_bytes(b"RIFF")
+    try:
+        some = Catalog(["bad.avi", *catalog.paths[:20]], root=catalog.root)
+        how: dict[str, Any] = {**SMALL, "on_error": on_error}
+        stream = client.stream(some, CLIP, **how)
+        got = list(stream.batches(info=True))
+        assert [video.path for video in stream.quarantine] == ["bad.avi"]
+        assert digests(got) == digests(decode_serially(some, CLIP, info=True, **how))
+        seen = sorted(video for _, _, info in got for video in info.video.tolist())
+        assert 0 not in seen
+        assert set(seen) == set(range(1, 21))
+        assert len(seen) == 21 - (on_error == "skip")
+        with pytest.raises(VideoError, match="bad"):
+            list(decode_serially(some, CLIP, **{**how, "on_error": "raise"}))
+    finally:
+        bad.unlink()
+
+
+def test_segments_views_and_crops_have_their_own_lengths(catalog: Catalog, client: Client) -> None:
+    names = [path for path in catalog.paths[:12] for _ in range(2)]
+    rows = Catalog(names, root=catalog.root, starts=[0, 5] * 12, ends=[7, 18] * 12)
+    clip = replace(CLIP, size=12, crop="three", views=2, views_share="window", short="hold")
+    how: dict[str, Any] = {**SMALL, "buckets": (4, 64)}
+    got = list(client.stream(rows, clip, **how).batches(info=True))
+    assert digests(got) == digests(decode_serially(rows, clip, info=True, **how))
+    for clips, _, info in got:
+        odd = info.video % 2
+        assert (info.lengths == np.where(odd, 7, 4)).all(), "of 13 and of 7 frames"
+        assert clips.shape[:3] == (len(odd), 2, 64 if odd[0] else 4)
+        assert info.frames[..., :4].max() == (11 if odd[0] else 6)
+        assert (info.frames[:, 1] == info.frames[:, 0]).all()
+    assert sum(len(clips) for clips, _, _ in got) == 24 * 3
+
+
+def test_points_of_frames_follow_the_frames_that_are_shown(catalog: Catalog) -> None:
+    some = catalog.subset(range(8))
+    lengths = [len_of(some, path) for path in some.paths]
+    numbers = [np.arange(length) for length in lengths]
+
+    labelled = some.with_targets(PerFrame(numbers))
+    for _, labels, info in decode_serially(
+        labelled, replace(CLIP, short="hold"), info=True, **SMALL
+    ):
+        held = np.take_along_axis(info.frames, info.lengths[:, None] - 1, 1)
+        assert (labels == np.where(info.mask, info.frames, held)).all()
+
+
+def len_of(catalog: Catalog, path: str) -> int:
+    with open_video(Path(str(catalog.root)) / path) as file:
+        return len(file)
+
+
+def test_padding_is_silent(tmp_path: Path, client: Client) -> None:
+    for name in ("a", "b"):
+        sounds.make(tmp_path / f"{name}.avi", frames=100)
+    rows = Catalog(["a.avi", "b.avi"], root=tmp_path, ends=[20, None])
+    clip = ClipSpec("all", max_frames=120, fps=25, size=(48, 64), sound=8000)
+    how: dict[str, Any] = {"batch_size": 1, "buckets": (50, 120)}
+    got: Any = list(client.stream(rows, clip, **how).batches(info=True))
+    assert digests(got) == digests(decode_serially(rows, clip, info=True, **how))
+    (short, _, told), (long, _, _) = got
+    assert short["sound"].shape == (1, 50 * 320)
+    assert told.lengths.tolist() == [20]
+    assert np.abs(short["sound"][0, : 20 * 320]).max() > 0.1
+    assert not short["sound"][0, 20 * 320 :].any()
+    assert not long["sound"][0, 101 * 320 :].any()
+
+
+def test_parts_of_a_sample_have_one_length(tmp_path: Path, client: Client) -> None:
+    for number, frames in enumerate((10, 30, 50)):
+        make_avi(tmp_path / "rgb" / f"{number}.avi", frames=frames, size=(16, 24))
+        make_avi(tmp_path / "depth" / f"{number}.avi", frames=frames - 4, size=(16, 24), seed=1)
+    rgb, depth = (Catalog.from_folder(tmp_path / name, label=None) for name in ("rgb", "depth"))
+    both = Catalog.side_by_side(rgb=rgb, depth=depth)
+    clip = ClipSpec("all", max_frames=40, size=16, resize=16)
+    how: dict[str, Any] = {"batch_size": 1, "buckets": (8, 40), "seed": 1}
+    spec = {"rgb": clip, "depth": clip}
+    got: Any = list(client.stream(both, spec, **how).batches(info=True))
+    assert digests(got) == digests(decode_serially(both, spec, info=True, **how))
+    assert [clips["rgb"].shape[1] for clips, _, _ in got] == [8, 40, 40]
+    assert [clips["depth"].shape[1] for clips, _, _ in got] == [8, 40, 40]
+    assert [info.lengths.tolist() for _, _, info in got] == [[6], [26], [40]]
+    with pytest.raises(SpecError, match="'rgb' has clips of any length: give 'depth' the"):
+        client.stream(both, {"rgb": clip, "depth": replace(clip, max_frames=None, frames=8)}, 1)
+
+
+def test_receipts_tell_a_stream_of_buckets(
+    catalog: Catalog, client: Client, tmp_path: Path
+) -> None:
+    some = catalog.subset(range(30))
+    stream = client.stream(some, CLIP, **SMALL)
+    stream.keep_receipts(tmp_path / "receipts")
+    for _ in stream:
+        pass
+    found = read(tmp_path / "receipts", some.root)
+    assert found.spec == stream.clip
+    assert found.options == stream.options
+    assert len(found.digests) == len(stream)
+    again = decode_serially(found.catalog, CLIP, info=True, **SMALL)
+    assert [found.digest(batch) for batch in again] == list(found.digests.values())
+
+
+def test_kept_frames_make_the_same_clips(catalog: Catalog, tmp_path: Path) -> None:
+    some = catalog.subset(range(20))
+    wanted = digests(decode_serially(some, CLIP, info=True, **SMALL))
+    for _ in range(2):
+        kept = decode_serially(some, CLIP, info=True, frame_store=tmp_path / "kept", **SMALL)
+        assert digests(kept) == wanted
+
+
+def test_a_catalog_that_is_wrong_about_lengths_shows_what_is_there(
+    catalog: Catalog, caplog: pytest.LogCaptureFixture
+) -> None:
+    lengths = [len_of(catalog, path) for path in catalog.paths[:4]]
+    wrong = Catalog(catalog.paths[:4], root=catalog.root, frames=[8, 8, 400, 400])
+    clip, buckets = replace(CLIP, frames="all", stride=1, max_frames=400), (10, 400)
+    shown = {}
+    for clips, _, info in decode_serially(wrong, clip, 1, buckets=buckets, info=True):
+        shown[int(info.video[0])] = clips.shape[1], int(info.lengths[0])
+    assert shown == {
+        0: (10, 10), 1: (10, 10), 2: (400, lengths[2]), 3: (400, lengths[3])
+    }  # fmt: skip
+    assert "4 of 4 rows have another frame count than the catalog says" in caplog.text
