@@ -22,6 +22,7 @@ Times = npt.NDArray[np.float64]
 
 _NEAR_S = Fraction(1, 1000)
 _NEAR = Fraction(1, 4)  # of the distance between two frames
+_ROUNDING_S = 1e-9  # more than what floats round seconds by, so that these agree with fractions
 
 
 def near(fps: Fraction) -> Fraction:
@@ -64,11 +65,14 @@ def end_of(times: Times) -> float:
     return float(times[-1] + (times[-1] - times[0]) / last) if last else math.inf
 
 
-def latest(times: Times) -> float:
-    """The last moment that means the last frame's own time, as far as the mean distance tells."""
-    distance = (times[-1] - times[0]) / max(1, len(times) - 1)
-    return float(times[-1] + min(float(_NEAR_S), distance * float(_NEAR)))
+def until(times: Times, frames: int) -> float:
+    """The moment before which a player shows the first ``frames`` of these frames; of a single one,
+    only its own time is known."""
+    end = times[frames] if frames < len(times) else end_of(times)
+    if math.isinf(end):
+        return float(times[-1] + _ROUNDING_S)
+    return float(end - _near_s(end - times[frames - 1]))
 
 
-def _near_s(distances: Times) -> Times:
-    return np.minimum(float(_NEAR_S), distances * float(_NEAR))
+def _near_s(distances: Any) -> Any:
+    return np.minimum(float(_NEAR_S), distances * float(_NEAR)) + _ROUNDING_S

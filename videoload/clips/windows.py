@@ -21,10 +21,10 @@ from videoload.clips.moments import (
     Times,
     end_of,
     first_from,
-    latest,
     near,
     shown_at,
     shown_in,
+    until,
 )
 from videoload.clips.regions import Box, generator
 from videoload.clips.video_info import VideoInfo
@@ -139,12 +139,8 @@ def count_windows(spec: ClipSpec, video: VideoInfo, segment: tuple[int, int]) ->
         return min(_fitting(spec, frames, video.fps, times), spec.max_frames), 0
     if spec.edges is not None:
         return _places(spec, frames, video.fps, times), 0
-    by_time, step = spec.fps is not None and times is not None, 1
-    if by_time:
-        windows = 0 if times is None else _windows_at_times(spec, times)
-    else:
-        windows = _windows_at_steps(spec, frames, video.fps, times)
-        step = int(_step_of(spec, video.fps))
+    windows = _windows(spec, frames, video.fps, times)
+    step = 1 if spec.fps is not None and times is not None else int(_step_of(spec, video.fps))
     if not windows:
         return (0 if spec.short == "drop" else 1), 0
     left = last - 1 - int(frames_of(spec, video, segment, windows - 1, 0, 0.0)[-1])
@@ -155,10 +151,7 @@ def _fitting(spec: ClipSpec, frames: int, fps: Fraction, times: Times | None) ->
     """How many frames a clip has that begins with the first one, until the video ends."""
     if spec.fps is None or times is None:
         return math.ceil((frames - near(fps)) / _step_of(spec, fps))
-    if len(times) == 1:  # it is not known how long that one is shown
-        return 1
-    lasts_s = float(end_of(times) - (latest(times) - times[-1]) - times[0])
-    return math.ceil(lasts_s * spec.fps)
+    return math.ceil((until(times, frames) - float(times[0])) * spec.fps)
 
 
 def _from_first(spec: ClipSpec, length: int, fps: Fraction, times: Times | None) -> Ints:
@@ -174,31 +167,25 @@ def _padded(spec: ClipSpec, frames: Ints) -> Ints:
     return np.append(frames, np.broadcast_to(padding, spec.frames - len(frames)))
 
 
-def _windows_at_steps(spec: ClipSpec, frames: int, fps: Fraction, times: Times | None) -> int:
-    step = _step_of(spec, fps)
-    free = frames - _offsets(spec.frames, step, near(fps))[1]
-    if free < 0:
-        return 0
-    if spec.fps is not None:
-        return math.ceil((frames - near(fps) - (spec.frames - 1) * step) / _hop(spec, fps))
-    return _places(spec, free + 1, fps, times)
+def _windows(spec: ClipSpec, frames: int, fps: Fraction, times: Times | None) -> int:
+    """How many windows ``"dense"`` takes from a video of ``frames`` frames."""
+    if spec.fps is None:
+        places = frames - _offsets(spec.frames, spec.stride, near(fps))[1] + 1
+        return _places(spec, places, fps, times) if places > 0 else 0
+    return max(0, _places(spec, frames, fps, times, spec.frames - 1))
 
 
-def _windows_at_times(spec: ClipSpec, times: Times) -> int:
-    assert spec.fps is not None
-    hop_s = hop_seconds(spec)
-    assert hop_s is not None
-    return _hops(hop_s, times, (spec.frames - 1) / spec.fps) + 1
-
-
-def _places(spec: ClipSpec, frames: int, fps: Fraction, times: Times | None) -> int:
-    """How many windows of ``"dense"`` have their place among the first ``frames`` frames."""
+def _places(
+    spec: ClipSpec, frames: int, fps: Fraction, times: Times | None, intervals: int = 0
+) -> int:
+    """How many windows of ``"dense"`` have their place, or a frame so many ``intervals`` after it,
+    among the first ``frames`` frames."""
     if (hop_s := hop_seconds(spec)) is None:
         return -(-frames // dense_hop(spec))
     if times is None:
-        return math.ceil((frames - near(fps)) / _hop(spec, fps))
-    places = times[0] + hop_s * np.arange(_hops(hop_s, times) + 1)
-    return int(np.searchsorted(shown_at(times, places), frames))
+        return math.ceil((frames - near(fps) - intervals * _step_of(spec, fps)) / _hop(spec, fps))
+    lasts = intervals / (spec.fps or 1)
+    return math.ceil((until(times, frames) - float(times[0]) - lasts) / hop_s)
 
 
 def _place(spec: ClipSpec, fps: Fraction, times: Times | None, clip: int) -> int:
@@ -209,13 +196,6 @@ def _place(spec: ClipSpec, fps: Fraction, times: Times | None, clip: int) -> int
     if times is None:
         return int(clip * _hop(spec, fps) + near(fps))
     return int(shown_at(times, times[0] + clip * hop_s))
-
-
-def _hops(hop_s: float, times: Times, lasts_s: float = 0.0) -> int:
-    """How often a window that lasts so long can be moved on until it ends after the last frame's
-    own time; -1 if it is too long."""
-    free_s = latest(times) - times[0] - lasts_s
-    return -1 if free_s < 0 else int(free_s / hop_s)
 
 
 def _times(video: VideoInfo, first: int, last: int) -> Times | None:
@@ -230,7 +210,7 @@ def _at_steps(
     offsets, span = _offsets(spec.frames, step, near(fps))
     if frames >= span:
         if spec.sampling == "dense" and isinstance(step, Fraction):
-            windows = _windows_at_steps(spec, frames, fps, times)
+            windows = _windows(spec, frames, fps, times)
             begin = min(clip, windows - 1) * _hop(spec, fps) + near(fps)
             return _grid(spec.frames, step, begin)
         counted = spec.frames * spec.stride if spec.span == "strides" else span
@@ -247,11 +227,11 @@ def _at_times(spec: ClipSpec, times: Times, clip: int, at: float) -> Ints:
     uneven distances: at ``times`` in seconds."""
     assert spec.fps is not None
     wanted = np.arange(spec.frames) / spec.fps
-    lasts = times[-1] - times[0]
-    fitting = int(np.searchsorted(times, latest(times) - wanted[-1], "right"))
+    lasts, end = times[-1] - times[0], until(times, len(times))
+    fitting = int(np.searchsorted(times, end - wanted[-1]))
     begin = times[0]
     if spec.sampling == "dense" and (hop_s := hop_seconds(spec)) is not None:
-        begin += min(clip, max(0, _windows_at_times(spec, times) - 1)) * hop_s
+        begin += min(clip, max(0, _windows(spec, len(times), Fraction(), times) - 1)) * hop_s
     else:
         begin = times[_start(spec, max(0, fitting - 1), Fraction(), times, clip, at)]
     if not fitting:
@@ -259,11 +239,12 @@ def _at_times(spec: ClipSpec, times: Times, clip: int, at: float) -> Ints:
             reason = f"lasts {lasts:.3g} s, a clip {wanted[-1]:.3g} s"
             raise UnfitError(reason, dropped=spec.short == "drop")
         if spec.short == "loop" and lasts:
-            wanted %= end_of(times) - times[0]
+            early = end_of(times) - end
+            wanted = (wanted + early) % (end_of(times) - times[0]) - early
     wanted += begin
     shown = shown_at(times, wanted)
     if spec.short == "zero":
-        shown[wanted > end_of(times)] = -1
+        shown[wanted >= end] = -1
     return shown
 
 
@@ -284,7 +265,7 @@ def _around(
         return _grid(spec.frames, step, exactly + near(fps) - middle * step)
     seconds = times[0] + clip * (hop_seconds(spec) or 0.0) if is_dense else times[moment]
     wanted = seconds + (np.arange(spec.frames) - middle) / spec.fps
-    return np.where(wanted > end_of(times), frames, shown_at(times, wanted))
+    return np.where(wanted >= until(times, frames), frames, shown_at(times, wanted))
 
 
 @lru_cache(256)

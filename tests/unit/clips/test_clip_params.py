@@ -787,11 +787,11 @@ def test_frames_at_uneven_distances_are_taken_by_their_times(
 def test_a_clip_starts_only_where_its_time_fits() -> None:
     made = spec(frames=2, fps=1.0, sampling="random")
     starts = {clip_params(made, UNEVEN, seed).frames[0] for seed in range(200)}
-    assert starts == {0, 1, 2, 3, 4}
+    assert starts == {*range(7)}, "the last frame is shown until 2.29 s"
     made = spec(frames=3, fps=1.0, short="error")
-    assert ordinals(made, UNEVEN, start=0) == [0, 4, 7]
-    with pytest.raises(UnfitError, match=r"lasts 1.9 s, a clip 2 s"):
-        ordinals(made, UNEVEN, start=1)
+    assert ordinals(made, UNEVEN, start=0) == [1, 5, 7]
+    with pytest.raises(UnfitError, match=r"lasts 1 s, a clip 2 s"):
+        ordinals(made, UNEVEN, start=4)
     assert ordinals(spec(frames=3, fps=1.0), UNEVEN, start=2, end=3) == [2, 2, 2]
 
 

@@ -145,6 +145,42 @@ def test_windows_of_files_with_other_rates_begin_at_the_same_times() -> None:
             assert (late < 1 / float(video.fps) - 0.999e-3).all()
 
 
+HOPS = st.integers(1, 1500).map(lambda hop: hop / 1000)
+SAMPLES = st.sampled_from([2, 5, 12.5, 25, 30, 7.3])
+
+
+@patient
+@given(
+    st.integers(2, 120), RATES, st.integers(0, 40), st.integers(1, 9),
+    st.one_of(
+        st.fixed_dictionaries({"hop_s": HOPS}, optional={"stride": st.integers(1, 4)}),
+        st.fixed_dictionaries({"fps": SAMPLES}, optional={"hop_s": HOPS}),
+        st.fixed_dictionaries(
+            {"fps": SAMPLES, "sampling": st.just("center"), "max_frames": st.just(9)}
+        ),
+        st.fixed_dictionaries({"hop_s": HOPS, "edges": st.just("hold")}, optional={"fps": SAMPLES}),
+        st.fixed_dictionaries({
+            "fps": SAMPLES, "sampling": st.sampled_from(["random", "uniform"]),
+            "clips_per_video": st.just(3), "short": st.sampled_from(["loop", "hold", "zero"]),
+        }),
+    ),
+    st.integers(0, 2**64 - 1),
+)  # fmt: skip
+def test_a_rate_and_the_times_that_it_gives_are_the_same_windows(
+    count: int, fps: Fraction, start: int, frames: int, changes: dict[str, Any], seed: int
+) -> None:
+    spec, whole = dense(**{"frames": frames} | changes), start + count
+    times = array("d", [float(k / fps) for k in range(whole)])
+    found = []
+    for video in (even(whole, fps), VideoInfo(whole, fps, 64, 48, times=times)):
+        is_dense = spec.sampling == "dense"
+        windows = count_windows(spec, video, (start, whole))[0] if is_dense else 3
+        clips = {0, 1, 2, windows // 2, windows - 1}
+        shown = [clip_params(spec, video, seed, k, Segment(start)).frames.tolist() for k in clips]
+        found.append((windows, shown))
+    assert found[0] == found[1]
+
+
 def test_frames_after_the_last_window_are_counted() -> None:
     assert count_windows(dense(frames=16), even(100, Fraction(25)), (0, 100)) == (6, 4)
     assert count_windows(dense(frames=16), even(96, Fraction(25)), (0, 96)) == (6, 0)
