@@ -264,8 +264,8 @@ def test_the_bytes_of_messages_do_not_change() -> None:
     assert sorted(lease["spec"]) == [
         "area", "box_scale", "clips_per_video", "crop", "edges", "flip", "fps", "frames",
         "grayscale", "hop", "hop_s", "images_fps", "jitter", "max_frames", "offsets", "output",
-        "pixels", "ratio", "resize", "rotate", "sampling", "scaling", "short", "size", "sound", "sound_channels",
-        "span", "square_pixels", "stride", "transform", "views", "views_share",
+        "pixels", "ratio", "resize", "rotate", "sampling", "scaling", "short", "size", "sound",
+        "sound_channels", "span", "square_pixels", "stride", "transform", "views", "views_share",
     ]  # fmt: skip
 
 
