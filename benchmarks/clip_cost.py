@@ -21,9 +21,9 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.works import FOLDER, load
+from videoload.clips.windows import Request, Segment
 from videoload.comparison.bare import Plain
 from videoload.decoding.decoder import Decoder
-from videoload.decoding.prepared import Request
 
 
 def main() -> None:
@@ -40,8 +40,8 @@ def main() -> None:
     ours, theirs = np.empty((1, *spec.shape), np.uint8), np.empty(spec.shape, np.uint8)
 
     def decode(file: int, start: int) -> None:
-        segment = Request(0, start=start, end=start + clip.span)
-        decoder.decode(work.files[file].path, spec, [segment], ours)
+        request = Request(0, segment=Segment(start, start + clip.span))
+        decoder.decode(work.files[file].path, spec, [request], ours)
 
     for _, file, start in work.distinct:  # every frame is checked once, then no more
         decode(file, start)

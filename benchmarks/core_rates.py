@@ -21,8 +21,8 @@ import videoload as vl
 from benchmarks.figures import Row, parser, save, show
 from benchmarks.videos import Recipe, make_video
 from benchmarks.works import FOLDER
+from videoload.clips.windows import Request
 from videoload.decoding.decoder import Decoder
-from videoload.decoding.prepared import Request
 
 FILES = {
     "UCF-101: MPEG-4 320x240, a key frame every 12": Recipe("mpeg4"),

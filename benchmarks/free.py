@@ -25,8 +25,9 @@ from videoload.clips.affine import Matrices
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.sample_spec import Spec
 from videoload.clips.video_info import VideoInfo
+from videoload.clips.windows import Request
 from videoload.decoding.decoder import Decoder
-from videoload.decoding.prepared import Ordinals, Prepared, Request
+from videoload.decoding.prepared import Ordinals, Prepared
 from videoload.storage.files import Tick
 from videoload.worker import worker
 

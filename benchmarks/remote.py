@@ -39,8 +39,8 @@ from benchmarks.long import make as make_long
 from benchmarks.object_server import COUNTS
 from benchmarks.videos import Recipe, make_video
 from benchmarks.works import FOLDER
+from videoload.clips.windows import Request
 from videoload.decoding.decoder import Decoder
-from videoload.decoding.prepared import Request
 from videoload.host import cores
 
 SPEC = vl.ClipSpec(frames=16, stride=2, resize=128, size=(112, 112), sampling="random")

@@ -29,9 +29,9 @@ from rich.table import Table
 
 import videoload as vl
 from benchmarks.works import FOLDER, load
+from videoload.clips.windows import Request
 from videoload.comparison.work import Work
 from videoload.decoding.decoder import Decoder
-from videoload.decoding.prepared import Request
 from videoload.host import cores
 
 _CLIPS, _CROPS = 10, 3

@@ -30,6 +30,7 @@ from tests.support.thorough import either
 from tests.support.videos import Videos, make_avi
 from tests.support.waiting import SECOND, in_background, wait_until
 from videoload import Client, ClipSpec, decode_serially
+from videoload.clips.windows import Request
 from videoload.errors import Fault
 from videoload.storage.files import Storage
 from videoload.storage.roots import open_storage
@@ -430,19 +431,19 @@ def test_a_worker_decodes_nothing_outside_its_root(
     }
     with Trainer(programs, root) as trainer:
         for number, (path, reason) in enumerate(asked.items()):
-            trainer.say(Lease(number, spec, [Clip("good.avi", 1), Clip(path, 1)]))
+            trainer.say(Lease(number, spec, [Clip("good.avi", Request(1)), Clip(path, Request(1))]))
             said = trainer.answer()
             assert isinstance(said, Failed)
             assert (said.lease, said.at, said.fault) == (number, 1, Fault.VIDEO)
             assert reason in said.reason
             assert not trainer.pixels
         # Memory that it was never given, and after that memory that it may use.
-        trainer.say(Lease(100, spec, [Clip("good.avi", 1)], Place(0, 0)))
+        trainer.say(Lease(100, spec, [Clip("good.avi", Request(1))], Place(0, 0)))
         said = trainer.answer()
         assert isinstance(said, Bye), "no clip is to blame: the lease is given back"
         assert "not shared with this worker" in said.reason
         trainer.welcome(30 * SECOND)
-        trainer.say(Lease(101, spec, [Clip("good.avi", 1)]))
+        trainer.say(Lease(101, spec, [Clip("good.avi", Request(1))]))
         said = trainer.answer()
         assert isinstance(said, Result)
         assert said.lease == 101
@@ -459,7 +460,7 @@ def test_a_worker_survives_a_trainer_that_sends_nonsense(
             f"the other side speaks b'videoload/999', this one speaks {VERSION!r}", 30 * SECOND
         )
         trainer.welcome(30 * SECOND)  # it rests, and dials again
-        trainer.say(Lease(1, CLIP, [Clip("walk/gop12.avi", 1)]))
+        trainer.say(Lease(1, CLIP, [Clip("walk/gop12.avi", Request(1))]))
         assert isinstance(trainer.answer(), Result)
         assert "Traceback" not in trainer.worker.err
 
@@ -467,7 +468,8 @@ def test_a_worker_survives_a_trainer_that_sends_nonsense(
 def far_apart(count: int) -> list[Clip]:
     """Clips that no single pass over a file can give, so the lease is long."""
     return [
-        Clip(("jump/long.avi", "walk/gop12.avi")[number % 2], number) for number in range(count)
+        Clip(("jump/long.avi", "walk/gop12.avi")[number % 2], Request(number))
+        for number in range(count)
     ]
 
 
@@ -519,5 +521,5 @@ def test_a_worker_dials_again_when_its_trainer_falls_silent(
         trainer.welcome(30 * SECOND)  # forty heartbeats later
         assert trainer.peer != first
         assert "has fallen silent; dialling again" in trainer.worker.err
-        trainer.say(Lease(1, CLIP, [Clip("walk/gop12.avi", 1)]))
+        trainer.say(Lease(1, CLIP, [Clip("walk/gop12.avi", Request(1))]))
         assert isinstance(trainer.answer(), Result)

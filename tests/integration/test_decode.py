@@ -27,8 +27,9 @@ from tests.support.thorough import THOROUGH, either
 from tests.support.videos import Videos, make_avi
 from videoload import ClipSpec, VideoError
 from videoload.clips.clip_params import clip_params
+from videoload.clips.windows import Request, Segment
 from videoload.decoding.decoder import Decoder
-from videoload.decoding.prepared import Request, ShortVideoError
+from videoload.decoding.prepared import ShortVideoError
 from videoload.index.index import open_video
 from videoload.native import SLOW_GATHER
 from videoload.reading.containers import OpenedVideo, UnreadableError
@@ -118,7 +119,7 @@ def decode_with(
     decoder: Decoder, path: str, spec: ClipSpec, seed: int, **which: Any
 ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
     out = np.empty((1, *spec.shape), np.uint8)
-    frames = decoder.decode(path, spec, [Request(seed, **which)], out)
+    frames = decoder.decode(path, spec, [Request(seed, segment=Segment(**which))], out)
     return out[0], frames[0]
 
 

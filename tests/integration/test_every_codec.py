@@ -25,8 +25,8 @@ from tests.support.tables import tell
 from tests.support.thorough import either, rest_nightly
 from videoload.clips.clip_params import clip_params
 from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.windows import Request, Segment
 from videoload.decoding.decoder import Decoder
-from videoload.decoding.prepared import Request
 from videoload.index.complete_decode import Report, decode_index
 from videoload.index.index import VideoIndex, find_index, open_video, prove_index
 from videoload.pixels.chains import Chains
@@ -174,7 +174,7 @@ def compare_clips(path: Path, expected: list[Buffer], draw: random.Random) -> No
             draw.shuffle(ordinals)
         for ordinal in ordinals:
             out = np.empty((1, *CLIP.shape), np.uint8)
-            where = Request(0, start=ordinal, end=ordinal + 1)
+            where = Request(0, segment=Segment(ordinal, ordinal + 1))
             assert decoder.decode(path.name, CLIP, [where], out).tolist() == [[ordinal]]
             assert np.array_equal(out[0, 0], expected[ordinal]), (shuffled, ordinal)
 

@@ -25,9 +25,9 @@ from tests.support.thorough import either, rest_nightly
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND
 from videoload import Catalog, Client, ClipSpec, decode_serially
+from videoload.clips.windows import Request
 from videoload.decoding import video_clips
 from videoload.decoding.decoder import Decoder
-from videoload.decoding.prepared import Request
 from videoload.errors import SpecError, VideoError
 from videoload.frame_store import store
 from videoload.frame_store.stored_video import StoredVideo

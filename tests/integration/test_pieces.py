@@ -26,9 +26,9 @@ from tests.support.thorough import rest_nightly
 from tests.support.videos import make_avi
 from tests.support.waiting import SECOND
 from videoload import Catalog, Client, ClipSpec, VideoError, decode_serially
+from videoload.clips.windows import Request
 from videoload.commands.sources import load
 from videoload.decoding.decoder import Decoder
-from videoload.decoding.prepared import Request
 from videoload.preparing.encoding import Settings
 from videoload.preparing.prepare import new_catalog, prepare
 from videoload.scanning.journal import Journal

@@ -14,8 +14,8 @@ import pytest
 import videoload as vl
 from tests.support.videos import make_avi
 from videoload import ClipSpec, VideoError
+from videoload.clips.windows import Request
 from videoload.decoding.decoder import Decoder
-from videoload.decoding.prepared import Request
 
 SPEC = ClipSpec(frames=4, stride=3, size=(32, 32))
 

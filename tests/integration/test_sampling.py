@@ -34,8 +34,8 @@ from videoload import (
     mix,
 )
 from videoload.clips.clip_spec import at_native_size
+from videoload.clips.windows import Request
 from videoload.decoding.decoder import Decoder
-from videoload.decoding.prepared import Request
 
 pytestmark = [pytest.mark.timeout(180 * SECOND), pytest.mark.xdist_group("sampling")]
 

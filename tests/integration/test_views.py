@@ -21,8 +21,8 @@ from tests.support.videos import Videos, make_avi
 from videoload import Catalog, Client, ClipSpec, TransformError, decode_serially
 from videoload.clips.clip_spec import crops_of
 from videoload.clips.sample_spec import frames_shape
+from videoload.clips.windows import Request
 from videoload.decoding.decoder import Decoder
-from videoload.decoding.prepared import Request
 from videoload.index.complete_decode import decode_index
 from videoload.index.index import VideoIndex
 from videoload.storage.files import Folder

@@ -144,6 +144,7 @@ QUICK = {
 HOMES = {
     "msgspec": {
         "clips.video_info",
+        "clips.windows",
         "comparison.compare",
         "comparison.report",
         "comparison.run",

@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
+import msgspec
 import numpy as np
 
-from videoload.clips.choices import UnfitError
+from videoload.clips.choices import MAX_BOXES_BYTES, UnfitError
 from videoload.clips.clip_spec import ClipSpec, dense_hop, hop_seconds
 from videoload.clips.edges import held, pictures
 from videoload.clips.moments import (
@@ -29,6 +30,10 @@ from videoload.clips.moments import (
 from videoload.clips.regions import Box, generator
 from videoload.clips.video_info import VideoInfo
 
+# Bounds of what other hosts may say.
+Natural = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
+Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
+
 _PARTS = 1 << 128  # the bits of a seed above 64 select a generator
 
 
@@ -39,13 +44,13 @@ class Segment(NamedTuple):
     one that is shown at ``at_s``. ``boxes`` are float32 [n, 4]: that of all frames, or those of the
     frames from ``start`` on; NaN, or no area: a frame has none."""
 
-    start: int = 0
-    end: int | None = None
-    start_s: float | None = None
-    end_s: float | None = None
-    at: int | None = None
-    at_s: float | None = None
-    boxes: bytes = b""
+    start: Natural = 0
+    end: Natural | None = None
+    start_s: Seconds | None = None
+    end_s: Seconds | None = None
+    at: Natural | None = None
+    at_s: Seconds | None = None
+    boxes: Annotated[bytes, msgspec.Meta(max_length=MAX_BOXES_BYTES)] = b""
 
     def box_of(self, frames: Ints) -> Box | None:
         """The box around the boxes of these frames of the video."""
@@ -58,6 +63,16 @@ class Segment(NamedTuple):
             return None
         (left, top), (right, bottom) = boxes[:, :2].min(0).tolist(), boxes[:, 2:].max(0).tolist()
         return left, top, right, bottom
+
+
+class Request(NamedTuple):
+    """Clip number ``clip`` of a segment of a video, and of several crops of it that number
+    ``crop``, its parameters from ``seed``, which has 64 bits."""
+
+    seed: Annotated[int, msgspec.Meta(ge=0)]
+    clip: Natural = 0
+    crop: Natural = 0
+    segment: Segment = Segment()
 
 
 def frames_in(segment: Segment, video: VideoInfo) -> tuple[int, int]:

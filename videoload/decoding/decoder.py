@@ -17,10 +17,11 @@ from videoload.clips.followers import SampleParams
 from videoload.clips.item_spec import ItemSpec
 from videoload.clips.sample_spec import SampleSpec, Spec, WindowCounts, functions_of
 from videoload.clips.video_info import VideoInfo
+from videoload.clips.windows import Request, Segment
 from videoload.decoding.expected import Expected
 from videoload.decoding.open_files import OpenFiles
 from videoload.decoding.pieces import PiecesClips, Recordings, find_file
-from videoload.decoding.prepared import Ordinals, Prepared, Request, fitting
+from videoload.decoding.prepared import Ordinals, Prepared, fitting
 from videoload.decoding.samples import count_items, of_recording, prepare_samples
 from videoload.decoding.sounds import Sounds, prepare_with_sound
 from videoload.decoding.transforms import prepare_transformed
@@ -234,7 +235,8 @@ class Decoder:
         out = np.empty((1, *_SMALL.shape), np.uint8)
         for ordinal in report.kinds:
             start = min(ordinal, index.info.frames - 1)
-            self.decode(path, _SMALL, [Request(0, start=start, end=start + 1)], out, tick)
+            segment = Segment(start, start + 1)
+            self.decode(path, _SMALL, [Request(0, segment=segment)], out, tick)
         return index, report
 
     def fingerprint(self, path: str, salt: int = 0) -> int:

@@ -11,7 +11,8 @@ from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.edges import pictures
 from videoload.clips.pieces import Pieces
 from videoload.clips.sample_spec import SampleSpec, Spec
-from videoload.decoding.prepared import Request, draw
+from videoload.clips.windows import Request
+from videoload.decoding.prepared import draw
 from videoload.decoding.samples import of_recording, paths_of, shown_of
 from videoload.errors import StorageError, VideoError
 from videoload.index.index import VideoIndex

@@ -21,7 +21,8 @@ from videoload.clips.clip_params import ClipParams
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.edges import pictures
 from videoload.clips.pieces import Pieces
-from videoload.decoding.prepared import Ordinals, Prepared, Request, Times, draw, fitting
+from videoload.clips.windows import Request
+from videoload.decoding.prepared import Ordinals, Prepared, Times, draw, fitting
 from videoload.decoding.video_clips import OtherPieceError, Tools, VideoClips
 from videoload.errors import StorageError, VideoError, errors_in, errors_of
 from videoload.index.index import VideoIndex

@@ -16,33 +16,12 @@ from videoload.clips.choices import UnfitError
 from videoload.clips.clip_params import ClipParams, clip_params
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.video_info import VideoInfo
-from videoload.clips.windows import Segment
+from videoload.clips.windows import Request
 from videoload.errors import OneClipError, VideoError
 from videoload.storage.files import Tick
 
 Ordinals = npt.NDArray[np.int64]
 Times = npt.NDArray[np.float64]
-
-
-class Request(NamedTuple):
-    """Clip number ``clip`` of a segment of a video (see `clips.windows.Segment`), and of several
-    crops of it that number ``crop``, its parameters from ``seed``."""
-
-    seed: int
-    clip: int = 0
-    start: int = 0
-    end: int | None = None
-    crop: int = 0
-    start_s: float | None = None
-    end_s: float | None = None
-    at: int | None = None
-    at_s: float | None = None
-    boxes: bytes = b""
-
-    @property
-    def segment(self) -> Segment:
-        """Which part of the video."""
-        return Segment(self.start, self.end, *self[5:])
 
 
 def no_times(frames: Ordinals) -> Times:

@@ -17,8 +17,8 @@ from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.followers import SampleParams, common_frames, sample_params
 from videoload.clips.sample_spec import SampleSpec, WindowCounts, arrays_of
 from videoload.clips.video_info import VideoInfo
-from videoload.clips.windows import Segment, count_windows, frames_in
-from videoload.decoding.prepared import Ordinals, Prepared, Request, Times
+from videoload.clips.windows import Request, Segment, count_windows, frames_in
+from videoload.decoding.prepared import Ordinals, Prepared, Times
 from videoload.errors import VideoError, errors_in, named
 from videoload.pixels.planes import Buffer
 from videoload.storage.files import Tick

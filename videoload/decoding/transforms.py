@@ -10,7 +10,8 @@ from videoload.clips.clip_params import seed_of
 from videoload.clips.clip_spec import ClipSpec, clip_shape, decoded_dtype, decoded_shape
 from videoload.clips.layouts import array_bytes, as_arrays
 from videoload.clips.sample_spec import arrays_of
-from videoload.decoding.prepared import Ordinals, Prepared, Request
+from videoload.clips.windows import Request
+from videoload.decoding.prepared import Ordinals, Prepared
 from videoload.pixels.planes import Buffer
 from videoload.stopwatch import Stopwatch
 from videoload.storage.files import Tick

@@ -15,8 +15,9 @@ from videoload.clips.clip_params import ClipParams
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.edges import pictures
 from videoload.clips.video_info import VideoInfo
+from videoload.clips.windows import Request
 from videoload.decoding.open_files import OpenFiles
-from videoload.decoding.prepared import Ordinals, Prepared, Request, Times, draw, fitting
+from videoload.decoding.prepared import Ordinals, Prepared, Times, draw, fitting
 from videoload.errors import OneClipError, VideoError
 from videoload.frame_store.clip_frames import ClipFrames, ClipStore, FormatChangedError
 from videoload.index.index import open_video

@@ -48,6 +48,7 @@ from videoload.clips.clip_spec import ClipSpec, crops_of
 from videoload.clips.edges import told
 from videoload.clips.facts import Facts, affine_of
 from videoload.clips.sample_spec import Spec, arrays_of, heard_in, leader_of
+from videoload.clips.windows import Request, Segment
 from videoload.errors import SpecError
 from videoload.plan.lengths import Lengths
 from videoload.plan.options import StreamOptions
@@ -151,15 +152,16 @@ Batch = tuple[C, Labels]
 BatchWithInfo = tuple[C, Labels, BatchInfo]
 
 
-def asked(catalog: Catalog, spec: Spec, sample: Sample) -> tuple[Any, ...]:
-    """What a worker has to know of a sample: the fields of `transport.messages.Clip`."""
+def asked(catalog: Catalog, spec: Spec, sample: Sample) -> tuple[str, Request]:
+    """What a worker has to know of a sample: its path, and which clip of it."""
     video, leader = catalog[sample.video], leader_of(spec)
     has_box = isinstance(leader, ClipSpec) and leader.crop == "box"
     boxes = boxes_of(catalog, sample.video) if has_box else b""
-    return (
-        video.path, sample.seed, sample.clip, video.start, video.end, sample.crop, video.start_s,
-        video.end_s, video.at if sample.at is None else sample.at, video.at_s, boxes,
+    at = video.at if sample.at is None else sample.at
+    segment = Segment(
+        video.start, video.end, video.start_s, video.end_s, at, video.at_s, boxes
     )  # fmt: skip
+    return video.path, Request(sample.seed, sample.clip, sample.crop, segment)
 
 
 def batch_of(

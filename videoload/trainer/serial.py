@@ -26,7 +26,7 @@ from videoload.clips.sample_spec import (
 )
 from videoload.decoding.decoder import Decoder
 from videoload.decoding.native_size import native_size
-from videoload.decoding.prepared import Request, ShortVideoError
+from videoload.decoding.prepared import ShortVideoError
 from videoload.errors import OneClipError, SpecError, VideoError
 from videoload.plan.lengths import Lengths
 from videoload.plan.options import Balance, OnError, StreamArguments, StreamOptions
@@ -193,10 +193,10 @@ def _batches(
         for first in planned:
             sample, row = quarantine.replace(first), len(taken)
             while row == len(taken):
-                path, *request = asked(catalog, clip, sample)
+                path, request = asked(catalog, clip, sample)
                 out = clips[row : row + 1]
                 try:
-                    prepared = decoder.prepare(path, clip, [Request(*request)], out)
+                    prepared = decoder.prepare(path, clip, [request], out)
                     frames = prepared.decode(lambda: None)
                     times, affine = prepared.times_of(frames), prepared.affine()
                     facts["frames"][row] = frames.reshape(frames_shape(clip))

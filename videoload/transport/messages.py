@@ -33,15 +33,14 @@ from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from operator import attrgetter
 from types import MappingProxyType
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Literal, NamedTuple, TypeVar
 
 import msgspec
-from msgspec.structs import astuple
 
-from videoload.clips.choices import MAX_BOXES_BYTES
 from videoload.clips.clip_spec import ClipSpec, crops_of
 from videoload.clips.item_spec import ItemSpec
 from videoload.clips.sample_spec import SampleSpec, Spec, WindowCounts, lacks_size, leader_of
+from videoload.clips.windows import Natural, Request, Seconds
 from videoload.errors import Fault, ProtocolError, printable
 
 VERSION = b"videoload/3"
@@ -50,11 +49,10 @@ _MAX_PATHS = 1 << 14  # all files of a row
 MAX_FRAMES = 100_000  # of a sample
 
 _T = TypeVar("_T")
-Id = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
+Id = Natural
 _Text = Annotated[str, msgspec.Meta(max_length=_MAX_TEXT)]
 _Ordinal = Annotated[int, msgspec.Meta(gt=-(1 << 48), lt=1 << 48)]  # see `clips.edges`
 _Word = Annotated[str, msgspec.Meta(max_length=_MAX_WORD)]
-_Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 _Ordinals = Annotated[list[_Ordinal], msgspec.Meta(max_length=MAX_FRAMES)]
 _Times = Annotated[list[float], msgspec.Meta(max_length=MAX_FRAMES)]
 
@@ -105,34 +103,14 @@ class Refused(_Shown, tag_field="type", tag="refused"):
     reason: _Text
 
 
-class Clip(msgspec.Struct, forbid_unknown_fields=True, array_like=True):
-    """One row of a lease: clip number ``clip`` of a segment of ``path`` (see
-    `clips.windows.Segment`), and crop number ``crop`` if the spec asks for several crops. The
-    fields behind ``path`` are those of `decoding.prepared.Request`."""
+class Clip(NamedTuple):
+    """One row of a lease: a clip of ``path``."""
 
     path: Annotated[str, msgspec.Meta(max_length=_MAX_PATHS)]
-    seed: Annotated[int, msgspec.Meta(ge=0)]  # 64 bits
-    clip: Id = 0
-    start: Id = 0
-    end: Id | None = None
-    crop: Id = 0
-    start_s: _Seconds | None = None
-    end_s: _Seconds | None = None
-    at: Id | None = None
-    at_s: _Seconds | None = None
-    boxes: Annotated[bytes, msgspec.Meta(max_length=MAX_BOXES_BYTES)] = b""
-
-    def __post_init__(self) -> None:
-        if len(self.boxes) % 16:
-            raise ValueError("a box is four numbers")
-
-    @property
-    def request(self) -> tuple[Any, ...]:
-        """The fields behind ``path``."""
-        return astuple(self)[1:]
+    request: Request
 
 
-_crop = attrgetter("crop")
+_crop = attrgetter("request.crop")
 
 
 class Place(msgspec.Struct, forbid_unknown_fields=True):
@@ -173,6 +151,8 @@ class Lease(_Message, tag="lease"):
         crops = crops_of(leader) if isinstance(leader, ClipSpec) else 1
         if max(map(_crop, self.clips)) >= crops:
             raise ValueError(f"a clip of this lease has {crops} crops")
+        if any(len(clip.request.segment.boxes) % 16 for clip in self.clips):
+            raise ValueError("a box is four numbers")
         if len(self.files) != (0 if self.salt is None else len(self.clips)):
             raise ValueError("a lease names the file of each clip, or of none")
 
@@ -211,16 +191,16 @@ class Spent(msgspec.Struct, forbid_unknown_fields=True, array_like=True, frozen=
     ``importing`` (a user's module) add up to ``decode_s``. Before that, the worker had no lease for
     ``idle``. In all that time it ran on a core for ``core`` and waited for one for ``no_core``."""
 
-    open: _Seconds = 0.0
-    index: _Seconds = 0.0
-    seek: _Seconds = 0.0
-    decode: _Seconds = 0.0
-    scale: _Seconds = 0.0
-    transform: _Seconds = 0.0
-    importing: _Seconds = 0.0
-    idle: _Seconds = 0.0
-    core: _Seconds = 0.0
-    no_core: _Seconds = 0.0
+    open: Seconds = 0.0
+    index: Seconds = 0.0
+    seek: Seconds = 0.0
+    decode: Seconds = 0.0
+    scale: Seconds = 0.0
+    transform: Seconds = 0.0
+    importing: Seconds = 0.0
+    idle: Seconds = 0.0
+    core: Seconds = 0.0
+    no_core: Seconds = 0.0
 
 
 class Result(_Message, tag="result"):
@@ -234,7 +214,7 @@ class Result(_Message, tag="result"):
     # changes with the file, 0 if nobody can tell.
     files: Annotated[list[Id], msgspec.Meta(max_length=4096)] = []
     spent: Spent = Spent()
-    clip_s: Annotated[list[_Seconds], msgspec.Meta(max_length=4096)] = []  # seconds of each clip
+    clip_s: Annotated[list[Seconds], msgspec.Meta(max_length=4096)] = []  # seconds of each clip
     # When a player shows each of ``frames``, in seconds. NaN if the file does not say.
     times: Annotated[list[_Times], msgspec.Meta(max_length=4096)] = []
     # How many frames each clip's file has, and its length in seconds; -1 and NaN of items.

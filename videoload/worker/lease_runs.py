@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from videoload.clips.sample_spec import reads_files
 from videoload.decoding.decoder import Decoder
-from videoload.decoding.prepared import Prepared, Request, ShortVideoError
+from videoload.decoding.prepared import Prepared, ShortVideoError
 from videoload.errors import (
     Fault,
     OneClipError,
@@ -27,7 +27,7 @@ from videoload.errors import (
     WorkersCodeError,
     named,
 )
-from videoload.transport.messages import Clip, Failed, Lease, Result, sealed
+from videoload.transport.messages import Failed, Lease, Result, sealed
 from videoload.worker.trainer_connection import TrainerConnection
 
 _log = logging.getLogger(__name__)
@@ -105,8 +105,8 @@ class LeaseRuns:
         self.at = first
         clips, row = self._lease.clips[first:last], _row(self._lease, first)
         out = self._out[row : row + last - first]
-        asked = self._lease.asked
-        return self._decoder.prepare(clips[0].path, asked, requests(clips), out, self._tick)
+        asked, requests = self._lease.asked, [clip.request for clip in clips]
+        return self._decoder.prepare(clips[0].path, asked, requests, out, self._tick)
 
     def _decode(self, first: int, last: int, prepared: Prepared | None = None) -> None:
         """Decode the clips [first, last), all of one video, in one pass over it."""
@@ -149,10 +149,6 @@ def _row(lease: Lease, at: int) -> int:
     return lease.place.rows[at] if lease.place is not None and lease.place.rows else at
 
 
-def requests(clips: list[Clip]) -> list[Request]:
-    return [Request(*clip.request) for clip in clips]
-
-
 def look_ahead(
     trainers: Iterable[TrainerConnection], decoder_of: Callable[[Lease], Decoder | None]
 ) -> None:
@@ -167,7 +163,7 @@ def look_ahead(
                 continue
             for first, last in runs(lease):
                 clips = lease.clips[first:last]
-                decoder.expect(clips[0].path, lease.asked, requests(clips))
+                decoder.expect(clips[0].path, lease.asked, [clip.request for clip in clips])
 
 
 def failure(lease: Lease, at: int, error: Exception, file: int = 0) -> Failed:

@@ -22,8 +22,9 @@ from videoload.catalog.catalog import Catalog
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.item_spec import ItemSpec
 from videoload.clips.sample_spec import SampleSpec
+from videoload.clips.windows import Request
 from videoload.decoding.decoder import Decoder
-from videoload.decoding.prepared import Request, ShortVideoError
+from videoload.decoding.prepared import ShortVideoError
 from videoload.errors import StorageError, TransformError, VideoError
 from videoload.storage import fetching, stores
 from videoload.storage.file_cache import FileCache

@@ -16,6 +16,7 @@ from videoload.clips.choices import WHOLE_FRAME, Crop, Pixels, Short, Span, View
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.item_spec import ItemSpec
 from videoload.clips.sample_spec import SampleSpec, Spec, WindowCounts
+from videoload.clips.windows import Request, Segment
 from videoload.errors import Fault, ProtocolError
 from videoload.transport.messages import (
     VERSION,
@@ -105,9 +106,12 @@ def item_specs(draw: st.DrawFn) -> ItemSpec:
     return ItemSpec(load, shapes, {name: dtype for name, (_, dtype) in arrays.items()}, files)
 
 
-CLIP = st.builds(
-    Clip, path=WORDS, seed=SEEDS, clip=NUMBERS, start=NUMBERS, end=st.none() | NUMBERS,
-)  # fmt: skip
+TIMES = st.none() | st.floats(0, 1e9)
+SEGMENT = st.builds(
+    Segment, NUMBERS, st.none() | NUMBERS, TIMES, TIMES, st.none() | NUMBERS, TIMES, st.just(b"")
+)
+REQUEST = st.builds(Request, SEEDS, NUMBERS, st.just(0), SEGMENT)
+CLIP = st.builds(Clip, path=WORDS, request=REQUEST)
 BYE = st.builds(Bye, reason=WORDS)
 HEARTBEAT = st.builds(Heartbeat, progress=NUMBERS)
 FROM_WORKER: st.SearchStrategy[FromWorker] = st.one_of(
@@ -142,7 +146,7 @@ FROM_TRAINER: st.SearchStrategy[FromTrainer] = st.one_of(
     BYE,
 )
 SPEC = ClipSpec(frames=2, size=(4, 4))
-LEASE = Lease(1, SPEC, [Clip("a.avi", 2)])
+LEASE = Lease(1, SPEC, [Clip("a.avi", Request(2))])
 ITEM = {"load": "package.module:function", "shape": [2], "dtype": "float32", "files": True}
 
 
@@ -152,13 +156,13 @@ SAMPLE = SampleSpec(
 
 
 def test_a_lease_of_samples_arrives_as_it_was_sent() -> None:
-    lease = Lease.of(1, SAMPLE, [Clip("a.avi\na.npy", 2)])
+    lease = Lease.of(1, SAMPLE, [Clip("a.avi\na.npy", Request(2))])
     assert unpack_from_trainer(pack(lease)) == lease
     assert lease.asked == SAMPLE
     with pytest.raises(ValueError, match="has the spec of clips, of items or of samples"):
         Lease(1, SPEC, lease.clips, sample=SAMPLE)
     with pytest.raises(ValueError, match="has 1 crops"):
-        Lease.of(1, SAMPLE, [Clip("a.avi\na.npy", 2, crop=1)])
+        Lease.of(1, SAMPLE, [Clip("a.avi\na.npy", Request(2, crop=1))])
 
 
 def body(**fields: Any) -> list[bytes]:
@@ -204,7 +208,7 @@ def test_a_trainers_message_arrives_unchanged(message: FromTrainer) -> None:
 @patient
 @given(specs() | item_specs())
 def test_a_spec_arrives_as_the_same_spec(spec: Spec) -> None:
-    lease = unpack_from_trainer(pack(Lease.of(1, spec, [Clip("a.avi", 2)])))
+    lease = unpack_from_trainer(pack(Lease.of(1, spec, [Clip("a.avi", Request(2))])))
     assert isinstance(lease, Lease)
     assert lease.asked == spec
     assert type(lease.asked) is type(spec)
@@ -215,13 +219,14 @@ def test_a_spec_arrives_as_the_same_spec(spec: Spec) -> None:
 def test_a_lease_may_ask_for_numbers_of_windows() -> None:
     clip = ClipSpec(4, fps=5, hop_s=0.5, size=(9, 9), sampling="dense", flip=True)
     counts = WindowCounts.of(clip)
-    lease = unpack_from_trainer(pack(Lease.of(1, counts, [Clip("a.avi", 2, start_s=1.5)])))
+    clips = [Clip("a.avi", Request(2, segment=Segment(start_s=1.5)))]
+    lease = unpack_from_trainer(pack(Lease.of(1, counts, clips)))
     assert isinstance(lease, Lease)
     assert lease.asked == counts
-    assert lease.clips[0].start_s == 1.5
+    assert lease.clips == clips
     sides = SampleSpec(("a", "b"), dict.fromkeys("ab", clip), {}, "time", {"b": 0.5})
     of_samples = WindowCounts.of(sides)
-    lease = unpack_from_trainer(pack(Lease.of(1, of_samples, [Clip("a.avi\nb.avi", 2)])))
+    lease = unpack_from_trainer(pack(Lease.of(1, of_samples, [Clip("a.avi\nb.avi", Request(2))])))
     assert isinstance(lease, Lease)
     assert lease.asked == of_samples
 
@@ -230,7 +235,7 @@ def test_a_missing_field_takes_its_default() -> None:
     assert unpack_from_worker(body(type="heartbeat")) == Heartbeat(0)
     hello = {"worker": "w", "host": "h", "pid": 1, "software": "s"}
     assert unpack_from_worker(body(type="hello", **hello)) == Hello("w", "h", 1, "s", token="")
-    assert unpack_from_trainer(changed(LEASE, clips=[["a.avi", 2]])) == LEASE
+    assert unpack_from_trainer(changed(LEASE, clips=[["a.avi", [2]]])) == LEASE
     result = unpack_from_worker(body(type="result", lease=1, frames=[[0]]))
     assert result == Result(1, [[0]], decode_s=0.0)
     failed = unpack_from_worker(body(type="failed", lease=1, at=0, reason="no"))
@@ -246,7 +251,7 @@ def test_other_messages_have_another_version() -> None:
 
     types = bare(msgspec.json.schema_components([FromWorker, FromTrainer]))
     digest = hashlib.sha256(json.dumps(types, sort_keys=True).encode()).hexdigest()
-    assert (VERSION, digest[:8]) == (b"videoload/3", "1a4f8414"), (
+    assert (VERSION, digest[:8]) == (b"videoload/3", "f4467709"), (
         "the messages are others: note their digest here, and raise VERSION, unless it is as new "
         "as they are"
     )
@@ -259,7 +264,7 @@ def test_the_bytes_of_messages_do_not_change() -> None:
         b"\xa5fault\xa5short\xa4file\x05",
     ]
     lease = msgspec.msgpack.decode(pack(LEASE)[1])
-    assert lease["clips"] == [["a.avi", 2, 0, 0, None, 0, None, None, None, None, b""]]
+    assert lease["clips"] == [["a.avi", [2, 0, 0, [0, None, None, None, None, None, b""]]]]
     assert lease["type"] == "lease"
     assert sorted(lease["spec"]) == [
         "area", "box_scale", "clips_per_video", "crop", "edges", "flip", "fps", "frames",
@@ -353,7 +358,7 @@ def test_a_message_nested_without_end_is_refused() -> None:
 
 
 @pytest.mark.parametrize("unpack", [unpack_from_worker, unpack_from_trainer])
-@pytest.mark.parametrize("version", [b"", b"videoload/1", b"videoload/20", b"GET / HTTP/1.1"])
+@pytest.mark.parametrize("version", [b"", b"videoload/1", b"videoload/30", b"GET / HTTP/1.1"])
 def test_another_version_is_refused_and_both_are_named(unpack: Any, version: bytes) -> None:
     with pytest.raises(ProtocolError) as caught:
         unpack([version, pack(Bye("x"))[1]])
@@ -467,22 +472,23 @@ def spec_with(**fields: Any) -> dict[str, Any]:
         (Refused("no"), {"reason": "r" * 4097}),
         (LEASE, {"lease": -1}),
         (LEASE, {"clips": []}),
-        (LEASE, {"clips": [["a.avi", 2]] * (_CLIPS + 1)}),
-        (LEASE, {"clips": [["a" * 16385, 2]]}),
-        (LEASE, {"clips": [["a.avi", -2]]}),
-        (LEASE, {"clips": [["a.avi", 2, -1]]}),
-        (LEASE, {"clips": [["a.avi", 2, 0, -1]]}),
-        (LEASE, {"clips": [["a.avi", 2, 0, 0, -1]]}),
-        (LEASE, {"clips": [["a.avi", 2, 0, 0, None, -1]]}),
-        (LEASE, {"clips": [["a.avi", 2, 0, 0, None, 1]]}),  # it has one crop, number 0
-        (LEASE, {"clips": [["a.avi", 2, 0, 0, None, 3]]} | spec_with(crop="three")),
-        (LEASE, {"clips": [["a.avi", 2, 0, 0, None, 0, -0.5]]}),
-        (LEASE, {"clips": [["a.avi", 2, 0, 0, None, 0, None, float("nan")]]}),
-        (LEASE, {"clips": [["a.avi", 2, 0, 0, None, 0, None, None, -1]]}),
-        (LEASE, {"clips": [["a.avi", 2, 0, 0, None, 0, None, None, None, -0.5]]}),
-        (LEASE, {"clips": [["a.avi", 2, 0, 0, None, 0, None, None, None, None, 0]]}),
-        (LEASE, {"clips": [["a.avi", 2, 0, 0, None, 1]], "spec": None, "item": ITEM}),
+        (LEASE, {"clips": [["a.avi", [2]]] * (_CLIPS + 1)}),
+        (LEASE, {"clips": [["a" * 16385, [2]]]}),
+        (LEASE, {"clips": [["a.avi", [-2]]]}),
+        (LEASE, {"clips": [["a.avi", [2, -1]]]}),
+        (LEASE, {"clips": [["a.avi", [2, 0, -1]]]}),
+        (LEASE, {"clips": [["a.avi", [2, 0, 1]]]}),  # it has one crop, number 0
+        (LEASE, {"clips": [["a.avi", [2, 0, 3]]]} | spec_with(crop="three")),
+        (LEASE, {"clips": [["a.avi", [2, 0, 0, [-1]]]]}),
+        (LEASE, {"clips": [["a.avi", [2, 0, 0, [0, -1]]]]}),
+        (LEASE, {"clips": [["a.avi", [2, 0, 0, [0, None, -0.5]]]]}),
+        (LEASE, {"clips": [["a.avi", [2, 0, 0, [0, None, None, float("nan")]]]]}),
+        (LEASE, {"clips": [["a.avi", [2, 0, 0, [0, None, None, None, -1]]]]}),
+        (LEASE, {"clips": [["a.avi", [2, 0, 0, [0, None, None, None, None, -0.5]]]]}),
+        (LEASE, {"clips": [["a.avi", [2, 0, 0, [0, None, None, None, None, None, 0]]]]}),
+        (LEASE, {"clips": [["a.avi", [2, 0, 1]]], "spec": None, "item": ITEM}),
         (LEASE, {"clips": [["a.avi"]]}),
+        (LEASE, {"clips": [["a.avi", 2]]}),
         (LEASE, {"clips": [{"path": "a.avi", "seed": 2}]}),
         (LEASE, {"place": {"arena": -1, "offset": 0}}),
         (LEASE, {"place": {"arena": 0, "offset": -1}}),
@@ -534,7 +540,7 @@ def test_the_largest_fields_are_accepted() -> None:
     failed = Failed(1, 2**63 - 1, "r" * 4096)
     for message in (hello, result, failed):
         assert unpack_from_worker(pack(message)) == message
-    clips = [Clip("a" * 16384, 2**63 - 1)] + [Clip("a", 1)] * (_CLIPS - 1)
+    clips = [Clip("a" * 16384, Request(2**63 - 1))] + [Clip("a", Request(1))] * (_CLIPS - 1)
     lease = Lease(1, SPEC, clips, Place(2**63 - 1, 2**63 - 1))
     assert unpack_from_trainer(pack(lease)) == lease
 
@@ -569,7 +575,7 @@ def test_words_of_a_trainer_have_no_control_characters_left(
 
 
 def test_paths_of_leases_stay_as_they_are() -> None:
-    arrived = unpack_from_trainer(pack(Lease(1, SPEC, [Clip(ESCAPES, 2)])))
+    arrived = unpack_from_trainer(pack(Lease(1, SPEC, [Clip(ESCAPES, Request(2))])))
     assert isinstance(arrived, Lease)
     assert arrived.clips[0].path == ESCAPES
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.support.thorough import either
 from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.windows import Request
 from videoload.errors import ProtocolError
 from videoload.transport.messages import (
     VERSION,
@@ -97,7 +98,7 @@ def test_nobody_who_dials_in_can_send_private_messages(message: Private) -> None
     "message",
     [
         Hello("w", "h", 1, "s"), Heartbeat(), Bye("x"),
-        Lease(1, ClipSpec(frames=2, size=(4, 4)), [Clip("a.avi", 2)]),
+        Lease(1, ClipSpec(frames=2, size=(4, 4)), [Clip("a.avi", Request(2))]),
     ],
 )  # fmt: skip
 def test_the_private_channel_knows_no_other_messages(message: FromWorker | FromTrainer) -> None:

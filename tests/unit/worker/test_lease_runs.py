@@ -10,16 +10,17 @@ from typing import Any
 import pytest
 
 from videoload.clips.clip_spec import ClipSpec
-from videoload.decoding.prepared import Request, ShortVideoError
+from videoload.clips.windows import Request
+from videoload.decoding.prepared import ShortVideoError
 from videoload.errors import Fault, TransformError, VideoError, WorkerError
 from videoload.transport.messages import Clip, Failed, Lease, Place
-from videoload.worker.lease_runs import failure, look_ahead, requests, runs
+from videoload.worker.lease_runs import failure, look_ahead, runs
 
 SPEC = ClipSpec(frames=4, size=(8, 8))
 
 
 def lease(paths: str) -> Lease:
-    return Lease.of(1, SPEC, [Clip(path, seed) for seed, path in enumerate(paths)])
+    return Lease.of(1, SPEC, [Clip(path, Request(seed)) for seed, path in enumerate(paths)])
 
 
 def test_consecutive_clips_of_one_video_are_one_run() -> None:
@@ -30,10 +31,6 @@ def test_clips_of_one_video_whose_rows_are_not_consecutive_are_two_runs() -> Non
     apart = lease("aaa")
     apart.place = Place(7, 0, rows=[1, 2, 5])
     assert list(runs(apart)) == [(0, 2), (2, 3)]
-
-
-def test_a_request_holds_everything_of_a_clip_except_its_path() -> None:
-    assert requests([Clip("a.avi", 5, 1, 10, 40, 2)]) == [Request(5, 1, 10, 40, 2)]
 
 
 @pytest.mark.parametrize(
