@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _TOLERANT = {"max_pixels": str(8192 * 8192)}
 _STRICT = {**_TOLERANT, "err_detect": "explode"}
-_FLAGS = int(Flags.bitexact | Flags.copy_opaque)  # a frame has the mark of its packet
+_FLAGS = int(Flags.bitexact)
 _TOLD_BY_CONTAINER = (
     "extradata", "width", "height", "pix_fmt", "codec_tag", "bits_per_coded_sample", "colorspace",
     "color_range", "color_primaries", "color_trc",
@@ -81,12 +81,6 @@ class FrameDecoder:
         """The packets that follow belong to another place."""
         if self.context.is_open:
             self.context.flush_buffers()
-
-    @property
-    def shows_at_once(self) -> bool:
-        """Whether frames come out after the packet that shows them, always. FFmpeg marks a VP9
-        frame that is shown again with the packet that coded it."""
-        return self.context.name == "vp9"
 
     @contextmanager
     def skipping_b_pictures(self) -> Iterator[None]:

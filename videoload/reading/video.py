@@ -50,11 +50,10 @@ def decode_packets(
     No frame may be kept while a tolerant decoder decodes the next one: some leave in a broken
     picture what its recycled memory held before.
     """
-    decoder, sent = video.decoder, (-1,)
-    at_once = decoder.shows_at_once
+    decoder = video.decoder
     for packet in packets:
         if packet.size:
-            sent = packet.opaque = (video.number,)  # PyAV takes equal small numbers for one object
+            packet.pts = video.number  # the decoder gives it to the packet's frame
             video.number += 1
         try:
             frames = decoder.decode(packet)
@@ -66,5 +65,5 @@ def decode_packets(
         if packet.size:
             tick()
         while frames:
-            mark = sent if at_once else frames[0].opaque
-            yield mark[0] if isinstance(mark, tuple) else -1, frames.pop(0)
+            number = frames[0].pts
+            yield -1 if number is None else number, frames.pop(0)
