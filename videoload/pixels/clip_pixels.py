@@ -75,7 +75,7 @@ class ClipPixels:
         chain = form.chain = form.chain or self._chains[form.scaling]
         scaled = source.through(chain)
         # A frame that is not scaled is the decoder's own, so it is copied at once.
-        form.put(part_of(planes_of(scaled), form.part), [at], self.out)
+        form.put(planes_of(scaled, part=form.part), [at], self.out)
 
     def take_scaled(self, source: FrameFormat, planes: Sequence[Buffer], at: Sequence[int]) -> None:
         """Take the planes of scaled frames, which are frames ``at`` of the clip. Raises
@@ -134,9 +134,10 @@ class _Form:
             x, y = params.part[0] - left, params.part[1] - top
         flip = params.flip
         mirrors = flip and not (params.turns or self._is_final or across % 2)
+        added = 0  # columns that nobody looks at
         if mirrors:
             x, flip = across - x - size[0], False
-            added = -across % _MIRRORED if not down % 2 else 0  # columns that nobody looks at
+            added = -across % _MIRRORED if not down % 2 else 0
             across, x = across + added, x + added
         self._crop = Crop((x, y), size, params.turns, flip, pixels, params.place)
         self._at: list[int] = []  # the frames that wait to be converted
@@ -148,7 +149,7 @@ class _Form:
         self.room = 1 if down % 2 else max(1, -(-frames // pictures))  # chroma spans two lines
         source = self._format._replace(width=across, height=down * self.room)
         self._picture = VideoFrame(*source[:3])
-        self._planes = planes_of(self._picture, self.room)
+        self._planes = planes_of(self._picture, self.room, (0, 0, across - added, down))
         self._way = Way(
             source, source[:2], (0, 0, *source[:2]), source[:2], pixels, mirrors=mirrors,
             scaling=scaling.scaling,
@@ -167,7 +168,7 @@ class _Form:
             self.convert(out)
         here = slice(len(self._at), len(self._at) + len(at))
         for plane, shown in zip(self._planes, planes, strict=True):
-            np.copyto(plane[here, :, : shown.shape[2]], shown)
+            plane[here] = shown
         self._at += at
 
     def convert(self, out: Buffer) -> None:

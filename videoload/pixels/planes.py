@@ -4,7 +4,8 @@ done there: a part is cut out, turned, mirrored, and put into a clip."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, cast
+from functools import lru_cache
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -45,21 +46,38 @@ class Crop(NamedTuple):
         return part_of(planes, (*self.place, across, down))
 
 
-def planes_of(picture: VideoFrame, frames: int = 1) -> list[Buffer]:
-    """Views of the planes of ``frames`` frames that stand below each other in one picture. The
-    format is that of a clip, or 4:2:0."""
-    name, planes, half = picture.format.name, [], 1
-    channels = 3 if name == "rgb24" else 1
-    item, dtype = (2, np.uint16) if name.startswith("gray16") else (1, np.uint8)
-    across, down = picture.width, picture.height // frames
-    for plane in picture.planes:
+def planes_of(picture: VideoFrame, frames: int = 1, part: Rectangle | None = None) -> list[Buffer]:
+    """Views of the planes of ``frames`` frames that stand below each other in one picture, or of a
+    ``part`` (x, y, width, height) of each, in whole samples. The format is that of a clip, or
+    4:2:0."""
+    places = _places(picture.format.name, picture.width, picture.height, frames, part)
+    planes = []
+    for plane, (dtype, shape, x, y, item) in zip(picture.planes, places, strict=True):
         stride = plane.line_size
-        shape = frames, -(-down // half), -(-across // half), channels
-        strides = plane.height // frames * stride, stride, channels * item, item
-        begin = (1 - plane.height) * stride if stride < 0 else 0  # it stands upside down in memory
+        # A negative one: it stands upside down in memory.
+        begin = x + stride * (y if stride > 0 else y + 1 - plane.height)
+        strides = plane.height // frames * stride, stride, shape[3] * item, item
         planes.append(np.ndarray(shape, dtype, cast(memoryview, plane), begin, strides))
-        half = 2
     return planes
+
+
+@lru_cache(256)
+def _places(
+    pixels: str, width: int, height: int, frames: int, part: Rectangle | None
+) -> list[tuple[type[np.integer[Any]], tuple[int, int, int, int], int, int, int]]:
+    """For each plane: the type and the shape of the part, the byte of a line and the line at which
+    it begins, and the bytes of a value."""
+    x, y, across, down = part or (0, 0, width, height // frames)
+    channels = 3 if pixels == "rgb24" else 1
+    item, dtype = (2, np.uint16) if pixels.startswith("gray16") else (1, np.uint8)
+    return [
+        (
+            dtype,
+            (frames, -(-(y + down) // n) - y // n, -(-(x + across) // n) - x // n, channels),
+            x // n * channels * item, y // n, item,
+        )
+        for n in ((1, 2, 2) if pixels.startswith("yuv") else (1,))
+    ]  # fmt: skip
 
 
 def part_of(planes: Sequence[Buffer], part: Rectangle) -> list[Buffer]:

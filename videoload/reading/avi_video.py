@@ -10,7 +10,6 @@ that place, whatever stands before them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from struct import Struct
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -50,6 +49,7 @@ class AviVideo:
         self.refused: list[int] = []
         self._avi = avi
         self._strict = strict
+        self._names = chunk_names(avi.stream)
         self._content = Content(file)
         try:
             self._content.open()
@@ -62,39 +62,37 @@ class AviVideo:
         """As `Video.go_to`."""
         self.decoder.flush()
         self.number = start.packet
-        self.packets = self._from(start.packet)
+        self.packets = self._coded(start.packet)
         packet = next(self.packets)
         return packet if packet.size else None
-
-    def _from(self, number: int) -> Iterator[VideoPacket]:
-        with suppress(OSError):  # the file cannot be read any further: flush
-            yield from self._coded(number)
-        yield cast("VideoPacket", Packet())
 
     def _coded(self, number: int) -> Iterator[VideoPacket]:
         """The packets from this number on. Raises ValueError for a chunk that does not say what the
         index says, if the decoder is strict."""
-        positions, sizes = self._avi.positions, self._avi.sizes
-        names = chunk_names(self._avi.stream)
         block: bytes | memoryview = b""
         block_at = 0
-        for i in range(number, len(positions)):
-            begin, size = positions.item(i) - CHUNK.size, sizes.item(i)
-            at, length = begin - block_at, CHUNK.size + size
-            if at < 0 or at + length > len(block):
+        positions, sizes = self._avi.positions[number:], self._avi.sizes[number:]
+        for position, size in zip(map(int, positions), map(int, sizes), strict=True):
+            at = position - block_at
+            if at < CHUNK.size or at + size > len(block):
                 # More than is needed costs nothing of a file of this host.
+                length = CHUNK.size + size
                 most = length if self.file.fetches else max(length, BLOCK_BYTES)
-                block = self._content.open().pread(most, begin)
-                block_at, at = begin, 0
+                block_at, at = position - CHUNK.size, CHUNK.size
+                try:
+                    block = self._content.open().pread(most, block_at)
+                except OSError:
+                    break  # the file cannot be read any further
                 if len(block) < length:
-                    return  # the file is shorter than it was
+                    break  # it is shorter than it was
             if self._strict:
-                name, told = CHUNK.unpack_from(block, at)
-                if told != size or name not in names:
+                name, told = CHUNK.unpack_from(block, at - CHUNK.size)
+                if told != size or name not in self._names:
                     raise ValueError("a chunk is not the one that the index names")
             packet = Packet(size)  # FFmpeg pads it, as its demuxer does
-            packet.update(cast(bytes, block[at + CHUNK.size : at + length]))  # any buffer does
+            packet.update(cast(bytes, block[at : at + size]))  # any buffer does
             yield cast("VideoPacket", packet)
+        yield cast("VideoPacket", Packet())
 
     def anew(self) -> AviVideo:
         """As `Video.anew`."""

@@ -27,9 +27,9 @@ which worker. Everything runs in one thread.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import closing
-from itertools import chain, groupby
+from itertools import chain, groupby, islice
 from typing import TYPE_CHECKING, cast
 
 from av.packet import Packet
@@ -110,11 +110,13 @@ def _read_strictly(
 ) -> None:
     """Raises _ComplaintError, or one of `REFUSALS`."""
 
-    def take(ordinal: int, frame: VideoFrame) -> None:
-        if order.sums is not None and checksum(frame) != order.sums[ordinal]:
+    def checked(ordinal: int, frame: VideoFrame) -> None:
+        assert order.sums is not None
+        if checksum(frame) != order.sums[ordinal]:
             raise _ComplaintError
         use(ordinal, frame)
 
+    take = use if order.is_proven else checked
     for group, members in groupby(wanted, order.group_of):
         ordinals = list(members)
         if standing is None:
@@ -159,12 +161,15 @@ def _show_group(
         return
     if proven and decoder.used and _carries_over(decoder.context.name, order):
         decoder.renew()
-    came: set[int] = set()
+    came = order.leading(start, last)  # packets whose frames came, or will not come
     waits = proven and decoder.context.name not in _REFUSE_AT_ONCE
     complete = start.packet  # all packets before it have given their frames
     left: deque[tuple[int, VideoFrame]] = deque()  # wanted frames that came out
     missing = len(wanted)
-    packets = _packets_until(video, order, first, last, wanted, came)
+    ahead = islice(video.packets, last - start.packet)
+    packets: Iterator[VideoPacket] = chain((first,), ahead, (cast("VideoPacket", Packet()),))
+    if order.unreferenced is not None:
+        packets = _without_unreferenced(video, order, packets, wanted, came)
     for number, frame in decode_packets(video, packets, tick):
         ordinal = order.ordinal(number)
         if ordinal >= start.ordinal:  # others may refer to pictures before the key frame
@@ -177,7 +182,7 @@ def _show_group(
                 left.append((ordinal, frame))
             came.add(number)
         del frame
-        while complete in came or (complete <= last and order.ordinal(complete) < start.ordinal):
+        while complete in came:
             complete += 1
         while left and (not waits or order.packet(left[0][0]) < complete):
             missing -= 1
@@ -194,30 +199,27 @@ def _carries_over(codec: str, order: Order) -> bool:
     return codec in _CARRY_OVER or (codec == "mpeg4" and order.ordinals is not None)
 
 
-def _packets_until(
+def _without_unreferenced(
     video: Video,
     order: Order,
-    first: VideoPacket,
-    last: int,
+    packets: Iterable[VideoPacket],
     wanted: Collection[int],
     left_out: set[int],
 ) -> Iterator[VideoPacket]:
-    """The packets of an open file up to number ``last``, and an empty one, which brings the last
-    frames. Pictures that nobody refers to are left out if they are not wanted; their numbers are
+    """The packets without pictures that nobody refers to and that are not wanted; their numbers are
     added to ``left_out``."""
     decoder, until = video.decoder, -1  # packets before this number are left out
     codec, extradata = decoder.context.name, decoder.told.get("extradata") or b""
-    for packet in chain((first,), video.packets):
-        if not packet.size:
-            break
+    for packet in packets:
         number, begins = video.number, False
         if (
-            number >= until
+            packet.size
+            and number >= until
             and (count := order.left_out(number, wanted))
             and (codec != "h264" or is_unreferenced(memoryview(packet), extradata))
         ):
             until, begins = number + count, True
-        if number >= until:
+        if number >= until or not packet.size:
             yield packet
         else:
             left_out.add(number)
@@ -226,9 +228,6 @@ def _packets_until(
                     yield packet
             else:
                 video.number += 1
-        if video.number > last:
-            break
-    yield cast("VideoPacket", Packet())
 
 
 def read_canonically(video: Video, order: Order, wanted: list[int], use: Use, tick: Tick) -> None:

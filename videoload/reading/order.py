@@ -73,6 +73,14 @@ class Order:
             return packet if packet < self.frames else -1
         return self.ordinals.item(packet) if 0 <= packet < len(self.ordinals) else -1
 
+    def leading(self, start: KeyFrame, last: int) -> set[int]:
+        """The packets from a key frame up to number ``last`` that give no frame, or one that is
+        shown before it."""
+        if self.ordinals is None:
+            return set()
+        before = self.ordinals[start.packet : last + 1] < start.ordinal
+        return {*(before.nonzero()[0] + start.packet).tolist()}
+
     def left_out(self, packet: int, wanted: Collection[int]) -> int:
         """How many packets, from this one on, need not be decoded for the wanted frames."""
         count = 0 if self.unreferenced is None else self.unreferenced.item(packet)

@@ -44,8 +44,8 @@ def decode_packets(
     video: Video, packets: Iterable[VideoPacket], tick: Tick
 ) -> Iterator[tuple[int, VideoFrame]]:
     """Every frame of these packets, with the number of its own packet; -1 if FFmpeg does not tell.
-    An empty packet brings the last frames. A packet that a tolerant decoder refuses is skipped; a
-    strict one raises one of `REFUSALS`.
+    An empty packet brings the last frames, and ends them. A packet that a tolerant decoder refuses
+    is skipped; a strict one raises one of `REFUSALS`.
 
     No frame may be kept while a tolerant decoder decodes the next one: some leave in a broken
     picture what its recycled memory held before.
@@ -67,3 +67,5 @@ def decode_packets(
         while frames:
             number = frames[0].pts
             yield -1 if number is None else number, frames.pop(0)
+        if not packet.size:
+            return
