@@ -26,6 +26,7 @@ from tests.support.thorough import rest_nightly
 from tests.support.videos import make_avi
 from tests.support.waiting import SECOND
 from videoload import Catalog, Client, ClipSpec, VideoError, decode_serially
+from videoload.clips.sample_spec import sample_spec
 from videoload.clips.windows import Request
 from videoload.commands.sources import load
 from videoload.decoding.decoder import Decoder
@@ -244,6 +245,28 @@ def test_a_piece_that_is_replaced_is_read_anew(copy: Path, client: Client) -> No
     frames = Decoder(copy).decode(catalog.paths[0], clip, [Request(0, 3)], expected)
     np.testing.assert_array_equal(out, expected)
     np.testing.assert_array_equal(found, frames)
+
+
+@pytest.mark.parametrize("replaced", ["run/8.avi", "one.avi"])
+def test_a_file_of_a_sample_that_is_replaced_is_read_anew(copy: Path, replaced: str) -> None:
+    make_avi(copy / "one.avi", frames=FRAMES, seed=3)
+    run = Catalog.from_folder(copy, chain=CHAIN, label=None).paths
+    [pieces] = [path for path in run if "//" in path]
+    sides = Catalog.side_by_side(a=Catalog(["one.avi"], root=copy), b=Catalog([pieces], root=copy))
+    clips = {"a": spec(sampling="random", crop="random"), "b": spec(pixels="gray")}
+    sample, path = sample_spec(sides._sides, clips), sides.paths[0]
+    decoder, out, expected = Decoder(copy), *np.empty((2, 1, sample.clip_bytes), np.uint8)
+    decoder.decode(path, sample, [Request(0, 3)], out)
+    prepared = decoder.prepare(path, sample, [Request(0, 3)], out)
+    size = (96, 120) if replaced == "one.avi" else (72, 96)
+    make_avi(copy / replaced, frames=30, size=size, seed=5)
+    found = prepared.decode(lambda: None)
+    right = Decoder(copy).prepare(path, sample, [Request(0, 3)], expected)
+    frames = right.decode(lambda: None)
+    np.testing.assert_array_equal(out, expected)
+    np.testing.assert_array_equal(found, frames)
+    np.testing.assert_array_equal(prepared.times_of(found), right.times_of(frames))
+    np.testing.assert_array_equal(prepared.affine(), right.affine())
 
 
 # Wherever it is read

@@ -144,28 +144,29 @@ class Decoder:
         spec = of_recording(path, spec)
 
         def prepare(
-            name: str, path: str, params: list[ClipParams], shown: list[SampleParams], out: Buffer
-        ) -> Prepared:
+            name: str, path: str, params: list[ClipParams], of: VideoInfo | None,
+            shown: list[SampleParams], out: Buffer,
+        ) -> Prepared:  # fmt: skip
             own = spec.spec_of(name)
             if isinstance(own, ClipSpec):
-                return self._prepare_clips(path, own, requests, out, tick, params)
+                return self._prepare_clips(path, own, requests, out, tick, params, of)
             return self._prepare_items(path, own, requests, out, shown, spec.offset_s(name))
 
         return prepare_samples(path, spec, requests, out, partial(self.info, tick=tick), prepare)
 
     def _prepare_clips(
         self, path: str, spec: ClipSpec, requests: Sequence[Request], out: Buffer, tick: Tick,
-        given: list[ClipParams] | None = None,
+        given: list[ClipParams] | None = None, of: VideoInfo | None = None,
     ) -> Prepared:  # fmt: skip
         name = spec.transform
         transform = None if name is None else self._functions.find("transform", str(name))
         clips: VideoClips | PiecesClips
         if len(pieces_of(path)) == 1:
-            clips = VideoClips(self._tools, path, silent(spec), requests, given)
+            clips = VideoClips(self._tools, path, silent(spec), requests, given, of)
             hear = partial(self._sounds.hear, path)
         else:
             clips = PiecesClips(
-                self._tools, self._recordings, path, silent(spec), requests, given
+                self._tools, self._recordings, path, silent(spec), requests, given, of
             )  # fmt: skip
             hear = partial(clips.hear, self._sounds.hear)
         decoded = partial(clips.prepare, tick)

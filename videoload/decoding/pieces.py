@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from fractions import Fraction
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -21,9 +22,10 @@ from videoload.clips.clip_params import ClipParams
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.edges import pictures
 from videoload.clips.pieces import Pieces
+from videoload.clips.video_info import VideoInfo
 from videoload.clips.windows import Request
-from videoload.decoding.prepared import Ordinals, Prepared, Times, draw, fitting
-from videoload.decoding.video_clips import OtherPieceError, Tools, VideoClips
+from videoload.decoding.prepared import Ordinals, OtherFileError, Prepared, Times, draw, renewing
+from videoload.decoding.video_clips import Tools, VideoClips
 from videoload.errors import StorageError, VideoError, errors_in, errors_of
 from videoload.index.index import VideoIndex
 from videoload.index.indexes import Indexes
@@ -124,17 +126,23 @@ class PiecesClips:
         spec: ClipSpec,
         requests: Sequence[Request],
         given: list[ClipParams] | None = None,
+        of: VideoInfo | None = None,
     ) -> None:
+        """As of `VideoClips`."""
         self._tools, self._recordings, self._path = tools, recordings, path
-        self._spec, self._requests, self._given = spec, requests, given
+        self._spec, self._requests, self._given, self._of = spec, requests, given, of
         self._files = pieces_of(path)
 
     def prepare(self, tick: Tick, clips: Sequence[Buffer]) -> Prepared:
         """As `VideoClips.prepare`."""
-        self._clips = clips
-        self._prepare(tick)
+        prepare = partial(self._prepare, tick, clips)
+        decode: Callable[[Tick], Ordinals] = self._decode
+        if self._given is None:
+            decode = renewing(self._path, prepare, decode)
+        else:  # What is shown was drawn for several recordings together.
+            prepare()
         return Prepared(
-            self._decode,
+            decode,
             self._times_of,
             lambda: self._info.length,
             lambda: self._info.begins,
@@ -146,42 +154,30 @@ class PiecesClips:
     def _times_of(self, frames: Ordinals) -> Times:
         return self._info.times_of(frames)
 
-    def _prepare(self, tick: Tick, *, again: bool = False) -> None:
+    def _prepare(self, tick: Tick, clips: Sequence[Buffer]) -> None:
         pieces = self._pieces = self._recordings.find(self._path, tick)
         self._info = pieces.info.rated(self._spec)
+        if self._of not in (None, self._info):
+            raise OtherFileError
         self._params = self._given or draw(self._spec, pieces.info, self._requests)
         drawn: dict[int, tuple[list[ClipParams], list[Buffer]]] = {}
-        for params, clip in zip(self._params, self._clips, strict=True):
+        for params, clip in zip(self._params, clips, strict=True):
             for run in pieces.runs(pictures(params.frames)):
-                own, clips = drawn.setdefault(run.piece, ([], []))
+                own, places = drawn.setdefault(run.piece, ([], []))
                 own.append(params._replace(frames=run.frames))
-                clips.append(clip[run.place])
+                places.append(clip[run.place])
         self._parts: list[tuple[str, Prepared]] = []
-        try:
-            for number, (own, clips) in sorted(drawn.items()):
-                file, info = self._files[number], pieces.infos[number]
-                made = VideoClips(self._tools, file, self._spec, (), own, info)
-                with errors_in(self._path, f"piece {file}"):
-                    self._parts.append((file, made.prepare(tick, clips)))
-        except OtherPieceError:
-            self._anew(tick, again=again)
+        for number, (own, places) in sorted(drawn.items()):
+            file, of = self._files[number], pieces.infos[number].rated(self._spec)
+            made = VideoClips(self._tools, file, self._spec, (), own, of)
+            with errors_in(self._path, f"piece {file}"):
+                self._parts.append((file, made.prepare(tick, places)))
 
-    def _decode(self, tick: Tick, *, again: bool = False) -> Ordinals:
-        try:
-            for file, part in self._parts:
-                with errors_in(self._path, f"piece {file}"):
-                    part.decode(tick)
-        except OtherPieceError:
-            self._anew(tick, again=again)
-            return self._decode(tick, again=True)
+    def _decode(self, tick: Tick) -> Ordinals:
+        for file, part in self._parts:
+            with errors_in(self._path, f"piece {file}"):
+                part.decode(tick)
         return np.array([drawn.frames for drawn in self._params]).reshape(len(self._requests), -1)
-
-    def _anew(self, tick: Tick, *, again: bool) -> None:
-        """Prepare all of it again: a piece was replaced."""
-        if again or self._given:
-            raise VideoError(self._path, "changes while it is read")
-        with fitting(self._path):
-            self._prepare(tick, again=True)
 
     def _lacks_room(self) -> tuple[int, int] | None:
         lacking = [lacks for _, part in self._parts if (lacks := part.lacks_room()) is not None]

@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
-from typing import NamedTuple
+from functools import partial
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,7 @@ from videoload.clips.windows import Request
 from videoload.errors import OneClipError, VideoError
 from videoload.storage.files import Tick
 
+T = TypeVar("T")
 Ordinals = npt.NDArray[np.int64]
 Times = npt.NDArray[np.float64]
 
@@ -61,6 +63,38 @@ def draw(spec: ClipSpec, info: VideoInfo, requests: Sequence[Request]) -> list[C
         for request in requests
         for view in range(spec.views)
     ]
+
+
+class OtherFileError(Exception):
+    """A file is not the one that clips were drawn for."""
+
+
+def renewing(
+    path: str, prepare: Callable[[], None], decode: Callable[[Tick], Ordinals]
+) -> Callable[[Tick], Ordinals]:
+    """Prepare what is drawn for several files together, and return ``decode``. If one of the files
+    is replaced before that has ended, both are done once more."""
+
+    def again(work: Callable[[], T]) -> T:
+        try:
+            with fitting(path):
+                return work()
+        except OtherFileError:
+            raise VideoError(path, "changes while it is read") from None
+
+    try:
+        prepare()
+    except OtherFileError:
+        again(prepare)
+
+    def decode_it(tick: Tick) -> Ordinals:
+        try:
+            return decode(tick)
+        except OtherFileError:
+            again(prepare)
+        return again(partial(decode, tick))
+
+    return decode_it
 
 
 @contextmanager

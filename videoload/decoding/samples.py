@@ -18,7 +18,7 @@ from videoload.clips.followers import SampleParams, common_frames, sample_params
 from videoload.clips.sample_spec import SampleSpec, WindowCounts, arrays_of
 from videoload.clips.video_info import VideoInfo
 from videoload.clips.windows import Request, Segment, count_windows, frames_in
-from videoload.decoding.prepared import Ordinals, Prepared, Times
+from videoload.decoding.prepared import Ordinals, Prepared, Times, renewing
 from videoload.errors import VideoError, errors_in, named
 from videoload.pixels.planes import Buffer
 from videoload.storage.files import Tick
@@ -31,21 +31,28 @@ def prepare_samples(
     requests: Sequence[Request],
     out: Buffer,
     info_of: Callable[[str], VideoInfo],
-    prepare: Callable[[str, str, list[ClipParams], list[SampleParams], Buffer], Prepared],
+    prepare: Callable[
+        [str, str, list[ClipParams], VideoInfo | None, list[SampleParams], Buffer], Prepared
+    ],
 ) -> Prepared:
     """Prepare samples into ``out`` [n, spec.clip_bytes]. ``prepare`` is called for each part with
-    its name, path, the parameters of its clips, what all samples show, and its bytes. Raises
-    VideoError, UnfitError, TransformError."""
-    paths, videos = paths_of(path, spec), _videos(path, spec, info_of)
-    shown = shown_of(spec, videos, requests)
+    its name, path, the parameters of its clips, the video for which they were drawn, what all
+    samples show, and its bytes. Raises VideoError, UnfitError, TransformError."""
+    paths = paths_of(path, spec)
+    shown: list[SampleParams] = []
     parts: list[tuple[str, Prepared, Buffer, Buffer]] = []
-    for name, place in spec.places.items():
-        params = [drawn for each in shown for drawn in each.clips.get(name, [])]
-        to = out[:, place]
-        made = to if len(requests) == 1 else np.empty(to.shape, np.uint8)  # one block of memory
-        with _named(path, name, paths):
-            work = prepare(name, paths[name], params, shown, made)
-        parts.append((name, work, to, made))
+
+    def prepare_all() -> None:
+        videos = _videos(path, spec, info_of)
+        shown[:] = shown_of(spec, videos, requests)
+        parts.clear()
+        for name, place in spec.places.items():
+            params = [drawn for each in shown for drawn in each.clips.get(name, [])]
+            to = out[:, place]
+            made = to if len(requests) == 1 else np.empty(to.shape, np.uint8)  # one block of memory
+            with _named(path, name, paths):
+                work = prepare(name, paths[name], params, videos.get(name), shown, made)
+            parts.append((name, work, to, made))
 
     def decode(tick: Tick) -> Ordinals:
         for name, part, to, made in parts:
@@ -65,7 +72,7 @@ def prepare_samples(
         told = {name: part.affine() for name, part, _, _ in parts if name in spec.clips}
         return np.concatenate([told[name] for name in spec.clips], axis=1)
 
-    return Prepared(decode, times_of, length, affine=affine)
+    return Prepared(renewing(path, prepare_all, decode), times_of, length, affine=affine)
 
 
 def count_items(

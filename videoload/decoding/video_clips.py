@@ -17,7 +17,7 @@ from videoload.clips.edges import pictures
 from videoload.clips.video_info import VideoInfo
 from videoload.clips.windows import Request
 from videoload.decoding.open_files import OpenFiles
-from videoload.decoding.prepared import Ordinals, Prepared, Times, draw, fitting
+from videoload.decoding.prepared import Ordinals, OtherFileError, Prepared, Times, draw, fitting
 from videoload.errors import OneClipError, VideoError
 from videoload.frame_store.clip_frames import ClipFrames, ClipStore, FormatChangedError
 from videoload.index.index import open_video
@@ -44,10 +44,6 @@ class Tools:
     watch: Stopwatch
 
 
-class OtherPieceError(Exception):
-    """The piece of a recording is not the one that clips were drawn of."""
-
-
 class VideoClips:
     """Some clips of a video, for the arguments of `Decoder.decode`."""
 
@@ -61,7 +57,7 @@ class VideoClips:
         of: VideoInfo | None = None,
     ) -> None:
         """``given``: of clips that are a part of samples, or of a recording in pieces, what they
-        show. ``of``: the piece for which that was drawn."""
+        show. ``of``: the file for which that was drawn."""
         self._tools, self._path, self._spec, self._requests = tools, path, spec, requests
         self._given, self._of = given, of
 
@@ -102,8 +98,8 @@ class VideoClips:
         return self._prepared(partial(self._decode, stored))
 
     def _check(self, info: VideoInfo) -> None:
-        if self._of is not None and info != self._of:
-            raise OtherPieceError
+        if self._of is not None and info.rated(self._spec) != self._of:
+            raise OtherFileError
 
     def _prepared(self, decode: Callable[[Tick], Ordinals], *, are_kept: bool = False) -> Prepared:
         """What is told of the clips is of the file that they were made of: see `_anew`."""
