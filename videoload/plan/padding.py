@@ -6,7 +6,8 @@ each length. So all of them are found together, from one bucket to many.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -30,6 +31,19 @@ def fewest_buckets(lengths: npt.ArrayLike) -> Buckets:
     """The fewest buckets for clips of these lengths, of at least one frame, with at most 10 % of
     padding."""
     return next(found for found in best_buckets(lengths) if found.padding <= _ENOUGH)
+
+
+def warnings_of(lengths: npt.ArrayLike, buckets: Sequence[int]) -> list[str]:
+    """A sentence for the log if so many buckets could pad clips of these lengths much less."""
+    values, sizes = np.asarray(lengths), np.asarray(buckets)
+    padding = sizes[np.searchsorted(sizes, values)].sum() / values.sum() - 1
+    *_, best = islice(best_buckets(values), len(sizes))
+    if padding - best.padding < _ENOUGH:
+        return []
+    return [
+        f"buckets={tuple(buckets)} pad these clips by {padding:.0%} of their frames: "
+        f"max_frames={best.sizes[-1]} and buckets={best.sizes} by {best.padding:.0%}"
+    ]
 
 
 def best_buckets(lengths: npt.ArrayLike) -> Iterator[Buckets]:

@@ -24,6 +24,7 @@ from videoload.clips.sample_spec import SampleSpec, Spec, WindowCounts, leader_o
 from videoload.clips.video_info import VideoInfo
 from videoload.clips.windows import count_windows
 from videoload.errors import SpecError
+from videoload.plan import padding
 from videoload.plan.lengths import needed_frames
 
 Read = Callable[[Catalog, WindowCounts], Iterator[tuple[Any, Any, Any]]]
@@ -65,11 +66,15 @@ def windows_of(catalog: Catalog, spec: ClipSpec, videos: range) -> tuple[Ints, I
     return windows, left
 
 
-def warnings_of(catalog: Catalog, clip: Spec) -> list[str]:
-    """What a user may not mean by this catalog and this spec: sentences for the log."""
+def warnings_of(catalog: Catalog, clip: Spec, buckets: Sequence[int] | None = None) -> list[str]:
+    """What a user may not mean by this catalog, this spec and these buckets: sentences for the
+    log."""
     spec, found = leader_of(clip), []
     if not isinstance(spec, ClipSpec):
         return []
+    if buckets is not None:
+        lengths, _ = windows_of(catalog, spec, range(len(catalog)))
+        found += padding.warnings_of(lengths, buckets)
     moves = spec.flip or spec.crop in MOVED_CROPS
     if moves and (names := look_like_marks(catalog.targets)):
         found.append(

@@ -36,6 +36,6 @@ def make_plan(
     if options.balance == "class" and (few := np.count_nonzero(catalog.labels < 0)):
         _log.info('%d of %d rows have no label (-1): balance="class" leaves them out', few,
                   len(catalog))  # fmt: skip
-    for text in [*warnings_of(catalog, clip), *plan.never_comes()]:
+    for text in [*warnings_of(catalog, clip, options.buckets), *plan.never_comes()]:
         _log.warning("%s", text)
     return catalog, plan

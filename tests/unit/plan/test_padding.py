@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from videoload.plan import padding
-from videoload.plan.padding import best_buckets, fewest_buckets
+from videoload.plan.padding import best_buckets, fewest_buckets, warnings_of
 
 
 def padded(sizes: tuple[int, ...], lengths: list[int]) -> float:
@@ -48,6 +48,16 @@ def test_of_many_lengths_some_are_tried(lengths: list[int]) -> None:
     assert {*found.sizes} <= {*lengths}
     assert found.padding == padded(found.sizes, lengths)
     assert found.padding <= (max(lengths) / min(lengths)) ** (1 / 7) - 1
+
+
+def test_buckets_that_pad_much_more_than_others_would_are_named() -> None:
+    lengths = [10] * 90 + [40] * 10
+    assert warnings_of(lengths, (16, 64)) == [
+        "buckets=(16, 64) pad these clips by 60% of their frames: max_frames=40 and "
+        "buckets=(10, 40) by 0%"
+    ]
+    assert warnings_of(lengths, (10, 44)) == []
+    assert warnings_of([10, 10], (8, 9, 10)) == []
 
 
 def test_lengths_of_all_magnitudes_have_buckets() -> None:
