@@ -23,7 +23,7 @@ from tests.support.needs import needs_tensorflow
 from tests.support.pages import Block, Step, as_json, blocks, commands, steps
 from tests.support.ports import free_ports
 from tests.support.programs import COMMANDS, Programs
-from tests.support.videos import make_avi
+from tests.support.videos import make_avi, make_lengths
 from tests.support.waiting import SECOND
 from videoload import ClipSpec
 from videoload.commands.cli import app
@@ -90,6 +90,7 @@ NEEDS = {
     "docs/data/bucket.md": "obstore",
     "docs/train/pytorch.md": "torch",
     "docs/train/jax.md": "jax",
+    "docs/train/any-length.md": "torch",
     "docs/operate/workers.md": "prometheus_client",
     "docs/scale/ray.md": "ray",
 }
@@ -201,6 +202,8 @@ def materials(tmp_path_factory: pytest.TempPathFactory) -> Path:
     make_videos(folder / "shapes", train_per_class=2, test_per_class=1, frames=40)
     make_avi(folder / "ntu/S001.avi", frames=30, size=(60, 80))
     films(folder)
+    for name, lengths in (("hello", range(9, 39)), ("thanks", range(20, 80, 2))):
+        make_lengths(folder / "signs", lengths, f"{name}/")
     for number in range(3):
         make_avi(folder / f"miniscope/m1/{number}.avi", frames=12, size=(60, 80))
     (folder / "train.csv").write_text(

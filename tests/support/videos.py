@@ -71,6 +71,24 @@ def make_avi(
     return path
 
 
+def make_lengths(root: Path, lengths: Sequence[int], folder: str = "") -> None:
+    """Files ``<iii>.avi`` with so many frames, 50 000 in a second: they are pieces of one in which
+    each packet is a key frame."""
+    whole = make_avi(root / "whole.avi", frames=max(lengths) + 100, codec="mjpeg", size=(36, 48),
+                     pixels="yuvj420p")  # fmt: skip
+    with av.open(str(whole)) as container:
+        packets = [packet for packet in container.demux(video=0) if packet.size]
+        for number, frames in enumerate(lengths):
+            path = root / f"{folder}{number:03}.avi"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with av.open(str(path), "w", format="avi") as out:
+                stream = out.add_stream_from_template(container.streams.video[0])
+                for at, packet in enumerate(packets[number % 100 :][:frames]):
+                    packet.stream, packet.pts, packet.dts = stream, at, at
+                    out.mux(packet)
+    whole.unlink()
+
+
 def make_white_avi(path: Path, frames: int = 12) -> Path:
     """One AVI file whose every pixel is white."""
     path.parent.mkdir(parents=True, exist_ok=True)

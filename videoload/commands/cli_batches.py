@@ -74,7 +74,9 @@ def preview(
     spec = parse_clip(clip, _CLIP)
     import_from_here()
     known = ["batch_size", *StreamArguments.__annotations__]
-    options = {"batch_size": 8, **call_text.parse(stream, known, "--stream")}
+    options = call_text.parse(stream, known, "--stream")
+    if "batch_frames" not in options:
+        options.setdefault("batch_size", 8)
     contact_sheet.check(output, spec)
     catalog = sources.load(videos, root)
     sized = contact_sheet.check(output, native_size(catalog, spec))

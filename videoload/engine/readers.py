@@ -100,6 +100,11 @@ class Readers:
         """Batches per epoch."""
         return len(self._source.plan)
 
+    @property
+    def sizes(self) -> dict[int, int]:
+        """Clips of a whole batch, by the frames of each; 0: they have none."""
+        return self._source.plan.sizes
+
     @cached_property
     def identity(self) -> Identity:
         """What the stream is. Nothing of it changes, and a training may ask for it in each step."""

@@ -75,7 +75,7 @@ def with_mask(clips: Any, labels: Any, info: Any) -> tuple[tuple[Any, Any], Any]
         info: Of the batch.
 
     Returns:
-        ((clips, mask), labels). ``mask`` is bool [B, T], with several views [B, k, T]: True for a
-        frame of the video, False for padding.
+        ((clips, mask), labels). ``mask`` is bool [B, T]: True for a frame of the video, False for
+        padding.
     """
-    return (clips, info["frames"] >= 0), labels
+    return (clips, info["mask"]), labels

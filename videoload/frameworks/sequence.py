@@ -44,6 +44,11 @@ class StreamSequence(keras.utils.PyDataset):  # type: ignore[misc]  # Keras come
     def __init__(self, readers: Readers) -> None:
         super().__init__()
         check_numbered(readers.options, "a sequence")
+        if len(readers.sizes) > 1:
+            raise SpecError(
+                "a sequence needs batches of one shape, as Keras looks at the first two alone: use "
+                "dataset(), or leave buckets out"
+            )
         self._passes = readers.passes
         self._pass = self._begin()
         self._readers: Readers | None = readers

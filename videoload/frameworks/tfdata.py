@@ -41,7 +41,7 @@ import numpy as np
 
 from videoload.catalog.targets import named, shapes
 from videoload.clips.facts import affine_of, facts_type
-from videoload.clips.sample_spec import frames_shape, has_sound
+from videoload.clips.sample_spec import Spec, frames_shape, has_sound, with_frames
 from videoload.engine.readers import Readers
 from videoload.errors import ClosedError, VideoloadError
 from videoload.frameworks import interrupts
@@ -78,8 +78,15 @@ def dataset(readers: Readers, passes: Passes, *, info: bool = False) -> tf.data.
     skips = readers.options.on_error == "skip"
     expect_reader(readers)
     reading = _Reading(readers, passes, info=info)
-    rows = readers.options.batch_size if readers.options.drop_remainder and not skips else None
-    signature = _signature(readers, rows, info=info)
+    are_whole = readers.options.drop_remainder and not skips
+    # Batches of several shapes: what they differ in is None.
+    kinds = [
+        _signature(readers, with_frames(readers.spec, frames), rows if are_whole else None, info)
+        for frames, rows in readers.sizes.items()
+    ]
+    signature = tf.nest.map_structure(
+        lambda one, *others: one.most_specific_common_supertype(others), *kinds
+    )
     number, python = tf.TensorSpec((), tf.int64), PythonDatasets()
 
     def iteration(reader: tf.Tensor) -> tf.data.Dataset:
@@ -274,8 +281,8 @@ def expect_reader(readers: Readers) -> None:
     show_own_errors(_read_here)
 
 
-def _signature(readers: Readers, rows: int | None, *, info: bool) -> tuple[Any, ...]:
-    """The shapes and types of a batch, as nested tf.TensorSpec."""
+def _signature(readers: Readers, spec: Spec, rows: int | None, info: bool) -> tuple[Any, ...]:
+    """The shapes and types of a batch of such samples, as nested tf.TensorSpec."""
     import tensorflow as tf
 
     def specs(kind: Any) -> Any:
@@ -284,17 +291,17 @@ def _signature(readers: Readers, rows: int | None, *, info: bool) -> tuple[Any, 
         shape, dtype = kind
         return tf.TensorSpec((rows, *shape), tf.string if dtype == "str" else dtype)
 
-    clips: Any = readers.spec.shape, readers.spec.dtype
-    if isinstance(readers.spec.shape, dict):
-        clips = {name: tuple(each[name] for each in clips) for name in readers.spec.shape}
-    targets, shape = readers.catalog.targets, frames_shape(readers.spec)
+    clips: Any = spec.shape, spec.dtype
+    if isinstance(spec.shape, dict):
+        clips = {name: tuple(each[name] for each in clips) for name in spec.shape}
+    targets, shape = readers.catalog.targets, frames_shape(spec)
     labels = ((), "int64") if targets is None else shapes(targets, shape)
     if not info:
         return specs(clips), specs(labels)
-    one: dict[str, Any] = dict.fromkeys(("video", "clip", "crop"), ((), "int64"))
-    frames = {"frames": (shape, "int64"), "times": (shape, "float64")}
-    one |= {"has_sound": ((), "bool")} if has_sound(readers.spec) else {}
-    if (affine := affine_of(np.empty(0, facts_type(readers.spec)), readers.spec)) is not None:
+    one: dict[str, Any] = dict.fromkeys(("video", "clip", "crop", "lengths"), ((), "int64"))
+    frames = {"frames": (shape, "int64"), "times": (shape, "float64"), "mask": (shape[-1:], "bool")}
+    one |= {"has_sound": ((), "bool")} if has_sound(spec) else {}
+    if (affine := affine_of(np.empty(0, facts_type(spec)), spec)) is not None:
         kinds = affine if isinstance(affine, dict) else {"": affine}
         told = {name: (each.shape[1:], "float32") for name, each in kinds.items()}
         one["affine"] = told if isinstance(affine, dict) else told[""]
@@ -302,9 +309,10 @@ def _signature(readers: Readers, rows: int | None, *, info: bool) -> tuple[Any, 
 
 
 def _as_dict(info: BatchInfo) -> dict[str, Any]:
+    told = {**info._asdict(), "lengths": info.lengths, "mask": info.mask}
     return {
         name: value
-        for name, value in info._asdict().items()
+        for name, value in told.items()
         if name not in ("step", "digest_of") and value is not None
     }
 

@@ -21,7 +21,7 @@ from videoload.catalog.catalog import Catalog
 from videoload.catalog.table import class_name
 from videoload.catalog.target_columns import Marks, PerFrame, values_of
 from videoload.clips.clip_spec import ClipSpec, clip_shape
-from videoload.clips.sample_spec import SampleSpec, Spec
+from videoload.clips.sample_spec import SampleSpec, Spec, with_frames
 from videoload.errors import SpecError, VideoloadError, named
 from videoload.plan.plan import BatchWithInfo
 from videoload.stats.waiting import count
@@ -116,6 +116,7 @@ def save(
 def rows_of(batch: BatchWithInfo, catalog: Catalog, spec: Drawable) -> Iterator[Row]:
     """The rows of a batch: one for each clip, for each view of a clip, and for each part."""
     clips, labels, info = batch
+    spec = with_frames(spec, info.frames.shape[-1])
     drawn = targets.marks_in(catalog.targets)
     words = labels
     if drawn:
@@ -172,6 +173,7 @@ def _rows_of(
     frames = np.asarray(info.frames)
     frames = frames.reshape(-1, frames.shape[-1])
     views = len(flat) // len(info.video)
+    tells = spec.max_frames is not None
     for at, clip in enumerate(flat):
         sample, view = divmod(at, views)
         shown = frames[at * len(frames) // len(flat)]
@@ -184,7 +186,9 @@ def _rows_of(
             f"step {info.step}, clip {sample}"
             + (f", view {view}" if views > 1 else "")
             + (f", {part}" if part else "")
-            + (f", {(shown >= 0).sum()} of {len(shown)} frames" if shown.min() < 0 else ""),
+            + (
+                f", {(shown >= 0).sum()} of {len(shown)} frames" if tells or shown.min() < 0 else ""
+            ),
             tuple(each[at] for each in marks),
         )
 

@@ -118,7 +118,7 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes w
         self.batches = self._saved  # A fit that runs meanwhile has its own count.
         return model
 
-    def remaining(self, epochs: int) -> Iterator[dict[str, Any]]:
+    def remaining(self, epochs: int, *, info: bool = False) -> Iterator[dict[str, Any]]:
         """What is left of a training, as arguments of ``fit``.
 
         There are two parts at most: the rest of an interrupted epoch, and the whole epochs after
@@ -126,6 +126,7 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes w
 
         Args:
             epochs: Epochs in all, including those trained before.
+            info: Whether ``x`` has batches with their info, for a ``map`` of yours. Default False.
 
         Yields:
             ``x``, ``steps_per_epoch``, ``initial_epoch``, ``epochs`` and ``shuffle`` of ``fit``.
@@ -136,8 +137,8 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes w
             done, rest = divmod(before, size)
             until = done + 1 if rest else epochs
             yield {
-                "x": self._stream.dataset(before, until), "steps_per_epoch": size - rest,
-                "initial_epoch": done, "epochs": until, "shuffle": False,
+                "x": self._stream.dataset(before, until, info=info), "initial_epoch": done,
+                "epochs": until, "steps_per_epoch": size - rest, "shuffle": False,
             }  # fmt: skip
             if self.batches == before:
                 raise VideoloadError(

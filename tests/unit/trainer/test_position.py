@@ -51,7 +51,7 @@ class FakeStream(SimpleNamespace):
         identity = Identity.of(self.catalog, self.clip, self.options)
         return SimpleNamespace(identity=identity, copies="", use_copies=lambda text: None)
 
-    def dataset(self, start_step: int, epochs: int) -> Any:
+    def dataset(self, start_step: int, epochs: int, *, info: bool = False) -> Any:
         import tensorflow as tf
 
         steps = np.arange(start_step, epochs * STEPS, dtype=np.float32)

@@ -1,0 +1,183 @@
+"""Clips of any length as tf.data, Keras, PyTorch and a preview have them, in the buckets that a
+scan proposes."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import videoload as vl
+from tests.support.digests import digests
+from tests.support.models import arrays
+from tests.support.needs import needs_torch
+from tests.support.programs import Programs
+from tests.support.thorough import either
+from tests.support.videos import make_lengths
+from tests.support.waiting import SECOND
+from videoload import Catalog, Client, ClipSpec, PerFrame, SpecError, decode_serially
+from videoload.scanning.advice import buckets
+from videoload.scanning.scan import scan
+
+pytestmark = pytest.mark.timeout(120 * SECOND)
+
+CLIP = ClipSpec("all", max_frames=20, stride=2, resize=16, size=16)
+FIT: dict[str, Any] = {"verbose": 0, "shuffle": False}
+HOW: dict[str, Any] = {"batch_size": 3, "buckets": (5, 10, 20), "shuffle": True, "seed": 4}
+
+
+@pytest.fixture(scope="module")
+def catalog(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
+    """24 files of two classes, of 3 to 49 frames."""
+    root = tmp_path_factory.mktemp("lengths")
+    make_lengths(root, range(3, 27), "a/")
+    make_lengths(root, range(27, 51), "b/")
+    return Catalog.from_folder(root)
+
+
+@pytest.fixture(scope="module")
+def client(tf: Any) -> Iterator[Client]:
+    with Client(workers=2) as made:
+        yield made
+
+
+def test_the_buckets_that_a_scan_proposes_pad_by_a_tenth_at_most(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    files = either(50, 200)
+    make_lengths(tmp_path, np.random.default_rng(1).integers(20, 401, files).tolist())
+    catalog = Catalog.from_folder(tmp_path, label=None)
+    _, line = buckets(scan(catalog, processes=2))
+    call, said = line.strip().split("  # padding ")
+    sizes = ast.literal_eval(call.removeprefix("buckets="))
+    clip = ClipSpec("all", max_frames=sizes[-1], size=16, resize=16)
+    seen: Counter[int] = Counter()
+    decoded = whole = 0
+    for clips, _, info in decode_serially(catalog, clip, 8, buckets=sizes, info=True):
+        decoded, whole = decoded + int(info.lengths.sum()), whole + clips.shape[0] * clips.shape[1]
+        seen.update(info.video.tolist())
+    assert f"{whole / decoded - 1:.0%}" == said
+    assert whole / decoded <= 1.1
+    assert seen == dict.fromkeys(range(files), 1)
+    assert "pad these clips by" not in caplog.text
+
+
+def test_buckets_that_pad_much_are_named_in_the_log(
+    catalog: Catalog, caplog: pytest.LogCaptureFixture
+) -> None:
+    decode_serially(catalog, CLIP, 3, buckets=(2, 20))
+    assert "buckets=(2, 20) pad these clips by " in caplog.text
+    assert " max_frames=20 and buckets=(10, 20) by " in caplog.text
+
+
+def test_a_dataset_has_no_fixed_length_and_the_bytes_of_the_batches(
+    tf: Any, client: Client, catalog: Catalog
+) -> None:
+    numbers = [np.arange(frames) for frames in [*range(3, 27), *range(27, 51)]]
+    labelled = catalog.with_targets({"number": PerFrame(numbers)})
+    stream = client.stream(labelled, CLIP, **HOW)
+    clips, labels, info = stream.dataset(info=True).element_spec
+    assert clips.shape.as_list() == [3, None, 16, 16, 3]
+    assert labels["number"].shape.as_list() == [3, None]
+    for name, kind in info.items():
+        own = {"frames": [3, None], "times": [3, None], "mask": [3, None], "affine": [3, 2, 3]}
+        assert kind.shape.as_list() == own.get(name, [3]), name
+    wanted = list(decode_serially(labelled, CLIP, info=True, epochs=2, **HOW))
+    got = list(stream.dataset(epochs=2, info=True))
+    assert len(got) == len(wanted)
+    for (clips, labels, info), (pixels, rows, told) in zip(got, wanted, strict=True):
+        assert np.array_equal(clips, pixels)
+        assert np.array_equal(labels["number"], rows["number"])
+        for name in ("frames", "times", "lengths", "mask"):
+            assert np.array_equal(info[name], getattr(told, name), equal_nan=name == "times")
+    rest = client.stream(catalog, CLIP, **{**HOW, "drop_remainder": False}).dataset()
+    assert rest.element_spec[0].shape.as_list() == [None, None, 16, 16, 3]
+    how = {**HOW, "batch_size": None, "batch_frames": 40}
+    filled = client.stream(catalog, CLIP, **how)
+    assert filled.dataset().element_spec[1].shape.as_list() == [None]
+    assert digests(arrays(filled.dataset())) == digests(decode_serially(catalog, CLIP, **how))
+    one = client.stream(catalog, CLIP, **{**HOW, "buckets": None}).dataset()
+    assert one.element_spec[0].shape.as_list() == [3, 20, 16, 16, 3]
+
+
+def masked_model(tf: Any) -> tuple[Any, Any]:
+    """A model that takes a mask, and one of the mean of the frames that its layers see."""
+    keras, layers = tf.keras, tf.keras.layers
+    clips, mask = keras.Input((None, 16, 16, 3), dtype="uint8"), keras.Input((None,), dtype="bool")
+    x = layers.Rescaling(1 / 255)(clips)
+    x = layers.TimeDistributed(layers.GlobalAveragePooling2D())(x)
+    model = keras.Model([clips, mask], layers.Dense(2)(layers.GRU(4)(x, mask=mask)))
+    model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    return model, keras.Model([clips, mask], layers.GlobalAveragePooling1D()(x, mask=mask))
+
+
+@pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept:DeprecationWarning")
+def test_a_model_with_a_mask_trains_on_all_lengths_and_resumes(
+    tf: Any, client: Client, catalog: Catalog, tmp_path: Path
+) -> None:
+    stream = client.stream(catalog, CLIP, **{**HOW, "drop_remainder": False})
+    model, mean = masked_model(tf)
+    dataset = stream.dataset(info=True).map(vl.keras.with_mask)
+    history = model.fit(dataset, epochs=2, **FIT)
+    assert np.isfinite(history.history["loss"]).all()
+    assert stream.state_dict()["step"] == 2 * len(stream)
+    for (clips, mask), _ in dataset:
+        lengths = mask.numpy().sum(1)
+        own = [
+            clip[:length].mean((0, 1, 2))
+            for clip, length in zip(clips.numpy(), lengths, strict=True)
+        ]
+        np.testing.assert_allclose(mean((clips, mask)), np.array(own) / 255, atol=1e-5)
+    for epochs in (1, 2):
+        position = vl.keras.Position(tmp_path, stream)
+        model = position.load_model() if position.batches else model
+        for part in position.remaining(epochs, info=True):
+            part["x"] = part["x"].map(vl.keras.with_mask)
+            model.fit(**part, callbacks=[position], verbose=0)
+        assert position.batches == epochs * len(stream)
+
+
+def test_a_sequence_of_several_shapes_is_refused(tf: Any, client: Client, catalog: Catalog) -> None:
+    with pytest.raises(SpecError, match=r"batches of one shape.* use dataset\(\)"):
+        client.stream(catalog, CLIP, **HOW).sequence()
+    sequence = client.stream(catalog, CLIP, **{**HOW, "buckets": None}).sequence()
+    assert sequence[0][0].shape == (3, 20, 16, 16, 3)
+
+
+@needs_torch
+@pytest.mark.slow
+def test_batches_of_torch_have_the_length_of_their_bucket(client: Client, catalog: Catalog) -> None:
+    import torch
+
+    stream = client.stream(catalog, CLIP, **HOW)
+    made = vl.torch.batches(stream, dtype=torch.uint8, layout="BTHWC", info=True)
+    got = [(clips.numpy(), labels.numpy(), info) for clips, labels, info in made]
+    wanted = list(decode_serially(catalog, CLIP, info=True, **HOW))
+    assert digests(got) == digests(wanted)
+    assert {clips.shape[1] for clips, _, _ in got} == {5, 10, 20}
+    for _, _, info in got:
+        assert torch.from_numpy(info.mask).sum(1).tolist() == info.lengths.tolist()
+
+
+def test_a_preview_shows_what_is_padding(
+    catalog: Catalog, programs: Programs, tmp_path: Path
+) -> None:
+    image = pytest.importorskip("PIL.Image")
+    out = tmp_path / "out.png"
+    program = programs.videoload(
+        "preview", str(catalog.root), "--output", str(out),
+        "--clip", "frames=all, max_frames=20, stride=2, resize=16, size=16, short=hold",
+        "--stream", "batch_frames=40, buckets=(5, 10, 20), shuffle=True, drop_remainder=False",
+        "--batches", "3",
+    )  # fmt: skip
+    assert program.wait(60 * SECOND) == 0, program.err
+    how: dict[str, Any] = {**HOW, "batch_size": None, "batch_frames": 40, "seed": 0}
+    shown = list(decode_serially(catalog, CLIP, **how, drop_remainder=False, info=True))[:3]
+    assert program.out == f"{out}: {sum(len(clips) for clips, _, _ in shown)} clips, from step 0\n"
+    with image.open(out) as sheet:
+        assert sheet.width > 20 * 16
