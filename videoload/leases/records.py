@@ -72,7 +72,7 @@ class Stream:
     slots: int
     ordered: bool
     lease_clips: int = LEASE_CLIPS  # that fit into one message
-    clip_bytes: int = 0  # of a clip that is sent
+    clip_bytes: int = 0  # of the largest clip that is sent
     fetched: bool = False  # local workers get its files from another host
     function: str = ""  # of the user's, that makes its clips; "" if there is none
     name_of: Callable[[int], str] = str  # of a video, the same for all streams that have it

@@ -87,7 +87,8 @@ class BatchInfo(NamedTuple):
         video: Index in the catalog of the video that each clip was decoded from, int64 [B].
         frames: Source frame that each frame of each clip shows, int64 [B, T], with several views
             [B, k, T]: its ordinal in the whole file, counted from 0 in display order. -1: a frame
-            that the video does not have (``short="zero"``, ``edges``).
+            that the video does not have (``short="zero"``, ``edges``, padding to ``max_frames`` or
+            to a bucket).
         path: Path of each clip's video, relative to the root: array of str [B].
         clip: Number of each clip among those of its video, from 0, int64 [B].
         crop: Number of each clip's crop among those of its frames, from 0, int64 [B].

@@ -42,7 +42,8 @@ class Stream(Generic[C]):
     array [B, *shape] of its dtype, or a dict of arrays. ``labels`` is int64 [B], indices into
     ``catalog.classes``, or the targets of `Catalog.with_targets`. B is ``batch_size``. It is
     smaller in the last batch of an epoch without ``drop_remainder``, and where ``on_error="skip"``
-    leaves clips out.
+    leaves clips out. With ``buckets``, T differs from batch to batch, and with ``batch_frames`` B
+    does as well.
 
     The arrays stay valid for as long as they are referenced, also after the client is closed. Until
     then their slot is not filled again. A consumer that keeps nearly all slots gets copies from
