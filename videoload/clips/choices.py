@@ -44,8 +44,14 @@ TRIED_FOR_SIZE = 20  # videos to look at for the native size
 # A user's function: itself, or its name, which is what a spec keeps and what crosses processes.
 if TYPE_CHECKING:
     Function = Callable[..., object] | str
+
+    class Frames:
+        """A number of frames, which may be given as ``"all"``."""
+
+        def __get__(self, spec: object, of: type | None = None) -> int: ...
+        def __set__(self, spec: object, frames: int | Literal["all"]) -> None: ...
 else:
-    Function = str
+    Function, Frames = str, int
 FUNCTION = re.compile(r"(?!__main__\b)[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, get_args
 
 from videoload.arguments import readable, real, whole
 from videoload.clips.choices import (
@@ -23,6 +23,7 @@ from videoload.clips.choices import (
     WHOLE_FRAME,
     Crop,
     Edges,
+    Frames,
     Function,
     Pixels,
     Sampling,
@@ -38,17 +39,6 @@ from videoload.clips.layouts import aligned, array_bytes, checked_output
 from videoload.clips.regions import scaled_size
 from videoload.clips.sounds import SoundPlaces, checked_sound
 from videoload.errors import SpecError
-
-if TYPE_CHECKING:
-
-    class _Frames:
-        """A number, which may be given as ``"all"``."""
-
-        def __get__(self, spec: object, of: type | None = None) -> int: ...
-        def __set__(self, spec: object, frames: int | Literal["all"]) -> None: ...
-else:
-    _Frames = int
-
 
 # What clips of any length may be.
 _ANY_LENGTH: dict[str, tuple[object, ...]] = {
@@ -183,7 +173,7 @@ class ClipSpec:
         SpecError: A value is out of its range, or two fields contradict each other.
     """
 
-    frames: _Frames = 0  # type: ignore[assignment]
+    frames: Frames = 0  # type: ignore[assignment]
     stride: int = 1
     fps: float | None = None
     resize: int | None = None

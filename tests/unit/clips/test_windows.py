@@ -329,8 +329,8 @@ RHYTHMS = st.sampled_from(
 
 @patient
 @given(
-    videos(), RHYTHMS, st.sampled_from(["zero", "hold"]), st.integers(1, 40), st.integers(0, 8),
-    st.integers(0, 40), st.integers(0, 2**64 - 1),
+    videos(), RHYTHMS, st.sampled_from(["zero", "hold"]), st.integers(1, 40),
+    st.sampled_from([0, 0, 1, 7]), st.integers(0, 40), st.integers(0, 2**64 - 1),
 )  # fmt: skip
 def test_a_clip_of_any_length_shows_all_of_its_segment_from_the_first_frame_on(
     video: VideoInfo, rhythm: Any, short: Any, most: int, more: int, start: int, seed: int
@@ -371,7 +371,9 @@ def test_a_clip_of_any_length_shows_all_of_its_segment_from_the_first_frame_on(
         ({}, even(3, Fraction(25)), [0, 1, 2, -1]),
         ({"stride": 2}, even(5, Fraction(25)), [0, 2, 4, -1]),
         ({"stride": 2}, even(4, Fraction(25)), [0, 2, -1, -1]),
+        ({"stride": 3}, even(12, Fraction(25)), [0, 3, 6, 9]),
         ({"stride": 9}, even(1, Fraction(0)), [0, -1, -1, -1]),
+        ({"fps": 5}, even(20, Fraction(25)), [0, 5, 10, 15]),
         ({"fps": 10}, even(6, Fraction(25)), [0, 2, 5, -1]),
         ({"fps": 10}, even(3, Fraction(5)), [0, 0, 1, 1]),
         ({"fps": 10}, uneven([0.0, 0.05, 0.3]), [0, 1, 1, 2]),  # the last one to 0.45 s
