@@ -7,7 +7,7 @@ DataLoader, in Keras over `Stream.dataset`. Beside each, the same steps on one b
 where it is: what a step takes longer with a loader is the share of time that the device waits.
 
 It is made for a machine with a GPU and 16 cores, where it takes some eight minutes. ``--seconds``
-of each run and ``--processes`` (repeated) make it shorter.
+of each run and ``--processes`` (repeated) make it shorter. What is not installed is left out.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from videoload.comparison.work import Work
 
 WORKS = ("ucf", "h264")
 WAYS = ("torch rgb24", "torch yuv420p", "torch torchcodec", "keras rgb24")
+NEEDS = {"torch", "torchcodec", "keras"}
 PROCESSES = (1, 2, 4, 8, 16)
 _BATCH, _CLASSES = 32, 101
 _WARM = 5  # steps
@@ -41,7 +43,8 @@ def rates(work: str, processes: int, seconds: float, out: Path) -> list[Row]:
     folder = out / f"{work}-{processes}"
     told = ["--work", work, "--rounds", "1", "--processes", str(processes)]
     told += ["--seconds", str(seconds), "--out", str(folder)]
-    for loader in ("limit", "videoload", "DataLoader torchcodec"):
+    torchcodec = ["DataLoader torchcodec"] if find_spec("torchcodec") else []
+    for loader in ["limit", "videoload", *torchcodec]:
         told += ["--loader", loader]
     compare_loaders(told)
     return list(json.loads((folder / "results.json").read_text())["rows"])
@@ -162,7 +165,8 @@ def main() -> None:
     ]
     trained = []
     context = multiprocessing.get_context("spawn")
-    for work, way in itertools.product(WORKS, WAYS):  # TensorFlow takes all of a GPU's memory
+    ways = [way for way in WAYS if all(map(find_spec, NEEDS.intersection(way.split())))]
+    for work, way in itertools.product(WORKS, ways):  # TensorFlow takes all of a GPU's memory
         with ProcessPoolExecutor(1, mp_context=context) as pool:
             trained.append(pool.submit(training, way, work, max(counts), told.seconds).result())
     show(
