@@ -323,8 +323,9 @@ class Plan:
                 pools.append(Pool(videos, own))
             shares = weights([part.share for part in catalog.parts])
             return plan(counts, pools=pools, weights=shares)
+        seed = options.seed if options.shuffle else None
         if isinstance(options.balance, str) and options.balance != "class":
-            drawn = of_frames(catalog, options.balance)
+            drawn = of_frames(catalog, options.balance, seed)
             return plan(_of_rows_drawn(_drawn(catalog, spec), drawn), weighted=drawn)
         clips = _clips(catalog, spec, range(len(catalog)))
         if options.buckets is not None and isinstance(spec, ClipSpec):
@@ -333,7 +334,7 @@ class Plan:
             return plan(clips)
         if options.balance != "class":
             given = np.broadcast_to(clips, len(catalog))
-            drawn = of_rows(options.balance, given)
+            drawn = of_rows(options.balance, given, catalog.labels, seed)
             return plan(_of_rows_drawn(given, drawn), weighted=drawn)
         labels = catalog.labels
         if labels.max() < 0:
@@ -417,7 +418,7 @@ class Plan:
                 origin = self._order_in(section, epoch)[origin]
             if self._weighted is not None:
                 first = hash64(options.seed, "first", epoch) / 2**64 if options.shuffle else 0.5
-                drawn = self._weighted.at((origin + first) / self.samples)
+                drawn = self._weighted.at((origin + first) / self.samples, epoch)
                 return self._sample(epoch, origin, 0, drawn, crop)
             drawn = Drawn(*section.pool[origin])
             return self._sample(epoch, section.first + origin, 0, drawn, crop)
@@ -463,7 +464,8 @@ class Plan:
         drawn = Drawn(*samples[other % samples.samples])
         if self._weighted is not None:
             few = attempt <= _OWN_SUBSTITUTES
-            drawn = self._weighted.at(other / 2**64) if few else self._weighted.any(other)
+            line = self._weighted
+            drawn = line.at(other / 2**64, epoch) if few else line.any(other)
         return self._sample(epoch, origin, attempt, drawn, sample.crop)
 
 

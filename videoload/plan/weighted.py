@@ -3,12 +3,17 @@
 Weights lie side by side on a line. An epoch of n clips takes n points of it at equal distances, and
 where the first one is, is drawn for each epoch (systematic sampling: Cochran 1977, Sampling
 Techniques). So what has the share s of all weights comes n*s times in an epoch, rounded down or up:
-a row, a behaviour, and the frames of a recording that show it.
+a class, a row, a behaviour, and the frames of a recording that show it.
+
+In a shuffled stream, the rows of a class, or of a behaviour, lie on the line in another order in
+each epoch. In the catalog's order, the points would fall into step with the rows: if files of two
+cameras take turns, all of one camera would come in an epoch, or none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +25,9 @@ from videoload.catalog.table import Ints
 from videoload.catalog.target_columns import PerFrame
 from videoload.errors import SpecError
 from videoload.plan.options import Balance
+from videoload.plan.permutation import hash64
+
+_REMEMBERED = 4  # So many epochs, since several readers may take turns.
 
 Array = npt.NDArray[Any]
 
@@ -33,31 +41,44 @@ class Drawn(NamedTuple):
 
 
 class Weighted:
-    """Runs of clips, or of frames: ``counts`` of ``videos`` from number ``starts`` on, one run
-    after the other, each with one weight."""
+    """Runs of clips, or of frames: ``counts`` of ``videos`` from number ``starts`` on, each with
+    one weight. Those of one of ``kinds`` stand together, in an order that the ``seed`` decides for
+    each epoch; None: as they are."""
 
     def __init__(
-        self, videos: Ints, starts: Ints, counts: Ints, weights: npt.ArrayLike, *, frames: bool
-    ) -> None:
+        self, kinds: Ints, videos: Ints, starts: Ints, counts: Ints, weights: npt.ArrayLike,
+        seed: int | None, *, frames: bool,
+    ) -> None:  # fmt: skip
         weight = np.asarray(weights, np.float64)
         drawn = (weight > 0) & (counts > 0)
         self._videos, self._starts, self._counts = videos[drawn], starts[drawn], counts[drawn]
-        self._ends = np.cumsum(weight[drawn]) / weight[drawn].sum()
-        self._frames = frames
+        self._kinds, self._weights = kinds[drawn], weight[drawn]
+        self._seed, self._frames = seed, frames
+        self._line = lru_cache(_REMEMBERED)(self._line_of)
         self.videos: Ints = np.unique(self._videos)
         """The rows that are drawn at all."""
 
-    def at(self, point: float) -> Drawn:
-        """What lies at a point of the line, in [0, 1)."""
-        run = min(int(np.searchsorted(self._ends, point, "right")), len(self._ends) - 1)
-        begin = self._ends[run - 1] if run else 0.0
-        within = (point - begin) / (self._ends[run] - begin)
+    def at(self, point: float, epoch: int) -> Drawn:
+        """What lies at a point of an epoch's line, in [0, 1)."""
+        order, ends = self._line(epoch if self._seed is not None else 0)
+        place = min(int(np.searchsorted(ends, point, "right")), len(ends) - 1)
+        begin = ends[place - 1] if place else 0.0
+        within, run = (point - begin) / (ends[place] - begin), int(order[place])
         return self._in(run, min(int(within * self._counts[run]), int(self._counts[run]) - 1))
+
+    def _line_of(self, epoch: int) -> tuple[Ints, Array]:
+        """The runs in their order, and where each ends."""
+        rank: Array = self._videos
+        if self._seed is not None:
+            rank = _hashes(int(rank[-1]) + 1, hash64(self._seed, "line", epoch))[rank]
+        order = np.lexsort((rank, self._kinds))
+        ends = np.cumsum(self._weights[order])
+        return order, ends / ends[-1]
 
     def any(self, number: int) -> Drawn:
         """One of all runs, whatever its weight."""
-        run = number % len(self._ends)
-        return self._in(run, number // len(self._ends) % int(self._counts[run]))
+        run = number % len(self._videos)
+        return self._in(run, number // len(self._videos) % int(self._counts[run]))
 
     def _in(self, run: int, number: int) -> Drawn:
         found = int(self._starts[run]) + number
@@ -65,15 +86,15 @@ class Weighted:
         return Drawn(video, at=found) if self._frames else Drawn(video, found)
 
 
-def of_rows(weights: Balance, clips: Ints) -> Weighted:
+def of_rows(weights: Balance, clips: Ints, labels: Ints, seed: int | None) -> Weighted:
     """The clips of rows that have these weights. Raises SpecError."""
     if len(weights) != len(clips):
         raise SpecError(f"balance= has {len(weights)} weights, and the catalog {len(clips)} rows")
     rows = np.arange(len(clips))
-    return Weighted(rows, np.zeros_like(rows), clips, weights, frames=False)
+    return Weighted(labels, rows, np.zeros_like(rows), clips, weights, seed, frames=False)
 
 
-def of_frames(catalog: Catalog, name: str) -> Weighted:
+def of_frames(catalog: Catalog, name: str, seed: int | None) -> Weighted:
     """The frames of a catalog's rows, by what a `PerFrame` target says of each: every class as
     often as the others. Raises SpecError."""
     column = targets.named(catalog.targets).get(name)
@@ -101,14 +122,20 @@ def of_frames(catalog: Catalog, name: str) -> Weighted:
     if not found:
         raise SpecError(f"balance={name!r}: no frame has a label")
     kinds = {kind: number for number, kind in enumerate(dict.fromkeys(run[3] for run in found))}
-    order = sorted(range(len(found)), key=lambda i: kinds[found[i][3]])
-    numbers = np.array([found[i][:3] for i in order], np.int64).T
-    kind_of = np.array([kinds[found[i][3]] for i in order])
-    weights = numbers[2] * np.array([found[i][4] for i in order])
+    videos, firsts, counts = np.array([run[:3] for run in found], np.int64).T
+    kind_of = np.array([kinds[run[3]] for run in found])
+    weights = counts * np.array([run[4] for run in found])
     if None not in kinds:  # classes, and no weights
         weights = weights / np.bincount(kind_of, weights)[kind_of]
-    videos, firsts, counts = numbers
-    return Weighted(videos, firsts, counts, weights, frames=True)
+    return Weighted(kind_of, videos, firsts, counts, weights, seed, frames=True)
+
+
+def _hashes(size: int, key: int) -> npt.NDArray[np.uint64]:
+    """64 bits for each of 0..size-1 (SplitMix64: Steele, Lea and Flood 2014)."""
+    bits = np.arange(size, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(key)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        bits = (bits ^ (bits >> np.uint64(shift))) * np.uint64(factor)
+    return bits ^ (bits >> np.uint64(31))
 
 
 def _runs(name: str, array: Array) -> Iterator[tuple[object, Ints, float]]:

@@ -46,16 +46,22 @@ def epoch(plan: Plan, number: int = 0) -> list[Sample]:
     seed=st.integers(0, 99),
     world=st.integers(1, 3),
     shuffle=st.booleans(),
+    classes=st.lists(st.integers(0, 2), min_size=9, max_size=9),
 )
-def test_a_row_comes_as_often_as_its_weight_says_rounded_down_or_up(
-    weights: list[float], clips: int, seed: int, world: int, shuffle: bool
+def test_a_row_and_a_class_come_as_often_as_their_weights_say_rounded_down_or_up(
+    weights: list[float], clips: int, seed: int, world: int, shuffle: bool, classes: list[int]
 ) -> None:
     spec = ClipSpec(frames=4, size=(8, 8), sampling="uniform", clips_per_video=clips)
-    catalog = catalog_of(len(weights))
+    labels = classes[: len(weights)]
+    catalog = catalog_of(len(weights), labels=labels)
     how: dict[str, Any] = {"seed": seed, "shuffle": shuffle}
     everything = epoch(plan_of(catalog, np.array(weights), spec, **how), 2)
     assert len(everything) == clips * np.count_nonzero(weights)
     drawn = Counter(sample.video for sample in everything)
+    of_class = Counter(labels[sample.video] for sample in everything)
+    for label in range(3):
+        share = sum(w for w, own in zip(weights, labels, strict=True) if own == label)
+        assert abs(of_class[label] - len(everything) * share / sum(weights)) < 1 + 1e-6
     for row, weight in enumerate(weights):
         wanted = len(everything) * weight / sum(weights)
         assert abs(drawn[row] - wanted) < 1 + 1e-6
@@ -80,6 +86,18 @@ def test_equal_weights_are_every_clip_once() -> None:
     for number in range(3):
         drawn = epoch(plan_of(catalog_of(40), [0.3] * 40, spec), number)
         assert len({(sample.video, sample.clip) for sample in drawn}) == len(drawn) == 120
+
+
+def test_rows_that_take_turns_in_the_catalog_come_in_every_epoch() -> None:
+    spec = ClipSpec(frames=4, size=(8, 8), sampling="uniform")
+    weights = plan_of(catalog_of(100), [1.0, 3.0] * 50, spec)
+    catalog = catalog_of(100).with_targets({"doing": PerFrame([[0] * 20 + [1] * 20] * 100)})
+    frames = plan_of(catalog, "doing", replace(AROUND, clips_per_video=1))
+    for plan, usual in ((weights, 25), (frames, 50)):
+        even = [sum(s.video % 2 == 0 for s in epoch(plan, number)) for number in range(20)]
+        assert all(abs(count - usual) < 20 for count in even)
+        assert abs(np.mean(even) - usual) < 6
+        assert len({frozenset(s.video for s in epoch(plan, number)) for number in range(9)}) > 5
 
 
 LABELS = st.lists(st.sampled_from([-1, 0, 0, 0, 0, 1, 7]), min_size=1, max_size=60)
@@ -179,7 +197,7 @@ def test_a_bad_row_of_much_weight_is_replaced() -> None:
 
 def test_a_weighted_stream_is_the_same_in_every_release() -> None:
     plan = plan_of(catalog_of(4), [1, 0, 2, 5], ClipSpec(4, size=(8, 8), clips_per_video=4))
-    assert [sample.video for sample in epoch(plan)] == [3, 3, 2, 3, 0, 2, 3, 3, 0, 3, 3, 2]
+    assert [sample.video for sample in epoch(plan)] == [3, 3, 3, 2, 0, 3, 2, 3, 0, 3, 3, 2]
     array = [0, 0, 0, 0, 1, 0, 0, 1]
     catalog = catalog_of(1).with_targets(PerFrame([array]))
     drawn = [sample.at for sample in epoch(plan_of(catalog, "targets", AROUND))]
