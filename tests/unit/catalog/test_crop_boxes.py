@@ -63,7 +63,7 @@ def test_boxes_go_to_workers_and_into_the_identity_where_they_are_used() -> None
     made, plain = catalog(box=BOX), ClipSpec(frames=2, size=(8, 8))
     for spec, used in ((CLIP, True), (plain, False)):
         sample = Plan.of(made, spec, OPTIONS)[0][1]
-        assert bool(asked(made, spec, sample)[-1]) is used
+        assert bool(asked(made, spec, sample)[1].segment.boxes) is used
         assert ("boxes" in Identity.of(made, spec, OPTIONS).settings) is used
         assert any("the catalog has boxes" in text for text in warnings_of(made, spec)) is not used
 
