@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,16 @@ from videoload.catalog.catalog import Catalog
 from videoload.catalog.table import Ints, Part
 from videoload.catalog.turns import weights
 from videoload.clips.affine import Matrices
-from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.choices import TRIED_FOR_SIZE
+from videoload.clips.clip_spec import ClipSpec, at_native_size
 from videoload.clips.item_spec import ItemSpec
-from videoload.clips.sample_spec import SampleSpec, Spec, leader_of
-from videoload.errors import SpecError
+from videoload.clips.sample_spec import SampleSpec, Spec, lacks_size, leader_of
+from videoload.clips.video_info import VideoInfo
+from videoload.errors import SpecError, VideoError
 from videoload.storage.paths import parts_of
+
+# Tells of videos below a root, one after the other, what is known of them or wrong with them.
+Look = Callable[[str, Sequence[str]], Iterator[VideoInfo | VideoError]]
 
 
 def mix(parts: Mapping[str, tuple[Catalog, float]]) -> Catalog:
@@ -99,15 +104,29 @@ def rewritten(
     return catalog._replaced(root=root, table=table.replaced(paths, others))
 
 
-def with_native_parts(
-    catalog: Catalog, spec: SampleSpec, native: Callable[[Catalog, ClipSpec], Spec]
-) -> SampleSpec:
-    """The spec with the size that ``native`` finds for each clip in the files of its part."""
-    clips: dict[str, Any] = {
-        name: native(file_rows(catalog, spec.names.index(name)), clip)
-        for name, clip in spec.clips.items()
-    }
-    return replace(spec, clips=clips)
+def with_native_size(catalog: Catalog, spec: Spec, look: Look) -> Spec:
+    """The spec with the size of the catalog's first good video, if it has no size; of several files
+    as one sample, each clip with that of its part.
+
+    Raises SpecError if the videos are not on this host, VideoError if none of the first is good.
+    """
+    if not lacks_size(spec):
+        return spec
+    if catalog.root is None:
+        raise SpecError("size=None needs the videos on this host (root=); give size=")
+    if isinstance(spec, SampleSpec):
+        clips: dict[str, Any] = {
+            name: with_native_size(file_rows(catalog, spec.names.index(name)), clip, look)
+            for name, clip in spec.clips.items()
+        }
+        return replace(spec, clips=clips)
+    failed = None
+    for found in look(str(catalog.root), catalog.paths[:TRIED_FOR_SIZE]):
+        if isinstance(found, VideoInfo):
+            return at_native_size(spec, *found.shown_size(spec))
+        failed = found
+    assert failed is not None
+    raise failed
 
 
 def with_windows(catalog: Catalog, windows: Ints) -> Catalog:

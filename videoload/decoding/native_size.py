@@ -2,36 +2,25 @@
 
 from __future__ import annotations
 
-from itertools import islice
+from collections.abc import Iterator, Sequence
 
 from videoload.catalog.catalog import Catalog
-from videoload.catalog.joining import with_native_parts
-from videoload.clips.choices import TRIED_FOR_SIZE
-from videoload.clips.clip_spec import at_native_size
-from videoload.clips.sample_spec import SampleSpec, Spec, lacks_size
+from videoload.catalog.joining import with_native_size
+from videoload.clips.sample_spec import Spec
+from videoload.clips.video_info import VideoInfo
 from videoload.decoding.decoder import Decoder
-from videoload.errors import SpecError, VideoError
+from videoload.errors import VideoError
 
 
 def native_size(catalog: Catalog, spec: Spec) -> Spec:
-    """The spec with the size of the catalog's first good video, if it has no size.
+    """As `with_native_size`, in this process."""
+    return with_native_size(catalog, spec, _look)
 
-    Raises SpecError if the videos are not on this host, VideoError if none can be decoded.
-    """
-    if not lacks_size(spec):
-        return spec
-    if isinstance(spec, SampleSpec):
-        return with_native_parts(catalog, spec, native_size)
-    if catalog.root is None:
-        raise SpecError("size=None needs the videos on this host (root=); give size=")
-    decoder = Decoder(catalog.root)
-    failed = None
-    for video in islice(catalog, TRIED_FOR_SIZE):
+
+def _look(root: str, paths: Sequence[str]) -> Iterator[VideoInfo | VideoError]:
+    decoder = Decoder(root)
+    for path in paths:
         try:
-            info = decoder.info(video.path)
+            yield decoder.info(path)
         except VideoError as error:
-            failed = error
-            continue
-        return at_native_size(spec, *info.shown_size(spec))
-    assert failed is not None
-    raise failed
+            yield error

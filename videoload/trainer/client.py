@@ -30,7 +30,6 @@ from videoload.clips.sample_spec import (
     WindowCounts,
     frames_shape,
     functions_of,
-    lacks_size,
     reads_files,
     with_frames,
 )
@@ -348,8 +347,7 @@ class Client:
             return self.stream(rows, counts, COUNTED_AT_ONCE, **COUNTING).batches(0, info=True)
 
         catalog, plan = make_plan(catalog, clip, options, read)
-        if lacks_size(clip):
-            clip = native_size(catalog, clip, silence_s=self._stall_s, cache=self._cache)
+        clip = native_size(catalog, clip, silence_s=self._stall_s, cache=self._cache)
         check_shapes(catalog, clip)
         code = self._code.of(functions_of(clip), listens=bool(self.endpoints))
         if self.endpoints and clip.clip_bytes > PIXEL_BYTES:
