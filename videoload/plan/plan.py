@@ -214,7 +214,6 @@ class Section(NamedTuple):
     """Clips of an epoch whose batches have one shape.
 
     Attributes:
-        number: From 0.
         frames: Of each clip; 0: it has none.
         pool: The clips.
         size: Rows of a batch.
@@ -224,7 +223,6 @@ class Section(NamedTuple):
         rows: Of this rank.
     """
 
-    number: int
     frames: int
     pool: Pool
     size: int
@@ -269,7 +267,7 @@ class Plan:
             self._turns = Turns(weights, key if options.shuffle else None)
         self._sections: list[Section] = []
         first = self._batches = 0
-        for number, (each, pool) in enumerate(buckets.items()):
+        for each, pool in buckets.items():
             size = options.clips_of(each)
             share = own = pool.samples // self._world  # Clips that every rank has, and this one.
             if pools:
@@ -280,18 +278,21 @@ class Plan:
             rows = share * crops
             batches = rows // size if options.drop_remainder else -(-rows // size)
             rows = min(own * crops, batches * size)
-            self._sections.append(
-                Section(number, each, pool, size, first, self._batches, batches, rows)
-            )
+            section = Section(each, pool, size, first, self._batches, batches, rows)
+            self._sections.append(section)
             first, self._batches = first + pool.samples, self._batches + batches
         self._firsts = [section.first for section in self._sections]
         self._begins = [section.begin for section in self._sections]
         self.sizes = {each.frames: each.size for each in self._sections if each.batches}
         """Rows of a whole batch, by the frames of its clips; 0: they have none."""
         if self._batches == 0:
+            fewest = min(each.size for each in self._sections)
+            where = " in any bucket" if len(self._sections) > 1 else ""
+            too_large = "batch_frames" if options.batch_size is None else "batch_size"
             raise SpecError(
                 f"{self.samples * crops} clips over {self._world} shard(s) do not fill one batch "
-                f"of {size}: lower batch_size" + (" or set drop_remainder=False" if share else "")
+                f"of {fewest}{where}: lower {too_large}"
+                + (" or set drop_remainder=False" if self.samples >= self._world else "")
             )
         self._share = -(-self._sections[0].rows // crops)
         self._at_once = max(1, _AT_ONCE // max(self.sizes.values()))  # steps
@@ -432,7 +433,7 @@ class Plan:
     def _order_in(self, section: Section, epoch: int) -> Permutation:
         if len(self._sections) == 1:
             return _order(self.samples, self._options.seed, epoch)
-        return _pool_order(section.pool.samples, self._options.seed, section.number, epoch)
+        return _pool_order(section.pool.samples, self._options.seed, section.first, epoch)
 
     def _sample(self, epoch: int, origin: int, attempt: int, found: Drawn, crop: int) -> Sample:
         seed = hash64(self._options.seed, "clip", epoch, origin, attempt)

@@ -619,15 +619,14 @@ def test_each_clip_is_once_in_a_batch_of_the_smallest_bucket_that_holds_it(
     try:
         plans = [Plan.of(videos, spec, options(**how, shard=(r, world))) for r in range(world)]
     except SpecError:
-        rows = [(clips // world * crops, size(frames)) for frames, clips in in_bucket.items()]
-        assert all(own < (least if drop else 1) for own, least in rows)
+        shares = [(clips // world * crops, size(frames)) for frames, clips in in_bucket.items()]
+        assert all(own < (least if drop else 1) for own, least in shares)
         return
     shards = [epoch(plan, number) for plan in plans]
     samples = [sample for shard in shards for batch in shard for sample in batch]
     assert max(Counter((s.video, s.crop) for s in samples).values()) == 1
     assert max(Counter((s.origin, s.crop) for s in samples).values()) == 1
     assert len({s.seed for s in samples}) == len({s.origin for s in samples})
-    full = Counter[int]()
     for step in range(len(plans[0])):
         at = number * len(plans[0]) + step
         (frames,) = {plan.frames(at) for plan in plans}
@@ -636,8 +635,8 @@ def test_each_clip_is_once_in_a_batch_of_the_smallest_bucket_that_holds_it(
             fitting = buckets[np.searchsorted(buckets, lengths[[s.video for s in batch]])]
             assert set(fitting.tolist()) == {frames} == {plan.frames_of(s) for s in batch}
             assert len(batch) == size(frames) if drop else 0 < len(batch) <= size(frames)
-        full[frames] += len(shards[0][step]) == size(frames)
-        assert max(len(s[step]) for s in shards) - min(len(s[step]) for s in shards) <= 1
+        rows = [len(shard[step]) for shard in shards]
+        assert max(rows) - min(rows) <= crops
     for frames, clips in in_bucket.items():
         seen = sum(plans[0].frames_of(s) == frames for s in samples)
         left_out = clips * crops - seen
@@ -714,6 +713,13 @@ def test_clips_of_a_bucket_that_fills_no_batch_are_told() -> None:
     assert set(plan.sizes) == {2, 20}
     (told,) = plan.never_comes()
     assert told.startswith("the 2 clips of bucket 10 never come: over 1 shard(s) they do not fill")
+
+
+def test_an_epoch_without_a_whole_batch_of_any_bucket_is_refused() -> None:
+    how: dict[str, Any] = {"buckets": (2, 10, 20), "batch_size": None, "batch_frames": 200}
+    words = r"11 clips over 1 shard\(s\) do not fill one batch of 10 in any bucket: lower batch_f"
+    with pytest.raises(SpecError, match=words):
+        Plan.of(catalog(*LENGTHS), ANY, options(**how))
 
 
 def test_a_plan_of_large_buckets_is_small() -> None:
