@@ -202,6 +202,9 @@ def test_other_containers_are_found_and_read_and_other_files_are_reported(
     np.testing.assert_allclose(info.times, info.frames / 25)
 
 
+TOLD = ("video", "clip", "crop", "frames", "times", "lengths", "mask")
+
+
 def test_datasets_have_targets_and_info(tf: Any, videos: Videos, client: Client) -> None:
     catalog, how = asked("targets", videos)
     stream = client.stream(catalog, CLIP, **how)
@@ -213,7 +216,7 @@ def test_datasets_have_targets_and_info(tf: Any, videos: Videos, client: Client)
     assert {name: (spec.shape.as_list(), spec.dtype) for name, spec in info.items()} == {
         "video": ([5], tf.int64), "path": ([5], tf.string), "clip": ([5], tf.int64),
         "crop": ([5], tf.int64), "frames": ([5, 4], tf.int64), "times": ([5, 4], tf.float64),
-        "affine": ([5, 2, 3], tf.float32),
+        "affine": ([5, 2, 3], tf.float32), "lengths": ([5], tf.int64), "mask": ([5, 4], tf.bool),
     }  # fmt: skip
     assert clips.shape == (5, *CLIP.shape)
     reference = decode_serially(catalog, CLIP, info=True, **how)
@@ -224,9 +227,6 @@ def test_datasets_have_targets_and_info(tf: Any, videos: Videos, client: Client)
         assert ours[1]["text"].tolist() == as_bytes
         assert ours[2]["path"].tolist() == [path.encode() for path in expected[2].path]
         assert_same(
-            {name: ours[2][name] for name in ("video", "clip", "crop", "frames", "times")},
-            {
-                name: getattr(expected[2], name)
-                for name in ("video", "clip", "crop", "frames", "times")
-            },
+            {name: ours[2][name] for name in TOLD},
+            {name: getattr(expected[2], name) for name in TOLD},
         )

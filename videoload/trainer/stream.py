@@ -169,8 +169,9 @@ class Stream(Generic[C]):
             A dataset of (clips, labels): tf.uint8 [B, *clip.shape] and tf.int64 [B]. With an
             `ItemSpec`, ``clips`` is [B, *shape] of its dtype, or a dict. With targets, ``labels``
             are the targets; text is tf.string. With ``info`` (clips, labels, dict): the fields of
-            `BatchInfo` but ``step``. B is static with ``drop_remainder``, else None. With
-            ``on_error="skip"``, neither B nor the number of batches is known.
+            `BatchInfo` but ``step``, and its ``lengths`` and ``mask``. B is static with
+            ``drop_remainder``, else None; and what batches of several ``buckets`` differ in is
+            None. With ``on_error="skip"``, neither B nor the number of batches is known.
 
         Raises:
             SpecError: ``start_step`` lies after the end of epoch ``epochs``.
@@ -196,7 +197,8 @@ class Stream(Generic[C]):
             A sequence whose items are (clips, labels), as in a loop.
 
         Raises:
-            SpecError: ``on_error="skip"`` or ``ordered=False``: batches have no number.
+            SpecError: ``on_error="skip"`` or ``ordered=False``: batches have no number. Or batches
+                of several ``buckets``: they have no one shape.
             VideoloadError: Keras is not installed.
         """
         from videoload.frameworks.sequence import StreamSequence
