@@ -141,18 +141,19 @@ def test_losing_a_node_in_mid_epoch_changes_nothing(
         assert secret not in log.read_text(errors="replace"), log
 
     # The same from the command line, for a trainer that knows nothing of Ray.
-    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
-        fleet = programs.videoload(
-            "ray", "--workers", "2", "--connect", client.endpoints[0],
-            "--root", str(tmp_path / "videos"), "--cluster", address,
-        )  # fmt: skip
-        fleet.wait_for("Ray placed 2 of 2 workers\n", 60 * SECOND)
-        client.wait_for_workers(2, 60 * SECOND)
-        batches = client.stream(catalog, SPEC, BATCH)
-        assert digest(batches) == digest(decode_serially(catalog, SPEC, BATCH))
-        fleet.signal(signal.SIGINT)
-        assert fleet.wait(30 * SECOND) == 130, fleet.err
-        wait_until(lambda: not client.workers, 30 * SECOND)
+    for number, status in ((signal.SIGINT, 130), (signal.SIGTERM, 0)):
+        with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
+            fleet = programs.videoload(
+                "ray", "--workers", "2", "--connect", client.endpoints[0],
+                "--root", str(tmp_path / "videos"), "--cluster", address,
+            )  # fmt: skip
+            fleet.wait_for("Ray placed 2 of 2 workers\n", 60 * SECOND)
+            client.wait_for_workers(2, 60 * SECOND)
+            batches = client.stream(catalog, SPEC, BATCH)
+            assert digest(batches) == digest(decode_serially(catalog, SPEC, BATCH))
+            fleet.signal(number)
+            assert fleet.wait(30 * SECOND) == status, fleet.err
+            wait_until(lambda: not client.workers, 30 * SECOND)
 
 
 def test_a_node_that_cannot_store_keys_says_so_and_tries_again(

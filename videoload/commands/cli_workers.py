@@ -233,14 +233,14 @@ def ray(
         stopped_by.append(number)
         stop.set()
 
-    signal.signal(signal.SIGTERM, end)
-    signal.signal(signal.SIGINT, end)
     said = -1
     with RayWorkers(
         None, workers or 0, root=root, connect=connect, keys=keys, insecure=insecure,
         allow=allow or (), cache=cache, keep=keep, keep_gb=keep_gb, frame_store=frame_store,
         frame_store_gb=frame_store_gb, cluster=cluster,
     ) as placing:  # fmt: skip
+        for number in (signal.SIGTERM, signal.SIGINT):  # not earlier: Ray sets its own
+            signal.signal(number, end)
         if workers is None:
             placing.scale(max(1, cluster_cpus(cluster)))
         while not stop.wait(_LOOK_S):
