@@ -97,6 +97,7 @@ class Fault(Enum):
     FUNCTION = "function"  # the user's function failed: the stream cannot go on
     CODE = "code"  # this worker lacks the function: others may have it
     COPY = "copy"  # this worker's copy of the file is missing, or another one
+    UNREAD = "unread"  # the file may well be there, and cannot be read now
 
 
 class VideoloadError(Exception):

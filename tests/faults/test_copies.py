@@ -401,3 +401,33 @@ def test_workers_that_lie_about_files_change_no_byte_and_condemn_none(
                 liar.join(30 * SECOND)
         assert stream.quarantine == []
         assert all(liar.leases for liar in lying), "they got leases"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("who", rest_nightly(["local", "of another folder", "of the same folder"]))
+def test_a_folder_that_is_away_for_a_while_is_waited_for(
+    who: str,
+    videos: Videos,
+    expected: list[str],
+    copies: Callable[..., list[Path]],
+    programs: Programs,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    own, other = copies(None, None)
+    with Client(workers=2 * (who == "local"), listen="tcp://127.0.0.1:*") as client:
+        if who != "local":
+            programs.worker(client.endpoints[0], other if who == "of another folder" else own)
+        client.wait_for_workers(1, 30 * SECOND)
+        root = other if who == "of another folder" else own
+        stream = client.stream(Catalog.from_folder(own), CLIP, BATCH, slots=2, **ORDER)
+        batches = stream.batches(epochs=EPOCHS, info=True)
+        got = digests([next(batches)])
+        away = root.rename(root.with_name("away"))  # as an unmounted one: nothing is there
+        with ThreadPoolExecutor() as pool:
+            rest = pool.submit(digests, batches)
+            try:
+                wait_until(lambda: f"{root} is empty, or away" in caplog.text, 30 * SECOND)
+            finally:
+                away.rename(root)
+            assert got + rest.result() == expected
+        assert stream.quarantine == []

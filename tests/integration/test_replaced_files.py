@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Callable
@@ -14,8 +15,9 @@ import pytest
 import videoload as vl
 from tests.support.videos import make_avi
 from videoload import ClipSpec, VideoError
-from videoload.clips.windows import Request
+from videoload.clips.windows import Request, Segment
 from videoload.decoding.decoder import Decoder
+from videoload.errors import UnreadableError
 
 SPEC = ClipSpec(frames=4, stride=3, size=(32, 32))
 
@@ -100,3 +102,35 @@ def test_what_is_told_of_a_clip_is_of_the_file_that_it_was_made_of(
     assert prepared.times_of(frames).tolist() == right.times_of(frames).tolist()
     assert prepared.length() == right.length() == (60, 6.0)
     assert np.array_equal(prepared.affine(), right.affine())
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.8])
+@pytest.mark.parametrize("is_known", [False, True])
+def test_a_disk_that_fails_in_the_middle_of_a_file_changes_no_picture(
+    is_known: bool, share: float, files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # FFmpeg takes an error of its reader for the end of the file.
+    path, _ = files
+    read, begin, results = os.pread, round(share * path.stat().st_size), set[str]()
+
+    def broken(file: int, length: int, at: int) -> bytes:
+        if at >= begin:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return read(file, min(length, begin - at), at)
+
+    for start in (0, 15, 30):
+        decoder, out, expected = Decoder(path.parent), *np.zeros((2, 1, *SPEC.shape), np.uint8)
+        asked = [Request(1, segment=Segment(start, start + 10))]
+        Decoder(path.parent).decode(path.name, SPEC, asked, expected)
+        if is_known:
+            decoder.index(path.name)
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "pread", broken)
+            try:
+                decoder.decode(path.name, SPEC, asked, out)
+                assert np.array_equal(out, expected)
+            except UnreadableError as error:
+                results.add(error.reason)
+        decoder.decode(path.name, SPEC, asked, out)
+        assert np.array_equal(out, expected), "and it is forgotten"
+    assert results == {"cannot be read: Input/output error"}

@@ -4,7 +4,8 @@ A worker may *say* that it cannot decode a clip. One worker's word is not enough
 asked first, one that reads another copy of the videos if there is one. Only a local worker is
 believed at once. A word counts only if it is about the right file (`files`): a worker whose copy is
 missing or another one is wrong, however many say the same. If it is agreed which file is right (the
-trainer has it, or a scan saw it), and all workers lack it, the clip waits for one that has it.
+trainer has it, or a scan saw it), and all workers lack it, the clip waits for one that has it. A
+file that is there and cannot be read now is tried again for a minute.
 
 A clip may also leave its workers *without an answer*: it crashes them, or it hangs in the decoder.
 So each chunk notes the workers that were at it, were alive, and never answered. A chunk of several
@@ -37,9 +38,17 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from videoload.errors import Fault, StorageError, TransformError, VideoError, VideoloadError
+from videoload.errors import (
+    Fault,
+    StorageError,
+    TransformError,
+    VideoError,
+    VideoloadError,
+    named,
+)
 from videoload.leases.batches import Batches
 from videoload.leases.commands import Changed, Identify, Outbox, Warn, WorkerId
+from videoload.leases.files import UNREAD_S, again_s
 from videoload.leases.pool import WorkerPool
 from videoload.leases.records import Chunk, ChunkState, Doubt, Lease, Reader, Stream, Worker
 
@@ -49,7 +58,6 @@ _MAX_UNANSWERED = 3
 _COMING_S = 3.0  # after a worker dialled in, others that could be asked may be on their way
 _QUICK = 4  # clips that take so much less than a stall show that the function is quick
 _TRIES = 3  # of a worker whose copy is another one, if there is no other worker
-_UNREAD_S = 60.0  # the trainer's own file cannot be read: a mount that failed over is back by then
 
 
 class Blame:
@@ -69,7 +77,7 @@ class Blame:
             doubt = replace(doubt, reason=f"worker named clip {at} of {chunk.size}: {doubt.reason}")
             at = 0
         stream, video = chunk.batch.reader.stream, chunk.samples[at].video
-        if doubt.worker.copy is None:
+        if doubt.worker.copy is None and doubt.fault is not Fault.UNREAD:
             self._believe(chunk, at, doubt)
             return
         expected = stream.files.expected(video) if stream.files else 0
@@ -81,6 +89,9 @@ class Blame:
             self._note_other_copy(stream, video, doubt)
         elif doubt.is_of_worker:
             self._pool.count_mistake(doubt.worker, doubt.reason)
+        elif doubt.fault is Fault.UNREAD:
+            why = f"{named(stream.name_of(video))} {doubt.reason}; it is tried again"
+            self._outbox.append(Warn(doubt.worker.id, why))
         one = chunk.single_out(at)
         one.doubts.append(doubt)
         self._settle_or_requeue(one)
@@ -97,11 +108,18 @@ class Blame:
     def decoded(self, chunk: Chunk) -> None:
         """The chunk was decoded after all: workers that said it cannot be were wrong."""
         for doubt in chunk.doubts:
-            if not doubt.is_of_worker:  # that was counted at once
+            if not doubt.is_of_worker and doubt.fault is not Fault.UNREAD:  # that was counted
                 self._pool.count_mistake(doubt.worker, doubt.reason)
 
     def _settle_or_requeue(self, chunk: Chunk) -> None:
         """Decide on a doubted clip, or ask another worker."""
+        if unread := chunk.unread:
+            if self._pool.now - unread[0].at < UNREAD_S:
+                chunk.requeue()
+            else:
+                chunk.void_leases()  # as below
+                self._believe(chunk, 0, unread[0])
+            return
         stream, video = chunk.batch.reader.stream, chunk.samples[0].video
         said = [doubt for doubt in chunk.doubts if not doubt.is_of_worker]
         sure = {doubt.worker for doubt in said if self._is_sure(stream, video, doubt)}
@@ -172,7 +190,7 @@ class Blame:
     def unread(self, stream: Stream, video: int, error: VideoloadError) -> None:
         """The trainer could not read its own copy of a video. Storage that is away is waited for.
         A file that cannot be read for long is bad: no worker's copy stands in for it."""
-        limit_s = math.inf if isinstance(error, StorageError) else _UNREAD_S
+        limit_s = math.inf if isinstance(error, StorageError) else UNREAD_S
         if stream.files is None or not stream.files.unread(video, self._pool.now, limit_s):
             return
         if known := stream.files.expected(video):  # it was read before
@@ -267,6 +285,10 @@ class Blame:
         asked twice, unless it had another copy and nobody else is left: its file may be as it
         should be next time. Workers of a copy that was asked before are asked if there is no
         other."""
+        if unread := chunk.unread:
+            is_same = any(worker.copy == doubt.worker.copy for doubt in unread)
+            again = unread[-1].at + again_s(unread[-1].at - unread[0].at)
+            return not is_same or self._pool.now >= again
         asked = [doubt.worker for doubt in chunk.doubts]
         if worker in asked:
             alone = all(other in asked for other in self._pool.heard_of)

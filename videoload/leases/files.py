@@ -29,7 +29,13 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
+UNREAD_S = 60.0  # a file that cannot be read for so long is bad: a mount that failed over is back
 _AGAIN_S, _MAX_AGAIN_S = 0.5, 8.0  # before a file that could not be read is asked for again
+
+
+def again_s(since_s: float) -> float:
+    """How long to wait before a file is tried again that could not be read for ``since_s``."""
+    return min(max(since_s, _AGAIN_S), _MAX_AGAIN_S)
 
 
 class FileState(IntEnum):
@@ -99,7 +105,7 @@ class Files:
         since, _ = self._unread.pop(video, (now, now))
         if now - since >= limit_s:
             return True
-        self._unread[video] = since, now + min(max(now - since, _AGAIN_S), _MAX_AGAIN_S)
+        self._unread[video] = since, now + again_s(now - since)
         return False
 
     def to_ask_again(self, now: float) -> tuple[int, ...]:

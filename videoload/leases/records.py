@@ -199,6 +199,7 @@ class Doubt:
     reason: str
     fault: Fault = Fault.VIDEO
     file: int = 0
+    at: float = 0.0
 
     @property
     def is_of_worker(self) -> bool:
@@ -245,6 +246,11 @@ class Chunk:
         if isinstance(rows, range):
             return samples[rows.start : rows.stop]
         return [samples[row] for row in rows]
+
+    @property
+    def unread(self) -> list[Doubt]:
+        """The doubts of workers that could not read the file of its only clip."""
+        return [doubt for doubt in self.doubts if doubt.fault is Fault.UNREAD]
 
     @property
     def waits_in(self) -> Heap:

@@ -252,7 +252,8 @@ class LeaseTable:
         was_owed = lease.is_owed
         self.pool.given_up(lease)
         if was_owed:
-            self._blame.doubt(lease.chunk, at, Doubt(lease.worker, reason, fault, file))
+            doubt = Doubt(lease.worker, reason, fault, file, self.pool.now)
+            self._blame.doubt(lease.chunk, at, doubt)
         self._grant()
 
     # What is granted next

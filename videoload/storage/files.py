@@ -20,7 +20,7 @@ from typing import Protocol, TypeVar
 from cachetools import LRUCache, cached
 from xxhash import xxh3_64
 
-from videoload.errors import UnreadableError, VideoError
+from videoload.errors import StorageError, UnreadableError, VideoError
 from videoload.storage.images import ImageFolder, find_images, folder_and_pattern
 from videoload.storage.paths import files_of
 
@@ -146,26 +146,35 @@ class Storage(Protocol):
 
 
 class LocalFile:
-    """A `VideoFile` of this host. ``identity``: another one, if it is a copy."""
+    """A `VideoFile` of this host. ``identity``: another one, if it is a copy. ``failures``: where
+    it notes under ``name`` that it could not be read: FFmpeg takes that for its end."""
 
     fetches = False
     has_version = True
 
-    def __init__(self, path: str, status: os.stat_result, identity: bytes = b"") -> None:
+    def __init__(
+        self, path: str, status: os.stat_result, identity: bytes = b"", name: str = "",
+        failures: dict[str, OSError] | None = None,
+    ) -> None:  # fmt: skip
         self.path = path
         self.size = status.st_size
         self._here = identity_of(status)
         self.identity = identity or self._here
+        self._name, self._failures = name, {} if failures is None else failures
 
-    def open(self) -> OpenFile:
-        opened = _OpenLocalFile(self.path)
+    def open(self) -> _OpenLocalFile:
+        try:
+            opened = _OpenLocalFile(self)
+        except OSError as error:
+            self.note(error)
+            raise
         if identity_of(opened.status()) != self._here:
             opened.close()
             raise ChangedError
         return opened
 
-    def ffmpeg_source(self) -> str:
-        return self.path
+    def ffmpeg_source(self) -> _OpenLocalFile:
+        return self.open()
 
     def want(self, ranges: Iterable[tuple[int, int]], *, opening: bool = False) -> None: ...
 
@@ -174,22 +183,61 @@ class LocalFile:
             here = identity_of(os.stat(self.path))
         except OSError:
             here = b""
-        if here != self._here:
+        if here != self._here or self.has_failed:
             raise ChangedError
+
+    def note(self, failure: OSError) -> None:
+        """It cannot be read."""
+        self._failures[self._name] = failure
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether this was noted, and nobody has raised it yet."""
+        return self._name in self._failures
 
 
 class _OpenLocalFile:
-    def __init__(self, path: str) -> None:
-        self._raw = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    """An `OpenFile`, and a file object for FFmpeg, which has one position."""
+
+    def __init__(self, file: LocalFile) -> None:
+        self._file, self._at, self._raw = file, 0, -1
+        self._raw = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC)
+        self.name = file.path
 
     def status(self) -> os.stat_result:
         return os.fstat(self._raw)
 
     def pread(self, length: int, at: int) -> bytes:
-        return os.pread(self._raw, length, at)
+        try:
+            data = os.pread(self._raw, length, at)
+            if len(data) < length and at + len(data) < self._file.size:  # bytes before a failure
+                data += os.pread(self._raw, length - len(data), at + len(data))
+        except OSError as error:
+            self._file.note(error)
+            raise
+        return data
+
+    def read(self, length: int) -> bytes:
+        """Some bytes from here on. A failure is raised once: FFmpeg asks again, and PyAV would
+        print the second one."""
+        data = b"" if self._file.has_failed else self.pread(length, self._at)
+        self._at += len(data)
+        return data
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        self._at = max(0, offset + (0, self._at, self._file.size)[whence])
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
 
     def close(self) -> None:
-        os.close(self._raw)
+        if self._raw >= 0:
+            os.close(self._raw)
+            self._raw = -1
+
+    def __del__(self) -> None:
+        self.close()
 
 
 class Folder:
@@ -202,6 +250,7 @@ class Folder:
         self.root = os.path.realpath(root)
         self._was_empty = self._is_empty()
         self._sample = fingerprints()
+        self._failures: dict[str, OSError] = {}  # by path: why it could not be read
         self._folders: LRUCache[str, ImageFolder] = LRUCache(
             _IMAGES_KEPT, lambda known: len(known.names)
         )
@@ -215,17 +264,20 @@ class Folder:
         except ValueError as error:  # a zero byte, half a surrogate pair
             raise VideoError(path, f"cannot be a file name ({error})") from None
         except OSError as error:
-            told = self._searched(place) if isinstance(error, FileNotFoundError) else ""
             # A mount that is away leaves an empty folder, or none: its files are not missing.
-            is_away = self._is_empty() and not self._was_empty
-            kind = UnreadableError if is_away or error.errno not in _MISSING else VideoError
+            if self._is_empty() and not self._was_empty:
+                raise StorageError(
+                    f"{self.root} is empty, or away: mount it again ({error.strerror})"
+                ) from None
+            told = self._searched(place) if isinstance(error, FileNotFoundError) else ""
+            kind = VideoError if error.errno in _MISSING else UnreadableError
             raise kind(path, f"cannot be opened: {error.strerror}{told}") from None
         if pattern is not None:
             raise VideoError(path, "is not a file")
         # Opening a pipe would wait for a writer, for ever.
         if not stat.S_ISREG(status.st_mode):
             raise VideoError(path, "is not a file: a pipe or a device is not a regular file")
-        return LocalFile(full, status)
+        return LocalFile(full, status, name=path, failures=self._failures)
 
     def fingerprint(self, path: str, salt: int = 0) -> int:
         return self.run(path, lambda: self._sample(path, self.resolve(path), salt), lambda: None)
@@ -277,13 +329,20 @@ class Folder:
         anew: Work[T] | None = None,
     ) -> T:  # fmt: skip
         try:
-            return work()
+            return self._checked(path, work)
         except ChangedError:
             pass
         try:
-            return (anew or work)()
+            return self._checked(path, anew or work)
         except ChangedError:
             raise UnreadableError(path, "changes while it is read") from None
+
+    def _checked(self, path: str, work: Work[T]) -> T:
+        try:
+            return work()
+        finally:
+            if (failure := self._failures.pop(path, None)) is not None:
+                raise UnreadableError(path, f"cannot be read: {failure.strerror}") from None
 
     def _find(self, path: str) -> tuple[str, os.stat_result]:
         full = os.path.realpath(os.path.join(self.root, path))
@@ -302,14 +361,14 @@ def file_like(name: str, names: Iterable[str]) -> str:
 
 def fingerprints() -> Callable[[str, VideoFile, int], int]:
     """What finds the fingerprint of the file that a path leads to, and remembers it. Several
-    threads of a trainer ask for them. It raises VideoError, ChangedError."""
+    threads of a trainer ask for them. It raises ChangedError, OSError."""
     known: LRUCache[tuple[str, bytes, int], int] = LRUCache(_FINGERPRINTS_KEPT)
     keep = cached(known, lambda path, file, salt: (path, file.identity, salt), threading.Lock())
     return keep(_sample)
 
 
 def _sample(path: str, file: VideoFile, salt: int) -> int:
-    """The fingerprint of a file that ``path`` leads to. Raises VideoError, ChangedError."""
+    """The fingerprint of a file that ``path`` leads to. Raises ChangedError, OSError."""
     size, places = file.size, [(0, file.size)]
     if size > SMALL_BYTES:
         drawn, part = Random(salt), size / _PLACES
@@ -318,12 +377,9 @@ def _sample(path: str, file: VideoFile, salt: int) -> int:
         places = [(at, min(at + _PLACE_BYTES, size)) for at in begins]
     file.want(places)
     digest = xxh3_64(size.to_bytes(8, "little"))
-    try:
-        with closing(file.open()) as opened:
-            for begin, end in places:
-                while begin < end and (read := opened.pread(end - begin, begin)):
-                    digest.update(read)
-                    begin += len(read)  # noqa: PLW2901 - a bucket gives what it has of it
-    except OSError as error:
-        raise UnreadableError(path, f"cannot be read: {error.strerror}") from None
+    with closing(file.open()) as opened:
+        for begin, end in places:
+            while begin < end and (read := opened.pread(end - begin, begin)):
+                digest.update(read)
+                begin += len(read)  # noqa: PLW2901 - a bucket gives what it has of it
     return digest.intdigest() >> 1 or 1

@@ -129,14 +129,13 @@ class RemoteStorage:
         name = self._name(path)
         try:
             return self._checked(name, work, file)
-        except ChangedError:
-            was_cached = False
-        except VideoError:
+        except (ChangedError, VideoError) as error:
             known = self._known.get(name)
             was_cached = isinstance(file, LocalFile) or (known is not None and known.was_cached)
-            if not was_cached:
+            if was_cached:
+                self._set_aside.add(name)  # the bucket's own copy decides whether a video is bad
+            elif isinstance(error, VideoError):
                 raise
-            self._set_aside.add(name)  # the bucket's own copy decides whether a video is bad
         self._forget(name)
         try:
             found = self._checked(name, anew or work)

@@ -21,6 +21,7 @@ from videoload.errors import (
     OtherCopyError,
     StorageError,
     TransformError,
+    UnreadableError,
     VideoError,
     VideoloadError,
     WorkerError,
@@ -183,6 +184,7 @@ def failure(lease: Lease, at: int, error: Exception, file: int = 0) -> Failed:
             ShortVideoError: Fault.SHORT,
             OneClipError: Fault.CLIP,
             OtherCopyError: Fault.COPY,
+            UnreadableError: Fault.UNREAD,
         }
         found = [fault for kind, fault in faults.items() if isinstance(error, kind)]
         fault = found[0] if found else Fault.VIDEO

@@ -924,3 +924,55 @@ def test_the_only_worker_is_asked_three_times_if_its_answers_are_refused() -> No
         assert lease.samples == first
     desk.fail(lease, 0, "another copy", Fault.COPY)
     assert [video.path for video in desk.quarantines[0].videos] == ["v0.avi"]
+
+
+# Files that cannot be read now
+
+
+def unread_for(desk: Desk, seconds: float, lease: Grant) -> tuple[list[Seen], int]:
+    """For so long, whoever is asked cannot read the file of this lease. Returns what came last, and
+    how often somebody was asked."""
+    workers = [str(worker.id) for worker in desk.table.pool.heard_of]
+    seen, count, until = desk.fail(lease, 0, "away", Fault.UNREAD), 1, desk.now + seconds
+    while desk.now < until and not desk.quarantines[0].videos:
+        for again in grants(seen):
+            assert again.samples == lease.samples
+            desk.fail(again, 0, "away", Fault.UNREAD)
+            count += 1
+        seen = desk.wait(0.25, *workers)
+    return seen, count
+
+
+@pytest.mark.parametrize("workers", [("A", "B"), ("a:1",), ("a:1", "b:2"), ("A", "b:1")])
+def test_a_file_that_workers_cannot_read_now_is_tried_again_and_is_not_bad(
+    workers: tuple[str, ...],
+) -> None:
+    desk = Desk(*workers, credit=1, batch=1)
+    [lease] = grants(desk.start(steps=range(1)))
+    seen, count = unread_for(desk, 30, lease)
+    assert 5 <= count <= 10 * len(workers), "after pauses that grow"
+    while not grants(seen):
+        seen = desk.wait(0.25, *workers)
+    assert desk.answer(*grants(seen)) == [Given(10, 0, 0)]
+    assert desk.ready[10, 0].samples == lease.samples
+    assert desk.quarantines[0].videos == []
+    assert all(not worker.mistakes for worker in desk.table.pool.heard_of)
+
+
+@pytest.mark.parametrize("workers", [("A", "B"), ("a:1", "b:2")])
+def test_a_file_that_no_worker_can_read_for_a_minute_is_bad(workers: tuple[str, ...]) -> None:
+    desk = Desk(*workers, credit=1, batch=1)
+    [lease] = grants(desk.start(steps=range(1)))
+    seen, _ = unread_for(desk, 70, lease)
+    assert 60 <= desk.now < 70
+    assert desk.quarantines[0].videos == [("v0.avi", "away")]
+    assert given(desk.answer(*grants(seen)))
+
+
+def test_what_can_be_read_again_and_is_broken_is_bad_at_once() -> None:
+    desk = Desk("A", batch=1)
+    [lease] = grants(desk.start(steps=range(1)))
+    desk.fail(lease, 0, "away", Fault.UNREAD)
+    [again] = grants(desk.wait(1, "A"))
+    desk.fail(again)
+    assert desk.quarantines[0].videos == [("v0.avi", "broken")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 from contextlib import closing
@@ -12,7 +13,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.support.thorough import either
-from videoload.errors import UnreadableError, VideoError
+from videoload.errors import StorageError, UnreadableError, VideoError
 from videoload.storage.files import ChangedError, Folder
 
 
@@ -125,11 +126,30 @@ def test_files_of_a_root_that_is_away_are_not_missing(root: Path, leaves_folder:
     root.rename(moved)
     if leaves_folder:
         root.mkdir()
-    with pytest.raises(UnreadableError):
+    with pytest.raises(StorageError, match="root is empty, or away: mount it again"):
         folder.resolve("a.avi")
-    with pytest.raises(VideoError) as caught:
+    with pytest.raises(VideoError):
         Folder(root).resolve("a.avi")  # there was never a file
-    assert not isinstance(caught.value, UnreadableError)
+
+
+def test_bytes_that_cannot_be_read_are_not_the_end_of_a_file(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, size = os.pread, (root / "a.avi").stat().st_size
+
+    def broken(file: int, length: int, at: int) -> bytes:
+        if at >= size // 2:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return read(file, min(length, size // 2 - at), at)
+
+    folder = Folder(root)
+    expected = folder.fingerprint("a.avi")
+    monkeypatch.setattr(os, "pread", broken)
+    other = Folder(root)
+    with pytest.raises(UnreadableError, match="cannot be read: Input/output error"):
+        other.fingerprint("a.avi")
+    monkeypatch.setattr(os, "pread", read)
+    assert other.fingerprint("a.avi") == expected
 
 
 @pytest.mark.parametrize("path", ["go\0od.avi", "\ud800.avi", "deep/\0"])

@@ -12,7 +12,7 @@ import pytest
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.windows import Request
 from videoload.decoding.prepared import ShortVideoError
-from videoload.errors import Fault, TransformError, VideoError, WorkerError
+from videoload.errors import Fault, TransformError, UnreadableError, VideoError, WorkerError
 from videoload.transport.messages import Clip, Failed, Lease, Place
 from videoload.worker.lease_runs import failure, look_ahead, runs
 
@@ -39,6 +39,7 @@ def test_clips_of_one_video_whose_rows_are_not_consecutive_are_two_runs() -> Non
         (VideoError("a", "is cut off"), Failed(1, 0, "is cut off")),
         (ShortVideoError("a", "is short"), Failed(1, 0, "is short", Fault.SHORT)),
         (TransformError("no such function"), Failed(1, 0, "no such function", Fault.FUNCTION)),
+        (UnreadableError("a", "is away"), Failed(1, 0, "is away", Fault.UNREAD)),
         (KeyError("x"), Failed(1, 0, "KeyError: 'x'")),
     ],
 )
