@@ -602,16 +602,20 @@ def bucketed(draw: st.DrawFn) -> tuple[Catalog, dict[str, Any]]:
     return catalog(*lengths), {"batch_size": None, "buckets": (*smaller, 20)} | size | how
 
 
+SEVERAL = [{}, {"crop": "three"}, {"clips_per_video": 2, "sampling": "uniform"}]
+
+
 @patient
-@given(bucketed(), st.integers(1, 4), st.integers(0, 2), st.sampled_from(["center", "three"]))
+@given(bucketed(), st.integers(1, 4), st.integers(0, 2), st.sampled_from(SEVERAL))
 def test_each_clip_is_once_in_a_batch_of_the_smallest_bucket_that_holds_it(
-    given: tuple[Catalog, dict[str, Any]], world: int, number: int, crop: Any
+    given: tuple[Catalog, dict[str, Any]], world: int, number: int, several: Any
 ) -> None:
     videos, how = given
-    spec, crops = replace(ANY, crop=crop), 3 if crop == "three" else 1
+    spec, crops = replace(ANY, **several), 3 if "crop" in several else 1
     lengths = np.minimum(-(-np.array([video.frames for video in videos]) // 2), 20)
     drop, buckets = how["drop_remainder"], np.array(how["buckets"])
-    in_bucket = Counter(buckets[np.searchsorted(buckets, lengths)].tolist())
+    of_clips = lengths.repeat(spec.clips_per_video)
+    in_bucket = Counter(buckets[np.searchsorted(buckets, of_clips)].tolist())
 
     def size(frames: int) -> int:
         return int(how["batch_size"] or max(1, how["batch_frames"] // frames))
@@ -624,7 +628,7 @@ def test_each_clip_is_once_in_a_batch_of_the_smallest_bucket_that_holds_it(
         return
     shards = [epoch(plan, number) for plan in plans]
     samples = [sample for shard in shards for batch in shard for sample in batch]
-    assert max(Counter((s.video, s.crop) for s in samples).values()) == 1
+    assert max(Counter((s.video, s.clip, s.crop) for s in samples).values()) == 1
     assert max(Counter((s.origin, s.crop) for s in samples).values()) == 1
     assert len({s.seed for s in samples}) == len({s.origin for s in samples})
     for step in range(len(plans[0])):
@@ -642,7 +646,7 @@ def test_each_clip_is_once_in_a_batch_of_the_smallest_bucket_that_holds_it(
         left_out = clips * crops - seen
         assert left_out < (world * (size(frames) + crops) if drop else world * crops)
     if world == 1 and not drop:
-        assert len(samples) == len(videos) * crops
+        assert len(samples) == len(of_clips) * crops
     told = {sentence.split()[5] for sentence in plans[0].never_comes()}
     assert told == {str(frames) for frames in in_bucket if frames not in plans[0].sizes}
 
