@@ -201,7 +201,6 @@ def test_every_frame_equals_the_one_of_a_sequential_decode(
 
 # Real files that have to be decoded completely.
 UNPROVEN = {
-    "actions/train/wave/TrumanShow_wave_f_nm_np1_fr_med_26.avi",  # its settings change
     "odd/opencv_cinepak.avi",
     "odd/opencv_indeo5.avi",
     "odd/opencv_wmv9.avi",

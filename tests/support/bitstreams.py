@@ -69,17 +69,22 @@ def vol(
     layer_type: int = 1,
     interlaced: bool = False,
     even: bool = False,
+    buffers: bool = False,
+    matrices: bool = False,
 ) -> bytes:
     """The header of a video object layer. ``low_delay`` None leaves it out. ``even``: all pictures
-    last equally long."""
+    last equally long. ``buffers``: it tells their sizes. ``matrices``: it has its own."""
     bits = BitWriter().put(0, 1).put(layer_type, 8).put(0, 1).put(1, 4)
     bits.put(low_delay is not None, 1)
     if low_delay is not None:
-        bits.put(1, 2).put(low_delay, 1).put(0, 1)
+        bits.put(1, 2).put(low_delay, 1).put(buffers, 1)
+        if buffers:
+            bits.put((1 << 79) - 1, 79)
     bits.put(0, 2).put(1, 1).put(resolution, 16).put(1, 1).put(even, 1)
     if even:
         bits.put(1, max(1, (resolution - 1).bit_length()))
     bits.put(1, 1).put(64, 13).put(1, 1).put(48, 13).put(1, 1).put(interlaced, 1)
+    bits.put(0b100, 3).put(matrices, 1).put(0b1100, 4)
     return b"\0\0\1\x20" + bits.to_bytes()
 
 

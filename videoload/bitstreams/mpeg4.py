@@ -7,7 +7,7 @@ follows are understood as FFmpeg understands them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -29,7 +29,7 @@ from videoload.bitstreams.pictures import (
     by_types,
 )
 
-_LAYER_BYTES = 24  # the part of a layer's header that is read
+_LAYER_BYTES = 32  # the part of a layer's header that is read
 _VOP_BYTES = 64  # a picture's header is not longer
 _USUAL_VOP_BYTES = 16  # nearly all are not longer than this
 _PLACEHOLDER_BYTES = 19  # FFmpeg's MAX_NVOP_SIZE
@@ -83,7 +83,8 @@ def prove_mpeg4(packets: Packets) -> Pictures | None:
         if at and (before := _TIME_CODE.sub(b"", data[:at])):
             settings[i] = before
     pictures = by_types(types)
-    if pictures is None or not are_settings_known(settings, packets.extradata, pictures.starts):
+    read, told = {i: _as_read(each) for i, each in settings.items()}, _as_read(packets.extradata)
+    if pictures is None or not are_settings_known(read, told, pictures.starts):
         return None
     if (types != B).all():
         return pictures
@@ -115,6 +116,18 @@ def _settings(first: bytes, extradata: bytes) -> tuple[re.Match[bytes] | None, L
     divx = _DIVX.search(first) or _DIVX.search(extradata)
     layer = video_object_layer(first) or video_object_layer(extradata)
     return divx, layer, _TIME_CODE.sub(b"", first[: -len(_VOP)])
+
+
+@lru_cache(256)
+def _as_read(settings: bytes) -> bytes:
+    """What stands before a picture, with its layer as FFmpeg reads it. DivX's encoder leaves the
+    sizes of buffers out of all layers but the first."""
+    found = _VOL.search(settings)
+    layer = video_object_layer(settings)
+    if found is None or layer is None or layer.read is None:
+        return settings
+    end = settings.find(b"\0\0\1", found.end())
+    return settings[: found.end()] + repr(layer.read).encode() + settings[end:] * (end > 0)
 
 
 def _are_coded(heads: Bytes, at: int, layer: Layer) -> npt.NDArray[np.bool_]:
@@ -168,12 +181,14 @@ def _unpack(packets: Packets, closed: npt.NDArray[np.bool_]) -> dict[int, bytes]
 
 class Layer(NamedTuple):
     """The header of a video object layer. ``low_delay``: whether no B-VOPs come; None if it does
-    not say. ``resolution``: units of time in a second. ``is_interlaced``: there may be fields."""
+    not say. ``resolution``: units of time in a second. ``is_interlaced``: there may be fields.
+    ``read``: all that FFmpeg reads of it and uses; None: it is of an unusual form."""
 
     type: int
     low_delay: bool | None
     resolution: int
     is_interlaced: bool
+    read: tuple[int, ...] | None
 
 
 def video_object_layer(data: bytes) -> Layer | None:
@@ -184,34 +199,63 @@ def video_object_layer(data: bytes) -> Layer | None:
 
 @lru_cache(256)  # the files of a data set are made by few encoders
 def _layer(data: bytes) -> Layer | None:
-    bits = Bits(data)
+    bits, read = Bits(data), list[int]()
+
+    def take(count: int) -> int:
+        read.append(bits.take(count))
+        return read[-1]
+
     try:
-        bits.take(1)  # random access
-        layer_type = bits.take(8)
-        if bits.take(1):  # version, priority
-            bits.take(7)
-        if bits.take(4) == 15:  # the aspect of pixels is told in full
-            bits.take(16)
+        take(1)  # random access
+        layer_type, version = take(8), 1
+        if take(1):
+            version = take(4)
+            take(3)  # priority
+        if take(4) == 15:  # the aspect of pixels is told in full
+            take(16)
         low_delay = None
-        if bits.take(1):  # control parameters
-            bits.take(2)  # chroma
-            low_delay = bool(bits.take(1))
-            if bits.take(1):  # buffer sizes
+        if take(1):  # control parameters
+            take(2)  # chroma
+            low_delay = bool(take(1))
+            if bits.take(1):  # buffer sizes, which FFmpeg skips
                 bits.take(79)
-        if bits.take(2) != 0:  # a shape
+        if take(2) != 0:  # a shape
             return None
-        bits.take(1)
-        resolution = bits.take(16)
-        bits.take(1)
-        if bits.take(1):  # all pictures take the same time
-            bits.take(_unit_bits(resolution))
-        bits.take(29)  # the size
-        is_interlaced = bool(bits.take(1))
+        take(1)
+        resolution = take(16)
+        take(1)
+        if take(1):  # all pictures take the same time
+            take(_unit_bits(resolution))
+        take(29)  # the size
+        is_interlaced = bool(take(1))
     except EOFError:
         return None
     if not resolution:
         return None
-    return Layer(layer_type, low_delay, resolution, is_interlaced)
+    try:
+        is_usual = not _has_more(take, version)
+    except EOFError:
+        is_usual = False
+    return Layer(
+        layer_type, low_delay, resolution, is_interlaced, tuple(read) if is_usual else None
+    )
+
+
+def _has_more(take: Callable[[int], int], version: int) -> bool:
+    """Read the end of a layer's header. Returns True where it has what is not understood here."""
+    take(1)  # overlapped blocks
+    is_second = version != 1
+    # Sprites, other than 8 bits, matrices of its own
+    if take(2 if is_second else 1) or take(1) or (take(1) and (take(1) or take(1))):
+        return True
+    take(is_second)  # quarters of a pixel
+    if not take(1):  # estimates of complexity
+        return True
+    take(1)  # marks to begin at again
+    if take(1):  # partitions
+        take(1)
+    # New predictions, reduced resolution, and other layers
+    return bool(is_second and (take(1) or take(1))) or bool(take(1))
 
 
 def _unit_bits(resolution: int) -> int:

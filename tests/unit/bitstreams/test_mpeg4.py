@@ -145,6 +145,10 @@ def test_packed_b_vops_are_decoded_with_the_placeholders_after_them() -> None:
         pytest.param([vol() + vop("I"), b"\0\0\1\xb3" + bytes(30)], id="a packet without a VOP"),
         pytest.param([vol() + vop("I"), ONE_BYTE], id="a byte, and no word of DivX"),
         pytest.param([vol() + vop("I"), vol(resolution=30) + vop("I")], id="settings change"),
+        pytest.param(
+            [vol(buffers=True, matrices=True) + vop("I"), vol(matrices=True) + vop("I")],
+            id="settings change, and are not understood",
+        ),
         pytest.param([vol() + vop("I"), vop("I", 1)], id="a key frame without settings"),
         pytest.param(
             [vol(low_delay=True) + vop("I"), vop("P", 2), vop("B", 1)], id="B-VOPs denied"
@@ -163,6 +167,15 @@ def test_packed_b_vops_are_decoded_with_the_placeholders_after_them() -> None:
 )
 def test_a_doubt_is_no_proof(data: list[bytes]) -> None:
     assert proven(*data) is None
+
+
+@pytest.mark.parametrize("extradata", [b"", vol(buffers=True), vol()])
+def test_only_the_first_header_may_tell_the_sizes_of_buffers(extradata: bytes) -> None:
+    # As DivX's encoder writes them; FFmpeg skips the sizes.
+    first = vol(buffers=True) + vop("I")
+    pictures = proven(first, vop("P", 1), vol() + vop("I", 2), vop("P", 3), extradata=extradata)
+    assert pictures is not None
+    assert pictures.starts.tolist() == [0, 2]
 
 
 def test_a_packet_of_one_byte_is_no_frame_in_a_file_of_divx() -> None:
