@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
+from hashlib import shake_256
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +26,6 @@ from videoload.catalog.table import Ints
 from videoload.catalog.target_columns import PerFrame
 from videoload.errors import SpecError
 from videoload.plan.options import Balance
-from videoload.plan.permutation import hash64
 
 _REMEMBERED = 4  # So many epochs, since several readers may take turns.
 
@@ -70,7 +70,8 @@ class Weighted:
         """The runs in their order, and where each ends."""
         rank: Array = self._videos
         if self._seed is not None:
-            rank = _hashes(int(rank[-1]) + 1, hash64(self._seed, "line", epoch))[rank]
+            drawn = shake_256(f"line:{self._seed}:{epoch}".encode()).digest(8 * (int(rank[-1]) + 1))
+            rank = np.frombuffer(drawn, "<u8")[rank]
         order = np.lexsort((rank, self._kinds))
         ends = np.cumsum(self._weights[order])
         return order, ends / ends[-1]
@@ -128,14 +129,6 @@ def of_frames(catalog: Catalog, name: str, seed: int | None) -> Weighted:
     if None not in kinds:  # classes, and no weights
         weights = weights / np.bincount(kind_of, weights)[kind_of]
     return Weighted(kind_of, videos, firsts, counts, weights, seed, frames=True)
-
-
-def _hashes(size: int, key: int) -> npt.NDArray[np.uint64]:
-    """64 bits for each of 0..size-1 (SplitMix64: Steele, Lea and Flood 2014)."""
-    bits = np.arange(size, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(key)
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        bits = (bits ^ (bits >> np.uint64(shift))) * np.uint64(factor)
-    return bits ^ (bits >> np.uint64(31))
 
 
 def _runs(name: str, array: Array) -> Iterator[tuple[object, Ints, float]]:
