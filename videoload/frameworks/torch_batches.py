@@ -90,7 +90,11 @@ class Buffers:
             self._tensors.append(source.new_empty(0))
         if self._tensors[at].numel() < source.numel():
             self._tensors[at] = self._empty(source.flatten())
-        return self._tensors[at][: source.numel()].view(source.shape).copy_(source)
+        filled = self._tensors[at][: source.numel()].view(source.shape)
+        # In this thread: those of PyTorch would wait for each other, beside busy workers. On 16
+        # cores with 16 workers, a GPU then got 1.4 times fewer batches.
+        np.copyto(filled.numpy(), source.numpy())
+        return filled
 
     def _empty(self, like: Any) -> Any:
         import torch
