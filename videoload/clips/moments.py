@@ -30,6 +30,11 @@ def near(fps: Fraction) -> Fraction:
     return min(_NEAR_S * fps, _NEAR)
 
 
+def exactly(value: float) -> Fraction:
+    """The number that a float stands for, as 0.041 for 41 thousandths."""
+    return Fraction(value).limit_denominator(1_000_000)
+
+
 def shown_at(times: Times, seconds: Any) -> Ints:
     """The frames with these own times that a player shows at these moments."""
     begins = times - _near_s(np.diff(times, prepend=-math.inf))
@@ -43,7 +48,7 @@ def first_from(seconds: float, video: VideoInfo) -> int:
         return int(np.searchsorted(times + _near_s(np.diff(times, append=math.inf)), seconds))
     if video.fps <= 0:
         raise UnfitError("has no frame rate; give start and end in frames, not in seconds")
-    frame = math.ceil(Fraction(seconds) * video.fps - near(video.fps))
+    frame = math.ceil(exactly(seconds) * video.fps - near(video.fps))
     return min(max(0, frame), video.frames)
 
 
@@ -52,10 +57,11 @@ def shown_in(seconds: float, video: VideoInfo) -> int:
     UnfitError."""
     if video.times is not None:
         times = np.frombuffer(video.times)
-        return int(shown_at(times, seconds)) if seconds <= end_of(times) else video.frames
+        is_inside = seconds <= end_of(times) + _ROUNDING_S
+        return int(shown_at(times, seconds)) if is_inside else video.frames
     if video.fps <= 0:
         raise UnfitError("has no frame rate; give at, a frame, and not at_s (or images_fps)")
-    at = Fraction(seconds) * video.fps
+    at = exactly(seconds) * video.fps
     return min(math.floor(at + near(video.fps)), video.frames - (at <= video.frames))
 
 

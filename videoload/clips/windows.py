@@ -21,6 +21,7 @@ from videoload.clips.moments import (
     Ints,
     Times,
     end_of,
+    exactly,
     first_from,
     near,
     shown_at,
@@ -325,7 +326,7 @@ def _step_of(spec: ClipSpec, fps: Fraction) -> int | Fraction:
 
 @lru_cache(256)
 def _step(wanted: float, fps: Fraction) -> Fraction:
-    return fps / Fraction(wanted).limit_denominator(1_000_000)
+    return fps / exactly(wanted)
 
 
 @lru_cache(256)
@@ -367,7 +368,7 @@ def _hop(spec: ClipSpec, fps: Fraction) -> Fraction:
     if spec.hop_s is None:
         assert spec.fps is not None
         return spec.frames * _step(spec.fps, fps)
-    return Fraction(spec.hop_s).limit_denominator(1_000_000) * fps
+    return exactly(spec.hop_s) * fps
 
 
 def _of_parts(spec: ClipSpec, frames: int, clip: int, seed: int) -> Ints:
