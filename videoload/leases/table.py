@@ -342,7 +342,7 @@ class LeaseTable:
         may_try = any(reader.accused for reader in readers) and worker in self.pool.reliable
         accused = [reader.accused for reader in readers] if may_try else []
         chunk = self._next_to_try(accused, worker) if worker.answered else None
-        if chunk is not None and worker.leases:
+        if chunk is not None and worker.leases and chunk.blamed:
             chunk.requeue()  # until this worker has nothing else to do
             return None
         if chunk is not None:

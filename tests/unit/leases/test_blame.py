@@ -633,6 +633,16 @@ def test_a_worker_that_has_answered_nothing_begins_with_other_clips() -> None:
     assert third.samples[0].video == 0, "it has answered by now"
 
 
+def test_a_stand_in_for_a_clip_over_which_one_died_is_granted_beside_other_clips() -> None:
+    desk = Desk("A", batch=1)
+    desk.start(steps=range(4))
+    desk.die("A")
+    first, _ = grants(desk.join("B"))
+    desk.quarantines[0].add(0, "found elsewhere")
+    [third] = grants(desk.answer(first))
+    assert third.samples == (desk.plans[0].substitute(desk.plans[0][0][0]),)
+
+
 def test_a_worker_has_nothing_else_while_it_has_a_clip_over_which_one_died() -> None:
     """If it dies as well, it was this clip, and not one whose answer was lost."""
     desk = Desk("a", batch=1, credit=3)
