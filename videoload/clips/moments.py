@@ -72,12 +72,10 @@ def end_of(times: Times) -> float:
 
 
 def until(times: Times, frames: int) -> float:
-    """The moment before which a player shows the first ``frames`` of these frames; of a single one,
-    only its own time is known."""
-    end = times[frames] if frames < len(times) else end_of(times)
-    if math.isinf(end):
-        return float(times[-1] + _ROUNDING_S)
-    return float(end - _near_s(end - times[frames - 1]))
+    """The moment before which a player shows the first ``frames`` of these frames; after their own
+    times comes when the last one ends. Of a single one, only its own time is known."""
+    end, last = times[frames], times[frames - 1]
+    return float(last + _ROUNDING_S if math.isinf(end) else end - _near_s(end - last))
 
 
 def _near_s(distances: Any) -> Any:

@@ -215,7 +215,11 @@ def _place(spec: ClipSpec, fps: Fraction, times: Times | None, clip: int) -> int
 
 
 def _times(video: VideoInfo, first: int, last: int) -> Times | None:
-    return None if video.times is None else np.frombuffer(video.times)[first:last]
+    """When the frames of a segment [first, last) begin, and at last when its last one ends."""
+    if video.times is None:
+        return None
+    times = np.frombuffer(video.times)
+    return times[first : last + 1] if last < len(times) else np.append(times[first:], end_of(times))
 
 
 def _at_steps(
@@ -243,11 +247,12 @@ def _at_times(spec: ClipSpec, times: Times, clip: int, at: float) -> Ints:
     uneven distances: at ``times`` in seconds."""
     assert spec.fps is not None
     wanted = np.arange(spec.frames) / spec.fps
-    lasts, end = times[-1] - times[0], until(times, len(times))
-    fitting = int(np.searchsorted(times, end - wanted[-1]))
+    frames = len(times) - 1
+    lasts, end = times[-2] - times[0], until(times, frames)
+    fitting = int(np.searchsorted(times[:-1], end - wanted[-1]))
     begin = times[0]
     if spec.sampling == "dense" and (hop_s := hop_seconds(spec)) is not None:
-        begin += min(clip, max(0, _windows(spec, len(times), Fraction(), times) - 1)) * hop_s
+        begin += min(clip, max(0, _windows(spec, frames, Fraction(), times) - 1)) * hop_s
     else:
         begin = times[_start(spec, max(0, fitting - 1), Fraction(), times, clip, at)]
     if not fitting:
@@ -255,10 +260,10 @@ def _at_times(spec: ClipSpec, times: Times, clip: int, at: float) -> Ints:
             reason = f"lasts {lasts:.3g} s, a clip {wanted[-1]:.3g} s"
             raise UnfitError(reason, dropped=spec.short == "drop")
         if spec.short == "loop" and lasts:
-            early = end_of(times) - end
-            wanted = (wanted + early) % (end_of(times) - times[0]) - early
+            early = times[-1] - end
+            wanted = (wanted + early) % (times[-1] - times[0]) - early
     wanted += begin
-    shown = shown_at(times, wanted)
+    shown = shown_at(times[:-1], wanted)
     if spec.short == "zero":
         shown[wanted >= end] = -1
     return shown
@@ -281,7 +286,7 @@ def _around(
         return _grid(spec.frames, step, exactly + near(fps) - middle * step)
     seconds = times[0] + clip * (hop_seconds(spec) or 0.0) if is_dense else times[moment]
     wanted = seconds + (np.arange(spec.frames) - middle) / spec.fps
-    return np.where(wanted >= until(times, frames), frames, shown_at(times, wanted))
+    return np.where(wanted >= until(times, frames), frames, shown_at(times[:-1], wanted))
 
 
 @lru_cache(256)
