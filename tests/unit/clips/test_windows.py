@@ -416,7 +416,7 @@ def test_a_file_without_a_rate_gives_no_clip_of_any_length_by_time() -> None:
 
 def test_the_last_frame_of_a_segment_is_shown_until_the_next_one_of_the_video() -> None:
     times = np.array([*np.arange(15) * 0.02, 0.32])  # the last gap is twice as long
-    video = VideoInfo(16, Fraction(50), 64, 48, times=times.tobytes())
+    video = VideoInfo(16, Fraction(50), 64, 48, times=array("d", times))
     spec = ClipSpec(frames=3, fps=5, sampling="at", edges="zero", size=8)
     found = clip_params(spec, video, 0, 0, Segment(0, 15, at=5)).frames
     assert found.tolist() == [-1, 5, 14]  # at 0.30 s, frame 14 is still there
