@@ -71,7 +71,10 @@ class Arena:
             ) from None
 
     def view(self, slot: int, offset: int, shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
-        """A uint8 array of ``shape``, ``offset`` bytes into a slot. It keeps the memory alive."""
+        """A uint8 array of ``shape``, ``offset`` bytes into a slot. It keeps the memory alive.
+        Raises ValueError if it does not fit in."""
+        if offset + math.prod(shape) > self.stride:
+            raise ValueError(f"{shape} at {offset} does not fit into {self.stride} bytes")
         return _view(self._memory, slot * self.stride + offset, shape)
 
     def lend(

@@ -112,9 +112,10 @@ def test_views_of_one_place_show_the_same_pixels(arena: Arena) -> None:
     assert whole.flags.writeable
 
 
-def test_a_view_beyond_the_memory_is_refused(arena: Arena) -> None:
-    with pytest.raises(ValueError, match="buffer"):
-        arena.view(2, arena.stride - 10, (11,))
+@pytest.mark.parametrize("slot", range(3))
+def test_a_view_beyond_its_slot_is_refused(arena: Arena, slot: int) -> None:
+    with pytest.raises(ValueError, match="does not fit"):
+        arena.view(slot, arena.stride - 10, (11,))
 
 
 # Workers
