@@ -150,6 +150,8 @@ def shown(spec: ClipSpec, video: VideoInfo, draws: Draws) -> ClipParams:
     elif spec.crop in FROM_SCALED:
         wanted, even = resized(draws.region, draws.of, scaled), spec.pixels == "yuv420p"
         part, size, place = inside(wanted, scaled, size, even=even)
+        # A chroma sample spans two pixels: half of one at the end would be stretched to a whole.
+        part = (*part[:2], part[2] & ~1 or 1, part[3] & ~1 or 1)
         if place and draws.mirror:  # what is black is mirrored as well
             place = wide - size[0] - place[0], place[1]
         if spec.resize is None:  # then the region is scaled once, from the source frame

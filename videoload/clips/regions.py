@@ -68,10 +68,10 @@ def multiscale_region(frame: Size, draw: Draw) -> Rectangle:
 def box_region(box: Box, frame: Size, size: Size, scale: float) -> Rectangle:
     """The region around a box with the shape of ``size``: as small as holds the box, times
     ``scale``, about its middle. It is moved into the frame, and reaches beyond it only where it is
-    longer than the frame. In it, it begins at even pixels, because a chroma sample spans two."""
+    longer than the frame. It begins and ends at even pixels, because a chroma sample spans two."""
     left, top, right, bottom = box
     wanted = max((right - left) / size[0], (bottom - top) / size[1]) * scale
-    width, height = (max(1, round(length * wanted)) for length in size)
+    width, height = (max(2, 2 * round(length * wanted / 2)) for length in size)
 
     def begin(middle: float, length: int, whole: int) -> int:
         least, most = sorted((0, whole - length))

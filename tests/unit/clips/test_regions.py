@@ -63,7 +63,8 @@ def test_a_region_around_a_box_has_the_shape_of_the_clip_and_stays_in_the_frame_
     grown = max((box[2] - box[0]) / size[0], (box[3] - box[1]) / size[1]) * scale
     for axis in (0, 1):
         begin, length, whole = region[axis], region[2 + axis], frame[axis]
-        assert abs(length - max(1, grown * size[axis])) <= 0.5
+        assert abs(length - max(2, grown * size[axis])) <= 1
+        assert length % 2 == 0
         if length <= whole:
             assert 0 <= begin <= whole - length
         else:
