@@ -7,7 +7,7 @@ follows are understood as FFmpeg understands them.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -39,6 +39,13 @@ _VOL = re.compile(b"\0\0\1[\x20-\x2f]")
 _TIME_CODE_BEGINS = b"\0\0\1\xb3"  # a group of VOPs begins with one
 _TIME_CODE = re.compile(_TIME_CODE_BEGINS + b"(.*?)(?=\0\0\1|$)", re.DOTALL)
 _DIVX = re.compile(b"\0\0\1\xb2DivX[0-9]+(?:Build|b)[0-9]+(.)?", re.DOTALL)
+# The last bits of a layer's header: overlapped blocks, no sprite, 8 bits, no matrices of its own,
+# quarters of a pixel, no estimates of complexity, marks, partitions, no new predictions, a reduced
+# resolution, no other layer. The first version has fewer.
+_ENDS = (
+    re.compile("[01]00(0|100)1[01](0|1[01])0"),
+    re.compile("[01]000(0|100)[01]1[01](0|1[01])0[01]0"),
+)
 _TYPES = (INTRA, INTER, B, INTER)  # I, P, B, S (a sprite, or global motion)
 _VOP_TYPES = np.repeat(_TYPES, 64)  # by the byte behind the start code
 
@@ -188,7 +195,7 @@ class Layer(NamedTuple):
     low_delay: bool | None
     resolution: int
     is_interlaced: bool
-    read: tuple[int, ...] | None
+    read: tuple[int | str, ...] | None
 
 
 def video_object_layer(data: bytes) -> Layer | None:
@@ -232,30 +239,8 @@ def _layer(data: bytes) -> Layer | None:
         return None
     if not resolution:
         return None
-    try:
-        is_usual = not _has_more(take, version)
-    except EOFError:
-        is_usual = False
-    return Layer(
-        layer_type, low_delay, resolution, is_interlaced, tuple(read) if is_usual else None
-    )
-
-
-def _has_more(take: Callable[[int], int], version: int) -> bool:
-    """Read the end of a layer's header. Returns True where it has what is not understood here."""
-    take(1)  # overlapped blocks
-    is_second = version != 1
-    # Sprites, other than 8 bits, matrices of its own
-    if take(2 if is_second else 1) or take(1) or (take(1) and (take(1) or take(1))):
-        return True
-    take(is_second)  # quarters of a pixel
-    if not take(1):  # estimates of complexity
-        return True
-    take(1)  # marks to begin at again
-    if take(1):  # partitions
-        take(1)
-    # New predictions, reduced resolution, and other layers
-    return bool(is_second and (take(1) or take(1))) or bool(take(1))
+    end = _ENDS[version != 1].match(bits.rest())
+    return Layer(layer_type, low_delay, resolution, is_interlaced, end and (*read, end[0]))
 
 
 def _unit_bits(resolution: int) -> int:

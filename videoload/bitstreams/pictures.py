@@ -179,6 +179,10 @@ class Bits:
             raise EOFError
         return self._value >> self._left & (1 << count) - 1
 
+    def rest(self) -> str:
+        """All bits that follow, as text."""
+        return f"{self._value & (1 << self._left) - 1:0{self._left}b}" if self._left else ""
+
     def golomb(self) -> int:
         """An Exp-Golomb code, unsigned, of at most 65 bits."""
         rest = self._value & (1 << self._left) - 1
