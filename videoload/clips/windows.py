@@ -156,11 +156,14 @@ def count_windows(spec: ClipSpec, video: VideoInfo, segment: tuple[int, int]) ->
     if spec.edges is not None:
         return _places(spec, frames, video.fps, times), 0
     windows = _windows(spec, frames, video.fps, times)
-    step = 1 if spec.fps is not None and times is not None else int(_step_of(spec, video.fps))
     if not windows:
         return (0 if spec.short == "drop" else 1), 0
-    left = last - 1 - int(frames_of(spec, video, segment, windows - 1, 0, 0.0)[-1])
-    return windows, max(0, left - step + 1)
+    shown = frames_of(spec, video, segment, windows - 1, 0, 0.0)[-1:]
+    if spec.fps is None:
+        following = int(shown[0]) + spec.stride
+    else:
+        following = first_from(video.times_of(shown).item() + 1 / spec.fps, video)
+    return windows, max(0, last - following)
 
 
 def _fitting(spec: ClipSpec, frames: int, fps: Fraction, times: Times | None) -> int:
