@@ -411,6 +411,15 @@ def test_padding_stands_where_the_video_is_over(
     assert count_windows(made, of, (0, of.frames)) == (sum(frame >= 0 for frame in frames), 0)
 
 
+@pytest.mark.parametrize("short", ["zero", "hold"])
+def test_a_segment_of_a_frame_that_is_shown_for_no_time_has_that_frame(short: Any) -> None:
+    video = uneven([0.0, 0.1, 0.1, 0.3])
+    made = ClipSpec("all", max_frames=3, fps=10, size=(8, 8), short=short)
+    assert count_windows(made, video, (1, 2)) == (1, 0)
+    frames = clip_params(made, video, 0, segment=Segment(1, 2)).frames
+    assert told(frames).tolist() == [1, -1, -1]
+
+
 def test_a_file_without_a_rate_gives_no_clip_of_any_length_by_time() -> None:
     with pytest.raises(UnfitError, match="has no frame rate"):
         count_windows(ClipSpec(max_frames=4, fps=5, size=(8, 8)), even(9, Fraction(0)), (0, 9))
