@@ -297,6 +297,17 @@ def test_kept_frames_make_the_same_clips(catalog: Catalog, tmp_path: Path) -> No
         assert digests(kept) == wanted
 
 
+def test_a_file_that_changes_after_it_was_counted_is_named(tmp_path: Path, client: Client) -> None:
+    for name in "ab":
+        make_avi(tmp_path / f"{name}.avi", frames=5, size=(16, 24))
+    clip = ClipSpec("all", max_frames=40, size=16, resize=16)
+    videos = Catalog.from_folder(tmp_path, label=None)
+    stream = client.stream(videos, clip, 1, buckets=(8, 40))
+    make_avi(tmp_path / "b.avi", frames=20, size=(16, 24))
+    assert [info.lengths.tolist() for _, _, info in stream.batches(info=True)] == [[5], [8]]
+    assert stream.changed == ["b.avi"]
+
+
 def test_a_catalog_that_is_wrong_about_lengths_shows_what_is_there(
     catalog: Catalog, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -129,7 +129,7 @@ def with_native_size(catalog: Catalog, spec: Spec, look: Look) -> Spec:
     raise failed
 
 
-def with_windows(catalog: Catalog, windows: Ints) -> Catalog:
+def with_windows(catalog: Catalog, windows: Ints | None) -> Catalog:
     """The catalog, with what was counted of each video: see `plan.windows`."""
     return catalog._replaced(windows=windows)
 

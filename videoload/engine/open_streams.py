@@ -94,10 +94,10 @@ class OpenStream:
     step: int = -1  # the last one that any reader took
     forms: dict[int, Form] = field(init=False)
     changed: list[str] = field(default_factory=list)
-    _versions: npt.NDArray[np.int64] = field(init=False)  # of files, at their last clips
+    versions: npt.NDArray[np.int64] = field(init=False)  # of files, as they were used last
 
     def __post_init__(self) -> None:
-        self._versions = np.zeros(len(self.catalog), np.int64)
+        self.versions = np.zeros(len(self.catalog), np.int64)
         self.forms = {each: Form.of(with_frames(self.spec, each)) for each in self.plan.sizes}
 
     def form_of(self, sample: Sample) -> Form:
@@ -126,8 +126,8 @@ class OpenStream:
     def is_changed(self, video: int, version: int) -> bool:
         """A clip came of this version of a video's file, 0 if nobody can tell. Returns whether the
         clip before it was of another one."""
-        before = int(self._versions[video])
-        self._versions[video] = version
+        before = int(self.versions[video])
+        self.versions[video] = version
         return before not in (0, version) and version != 0
 
     def note_changed(self, video: int) -> None:

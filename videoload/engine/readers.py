@@ -18,6 +18,9 @@ from collections.abc import Callable, Generator, Iterator
 from functools import cached_property, partial
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from videoload.clips.facts import facts_of
 from videoload.engine.engine import Engine
 from videoload.engine.open_streams import Loan, OpenStream, ReaderQueue
@@ -99,6 +102,11 @@ class Readers:
     def __len__(self) -> int:
         """Batches per epoch."""
         return len(self._source.plan)
+
+    @property
+    def versions(self) -> npt.NDArray[np.int64]:
+        """Which version of each video's file was used last; 0: nobody can tell."""
+        return self._source.versions
 
     @property
     def sizes(self) -> dict[int, int]:

@@ -292,7 +292,7 @@ class Plan:
             raise SpecError(
                 f"{self.samples * crops} clips over {self._world} shard(s) do not fill one batch "
                 f"of {fewest}{where}: lower {too_large}"
-                + (" or set drop_remainder=False" if self.samples >= self._world else "")
+                + (" or set drop_remainder=False" if any(map(self._fills, self._sections)) else "")
             )
         self._share = -(-self._sections[0].rows // crops)
         self._at_once = max(1, _AT_ONCE // max(self.sizes.values()))  # steps
@@ -380,11 +380,15 @@ class Plan:
         """Sentences for the log about clips that are in no batch of any epoch."""
         return [
             f"the {each.pool.samples * self._crops} clips of bucket {each.frames} never come: over "
-            f"{self._world} shard(s) they do not fill one batch of {each.size}; join buckets, or "
-            "set drop_remainder=False"
+            f"{self._world} shard(s) they do not fill one batch of {each.size}; join buckets"
+            + (", or set drop_remainder=False" if self._fills(each) else "")
             for each in self._sections
             if not each.batches
         ]
+
+    def _fills(self, section: Section) -> bool:
+        """Whether a section has clips for each rank, which come if smaller batches may."""
+        return section.pool.samples >= self._world
 
     def _place(self, step: int) -> tuple[int, Section, int]:
         """The epoch of a step, its section, and the number of its batch in that."""

@@ -38,6 +38,8 @@ def counted(
     name it."""
     if not do_lengths_decide(clip, buckets) or not isinstance(clip, ClipSpec | SampleSpec):
         return catalog
+    if catalog._windows is not None:  # another stream's
+        catalog = with_windows(catalog, None)
     several = isinstance(clip, SampleSpec) and len(clip.clips) > 1  # all of them decide
     leader = clip.leader if isinstance(clip, SampleSpec) else clip
     if not several and _lengths_suffice(catalog, range(len(catalog)), leader):

@@ -343,8 +343,11 @@ class Client:
         check_ranks(options)
         check_numbers(catalog, [each.catalog for ref in self._open if (each := ref()) is not None])
 
+        counting: list[Stream] = []
+
         def read(rows: Catalog, counts: WindowCounts) -> Iterator[BatchWithInfo]:
-            return self.stream(rows, counts, COUNTED_AT_ONCE, **COUNTING).batches(0, info=True)
+            counting.append(self.stream(rows, counts, COUNTED_AT_ONCE, **COUNTING))
+            return counting[0].batches(0, info=True)
 
         catalog, plan = make_plan(catalog, clip, options, read)
         clip = native_size(catalog, clip, silence_s=self._stall_s, cache=self._cache)
@@ -384,6 +387,8 @@ class Client:
             ),
             code,
         )
+        for counted in counting:
+            source.versions[:] = counted._readers.versions
         readers = Readers(self._engine, source, options, self.close)
         self._open[:] = [each for each in self._open if each() is not None]
         self._open.append(weakref.ref(readers))

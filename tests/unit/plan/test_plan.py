@@ -717,6 +717,12 @@ def test_clips_of_a_bucket_that_fills_no_batch_are_told() -> None:
     assert set(plan.sizes) == {2, 20}
     (told,) = plan.never_comes()
     assert told.startswith("the 2 clips of bucket 10 never come: over 1 shard(s) they do not fill")
+    assert told.endswith("join buckets, or set drop_remainder=False")
+    how: dict[str, Any] = {"buckets": (2, 10, 20), "batch_size": 1, "drop_remainder": False}
+    (told,) = Plan.of(catalog(*LENGTHS), ANY, options(**how, shard=(0, 3))).never_comes()
+    assert told.endswith("not fill one batch of 1; join buckets"), "nothing is dropped already"
+    with pytest.raises(SpecError, match=r"lower batch_size$"):
+        Plan.of(catalog(1, 9, 60), ANY, options(**how, shard=(0, 2)))
 
 
 def test_an_epoch_without_a_whole_batch_of_any_bucket_is_refused() -> None:

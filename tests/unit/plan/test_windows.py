@@ -102,6 +102,12 @@ def test_one_pass_counts_what_the_catalog_does_not_tell() -> None:
     assert mine.fingerprint != other.fingerprint
 
 
+def test_what_was_counted_for_another_stream_does_not_count() -> None:
+    videos = counted(catalog(12, 12, 12), BY_TIME, Reader())
+    by_frames = counted(videos, BY_FRAMES, Reader())
+    assert windows_of(by_frames, BY_FRAMES, range(3))[0].tolist() == [2, 2, 2]
+
+
 def test_frames_in_no_window_are_told() -> None:
     assert warnings_of(catalog(7, 12, 17), BY_FRAMES) == []
     (text,) = warnings_of(catalog(7, 11, 12), BY_FRAMES)
