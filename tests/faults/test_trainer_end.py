@@ -386,7 +386,7 @@ def test_ctrl_c_in_fit_is_a_keyboard_interrupt_at_any_moment_and_an_earlier_one_
     assert [line.split()[0] for line in told] == ["KeyboardInterrupt"] * presses, trainer.err
     took = sorted(float(line.split()[1]) for line in told)
     tell(f"{presses} presses: p50 {took[presses // 2]:.2f} s, the longest {took[-1]:.2f} s")
-    assert took[-1] < GONE_S
+    assert took[-1] < GONE_S + SECOND  # Keras may lose one.
 
 
 # The demo
