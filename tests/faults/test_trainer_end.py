@@ -312,7 +312,7 @@ def test_ctrl_c_ends_a_fit_even_if_a_callback_loses_it(
     assert len(workers) == (0 if how == "waits" else 2)
     if how != "loses it":
         trainer.signal(signal.SIGINT)
-    status = trainer.wait(GONE_S + 2 * SECOND)
+    status = trainer.wait(GONE_S + 3 * SECOND)
     assert status in (-signal.SIGINT, 1), trainer.err
     assert "KeyboardInterrupt" in trainer.err
     wait_until(lambda: gone(workers), GONE_S, "its workers are gone")
