@@ -5,7 +5,8 @@
     ├── SpecError           an argument of a ClipSpec, ItemSpec or stream is out of range, or
     │                       contradicts another one (also a ValueError)
     ├── TransformError      a transform or load function cannot be used, or failed
-    ├── StorageError        a bucket or web server cannot be used, or does not answer
+    ├── StorageError        a bucket or web server cannot be used or does not answer, or a folder
+    │                       is away
     ├── VideoError          one video cannot be decoded: .path, .reason
     ├── TooManyBadVideos    more videos cannot be decoded than the stream accepts: .videos
     ├── ProtocolError       a message does not follow the protocol
@@ -159,7 +160,7 @@ class OneClipError(VideoError):
 
 
 class StorageError(VideoloadError):
-    """The bucket or web server of a root cannot be used, or does not answer."""
+    """The bucket or web server of a root cannot be used or does not answer, or a folder is away."""
 
 
 class TooManyBadVideos(VideoloadError):  # noqa: N818 - it names a count, not a kind of error

@@ -110,9 +110,10 @@ class Client:
             are replaced, after the same time at one clip; their leases go to others after 2 s, or
             while they call a slow transform after this time. Default 10.
         storage_timeout_s: Seconds after which streams end with StorageError if the storage of the
-            videos refuses all workers or does not answer, as after credentials have expired. They
-            count from when the first worker gave up, after trying for 30 s. None, the default:
-            streams wait until it answers; the log and the verdict say what for.
+            videos refuses all workers or does not answer, as after credentials have expired or a
+            folder was unmounted. They count from when the first worker gave up, which tries a URL
+            for 30 s. None, the default: streams wait until it answers; the log and the verdict say
+            what for.
         cache: Folder of the indexes. None, the default: ``$VIDEOLOAD_CACHE``, or else
             ``~/.cache/videoload``. False: none is kept.
         keep: Folder of files from below a URL. None, the default: each epoch fetches them again.
