@@ -73,9 +73,10 @@ def end_of(times: Times) -> float:
 
 def until(times: Times, frames: int) -> float:
     """The moment before which a player shows the first ``frames`` of these frames; after their own
-    times comes when the last one ends. Of a single one, only its own time is known."""
-    end, last = times[frames], times[frames - 1]
-    return float(last + _ROUNDING_S if math.isinf(end) else end - _near_s(end - last))
+    times comes when the last one ends. Of a single one, only its own time is known, and some are
+    followed at that time."""
+    end, last = times[frames], times[frames - 1] + _ROUNDING_S
+    return float(last if math.isinf(end) else max(last, end - _near_s(end - last)))
 
 
 def _near_s(distances: Any) -> Any:

@@ -170,8 +170,7 @@ def _fitting(spec: ClipSpec, frames: int, fps: Fraction, times: Times | None) ->
     """How many frames a clip has that begins with the first one, until the video ends."""
     if spec.fps is None or times is None:
         return math.ceil((frames - near(fps)) / _step_of(spec, fps))
-    lasts = until(times, frames) - float(times[0])  # 0 if the next frame comes at the same time
-    return max(1, math.ceil(lasts * spec.fps))
+    return math.ceil((until(times, frames) - float(times[0])) * spec.fps)
 
 
 def _from_first(spec: ClipSpec, length: int, fps: Fraction, times: Times | None) -> Ints:

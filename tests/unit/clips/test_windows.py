@@ -418,6 +418,10 @@ def test_a_segment_of_a_frame_that_is_shown_for_no_time_has_that_frame(short: An
     assert count_windows(made, video, (1, 2)) == (1, 0)
     frames = clip_params(made, video, 0, segment=Segment(1, 2)).frames
     assert told(frames).tolist() == [1, -1, -1]
+    for changes in ({"frames": 1, "fps": 10}, {"hop_s": 0.2, "edges": short}):
+        for end in (2, 3):
+            usual = {"short": None if "edges" in changes else "drop"}
+            assert count_windows(dense(**usual | changes), video, (1, end))[0] >= 1
 
 
 def test_a_file_without_a_rate_gives_no_clip_of_any_length_by_time() -> None:
