@@ -86,7 +86,7 @@ class VideoInfo(NamedTuple):
         """The reverse of `to_bytes`. Raises ValueError if `to_bytes` did not make ``data``."""
         try:
             return _DECODER.decode(data)
-        except (msgspec.MsgspecError, ArithmeticError) as error:
+        except msgspec.MsgspecError as error:
             raise ValueError(f"no video's properties: {error}") from None
 
 
@@ -98,10 +98,13 @@ def as_plain(value: Any) -> Any:
 
 
 def from_plain(kind: Any, value: Any) -> Any:
-    """The reverse of `as_plain`."""
-    if kind is Fraction:
-        return Fraction(*value)
-    return array("d", value) if isinstance(value, bytes) else np.frombuffer(value[1], value[0])
+    """The reverse of `as_plain`. Raises TypeError or ValueError, which msgspec makes its own."""
+    try:
+        if kind is Fraction:
+            return Fraction(*value)
+        return array("d", value) if isinstance(value, bytes) else np.frombuffer(value[1], value[0])
+    except (ArithmeticError, LookupError) as error:
+        raise ValueError(str(error)) from None
 
 
 _DECODER = msgspec.msgpack.Decoder(VideoInfo, dec_hook=from_plain)

@@ -38,7 +38,8 @@ _TABLE = (
     "CREATE TABLE IF NOT EXISTS indexes "
     "(path BLOB PRIMARY KEY, identity BLOB, packed BLOB) WITHOUT ROWID"
 )
-_MAKERS = ("bitstreams", "reading", "index")  # the packages whose code makes indexes
+# The code that makes indexes, and the record that they begin with.
+_MAKERS = ("bitstreams/*.py", "reading/*.py", "index/*.py", "clips/video_info.py")
 
 
 class _Known(NamedTuple):
@@ -203,8 +204,8 @@ def _which(path: str, identity: bytes) -> bytes:
 def _code() -> str:
     """A digest of the code that makes indexes: other code may tell something else of a file."""
     digest = hashlib.sha256()
-    for package in _MAKERS:
-        for file in sorted((Path(__file__).parents[1] / package).glob("*.py")):
+    for files in _MAKERS:
+        for file in sorted(Path(__file__).parents[1].glob(files)):
             digest.update(file.read_bytes())
     return digest.hexdigest()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from contextlib import suppress
 from fractions import Fraction
 
 import pytest
@@ -27,3 +28,13 @@ def test_bytes_that_are_cut_or_longer_are_refused(info: VideoInfo) -> None:
     for wrong in (b"", packed[:-1], packed[:20], packed + b"x", bytes(len(packed))):
         with pytest.raises(ValueError, match="no video's properties"):
             VideoInfo.from_bytes(wrong)
+
+
+@pytest.mark.parametrize("info", INFOS)
+def test_bytes_of_which_one_is_another_are_a_video_s_properties_or_refused(info: VideoInfo) -> None:
+    packed = info.to_bytes()
+    for at in range(len(packed)):
+        for value in range(256):
+            wrong = packed[:at] + bytes((value,)) + packed[at + 1 :]
+            with suppress(ValueError):
+                assert isinstance(VideoInfo.from_bytes(wrong), VideoInfo)

@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from videoload.clips.video_info import VideoInfo
+from videoload.index import index_cache
 from videoload.index.index import VideoIndex
 from videoload.index.index_cache import IndexCache
 from videoload.reading.avi_video import AviPackets
@@ -233,6 +234,17 @@ def test_each_root_and_each_software_has_its_own_indexes(file: VideoFile, folder
     written(folder, "a.avi", file, decoded())
     assert opened(folder, root="/others").get("a.avi", file) is None
     assert opened(folder, software="av 19").get("a.avi", file) is None
+
+
+@pytest.mark.parametrize("module", ["index.py", "frames.py", "video_info.py"])
+def test_code_that_makes_or_writes_other_indexes_has_its_own(
+    file: VideoFile, folder: Path, module: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written(folder, "a.avi", file, decoded())
+    read = Path.read_bytes
+    monkeypatch.setattr(Path, "read_bytes", lambda path: read(path) + b"\n" * (path.name == module))
+    monkeypatch.setattr(index_cache, "_code", index_cache._code.__wrapped__)
+    assert opened(folder).get("a.avi", file) is None
 
 
 def test_without_a_folder_indexes_live_as_long_as_the_process(file: VideoFile) -> None:
