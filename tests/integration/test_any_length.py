@@ -24,6 +24,7 @@ from tests.support.videos import make_avi
 from tests.support.waiting import SECOND, wait_until
 from videoload import Catalog, Client, ClipSpec, PerFrame, SpecError, VideoError, decode_serially
 from videoload import open as open_video
+from videoload.trainer import planning
 from videoload.trainer.receipts import read
 
 pytestmark = pytest.mark.timeout(120 * SECOND)
@@ -184,7 +185,7 @@ def test_workers_that_die_change_nothing(catalog: Catalog, serial: list[str], ki
 
 @pytest.mark.parametrize("on_error", ["substitute", "skip"])
 def test_a_file_that_cannot_be_read_is_named_and_its_place_keeps_its_shape(
-    catalog: Catalog, client: Client, on_error: Any
+    catalog: Catalog, client: Client, on_error: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     bad = Path(str(catalog.root)) / "bad.avi"
     bad.write_bytes(b"RIFF")
@@ -194,6 +195,8 @@ def test_a_file_that_cannot_be_read_is_named_and_its_place_keeps_its_shape(
         stream = client.stream(some, CLIP, **how)
         got = list(stream.batches(info=True))
         assert [video.path for video in stream.quarantine] == ["bad.avi"]
+        (said,) = [text for text in caplog.messages if "bad.avi" in text]
+        assert said.endswith("are left out" if on_error == "skip" else "replace it")
         assert digests(got) == digests(decode_serially(some, CLIP, info=True, **how))
         seen = sorted(video for _, _, info in got for video in info.video.tolist())
         assert 0 not in seen
@@ -295,6 +298,16 @@ def test_kept_frames_make_the_same_clips(catalog: Catalog, tmp_path: Path) -> No
     for _ in range(2):
         kept = decode_serially(some, CLIP, info=True, frame_store=tmp_path / "kept", **SMALL)
         assert digests(kept) == wanted
+
+
+def test_counting_says_how_far_it_is(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(planning, "_TOLD_S", 0.0)
+    next(decode_serially(catalog, CLIP, **HOW))
+    texts = [text for text in caplog.messages if "are known" in text]
+    known = [text.split(": ")[1].split()[0] for text in texts]
+    assert known == ["64", "128", "192", "200"]
 
 
 def test_a_file_that_changes_after_it_was_counted_is_named(tmp_path: Path, client: Client) -> None:

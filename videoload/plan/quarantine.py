@@ -45,10 +45,14 @@ class Quarantine:
         reasons: Why clips of videos, by catalog index, are not there.
     """
 
-    def __init__(self, catalog: Catalog, plan: Plan, options: StreamOptions) -> None:
+    def __init__(
+        self, catalog: Catalog, plan: Plan, options: StreamOptions, *, tells: bool = True
+    ) -> None:
+        """``tells``: bad videos are logged, unless the first one ends the stream."""
         self._catalog = catalog
         self._plan = plan
         self._raise = options.on_error == "raise"
+        self._tells = tells and not self._raise
         self.skips = options.on_error == "skip"
         self.limit = max(_ALWAYS_ALLOWED, int(options.max_bad * catalog.files))
         # Videos, by catalog index, without a clip that can be decoded: True if they are bad, False
@@ -84,7 +88,7 @@ class Quarantine:
         if not dropped and path not in self._reasons:
             self._reasons[path] = reason
             # More may be found while the error is on its way. They are not logged.
-            if not self._raise and len(self._reasons) <= self.limit + 1:
+            if self._tells and len(self._reasons) <= self.limit + 1:
                 instead = "its clips are left out" if self.skips else "other clips replace it"
                 _log.warning("bad video %s: %s; %s", named(path), printable(reason), instead)
         if self._exhausted and not self.skips:

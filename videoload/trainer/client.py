@@ -373,7 +373,7 @@ class Client:
             catalog,
             clip,
             plan,
-            Quarantine(catalog, plan, options),
+            Quarantine(catalog, plan, options, tells=not isinstance(clip, WindowCounts)),
             Arena(held, batch_bytes),
             options.ordered,
             storage,

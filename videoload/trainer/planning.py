@@ -4,11 +4,14 @@ meant otherwise."""
 from __future__ import annotations
 
 import logging
+import time
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from videoload.catalog.catalog import Catalog
-from videoload.clips.sample_spec import GivenSpec, Spec, in_stream, sample_spec
+from videoload.clips.sample_spec import GivenSpec, Spec, WindowCounts, in_stream, sample_spec
 from videoload.plan.options import StreamArguments, StreamOptions
 from videoload.plan.plan import Plan, check_lengths
 from videoload.plan.windows import Read, counted, warnings_of
@@ -16,7 +19,8 @@ from videoload.plan.windows import Read, counted, warnings_of
 _log = logging.getLogger(__name__)
 
 COUNTED_AT_ONCE = 64  # videos in a batch of counts
-# Every video is counted once, and what cannot be read is left to the stream itself.
+_TOLD_S = 10.0  # between two lines about how far the counting is
+# Every video is counted once, and what cannot be read is left to the stream itself, also to name.
 COUNTING: StreamArguments = {"drop_remainder": False, "on_error": "skip", "max_bad": 1.0}
 
 
@@ -31,7 +35,7 @@ def make_plan(
     """The plan of a stream, and its catalog, which knows the numbers of windows, or of the frames
     of clips of any length then. Raises SpecError."""
     check_lengths(catalog, clip, options)
-    catalog = counted(catalog, clip, read, options.buckets)
+    catalog = counted(catalog, clip, _telling(read), options.buckets)
     plan = Plan.of(catalog, clip, options)
     if options.balance == "class" and (few := np.count_nonzero(catalog.labels < 0)):
         _log.info('%d of %d rows have no label (-1): balance="class" leaves them out', few,
@@ -39,3 +43,19 @@ def make_plan(
     for text in [*warnings_of(catalog, clip, options.buckets), *plan.never_comes()]:
         _log.warning("%s", text)
     return catalog, plan
+
+
+def _telling(read: Read) -> Read:
+    """Counts as ``read``, and says how far it is: that of many files may take minutes."""
+
+    def told(rows: Catalog, counts: WindowCounts) -> Iterator[tuple[Any, Any, Any]]:
+        due = time.monotonic() + _TOLD_S
+        for batch in read(rows, counts):
+            yield batch
+            if time.monotonic() > due:
+                due += _TOLD_S
+                done = min((batch[2].step + 1) * COUNTED_AT_ONCE, len(rows))
+                _log.warning("the stream is planned by the lengths of its videos, which are read "
+                             "once: %d of %d are known", done, len(rows))  # fmt: skip
+
+    return told

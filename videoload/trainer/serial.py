@@ -183,7 +183,8 @@ def _batches(
     lengths: Lengths,
     with_info: bool,
 ) -> Iterator[Batch | BatchWithInfo]:
-    quarantine = Quarantine(catalog, plan, options)
+    tells = not isinstance(clip, WindowCounts)
+    quarantine = Quarantine(catalog, plan, options, tells=tells)
     specs = {frames: with_frames(clip, frames) for frames in plan.sizes}
     for step in steps:
         planned, clip = quarantine.kept(plan[step]), specs[plan.frames(step)]
