@@ -155,6 +155,22 @@ def test_workers_that_dial_in_give_what_the_serial_stream_gives(
 
 
 @pytest.mark.slow
+def test_clips_are_of_the_copies_that_were_counted(tmp_path: Path, programs: Programs) -> None:
+    names = [f"{number}.avi" for number in range(16)]
+    for host, frames in (("one", 60), ("other", 20)):
+        for seed, name in enumerate(names):
+            make_avi(tmp_path / host / name, frames=frames, size=(16, 24), seed=seed)
+    clip = ClipSpec("all", max_frames=64, size=16, resize=16)
+    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
+        for host in ("one", "other"):
+            programs.worker(client.endpoints[0], tmp_path / host)
+        client.wait_for_workers(2, timeout_s=30 * SECOND)
+        stream = client.stream(Catalog(names), clip, 1, buckets=(24, 64))
+        for clips, _, info in stream.batches(info=True):
+            assert info.lengths.tolist() == [20 if clips.shape[1] == 24 else 60]
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("kills", rest_nightly([3, 50]))
 def test_workers_that_die_change_nothing(catalog: Catalog, serial: list[str], kills: int) -> None:
     draw, others = random.Random(3), children_of(os.getpid())

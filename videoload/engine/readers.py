@@ -18,9 +18,6 @@ from collections.abc import Callable, Generator, Iterator
 from functools import cached_property, partial
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from videoload.clips.facts import facts_of
 from videoload.engine.engine import Engine
 from videoload.engine.open_streams import Loan, OpenStream, ReaderQueue
@@ -99,14 +96,14 @@ class Readers:
         if text and self._source.files is not None:
             self._source.files.pin(text)
 
+    def use_files_of(self, counted: Readers) -> None:
+        """The files of this stream are those whose windows or frames were counted for it."""
+        self._source.versions[:] = counted._source.versions
+        self.use_copies(counted.copies)
+
     def __len__(self) -> int:
         """Batches per epoch."""
         return len(self._source.plan)
-
-    @property
-    def versions(self) -> npt.NDArray[np.int64]:
-        """Which version of each video's file was used last; 0: nobody can tell."""
-        return self._source.versions
 
     @property
     def sizes(self) -> dict[int, int]:

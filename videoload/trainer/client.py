@@ -388,9 +388,9 @@ class Client:
             ),
             code,
         )
-        for counted in counting:
-            source.versions[:] = counted._readers.versions
         readers = Readers(self._engine, source, options, self.close)
+        for counted in counting:
+            readers.use_files_of(counted._readers)
         self._open[:] = [each for each in self._open if each() is not None]
         self._open.append(weakref.ref(readers))
         return Stream(readers)
