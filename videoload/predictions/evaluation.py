@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from videoload.arguments import whole
 from videoload.catalog.catalog import Catalog
+from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.sample_spec import GivenSpec
 from videoload.errors import BadVideo, SpecError, VideoloadError, named
 from videoload.trainer.client import Client
@@ -211,10 +212,11 @@ class Evaluation(NamedTuple):
             return "Evaluation of no videos"
         least, most = int(self.clips.min()), int(self.clips.max())
         clips = f"{most}" if least == most else f"{least} to {most}"
+        noun = "clip" if most == 1 else "clips"
         what = {"class": f"in {self._classes} classes"}.get(
             self.kind, f"with {self.scores.shape[1]} {self.kind}"
         )
-        lines = [f"Evaluation of {len(self.video)} videos {what}, {clips} clips each"]
+        lines = [f"Evaluation of {len(self.video)} videos {what}, {clips} {noun} each"]
         if self.kind == "class":
             lines += self._classes_told()
         else:
@@ -276,7 +278,8 @@ def evaluate(
     Args:
         model: A Keras model; or a function that is called with the clips of a batch, an array [B,
             *clip.shape], and returns the scores (logits or probabilities) of each, [B, classes], or
-            its numbers.
+            its numbers. With clips of any length, the function is called with their mask, bool [B,
+            T], as well, and so is a Keras model, unless it has one input.
         client: Its workers decode.
         catalog: Which videos, and their labels or targets.
         clip: As in `Client.stream`. Several clips, crops or windows of a video are averaged.
@@ -302,10 +305,13 @@ def evaluate(
         raise SpecError(_SOFTMAX)
     stream = client.stream(catalog, clip, batch_size, on_error="skip", max_bad=max_bad)
     score = scores_of(model, average if average == "softmax" else None)
+    inputs = getattr(model, "inputs", None)
+    masked = isinstance(clip, ClipSpec) and clip.max_frames is not None
+    masked = masked and (inputs is None or len(inputs) > 1)
 
     def scored() -> Iterable[tuple[Ints, Scores]]:
         for clips, _, info in stream._readers.read(range(len(stream)), info=True):
-            scores = np.asarray(score(clips), np.float64)
+            scores = np.asarray(score(clips, info.mask if masked else None), np.float64)
             if (wrong := np.isnan(scores.reshape(len(scores), -1)).any(axis=1)).any():
                 raise VideoloadError(
                     f"the model gives NaN for a clip of {named(info.path[wrong.argmax()])}"
@@ -398,15 +404,17 @@ def softmax(scores: Floats) -> Floats:
     return np.asarray(powers / powers.sum(axis=-1, keepdims=True))
 
 
-def scores_of(model: Any, average: Average | None) -> Callable[[npt.NDArray[Any]], Scores]:
-    """What a Keras model, or a function, says of clips: a row for each. Raises SpecError, as what
-    it returns does."""
-    function = getattr(model, "predict_on_batch", model)
+def scores_of(model: Any, average: Average | None) -> Callable[..., Scores]:
+    """What a Keras model, or a function, says of clips, and of a mask if there is one: a row for
+    each. Raises SpecError, as what it returns does."""
+    is_keras = hasattr(model, "predict_on_batch")
+    function = model.predict_on_batch if is_keras else model
     if not callable(function):
         raise SpecError(f"model must be a Keras model or a function, got {type(model).__name__}")
 
-    def score(clips: npt.NDArray[Any]) -> Scores:
-        said = function(clips)
+    def score(clips: npt.NDArray[Any], mask: npt.NDArray[np.bool_] | None = None) -> Scores:
+        given = (clips,) if mask is None else (clips, mask)
+        said = function([*given]) if is_keras and mask is not None else function(*given)
         if isinstance(said, tuple | dict) or (isinstance(said, list) and np.ndim(said[0])):
             raise SpecError(
                 f"the model returned a {type(said).__name__} of {len(said)}: give one array with a "

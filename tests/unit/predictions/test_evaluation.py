@@ -24,7 +24,11 @@ def catalog(labels: Any = (1, 0, 1, 0), targets: Any = None) -> Catalog:
     return made if targets is None else made.with_targets(targets)
 
 
-def evaluated(made: Catalog, model: Callable[[Any], Any], **how: Any) -> Evaluation:
+MASK = np.array([[True, True], [True, False]])
+ONE = ClipSpec(frames=1, size=8)
+
+
+def evaluated(made: Catalog, model: Any, clip: ClipSpec = ONE, **how: Any) -> Evaluation:
     """Each row has two clips; the model is given their numbers, as it is given clips."""
     rows = [np.array([row, row]) for row in range(len(made))]
 
@@ -41,10 +45,29 @@ def evaluated(made: Catalog, model: Callable[[Any], Any], **how: Any) -> Evaluat
         def read(self, steps: range, *, info: bool) -> Iterator[Any]:
             for clips in rows:
                 paths = np.array([f"{clips[0]}.avi"] * 2, object)
-                yield clips, None, SimpleNamespace(video=clips, path=paths)
+                yield clips, None, SimpleNamespace(video=clips, path=paths, mask=MASK)
 
     client: Any = SimpleNamespace(stream=Stream)
-    return evaluate(model, client, made, ClipSpec(frames=1, size=8), **how)
+    return evaluate(model, client, made, clip, **how)
+
+
+@pytest.mark.parametrize("inputs", [None, ["clips", "mask"], ["clips"]])
+def test_a_model_of_clips_of_any_length_gets_their_mask(inputs: list[str] | None) -> None:
+    given = []
+
+    def predict(*batch: Any) -> Any:
+        given.append(batch)
+        return np.eye(2)
+
+    keras: Any = SimpleNamespace(predict_on_batch=predict, inputs=inputs)
+    spec = ClipSpec("all", max_frames=2, size=8)
+    evaluated(catalog(), keras, spec)
+    if inputs == ["clips"]:
+        assert isinstance(given[0][0], np.ndarray)
+    else:
+        assert given[0][0][1] is MASK
+    evaluated(catalog(), predict, spec)
+    assert given[-1][1] is MASK
 
 
 def test_scores_are_averaged_by_video_whatever_the_batches_are() -> None:
