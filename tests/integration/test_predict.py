@@ -292,6 +292,7 @@ def test_what_cannot_be_done_is_said(
         ({"clip": random}, "predict takes all windows"),
         ({"clip": vl.ClipSpec(max_frames=8, size=(64, 64))}, "predict takes all windows"),
         ({"clip": {"rgb": CLIP}}, "predict takes one file a sample"),
+        ({"clip": vl.ClipSpec("all", max_frames=8)}, "predict takes windows of one length"),
         ({"clip": vl.ClipSpec(frames=8, size=(32, 32), crop="three")}, 'leave crop="three"'),
         ({"average": "mean"}, "average must be None"),
         ({"model": 3}, "model must be a Keras model or a function, got int"),

@@ -244,8 +244,15 @@ class ClipSpec:
 
     def _check_any_length(self) -> None:
         most: Any = self.max_frames
+        if isinstance(self.frames, str) and self.frames != "all":
+            raise SpecError(
+                f'frames must be a whole number of at least 1, or "all", got {self.frames!r}'
+            )
         if most is None and self.frames == "all":  # type: ignore[comparison-overlap]
-            raise SpecError('frames="all" needs max_frames=, the length of the longest clips')
+            raise SpecError(
+                'frames="all" needs max_frames=, the length of the longest clips: videoload scan '
+                "tells it"
+            )
         if self.short is None:
             object.__setattr__(self, "short", _usual_short(self))
         if most is None:
@@ -256,7 +263,9 @@ class ClipSpec:
         object.__setattr__(self, "frames", frames)
         for name, allowed in _ANY_LENGTH.items():
             if (own := getattr(self, name)) not in allowed:
-                raise SpecError(f"clips of any length (max_frames) have no {name}={own!r}")
+                kinds = [repr(each) for each in allowed if each is not None]
+                instead = f": choose {' or '.join(kinds)}" if kinds else ""
+                raise SpecError(f"clips of any length (max_frames) have no {name}={own!r}{instead}")
 
     def _check_size(self) -> None:
         if self.size is None:
@@ -379,7 +388,9 @@ class ClipSpec:
 def height_and_width(spec: ClipSpec) -> tuple[int, int]:
     """Of a clip, in pixels. Raises SpecError while ``size`` is None."""
     if spec.size is None:
-        raise SpecError("size=None: the stream finds it in its first video")
+        raise SpecError(
+            "size=None: the stream finds it in its first video, and has it in stream.clip"
+        )
     assert not isinstance(spec.size, int)  # it is a pair from the beginning
     return spec.size
 

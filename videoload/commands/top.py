@@ -79,7 +79,8 @@ def _fetched(page: str) -> bytes:
             found: bytes = answer.read()
             return found
     except (OSError, HTTPException, ValueError) as error:
-        raise TransportError(f"no trainer shows itself at {page}: {error}") from None
+        reason = getattr(error, "reason", error)
+        raise TransportError(f"no trainer shows itself at {page}: {reason}") from None
 
 
 @contextmanager

@@ -103,12 +103,15 @@ class Lengths:
         rows = np.flatnonzero(whole)
         frames = self._frames[rows]
         needed = needed_frames(spec, frames / self._seconds[rows])
-        short = rows[frames - table.segments[0][rows] < needed].tolist()
-        if not short:
+        is_short = frames - table.segments[0][rows] < needed
+        if not is_short.any():
             return ""
+        at = int(is_short.argmax())
+        takes = np.broadcast_to(needed, len(rows))[at]
         return (
-            f"{len(short)} of {len(whole)} videos are shorter than a clip, and repeat their frames "
-            f'(short="loop"): {self._name(short[0])} has {self._frames[short[0]]} frames'
+            f"{np.count_nonzero(is_short)} of {len(rows)} videos are shorter than a clip, and "
+            f'repeat their frames (short="loop"): {self._name(rows[at])} has {frames[at]} frames, '
+            f"and a clip takes {takes:.0f}"
         )
 
 

@@ -90,7 +90,8 @@ class StreamOptions:
 
 
 def _rising(buckets: Sequence[int]) -> tuple[int, ...]:
-    found = tuple(whole("buckets", each) for each in buckets) if np.iterable(buckets) else ()
+    several = np.iterable(buckets) and not isinstance(buckets, str)
+    found = tuple(whole("buckets", each) for each in buckets) if several else ()
     if not found or any(a >= b for a, b in pairwise(found)):
         raise SpecError(f"buckets must be numbers of frames that rise, got {buckets!r}")
     return found

@@ -290,8 +290,8 @@ class Plan:
             where = " in any bucket" if len(self._sections) > 1 else ""
             too_large = "batch_frames" if options.batch_size is None else "batch_size"
             raise SpecError(
-                f"{self.samples * crops} clips over {self._world} shard(s) do not fill one batch "
-                f"of {fewest}{where}: lower {too_large}"
+                f"{self.samples * crops} clips do not fill one batch "
+                f"of {fewest}{where}{self._over()}: lower {too_large}"
                 + (" or set drop_remainder=False" if any(map(self._fills, self._sections)) else "")
             )
         self._share = -(-self._sections[0].rows // crops)
@@ -379,12 +379,15 @@ class Plan:
     def never_comes(self) -> list[str]:
         """Sentences for the log about clips that are in no batch of any epoch."""
         return [
-            f"the {each.pool.samples * self._crops} clips of bucket {each.frames} never come: over "
-            f"{self._world} shard(s) they do not fill one batch of {each.size}; join buckets"
+            f"the {each.pool.samples * self._crops} clips of bucket {each.frames} never come: they "
+            f"do not fill one batch of {each.size}{self._over()}; join buckets"
             + (", or set drop_remainder=False" if self._fills(each) else "")
             for each in self._sections
             if not each.batches
         ]
+
+    def _over(self) -> str:
+        return f" in each of {self._world} shards" if self._world > 1 else ""
 
     def _fills(self, section: Section) -> bool:
         """Whether a section has clips for each rank, which come if smaller batches may."""
@@ -481,7 +484,7 @@ def check_lengths(catalog: Catalog, clip: Spec, options: StreamOptions) -> None:
         if buckets is not None or options.batch_frames is not None:
             raise SpecError(
                 "buckets and batch_frames are for clips of any length: give "
-                'ClipSpec(frames="all", max_frames=...)'
+                'ClipSpec(frames="all", max_frames=...), or for clips of one length batch_size='
             )
     elif spec.frames != spec.max_frames:
         raise SpecError(
@@ -514,7 +517,10 @@ def _clips(catalog: Catalog, spec: Spec, videos: range) -> int | Ints:
     if not isinstance(spec, ClipSpec):
         return 1
     if spec.sampling == "at" and not catalog._table.has_moments:
-        raise SpecError('sampling="at" needs moments: give the catalog at= or at_s=')
+        raise SpecError(
+            'sampling="at" needs moments: give the catalog at= or at_s=, or the stream balance= '
+            "by frames, which draws them"
+        )
     if spec.crop == "box":
         check_boxes(catalog, videos)
     if spec.sampling != "dense":

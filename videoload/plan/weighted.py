@@ -152,7 +152,8 @@ def _runs(name: str, array: Array) -> Iterator[tuple[object, Ints, float]]:
     else:
         raise SpecError(
             f"balance={name!r}: a frame has a class (a whole number or text), a column of 0 and 1 "
-            f"for each class, or a weight (a float), not {array.dtype}{list(array.shape[1:])}"
+            "for each class (whole numbers, as astype(int) gives), or a weight (a float), not "
+            f"{array.dtype}{list(array.shape[1:])}"
         )
 
 

@@ -182,6 +182,11 @@ def _dense(clip: ClipSpec, average: Average | None) -> ClipSpec:
         or clip.max_frames is not None
     ):
         raise SpecError('predict takes all windows: give a ClipSpec with sampling="dense"')
+    if clip.max_frames is not None:
+        raise SpecError(
+            "predict takes windows of one length: give frames= a number. vl.evaluate has scores of "
+            "whole videos"
+        )
     if clip.sound is not None:
         raise SpecError("predict shows windows to a model, without their sound: leave sound out")
     if crops_of(clip) > 1 or clip.views > 1:

@@ -78,8 +78,10 @@ def buckets(segments: Sequence[Row]) -> list[str]:
         return []
     most = int(np.percentile(found, 99, method="higher"))
     sizes, padding = fewest_buckets(np.minimum(found, most))
+    cut = f", which cuts the {longer} longest" if (longer := np.count_nonzero(found > most)) else ""
     return [
-        f'whole clips (ClipSpec(frames="all", max_frames={most})); a stride divides these numbers:',
+        f'whole clips (ClipSpec(frames="all", max_frames={most}){cut}); a stride divides these '
+        "numbers:",
         f"  buckets={sizes}  # padding {padding:.0%}",
     ]
 

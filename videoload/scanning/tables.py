@@ -17,6 +17,7 @@ from videoload.errors import named, printable
 from videoload.host import cores
 from videoload.scanning import advice
 from videoload.scanning.journal import Journal, Row
+from videoload.stats.waiting import count
 
 _FEW = 40  # up to this many files are all listed
 _COLUMNS = 48  # the width of the other columns, about
@@ -48,7 +49,7 @@ def scan_table(rows: Sequence[Row], *, every: bool) -> Table | None:
     shown = [row for row in rows if every or len(rows) <= _FEW or _remarks(row)]
     if not shown:
         return None
-    title = f"{len(rows)} files" + ("" if len(shown) == len(rows) else f", {len(shown)} shown")
+    title = count(len(rows), "file") + ("" if len(shown) == len(rows) else f", {len(shown)} shown")
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("file", overflow="fold", ratio=1)
     table.add_column("codec, size, fps", no_wrap=True)

@@ -79,6 +79,8 @@ def _write_key(file: Path, public: bytes, secret: bytes | None = None) -> None:
 def own_keys(folder: str | os.PathLike[str], role: str) -> tuple[bytes, bytes]:
     """The (public, secret) keys of a side. Raises TransportError."""
     path = Path(folder) / f"{role}.key_secret"
+    if not path.exists() and (path.parent / role / path.name).exists():
+        raise TransportError(f"{folder} has the keys of both sides: give {path.parent / role}")
     public, secret = load_key(path)
     if secret is None:
         raise TransportError(f"{path} holds no secret key; make keys with: videoload keygen DIR")

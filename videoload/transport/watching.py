@@ -29,14 +29,14 @@ def watch(
     try:
         dealer = Dealer(context, endpoint, keys=keys, insecure=insecure)
         try:
-            return _ask(dealer, endpoint, time.monotonic() + timeout_s)
+            return _ask(dealer, endpoint, keys is not None, time.monotonic() + timeout_s)
         finally:
             dealer.close()
     finally:
         context.term()
 
 
-def _ask(dealer: Dealer, endpoint: str, deadline: float) -> Snapshot:
+def _ask(dealer: Dealer, endpoint: str, has_keys: bool, deadline: float) -> Snapshot:
     asked = False
     while (left_ms := int(1000 * (deadline - time.monotonic()))) > 0:
         # It is writable once there is a connection.
@@ -53,5 +53,6 @@ def _ask(dealer: Dealer, endpoint: str, deadline: float) -> Snapshot:
             return answer
         if isinstance(answer, Refused | Bye):
             raise TransportError(f"the trainer at {endpoint}: {answer.reason}")
-    what = "does not answer" if asked else "cannot be reached (or does not know this key)"
+    else_ = "does not know this key" if has_keys else "has keys: give --keys"
+    what = "does not answer" if asked else f"cannot be reached (or {else_})"
     raise TransportError(f"the trainer at {endpoint} {what}")

@@ -30,6 +30,7 @@ def options(**changes: Any) -> StreamOptions:
         ("batch_frames", 8, r"give batch_size \(clips\), or batch_frames"),
         ("buckets", (), r"buckets must be numbers of frames that rise, got \(\)"),
         ("buckets", 16, "buckets must be numbers of frames that rise, got 16"),
+        ("buckets", "auto", "buckets must be numbers of frames that rise, got 'auto'"),
         ("buckets", (16, 16), r"buckets must be numbers of frames that rise, got \(16, 16\)"),
         ("buckets", (0, 16), "buckets must be a whole number of at least 1, got 0"),
         ("seed", 1.5, r"seed must be a whole number, got 1\.5"),

@@ -217,7 +217,10 @@ def test_shards_are_disjoint_equally_long_and_complete_up_to_the_remainder(
 
     if videos // world < (batch if drop else 1):
         for rank in range(world):
-            with pytest.raises(SpecError, match=f"over {world} shard"):
+            with pytest.raises(
+                SpecError,
+                match=f"in each of {world} shards" if world > 1 else "do not fill one batch of",
+            ):
                 plan(rank)
         return
     shards = [epoch(plan(rank), number) for rank in range(world)]
@@ -266,7 +269,7 @@ def test_a_shard_takes_every_worldth_sample() -> None:
 
 
 def test_the_error_about_too_few_samples_says_what_to_do() -> None:
-    with pytest.raises(SpecError, match=r"^3 clips over 1 shard\(s\) do not fill one batch of 4: "):
+    with pytest.raises(SpecError, match=r"^3 clips do not fill one batch of 4: "):
         Plan(3, 1, options())
     with pytest.raises(SpecError, match=r"or set drop_remainder=False$"):
         Plan(3, 1, options())
@@ -716,18 +719,22 @@ def test_clips_of_a_bucket_that_fills_no_batch_are_told() -> None:
     plan = Plan.of(catalog(*LENGTHS), ANY, options(buckets=(2, 10, 20), batch_size=3))
     assert set(plan.sizes) == {2, 20}
     (told,) = plan.never_comes()
-    assert told.startswith("the 2 clips of bucket 10 never come: over 1 shard(s) they do not fill")
+    assert told.startswith(
+        "the 2 clips of bucket 10 never come: they do not fill one batch of 3; join"
+    )
     assert told.endswith("join buckets, or set drop_remainder=False")
     how: dict[str, Any] = {"buckets": (2, 10, 20), "batch_size": 1, "drop_remainder": False}
     (told,) = Plan.of(catalog(*LENGTHS), ANY, options(**how, shard=(0, 3))).never_comes()
-    assert told.endswith("not fill one batch of 1; join buckets"), "nothing is dropped already"
+    assert told.endswith("not fill one batch of 1 in each of 3 shards; join buckets"), (
+        "nothing is dropped already"
+    )
     with pytest.raises(SpecError, match=r"lower batch_size$"):
         Plan.of(catalog(1, 9, 60), ANY, options(**how, shard=(0, 2)))
 
 
 def test_an_epoch_without_a_whole_batch_of_any_bucket_is_refused() -> None:
     how: dict[str, Any] = {"buckets": (2, 10, 20), "batch_size": None, "batch_frames": 200}
-    words = r"11 clips over 1 shard\(s\) do not fill one batch of 10 in any bucket: lower batch_f"
+    words = "11 clips do not fill one batch of 10 in any bucket: lower batch_f"
     with pytest.raises(SpecError, match=words):
         Plan.of(catalog(*LENGTHS), ANY, options(**how))
 

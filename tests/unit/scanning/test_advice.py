@@ -41,7 +41,7 @@ def test_lengths_are_those_of_segments() -> None:
 def test_buckets_are_told_as_a_script_takes_them() -> None:
     lengths = np.random.default_rng(0).integers(20, 401, 200)
     first, last = advice.buckets([row(str(i), frames=n) for i, n in enumerate(lengths.tolist())])
-    assert 'ClipSpec(frames="all", max_frames=399)' in first
+    assert 'ClipSpec(frames="all", max_frames=399)); a' in first
     sizes = ast.literal_eval(last.removeprefix("  buckets=").split("  #")[0])
     assert sizes[-1] == 399, "one file of a hundred may be longer, and is shown in part"
     cut = np.minimum(lengths, 399)
@@ -49,6 +49,8 @@ def test_buckets_are_told_as_a_script_takes_them() -> None:
     assert last.endswith(f"# padding {padding:.0%}")
     assert padding <= 0.1
     assert advice.buckets([row("b", frames=0)]) == []
+    many = [row(str(i), frames=n) for i, n in enumerate([50] * 200 + [90, 99])]
+    assert "max_frames=50), which cuts the 2 longest); a" in advice.buckets(many)[0]
 
 
 def test_long_groups_come_with_the_command_that_corrects_the_worst() -> None:

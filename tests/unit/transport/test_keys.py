@@ -243,6 +243,11 @@ def test_a_folder_without_admitted_keys_is_refused(
         KeyAuthenticator(context, keys[1])
 
 
+def test_the_folder_around_the_keys_of_both_sides_is_named(keys: tuple[Path, Path]) -> None:
+    with pytest.raises(TransportError, match=r"keys of both sides: give .*/keys/worker$"):
+        own_keys(keys[0].parent, WORKER)
+
+
 def test_an_invalid_admitted_key_is_named(
     context: zmq.Context[zmq.Socket[bytes]], keys: tuple[Path, Path]
 ) -> None:
