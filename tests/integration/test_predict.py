@@ -290,7 +290,6 @@ def test_what_cannot_be_done_is_said(
     random = vl.ClipSpec(frames=8, sampling="random", size=(64, 64))
     for how, said in (
         ({"clip": random}, "predict takes all windows"),
-        ({"clip": vl.ClipSpec(max_frames=8, size=(64, 64))}, "predict takes all windows"),
         ({"clip": {"rgb": CLIP}}, "predict takes one file a sample"),
         ({"clip": vl.ClipSpec("all", max_frames=8)}, "predict takes windows of one length"),
         ({"clip": vl.ClipSpec(frames=8, size=(32, 32), crop="three")}, 'leave crop="three"'),

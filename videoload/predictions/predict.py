@@ -176,11 +176,7 @@ def _dense(clip: ClipSpec, average: Average | None) -> ClipSpec:
             "predict takes one file a sample: for several, loop over a stream with "
             'sampling="dense" and info=True'
         )
-    if (
-        not isinstance(clip, ClipSpec)
-        or clip.sampling not in (None, "center", "dense")
-        or clip.max_frames is not None
-    ):
+    if not isinstance(clip, ClipSpec) or clip.sampling not in (None, "center", "dense"):
         raise SpecError('predict takes all windows: give a ClipSpec with sampling="dense"')
     if clip.max_frames is not None:
         raise SpecError(
