@@ -11,6 +11,7 @@ from tests.support.programs import Programs
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND
 from videoload import Client, ClipSpec, decode_serially
+from videoload.commands.cli_batches import parse_clip
 from videoload.trainer import contact_sheet
 
 Image = pytest.importorskip("PIL.Image")
@@ -75,3 +76,7 @@ def test_wrong_arguments_are_reported_in_one_line(
     assert program.wait(60 * SECOND) == 1
     assert program.err.startswith(f"videoload: {words}")
     assert program.err.count("\n") == 1
+
+
+def test_a_clip_of_any_length_is_told_by_its_most_frames() -> None:
+    assert parse_clip("max_frames=4, fps=5", "").frames == 4

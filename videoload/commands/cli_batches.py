@@ -150,6 +150,6 @@ def parse_clip(text: str, example: str, **defaults: Any) -> ClipSpec:
     from videoload.clips.clip_spec import ClipSpec
 
     given = call_text.parse(text, list(inspect.signature(ClipSpec).parameters), "--clip")
-    if given.keys().isdisjoint(("frames", "offsets")):
+    if given.keys().isdisjoint(("frames", "offsets", "max_frames")):
         raise SpecError(f"--clip needs frames=, as in {example!r}")
     return ClipSpec(**{**defaults, **given})
