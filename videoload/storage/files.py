@@ -12,7 +12,7 @@ import stat
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from random import Random
 from struct import Struct
 from typing import Protocol, TypeVar
@@ -248,7 +248,7 @@ class Folder:
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.root = os.path.realpath(root)
-        self._was_empty = self._is_empty()
+        self._was_empty = _is_empty(self.root)
         self._sample = fingerprints()
         self._failures: dict[str, OSError] = {}  # by path: why it could not be read
         self._folders: LRUCache[str, ImageFolder] = LRUCache(
@@ -264,13 +264,10 @@ class Folder:
         except ValueError as error:  # a zero byte, half a surrogate pair
             raise VideoError(path, f"cannot be a file name ({error})") from None
         except OSError as error:
-            # A mount that is away leaves an empty folder, or none: its files are not missing.
-            if self._is_empty() and not self._was_empty:
-                raise StorageError(
-                    f"{self.root} is empty, or away: mount it again ({error.strerror})"
-                ) from None
             told = self._searched(place) if isinstance(error, FileNotFoundError) else ""
             kind = VideoError if error.errno in _MISSING else UnreadableError
+            if (empty := self._empty_above(place)) is not None:
+                kind, told = UnreadableError, f": {empty} is empty: was it unmounted?"
             raise kind(path, f"cannot be opened: {error.strerror}{told}") from None
         if pattern is not None:
             raise VideoError(path, "is not a file")
@@ -312,12 +309,13 @@ class Folder:
     def _holds(self, full: str) -> bool:
         return os.path.commonpath((full, self.root)) == self.root
 
-    def _is_empty(self) -> bool:
-        try:
-            with os.scandir(self.root) as found:
-                return next(found, None) is None
-        except OSError:
-            return True
+    def _empty_above(self, path: str) -> Path | None:
+        """The nearest folder of a path that is there, if it is empty, as where a mount is away."""
+        with suppress(OSError):
+            nearest = next(each for each in Path(self.root, path).parents if each.is_dir())
+            if Path(self.root) in nearest.parents and _is_empty(nearest):
+                return nearest
+        return None
 
     def expect(self, path: str) -> None: ...
 
@@ -345,10 +343,30 @@ class Folder:
                 raise UnreadableError(path, f"cannot be read: {failure.strerror}") from None
 
     def _find(self, path: str) -> tuple[str, os.stat_result]:
+        try:
+            return self._look(path)
+        except OSError as error:
+            # A mount that is away leaves an empty folder, or none: its files are not missing.
+            if _is_empty(self.root) and not self._was_empty:
+                raise StorageError(
+                    f"{self.root} is empty, or away: mount it again ({error.strerror})"
+                ) from None
+            return self._look(path)  # it may have just come back
+
+    def _look(self, path: str) -> tuple[str, os.stat_result]:
         full = os.path.realpath(os.path.join(self.root, path))
         if not self._holds(full):
             raise VideoError(path, f"lies outside of the root {self.root}")
         return full, os.stat(full)
+
+
+def _is_empty(folder: str | Path) -> bool:
+    """Whether nothing can be found in it."""
+    try:
+        with os.scandir(folder) as found:
+            return next(found, None) is None
+    except OSError:
+        return True
 
 
 def file_like(name: str, names: Iterable[str]) -> str:

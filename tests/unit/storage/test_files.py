@@ -132,6 +132,31 @@ def test_files_of_a_root_that_is_away_are_not_missing(root: Path, leaves_folder:
         Folder(root).resolve("a.avi")  # there was never a file
 
 
+def test_a_root_that_comes_back_while_a_file_is_looked_for_has_it(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, moved, look = Folder(root), root.with_name("moved"), os.scandir
+    root.rename(moved)
+
+    def back(path: str) -> object:
+        moved.rename(root)
+        return look(path)
+
+    monkeypatch.setattr(os, "scandir", back)
+    assert folder.resolve("a.avi").path == str(root / "a.avi")
+
+
+def test_files_below_an_empty_folder_may_come_back(root: Path) -> None:
+    (root / "deep/er/b.avi").unlink()
+    for path in ("deep/er/b.avi", "deep/er/even/c.avi"):
+        with pytest.raises(UnreadableError, match="root/deep/er is empty: was it unmounted"):
+            Folder(root).resolve(path)
+    for path in ("deep/none.avi", "other/none.avi"):
+        with pytest.raises(VideoError) as caught:
+            Folder(root).resolve(path)
+        assert not isinstance(caught.value, UnreadableError)
+
+
 def test_bytes_that_cannot_be_read_are_not_the_end_of_a_file(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
