@@ -148,7 +148,8 @@ def test_a_worker_of_another_folder_changes_nothing_and_condemns_nothing(
         assert (stream.quarantine, stream.changed) == ([], [])
         who = {worker.pid: worker for worker in client.workers}
     if spoil in (empty, half):
-        assert f"in {root} cannot be opened: No such file" in caplog.text
+        why = f"{root} is empty; was it unmounted?" if spoil is empty else "No such file"
+        assert f"in {root} cannot be opened: {why}" in caplog.text
     else:
         assert f"in {root} differs from the one that this training uses" in caplog.text
     if spoil is empty:

@@ -258,7 +258,7 @@ class Folder:
     def resolve(self, path: str) -> VideoFile:
         place, pattern = folder_and_pattern(path)
         try:
-            full, status = self._find(place)
+            full, status = self._find(path, place)
             if stat.S_ISDIR(status.st_mode):
                 return self._images(path, full, status, pattern)
         except ValueError as error:  # a zero byte, half a surrogate pair
@@ -266,8 +266,6 @@ class Folder:
         except OSError as error:
             told = self._searched(place) if isinstance(error, FileNotFoundError) else ""
             kind = VideoError if error.errno in _MISSING else UnreadableError
-            if (empty := self._empty_above(place)) is not None:
-                kind, told = UnreadableError, f": {empty} is empty: was it unmounted?"
             raise kind(path, f"cannot be opened: {error.strerror}{told}") from None
         if pattern is not None:
             raise VideoError(path, "is not a file")
@@ -309,13 +307,14 @@ class Folder:
     def _holds(self, full: str) -> bool:
         return os.path.commonpath((full, self.root)) == self.root
 
-    def _empty_above(self, path: str) -> Path | None:
-        """The nearest folder of a path that is there, if it is empty, as where a mount is away."""
-        with suppress(OSError):
-            nearest = next(each for each in Path(self.root, path).parents if each.is_dir())
-            if Path(self.root) in nearest.parents and _is_empty(nearest):
-                return nearest
-        return None
+    def _empty_above(self, path: str) -> str:
+        """The nearest folder of a path that is there, if it is empty, as where a mount is away; the
+        root, if it is away itself; or ""."""
+        if not _is_empty(self.root):
+            with suppress(OSError):
+                nearest = next(each for each in Path(self.root, path).parents if each.is_dir())
+                return str(nearest) if _is_empty(nearest) else ""
+        return self.root if os.path.lexists(self.root) or not self._was_empty else ""
 
     def expect(self, path: str) -> None: ...
 
@@ -342,16 +341,21 @@ class Folder:
             if (failure := self._failures.pop(path, None)) is not None:
                 raise UnreadableError(path, f"cannot be read: {failure.strerror}") from None
 
-    def _find(self, path: str) -> tuple[str, os.stat_result]:
+    def _find(self, path: str, place: str) -> tuple[str, os.stat_result]:
         try:
-            return self._look(path)
+            return self._look(place)
         except OSError as error:
             # A mount that is away leaves an empty folder, or none: its files are not missing.
-            if _is_empty(self.root) and not self._was_empty:
+            empty = self._empty_above(place)
+            if not empty:
+                return self._look(place)  # it may have just come back
+            if empty == self.root and not self._was_empty:
                 raise StorageError(
                     f"{self.root} is empty, or away: mount it again ({error.strerror})"
                 ) from None
-            return self._look(path)  # it may have just come back
+            raise UnreadableError(
+                path, f"cannot be opened: {empty} is empty; was it unmounted?"
+            ) from None
 
     def _look(self, path: str) -> tuple[str, os.stat_result]:
         full = os.path.realpath(os.path.join(self.root, path))
