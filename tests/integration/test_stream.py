@@ -412,6 +412,12 @@ def test_local_workers_need_the_catalogs_root(videos: Videos) -> None:
         client.stream(rootless, SMALL, 1)
 
 
+def test_a_folder_in_the_place_of_a_catalog_is_told() -> None:
+    folder: Any = "ucf101"
+    with pytest.raises(SpecError, match=r"needs a Catalog, as Catalog.from_folder gives, not 'ucf"):
+        next(decode_serially(folder, SMALL, 1))
+
+
 @pytest.mark.slow
 def test_workers_that_dial_in_bring_the_root(videos: Videos, programs: Programs) -> None:
     rootless = Catalog(["walk/gop12.avi", "run/mjpeg.avi"], [1, 0], ["run", "walk"])

@@ -177,8 +177,8 @@ class Membership:
     def pause(self, command: Pause) -> None:
         """Tell a worker why it gets no leases for a while."""
         peer = _peer(command)
-        text = f"no leases for {command.seconds:g} s, because other workers can decode what this "
-        text += f"one cannot: {command.reason}"
+        text = f"no leases for {command.seconds:g} s, because it fails at files that are good "
+        text += f"elsewhere: {command.reason}"
         peer.send(Notice(text))
         if (worker := self._workers.get(peer)) is not None:
             self.warnings.add(f"worker {worker.name}: {text}", time.monotonic())

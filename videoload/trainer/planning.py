@@ -12,6 +12,7 @@ import numpy as np
 
 from videoload.catalog.catalog import Catalog
 from videoload.clips.sample_spec import GivenSpec, Spec, WindowCounts, in_stream, sample_spec
+from videoload.errors import SpecError
 from videoload.plan.options import StreamArguments, StreamOptions
 from videoload.plan.plan import Plan, check_lengths
 from videoload.plan.windows import Read, counted, warnings_of
@@ -26,6 +27,8 @@ COUNTING: StreamArguments = {"drop_remainder": False, "on_error": "skip", "max_b
 
 def given_as(catalog: Catalog, clip: GivenSpec, *, shuffle: bool) -> Spec:
     """The spec of a stream as it was given to it. Raises SpecError."""
+    if not isinstance(catalog, Catalog):
+        raise SpecError(f"a stream needs a Catalog, as Catalog.from_folder gives, not {catalog!r}")
     return in_stream(sample_spec(catalog._sides, clip), shuffle=shuffle)
 
 

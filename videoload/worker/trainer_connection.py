@@ -209,9 +209,10 @@ class TrainerConnection:
         if self.say(hello):
             self._greeted = self._heard = now
         elif now > self._warn_at:
-            self._warn_unreachable(
-                now, "cannot be reached (or does not know this worker's key); still trying"
+            key = (
+                "has keys: give --keys" if self._settings.keys is None else "does not know this key"
             )
+            self._warn_unreachable(now, f"cannot be reached (or {key}); still trying")
 
     def _warn_unreachable(self, now: float, what: str) -> None:
         _log.warning("trainer %s %s", self._label, what)
