@@ -405,9 +405,24 @@ def test_workers_that_lie_about_files_change_no_byte_and_condemn_none(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("who", rest_nightly(["local", "of another folder", "of the same folder"]))
+@pytest.mark.parametrize(
+    ("who", "part"),
+    rest_nightly(
+        [
+            *[
+                ("local", "."),
+                ("local", "jump"),
+                ("of another folder", "."),
+                ("of the same folder", "."),
+            ],
+            *[("of another folder", "jump"), ("of the same folder", "jump")],
+        ],
+        usual=2,
+    ),
+)
 def test_a_folder_that_is_away_for_a_while_is_waited_for(
     who: str,
+    part: str,
     videos: Videos,
     expected: list[str],
     copies: Callable[..., list[Path]],
@@ -423,12 +438,14 @@ def test_a_folder_that_is_away_for_a_while_is_waited_for(
         stream = client.stream(Catalog.from_folder(own), CLIP, BATCH, slots=2, **ORDER)
         batches = stream.batches(epochs=EPOCHS, info=True)
         got = digests([next(batches)])
-        away = root.rename(root.with_name("away"))  # as an unmounted one: nothing is there
+        folder = root / part  # is emptied, as one that is unmounted
+        away = folder.rename(root.with_name("away"))
+        folder.mkdir()
         with ThreadPoolExecutor() as pool:
             rest = pool.submit(digests, batches)
             try:
-                wait_until(lambda: f"{root} is empty, or away" in caplog.text, 30 * SECOND)
+                wait_until(lambda: f"{folder} is empty" in caplog.text, 30 * SECOND)
             finally:
-                away.rename(root)
+                away.rename(folder)
             assert got + rest.result() == expected
         assert stream.quarantine == []
