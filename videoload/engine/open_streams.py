@@ -64,11 +64,6 @@ class Form(NamedTuple):
     clip_bytes: int
     words: int
 
-    @classmethod
-    def of(cls, spec: Spec) -> Form:
-        """The form of clips of a spec."""
-        return cls(spec, spec.clip_bytes, facts_type(spec).itemsize // 8)
-
 
 @dataclass(eq=False, slots=True)
 class OpenStream:
@@ -98,7 +93,11 @@ class OpenStream:
 
     def __post_init__(self) -> None:
         self.versions = np.zeros(len(self.catalog), np.int64)
-        self.forms = {each: Form.of(with_frames(self.spec, each)) for each in self.plan.sizes}
+        specs = {frames: with_frames(self.spec, frames) for frames in self.plan.sizes}
+        self.forms = {
+            frames: Form(spec, spec.clip_bytes, facts_type(spec).itemsize // 8)
+            for frames, spec in specs.items()
+        }
 
     def form_of(self, sample: Sample) -> Form:
         """What the clips of a sample's batch have in common."""

@@ -368,12 +368,8 @@ class Plan:
             self._drawn[first] = drawn
         return list(drawn[step - first])
 
-    def frames(self, step: int) -> int:
-        """Frames of each clip in batch ``step``, counted over all epochs; 0: it has none."""
-        return self._place(step)[1].frames
-
     def frames_of(self, sample: Sample) -> int:
-        """Frames of each clip in the batch of a sample."""
+        """Frames of each clip in the batch of a sample; 0: it has none."""
         return self._sections[self._section_of(sample)].frames
 
     def never_comes(self) -> list[str]:
@@ -393,22 +389,15 @@ class Plan:
         """Whether a section has clips for each rank, which come if smaller batches may."""
         return section.pool.samples >= self._world
 
-    def _place(self, step: int) -> tuple[int, Section, int]:
-        """The epoch of a step, its section, and the number of its batch in that."""
-        epoch, batch = divmod(step, self._batches)
-        if len(self._sections) == 1:
-            return epoch, self._sections[0], batch
-        if self._options.shuffle:
-            batch = _order(self._batches, self._options.seed, epoch)[batch]
-        section = self._sections[bisect_right(self._begins, batch) - 1]
-        return epoch, section, batch - section.begin
-
     def _section_of(self, sample: Sample) -> int:
         return bisect_right(self._firsts, sample.origin) - 1
 
     def _batch(self, step: int) -> list[Sample]:
-        epoch, section, batch = self._place(step)
-        first = batch * section.size
+        epoch, batch = divmod(step, self._batches)
+        if len(self._sections) > 1 and self._options.shuffle:
+            batch = _order(self._batches, self._options.seed, epoch)[batch]
+        section = self._sections[bisect_right(self._begins, batch) - 1]
+        first = (batch - section.begin) * section.size
         mine = range(first, min(first + section.size, section.rows))
         samples = [self._planned(epoch, section, *divmod(row, self._crops)) for row in mine]
         if self._files:

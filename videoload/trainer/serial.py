@@ -187,7 +187,8 @@ def _batches(
     quarantine = Quarantine(catalog, plan, options, tells=tells)
     specs = {frames: with_frames(clip, frames) for frames in plan.sizes}
     for step in steps:
-        planned, clip = quarantine.kept(plan[step]), specs[plan.frames(step)]
+        planned = plan[step]
+        clip, planned = specs[plan.frames_of(planned[0])], quarantine.kept(planned)
         clips = np.empty((len(planned), clip.clip_bytes), np.uint8)
         facts = np.empty(len(planned), facts_type(clip))
         taken: list[Sample] = []

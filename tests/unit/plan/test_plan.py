@@ -48,6 +48,11 @@ def epoch(plan: Plan, number: int = 0) -> list[list[Sample]]:
     return [plan[step] for step in range(number * len(plan), (number + 1) * len(plan))]
 
 
+def frames_at(plan: Plan, step: int) -> int:
+    """Frames of each clip in a batch."""
+    return plan.frames_of(plan[step][0])
+
+
 def origins(batches: Iterable[list[Sample]]) -> list[int]:
     return [sample.origin for batch in batches for sample in batch]
 
@@ -636,7 +641,7 @@ def test_each_clip_is_once_in_a_batch_of_the_smallest_bucket_that_holds_it(
     assert len({s.seed for s in samples}) == len({s.origin for s in samples})
     for step in range(len(plans[0])):
         at = number * len(plans[0]) + step
-        (frames,) = {plan.frames(at) for plan in plans}
+        (frames,) = {frames_at(plan, at) for plan in plans}
         for plan, shard in zip(plans, shards, strict=True):
             batch = shard[step]
             fitting = buckets[np.searchsorted(buckets, lengths[[s.video for s in batch]])]
@@ -664,11 +669,11 @@ def test_buckets_are_read_in_any_order(
         plan, again = (Plan.of(videos, ANY, options(**how)) for _ in range(2))
     except SpecError:
         return
-    found = {step: (plan.frames(step), plan[step]) for step in steps}
-    assert {step: (again.frames(step), again[step]) for step in sorted(steps)} == found
+    found = {step: (frames_at(plan, step), plan[step]) for step in steps}
+    assert {step: (frames_at(again, step), again[step]) for step in sorted(steps)} == found
     for step in steps:
         other = again.substitute(again.substitute(again[step][0]))
-        assert again.frames_of(other) == plan.frames(step), "it is in the same batch"
+        assert again.frames_of(other) == frames_at(plan, step), "it is in the same batch"
         assert plan.substitute(plan.substitute(plan[step][0])) == other
 
 
@@ -678,12 +683,14 @@ BUCKETS = {"buckets": (2, 10, 20), "batch_size": 2}
 
 def test_batches_of_all_buckets_come_in_turn_if_they_are_shuffled() -> None:
     plan = Plan.of(catalog(*LENGTHS), ANY, options(**BUCKETS, shuffle=False, drop_remainder=False))
-    kinds = [plan.frames(step) for step in range(len(plan))]
+    kinds = [frames_at(plan, step) for step in range(len(plan))]
     assert kinds == [2, 2, 2, 10, 20, 20]
     assert [s.video for batch in epoch(plan) for s in batch] == list(range(11))
     assert plan.sizes == {2: 2, 10: 2, 20: 2}
     drawn = Plan.of(catalog(*LENGTHS), ANY, options(**BUCKETS, drop_remainder=False))
-    orders = {tuple(drawn.frames(6 * number + step) for step in range(6)) for number in range(20)}
+    orders = {
+        tuple(frames_at(drawn, 6 * number + step) for step in range(6)) for number in range(20)
+    }
     assert len(orders) > 10
     assert {tuple(sorted(order)) for order in orders} == {tuple(kinds)}
     assert len({tuple(sorted(s.video for s in drawn[step])) for step in range(600)}) > 12, "pairs"
@@ -700,7 +707,7 @@ def test_one_bucket_is_as_none() -> None:
     videos = catalog(*LENGTHS)
     one, none = (Plan.of(videos, ANY, options(buckets=each)) for each in ((20,), None))
     assert epoch(one, 3) == epoch(none, 3)
-    assert one.frames(5) == none.frames(5) == 20
+    assert frames_at(one, 5) == frames_at(none, 5) == 20
 
 
 def test_a_substitute_is_of_the_same_bucket_unless_all_of_it_are_bad() -> None:
