@@ -95,8 +95,9 @@ def judge(
         return verdict("trainer", f"Decoding keeps up. {waits}.", *enough)
     if not workers:
         return verdict("workers", f"{waits}.", "No worker is connected.")
-    if found.later_share <= _KEEPS_UP:
-        first = f"nearly all of it for the first batches ({found.first_s:.1f} s)"
+    most_is_first = found.first_s > found.wait_share * found.reading_s / 2
+    if most_is_first and found.later_share <= _KEEPS_UP:
+        first = f"most of it for the first batches ({found.first_s:.1f} s)"
         return verdict("batches", f"Decoding keeps up. {waits}, {first}.")
     bottleneck, why = _reason(workers, files, utilisation, line_is_full=line_is_full)
     waited = _waited_for_storage(works)

@@ -257,7 +257,7 @@ def test_print_shows_one_line(clock: Clock) -> None:
     take(meter, clock, wait_s=0.5)
     assert str(read(meter)) == (
         "8 clips in 1 batch, 16 clips/s, 2 workers busy 0%. Decoding keeps up. The trainer waits "
-        "100% of the time, nearly all of it for the first batches (0.5 s)."
+        "100% of the time, most of it for the first batches (0.5 s)."
     )
     meter.copied = 3
     bad = (BadVideo("a.avi", "broken"),)

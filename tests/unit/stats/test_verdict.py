@@ -220,9 +220,10 @@ def test_waiting_for_the_first_batches_is_reported_as_such() -> None:
     found = said(figures(0.3, first_s=28.0), workers(4))
     assert found.bottleneck == "batches"
     assert found.sentence == (
-        "Decoding keeps up. The trainer waits 30% of the time, nearly all of it for the first "
+        "Decoding keeps up. The trainer waits 30% of the time, most of it for the first "
         "batches (28.0 s)."
     )
+    assert said(figures(0.102, first_s=0.3), workers(4)).bottleneck == "decoding"
 
 
 def test_a_stall_is_reported_even_if_the_figures_are_good() -> None:
