@@ -80,12 +80,14 @@ def targets_of(
 
 
 def file_rows(catalog: Catalog, side: int | None = None) -> Catalog:
-    """The videos, without parts and targets. Of several files as one sample, all, or only those
+    """The videos, without parts, classes and targets. Of several files as one sample, all, or only those
     number ``side``."""
     table = catalog._table
     if side is not None and catalog._sides is not None:
         table = table.replaced([parts_of(path)[side] for path in table.paths])
-    return catalog._replaced(table=table, parts=(), targets=None, windows=None, sides=None)
+    return catalog._replaced(
+        table=table, parts=(), classes=(), targets=None, windows=None, sides=None
+    )
 
 
 def rewritten(

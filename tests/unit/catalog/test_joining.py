@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.support.catalogs import pairs, refused, tree
 from tests.support.thorough import either
 from videoload.catalog.catalog import Catalog
-from videoload.catalog.joining import check_numbers, check_shapes, mix, moved_class
+from videoload.catalog.joining import check_numbers, check_shapes, file_rows, mix, moved_class
 from videoload.catalog.table import Video
 from videoload.catalog.target_columns import PerFrame, Points
 from videoload.clips.clip_spec import ClipSpec
@@ -249,6 +249,7 @@ def test_classes_of_two_streams_have_the_same_numbers() -> None:
     learnt = lacking.with_targets([0.5, 0.7])
     check_numbers(train, [train.subset([0]), elsewhere, first, learnt])
     check_numbers(learnt, [train])
+    check_numbers(file_rows(learnt), [train])  # only windows of the files are counted
 
 
 def test_the_first_class_is_named_that_has_another_number_in_another_list() -> None:
