@@ -80,8 +80,8 @@ def targets_of(
 
 
 def file_rows(catalog: Catalog, side: int | None = None) -> Catalog:
-    """The videos, without parts, classes and targets. Of several files as one sample, all, or only those
-    number ``side``."""
+    """The videos, without parts, classes and targets. Of several files as one sample, all, or only
+    those number ``side``."""
     table = catalog._table
     if side is not None and catalog._sides is not None:
         table = table.replaced([parts_of(path)[side] for path in table.paths])
