@@ -294,6 +294,7 @@ def bad_file(kind: str, folder: Path, videos: Videos) -> Path:
 def test_a_file_that_is_not_a_video_is_refused_with_a_reason(
     kind: str, reason: str, videos: Videos, tmp_path: Path
 ) -> None:
+    (tmp_path / "other.avi").touch()  # the folder is not empty, as one that is away
     bad_file(kind, tmp_path, videos)
     for _ in range(2):
         with pytest.raises(VideoError, match=f"^bad.avi: .*({reason})") as caught:
