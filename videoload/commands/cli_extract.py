@@ -48,7 +48,10 @@ def extract(
     ] = None,
     average: Annotated[
         Literal["scores", "softmax"] | None,
-        typer.Option(help="Average overlapping windows to a curve."),
+        typer.Option(
+            metavar="scores|softmax",
+            help="Average overlapping windows to a curve: their scores, or the softmax of them.",
+        ),
     ] = None,
     verbose: Verbose = 0,
 ) -> None:
