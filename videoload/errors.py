@@ -11,7 +11,7 @@
     ├── TooManyBadVideos    more videos cannot be decoded than the stream accepts: .videos
     ├── ProtocolError       a message does not follow the protocol
     ├── TransportError      an address or keys cannot be used
-    ├── WorkerError         workers of this host cannot be started, or do not stay
+    ├── WorkerError         workers cannot be started, do not stay, or do not come in time
     └── ClosedError         a stream was read after its client was closed
 
 Each message is one line that says what is wrong, where, and what to do. The command line prints it.
@@ -204,7 +204,7 @@ class TransportError(VideoloadError):
 
 
 class WorkerError(VideoloadError):
-    """Workers of this host cannot be started, or do not stay."""
+    """Workers of this host cannot be started, or do not stay; or fewer came than were awaited."""
 
 
 class ClosedError(VideoloadError):

@@ -103,6 +103,8 @@ def test_a_port_in_use_is_reported_in_one_line() -> None:
     ):
         Client(workers=2, listen=client.endpoints[0])
     assert str(caught.value) == f"cannot listen on {client.endpoints[0]}: the port is in use"
+    with pytest.raises(TransportError, match="this host has no such address"):
+        Client(workers=0, listen="tcp://192.0.2.1:5555", insecure=True)
 
 
 def test_a_client_whose_metrics_port_is_taken_leaves_nothing() -> None:

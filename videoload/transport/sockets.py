@@ -17,6 +17,7 @@ any video.
 
 from __future__ import annotations
 
+import errno
 import math
 import os
 import re
@@ -333,4 +334,6 @@ def _socket(
 def _reason(error: zmq.ZMQError) -> str:
     if error.errno == zmq.EADDRINUSE:
         return "the port is in use"
+    if error.errno in (errno.ENODEV, errno.EADDRNOTAVAIL):
+        return "this host has no such address; 0.0.0.0 means all that it has"
     return str(error.strerror or error)
