@@ -7,14 +7,18 @@ import os
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import videoload as vl
+from tests.support import sounds
 from tests.support.videos import make_avi
 from videoload import ClipSpec, VideoError
+from videoload.clips.sample_spec import SampleSpec
 from videoload.clips.windows import Request, Segment
 from videoload.decoding.decoder import Decoder
 from videoload.errors import UnreadableError
@@ -102,6 +106,32 @@ def test_what_is_told_of_a_clip_is_of_the_file_that_it_was_made_of(
     assert prepared.times_of(frames).tolist() == right.times_of(frames).tolist()
     assert prepared.length() == right.length() == (60, 6.0)
     assert np.array_equal(prepared.affine(), right.affine())
+
+
+@pytest.mark.parametrize(  # after packets of its pictures, or of its sound
+    ("is_part", "packets"), [(False, 5), (False, 20), (True, 16), (True, 40)]
+)
+def test_a_clip_has_the_sound_of_the_file_that_it_shows(
+    is_part: bool, packets: int, tmp_path: Path
+) -> None:
+    for name, frames in (("one.avi", 60), ("other.avi", 90)):
+        sounds.make(tmp_path / name, frames=frames)
+    clip = ClipSpec(frames=10, fps=25, size=(48, 64), sound=8000)
+    pair = SampleSpec(("a", "b"), {"a": replace(clip, sound=None), "b": clip}, {})
+    spec = pair if is_part else clip
+
+    def decode(name: str, tick: Callable[[], None] = lambda: None) -> tuple[list[int], bytes]:
+        out = np.zeros((1, spec.clip_bytes), np.uint8)
+        path = f"{name}\n{name}" if is_part else name
+        return Decoder(tmp_path).decode(path, spec, [Request(5)], out, tick).tolist(), out.tobytes()
+
+    calls, right = count(), decode("other.avi")
+
+    def tick() -> None:
+        if next(calls) == packets:
+            replaced(tmp_path / "one.avi", tmp_path / "other.avi")
+
+    assert decode("one.avi", tick) == right
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.8])

@@ -176,7 +176,8 @@ class Decoder:
 
         if not spec.sound:
             return prepare(spec, out)
-        return prepare_with_sound(path, spec, out, prepare, hear)
+        version, is_part = partial(self.version, path), given is not None
+        return prepare_with_sound(path, spec, out, prepare, hear, version, is_part=is_part)
 
     @property
     def root(self) -> str:

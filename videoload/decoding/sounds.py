@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from videoload.clips.clip_spec import ClipSpec, heard_shape, samples_of, silent, sound_places
-from videoload.decoding.prepared import Ordinals, Prepared
+from videoload.decoding.prepared import Ordinals, OtherFileError, Prepared, renewing
 from videoload.errors import OneClipError, VideoError
 from videoload.pixels.planes import Buffer
 from videoload.reading.containers import UnreadableError
@@ -60,17 +60,26 @@ def prepare_with_sound(
     out: Buffer,
     prepare: Callable[[ClipSpec, Buffer], Prepared],
     hear: Callable[[Tick, Fraction, Wanted], Samples | None],
+    version: Callable[[], int],
+    *,
+    is_part: bool,
 ) -> Prepared:
     """Prepare clips of a file into ``out``: the pixels first, and then the sound behind them.
     ``prepare`` is called with the spec without sound, and where its pixels go: into one block of
-    memory. ``hear`` returns the sound from a moment of the container on; None if there is none."""
+    memory. ``hear`` returns the sound from a moment of the container on; None if there is none.
+    ``version`` tells whether the file was replaced between the two: then both are read once more;
+    of a part of samples, raises OtherFileError."""
     rows, places = out.reshape(-1, spec.clip_bytes), sound_places(spec)
     pixels = rows[:, places.video]
     if len(rows) > 1:
         pixels = np.empty(pixels.shape, np.uint8)
-    prepared = prepare(silent(spec), pixels)
+    made: list[tuple[int, Prepared]] = []
+
+    def prepare_both() -> None:
+        made[:] = [(version(), prepare(silent(spec), pixels))]
 
     def decode(tick: Tick) -> Ordinals:
+        ((begun, prepared),) = made
         frames = prepared.decode(tick)
         if len(rows) > 1:
             rows[:, places.video] = pixels
@@ -92,6 +101,12 @@ def prepare_with_sound(
                 if spec.max_frames is not None:  # what follows a segment is not heard in padding
                     view[:, samples_of(spec, length) :] = 0.0
                 row[places.told] = heard is not None
+        if version() != begun:
+            raise OtherFileError
         return frames
 
-    return prepared._replace(decode=decode)
+    if is_part:
+        prepare_both()
+        return made[0][1]._replace(decode=decode)
+    renewed = renewing(path, prepare_both, decode)
+    return made[0][1]._replace(decode=renewed)
