@@ -23,7 +23,7 @@ from videoload.leases.records import Stream, Worker
 from videoload.leases.silence import Look
 from videoload.leases.table import LeaseTable
 from videoload.plan.options import StreamOptions
-from videoload.plan.plan import Plan, Sample
+from videoload.plan.plan import Plan, Pool, Sample
 from videoload.plan.quarantine import Quarantine
 
 STALL_S, SILENCE_S = 10.0, 2.0
@@ -64,10 +64,11 @@ class Simulation:
     def __init__(
         self, *, ordered: bool = True, batch: int = 8, slots: int = 8, line: float = math.inf,
         kill_s: float = STALL_S, videos: int = 800, shuffle: bool = False,
-        kept: float | None = None, step_s: float = 0.0,
+        kept: float | None = None, step_s: float = 0.0, buckets: Sequence[int] = (),
     ) -> None:  # fmt: skip
         """``kill_s``: after so long, its supervisor kills a remote worker that hangs. ``kept``:
-        hosts keep what they decoded, and such a clip takes this times as long."""
+        hosts keep what they decoded, and such a clip takes this times as long. ``buckets``: equally
+        many clips have these frames each, and take as much longer as they are longer."""
         self.table = LeaseTable(credit=2, stall_s=STALL_S, silence_s=SILENCE_S)
         self.now = 0.0
         self.workers: dict[str, SimulatedWorker] = {}
@@ -86,6 +87,10 @@ class Simulation:
         self._line_free = self._step_free = 0.0
         self.granted = 0
         self._shuffle, self._kept, self._step_s = shuffle, kept, step_s
+        each = videos // max(1, len(buckets))
+        self._buckets = {
+            frames: Pool(range(each * at, each * (at + 1)), 1) for at, frames in enumerate(buckets)
+        }
         self.stores: dict[str, set[int]] = defaultdict(set)
         self.from_store = 0  # clips
         self.deaths = 0
@@ -123,7 +128,7 @@ class Simulation:
         options = StreamOptions(
             self._batch, self._shuffle, 0, (0, 1), False, self._ordered, "substitute", 0.1
         )
-        plan = Plan(self._videos, 1, options)
+        plan = self._plan = Plan(self._videos, 1, options, buckets=self._buckets)
         paths = [f"{i}.avi" for i in range(self._videos)]
         catalog = Catalog(paths, [0] * len(paths), ["class"])
         self.quarantines[reader] = Quarantine(catalog, plan, options)
@@ -222,6 +227,9 @@ class Simulation:
 
     def _clips(self, worker: SimulatedWorker, samples: Sequence[Sample]) -> float:
         """How many clips take as long as these, some of which its host may have kept."""
+        if self._buckets:
+            frames = sum(map(self._plan.frames_of, samples))
+            return frames * len(self._buckets) / sum(self._buckets)
         if self._kept is None:
             return len(samples)
         store = self.stores[worker.store]

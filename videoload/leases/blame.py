@@ -262,7 +262,10 @@ class Blame:
         several, and no clip comes much quicker."""
         stream = chunk.batch.reader.stream
         stream.stood_still_in.add((chunk.batch.step, chunk.rows[0]))
-        if len(stream.stood_still_in) < 2 or stream.clip_s < self._pool.stall_s / _QUICK:
+        if (
+            len(stream.stood_still_in) < 2
+            or stream.clip_s(chunk.samples[0]) < self._pool.stall_s / _QUICK
+        ):
             return None
         return TransformError(
             f"{self._no_sign(stream.function)}, at several clips: it takes longer than stall_s= of "

@@ -86,7 +86,7 @@ class Stream:
     owner: Reader | None = None
     stopped: bool = False
     granted: int = 0  # the number of its last lease
-    clip_s: float = math.inf  # the time to decode a clip, a moving average
+    frame_s: float = math.inf  # the time to decode a frame of a clip, a moving average
     stood_still_in: set[tuple[int, int]] = field(default_factory=set)  # clips, in the function
 
     def __post_init__(self) -> None:
@@ -97,11 +97,19 @@ class Stream:
         """Whether a worker reads another copy, and so has to show which file its clips are of."""
         return self.files is not None and worker.copy not in (None, self.copy)
 
-    def note_clip_time(self, seconds: float) -> None:
-        """A clip was decoded in so many seconds."""
+    def clip_s(self, sample: Sample) -> float:
+        """The time to decode a clip of this sample's batch; infinite if it is not known."""
+        return self.frame_s * self._frames_of(sample)
+
+    def note_clip_time(self, sample: Sample, seconds: float) -> None:
+        """A clip of this sample's batch was decoded in so many seconds."""
         if 0 < seconds < math.inf:
-            before = seconds if math.isinf(self.clip_s) else self.clip_s
-            self.clip_s = before + (seconds - before) / 8
+            seconds /= self._frames_of(sample)
+            before = seconds if math.isinf(self.frame_s) else self.frame_s
+            self.frame_s = before + (seconds - before) / 8
+
+    def _frames_of(self, sample: Sample) -> int:
+        return self.plan.frames_of(sample) or 1  # an item has none
 
 
 @dataclass(eq=False, slots=True)

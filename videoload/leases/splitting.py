@@ -98,18 +98,19 @@ class Splitting:
         own. A slow worker gets what it decodes in 50 ms, or one clip."""
         stream, clips, pool = batch.reader.stream, len(batch.samples), self._pool
         workers = max(1, pool.taking)
+        clip_s = stream.clip_s(batch.samples[0])
         spare = stream.slots // 2 * clips // (workers * pool.credit + pool.paces.on_the_way)
-        shortest = max(1, math.ceil(min(clips, _LEASE_S / stream.clip_s)))
+        shortest = max(1, math.ceil(min(clips, _LEASE_S / clip_s)))
         most = min(stream.lease_clips, max(LEASE_CLIPS, shortest))
         longest = min(most, max(-(-clips // workers), spare))
         chunks = max(-(-clips // longest), min(workers, clips // shortest))
         size = -(-clips // chunks)
         if pool.is_slow(worker):
-            return max(1, min(size, int(_LEASE_S / (stream.clip_s * worker.pace.value))))
+            return max(1, min(size, int(_LEASE_S / (clip_s * worker.pace.value))))
         if pool.affinity.has_choice:  # how many of a batch prefer a host is left to chance
             parts = max(1, round(len(rows) / size))
             size = min(stream.lease_clips, -(-len(rows) // parts))
-        return _with_rest_of_video(batch, rows, size, _RUN_S / stream.clip_s)
+        return _with_rest_of_video(batch, rows, size, _RUN_S / clip_s)
 
 
 def _with_rest_of_video(batch: Batch, rows: Sequence[int], size: int, most: float) -> int:

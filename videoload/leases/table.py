@@ -232,10 +232,10 @@ class LeaseTable:
         ``frames``: the source ordinals [n, T]. ``decode_s``: how long the decoding took.
         ``waited_s``: the part of it that the worker waited for something else than a core."""
         stream, chunk, was_owed = self._streams.get(lease.stream), lease.chunk, lease.is_owed
-        clip_s = math.inf if stream is None else stream.clip_s
+        clip_s = math.inf if stream is None else stream.clip_s(lease.sample)
         self.pool.answered(lease, decode_s, clip_s, waited_s)
         if was_owed:
-            chunk.batch.reader.stream.note_clip_time(decode_s / chunk.size)
+            chunk.batch.reader.stream.note_clip_time(lease.sample, decode_s / chunk.size)
             chunk.batch.tell(chunk.rows, frames)
             chunk.void_leases()
             lease.worker.mistakes = max(0.0, lease.worker.mistakes - AMENDS * chunk.size)
@@ -332,7 +332,8 @@ class LeaseTable:
         [lease] = chunk.holders
         if lease.worker.local or lease.worker.pace.fetches:  # it would be fetched again as well
             return False
-        due_s = chunk.size * chunk.batch.reader.stream.clip_s * (self.pool.paces.quick or 1.0)
+        clip_s = chunk.batch.reader.stream.clip_s(lease.sample)
+        due_s = chunk.size * clip_s * (self.pool.paces.quick or 1.0)
         due_s *= max(1.0, (lease.before + 1) / self.pool.credit)
         late_s = _LATE * due_s + lease.worker.pace.trip_s + _LATE_S
         return self.pool.now - lease.granted > late_s

@@ -65,6 +65,15 @@ def test_a_worker_far_away_is_not_taken_for_slow_if_clips_are_quick() -> None:
     assert simulation.workers["far"].clips > simulation.workers["near"].clips / 2
 
 
+@pytest.mark.parametrize("local", [True, False])
+def test_no_worker_is_taken_for_slow_since_its_clips_are_longer(local: bool) -> None:
+    simulation = Simulation(batch=32, videos=2000, shuffle=True, buckets=(8, 16, 64, 256))
+    simulation.add_worker("good", 0.02, local=local)
+    simulation.add_worker("slow", 0.1, local=local)
+    simulation.read()
+    assert simulation.run(200.0) > 0.95 * (50 + 10)
+
+
 # Far away, and a line that is full
 
 
