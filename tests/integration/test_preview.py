@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.support.programs import Programs
-from tests.support.videos import Videos
+from tests.support.videos import Videos, make_avi
 from tests.support.waiting import SECOND
 from videoload import Client, ClipSpec, decode_serially
 from videoload.commands.cli_batches import parse_clip
@@ -49,6 +49,16 @@ def test_the_command_and_a_stream_draw_the_batches_of_a_serial_decode(
     expected = pixels(tmp_path / "serial.png")
     assert pixels(tmp_path / "stream.png") == expected
     assert pixels(tmp_path / "command.png") == expected
+
+
+def test_fewer_clips_than_a_batch_are_drawn(programs: Programs, tmp_path: Path) -> None:
+    make_avi(tmp_path / "videos/walk/a.avi", frames=20)
+    sheet = tmp_path / "sheet.png"
+    program = programs.videoload(
+        "preview", str(tmp_path / "videos"), "--output", str(sheet), "--clip", AS_TEXT
+    )
+    assert program.wait(60 * SECOND) == 0, program.err
+    assert program.out == f"{sheet}: 1 clips, from step 0\n"
 
 
 @pytest.mark.parametrize("output", ["((4, 32, 32, 3), 'float32')", "((3, 4, 32, 32), 'uint8')"])

@@ -19,6 +19,7 @@ from tests.support.thorough import rest_nightly
 from tests.support.videos import Videos, make_avi
 from tests.support.waiting import SECOND, wait_until
 from videoload import Catalog, ClipSpec, VideoloadError, decode_serially
+from videoload.scanning import advice
 from videoload.scanning.journal import Journal
 from videoload.scanning.scan import scan
 
@@ -49,6 +50,15 @@ def test_a_scan_finds_true_counts_and_damage(folder: Path, videos: Videos) -> No
     assert rows["walk/text.avi"].frames == 0
     assert "is not a video" in rows["walk/text.avi"].damage
     assert rows["run/mjpeg.avi"].codec == "mjpeg"
+
+
+def test_the_speed_of_short_files_is_measured_without_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    make_avi(tmp_path / "a.avi", frames=10)
+    rows = [*scan(Catalog(["a.avi"], root=tmp_path), processes=1)]
+    assert advice.speed(rows, tmp_path, 2).startswith("about ")
+    assert not caplog.text
 
 
 def test_without_a_good_file_no_table_is_written_or_claimed(

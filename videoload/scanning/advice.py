@@ -28,7 +28,8 @@ from videoload.trainer.serial import decode_serially
 FAR = 250  # frames between key frames; beyond that, a clip takes long to reach
 _OUT_OF_BALANCE = 3  # the largest class has this many times the files of the smallest
 _NAMED = 3  # files that a line names
-_CLIP = ClipSpec(frames=16, stride=2, resize=128, size=(112, 112), sampling="random")
+# "hold": a stream warns of videos that are too short for "loop", and this clip is nobody's.
+_CLIP = ClipSpec(frames=16, stride=2, resize=128, size=(112, 112), sampling="random", short="hold")
 _MEASURE_S = 0.5
 _RESIZES = (128, 256)
 _BARS, _HEIGHTS = 24, " ▁▂▃▄▅▆▇█"
