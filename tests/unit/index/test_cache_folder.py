@@ -29,3 +29,16 @@ def test_indexes_are_kept_in_the_users_cache_by_default(
     assert cache_folder(None) == str(tmp_path / ".cache" / "videoload")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "elsewhere"))
     assert cache_folder(None) == str(tmp_path / "elsewhere" / "videoload")
+
+
+def test_a_folder_that_cannot_be_used_is_named_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").write_text("no folder")
+    for _ in range(2):
+        assert cache_folder(tmp_path / "file/cache") == str(tmp_path / "file/cache")
+    [told] = caplog.messages
+    assert told.startswith("what is found out of videos is not kept for later: ")
+    assert "file/cache: Not a directory; let cache=" in told
+    assert cache_folder(tmp_path / "new") == str(tmp_path / "new")
+    assert len(caplog.messages) == 1
