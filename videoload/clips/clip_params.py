@@ -194,14 +194,19 @@ def _around(
 
 def _stored(region: Rectangle, video: VideoInfo, spec: ClipSpec) -> Rectangle:
     """A region of the shown frame, which may have square pixels, as a region of the decoded one. It
-    begins at even pixels, because a chroma sample spans two each way."""
+    begins and ends at even pixels, because a chroma sample spans two each way, or at an edge."""
     x, y, width, height = region
     if spec.square_pixels:
         shown = video.shown_size(spec)[video.turns % 2 if spec.rotate else 0]
-        x, right = x * video.width // shown, -(-(x + width) * video.width // shown)
-        width = right - x
+        if width == shown:
+            width = video.width
+        elif shown != video.width:
+            by = video.width / (2 * shown)
+            right = 2 * round((x + width) * by)
+            x = min(2 * round(x * by), video.width - 1 & ~1)
+            width = min(max(right, x + 2), video.width) - x
     left, top, *_ = video.cut
-    return left + (x & ~1), top + (y & ~1), width, height
+    return max(left, left + x & ~1), max(top, top + y & ~1), width, height
 
 
 def _corner(

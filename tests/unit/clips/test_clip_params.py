@@ -447,20 +447,28 @@ def test_one_choice_does_not_move_another(seed: int) -> None:
         assert drawn(seed, **changes).flip == base.flip, changes
 
 
+CUTS = st.sampled_from([0, 2, 3])
+
+
 @given(
     st.sampled_from(["box", "resized", "multiscale"]), st.sampled_from([None, 40]),
     st.integers(0, 2**64 - 1),
     st.tuples(*[st.floats(0, 30)] * 2), st.tuples(*[st.floats(5, 30)] * 2), st.integers(0, 3),
+    st.sampled_from([Fraction(1), Fraction(16, 15), Fraction(4, 3)]), st.tuples(*[CUTS] * 4),
 )  # fmt: skip
 def test_what_is_scaled_of_a_frame_has_whole_chroma_samples(
-    crop: Any, resize: int | None, seed: int, begin: Any, size: Any, turns: int
-) -> None:
+    crop: Any, resize: int | None, seed: int, begin: Any, size: Any, turns: int, aspect: Fraction,
+    cut: Any,
+) -> None:  # fmt: skip
     """Else colours would be stretched otherwise than brightness: by 6 of 112 pixels, once."""
     box = np.array([[*begin, begin[0] + size[0], begin[1] + size[1]]], "<f4").tobytes()
-    facts = video(size=(64, 48))._replace(turns=turns)
-    made = spec(crop=crop, size=(30, 32), resize=resize, rotate=True)
+    facts = video(size=(64, 48))._replace(turns=turns, aspect=aspect, cut=cut)
+    made = spec(crop=crop, size=(30, 32), resize=resize, square_pixels=True)
     shown = clip_params(made, facts, seed, segment=Segment(boxes=box))
-    assert not any(side % 2 for side in (shown.region if resize is None else shown.part))
+    x, y, *sides = shown.region if resize is None else shown.part
+    assert not any(side % 2 for side in sides)
+    assert not x % 2 or x == cut[0]  # an edge may lie between the two pixels of a sample
+    assert not y % 2 or y == cut[1]
 
 
 def test_a_box_at_the_edge_is_mirrored_with_what_is_black_beside_it() -> None:
