@@ -94,8 +94,9 @@ def test_a_file_that_changes_in_a_bucket_is_named(
 
 
 def test_a_file_that_alone_is_refused_is_quarantined_and_the_training_continues(
-    videos: Videos, server: ObjectServer
+    videos: Videos, server: ObjectServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("videoload.leases.blame.UNREAD_S", 2.0)
     catalog = at(videos, server.url)
     path = catalog[3].path
     server.statuses[path] = 403
