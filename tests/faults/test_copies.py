@@ -409,13 +409,12 @@ def test_workers_that_lie_about_files_change_no_byte_and_condemn_none(
     ("who", "part"),
     rest_nightly(
         [
-            *[
-                ("local", "."),
-                ("local", "jump"),
-                ("of another folder", "."),
-                ("of the same folder", "."),
-            ],
-            *[("of another folder", "jump"), ("of the same folder", "jump")],
+            ("local", "."),
+            ("local", "jump"),
+            ("of another folder", "."),
+            ("of another folder", "jump"),
+            ("of the same folder", "."),
+            ("of the same folder", "jump"),
         ],
         usual=2,
     ),

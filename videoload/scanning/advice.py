@@ -16,6 +16,7 @@ import numpy as np
 
 from videoload.catalog import splitting
 from videoload.catalog.catalog import Catalog
+from videoload.catalog.table import Ints
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.regions import scaled_size
 from videoload.errors import VideoloadError
@@ -62,7 +63,7 @@ def store(rows: Sequence[Row]) -> str:
 
 def lengths(segments: Sequence[Row]) -> str:
     """How long the segments are, with bars, if they differ."""
-    found = np.array([row.length for row in segments if row.good])
+    found = _lengths_of(segments)
     if len({*found.tolist()}) < 2:
         return ""
     counts, _ = np.histogram(found, _BARS)
@@ -74,7 +75,7 @@ def lengths(segments: Sequence[Row]) -> str:
 
 def buckets(segments: Sequence[Row]) -> list[str]:
     """Which buckets pad clips of whole segments least, for a script."""
-    found = np.array([row.length for row in segments if row.good])
+    found = _lengths_of(segments)
     if not len(found):
         return []
     most = int(np.percentile(found, 99, method="higher"))
@@ -85,6 +86,10 @@ def buckets(segments: Sequence[Row]) -> list[str]:
         "numbers:",
         f"  buckets={sizes}  # padding {padding:.0%}",
     ]
+
+
+def _lengths_of(segments: Sequence[Row]) -> Ints:
+    return np.array([row.length for row in segments if row.good], np.int64)
 
 
 def bytes_text(size: float) -> str:
