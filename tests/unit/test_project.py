@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import subprocess
 import sys
@@ -86,26 +85,3 @@ def test_every_page_of_the_site_is_a_file_and_every_file_a_page() -> None:
     pages = files(yaml.safe_load((PROJECT / "mkdocs.yml").read_text())["nav"])
     there = [path.relative_to(PROJECT / "docs").as_posix() for path in PROJECT.glob("docs/**/*.md")]
     assert sorted(pages) == sorted(there)
-
-
-def test_every_message_of_the_page_of_errors_is_in_the_code() -> None:
-    """The page writes what differs as an ellipsis. The parts between are text of the code."""
-    parts: set[str] = set()
-    for file in (PROJECT / "videoload").rglob("*.py"):
-        for node in ast.walk(ast.parse(file.read_text())):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                parts.update(re.split(r"%\w", node.value))
-    code = "\n".join(parts)
-    page = (PROJECT / "docs/operate/troubleshooting.md").read_text()
-    rows = page.partition("## What a message means")[2]
-    told = [
-        piece.strip()
-        for row in rows.splitlines()
-        if row.startswith("| ")
-        for quoted in re.findall(r"`([^`]+)`", row.split(" | ", 1)[1])
-        for piece in quoted.split("…")
-        if len(piece.strip()) > 12
-    ]
-    assert len(told) > 30
-    missing = [piece for piece in told if piece not in code]
-    assert not missing, "\n".join(missing)
