@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import gc
 import os
+import random
 import signal
 import sys
 import time
@@ -56,6 +57,8 @@ hypothesis.settings.load_profile("videoload")
 
 def pytest_configure(config: pytest.Config) -> None:
     mark_descendants()
+    # Of the random streams of test_matrix.py; all processes of a run have the same.
+    os.environ.setdefault("VIDEOLOAD_TEST_SEED", str(random.randrange(10**6)))
     os.environ["VIDEOLOAD_CACHE"] = ""  # a test that wants indexes kept says where
     # TensorFlow leaves it off on processors without AVX-512, where 3D convolutions then take ten
     # times as long.
