@@ -105,7 +105,7 @@ def set_up(
         world = r.randint(2, 3)
         for case in (here, there):
             case.options["shard"] = (world - 1, world)
-    store = {"frame_store": tmp_path / "kept", "frame_store_gb": 0.02}
+    store: dict[str, Any] = {"frame_store": tmp_path / "kept", "frame_store_gb": 0.02}
     print(f"{source}, {fault}: {there}")  # pytest shows it if the test fails
     with vl.Client(
         workers=2, listen="tcp://127.0.0.1:*", **(store if source == "kept frames" else {})
