@@ -25,7 +25,6 @@ from tests.support.waiting import SECOND, wait_until
 from videoload import Catalog, Client, ClipSpec, PerFrame, SpecError, VideoError, decode_serially
 from videoload import open as open_video
 from videoload.trainer import planning
-from videoload.trainer.receipts import read
 
 pytestmark = pytest.mark.timeout(120 * SECOND)
 
@@ -290,22 +289,6 @@ def test_parts_of_a_sample_have_one_length(tmp_path: Path, client: Client) -> No
     assert [info.lengths.tolist() for _, _, info in got] == [[6], [26], [40]]
     with pytest.raises(SpecError, match="'rgb' has clips of any length: give 'depth' the"):
         client.stream(both, {"rgb": clip, "depth": replace(clip, max_frames=None, frames=8)}, 1)
-
-
-def test_receipts_tell_a_stream_of_buckets(
-    catalog: Catalog, client: Client, tmp_path: Path
-) -> None:
-    some = catalog.subset(range(30))
-    stream = client.stream(some, CLIP, **SMALL)
-    stream.keep_receipts(tmp_path / "receipts")
-    for _ in stream:
-        pass
-    found = read(tmp_path / "receipts", some.root)
-    assert found.spec == stream.clip
-    assert found.options == stream.options
-    assert len(found.digests) == len(stream)
-    again = decode_serially(found.catalog, CLIP, info=True, **SMALL)
-    assert [found.digest(batch) for batch in again] == list(found.digests.values())
 
 
 def test_kept_frames_make_the_same_clips(catalog: Catalog, tmp_path: Path) -> None:

@@ -222,20 +222,6 @@ def test_a_stream_without_boxes_is_refused(root: Path, client: Client) -> None:
             make(spots.catalog_of(root), ClipSpec(3, size=(64, 64), crop="box"), 2)
 
 
-def test_receipts_are_not_begun_for_boxes_that_they_do_not_keep(
-    root: Path, client: Client, tmp_path: Path
-) -> None:
-    spec, boxes = (
-        ClipSpec(3, size=(64, 64), crop="box"),
-        np.full((3, 4), (9, 9, 50, 40), np.float32),
-    )
-    plain = spots.catalog_of(root)[:3]
-    with pytest.raises(SpecError, match="receipts keep no targets: give the catalog a column box"):
-        client.stream(plain.with_targets(Boxes(boxes)), spec, 2).keep_receipts(tmp_path / "a")
-    column = Catalog.from_table({"path": plain.paths, "box": boxes}, root=root)
-    client.stream(column, spec, 2).keep_receipts(tmp_path / "b")
-
-
 def test_a_preview_shows_points_and_boxes(catalog: Catalog, tmp_path: Path) -> None:
     pytest.importorskip("PIL.Image")
     [batch, *_] = decode_serially(catalog, RANDOM, info=True, **HOW)

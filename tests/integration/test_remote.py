@@ -289,22 +289,6 @@ def test_a_scan_of_a_url_finds_the_same_as_a_scan_of_a_folder(
     assert shown[0][: len(shown[1])] == shown[1]
 
 
-@pytest.mark.slow
-def test_a_batch_of_a_folder_is_replayed_and_drawn_from_a_url(
-    videos: Videos, server: ObjectServer, programs: Programs, client: Client, tmp_path: Path
-) -> None:
-    pytest.importorskip("PIL", reason="needs videoload[preview]")
-    stream = client.stream(videos.catalog, SPEC, 2, shuffle=True)
-    stream.keep_receipts(tmp_path / "kept.jsonl")
-    for _ in stream.batches(epochs=1):
-        pass
-    arguments = ("replay", str(tmp_path / "kept.jsonl"), "--step", "1", "--root", server.url)
-    done = programs.videoload(*arguments, "--output", str(tmp_path / "batch.png"))
-    assert done.wait(60 * SECOND) == 0, done.err
-    assert done.out.startswith("step 1 is the same batch: ")
-    assert (tmp_path / "batch.png").stat().st_size > 0
-
-
 def test_a_folder_is_not_searched_if_the_root_is_elsewhere(
     videos: Videos, server: ObjectServer
 ) -> None:

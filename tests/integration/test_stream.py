@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+import weakref
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -245,6 +246,24 @@ def test_info_names_the_videos_and_frames_of_the_batch(videos: Videos, client: C
                 expected = one_by_one[ordinals.index(ordinal), 0]
                 assert np.array_equal(pixels[place], expected), (path, ordinal)
     assert set(seen) == set(range(len(catalog)))
+
+
+def test_a_digest_tells_the_batch_in_every_run_and_keeps_no_clips(
+    videos: Videos, client: Client
+) -> None:
+    how: dict[str, Any] = {"batch_size": BATCH, "shuffle": True, "seed": 3}
+    stream = client.stream(videos.catalog, CLIP, **how)
+    told = [info.digest for *_, info in stream.batches(epochs=2, info=True)]
+    serial = decode_serially(videos.catalog, CLIP, **how, epochs=2, info=True)
+    assert [info.digest for *_, info in serial] == told
+    assert len(set(told)) == len(told), "no batch is like another"
+    clips, _labels, info = next(stream.batches(start_step=1, info=True))
+    assert info.digest == told[1]
+    kept = weakref.ref(clips)
+    del clips
+    assert kept() is None
+    with pytest.raises(VideoloadError, match="batch 1"):
+        _ = info.digest
 
 
 def test_each_loop_over_a_stream_is_the_next_epoch(videos: Videos, client: Client) -> None:

@@ -97,8 +97,6 @@ def test_local_workers_give_what_the_reference_gives(
     if kind == "by frames":
         labels = np.concatenate([told["doing"][:, 2] for _, told in stream])
         assert abs(labels.mean() - 0.5) < 0.1, "in the middle"
-        with pytest.raises(SpecError, match="receipts keep no weights"):
-            stream.keep_receipts("receipts.jsonl")
 
 
 def test_a_moment_that_a_part_does_not_have_costs_its_clip_and_not_its_video(

@@ -190,7 +190,6 @@ def scan(
 
 
 app.command(cls=Command, rich_help_panel=FILES)(cli_batches.preview)
-app.command(cls=Command, rich_help_panel=RUNS)(cli_batches.replay)
 app.command(cls=Command, rich_help_panel=RUNS)(cli_extract.extract)
 app.command(cls=Command, rich_help_panel=FILES)(cli_prepare.prepare)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import sys
 from contextlib import suppress
-from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from videoload.commands.verbosity import Verbose
-from videoload.errors import SpecError, VideoloadError
+from videoload.errors import SpecError
 
 if TYPE_CHECKING:
     from videoload.clips.clip_spec import ClipSpec
@@ -83,59 +82,6 @@ def preview(
     shown = decode_serially(catalog, sized, **options, start_step=step, epochs=_ENDLESS, info=True)
     clips = contact_sheet.save(output, islice(shown, batches), catalog, sized)
     typer.echo(f"{output}: {clips} clips, from step {step}")
-
-
-def replay(
-    receipts: Annotated[
-        Path, typer.Argument(metavar="RECEIPTS", help="The file from Stream.keep_receipts.")
-    ],
-    step: Annotated[int, typer.Option(min=0, help="The batch to make again.")],
-    root: Annotated[
-        str, typer.Option(metavar="DIR|URL", help="The videos: the root of the catalog.")
-    ],
-    output: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Also draw it: a .png."),
-    ] = None,
-    allow: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="MODULE",
-            help="A Python module whose functions the receipts may name. Repeat it for several.",
-        ),
-    ] = None,
-    verbose: Verbose = 0,
-) -> None:
-    """Make a batch of an earlier training again, and check that it is the same.
-
-    Exit status 1 if it differs: the videos, the code of a function, FFmpeg or videoload changed.
-    """
-    from videoload.trainer import contact_sheet
-    from videoload.trainer import receipts as kept
-    from videoload.trainer.serial import decode_serially
-
-    if allow:
-        import_from_here()
-    found = kept.read(receipts, root, allow or [])
-    logged = found.digests.get(step)
-    if logged is None:
-        raise VideoloadError(f"{receipts} has no receipt of step {step}")
-    clip = found.spec if output is None else contact_sheet.check(output, found.spec)
-    options = {**asdict(found.options), "ordered": True, "max_bad": 1.0}  # These change no batch.
-    batches = decode_serially(
-        found.catalog, clip, **options, start_step=step, epochs=_ENDLESS, info=True
-    )
-    batch = next(batches)
-    if output is not None:
-        contact_sheet.save(output, [batch], found.catalog, contact_sheet.check(output, clip))
-    made = found.digest(batch)
-    if batch[2].step != step or made != logged:
-        raise VideoloadError(
-            f"step {step} is another batch: {made} now, {logged} in {receipts}; the videos, the "
-            "code of a function, FFmpeg or videoload changed"
-        )
-    but = " (of its clips; targets are not kept)" if found.has_targets else ""
-    typer.echo(f"step {step} is the same batch: {made}{but}")
 
 
 def import_from_here() -> None:

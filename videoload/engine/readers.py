@@ -49,7 +49,6 @@ class Readers:
         spec: The stream's clips; the native size is known.
         code: The user's modules, as they were when the stream was made.
         look: Called once with the next batch that is handed over, and its BatchInfo.
-        on_batch: Called with the step, clips and labels of each batch that is handed over.
         error: What ended the last reading, or None.
         passes: Which epoch the next pass has.
         close_client: Ends this stream and all others of its client, which this keeps alive.
@@ -79,7 +78,6 @@ class Readers:
         self.passes = Passes(len(self))
         # By the step that it comes to next: the reading of the last pass that came to its end.
         self._resting: dict[int, _Reading] = {}
-        self.on_batch: Callable[[int, Any, Any], None] | None = None
         self.look: Callable[[BatchWithInfo], None] | None = None
         self.error: VideoloadError | None = None
         engine.post(lambda: engine.streams.add(source))
@@ -140,11 +138,10 @@ class Readers:
 
         ``idle`` is called every 50 ms of a wait, and at its beginning if a worker waits for a slot.
         A ``reader`` with a number notes by itself in the meter when it waits. Unless it ``counts``,
-        the reading is in no figures, and `on_batch` does not see its batches. With ``pauses``, None
-        is yielded every 50 ms of a wait, and for an empty batch. If it ``follows``, the steps are a
-        pass, and those behind them are made ahead for the next pass. ``taken`` is called with each
-        step before its batch is yielded, also for an empty batch, which is not. Raises what ended
-        the stream.
+        the reading is in no figures. With ``pauses``, None is yielded every 50 ms of a wait, and
+        for an empty batch. If it ``follows``, the steps are a pass, and those behind them are made
+        ahead for the next pass. ``taken`` is called with each step before its batch is yielded,
+        also for an empty batch, which is not. Raises what ended the stream.
         """
         engine, source = self._engine, self._source
         goes_on, over, self.error = follows and self.options.ordered, False, None
@@ -169,16 +166,13 @@ class Readers:
                 if meter is not None:
                     meter.got(number, len(batch.samples))
                 reading.next = step + 1
+                taken(step)
                 if batch.samples:
                     # No variable holds the arrays: it would keep the slot.
-                    yield self._noted(
-                        batch.step, self._hand_over(batch, queue, idle, info=info), counts,
-                        partial(taken, step),
-                    )  # fmt: skip
+                    yield self._hand_over(batch, queue, idle, info=info)
                 else:
                     engine.post(partial(engine.streams.give_back, source, batch), about_leases=True)
                     queue.handed_over()
-                    taken(step)
                     if pauses:
                         yield None
                 if meter is not None:
@@ -241,14 +235,6 @@ class Readers:
                 "batches() with start_step= or epochs= is that range; leave both out, and each "
                 "pass is the next epoch", steps.start,
             )  # fmt: skip
-
-    def _noted(
-        self, step: int, batch: Batch | BatchWithInfo, counts: bool, taken: Callable[[], None]
-    ) -> Batch | BatchWithInfo:
-        if counts and self.on_batch is not None:
-            self.on_batch(step, *batch[:2])
-        taken()
-        return batch
 
     def _wait(
         self, queue: ReaderQueue, reader: int, idle: Callable[[], None] | None

@@ -5,12 +5,10 @@ A saved identity tells which setting differs from the one of today.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from hashlib import blake2b
 from types import MappingProxyType
-from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -20,11 +18,10 @@ from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import do_lengths_decide
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.item_spec import ItemSpec
-from videoload.clips.sample_spec import SampleSpec, Sides, Spec, leader_of, sample_spec
+from videoload.clips.sample_spec import SampleSpec, Spec, leader_of
 from videoload.plan.options import StreamOptions
 
 Settings = Mapping[str, str]  # Each name with its value as Python text, without defaults.
-Kind = TypeVar("Kind", ClipSpec, ItemSpec, StreamOptions)
 
 _DEFAULTS = {
     field.name: repr(field.default)
@@ -116,30 +113,6 @@ def _spec_settings(spec: Spec) -> dict[str, str]:
         settings[f"{name}: kind"] = type(part).__name__
         settings |= {f"{name}: {key}": text for key, text in settings_of(part).items()}
     return settings
-
-
-def spec_of(settings: Settings) -> Spec:
-    """The spec of a stream with these settings. Raises what `made_of` raises, and KeyError."""
-    if settings["kind"] != "SampleSpec":
-        kind: type[Any] = ItemSpec if settings["kind"] == "ItemSpec" else ClipSpec
-        return cast(Spec, made_of(kind, settings))
-    names = ast.literal_eval(settings["parts"])
-    parts: dict[str, ClipSpec | ItemSpec] = {}
-    for name in names:
-        own = {
-            key.removeprefix(f"{name}: "): text
-            for key, text in settings.items()
-            if key.startswith(f"{name}: ")
-        }
-        parts[name] = cast(ClipSpec | ItemSpec, spec_of(own))
-    offsets = ast.literal_eval(settings["offsets_s"]) or {}
-    return sample_spec(Sides(names, ast.literal_eval(settings["by"]), offsets), parts)
-
-
-def made_of(kind: type[Kind], settings: Settings) -> Kind:
-    """What `settings_of` was called with. Raises ValueError, TypeError and SpecError."""
-    names = {field.name for field in fields(kind)} & settings.keys()
-    return kind(**{name: ast.literal_eval(settings[name]) for name in names})
 
 
 def _shown(settings: Settings, name: str) -> str:

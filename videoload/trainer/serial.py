@@ -28,6 +28,7 @@ from videoload.decoding.decoder import Decoder
 from videoload.decoding.native_size import native_size
 from videoload.decoding.prepared import ShortVideoError
 from videoload.errors import OneClipError, SpecError, VideoError
+from videoload.plan.digests import with_digest
 from videoload.plan.lengths import Lengths
 from videoload.plan.options import Balance, OnError, StreamArguments, StreamOptions
 from videoload.plan.plan import Batch, BatchWithInfo, Clips, Plan, Sample, asked, batch_of
@@ -35,7 +36,6 @@ from videoload.plan.quarantine import Quarantine
 from videoload.storage.files import NO_FOLDER
 from videoload.storage.keep import Folders, Keep
 from videoload.trainer.planning import COUNTED_AT_ONCE, COUNTING, given_as, make_plan
-from videoload.trainer.receipts import with_digest
 
 _log = logging.getLogger(__name__)
 

@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, overload
 
 from videoload.arguments import real, whole
 from videoload.catalog.catalog import Catalog
-from videoload.clips.clip_spec import ClipSpec
-from videoload.clips.sample_spec import Spec, leader_of
+from videoload.clips.sample_spec import Spec
 from videoload.engine.readers import Readers
-from videoload.errors import BadVideo, SpecError, VideoloadError
+from videoload.errors import BadVideo, VideoloadError
+from videoload.plan.digests import with_digest
 from videoload.plan.options import StreamOptions
 from videoload.plan.passes import Passes
 from videoload.plan.plan import Batch, BatchWithInfo, C
 from videoload.stats.stats import StreamStats
-from videoload.trainer.receipts import Receipts, with_digest
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -244,30 +243,6 @@ class Stream(Generic[C]):
         except ValueError as error:
             raise VideoloadError(f"this state is damaged: {error}") from None
         self._readers.passes.go_to(whole("step", state["step"], 0))
-
-    def keep_receipts(self, path: str | os.PathLike[str]) -> None:
-        """Write a line for each batch that is handed over from now on: its step and a digest.
-
-        With them, ``videoload replay`` makes any past batch again and says whether it is the same.
-        The file also holds the stream's settings and its list of videos. A file that exists is
-        continued. The digest takes about 0.1 ms per MB; behind `dataset`, ahead of the trainer.
-
-        Args:
-            path: The file, JSON lines. Its folder is made if it does not exist.
-
-        Raises:
-            VideoloadError: It belongs to another stream, or cannot be written.
-            SpecError: Rows or frames have weights (``balance``), or ``crop="box"`` takes boxes that
-                are targets: the file keeps neither.
-        """
-        if self.options.balance not in (None, "class"):
-            raise SpecError('receipts keep no weights: give balance="class" or leave it out')
-        leader = leader_of(self.clip)
-        has_box = isinstance(leader, ClipSpec) and leader.crop == "box"
-        if has_box and "box" not in self.catalog._table.columns:
-            raise SpecError("receipts keep no targets: give the catalog a column box")
-        receipts = Receipts(os.fspath(path), self.catalog, self._readers.identity)
-        self._readers.on_batch = receipts.add
 
     def preview(
         self, path: str | os.PathLike[str], batches: int = 1, *, start_step: int = 0
