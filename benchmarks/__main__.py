@@ -1,7 +1,4 @@
-"""Compares loaders on the same clips: ``python -m benchmarks``; see benchmarks/README.md.
-
-``videoload bench`` does the same in two minutes.
-"""
+"""Compares loaders on the same clips: ``python -m benchmarks``; see benchmarks/README.md."""
 
 from __future__ import annotations
 
@@ -15,18 +12,17 @@ from pathlib import Path
 import msgspec
 from rich.console import Console
 
+from benchmarks.compare import Comparison, compare, say, show
 from benchmarks.decoded import decoded_share
-from benchmarks.loaders import LOADERS
+from benchmarks.loaders import LOADERS, USUAL, WITH_STORE
 from benchmarks.plots import epoch_tables, plots
+from benchmarks.report import Results
 from benchmarks.works import FOLDER, WORKS, load
-from videoload.comparison.compare import Comparison, compare, say, show
-from videoload.comparison.loaders import WITH_STORE
-from videoload.comparison.report import Results
 from videoload.errors import CatalogError
 from videoload.host import cores
-from videoload.storage.keep import Keep
 
-_RUN_S = 15.0
+_ROUNDS, _RUN_S = 5, 15.0
+_OWN_ROUNDS, _OWN_RUN_S = 1, 6.0  # of a user's videos: about two minutes
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -41,9 +37,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         names, videos = ["own"], str(told.videos.resolve())
     elif "real" in names and os.environ.get("VIDEOLOAD_AVI"):
         videos = os.path.join(os.environ["VIDEOLOAD_AVI"], "actions")
-    loaders = told.loader or [name for name in LOADERS if name != WITH_STORE.name]
+    usual = USUAL if told.videos else [name for name in LOADERS if name != WITH_STORE]
+    loaders = told.loader or usual
     told.folder.mkdir(parents=True, exist_ok=True)
-    kept = Keep(str(told.folder / "frames"), None)
+    kept = str(told.folder / "frames")
     try:
         works = [
             replace(load(name, told.folder, say, videos=videos), frame_store=kept) for name in names
@@ -56,14 +53,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
             f"{work.name}: of the pictures from a key frame to the last of a clip, videoload "
             f"decodes {decoded_share(work):.0%}"
         )
+    rounds = told.rounds or (_OWN_ROUNDS if told.videos else _ROUNDS)
     results, status = compare(
         Comparison(
             works,
             [LOADERS[name] for name in loaders],
-            0 if told.check_only else told.rounds,
+            0 if told.check_only else rounds,
             told.processes,
             told.out,
-            told.seconds,
+            told.seconds or (_OWN_RUN_S if told.videos else _RUN_S),
         )
     )
     _show(results, told.out)
@@ -88,9 +86,11 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--work", action="append", choices=WORKS, help="ucf and hd if not given")
     add("--videos", type=Path, metavar="DIR", help="your own videos instead (work own)")
     add("--loader", action="append", choices=LOADERS, metavar="NAME", help=", ".join(LOADERS))
-    add("--rounds", type=int, default=5)
+    add("--rounds", type=int, help=f"{_ROUNDS}, or {_OWN_ROUNDS} of your own videos")
     add("--processes", type=int, default=cores(), help="decoding processes or threads")
-    add("--seconds", type=float, default=_RUN_S, help="of a run, with its start and warm-up")
+    add(
+        "--seconds", type=float, help=f"of a run, with its start: {_RUN_S:.0f}, or {_OWN_RUN_S:.0f}"
+    )
     add("--folder", type=Path, default=FOLDER, help="where the AVI files are kept")
     add("--out", type=Path, default=Path("benchmark-results"), help="for results.json and PNGs")
     add("--check-only", action="store_true", help="compare the frames, time nothing")

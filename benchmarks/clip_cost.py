@@ -2,7 +2,7 @@
 
 Clips of work `ucf` in two ways in alternation, the same windows for both:
 
-    plain      the limit's loop (`videoload.comparison.bare`)
+    plain      the limit's loop (`benchmarks.loaders.bare`)
     videoload  Decoder.decode: what a worker does for one clip of a lease, the index known
 
 Prints the median milliseconds a clip of each, and the median and range of their ratio in each
@@ -20,9 +20,9 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.loaders.bare import Plain
 from benchmarks.works import FOLDER, load
 from videoload.clips.windows import Request, Segment
-from videoload.comparison.bare import Plain
 from videoload.decoding.decoder import Decoder
 
 

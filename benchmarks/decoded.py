@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import groupby
 
-from videoload.comparison.work import Work
+from benchmarks.work import Work
 from videoload.decoding.decoder import Decoder
 
 

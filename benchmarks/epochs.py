@@ -42,12 +42,10 @@ from typing import Any, NamedTuple
 import videoload as vl
 from benchmarks import epochs_table
 from benchmarks.figures import Row, parser, save, show
-from benchmarks.loaders import LOADERS
+from benchmarks.loaders import LOADERS, MissingError, bare
+from benchmarks.measure import Span, cpu_s
+from benchmarks.work import Work
 from benchmarks.works import FOLDER, WORKS, load
-from videoload.comparison import bare
-from videoload.comparison.loaders import MissingError
-from videoload.comparison.measure import Span, cpu_s
-from videoload.comparison.work import Work
 from videoload.preparing.encoding import Settings
 from videoload.preparing.prepare import new_catalog, prepare
 
@@ -155,7 +153,7 @@ class _RandomClips:
     def __getitem__(self, index: int) -> Any:
         import torch
 
-        from videoload.comparison.readers import reader
+        from benchmarks.loaders.readers import reader
 
         if self._read is None:
             self._read = reader(TORCHCODEC, self._work)

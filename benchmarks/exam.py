@@ -36,7 +36,7 @@ from tests.support.codecs import all_made
 _PLACES = 20
 _TIMEOUT_S, _START_S = 30.0, 120.0  # for a file; for the first, with a loader's imports
 _SIDE = 48  # a frame is compared at this many rows and columns
-# As videoload.comparison.check: a frame is wrong only if another one is nearer by this share of its
+# As benchmarks.check: a frame is wrong only if another one is nearer by this share of its
 # difference from the right one, and two that differ by less than _ALIKE grey levels are the same.
 _NEARER, _ALIKE = 0.25, 0.1
 _MADE = "<!-- Made by python -m benchmarks.exam --page. -->"

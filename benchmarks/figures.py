@@ -23,7 +23,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from videoload.comparison.report import machine
+from benchmarks.report import machine
 
 Row = Mapping[str, Any]  # one line of results: column -> value
 

@@ -26,8 +26,8 @@ from tempfile import TemporaryDirectory
 
 import videoload as vl
 from benchmarks.figures import Row, children, cpu_s, parser, save, show
+from benchmarks.work import Work
 from benchmarks.works import FOLDER, WORKS, load
-from videoload.comparison.work import Work
 from videoload.host import cores
 
 BATCH = 8

@@ -31,10 +31,10 @@ from av.packet import Packet
 
 import videoload as vl
 from benchmarks.figures import Row, parser, save, show
+from benchmarks.loaders.bare import Plain
 from benchmarks.videos import Recipe, make_video, new_packet
+from benchmarks.work import Clip, File, Work
 from benchmarks.works import FOLDER, WORKS
-from videoload.comparison.bare import Plain
-from videoload.comparison.work import Clip, File, Work
 from videoload.host import cores
 from videoload.index.index import find_index
 from videoload.storage.files import Folder

@@ -9,8 +9,8 @@ from statistics import median
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from videoload.comparison.loaders import LIMIT
-from videoload.comparison.report import (
+from benchmarks.loaders import LIMIT
+from benchmarks.report import (
     Results,
     median_beside,
     rates_by_round,

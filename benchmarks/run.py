@@ -1,33 +1,109 @@
-"""One run of one loader on a work of epochs: ``python -m benchmarks.run ORDER RESULT``.
+"""One run of one loader, in a process of its own: ``python -m benchmarks.run ORDER RESULT``.
 
-As `videoload.comparison.run`, but each epoch is timed. At the end of an epoch the clock stops as
-many batches earlier as are made ahead, so that no batch of the next epoch is made under it.
+The first batches are kept for the check of their frames, which comes last. The clock runs from a
+warm batch to a later one while the loader continues in the background, so that batches made ahead
+give no advantage. How many clips there are under the clock follows from the rate: the run has a
+time to be over.
 """
 
 from __future__ import annotations
 
+import json
+import sys
 import time
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
 
-from benchmarks.works import EPOCHS, EpochWork
-from videoload.comparison import check, measure
-from videoload.comparison.loaders import LIMIT
-from videoload.comparison.run import Order, ahead, main, read_files, skip, steady, take
+import msgspec
+import numpy as np
+
+from benchmarks import check, measure
+from benchmarks.loaders import LIMIT, Batch, Loader, MissingError, bare
+from benchmarks.measure import Span, Timing
+from benchmarks.work import EPOCHS, Work
+from videoload import host
+
+_READ = 1 << 26  # bytes of a file
+_CLIPS_S = 4000  # of a process: more than any loader gives, so that the list does not end
 
 
 @dataclass(frozen=True)
-class EpochOrder(Order):
-    """An order of such a work."""
+class Order:
+    """What to run. ``seconds`` from now on, its start included; 0: only the check of ``checked``
+    clips."""
 
-    work: EpochWork
+    loader: Loader
+    work: Work
+    processes: int
+    seconds: float
+    checked: int = 0
+
+    @property
+    def checked_batches(self) -> int:
+        """The batches that are kept for the check."""
+        return -(-self.checked // self.work.batch)
 
 
-def epochs(order: EpochOrder) -> dict[str, float]:
-    """``clips_s`` is the rate of the first epoch, ``later_clips_s`` of the others."""
+def encoded(order: Order) -> bytes:
+    """For `main`."""
+    return msgspec.json.encode(order, enc_hook=str)
+
+
+def main() -> None:
+    """Read the order, and write the result."""
+    began, busy_s = time.perf_counter(), host.busy_s() or 0.0
+    order = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=Order, dec_hook=_decoded)
+    result: dict[str, Any]
+    try:
+        is_steady = not order.work.met or order.loader.name == LIMIT or not order.seconds
+        result = (steady if is_steady else epochs)(order)
+    except MissingError as error:
+        result = {"not_run": str(error)}
+    wall_s = time.perf_counter() - began
+    others_s = (host.busy_s() or 0.0) - busy_s - measure.cpu_s()
+    result["others_cores"] = max(0.0, others_s) / wall_s
+    Path(sys.argv[2]).write_text(json.dumps(result))
+
+
+def _decoded(kind: type, value: str) -> Any:
+    return kind(value)  # a path
+
+
+def steady(order: Order) -> dict[str, float]:
+    """Measure a loader on the work's list, repeated as often as needed, and check its frames."""
+    work, span = order.work, Span(time.monotonic() + order.seconds)
+    make = order.loader.load()
+    read_files(work)
+    warm = ahead(order) + -(-len(work.files) // work.batch)  # each file once
+    count = int(order.seconds * _CLIPS_S * order.processes)
+    items = work.items(max(count, (1 + order.checked_batches) * work.batch))
+    began = time.perf_counter()
+    result: dict[str, float] = {}
+    with closing(make(work, items, order.processes, order.loader.variant)) as batches:
+        kept = take(batches, 1)
+        first_s, until = time.perf_counter() - began, span.warm_until()
+        while len(kept) < order.checked_batches and (not order.seconds or time.monotonic() < until):
+            kept += take(batches, 1)
+        if order.loader.name == LIMIT and order.seconds:
+            clips = warm * work.batch
+            result = bare.timed(work, items, clips, span, order.processes)._asdict()
+        elif order.seconds:
+            while len(kept) < warm and time.monotonic() < until:
+                skip(batches, 1)
+                warm -= 1
+            result = _timed(batches, span, order, first_s)._asdict()
+    return result | check.wrong_frames(work, items, kept)._asdict()
+
+
+def epochs(order: Order) -> dict[str, float]:
+    """Measure a loader on a work of epochs: ``clips_s`` is the rate of the first epoch,
+    ``later_clips_s`` of the others. At the end of an epoch the clock stops as many batches earlier
+    as are made ahead, so that no batch of the next epoch is made under it."""
     work, processes = order.work, order.processes
-    if order.loader.name == LIMIT or not order.seconds:
-        return steady(order)
     made_ahead = ahead(order)
     make = order.loader.load()
     read_files(work)
@@ -50,10 +126,47 @@ def epochs(order: EpochOrder) -> dict[str, float]:
         skip(batches, later)
         later_clips_s = later * work.batch / (time.perf_counter() - began)
     clips = count * work.batch
-    timing = measure.Timing(clips / wall_s, first_s, cpu_s / clips, memory)
+    timing = Timing(clips / wall_s, first_s, cpu_s / clips, memory)
     checked = check.wrong_frames(work, work.distinct, kept)
     return timing._asdict() | checked._asdict() | {"later_clips_s": later_clips_s}
 
 
+def _timed(batches: Iterator[Batch], span: Span, order: Order, first_s: float) -> Timing:
+    until, count = span.clock_until(), 0
+    began, began_cpu_s = time.perf_counter(), measure.cpu_s()
+    while not count or time.monotonic() < until:
+        # Some loaders have each process make a batch: they come in bursts.
+        skip(batches, order.processes)
+        count += order.processes
+    wall_s, cpu_s = time.perf_counter() - began, measure.cpu_s() - began_cpu_s
+    clips = count * order.work.batch
+    return Timing(clips / wall_s, first_s, cpu_s / clips, measure.resident_bytes())
+
+
+def ahead(order: Order) -> int:
+    """The batches that a loader makes ahead, at most."""
+    return 4 + 2 * order.processes
+
+
+def read_files(work: Work) -> None:
+    """Into the page cache."""
+    for file in work.files:
+        with Path(work.path(file)).open("rb") as opened:
+            opened.read(_READ)
+
+
+def take(batches: Iterator[Batch], count: int) -> list[Batch]:
+    """The next batches, copied: the loader may need their memory."""
+    some = islice(batches, max(0, count))
+    return [(np.array(numbers), np.array(clips)) for numbers, clips in some]
+
+
+def skip(batches: Iterator[Batch], count: int) -> None:
+    """Take batches, and drop them."""
+    came = sum(1 for _ in islice(batches, count))
+    if came < count:
+        raise RuntimeError(f"{count - came} batches never came")
+
+
 if __name__ == "__main__":
-    main(epochs, EpochOrder)
+    main()

@@ -25,9 +25,9 @@ from typing import Any
 
 import videoload as vl
 from benchmarks.figures import Row, Spread, children, cpu_s, parser, save, show
+from benchmarks.loaders.readers import Reader, reader
+from benchmarks.work import Work
 from benchmarks.works import FOLDER, load
-from videoload.comparison.readers import Reader, reader
-from videoload.comparison.work import Work
 
 CAMERAS = ("left", "middle", "right")
 BATCH, WARM = 8, 6  # batches

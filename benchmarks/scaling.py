@@ -26,9 +26,9 @@ from typing import Any
 import videoload as vl
 from benchmarks.__main__ import main as compare_loaders
 from benchmarks.figures import Row, parser, save, show
+from benchmarks.loaders import torch_data
+from benchmarks.work import Work
 from benchmarks.works import FOLDER, load
-from videoload.comparison import torch_data
-from videoload.comparison.work import Work
 
 WORKS = ("ucf", "h264")
 WAYS = ("torch rgb24", "torch yuv420p", "torch torchcodec", "keras rgb24")

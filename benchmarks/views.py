@@ -28,9 +28,9 @@ from rich.console import Console
 from rich.table import Table
 
 import videoload as vl
+from benchmarks.work import Work
 from benchmarks.works import FOLDER, load
 from videoload.clips.windows import Request
-from videoload.comparison.work import Work
 from videoload.decoding.decoder import Decoder
 from videoload.host import cores
 

@@ -1,34 +1,28 @@
 """The works of `python -m benchmarks`: files that are made once and kept in a folder, with what a
 complete decode found.
-
-A work of epochs has a warm-up with other files, and then in each epoch a clip of each file, with
-the same clips in each epoch.
 """
 
 from __future__ import annotations
 
 import itertools
-import random
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import av
 import msgspec
 from msgspec.structs import replace
 
+from benchmarks.files import choose, look_at
 from benchmarks.videos import Recipe, make_video
-from videoload.comparison import files as own_files
-from videoload.comparison.work import SEED, Clip, File, Item, Work
+from benchmarks.work import Clip, File, Work
 from videoload.errors import CatalogError
 from videoload.host import cores
 
 FOLDER = Path.home() / ".cache" / "videoload-bench"  # where files are kept by default
 _BATCH = 8
-_LOOK_S = 60.0  # at the files of a user
+_LOOK_S = 15.0  # at the files of a user
 _ALL = 1 << 40  # frames
 
 
@@ -54,8 +48,6 @@ class Kind(NamedTuple):
     copies: int = 0
 
 
-EPOCHS = 3  # of a work of epochs
-_WARM_ROUNDS = 3  # through the files that are no copies
 _SMALL, _LARGE = Clip(16, 2, resize=128, crop=112), Clip(16, 4, resize=256, crop=224)
 _HMDB = Recipe("mpeg4", frames=95, key_every=600, b_frames=1, packed=True)
 WORKS = {
@@ -77,50 +69,6 @@ WORKS = {
 }
 
 
-@dataclass(frozen=True)
-class EpochWork(Work):
-    """A work of epochs. ``met``: the number of files that the warm-up reads (the first ones)."""
-
-    met: int = 0
-
-    runner: ClassVar[str] = "benchmarks.run"
-
-    def __str__(self) -> str:
-        """What it is, for a title."""
-        copies = replace_files(self, self.files[self.met :])
-        return f"{copies}; files never seen before (copies of {self.met})"
-
-    @cached_property
-    def distinct(self) -> list[Item]:
-        """In each epoch, each copy of a file shows what another copy showed in the epoch before."""
-        draw = random.Random(SEED)
-        copies = len(self.files) // self.met  # and the file itself
-        starts = [
-            draw.sample(range(file.frames - self.clip.span + 1), copies)
-            for file in self.files[: self.met]
-        ]
-        pairs: list[tuple[int, int]] = []
-        for number in range(_WARM_ROUNDS + EPOCHS):
-            warm = number < _WARM_ROUNDS
-            files = list(range(self.met) if warm else range(self.met, len(self.files)))
-            draw.shuffle(files)
-            pairs += [
-                (file, starts[file % self.met][(file // self.met + number) % copies])
-                for file in files[: len(files) // self.batch * self.batch]
-            ]
-        return [Item(i, *pair) for i, pair in enumerate(pairs)]
-
-    @property
-    def epoch_batches(self) -> int:
-        """Of one epoch."""
-        return (len(self.files) - self.met) // self.batch
-
-
-def replace_files(work: Work, files: tuple[File, ...]) -> Work:
-    """The same clips of some of its files."""
-    return Work(work.name, work.root, files, work.clip, work.batch)
-
-
 def missing(name: str, videos: str = "") -> str:
     """Why a work cannot be made here; empty if it can."""
     recipe = WORKS[name].recipe
@@ -138,8 +86,9 @@ def load(
         raise CatalogError(f"the work {name} cannot be made here: {why}")
     kind, root, facts = WORKS[name], folder / name, folder / f"{name}.json"
     if kind.recipe is None:
-        work = own_files.choose(Path(videos), kind.clip, _LOOK_S, None, cores(), say)
-        return Work(name, work.root, work.files, work.clip, work.batch)
+        shutil.rmtree(root, ignore_errors=True)  # pictures of the files of another time
+        root.mkdir(parents=True)
+        return choose(name, Path(videos), kind.clip, _LOOK_S, root, cores(), say)
     made_by = f"{root} {kind.files} x {kind.names} {kind.copies} {kind.recipe}"
     try:
         known = msgspec.json.decode(facts.read_bytes(), type=_Facts)
@@ -149,9 +98,8 @@ def load(
         root.mkdir(parents=True, exist_ok=True)
         known = _Facts(made_by, tuple(_make(root, kind, kind.recipe, say)))
         facts.write_bytes(msgspec.json.encode(known))
-    if kind.copies:
-        return EpochWork(name, root, known.files, kind.clip, kind.batch, met=kind.files)
-    return Work(name, root, known.files, kind.clip, kind.batch)
+    met = kind.files if kind.copies else 0
+    return Work(name, root, known.files, kind.clip, kind.batch, met=met)
 
 
 def _make(root: Path, kind: Kind, recipe: Recipe, say: Callable[[str], None]) -> list[File]:
@@ -161,7 +109,7 @@ def _make(root: Path, kind: Kind, recipe: Recipe, say: Callable[[str], None]) ->
         path = f"{number:03d}{suffix}"
         say(f"making {path}")
         make_video(root / path, recipe, seed=number)
-        files.append(own_files.look_at(root, path, most=_ALL))
+        files.append(look_at(root, path, most=_ALL))
         for name in range(1, kind.names):
             link = f"{number:03d}-{name:02d}{suffix}"
             (root / link).unlink(missing_ok=True)

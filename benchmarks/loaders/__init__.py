@@ -1,32 +1,95 @@
-"""The loaders of `python -m benchmarks`: those of `videoload bench`, and more."""
+"""The loaders that are compared; each module is imported only in a run of its own.
+
+A module's ``batches(work, items, processes, variant)`` yields (numbers, clips) in any order: the
+items' numbers and their clips, [B] and uint8 [B, T, H, W, 3], as arrays or as whatever its users
+get and `np.asarray` takes. Closing the generator ends its processes.
+"""
 
 from __future__ import annotations
 
-from videoload.comparison.loaders import BENCH, WITH_STORE, Loader
+import importlib
+from collections.abc import Generator, Sequence
+from ctypes.util import find_library
+from typing import Any, NamedTuple, Protocol, cast
 
-_OURS, _TORCH = "benchmarks.loaders.ours", "benchmarks.loaders.torch_data"
-LOADERS = {
-    loader.name: loader
-    for loader in (
-        *BENCH[:3],
-        WITH_STORE,
-        Loader("videoload watched", _OURS, ("tensorflow",), "watched"),
-        Loader("videoload tcp", _OURS, ("tensorflow",), "tcp"),
-        Loader("videoload tcp curve", _OURS, ("tensorflow",), "tcp curve"),
-        Loader("videoload tcp yuv420p", _OURS, ("tensorflow",), "tcp yuv420p"),
-        *BENCH[3:5],
-        Loader("DataLoader decord", _TORCH, ("torch", "decord"), "decord"),
-        BENCH[5],
-        Loader("DataLoader pyav usual", _TORCH, ("torch",), "usual"),
-        *BENCH[6:8],
-        Loader("tf.data pyav", "videoload.comparison.tf_data", ("tensorflow",), "pyav"),
-        BENCH[8],
-        Loader(
-            "Keras processes",
-            "videoload.comparison.keras_data",
-            ("keras", "tensorflow"),
-            "processes",
-        ),
-        BENCH[9],
-    )
-}
+from benchmarks.work import Item, Work
+
+Batch = tuple[Any, Any]
+Batches = Generator[Batch, None, None]
+
+
+class Make(Protocol):
+    """What a loader's module offers."""
+
+    def __call__(
+        self, work: Work, items: Sequence[Item], processes: int, variant: str
+    ) -> Batches: ...
+
+
+class MissingError(Exception):
+    """The loader cannot be used here; the message is the reason."""
+
+
+class Loader(NamedTuple):
+    """A loader by name. ``needs``: what must be importable; ``ffmpeg``: it loads the system's
+    FFmpeg."""
+
+    name: str
+    module: str
+    needs: tuple[str, ...] = ()
+    variant: str = ""
+    ffmpeg: bool = False
+
+    def load(self) -> Make:
+        """Its function. What it needs is imported, which may take seconds. Raises MissingError."""
+        if self.ffmpeg and not find_library("avcodec"):
+            raise MissingError("FFmpeg's shared libraries are not there: apt-get install ffmpeg")
+        for name in self.needs:
+            try:
+                importlib.import_module(name)
+            except ModuleNotFoundError:
+                raise MissingError(f"{name} is not installed") from None
+            except Exception as error:  # a library below it, most often
+                said = str(error).strip().splitlines() or [type(error).__name__]
+                raise MissingError(f"{name}: {said[-1]}") from None
+        return cast(Make, importlib.import_module(self.module).batches)
+
+
+def _here(module: str) -> str:
+    return f"{__package__}.{module}"
+
+
+LIMIT = "limit"
+WITH_STORE = "videoload frame store"
+_KERAS, _TENSORFLOW = ("keras", "tensorflow"), ("tensorflow",)
+_USUAL = (  # those of `--videos`: ours, and the usual ones
+    Loader(LIMIT, _here("bare"), variant="tables"),
+    Loader("videoload", _here("ours"), _TENSORFLOW),
+    Loader("videoload without TensorFlow", _here("ours"), (), "loop"),
+    Loader(
+        "DataLoader torchcodec",
+        _here("torch_data"),
+        ("torch", "torchcodec", "cv2"),
+        "torchcodec",
+        ffmpeg=True,
+    ),
+    Loader("DataLoader opencv", _here("torch_data"), ("torch", "cv2"), "opencv"),
+    Loader("DataLoader pyav", _here("torch_data"), ("torch",), "pyav"),
+    Loader("SPDL", _here("spdl_data"), ("spdl.io", "spdl.pipeline"), ffmpeg=True),
+    Loader("tf.data opencv", _here("tf_data"), ("tensorflow", "cv2"), "opencv"),
+    Loader("Keras threads", _here("keras_data"), _KERAS, "threads"),
+    Loader("serial", _here("bare")),
+)
+_MORE = (
+    Loader(WITH_STORE, _here("ours"), _TENSORFLOW, "store"),
+    Loader("videoload watched", _here("ours"), _TENSORFLOW, "watched"),
+    Loader("videoload tcp", _here("ours"), _TENSORFLOW, "tcp"),
+    Loader("videoload tcp curve", _here("ours"), _TENSORFLOW, "tcp curve"),
+    Loader("videoload tcp yuv420p", _here("ours"), _TENSORFLOW, "tcp yuv420p"),
+    Loader("DataLoader decord", _here("torch_data"), ("torch", "decord"), "decord"),
+    Loader("DataLoader pyav usual", _here("torch_data"), ("torch",), "usual"),
+    Loader("tf.data pyav", _here("tf_data"), _TENSORFLOW, "pyav"),
+    Loader("Keras processes", _here("keras_data"), _KERAS, "processes"),
+)
+USUAL = [loader.name for loader in _USUAL]
+LOADERS = {loader.name: loader for loader in _USUAL + _MORE}

@@ -24,9 +24,9 @@ import av
 import numpy as np
 
 import videoload as vl
+from benchmarks.measure import cpu_s
 from benchmarks.recipes import Row, items, train, warm_up
 from videoload.commands.made_videos import make_videos
-from videoload.comparison.measure import cpu_s
 
 STEP_S = 0.2 * items.SCALE
 STEPS = {1: 48, 2: 96, 5: 240, 10: 240, 30: 240}  # by workers

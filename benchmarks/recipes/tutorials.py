@@ -24,13 +24,12 @@ import numpy.typing as npt
 import tensorflow as tf
 
 import videoload as vl
+from benchmarks.check import wrong_frames
+from benchmarks.loaders import Batch, ours
+from benchmarks.loaders.bare import Plain
 from benchmarks.recipes import Row
+from benchmarks.work import Clip, Item, Work
 from benchmarks.works import FOLDER, load
-from videoload.comparison import ours
-from videoload.comparison.bare import Plain
-from videoload.comparison.check import wrong_frames
-from videoload.comparison.loaders import Batch
-from videoload.comparison.work import Clip, Item, Work
 from videoload.host import cores
 
 EPOCHS, BATCH, CHECKED = 4, 8, 64

@@ -1,121 +1,144 @@
-"""The benchmarks run, get the frames that they ask for, and write their results. A push runs the
-quickest of each kind."""
+"""The benchmarks run, get the frames that they ask for, and say what was wrong."""
 
 from __future__ import annotations
 
-import importlib.util
+import io
 import json
 from pathlib import Path
 
 import av
 import numpy as np
 import pytest
+from rich.console import Console
 
-from benchmarks.epochs_table import NAMES
+from benchmarks.check import wrong_frames
 from benchmarks.exam import is_it, thumb
 from benchmarks.exam_readers import pictures
 from benchmarks.faults.judging import Run, Sample, judge
+from benchmarks.files import choose
+from benchmarks.loaders.bare import Plain
+from benchmarks.report import Results, Row, tables
 from benchmarks.videos import Recipe, make_video
+from benchmarks.work import Clip
 from tests.support.codecs import KINDS, make
 from tests.support.needs import needs_tensorflow
 from tests.support.programs import Programs
 from tests.support.thorough import rest_nightly
+from tests.support.videos import make_avi
 from tests.support.waiting import SECOND
-from videoload import Client
-from videoload.comparison.check import wrong_frames
-from videoload.comparison.files import choose
-from videoload.comparison.ours import read
-from videoload.comparison.run import take
-from videoload.comparison.work import Clip
 from videoload.index.index import find_index
 from videoload.reading.containers import OpenedVideo
 from videoload.storage.files import Folder
 
-# videoload is measured with TensorFlow, which each of its runs imports, so only one work of the
-# night includes it: with a frame store, which its first run fills.
-WORKS = {"tiny": ("limit", "serial"), "tiny-first": ("limit", "serial", "videoload frame store")}
-BENCH = """
-import sys
-from pathlib import Path
-from videoload.comparison.compare import bench
-from videoload.comparison.loaders import BENCH, Loader
-loaders = [BENCH[0], BENCH[2], BENCH[-1]]  # the limit, videoload without TensorFlow, serial
-loaders.append(Loader("another", "another.loader", ("no_such_package",)))
-sys.exit(bench(Path(sys.argv[1]), 3.0, Path(sys.argv[2]), None, loaders))
-"""
+SMALL = Recipe("mpeg4", 160, 120, 40, 12, b_frames=2)
+CLIP = Clip(4, 2, resize=64, crop=56)
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(120 * SECOND)
-def test_two_hundred_files_give_a_table_of_rates_or_reasons(
-    programs: Programs, tmp_path: Path
-) -> None:
-    (tmp_path / "videos").mkdir()
-    first = tmp_path / "videos" / "000.mp4"
-    codec = "libx264" if "libx264" in av.codecs_available else "mpeg4"
-    make_video(first, Recipe(codec, 160, 120, 40, 12, b_frames=2), seed=0)
-    for number in range(1, 200):
-        first.with_name(f"{number:03d}.mp4").hardlink_to(first)
-    run = programs.python("-c", BENCH, str(tmp_path / "videos"), str(tmp_path / "out"))
-    assert run.wait(100 * SECOND) == 0, run.err
-    assert "200 videos below" in run.err  # progress, though nobody watches a terminal
-    assert "1 of 4: limit: " in run.err
-    rows = json.loads((tmp_path / "out" / "results.json").read_text())["rows"]
-    first_round = {row["loader"]: row for row in rows if row["round"] == 1}
-    for name in ("limit", "videoload without TensorFlow", "serial"):
-        row = first_round[name]
-        assert not row["error"]
-        assert row["clips_s"] > 0
-        assert row["cpu_s_a_clip"] > 0
-        assert row["memory"] > 0
-        assert row["frames"] > 0
-        assert row["wrong"] == 0
-        assert name in run.out
-    assert first_round["another"]["not_run"] == "no_such_package is not installed"
-    assert "another: not run: no_such_package is not installed" in run.out
-
-
-def test_clips_of_one_short_file_are_repeated_until_a_batch_is_full(tmp_path: Path) -> None:
-    make_video(tmp_path / "short.avi", Recipe("mpeg4", 160, 120, 9, 12), seed=0)
-    work = choose(tmp_path, Clip(4, 2, resize=64, crop=56), 60.0, None, 1, lambda line: None)
-    assert len({item.start for item in work.distinct}) < work.batch
-    items = work.items(2 * work.batch)
-    with Client(workers=1) as client:
-        batches = take(read(client, work, items, is_loop=True), 2)
-    assert [list(numbers) for numbers, _ in batches] == 2 * [list(range(work.batch))]
-    assert wrong_frames(work, items, batches) == (8 * work.batch, 0)
-
-
-@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.timeout(240 * SECOND)
-@pytest.mark.parametrize("work", WORKS)
-def test_a_small_comparison_has_a_rate_and_right_frames_for_each_loader(
+@pytest.mark.parametrize("work", rest_nightly(["own", "tiny-first"]))
+def test_each_loader_has_right_frames_and_a_rate_or_a_reason(
     work: str, programs: Programs, tmp_path: Path
 ) -> None:
+    first = tmp_path / "videos" / "000.avi"
+    first.parent.mkdir()
+    make_video(first, SMALL._replace(b_frames=0), seed=0)
+    for number in range(1, 200):
+        first.with_name(f"{number:03d}.avi").hardlink_to(first)
+    loaders = ("limit", "videoload without TensorFlow", "serial", "SPDL")
     run = programs.python(
-        "-m", "benchmarks", "--work", work, "--rounds", "1", "--processes", "2", "--seconds", "6",
-        *(word for name in WORKS[work] for word in ("--loader", name)),
-        "--folder", str(tmp_path / "videos"), "--out", str(tmp_path / "out"),
+        "-m", "benchmarks", "--rounds", "1", "--processes", "2", "--seconds", "4",
+        *(["--videos", str(first.parent)] if work == "own" else ["--work", work]),
+        *(word for name in loaders for word in ("--loader", name)),
+        "--folder", str(tmp_path / "made"), "--out", str(tmp_path / "out"),
     )  # fmt: skip
-    assert run.wait(100 * SECOND) == 0, run.err
-    assert "videoload decodes 100%" in run.err, "it has no B-pictures"
-    results = json.loads((tmp_path / "out" / "results.json").read_text())
-    assert not [row for row in results["rows"] if row["error"] or row["not_run"]]
-    timed = {row["loader"]: row for row in results["rows"]}
-    assert set(timed) == set(WORKS[work])
-    for name in WORKS[work]:
-        of_epochs = work == "tiny-first" and name != "limit"
-        assert timed[name]["frames"] == (24 if of_epochs else 64) * 8  # 24: of the warm-up
-        assert timed[name]["wrong"] == 0
-        assert timed[name]["clips_s"] > 0
-        assert timed[name]["cpu_s_a_clip"] > 0
-        assert timed[name]["memory"] > 0
+    assert run.wait(200 * SECOND) == 0, run.err
+    rows = json.loads((tmp_path / "out" / "results.json").read_text())["rows"]
+    found = {row["loader"]: row for row in rows}
+    assert set(found) == set(loaders)
+    for name, row in found.items():
         assert name in run.out
-        assert (timed[name]["later_clips_s"] > 0) == of_epochs
-    assert any((tmp_path / "videos" / "frames").glob("*/*/*")) == (work == "tiny-first")
-    drawn = (tmp_path / "out" / f"{work}.png").exists()
-    assert drawn == (importlib.util.find_spec("matplotlib") is not None)
+        assert not row["error"]
+        if name == "SPDL" and row["not_run"]:  # it is not installed
+            assert row["not_run"] in run.out
+            continue
+        assert min(row["clips_s"], row["cpu_s_a_clip"], row["memory"], row["frames"]) > 0
+        assert row["wrong"] == 0
+        assert (row["later_clips_s"] > 0) == (work == "tiny-first" and name != "limit")
+
+
+@pytest.mark.parametrize("suffix", [".avi", ".mp4", ".mkv", ".m2ts"])
+def test_the_limit_reads_the_right_frames_and_others_are_counted(
+    suffix: str, tmp_path: Path
+) -> None:
+    codec = "libx264" if "libx264" in av.codecs_available else "mpeg4"
+    make_video(tmp_path / f"a{suffix}", SMALL._replace(codec=codec), seed=0)
+    work = choose("own", tmp_path, CLIP, 60.0, tmp_path, 2, lambda line: None)
+    plain, items = Plain(work, tables=True), work.distinct
+    clips = np.empty((len(items), *CLIP.shape), np.uint8)
+    for (_, file, start), clip in zip(items, clips, strict=True):
+        plain.read(work.files[file], start, clip)
+    numbers, frames = np.arange(len(items)), CLIP.frames * len(items)
+    assert wrong_frames(work, items, [(numbers, clips)]) == (frames, 0)
+    assert wrong_frames(work, items, [(np.roll(numbers, 1), clips)]) == (frames, frames)
+
+
+def test_what_cannot_be_compared_is_left_out_with_its_reason(tmp_path: Path) -> None:
+    make_video(tmp_path / "good.avi", SMALL, seed=0)
+    make_video(tmp_path / "short.MKV", SMALL._replace(frames=3), seed=1)
+    (tmp_path / "text.mp4").write_text("not a video")
+    make_avi(tmp_path / "turned.mp4", frames=12, container_format="mp4", degrees=90)
+    said: list[str] = []
+    work = choose("own", tmp_path, CLIP, 60.0, tmp_path, 2, said.append)
+    assert [file.path for file in work.files] == ["good.avi"]
+    assert len([line for line in said if line.startswith("left out: 1 (")]) == 3
+
+
+@pytest.mark.parametrize("busy_cores", [0.1, 1.3])
+def test_a_table_tells_what_is_wrong_and_no_share_of_a_busy_host(busy_cores: float) -> None:
+    rows = [
+        Row("own", "limit", 1, clips_s=200.0, frames=8, others_cores=busy_cores),
+        Row("own", "videoload", 1, clips_s=190.0, frames=8, others_cores=busy_cores),
+        Row("own", "another", 1, clips_s=50.0, frames=8, wrong=6, others_cores=busy_cores),
+        Row("own", "serial", 1, error="[Errno 28] No space left"),
+        Row("own", "SPDL", 1, not_run="spdl.io is not installed"),
+    ]
+    console = Console(file=io.StringIO(), width=160)
+    with console.capture() as capture:
+        for table in tables(Results({}, 2, {"own": "32 files"}, rows)):
+            console.print(table)
+    text = capture.get()
+    assert "190.0" in text
+    assert ("95.0%" in text) == (busy_cores < 1)
+    for told in ("75%", "[Errno 28] No space left", "spdl.io is not installed"):
+        assert told in text
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240 * SECOND)
+@pytest.mark.parametrize(
+    "words",
+    rest_nightly(
+        [
+            "overhead --way tcp --lease 4 --rounds 1 --seconds 0.2",  # workers that decode nothing
+            "lines --only far --far-workers 4 --seconds 0.2",  # simulated ones
+            "large --videos 400 --work tiny --seconds 0.2 --every 0.1 --folder {folder}",
+            "long --file mpeg4 --frames 1000 --rounds 1 --seconds 0.2 --folder {folder}",
+            "epochs --work tiny --rounds 1 --epochs 5 --loop --way frames --way half "
+            "--folder {folder}",
+        ]
+    ),
+)
+def test_a_benchmark_of_a_single_question_runs(
+    words: str, programs: Programs, tmp_path: Path
+) -> None:
+    module, *arguments = words.format(folder=tmp_path / "made").split()
+    run = programs.python(
+        "-m", f"benchmarks.{module}", *arguments, "--json", str(tmp_path / "rows.json")
+    )
+    assert run.wait(200 * SECOND) == 0, run.err
+    assert "refused" not in run.err
+    assert json.loads((tmp_path / "rows.json").read_text())["rows"]
 
 
 @pytest.mark.nightly
@@ -124,16 +147,26 @@ def test_a_small_comparison_has_a_rate_and_right_frames_for_each_loader(
 @pytest.mark.timeout(240 * SECOND)
 def test_a_recipe_runs_beside_an_equivalent_stream(programs: Programs, tmp_path: Path) -> None:
     run = programs.python(
-        "-m", "benchmarks.recipes", "--recipe", "runner", "--steps", "20",
-        "--out", str(tmp_path / "out"),
-    )  # fmt: skip
-    assert run.wait(100 * SECOND) == 0, run.err
-    rows = json.loads((tmp_path / "out" / "recipes.json").read_text())
+        "-m", "benchmarks.recipes", "--recipe", "runner", "--steps", "20", "--out", str(tmp_path)
+    )
+    assert run.wait(200 * SECOND) == 0, run.err
+    rows = json.loads((tmp_path / "recipes.json").read_text())
+    assert all(row["recipe_s"] > 0 and row["videoload_s"] >= row["perfect_s"] > 0 for row in rows)
     assert len(rows) == 2
-    for row in rows:
-        assert row["recipe_s"] > 0
-        assert row["videoload_s"] >= row["perfect_s"] > 0
-        assert row["recipe"] in run.out
+
+
+@pytest.mark.nightly
+@pytest.mark.slow
+@pytest.mark.timeout(240 * SECOND)
+def test_the_kill_test_runs_on_this_loader(programs: Programs, tmp_path: Path) -> None:
+    run = programs.python(
+        "-m", "benchmarks.faults", "--loader", "videoload", "--fault", "a worker is killed",
+        "--out", str(tmp_path / "faults.json"),
+    )  # fmt: skip
+    assert run.wait(200 * SECOND) == 0, run.err
+    assert json.loads((tmp_path / "faults.json").read_text()) == {
+        "videoload": {"a worker is killed": "as without it"}
+    }
 
 
 @pytest.mark.parametrize("b_frames", [1, 2])
@@ -157,89 +190,6 @@ def test_a_packed_file_proves_its_pictures_and_gives_them_in_order(
     assert index is not None
     assert index.info.frames == recipe.frames
     assert index.order.starts[:, 0].tolist() == [0]
-
-
-@pytest.mark.nightly
-@pytest.mark.slow
-@pytest.mark.timeout(240 * SECOND)
-def test_a_long_file_is_complete_and_read_at_random(programs: Programs, tmp_path: Path) -> None:
-    run = programs.python(
-        "-m", "benchmarks.long", "--file", "mpeg4", "--frames", "1000", "--rounds", "1",
-        "--seconds", "0.2", "--folder", str(tmp_path), "--json", str(tmp_path / "long.json"),
-    )  # fmt: skip
-    assert run.wait(100 * SECOND) == 0, run.err
-    (row,) = json.loads((tmp_path / "long.json").read_text())["rows"]
-    assert row["frames"] == 996  # whole groups of 12
-    assert row["first_s"] > 0
-    assert row["clips_s"] > 0
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(240 * SECOND)
-def test_many_names_are_made_read_and_removed(programs: Programs, tmp_path: Path) -> None:
-    run = programs.python(
-        "-m", "benchmarks.large", "--videos", "400", "--work", "tiny", "--seconds", "0.2",
-        "--every", "0.1", "--folder", str(tmp_path), "--json", str(tmp_path / "large.json"),
-    )  # fmt: skip
-    assert run.wait(100 * SECOND) == 0, run.err
-    rows = json.loads((tmp_path / "large.json").read_text())["rows"]
-    assert {row["epoch"] for row in rows} == {1, 2}
-    assert all(0 < row["worker_pss_mb"] <= row["worker_rss_mb"] for row in rows)
-    assert not list(tmp_path.glob("large-*"))
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(240 * SECOND)
-@pytest.mark.parametrize(
-    ("benchmark", "arguments"),
-    rest_nightly(
-        [
-            ("overhead", ["--way", "tcp", "--lease", "4", "--rounds", "1"]),  # that decode nothing
-            ("lines", ["--only", "far", "--far-workers", "4"]),  # simulated ones
-        ]
-    ),
-)
-def test_workers_of_a_benchmark_answer_as_real_ones_do(
-    benchmark: str, arguments: list[str], programs: Programs, tmp_path: Path
-) -> None:
-    run = programs.python(
-        "-m", f"benchmarks.{benchmark}", *arguments, "--seconds", "0.2",
-        "--json", str(tmp_path / "rows.json"),
-    )  # fmt: skip
-    assert run.wait(100 * SECOND) == 0, run.err
-    assert "refused" not in run.err
-    rows = json.loads((tmp_path / "rows.json").read_text())["rows"]
-    assert all(row["clips_per_s"] > 0 for row in rows)
-
-
-@pytest.mark.nightly
-@pytest.mark.slow
-@pytest.mark.timeout(240 * SECOND)
-def test_epochs_with_and_without_kept_frames_are_compared(
-    programs: Programs, tmp_path: Path
-) -> None:
-    run = programs.python(
-        "-m", "benchmarks.epochs", "--work", "tiny", "--rounds", "1", "--epochs", "5", "--loop",
-        *("--way", "frames", "--way", "half", "--way", "prepare"),
-        "--folder", str(tmp_path / "videos"), "--json", str(tmp_path / "rows.json"),
-    )  # fmt: skip
-    assert run.wait(100 * SECOND) == 0, run.err
-    rows = json.loads((tmp_path / "rows.json").read_text())["rows"]
-    keeping = ["frames", "half", "prepare"]
-    assert [row["way"] for row in rows] == ["libav", "nothing", *keeping]
-    for row in rows:
-        assert set(row["clips_per_s"]) == {"1", "2", "5"}
-        assert min(row["clips_per_s"].values()) > 0
-        assert 0 <= row["cpu_s"]["1"] <= row["cpu_s"]["5"]
-        assert (row["kept_gb"] > 0) == (row["way"] in keeping)
-        assert (row["before_s"] > 0.1) == (row["way"] == "prepare")
-        assert row["way"] in run.out
-        assert f"| {NAMES[row['way']]} | " in run.out
-    kept = {row["way"]: row["kept_gb"] for row in rows}
-    assert kept["half"] < 0.7 * kept["frames"]
-    drawn = (tmp_path / "rows.png").exists()
-    assert drawn == (importlib.util.find_spec("matplotlib") is not None)
-    assert sorted(path.name for path in (tmp_path / "videos").iterdir()) == ["tiny", "tiny.json"]
 
 
 @pytest.mark.slow
@@ -284,17 +234,3 @@ def test_the_kill_test_says_how_an_epoch_differs() -> None:
     assert found(3, 1, 0, bad=2) == "it is left out"
     assert found(3, 1, 0, 0, bad=2) == "it is replaced"
     assert found(3, 1, bad=2) == "1 lost"
-
-
-@pytest.mark.nightly
-@pytest.mark.slow
-@pytest.mark.timeout(240 * SECOND)
-def test_the_kill_test_runs_on_this_loader(programs: Programs, tmp_path: Path) -> None:
-    run = programs.python(
-        "-m", "benchmarks.faults", "--loader", "videoload", "--fault", "a worker is killed",
-        "--out", str(tmp_path / "faults.json"),
-    )  # fmt: skip
-    assert run.wait(100 * SECOND) == 0, run.err
-    assert json.loads((tmp_path / "faults.json").read_text()) == {
-        "videoload": {"a worker is killed": "as without it"}
-    }

@@ -11,7 +11,6 @@ import time
 from io import TextIOWrapper
 from itertools import count
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
@@ -20,7 +19,7 @@ from rich.console import Console
 from videoload import __version__
 from videoload.commands import cli_batches, cli_extract, cli_prepare, cli_workers
 from videoload.commands.cli_batches import CatalogRoot, Source, per_core
-from videoload.commands.cli_workers import CacheFolder, FrameStoreGb, Insecure, Keys
+from videoload.commands.cli_workers import CacheFolder, Insecure, Keys
 from videoload.commands.help_page import BEGIN, FILES, PLACES, RUNS, Command, Group
 from videoload.commands.verbosity import Verbose, progress_bar, say
 from videoload.errors import VideoloadError
@@ -263,52 +262,6 @@ def store(
         stores.print_json(left)
     else:
         stores.print_sets(left)
-
-
-@app.command(cls=Command, rich_help_panel=BEGIN)
-def bench(
-    videos: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR", help="Your own videos. Without it, it makes files like UCF-101's."
-        ),
-    ] = None,
-    seconds: Annotated[
-        float, typer.Option(min=1, metavar="S", help="About how long it takes.")
-    ] = 75.0,
-    output: Annotated[Path, typer.Option(metavar="DIR", help="Where the results go.")] = Path(
-        "benchmark-results"
-    ),
-    frame_store: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Measure this loader also with the frame store in this folder, which the first "
-            "run fills.",
-        ),
-    ] = None,
-    frame_store_gb: FrameStoreGb = None,
-    verbose: Verbose = 0,
-) -> None:
-    """Compare this loader with others, on the same clips.
-
-    It looks at up to 32 of the files, then each loader runs for some seconds. Bare libav on the
-    same cores is the limit. A loader that is not installed has a row with the reason. It takes
-    about two minutes at most, and needs no TensorFlow. In the source tree, `python -m benchmarks`
-    has more options.
-    """
-    from videoload.commands.made_videos import make_videos
-    from videoload.comparison.compare import bench as compare
-    from videoload.storage.keep import Keep
-
-    kept = Keep.of(frame_store, frame_store_gb, name="frame_store")
-    if videos is not None and not videos.is_dir():
-        raise VideoloadError(f"no such folder: {videos}")
-    with TemporaryDirectory() as made:
-        if videos is None:
-            print("making files like UCF-101's", file=sys.stderr)
-            make_videos(Path(made), train_per_class=8, test_per_class=0, frames=180)
-        raise typer.Exit(compare(videos or Path(made), seconds, output, kept))
 
 
 @app.command(cls=Command, rich_help_panel=PLACES)

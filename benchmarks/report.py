@@ -18,8 +18,8 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
+from benchmarks.loaders import LIMIT
 from videoload import host
-from videoload.comparison.loaders import LIMIT
 
 _BUSY = 0.2  # cores that other programs take: more moves the rates by a tenth and more
 _PACKAGES = (

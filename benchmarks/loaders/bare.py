@@ -24,10 +24,10 @@ import numpy.typing as npt
 from av.container import InputContainer
 from av.video.reformatter import Interpolation, VideoReformatter
 
-from videoload.comparison import measure
-from videoload.comparison.loaders import Batches
-from videoload.comparison.measure import Span, Timing
-from videoload.comparison.work import File, Item, Work
+from benchmarks import measure
+from benchmarks.loaders import Batches
+from benchmarks.measure import Span, Timing
+from benchmarks.work import File, Item, Work
 
 _BILINEAR = int(Interpolation.BILINEAR)  # looking up an enum at every call takes time
 _WAIT_S = 600

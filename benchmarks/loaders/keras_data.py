@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 from keras.src.trainers.data_adapters.py_dataset_adapter import PyDatasetAdapter
 
-from videoload.comparison.loaders import Batches
-from videoload.comparison.readers import reader
-from videoload.comparison.work import Item, Work
+from benchmarks.loaders import Batches
+from benchmarks.loaders.readers import reader
+from benchmarks.work import Item, Work
 
 _own = threading.local()  # a reader for each thread, or the one of a process
 

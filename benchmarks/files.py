@@ -19,9 +19,9 @@ from pathlib import Path
 import av
 import numpy as np
 
+from benchmarks.check import Pictures, thin
+from benchmarks.work import SEED, Clip, File, Work
 from videoload.catalog.catalog import Catalog
-from videoload.comparison.check import Pictures, thin
-from videoload.comparison.work import SEED, Clip, File, Work
 from videoload.errors import CatalogError
 from videoload.index.index import find_index
 from videoload.reading.containers import UnreadableError
@@ -38,14 +38,15 @@ class _UnfitError(Exception):
 
 
 def choose(
+    name: str,
     folder: Path,
     clip: Clip,
     seconds: float,
-    kept: Path | None,
+    kept: Path,
     processes: int,
     say: Callable[[str], None],
 ) -> Work:
-    """The work ``own`` of what lies below a folder; takes about ``seconds``. Its batches are
+    """The work of what lies below a folder; takes about ``seconds``. Its batches are
     smaller where clips take long. The frames that the check needs go to ``kept``. Raises
     CatalogError if there is no video, or none that is fit."""
     paths = list(Catalog.from_folder(folder, label=None).paths)
@@ -78,7 +79,7 @@ def choose(
             f"no video below {folder} can be compared: {'; '.join(reasons) or 'there is none'}"
         )
     batch = min(_BATCH, max(1, int(_BATCHES_S / (clip_s * processes))))
-    return Work("own", folder, tuple(files[:_FILES]), clip, batch)
+    return Work(name, folder, tuple(files[:_FILES]), clip, batch)
 
 
 def look_at(

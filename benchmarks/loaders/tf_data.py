@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from videoload.comparison.loaders import Batches
-from videoload.comparison.readers import reader
-from videoload.comparison.work import Item, Work
+from benchmarks.loaders import Batches
+from benchmarks.loaders.readers import reader
+from benchmarks.work import Item, Work
 
 
 def batches(work: Work, items: Sequence[Item], processes: int, variant: str) -> Batches:

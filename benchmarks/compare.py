@@ -1,9 +1,7 @@
 """Runs the loaders in turn, each in a process of its own, and shows the table.
 
-Each loader runs once a round, every other round backwards, for as many rounds as were asked for, or
-as there is time for. Its first run also checks its frames. How long a run may take follows from the
-time that is left for the round, so that each loader has its row in time, however slow the files
-are. The results file is complete after each run.
+Each loader runs once a round, every other round backwards. Its first run also checks its frames.
+The results file is complete after each run.
 """
 
 from __future__ import annotations
@@ -13,27 +11,22 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 from rich.console import Console
 
-from videoload.comparison import files, report
-from videoload.comparison.loaders import BENCH, WITH_STORE, Loader
-from videoload.comparison.report import Results, Row
-from videoload.comparison.run import Order, encoded
-from videoload.comparison.work import Clip, Work
-from videoload.host import cores
-from videoload.storage.keep import Keep
+from benchmarks import report
+from benchmarks.loaders import Loader
+from benchmarks.report import Results, Row
+from benchmarks.run import Order, encoded
+from benchmarks.work import Work
 
 _LATE_S = 45  # beyond its time, after which a run is ended
-_LOOK_SHARE = 1 / 6  # of all the time, for looking at the files
-_CLIP = Clip(16, 2, resize=128, crop=112)
-_RUN_S, _CHECKED, _ROUNDS = 6.0, 16, 99
+_CHECKED_CLIPS = 64
 _ENVIRONMENT = {
     "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "", "PYTHONWARNINGS": "ignore",
     "VIDEOLOAD_CACHE": "",  # each run has to learn for itself what a file is
@@ -42,9 +35,7 @@ _ENVIRONMENT = {
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What to compare, and where. ``rounds``: 0 only checks the frames. ``run_s``: of one run, at
-    most; ``seconds``: the first round takes no longer, if its runs can, and no other begins that
-    would."""
+    """What to compare, and where. ``rounds``: 0 only checks the frames. ``run_s``: of one run."""
 
     works: Sequence[Work]
     loaders: Sequence[Loader]
@@ -52,32 +43,6 @@ class Comparison:
     processes: int
     out: Path
     run_s: float
-    checked_clips: int = 64
-    seconds: float = float("inf")
-
-
-def bench(
-    videos: Path,
-    seconds: float,
-    out: Path,
-    frame_store: Keep | None,
-    loaders: Sequence[Loader] = BENCH,
-) -> int:
-    """The command ``videoload bench``. ``frame_store``: also with kept frames. Returns its exit
-    status: 1 if nothing ran, 130 if it was stopped. Raises CatalogError if there is no video."""
-    began = time.monotonic()
-    if frame_store is not None:
-        loaders = (*loaders, WITH_STORE)
-    with tempfile.TemporaryDirectory() as kept:
-        work = files.choose(
-            videos.resolve(), _CLIP, seconds * _LOOK_SHARE, Path(kept), cores(), say
-        )
-        left = seconds - (time.monotonic() - began)
-        work = replace(work, frame_store=frame_store)
-        told = Comparison([work], loaders, _ROUNDS, cores(), out, _RUN_S, _CHECKED, left)
-        results, status = compare(told)
-    show(results)
-    return status
 
 
 def compare(told: Comparison) -> tuple[Results, int]:
@@ -106,16 +71,11 @@ def say(line: str) -> None:
 
 
 def _rounds(told: Comparison, work: Work, results: Results) -> None:
-    until = time.monotonic() + told.seconds
     loaders = list(told.loaders)
     for turn in range(1, told.rounds + 1) if told.rounds else (0,):
-        began = time.monotonic()
         for place, loader in enumerate(loaders if turn % 2 else loaders[::-1]):
-            left = (until - time.monotonic()) / (len(loaders) - place)
-            order = Order(
-                loader, work, told.processes, min(told.run_s, max(1.0, left)) if turn else 0.0,
-                checked=told.checked_clips if turn < 2 else 0,
-            )  # fmt: skip
+            seconds, checked = told.run_s if turn else 0.0, _CHECKED_CLIPS if turn < 2 else 0
+            order = Order(loader, work, told.processes, seconds, checked)
             row = _one(order, turn)
             results.rows.append(row)
             _write(told.out / "results.json", results)
@@ -123,9 +83,6 @@ def _rounds(told: Comparison, work: Work, results: Results) -> None:
             say(f"{work.name}, round {turn}, {place + 1} of {len(loaders)}: {loader.name}: {came}")
         dead = {row.loader for row in results.rows if row.not_run or row.error}
         loaders = [loader for loader in loaders if loader.name not in dead]
-        took = time.monotonic() - began
-        if not loaders or time.monotonic() + took > until:
-            break
 
 
 def _write(file: Path, results: Results) -> None:
@@ -143,7 +100,7 @@ def _one(order: Order, turn: int) -> Row:
         asked.write_bytes(encoded(order))
         # A session of its own, so that everything that a loader leaves behind can be ended with it.
         child = subprocess.Popen(
-            [sys.executable, "-m", order.work.runner, str(asked), str(result)],
+            [sys.executable, "-m", "benchmarks.run", str(asked), str(result)],
             env={**os.environ, **_ENVIRONMENT, "PYTHONPATH": paths}, start_new_session=True,
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
         )  # fmt: skip

@@ -15,7 +15,7 @@ import av
 import numpy as np
 import numpy.typing as npt
 
-from videoload.comparison.work import Clip, File, Item, Work
+from benchmarks.work import Clip, File, Item, Work
 
 Pictures = list[npt.NDArray[np.uint8]]
 

@@ -1,6 +1,8 @@
 """A work: which files, which clip, and the list of (file, first frame) that every loader gets.
 
-The list is drawn once from a seed: distinct pairs, repeated if a run needs more than there are.
+The list is drawn once from a seed: distinct pairs, repeated if a run needs more than there are. A
+work of epochs has a warm-up with other files, and then in each epoch a clip of each file, with the
+same clips in each epoch.
 """
 
 from __future__ import annotations
@@ -13,15 +15,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.regions import scaled_size
-from videoload.storage.keep import Keep
 
 SEED = 0
+EPOCHS = 3  # of a work of epochs
+_WARM_ROUNDS = 3  # through the files that are no copies
 
 
 class Item(NamedTuple):
@@ -37,7 +40,7 @@ class File(msgspec.Struct, frozen=True):
 
     ``frames``: of those that were looked at; ``timed``: each frame's time stamp is its ordinal by
     the rate; ``keys``: (ordinal, time to seek to) of key frames; ``pictures``: a .npy file of its
-    frames as `comparison.check` compares them, if they are kept.
+    frames as `benchmarks.check` compares them, if they are kept.
     """
 
     path: str
@@ -95,25 +98,26 @@ class Clip:
 
 @dataclass(frozen=True)
 class Work:
-    """Files under ``root``, the clip to take from them, and the items. ``frame_store`` is for the
-    loader that has one; ``runner`` is the module that measures a loader on this kind of work."""
+    """Files under ``root``, the clip to take from them, and the items. ``frame_store`` is a folder
+    for the loader that has one. ``met``: the files that the warm-up of a work of epochs reads (the
+    first ones; all others are copies of them); 0: it is no work of epochs."""
 
     name: str
     root: Path
     files: tuple[File, ...]
     clip: Clip
     batch: int
-    frame_store: Keep | None = None
-
-    runner: ClassVar[str] = "videoload.comparison.run"
+    frame_store: str = ""
+    met: int = 0
 
     def __str__(self) -> str:
         """What it is, for a title."""
         size = Counter(f"{file.codec} {file.width}x{file.height}" for file in self.files)
         return (
-            f"{len(self.files)} files of {size.most_common(1)[0][0]}, clips of "
+            f"{len(self.files) - self.met} files of {size.most_common(1)[0][0]}, clips of "
             f"{self.clip.frames} frames x {self.clip.stride} at {self.clip.crop}x{self.clip.crop} "
             f"in batches of {self.batch}"
+            + (f"; files never seen before (copies of {self.met})" if self.met else "")
         )
 
     def path(self, file: File) -> str:
@@ -122,7 +126,36 @@ class Work:
 
     @cached_property
     def distinct(self) -> list[Item]:
-        """The distinct items, a multiple of the batch size.
+        """The distinct items, a multiple of the batch size."""
+        pairs = self._epochs() if self.met else self._rounds()
+        return [Item(i, *pair) for i, pair in enumerate(pairs)]
+
+    @property
+    def epoch_batches(self) -> int:
+        """Of one epoch."""
+        return (len(self.files) - self.met) // self.batch
+
+    def _epochs(self) -> list[tuple[int, int]]:
+        """In each epoch, each copy of a file shows what another copy showed in the epoch before."""
+        draw = random.Random(SEED)
+        copies = len(self.files) // self.met  # and the file itself
+        starts = [
+            draw.sample(range(file.frames - self.clip.span + 1), copies)
+            for file in self.files[: self.met]
+        ]
+        pairs: list[tuple[int, int]] = []
+        for number in range(_WARM_ROUNDS + EPOCHS):
+            warm = number < _WARM_ROUNDS
+            files = list(range(self.met) if warm else range(self.met, len(self.files)))
+            draw.shuffle(files)
+            pairs += [
+                (file, starts[file % self.met][(file // self.met + number) % copies])
+                for file in files[: len(files) // self.batch * self.batch]
+            ]
+        return pairs
+
+    def _rounds(self) -> list[tuple[int, int]]:
+        """All pairs, until too few are left.
 
         They are rounds through all files, each in a new order, since a shuffled epoch of a large
         data set has no file twice in a row. They end when too few files have a start that was not
@@ -140,8 +173,7 @@ class Work:
                 draw.shuffle(files)
             pairs += [(file, starts[file].pop()) for file in files]
         whole = max(1, len(pairs) // self.batch) * self.batch
-        pairs = list(itertools.islice(itertools.cycle(pairs), whole))
-        return [Item(i, *pair) for i, pair in enumerate(pairs)]
+        return list(itertools.islice(itertools.cycle(pairs), whole))
 
     def items(self, count: int) -> list[Item]:
         """The first ``count`` of the list, repeated if it ends."""

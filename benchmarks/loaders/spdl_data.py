@@ -9,8 +9,8 @@ import numpy.typing as npt
 import spdl.io
 from spdl.pipeline import PipelineBuilder
 
-from videoload.comparison.loaders import Batch, Batches
-from videoload.comparison.work import Item, Work
+from benchmarks.loaders import Batch, Batches
+from benchmarks.work import Item, Work
 
 Clip = tuple[int, npt.NDArray[np.uint8]]
 

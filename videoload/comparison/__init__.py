@@ -1,1 +1,0 @@
-"""This loader beside the usual ones, on the same clips: ``videoload bench``."""
