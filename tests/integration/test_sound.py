@@ -20,6 +20,7 @@ from tests.support import sounds
 from tests.support.avi_files import Chunk, join, split
 from tests.support.digests import digest
 from tests.support.image_files import scene, write_images
+from tests.support.mp4_files import empty_samples
 from tests.support.needs import needs_torch
 from tests.support.servers import objects
 from tests.support.thorough import rest_nightly
@@ -256,6 +257,18 @@ def test_a_gap_is_silence_and_what_follows_keeps_its_time(tmp_path: Path) -> Non
     for part in (slice(0, begin - 20), slice(end + 20, None)):
         np.testing.assert_array_equal(with_gap["sound"][part], without["sound"][part])
     assert np.abs(with_gap["sound"][end:]).max() > 0.5
+
+
+def test_an_empty_packet_is_a_short_gap_and_not_the_end(tmp_path: Path) -> None:
+    tone = np.sin(np.arange(4 * RATE, dtype=np.float32) / 5)
+    whole = sounds.make(tmp_path / "whole.mp4", sound="aac", rate=RATE, samples=tone)
+    empty = empty_samples(whole.read_bytes(), {30}.__contains__, track=1)
+    (tmp_path / "empty.mp4").write_bytes(empty)
+    spec = replace(CLIP, frames=50, sampling="center")
+    [(with_all, _)] = heard(tmp_path, "whole.mp4", spec, epochs=1)
+    [(with_gap, _)] = heard(tmp_path, "empty.mp4", spec, epochs=1)
+    differs = np.flatnonzero(np.abs(with_all["sound"] - with_gap["sound"]) > 1e-6)
+    assert 0 < np.ptp(differs) < 3 * 1024
 
 
 @pytest.mark.parametrize("name", ["cut.mkv", "cut.ts", "cut.mp4"])

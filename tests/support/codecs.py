@@ -28,6 +28,7 @@ from av.video.frame import PictureType
 from av.video.stream import VideoStream
 
 from tests.support.avi_files import Chunk, join, open_dml, split
+from tests.support.mp4_files import empty_samples
 
 FRAMES = 40
 Rewrite = Callable[[bytes], bytes]
@@ -593,6 +594,11 @@ KINDS = [
     ),
     Kind("avi_mpeg4_uneven", "mpeg4", pts=_uneven),
     Kind("avi_mjpeg_uneven", "mjpeg", pixels="yuvj420p", pts=_uneven),
+    Kind("mp4_mpeg4_empty_samples", "mpeg4", container="mp4", key_every=1,
+         then=lambda data: empty_samples(data, {0, 11, 12, FRAMES - 1}.__contains__)),
+    Kind("mp4_hevc_empty_samples", "libx265", container="mp4",
+         options={"preset": "ultrafast", "x265-params": "log-level=none:pools=none:keyint=12"},
+         then=lambda data: empty_samples(data, {11, 12, FRAMES - 1}.__contains__)),
     Kind("mp4_mpeg4_uneven", "mpeg4", container="mp4", pts=_uneven),
     Kind("mp4_h264_uneven", "libx264", container="mp4", pts=_uneven, options={**_X264, "bf": "2"}),
     Kind("mkv_h264_uneven", "libx264", container="matroska", pts=_uneven,

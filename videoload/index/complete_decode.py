@@ -104,8 +104,7 @@ def decode_index(file: VideoFile, tick: Tick) -> tuple[VideoIndex, Report]:
 def _noted(opened: OpenedVideo, packets: list[_Packet]) -> Iterator[VideoPacket]:
     """The packets of a file, which are noted."""
     for packet in opened.packets:
-        if packet.size:
-            packets.append(_Packet.of(opened, packet))
+        packets.append(_Packet.of(opened, packet))
         yield packet
 
 

@@ -124,8 +124,7 @@ def _by_demuxer(opened: OpenedVideo, tick: Tick) -> list[int | None]:
     opened.number = _UNKNOWN
     shown = []
     for packet in opened.packets:
-        if packet.size:
-            shown.append(opened.display_time(packet))
+        shown.append(opened.display_time(packet))
         tick()
     return shown
 
@@ -231,8 +230,6 @@ class _InPasses:
             self.close()
             self._opened = OpenedVideo(self._file)
         for packet in self._opened.packets:
-            if not packet.size:
-                break
             self._opened.number += 1
             if self._opened.number > i:
                 return bytes(memoryview(packet))
@@ -254,8 +251,6 @@ def _by_pass(opened: OpenedVideo, content: Content, tick: Tick) -> PacketTable |
     kept_bytes = 0
     is_by_display = opened.container.format.name.startswith("matroska")  # its Cues are
     for packet in opened.packets:
-        if not packet.size:
-            continue
         if changes_decoding(packet):
             return None  # only the decoder can tell
         position = _UNKNOWN if packet.pos is None else packet.pos

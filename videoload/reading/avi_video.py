@@ -63,8 +63,7 @@ class AviVideo:
         self.decoder.flush()
         self.number = start.packet
         self.packets = self._coded(start.packet)
-        packet = next(self.packets)
-        return packet if packet.size else None
+        return next(self.packets, None)
 
     def _coded(self, number: int) -> Iterator[VideoPacket]:
         """The packets from this number on. Raises ValueError for a chunk that does not say what the
@@ -92,7 +91,6 @@ class AviVideo:
             packet = Packet(size)  # FFmpeg pads it, as its demuxer does
             packet.update(cast(bytes, block[at : at + size]))  # any buffer does
             yield cast("VideoPacket", packet)
-        yield cast("VideoPacket", Packet())
 
     def anew(self) -> AviVideo:
         """As `Video.anew`."""

@@ -18,7 +18,6 @@ from zlib import crc32
 import av
 from av.container import InputContainer
 from av.format import Flags
-from av.packet import Packet
 from av.stream import Disposition
 from av.video.stream import VideoStream
 
@@ -56,9 +55,9 @@ class NotedPackets:
         self.sums = sums
         self.hold = True
 
-    def have(self, packet: VideoPacket, number: int) -> bool:
-        """Whether the pass found this packet to have this number; an empty one is the end."""
-        if not packet.size:
+    def have(self, packet: VideoPacket | None, number: int) -> bool:
+        """Whether the pass found this packet to have this number; None: the end."""
+        if packet is None:
             return number == len(self.sums)
         known = number < len(self.sums) and not changes_decoding(packet)
         return known and bool(self.sums[number] == checksum_of(packet))
@@ -165,7 +164,7 @@ class OpenedVideo:
             with suppress(*REFUSALS):
                 self.seek(start.time)
                 packet = next(self.packets, None)
-                while packet is not None and packet.size and (packet.pos or 0) < start.position:
+                while packet is not None and (packet.pos or 0) < start.position:
                     packet = next(self.packets, None)
                 if packet is not None and packet.pos == start.position:
                     if self.noted is None:
@@ -177,27 +176,20 @@ class OpenedVideo:
                 self.noted.hold = False
         if self.number or self.decoder.used:
             self._reopen()
-        coded = (packet for packet in self.packets if packet.size)
-        return next(islice(coded, start.packet, None), None)
+        return next(islice(self.packets, start.packet, None), None)
 
     def _compared(self, sought: Iterator[VideoPacket], number: int) -> Iterator[VideoPacket]:
         """The packets from this number on. As long as the pass found the same, those that were
         ``sought``; then those that come when the file is read from its beginning."""
         assert self.noted is not None
-        for packet in sought:
-            if not self.noted.have(packet, number):
-                break
+        while self.noted.have(packet := next(sought, None), number):
+            if packet is None:
+                return
             yield packet
             number += 1
-        else:
-            return
         self.noted.hold = False
         self.container.close()
-        before = number
-        for packet in self._open_packets():
-            if not before:
-                yield packet
-            before -= bool(before and packet.size)
+        yield from islice(self._open_packets(), number, None)
 
     def seek(self, time: int) -> None:
         """Seek to the last key frame at or before ``time`` (dts), as far as the container knows.
@@ -217,11 +209,12 @@ class OpenedVideo:
 
 
 def packets(container: InputContainer, stream: VideoStream) -> Iterator[VideoPacket]:
-    """The packets from where the file stands; an empty one at the end brings the last frames."""
-    try:
-        yield from container.demux(stream)
-    except REFUSALS:  # the file cannot be read any further: flush
-        yield cast("VideoPacket", Packet())
+    """What is coded in a stream, from where the file stands on. An empty packet says that nothing
+    changes: FFmpeg's own command passes over it."""
+    with suppress(*REFUSALS):  # the file cannot be read any further
+        for packet in container.demux(stream):
+            if packet.size:
+                yield packet
 
 
 def open_container(file: VideoFile, *, decodes: bool = True) -> InputContainer:

@@ -92,13 +92,13 @@ class FrameDecoder:
         finally:
             self.context.skip_frame = "DEFAULT"
 
-    def decode(self, packet: VideoPacket) -> list[VideoFrame]:
-        """The frames that come out after a packet; an empty one brings the last frames. Raises one
+    def decode(self, packet: VideoPacket | None) -> list[VideoFrame]:
+        """The frames that come out after a packet; None brings those that are held back. Raises one
         of `REFUSALS` if the decoder refuses the packet."""
         self.used = True
-        if self._has_tables and packet.size:
+        if self._has_tables and packet is not None:
             self._check_tables(memoryview(packet))
-        return self.context.decode(packet if packet.size else None)
+        return self.context.decode(packet)
 
     def _check_tables(self, picture: memoryview) -> None:
         if self._header and picture[: len(self._header)] == self._header:

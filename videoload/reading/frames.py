@@ -30,9 +30,8 @@ from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import closing
 from itertools import chain, groupby, islice
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
-from av.packet import Packet
 from av.video.frame import VideoFrame
 
 from videoload.bitstreams.h264 import is_unreferenced
@@ -167,7 +166,7 @@ def _show_group(
     left: deque[tuple[int, VideoFrame]] = deque()  # wanted frames that came out
     missing = len(wanted)
     ahead = islice(video.packets, last - start.packet)
-    packets: Iterator[VideoPacket] = chain((first,), ahead, (cast("VideoPacket", Packet()),))
+    packets: Iterator[VideoPacket] = chain((first,), ahead)
     if order.unreferenced is not None:
         packets = _without_unreferenced(video, order, packets, wanted, came)
     for number, frame in decode_packets(video, packets, tick):
@@ -213,13 +212,12 @@ def _without_unreferenced(
     for packet in packets:
         number, begins = video.number, False
         if (
-            packet.size
-            and number >= until
+            number >= until
             and (count := order.left_out(number, wanted))
             and (codec != "h264" or is_unreferenced(memoryview(packet), extradata))
         ):
             until, begins = number + count, True
-        if number >= until or not packet.size:
+        if number >= until:
             yield packet
         else:
             left_out.add(number)

@@ -65,7 +65,6 @@ class ImageVideo:
             packet = Packet(image)
             packet.is_keyframe = True  # else FFmpeg adds a PNG to the one before it
             yield cast("VideoPacket", packet)
-        yield cast("VideoPacket", Packet())
 
     def checked(self, use: Use) -> Use:
         """``use``, for frames of the first one's size. Raises UnreadableError if one has another
@@ -108,6 +107,6 @@ def info_of(file: ImageFolder, tick: Tick) -> VideoInfo:
     video = ImageVideo(file, strict=False)
     first = video.go_to(KeyFrame(0, 0, 0, -1))
     assert first is not None
-    for _, frame in decode_packets(video, (first, cast("VideoPacket", Packet())), tick):
+    for _, frame in decode_packets(video, (first,), tick):
         return VideoInfo(len(file.names), Fraction(), frame.width, frame.height)
     raise undecodable(file, 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import TYPE_CHECKING, Protocol
 
 from av.video.frame import VideoFrame
@@ -18,9 +19,8 @@ if TYPE_CHECKING:
 class Video(Protocol):
     """An open file and its decoder.
 
-    ``packets`` come from where the file stands; an empty one ends them. ``number``: of the next
-    packet, -1 if that is not known. ``refused``: the numbers of packets that a tolerant decoder has
-    refused.
+    ``packets``: what is coded from where the file stands on. ``number``: of the next packet, -1 if
+    that is not known. ``refused``: the numbers of packets that a tolerant decoder has refused.
     """
 
     file: VideoFile
@@ -44,15 +44,15 @@ def decode_packets(
     video: Video, packets: Iterable[VideoPacket], tick: Tick
 ) -> Iterator[tuple[int, VideoFrame]]:
     """Every frame of these packets, with the number of its own packet; -1 if FFmpeg does not tell.
-    An empty packet brings the last frames, and ends them. A packet that a tolerant decoder refuses
-    is skipped; a strict one raises one of `REFUSALS`.
+    What the decoder still holds comes last. A packet that a tolerant decoder refuses is skipped; a
+    strict one raises one of `REFUSALS`.
 
     No frame may be kept while a tolerant decoder decodes the next one: some leave in a broken
     picture what its recycled memory held before.
     """
     decoder = video.decoder
-    for packet in packets:
-        if packet.size:
+    for packet in chain(packets, (None,)):
+        if packet is not None:
             packet.pts = video.number  # the decoder gives it to the packet's frame
             video.number += 1
         try:
@@ -62,10 +62,7 @@ def decode_packets(
                 raise
             video.refused.append(video.number - 1)
             frames = []
-        if packet.size:
-            tick()
+        tick()
         while frames:
             number = frames[0].pts
             yield -1 if number is None else number, frames.pop(0)
-        if not packet.size:
-            return

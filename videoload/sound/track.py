@@ -95,8 +95,9 @@ class Track:
         self._following, self._first = self._packets(), stream.start_time
         is_avi = container.format.name == "avi"
         if is_avi:  # what it states is not when its first packet begins
-            packet = next(self._following)
-            self._following, self._first = chain((packet,), self._following), packet.pts
+            packets = [*islice(self._following, 1)]
+            self._following = chain(packets, self._following)
+            self._first = packets[0].pts if packets else None
         tick = self._base * (self._context.sample_rate or 1)
         if tick != 1 and not (is_avi and tick.denominator == 1):  # times are rounded
             self._probe()
@@ -134,9 +135,9 @@ class Track:
         wanted, last = ((at // self._base) for at in (begin - before_s, end + _AFTER_S))
         frames, came = self._decoded, 0
         try:
-            for packet in self._from(wanted, seek=seek):
+            for packet in chain(self._from(wanted, seek=seek), (None,)):
                 tick()
-                if packet.pts is not None and packet.pts > last:
+                if packet is not None and packet.pts is not None and packet.pts > last:
                     break
                 frames += self._decode(packet)
                 came += len(frames)
@@ -160,25 +161,23 @@ class Track:
             self._following = self._packets()
         else:
             seek = False
-        held: list[SoundPacket] = []
+        held: list[SoundPacket] = []  # a packet, and those behind it that have no time
+        later: list[SoundPacket] = []
         for packet in self._following:
-            time = packet.pts
-            if time is None and packet.size:
-                held.append(packet)  # it belongs to the one before it
-            elif time is not None and time <= wanted:
-                held = [packet]
-            else:
-                if seek and not held:
-                    raise NotSoughtError
-                yield from held
-                yield packet
+            if packet.pts is not None and packet.pts > wanted:
+                later = [packet]
                 break
-        yield from self._following
+            if packet.pts is not None:
+                held.clear()
+            held.append(packet)
+        if seek and not held:
+            raise NotSoughtError
+        return chain(held, later, self._following)
 
-    def _decode(self, packet: SoundPacket) -> list[AudioFrame]:
-        """The pieces of a packet; an empty one brings the last ones. None, if it is refused."""
+    def _decode(self, packet: SoundPacket | None) -> list[AudioFrame]:
+        """The pieces of a packet, none if it is refused; of None, those that are held back."""
         try:
-            return self._context.decode(packet if packet.size else None)
+            return self._context.decode(packet)
         except REFUSALS:
             self._refused += 1
             return []
