@@ -100,7 +100,7 @@ def _client(folder: Path, work: Work, processes: int, variant: str) -> Iterator[
         if variant == "store":
             options = {"frame_store": work.frame_store}
         elif variant == "watched":
-            options = {"listen": "tcp://127.0.0.1:*", "metrics_port": 0}
+            options = {"metrics_port": 0}
         with Client(workers=processes, **options) as client:
             yield client
         return
@@ -132,10 +132,10 @@ def _watched(client: Client, folder: Path, stream: Stream) -> Iterator[None]:
     reader = threading.Thread(target=read)
     reader.start()
     terminal, its_end = pty.openpty()
-    url = f"http://127.0.0.1:{client.metrics_port}/metrics"
+    page = f"http://127.0.0.1:{client.metrics_port}"
     commands = (
-        [sys.executable, "-m", "videoload", "top", client.endpoints[0]],
-        [sys.executable, "-c", _SCRAPE, url, str(_LOOK_S)],
+        [sys.executable, "-m", "videoload", "top", page],
+        [sys.executable, "-c", _SCRAPE, f"{page}/metrics", str(_LOOK_S)],
     )
     with (folder / "watchers").open("w") as errors:
         watchers = [subprocess.Popen(each, stdout=its_end, stderr=errors) for each in commands]

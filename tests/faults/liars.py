@@ -38,7 +38,6 @@ FIELDS: dict[str, tuple[str, ...]] = {
     ),
     "failed": ("lease", "at", "reason", "fault", "file"),
     "heartbeat": ("progress", "busy", "storage"),
-    "watch": (),
     "bye": ("reason", "kept_from_leases"),
 }  # fmt: skip
 PIXELS = ("right", "none", "short", "long", "two frames")
@@ -125,7 +124,6 @@ class Liar:
                 "file": 12345,
             },
             "heartbeat": {"progress": 1},
-            "watch": {},
             "bye": {"reason": "tired", "kept_from_leases": False},
         }  # fmt: skip
         return honest[kind]

@@ -19,7 +19,7 @@ from rich.console import Console
 from videoload import __version__
 from videoload.commands import cli_batches, cli_extract, cli_prepare, cli_workers
 from videoload.commands.cli_batches import CatalogRoot, Source, per_core
-from videoload.commands.cli_workers import CacheFolder, Insecure, Keys
+from videoload.commands.cli_workers import CacheFolder
 from videoload.commands.help_page import BEGIN, FILES, PLACES, RUNS, Command, Group
 from videoload.commands.verbosity import Verbose, progress_bar, say
 from videoload.errors import VideoloadError
@@ -195,15 +195,13 @@ app.command(cls=Command, rich_help_panel=FILES)(cli_prepare.prepare)
 
 @app.command(cls=Command, rich_help_panel=RUNS)
 def top(
-    trainer: Annotated[
+    page: Annotated[
         str,
         typer.Argument(
-            metavar="tcp://HOST:PORT",
-            help="Where the trainer listens, or the http:// address of its live page.",
+            metavar="http://HOST:PORT",
+            help="The trainer's live page: the port is the metrics_port of its client.",
         ),
     ],
-    keys: Keys = None,
-    insecure: Insecure = False,
     every: Annotated[
         float, typer.Option(min=0.1, metavar="S", help="Seconds between two updates.")
     ] = 1.0,
@@ -217,7 +215,7 @@ def top(
     """
     from videoload.commands.top import run
 
-    run(trainer, keys=keys, insecure=insecure, every_s=every, json=json)
+    run(page, every_s=every, json=json)
 
 
 @app.command(cls=Command, rich_help_panel=FILES)

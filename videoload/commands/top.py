@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from http.client import HTTPException
-from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 from urllib.request import urlopen
 
@@ -24,11 +23,9 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from videoload.errors import ProtocolError, TransportError, printable
-from videoload.stats.snapshots import ClientRecord, as_json, record_in
+from videoload.errors import TransportError, printable
+from videoload.stats.snapshots import ClientRecord, as_json, unpacked
 from videoload.stats.stats import StreamRecord, WorkerStats
-from videoload.transport.messages import Snapshot
-from videoload.transport.watching import watch
 
 _NARROW = 100  # columns; a narrower screen leaves out three columns
 _ANSWERS_S = 5.0
@@ -36,10 +33,10 @@ _AROUND = 16  # lines of a screen that are not workers
 _STATES = {"decoding": "green", "idle": "dim", "silent": "red"}
 
 
-def run(endpoint: str, *, keys: Path | None, insecure: bool, every_s: float, json: bool) -> None:
+def run(page: str, *, every_s: float, json: bool) -> None:
     """Show it until ``q`` or Ctrl-C, or once with ``json`` or without a terminal. Raises
-    TransportError if the trainer does not answer at first."""
-    record = _watch(endpoint, keys, insecure=insecure)
+    TransportError if the page does not answer at first."""
+    record = _record(page)
     console = Console(emoji=False)
     if json:
         print(as_json(record))
@@ -56,28 +53,20 @@ def run(endpoint: str, *, keys: Path | None, insecure: bool, every_s: float, jso
             if is_q(every_s):
                 return
             try:
-                record = _watch(endpoint, keys, insecure=insecure)
+                record = _record(page)
                 answered, note = time.monotonic(), ""
             except TransportError as error:
                 note = f"{error}; {time.monotonic() - answered:.0f} s old"
 
 
-def _watch(endpoint: str, keys: Path | None, *, insecure: bool) -> ClientRecord:
-    try:
-        if endpoint.startswith(("http://", "https://")):
-            return record_in(Snapshot(_fetched(endpoint)))
-        return record_in(watch(endpoint, keys=keys, insecure=insecure))
-    except ProtocolError as error:
-        raise TransportError(f"the trainer at {endpoint}: {error}") from None
-
-
-def _fetched(page: str) -> bytes:
+def _record(page: str) -> ClientRecord:
     """The record of a live page. Raises TransportError."""
     parts = urlsplit(page)
     try:
+        if parts.scheme not in ("http", "https"):
+            raise ValueError("give http://HOST:PORT, with the port of Client(metrics_port=)")
         with urlopen(urlunsplit(parts._replace(path="/record")), timeout=_ANSWERS_S) as answer:
-            found: bytes = answer.read()
-            return found
+            return unpacked(answer.read())
     except (OSError, HTTPException, ValueError) as error:
         reason = getattr(error, "reason", error)
         raise TransportError(f"no trainer shows itself at {page}: {reason}") from None

@@ -64,9 +64,7 @@ from videoload.stats.snapshots import (
     MAX_STREAMS,
     WINDOW_S,
     ClientRecord,
-    Snapshots,
     record_of,
-    snapshot,
 )
 from videoload.stats.stats import WorkerStats
 from videoload.stats.work import NO_WORK
@@ -80,8 +78,6 @@ from videoload.transport.messages import (
     Hello,
     Refused,
     Result,
-    Snapshot,
-    Watch,
 )
 from videoload.transport.private_messages import WorkerSettings
 from videoload.transport.sockets import Peer
@@ -145,7 +141,6 @@ class Engine:
         self._supervisor = Supervisor()
         self._meter = Meter()  # of all streams
         self.other_cores = OtherCores()
-        self._snapshots = Snapshots()
         self._refusals, self._warnings = RateLimitedLog(_log), RateLimitedLog(_log)
         self._files = FileChecker()
         # Stream, video, and its fingerprint or why there is none now.
@@ -390,10 +385,6 @@ class Engine:
         now = time.monotonic()
         if (worker := self._workers.get(peer)) is not None:
             worker.heard = now
-        if isinstance(message, Watch):
-            if (reply := self._snapshots.answer(now, self._take_snapshot)) is not None:
-                peer.send(reply)
-            return
         if isinstance(message, Hello):
             self.membership.admit(peer, message, now)
             return
@@ -412,9 +403,6 @@ class Engine:
                 self._answers.failed(peer, message, now)
             case Bye():
                 self.membership.said_bye(peer, message, now)
-
-    def _take_snapshot(self) -> Snapshot:
-        return snapshot(self.client_record())
 
     # Send
 

@@ -1,23 +1,19 @@
-"""The figures of a client for ``videoload top``, bounded in size and in number."""
+"""The figures of a client for its live page and ``videoload top``, bounded in size and number."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
 
 from videoload.errors import BadVideo, named
 from videoload.stats.stats import SlowFile, StreamRecord, WorkerStats
-from videoload.transport.messages import Snapshot, decode, encode
 
 WINDOW_S = 10.0  # the figures of a stream and the shares of a worker cover the last seconds
 _WORKERS, MAX_STREAMS, _FILES = 256, 16, 8  # of each at most: 110 kB
 _TEXT = 120  # characters of a reason or a path, from the end of a path
 _NAME, _FILE = 256, 60
-# Seconds between two answers, and between two different ones.
-_ANSWER_S, _REFRESH_S = 0.05, 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,25 +27,6 @@ class ClientRecord:
     more: int = 0
     refused: tuple[str, ...] = ()
     has_paths: bool = True
-
-
-class Snapshots:
-    """Anyone may ask for snapshots and never read the answers, so there are few of them. In the
-    15 s that a stranger's connection lasts, all together have 33 MB at most."""
-
-    def __init__(self) -> None:
-        self._answer_at = self._refresh_at = -math.inf
-        self._last: Snapshot | None = None
-
-    def answer(self, now: float, take: Callable[[], Snapshot]) -> Snapshot | None:
-        """The snapshot to answer with, or None if one was sent just before."""
-        if now < self._answer_at:
-            return None
-        self._answer_at = now + _ANSWER_S
-        if self._last is None or now >= self._refresh_at:
-            self._refresh_at = now + _REFRESH_S
-            self._last = take()
-        return self._last
 
 
 def record_of(
@@ -69,11 +46,6 @@ def record_of(
         trainer[:_NAME], listed, shown, len(workers) - len(listed),
         tuple(reason[:_TEXT] for reason in refused),
     )  # fmt: skip
-
-
-def snapshot(record: ClientRecord) -> Snapshot:
-    """A record as it crosses the wire."""
-    return Snapshot(encode(record))
 
 
 def without_paths(record: ClientRecord) -> ClientRecord:
@@ -115,12 +87,14 @@ def _shortened(record: StreamRecord) -> StreamRecord:
     )  # fmt: skip
 
 
-_decoder: msgspec.msgpack.Decoder[ClientRecord] = msgspec.msgpack.Decoder(ClientRecord)
+def packed(record: ClientRecord) -> bytes:
+    """A record for ``videoload top``: unlike JSON, it has what is infinite."""
+    return msgspec.msgpack.encode(record)
 
 
-def record_in(message: Snapshot) -> ClientRecord:
-    """The record in a snapshot. Raises ProtocolError."""
-    return decode(_decoder, message.record)
+def unpacked(body: bytes) -> ClientRecord:
+    """What was `packed`. Raises ValueError."""
+    return msgspec.msgpack.decode(body, type=ClientRecord)
 
 
 def as_json(record: ClientRecord) -> str:

@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary, ref
 from videoload.engine.engine import Engine
 from videoload.engine.readers import Readers
 from videoload.pages.page import as_json, page
-from videoload.stats.snapshots import ClientRecord, snapshot, without_paths
+from videoload.stats.snapshots import ClientRecord, packed, without_paths
 from videoload.trainer.last_batch import LastBatch
 from videoload.transport.addresses import is_local
 from videoload.transport.metrics_port import Answer
@@ -58,7 +58,7 @@ class LivePage:
         return {
             "/": guarded(lambda _: Answer(page("live"), "text/html; charset=utf-8")),
             "/snapshot": guarded(lambda all_: self._told(all_, as_json)),
-            "/record": guarded(lambda all_: self._told(all_, lambda found: snapshot(found).record)),
+            "/record": guarded(lambda all_: self._told(all_, packed)),
             "/batch": guarded(self._batch),
         }
 

@@ -13,10 +13,6 @@
       BYE  I take no more leases         ───>  (its leases go to other workers)
                                          <───  BYE  I am closing; or I do not know you, say HELLO
 
-    anyone who may dial in
-      WATCH  what are you doing?         ───>
-                                         <───  SNAPSHOT  streams and workers
-
 A message is two ZeroMQ frames: the version and a MessagePack map. A RESULT may have a third frame,
 the pixels of the lease's clips, one after the other. It has none if the worker shares memory with
 the trainer.
@@ -43,8 +39,8 @@ from videoload.clips.sample_spec import SampleSpec, Spec, WindowCounts, lacks_si
 from videoload.clips.windows import Natural, Request, Seconds
 from videoload.errors import Fault, ProtocolError, printable
 
-VERSION = b"videoload/3"
-_MAX_WORD, _MAX_TEXT, _MAX_RECORD = 256, 4096, 1 << 20
+VERSION = b"videoload/4"
+_MAX_WORD, _MAX_TEXT = 256, 4096
 _MAX_PATHS = 1 << 14  # all files of a row
 MAX_FRAMES = 100_000  # of a sample
 
@@ -262,18 +258,8 @@ class Bye(_Shown, tag_field="type", tag="bye"):
     kept_from_leases: bool = False  # a worker leaves for a while: something keeps it from decoding
 
 
-class Watch(_Message, tag="watch"):
-    """A question for a SNAPSHOT, from anyone. There is no answer if too many ask."""
-
-
-class Snapshot(_Message, tag="snapshot"):
-    """What a trainer is doing: its streams and workers, see `stats.snapshots`."""
-
-    record: Annotated[bytes, msgspec.Meta(max_length=_MAX_RECORD)]
-
-
-FromWorker = Hello | Result | Failed | Heartbeat | Watch | Bye
-FromTrainer = Welcome | Refused | Lease | Heartbeat | Notice | Snapshot | Bye
+FromWorker = Hello | Result | Failed | Heartbeat | Bye
+FromTrainer = Welcome | Refused | Lease | Heartbeat | Notice | Bye
 
 _encoder = msgspec.msgpack.Encoder()
 _from_worker: msgspec.msgpack.Decoder[FromWorker] = msgspec.msgpack.Decoder(FromWorker)
@@ -303,7 +289,7 @@ def unpack_from_trainer(frames: Sequence[bytes]) -> FromTrainer:
 
 
 def encode(message: object) -> bytes:
-    """The MessagePack of a message, or of a record in one."""
+    """The MessagePack of a message."""
     return _encoder.encode(message)
 
 
