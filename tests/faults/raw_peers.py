@@ -30,12 +30,14 @@ from videoload.transport.sockets import Peer, Router
 
 
 @contextmanager
-def dealer(endpoint: str, linger_ms: int = 1000) -> Iterator[zmq.Socket[bytes]]:
-    """A raw socket, connected to a trainer."""
+def dealer(endpoint: str, linger_ms: int = 1000, name: bytes = b"") -> Iterator[zmq.Socket[bytes]]:
+    """A raw socket, connected to a trainer. It announces its ``name``, if it has one."""
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     made = context.socket(zmq.DEALER)
     made.setsockopt(zmq.LINGER, linger_ms)
     made.setsockopt(zmq.SNDTIMEO, int(10_000 * SECOND))
+    if name:
+        made.setsockopt(zmq.ROUTING_ID, name)
     made.connect(endpoint)
     try:
         yield made
@@ -120,6 +122,6 @@ class Trainer:
         """Send a message to the worker."""
         assert Peer(self._router, self.peer).send(message)
 
-    def say_raw(self, *frames: bytes) -> None:
+    def say_raw(self, frame: bytes) -> None:
         """Send any bytes."""
-        self._router.socket.send_multipart([self.peer, *frames])
+        self._router.socket.send_multipart([self.peer, frame])

@@ -455,7 +455,7 @@ def test_a_worker_survives_a_trainer_that_sends_nonsense(
     videos: Videos, programs: Programs
 ) -> None:
     with Trainer(programs, videos.root) as trainer:
-        trainer.say_raw(b"videoload/999", pack(Heartbeat())[1])
+        trainer.say_raw(b"videoload/999" + pack(Heartbeat())[1])
         trainer.worker.wait_for(
             f"the other side speaks b'videoload/999', this one speaks {VERSION!r}", 30 * SECOND
         )

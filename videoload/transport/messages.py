@@ -13,9 +13,10 @@
       BYE  I take no more leases         ───>  (its leases go to other workers)
                                          <───  BYE  I am closing; or I do not know you, say HELLO
 
-A message is two ZeroMQ frames: the version and a MessagePack map. A RESULT may have a third frame,
-the pixels of the lease's clips, one after the other. It has none if the worker shares memory with
-the trainer.
+A worker's message is two ZeroMQ frames: the version and a MessagePack map. A RESULT may have a
+third frame, the pixels of the lease's clips, one after the other. It has none if the worker shares
+memory with the trainer. A trainer's message is the same two as one frame: its socket sends no
+others.
 
 No message holds code, and a worker looks up every path under its own root. Anything that is not
 exactly one of these messages is a ProtocolError: the types below bound every length and number, and
@@ -25,6 +26,7 @@ reasons, have no control characters left once they are in a message.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from operator import attrgetter
@@ -285,7 +287,10 @@ def unpack_from_worker(frames: Sequence[bytes]) -> FromWorker:
 
 def unpack_from_trainer(frames: Sequence[bytes]) -> FromTrainer:
     """The message that a trainer sent. Raises ProtocolError."""
-    return _unpack(_from_trainer, frames)
+    # The version is ASCII, and no map begins with an ASCII character.
+    parts = re.fullmatch(rb"([\0-\x7f]*)(.*)", b"".join(frames), re.DOTALL)
+    assert parts is not None
+    return _unpack(_from_trainer, parts.groups())
 
 
 def encode(message: object) -> bytes:

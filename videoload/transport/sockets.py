@@ -63,7 +63,7 @@ class Peer(NamedTuple):
     def send(self, message: FromTrainer) -> bool:
         """False if the worker is gone, or its queue is full."""
         try:
-            frames = [self.identity, *pack(message)]
+            frames = [self.identity, b"".join(pack(message))]
             self.router.socket.send_multipart(frames, zmq.DONTWAIT)
         except zmq.ZMQError as error:
             if error.errno in (zmq.EHOSTUNREACH, zmq.EAGAIN):
@@ -87,7 +87,7 @@ class Peer(NamedTuple):
 
 
 class Router:
-    """The trainer's side: one bound socket. Peers are known by their routing id."""
+    """The trainer's side: one bound socket. It gives each connection a name of its own."""
 
     def __init__(
         self,
@@ -136,6 +136,11 @@ class Router:
             except BaseException:
                 self._unwatch()
                 raise
+            # What is bound already keeps its framing. From now on the socket numbers its peers
+            # itself, and sends messages of one frame. Otherwise a peer could announce the number of
+            # the next one, and libzmq ends a process that knows two peers by one name (4.3.5,
+            # socket_base.cpp:2113).
+            self.socket.setsockopt(zmq.ROUTER_RAW, 1)
         bound = str(self.socket.getsockopt_string(zmq.LAST_ENDPOINT))
         # An IPv4 address comes back as [::ffff:127.0.0.1], which is not what people dial.
         self.endpoint = re.sub(r"\[::ffff:([0-9.]+)\]", r"\1", bound)

@@ -374,13 +374,11 @@ def test_a_long_version_is_not_repeated_in_full() -> None:
     assert len(str(caught.value)) < 200
 
 
-@pytest.mark.parametrize("unpack", [unpack_from_worker, unpack_from_trainer])
 @pytest.mark.parametrize("count", [0, 1, 3, 4])
-def test_a_message_has_two_frames(unpack: Any, count: int) -> None:
+def test_a_workers_message_has_two_frames(count: int) -> None:
     frames = [*pack(Bye("x")), b"", b""][:count]
-    words = f"a message has 2 frames, got {count}" if count else "the other side speaks b''"
-    with pytest.raises(ProtocolError, match=words):
-        unpack(frames)
+    with pytest.raises(ProtocolError, match=f"got {count}" if count else "b''"):
+        unpack_from_worker(frames)
 
 
 # Who may send what

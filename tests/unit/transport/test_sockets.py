@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 import numpy as np
 import pytest
 import zmq
 
-from tests.faults.raw_peers import dealer
+from tests.faults.raw_peers import answer, dealer
 from tests.support.waiting import SECOND, wait_until
 from videoload import TransportError
 from videoload.errors import ProtocolError
-from videoload.transport.messages import VERSION, FromWorker, Heartbeat, pack
+from videoload.transport.messages import VERSION, FromWorker, Heartbeat, Welcome, pack
 from videoload.transport.sockets import Dealer, Router
 
 
@@ -117,6 +117,27 @@ def test_a_worker_that_is_sending_is_known_before_its_message_is_read() -> None:
             wait_until(lambda: not sending(), 30 * SECOND, "all that it has said was seen")
             made.send_multipart([*pack(Heartbeat(2)), bytes(1 << 20)])
             wait_until(sending, 30 * SECOND, "it is seen before it is taken")
+    finally:
+        router.close()
+        context.term()
+
+
+@pytest.mark.parametrize("announced", [b"\0next", b"worker"])
+def test_peers_of_one_name_are_two(announced: bytes) -> None:
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    router = Router(context, "tcp://127.0.0.1:*")
+    try:
+        with ExitStack() as peers:
+            for number in (1, 2):
+                made = peers.enter_context(dealer(router.endpoint, linger_ms=0, name=announced))
+                made.send_multipart(pack(Heartbeat(number)))
+                assert router.socket.poll(int(30_000 * SECOND))
+                got = router.receive()
+                assert got is not None
+                assert got[1] == Heartbeat(number)
+                assert got[0].identity != announced, "or libzmq may give it to somebody else"
+                assert got[0].send(Welcome(float(number)))
+                assert answer(made) == Welcome(float(number))
     finally:
         router.close()
         context.term()
