@@ -16,7 +16,14 @@ from videoload.catalog.table import Column, Ints, Part, Seconds, Table, Video, c
 from videoload.clips.sample_spec import By, Sides
 from videoload.errors import CatalogError
 from videoload.listings import data_sets
-from videoload.listings.columns import ClassNames, Listed, PathLike, as_path, checked_names
+from videoload.listings.columns import (
+    ClassNames,
+    Listed,
+    PathLike,
+    as_path,
+    checked_names,
+    is_list,
+)
 from videoload.listings.folders import (
     BY_FOLDER,
     SUFFIXES,
@@ -84,8 +91,9 @@ class Catalog:
         box: Any = None,
         duplicates: bool = False,
     ) -> None:
-        if isinstance(paths, str):
-            raise CatalogError(f"paths are a list, not {paths!r}: [{paths!r}]")
+        for name, given in (("paths", paths), ("labels", [] if labels is None else labels)):
+            if not is_list(given):
+                raise CatalogError(f"{name} are a list, not {given!r:.80}")
         files = list(map(as_path, paths))
         if root is None:
             root, files = root_of(files)
@@ -148,19 +156,19 @@ class Catalog:
         parts: PartColumns | None = None,
         by: By = "time",
         where: Mapping[str, Any] | None = None,
-        ignore: Sequence[str] = (),
         duplicates: bool = False,
     ) -> Catalog:
         """The rows of a table: a DataFrame of pandas or polars, a dict of columns, rows (dicts), or
         the path of a CSV file with a header, as ``videoload scan --output`` writes it.
 
         A keyword names a column. By default that is the one with its own name, if there is one;
-        None: none. A column that looks as if it was meant for something, and is not used, is an
-        error (``stop_s`` without ``end_s="stop_s"``). The log names others at level INFO.
+        None: none. A start without an end is an error, unless ``end=None`` says that each segment
+        runs to the end of its file, and so is an end without a start. The log names columns that
+        are not used.
 
         Args:
-            table: The table. An empty cell, None or NaN is not given. A CSV file is UTF-8,
-                separated by ``,``, ``;`` or tabs.
+            table: The table. Rows count by their place, not by an index of pandas. An empty cell,
+                None or NaN is not given. A CSV file is UTF-8, separated by ``,``, ``;`` or tabs.
             root: Folder that the paths are relative to, or a URL. Default: as in `Catalog`.
             classes: Path of a classInd.txt (lines ``3 Archery``), or the names in
                 their order. Default: those of the labels, sorted.
@@ -188,8 +196,8 @@ class Catalog:
                 a dict of names. The column ``depth_offset_s`` says how much later the file of the
                 part depth begins. Default None.
             by: As in `side_by_side`. Default ``"time"``.
-            where: Which rows: ``{"Split": "TRAIN"}``, or a list of values. Default None: all.
-            ignore: Columns that look as if they were meant for something, and are not. Default ().
+            where: Which rows: ``{"Split": "TRAIN"}``, or a list of values. The classes are those of
+                all rows. Default None: all.
             duplicates: The same segment may come several times. Default False.
 
         Returns:
@@ -203,7 +211,7 @@ class Catalog:
             {
                 "path": path, "label": label, "labels": labels, "targets": targets, "start": start,
                 "end": end, "start_s": start_s, "end_s": end_s, "frames": frames, "at": at,
-                "at_s": at_s, "box": box, "parts": parts, "where": where, "ignore": ignore,
+                "at_s": at_s, "box": box, "parts": parts, "where": where,
             },
         )  # fmt: skip
         return cls._of(found, duplicates=duplicates, by=by)

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoload.errors import CatalogError
-from videoload.listings.columns import names_in
+from videoload.listings.columns import is_list, names_in
 
 # A regular expression for paths, a function of a `Video`, or a value for each video.
 By = str | Callable[[Any], Hashable] | Sequence[Hashable]
@@ -28,7 +28,7 @@ _UCF101 = re.compile(r"v_(\w+)_(g\d+)_c\d+\.\w+$")
 def chosen(indices: Iterable[int], videos: int) -> npt.NDArray[np.int64]:
     """The indices of a subset of so many videos, from 0 on. Raises CatalogError, IndexError."""
     given = np.asarray(indices if isinstance(indices, np.ndarray) else list(indices))
-    if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
+    if not is_list(indices) or given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
         raise CatalogError("subset takes whole numbers (of a mask: np.flatnonzero(mask))")
     return np.arange(videos)[given.astype(np.int64)]
 
@@ -88,9 +88,11 @@ def groups(videos: Sequence[Any], by: By) -> list[str]:
     elif callable(by):
         found = [str(by(video)) for video in videos]
     else:
-        found = [str(value) for value in by]
+        found = [str(value) for value in by] if is_list(by) else []
     if len(found) != len(videos):
-        raise CatalogError(f"by= has {len(found)} values, and there are {len(videos)} videos")
+        raise CatalogError(
+            f"by= is a list of {len(videos)} values, one for each video, not {by!r:.80}"
+        )
     group_of: dict[str, str] = {}
     for video, group in zip(videos, found, strict=True):
         if group_of.setdefault(video.path, group) != group:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoload.errors import CatalogError
-from videoload.listings.columns import Listed, normal_path
+from videoload.listings.columns import Listed, is_list, normal_path
 
 Ints = npt.NDArray[np.int64]
 Seconds = Sequence[float] | Sequence[float | None] | npt.NDArray[np.floating[Any]]
@@ -261,6 +261,8 @@ def _array(field: str, values: Any, count: int) -> npt.NDArray[Any]:
     name, default = _COLUMNS[field]
     if values is None:
         return np.broadcast_to(default, (count, *default.shape))
+    if not is_list(values):
+        raise CatalogError(f"{name} must be a list, not {values!r:.80}")
     if not isinstance(values, np.ndarray):
         values = [default if value is None else value for value in values]
     is_whole = default.dtype.kind == "i"

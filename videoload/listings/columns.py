@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import posixpath
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
@@ -47,10 +47,16 @@ class Listed:
     unused: Sequence[str] = ()  # columns of the table that nothing uses
 
 
+def is_list(values: object) -> bool:
+    """Whether it has values in an order that its caller chose. A set has none: two processes would
+    number its values differently."""
+    return isinstance(values, Iterable) and not isinstance(values, str | bytes | Mapping | Set)
+
+
 def checked_names(names: Sequence[str], where: str) -> tuple[str, ...]:
     """Names of classes. Raises CatalogError if one cannot be used or comes twice."""
-    if isinstance(names, str) or not len(names):
-        raise CatalogError(f"{where}: expected at least one class name in a sequence: {names!r}")
+    if not is_list(names) or not len(names):
+        raise CatalogError(f"{where}: expected at least one class name in a list: {names!r}")
     seen: set[str] = set()
     for name in names:
         if not isinstance(name, str) or not name or not is_text_line(name):

@@ -10,12 +10,12 @@ import math
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from itertools import chain
 from typing import Any, NamedTuple
 
 from videoload.errors import CatalogError
-from videoload.listings.columns import PathLike, text_lines
+from videoload.listings.columns import PathLike, is_list, text_lines
 
 _SHOWN = 80  # characters of a wrong cell that a message shows
 _NUMBER = re.compile(r"[+-]?(\d+\.\d*|\.\d+|\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
@@ -32,17 +32,12 @@ class Rows(NamedTuple):
     def __len__(self) -> int:
         return len(next(iter(self.columns.values()), ()))
 
-    def take(self, rows: list[int]) -> Rows:
-        """Some of the rows, in this order."""
-        columns = {name: [cells[i] for i in rows] for name, cells in self.columns.items()}
-        return Rows(columns, self.source, lambda i: self.where(rows[i]))
-
 
 def rows_of(table: Any, source: str = "the table") -> Rows:
     """The columns of a table, or of a CSV file. Raises CatalogError."""
     if isinstance(table, str | os.PathLike):
         return read_csv(table)
-    if isinstance(table, bytes) or not (
+    if isinstance(table, bytes | Set) or not (
         hasattr(table, "__getitem__") or isinstance(table, Iterable)
     ):
         raise CatalogError(
@@ -61,8 +56,8 @@ def rows_of(table: Any, source: str = "the table") -> Rows:
         named = [(name, [row.get(name) for row in rows]) for name in names]
     columns: dict[str, list[Any]] = {}
     for name, column in named:
-        if isinstance(column, str) or not isinstance(column, Iterable):
-            raise CatalogError(f"{source}: the column {name!r} has no rows, it is {column!r:.80}")
+        if not is_list(column):
+            raise CatalogError(f"{source}: the column {name!r} is no list of rows: {column!r:.80}")
         if getattr(column, "columns", None) is not None or str(name).strip() in columns:
             raise CatalogError(f"{source}: two columns are named {str(name).strip()!r}")
         columns[str(name).strip()] = _cells(column)

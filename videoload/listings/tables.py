@@ -1,8 +1,11 @@
 """From any table to the rows of a catalog: which column is what, and what its cells may be.
 
-Every list of videos ends here. A column that is asked for must be there; one that has a role's own
-name has that role; and one that looks as if it was meant for a role, and is not used, is an error:
-a segment without its end would otherwise run to the end of the file, in silence.
+Every list of videos ends here. A column that is asked for must be there, and one that has a role's
+own name has that role. A start without an end is an error: the end may have another name, and the
+segment would run to the end of its file in silence.
+
+``where=`` and files that are not there leave rows out. What a label means is decided from all rows,
+so that it means the same in each part of a table.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from __future__ import annotations
 import logging
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from difflib import get_close_matches
 from itertools import pairwise
 from pathlib import Path
@@ -48,15 +51,6 @@ _UNLABELLED = "-1"
 OFFSET = "_offset_s"  # how the column of a part's offsets is named, after the part
 _WHOLE = ("start", "end", "frames", "at")
 _SECONDS = ("start_s", "end_s", "at_s")
-_ROLES = ("path", "label", "labels", "targets", "start", "end", *_SECONDS, "at", "box")
-# Words of a column's name that say what it was meant for.
-_MEANT = {
-    "start": "start|begin|onset",
-    "end": "end|stop|duration|dur|until",
-    "label": "labels?|class|classes|category|targets?",
-}
-_SECONDS_WORDS = ("s", "sec", "secs", "seconds")
-_UNIT = r"(s|ed|ing|time|frames?|secs?|seconds|ms|point|at|id|name)?"
 
 
 def read_table(
@@ -68,16 +62,20 @@ def read_table(
 
 
 class _Reader:
+    """``_rows``: all rows, as they are listed. ``_left``: the numbers of those that are asked for,
+    and whose files are there. Errors are about these, and what a label means about all."""
+
     def __init__(self, rows: Rows, root: PathLike | None, names: Mapping[str, Any]) -> None:
         self._rows, self._names = rows, names
+        self._left: Sequence[int] = range(len(rows))
         self._root = None if root is None else open_root(root)
         self._used: set[str] = set()
 
     def read(self, classes: ClassNames | None) -> Listed:
-        if (where := self._names.get("where")) is not None:
-            self._rows = self._where(where)
         if not len(self._rows):
             raise CatalogError(f"{self._rows.source} lists no videos")
+        if (where := self._names.get("where")) is not None:
+            self._left = self._where(where)
         if (asked := self._names.get("parts")) is None:
             parts, paths = None, self._paths(self._asked("path"))
         else:
@@ -90,11 +88,16 @@ class _Reader:
         given = None if classes is None else class_names(classes)
         labels, known, hot = self._labels(given, has_targets=targets is not None)
         columns["label"], unused = labels, self._check_unused()
-        if labels is None and targets is None:
-            _log.info("%s: there is no column of labels: all labels are -1", self._rows.source)
-        _warn_of_counting_from_1(self._rows.source, paths, columns["start"], columns["end"])
+        if unused:
+            # Without any label or target, one of them may have been meant.
+            level = logging.WARNING if labels is None and targets is None else logging.INFO
+            _log.log(level, "%s: columns that are not used: %s", self._rows.source, some(unused))
+        self._warn_of_counting_from_1()
         targets = hot if targets is None else targets
-        return Listed(paths, columns, known, self._root, targets, parts, self._rows.where, unused)
+        return Listed(paths, columns, known, self._root, targets, parts, self._where_is, unused)
+
+    def _where_is(self, i: int) -> str:
+        return self._rows.where(self._left[i])
 
     # Columns
 
@@ -102,11 +105,16 @@ class _Reader:
         """The column or columns of a role; None: none."""
         return self._names.get(role, role)
 
-    def _error(self, i: int, what: str) -> CatalogError:
-        return CatalogError(f"{self._rows.where(i)}: {what}")
+    def _has(self, role: str) -> bool:
+        """Whether a column has a role, or is said to have it."""
+        name = self._asked(role)
+        return name is not None and (name != role or name in self._rows.columns)
+
+    def _error(self, row: int, what: str) -> CatalogError:
+        return CatalogError(f"{self._rows.where(row)}: {what}")
 
     def _column(self, keyword: str, name: str) -> list[Any]:
-        """The cells of a column that was asked for. Raises CatalogError."""
+        """The cells of a column that was asked for, of all rows. Raises CatalogError."""
         name = name.strip() if isinstance(name, str) else name
         if name not in self._rows.columns:
             raise CatalogError(
@@ -117,23 +125,24 @@ class _Reader:
         self._used.add(name)
         return self._rows.columns[name]
 
-    def _optional(self, role: str) -> list[Any] | None:
-        """The cells of the column that has a role, if there is one."""
-        name = self._asked(role)
-        if name is None or (name == role and name not in self._rows.columns):
+    def _cells(self, role: str) -> list[Any] | None:
+        """The cells of the column that has a role, of all rows, if there is one."""
+        if not self._has(role):
             return None
-        if isinstance(name, str):
+        if isinstance(name := self._asked(role), str):
             return self._column(role, name)
         several = zip(*(self._column(role, each) for each in name), strict=True)
         return [None if all(map(is_missing, cells)) else cells for cells in several]
 
     def _parsed(self, role: str, parse: Callable[[int, Any, str], T]) -> list[T | None] | None:
         """The values of a role, None for an empty cell."""
-        if (cells := self._optional(role)) is None:
+        if (cells := self._cells(role)) is None:
             return None
-        return [None if is_missing(cell) else parse(i, cell, role) for i, cell in enumerate(cells)]
+        found = ((row, cells[row]) for row in self._left)
+        return [None if is_missing(cell) else parse(row, cell, role) for row, cell in found]
 
-    def _where(self, wanted: Mapping[str, Any]) -> Rows:
+    def _where(self, wanted: Mapping[str, Any]) -> list[int]:
+        """The rows that are asked for. Raises CatalogError."""
         chosen = np.ones(len(self._rows), bool)
         if not isinstance(wanted, Mapping):
             raise CatalogError(f'where= is a dict, {{"column": value}}, not {wanted!r}')
@@ -150,73 +159,65 @@ class _Reader:
             chosen &= [cell in asked for cell in cells]
         if not chosen.any():
             raise CatalogError(f"{self._rows.source}: where={dict(wanted)!r} picks no row")
-        return self._rows.take(np.flatnonzero(chosen).tolist())
+        found: list[int] = np.flatnonzero(chosen).tolist()
+        return found
 
     # Files
 
     def _paths(self, asked: str, keyword: str = "path") -> list[str]:
         """The path of each row: of a column, or as a pattern says. Raises CatalogError."""
-        given = self._filled(asked, keyword)
+        self._files = self._filled(asked, keyword)
+        given = [self._files[row] for row in self._left]
         if asked.startswith("**/"):
             if self._root is None:
                 raise CatalogError(
                     f"{self._rows.source} lists videos without their paths: give root="
                 )
             paths, there = find_by_name(self._root, given, self._rows.source)
-            self._rows = self._rows.take(there)
+            self._left = [self._left[i] for i in there]
             return paths
         if self._root is None and self._names.get("parts") is None:
-            found, given = root_of(given)
+            found, given = root_of(given, self._files)
             self._root = None if found is None else open_root(found)
-        paths = [normal_path(path, self._rows.where, i) for i, path in enumerate(given)]
+        paths = [normal_path(path, self._where_is, i) for i, path in enumerate(given)]
         if isinstance(self._root, Path):
             check_there(self._root, paths, self._rows.source)
         return paths
 
     def _filled(self, pattern: str, keyword: str) -> list[str]:
-        """The text of each row: of the columns that a pattern names, or of one column."""
+        """The text of each row: of the columns that a pattern names, or of one column. Rows that
+        are not asked for may lack some."""
         pieces: list[Any] = [("", pattern, None, None)]
         try:
             pieces = list(Formatter().parse(pattern)) if "{" in pattern else pieces
         except ValueError as error:
             raise CatalogError(f"{keyword}={pattern!r} is no pattern: {error}") from None
-        filled = [""] * len(self._rows)
+        filled, left = [""] * len(self._rows), {*self._left}
         for literal, name, form, _ in pieces:
-            cells = filled if name is None else self._column(keyword, name)
-            filled = [
-                path + literal + ("" if name is None else self._formatted(i, cell, name, form))
-                for i, (path, cell) in enumerate(zip(filled, cells, strict=True))
-            ]
+            filled = [path + literal for path in filled]
+            for row, cell in enumerate(() if name is None else self._column(keyword, name)):
+                try:
+                    filled[row] += _formatted(cell, name, form)
+                except ValueError as error:
+                    if row in left:
+                        raise self._error(row, str(error)) from None
         return filled
-
-    def _formatted(self, i: int, cell: Any, name: str, form: str | None) -> str:
-        """``form`` None: the cell is a path as it stands."""
-        path = as_path(cell) if form is None else cell
-        told = path if form is None and isinstance(path, str) else text(cell)
-        if not told:
-            what = f"the column {name!r}, of which the path is made, is empty"
-            raise self._error(
-                i, f"there is no file in the column {name!r}" if form is None else what
-            )
-        try:
-            return format(whole(cell), form) if form else told
-        except (ValueError, TypeError):
-            raise self._error(i, f"{name!r} is {shown(cell)}, and no number for {form!r}") from None
 
     def _parts(self, asked: PartColumns) -> tuple[dict[str, list[str]], dict[str, list[float]]]:
         """The paths of each part, and its offsets where there is such a column."""
         of = dict(asked) if isinstance(asked, Mapping) else {name: name for name in asked}
-        if isinstance(asked, str) or len(of) < max(2, len(asked)):
+        if isinstance(asked, str | Set) or len(of) < max(2, len(asked)):
             raise CatalogError(f"parts are the names of at least two columns, got {asked!r}")
-        rows, offsets = self._rows, {}
+        rows, offsets = len(self._left), {}
         paths = {part: self._paths(of[part], "parts") for part in of}
-        if len(self._rows) < len(rows):
-            raise CatalogError(f"{rows.source}: a row of several parts needs all its files")
+        if len(self._left) < rows:
+            raise CatalogError(f"{self._rows.source}: a row of several parts needs all its files")
         for part in of:
             if (column := part + OFFSET) in self._rows.columns:
+                found = ((row, self._column("parts", column)[row]) for row in self._left)
                 offsets[part] = [
-                    0.0 if is_missing(cell) else self._seconds(i, cell, column)
-                    for i, cell in enumerate(self._column("parts", column))
+                    0.0 if is_missing(cell) else self._seconds(row, cell, column)
+                    for row, cell in found
                 ]
         return paths, offsets
 
@@ -251,8 +252,8 @@ class _Reader:
 
     def _fingerprints(self) -> list[int | None] | None:
         """What a scan found of each file. Another column of that name is not meant."""
-        cells = self._rows.columns.get("fingerprint", [])
-        found = list(map(fingerprint_in, cells))
+        cells = self._rows.columns.get("fingerprint", [None] * len(self._rows))
+        found = [fingerprint_in(cells[row]) for row in self._left]
         if all(each is None for each in found):
             return None
         self._used.add("fingerprint")
@@ -261,10 +262,9 @@ class _Reader:
     def _targets(self) -> Any:
         """Targets [N] of a single column, [N, columns] of several; a dict of them if they are
         named."""
-        asked = self._asked("targets")
-        if asked is None or (asked == "targets" and asked not in self._rows.columns):
+        if not self._has("targets"):
             return None
-        if not isinstance(asked, Mapping):
+        if not isinstance(asked := self._asked("targets"), Mapping):
             return self._target(asked)
         if not asked:
             raise CatalogError(f"{self._rows.source}: targets= names no column")
@@ -278,10 +278,10 @@ class _Reader:
             raise CatalogError(
                 f"{self._rows.source}: targets= takes names of columns, not {asked!r}"
             )
-        columns = [
-            [self._number(i, cell, name) for i, cell in enumerate(self._column("targets", name))]
-            for name in group
-        ]
+        columns = []
+        for name in group:
+            cells = self._column("targets", name)
+            columns.append([self._number(row, cells[row], name) for row in self._left])
         numbers = np.array(columns, np.float32).T
         return numbers[:, 0].copy() if isinstance(asked, str) else numbers.copy()
 
@@ -289,73 +289,78 @@ class _Reader:
         self, given: tuple[str, ...] | None, *, has_targets: bool
     ) -> tuple[npt.NDArray[np.int64] | None, tuple[str, ...], npt.NDArray[np.float32] | None]:
         """The label of each row, the classes, and multi-hot targets if a row may have several."""
-        one, many = self._optional("label"), self._optional("labels")
+        one, many = self._cells("label"), self._cells("labels")
         if one is not None and many is not None:
             raise CatalogError(f"{self._rows.source} has columns label and labels: give one")
-        several, cells = many is not None, many if one is None else one
+        cells = many if one is None else one
         if cells is None or all(map(is_missing, cells)):
             return None, given or (), None
-        return labels_of(cells, given, self._rows.where, several=several, has_targets=has_targets)
+        if all(is_missing(cells[row]) for row in self._left):
+            cells = [_UNLABELLED if is_missing(cell) else cell for cell in cells]
+        return labels_of(
+            cells, given, self._rows.where, self._left, several=many is not None,
+            has_targets=has_targets,
+        )  # fmt: skip
 
-    # What is not used
+    # What may be meant otherwise
+
+    def _warn_of_counting_from_1(self) -> None:
+        """Warn if segments look like first and last frames, counted from 1: none begins with frame
+        0, and each begins one frame after the end of the one before it."""
+        if not (self._has("start") and self._has("end")):
+            return
+        starts, ends = ([whole(c) for c in self._cells(role) or ()] for role in ("start", "end"))
+        if None in starts or None in ends or 0 in starts:
+            return
+        rows: Any = sorted(zip(self._files, starts, ends, strict=True))
+        steps = [b[1] - a[2] for a, b in pairwise(rows) if a[0] == b[0]]
+        if steps and {*steps} == {1}:
+            _log.warning(
+                "%s: no segment starts with frame 0, and each starts one frame after the end of "
+                "the one before it, as if first and last frames were counted from 1. Here start "
+                "counts from 0 and end is the frame after the last: then subtract 1 from start",
+                self._rows.source,
+            )
 
     def _check_unused(self) -> list[str]:
-        """The columns that nothing uses. Raises CatalogError if one looks as if it was meant."""
-        ignore, parts = self._names.get("ignore", ()), self._names.get("parts")
-        ignored = {ignore} if isinstance(ignore, str) else {*ignore}
-        unused = [name for name in self._rows.columns if name and name not in self._used | ignored]
-        given = (role for role in _ROLES if self._asked(role) != role or role in self._used)
-        filled = {*map(_family, given)}
-        missing = {role for role in _ROLES if _family(role) not in filled}
-        for name in unused:
-            meant = _meant(name, missing)
-            if parts is not None and "offset" in name.lower():
-                meant = f"a column {' or '.join(part + OFFSET for part in parts)}"
-            if meant:
+        """The columns that nothing uses. Raises CatalogError if segments have a start without an
+        end, or an end without a start, and nobody said so; or if offsets belong to no part."""
+        unused = [name for name in self._rows.columns if name and name not in self._used]
+        others = f" (not used: {some(unused)})" if unused else ""
+        for one, other, all_of_it in (
+            ("start", "end", "runs to the end of its file"),
+            ("end", "start", "begins with its file"),
+        ):
+            of_other = other, f"{other}_s"
+            is_said = None in map(self._asked, of_other) or any(map(self._has, of_other))
+            if (self._has(one) or self._has(f"{one}_s")) and not is_said:
                 raise CatalogError(
-                    f"{self._rows.source}: the column {name!r} is not used, and looks as if it was "
-                    f"meant. Give {meant}; or ignore=[{name!r}] if it is something else"
+                    f"{self._rows.source}: no column says where segments {other}: give {other}= "
+                    f"(frames) or {other}_s= (seconds), or {other}=None if each {all_of_it}{others}"
                 )
-        if unused:
-            _log.info("%s: columns that are not used: %s", self._rows.source, ", ".join(unused))
+        parts = tuple(self._names.get("parts") or ())
+        for name in unused if parts else ():
+            if name.endswith(OFFSET) or name.startswith(tuple(f"{part}_offset" for part in parts)):
+                raise CatalogError(
+                    f"{self._rows.source}: the column {name!r} is of no part: offsets are in "
+                    f"seconds, in a column {' or '.join(part + OFFSET for part in parts)}"
+                )
         return unused
-
-
-def _family(role: str) -> str:
-    """The same for roles of which a table has one."""
-    return "label" if role in ("labels", "targets") else role.removesuffix("_s")
-
-
-def _meant(name: str, roles: set[str]) -> str:
-    """What a column was meant to be given as, of these roles; "" for none that is known."""
-    plain = re.sub(r"[\W_]+", "_", name).strip("_").lower()
-    if plain in roles:
-        return f"{plain}={name!r}"
-    words = [word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)]
-    for role, beginnings in _MEANT.items():
-        if role in roles and any(map(re.compile(f"({beginnings}){_UNIT}").fullmatch, words)):
-            if plain.startswith("dur"):
-                return "a column end or end_s, the start plus the duration"
-            if role == "label":
-                return f"label={name!r}"
-            if words[-1] in _SECONDS_WORDS:
-                return f"{role}_s={name!r}"
-            return f"{role}={name!r} (frames) or {role}_s={name!r} (seconds)"
-    alike = [role for role in roles if len(role) > 3 and role[0] == plain[:1]]
-    close = get_close_matches(plain, alike, 1, 0.8)
-    return f"{close[0]}={name!r}" if close else ""
 
 
 def labels_of(
     cells: Sequence[Any],
     given: tuple[str, ...] | None,
     where: Callable[[int], str],
+    rows: Sequence[int] | None = None,
     *,
     several: bool = False,
     has_targets: bool = False,
 ) -> tuple[npt.NDArray[np.int64], tuple[str, ...], npt.NDArray[np.float32] | None]:
     """The label of each cell, the classes, and multi-hot targets if there are several labels in a
-    cell. Whole numbers are indices into the classes, -1 is no label. Raises CatalogError."""
+    cell. Whole numbers are indices into the classes, -1 is no label. Only these ``rows`` are
+    returned, and have to have a label; what labels mean is decided from all cells. Raises
+    CatalogError."""
     cells = [sorted(cell) if isinstance(cell, set | frozenset) else cell for cell in cells]
     keys: list[Any] = [
         tuple(cell) if isinstance(cell, list | tuple | np.ndarray) else text(cell) for cell in cells
@@ -369,25 +374,30 @@ def labels_of(
     named: dict[Any, list[str]] = {
         key: _words(key) if several else [key] for key in dict.fromkeys(keys)
     }
+    rows = range(len(keys)) if rows is None else rows
+    asked = [keys[row] for row in rows]
+    none = {""} if _UNLABELLED in known else {"", _UNLABELLED}
+    texts = dict.fromkeys(word for words in named.values() for word in words if word not in none)
 
     def row_of(word: str) -> str:
-        return where(next(i for i, key in enumerate(keys) if word in named[key]))
+        return where(next(row for row, key in enumerate(keys) if word in named[key]))
 
-    words = [*dict.fromkeys(word for words in named.values() for word in words)]
-    if "" in words:
-        raise CatalogError(f"{row_of('')}: there is no label: write -1 for a row without one")
-    if _UNLABELLED not in known:
-        if mixed := [key for key, of in named.items() if _UNLABELLED in of and len(of) > 1]:
-            raise CatalogError(
-                f"{where(keys.index(mixed[0]))}: -1 is no label, and others stand beside it"
-            )
-        words = [word for word in words if word != _UNLABELLED]
-    names, label_of = _classes(words, given, row_of)
-    labels = np.array([label_of.get(named[key][0], -1) for key in keys])
+    names, label_of, meant = _classes([*texts], given, row_of)
+    for key in dict.fromkeys(asked):
+        flaw = ""
+        if "" in named[key]:
+            flaw = "there is no label: write -1 for a row without one"
+        elif len(named[key]) > 1 and not none.isdisjoint(named[key]):
+            flaw = "-1 is no label, and others stand beside it"
+        elif wrong := [word for word in named[key] if word not in none and word not in label_of]:
+            flaw = f"label {shown(wrong[0])} is not {meant}"
+        if flaw:
+            raise CatalogError(f"{where(rows[asked.index(key)])}: {flaw}")
+    labels = np.array([label_of.get(named[key][0], -1) for key in asked])
     if not several:
         return labels, names, None
-    hot = np.zeros((len(keys), len(names)), np.float32)
-    for row, key in zip(hot, keys, strict=True):
+    hot = np.zeros((len(asked), len(names)), np.float32)
+    for row, key in zip(hot, asked, strict=True):
         row[[label_of[word] for word in named[key] if word in label_of]] = 1
     return labels, names, hot
 
@@ -401,8 +411,8 @@ def _words(key: str | tuple[Any, ...]) -> list[str]:
 
 def _classes(
     texts: list[str], given: tuple[str, ...] | None, where: Callable[[str], str]
-) -> tuple[tuple[str, ...], dict[str, int]]:
-    """The classes that these labels mean, and the class of each label."""
+) -> tuple[tuple[str, ...], dict[str, int], str]:
+    """The classes that these labels mean, the class of each label, and what a label may be."""
     numbers = {each: number(each) for each in texts}
     wrong = next((each for each, n in numbers.items() if n % 1 != 0 and not math.isinf(n)), None)
     if wrong is not None and given is None and not any(map(math.isnan, numbers.values())):
@@ -411,42 +421,37 @@ def _classes(
             "Write class numbers as 0, 1, ...; give classes= if these are names, or targets= "
             "if the model shall learn the numbers"
         )
-    if wrong is None and not any(map(is_number, given or ())):
-        most = len(given) if given else _MAX_NUMBERED_CLASSES
-        label_of = {each: int(n) for each, n in numbers.items() if 0 <= n < most}
-        names = given or tuple(map(str, range(max(label_of.values(), default=-1) + 1)))
-        meant = f"in 0..{most - 1} (-1: no label)"
-        if given and most in numbers.values():
-            meant += (
-                f": a table counts from 0 ({given[0]!r}). If yours counts from 1, as split files "
-                "do, write names or subtract 1"
+    if wrong is not None or any(map(is_number, given or ())):
+        names = given or tuple(sorted(texts))
+        return names, {name: label for label, name in enumerate(names)}, f"a class ({some(names)})"
+    most = len(given) if given else _MAX_NUMBERED_CLASSES
+    if min(numbers.values(), default=0) == 1:
+        advice = "a table counts from 0. If yours counts from 1, write names or subtract 1"
+        first, last = min(texts, key=numbers.__getitem__), max(texts, key=numbers.__getitem__)
+        if given and numbers[last] == most:
+            raise CatalogError(
+                f"{where(last)}: label {last} of {most} classes, and none is 0: {advice}"
             )
-    else:
-        names = given or tuple(sorted(filter(None, texts)))
-        label_of = {name: label for label, name in enumerate(names)}
-        meant = f"a class ({some(names)})"
-    for each in texts:
-        if each not in label_of:
-            raise CatalogError(f"{where(each)}: label {shown(each)} is not {meant}")
-    return names, label_of
+        _log.warning("%s: label %s, and none is 0: %s", where(first), first, advice)
+    label_of = {each: int(n) for each, n in numbers.items() if 0 <= n < most}
+    names = given or tuple(map(str, range(max(label_of.values(), default=-1) + 1)))
+    return names, label_of, f"in 0..{most - 1} (-1: no label)"
+
+
+def _formatted(cell: Any, name: str, form: str | None) -> str:
+    """A cell as a part of a path; ``form`` None: it is a path as it stands. Raises ValueError."""
+    path = as_path(cell) if form is None else cell
+    found = path if form is None and isinstance(path, str) else text(cell)
+    if not found:
+        what = f"the column {name!r}, of which the path is made, is empty"
+        raise ValueError(f"there is no file in the column {name!r}" if form is None else what)
+    try:
+        return format(whole(cell), form) if form else found
+    except (ValueError, TypeError):
+        raise ValueError(f"{name!r} is {shown(cell)}, and no number for {form!r}") from None
 
 
 def _did_you_mean(name: object, known: Iterable[str]) -> str:
     plain = {each.strip().lower(): each for each in known}
     close = get_close_matches(str(name).strip().lower(), plain, 1)
     return f" (did you mean {plain[close[0]]!r}?)" if close else ""
-
-
-def _warn_of_counting_from_1(source: str, paths: Sequence[str], starts: Any, ends: Any) -> None:
-    """Warn if segments look like first and last frames, counted from 1: none begins with frame 0,
-    and each begins one frame after the end of the one before it."""
-    if starts is None or ends is None or None in starts or None in ends or 0 in starts:
-        return
-    rows = sorted(zip(paths, starts, ends, strict=True))
-    steps = [b[1] - a[2] for a, b in pairwise(rows) if a[0] == b[0]]
-    if steps and {*steps} == {1}:
-        _log.warning(
-            "%s: no segment starts with frame 0, and each starts one frame after the end of the "
-            "one before it, as if first and last frames were counted from 1. Here start counts "
-            "from 0 and end is the frame after the last: then subtract 1 from start", source,
-        )  # fmt: skip

@@ -19,15 +19,17 @@ from videoload.storage.paths import joined, pieces_of
 _log = logging.getLogger(__name__)
 
 
-def root_of(paths: list[str]) -> tuple[str | None, list[str]]:
+def root_of(paths: list[str], beside: Sequence[str] = ()) -> tuple[str | None, list[str]]:
     """The folder that holds all of these files, and the ways from there: of absolute paths, the
-    nearest one; the working directory if all lie in it. None: they are on other hosts."""
+    nearest one that holds those ``beside`` them, too; the working directory if all lie in it. None:
+    they are on other hosts."""
     if not paths or not all(isinstance(path, str) for path in paths):
         return None, paths
     files = [pieces_of(path) for path in paths]
     every = list(chain.from_iterable(files))
     if all(map(os.path.isabs, every)):
-        root = os.path.commonpath([posixpath.dirname(path) for path in every])
+        also = filter(os.path.isabs, chain.from_iterable(map(pieces_of, beside)))
+        root = os.path.commonpath([posixpath.dirname(path) for path in chain(every, also)])
         return root, [joined([os.path.relpath(path, root) for path in each]) for each in files]
     return (os.curdir if all(map(os.path.isfile, every)) else None), paths
 

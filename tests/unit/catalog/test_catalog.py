@@ -293,7 +293,7 @@ def test_a_catalog_without_videos_is_refused() -> None:
     ("classes", "word"),
     [
         ([], "at least one"),
-        ("jump", "sequence"),
+        ("jump", "'jump'"),
         (["jump", "run", "jump"], "'jump'"),
         (["jump", ""], "''"),
         (["jump", "a\nb"], "'a\\nb'"),
@@ -304,6 +304,20 @@ def test_a_catalog_without_videos_is_refused() -> None:
 def test_invalid_classes_are_refused(classes: Any, word: str) -> None:
     with refused("classes", word):
         Catalog(["a.avi"], [0], classes)
+
+
+@pytest.mark.parametrize("argument", ["paths", "labels", "classes", "starts", "box"])
+@pytest.mark.parametrize("kind", [set, frozenset, dict.fromkeys])
+def test_what_has_no_order_is_no_column(argument: str, kind: Any) -> None:
+    given: dict[str, Any] = {"paths": ["a.avi"], "labels": [0], "classes": ["a"]}
+    values = {"box": ["0 0 2 2"], "starts": [3]}.get(argument, given.get(argument))
+    with refused(argument):
+        Catalog(**{**given, argument: kind(values)})
+    if argument == "paths":
+        with refused("subset"):
+            Catalog(**given).subset(kind([0]))
+        with refused("by="):
+            Catalog(["a.avi", "b.avi"]).split(0.5, by=kind([0, 1]))
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,7 @@ def test_lists_and_tables_say_from_where_they_count(tmp_path: Path) -> None:
     with refused("class number 0, which is not one of 1..2", "a split file counts from 1 ('jump')"):
         Catalog.from_list(tmp_path / "list.txt", None, classes=["jump", "run"])
     (tmp_path / "t.csv").write_text("path,label\na.avi,1\nb.avi,2\n")
-    with refused("label '2' is not in 0..1", "a table counts from 0 ('jump')", "subtract 1"):
+    with refused("line 3", "label 2", "a table counts from 0", "subtract 1"):
         Catalog.from_csv(tmp_path / "t.csv", None, classes=["jump", "run"])
     (tmp_path / "twice.txt").write_text("a.avi 1\na.avi 1\n")
     with refused("the same segment"):

@@ -46,9 +46,9 @@ def test_columns_of_numbers_are_targets(tmp_path: Path) -> None:
 def test_labels_are_optional_with_targets(tmp_path: Path) -> None:
     without = read(tmp_path, POSES, targets="x")
     assert pairs(without) == [("a.avi", ""), ("b.avi", "")]
-    labelled = "path,label,x,start\na.avi,run,1,5\nb.avi,jump,2,\n"
+    labelled = "path,label,x,at\na.avi,run,1,5\nb.avi,jump,2,6\n"
     assert pairs(read(tmp_path, labelled, targets="x")) == [("a.avi", "run"), ("b.avi", "jump")]
-    assert read(tmp_path, labelled, targets="x")[0].start == 5
+    assert read(tmp_path, labelled, targets="x")[0].at == 5
 
 
 def test_several_labels_are_multi_hot(tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_contradicting_tables_are_refused(
 
 def test_a_message_shortens_long_fields(tmp_path: Path) -> None:
     for table in (
-        f"path,label,end\na.avi,run,{'9' * 100_000}\n",
+        f"path,label,at\na.avi,run,{'9' * 100_000}\n",
         f"path,label\na.avi,-{'9' * 5000}\n",
     ):
         with pytest.raises(VideoloadError) as error:
@@ -218,7 +218,7 @@ def test_numbers_that_are_not_whole_are_no_classes(labels: list[str], tmp_path: 
 
 def test_a_whole_number_may_have_a_point_as_pandas_writes_it(tmp_path: Path) -> None:
     table = text(tmp_path, "path,label,start\na.avi,0.0,7.0\nb.avi,3.0,\n")
-    catalog = Catalog.from_csv(table)
+    catalog = Catalog.from_table(table, end=None)
     assert catalog.labels.tolist() == [0, 3]
     assert [video.start for video in catalog] == [7, 0]
 
@@ -422,7 +422,8 @@ COLUMNS: dict[str, list[Any]] = {
 
 
 def as_pandas(columns: dict[str, list[Any]]) -> Any:
-    return pytest.importorskip("pandas").DataFrame(columns, index=[7, 7, 3])
+    rows = len(next(iter(columns.values())))
+    return pytest.importorskip("pandas").DataFrame(columns, index=[7, 7, 3, 0][:rows])
 
 
 def as_polars(columns: dict[str, list[Any]]) -> Any:
@@ -462,7 +463,10 @@ def test_any_kind_of_table_gives_the_same_catalog(make: Any) -> None:
         (5, "a table is a DataFrame, a dict of columns, a list of rows or a CSV file, not 5"),
         ("t.csv", "t.csv cannot be read: No such file"),
         ({"path": ["a"], "label": ["x", "y"]}, "columns need as many rows each: path has 1, label"),
-        ({"path": "a.avi"}, "the column 'path' has no rows, it is 'a.avi'"),
+        ({"path": "a.avi"}, "'path'"),
+        ({"path": {"a.avi"}}, "'path'"),
+        ({"path": ["a.avi"], "label": {"run": 1}}, "'label'"),
+        ({("path", "a.avi")}, "table"),
         ([("a.avi", "run")], "row 0: a row is a dict of its cells"),
         ([], "lists no videos"),
         ({"path": []}, "lists no videos"),
@@ -498,50 +502,104 @@ def test_rows_are_picked_by_their_values() -> None:
         Catalog.from_table({**table, "label": [0, 0, 1, 5]}, classes=TWO, where={"fold": [2, 3]})
 
 
+SIDES = {"start": [1, 20], "end": [8, 30], "start_s": [1, 20], "end_s": [8, 30]}
+
+
+# What is decided from all rows
+
+
+WHERE = {"split": ["TRAIN", "VAL"] * 2, "path": ["a.avi", "b.avi", "c.avi", "d.avi"]}
+
+
 @pytest.mark.parametrize(
-    ("header", "advice"),
+    ("labels", "classes", "train", "val"),
     [
-        ("path,start_s,stop_s", "'stop_s' is not used, and looks as if it was meant. Give end_s='"),
-        ("path,start,stop", "Give end='stop' (frames) or end_s='stop' (seconds)"),
-        ("path,Start_s,end_s", "Give start_s='Start_s'"),
-        ("path,start_s,duration_s", "Give a column end or end_s, the start plus the duration"),
-        ("path,begin_sec,end_s", "Give start_s='begin_sec'"),
-        ("path,start,EndFrame", "Give end='EndFrame' (frames) or end_s="),
-        ("path,time_end,x", "Give end='time_end'"),
-        ("path,lable,x", "Give label='lable'"),
-        ("path,Label,x", "Give label='Label'"),
-        ("path,class_id,x", "Give label='class_id'"),
-        ("path,strat,x", "Give start='strat'"),
-        ("path,At,x", "Give at='At'"),
-        ("path,Box,x", "Give box='Box'"),
+        (["cook", "run", "sit", "walk"], ("cook", "run", "sit", "walk"), [0, 2], [1, 3]),
+        ([3, 0, 5, 1], tuple("012345"), [3, 5], [0, 1]),
+        ([3.0, np.nan, 0.0, np.nan], tuple("0123"), [3, 0], [-1, -1]),
+        ([True, False, True, False], ("False", "True"), [1, 1], [0, 0]),
+        (["1", "run", "0", "1"], ("0", "1", "run"), [1, 0], [2, 1]),
+        (["run", None, "cook", None], ("cook", "run"), [1, 0], [-1, -1]),
+        (["run", -1, "cook", "run"], ("cook", "run"), [1, 0], [-1, 1]),
     ],
 )
-def test_a_column_that_looks_meant_and_is_not_used_is_an_error(
-    tmp_path: Path, header: str, advice: str
+@pytest.mark.parametrize("make", [dict, as_pandas, as_polars])
+def test_parts_of_a_table_have_the_classes_of_all_rows(
+    labels: list[Any], classes: Any, train: list[int], val: list[int], make: Any
 ) -> None:
-    rows = f"{header}\na.avi,1,2\na.avi,3,4\n"
-    with refused("t.csv: the column", advice, "or ignore=["):
-        read(tmp_path, rows)
+    table = {**WHERE, "label": labels}
+    if make is as_polars and len({type(label) for label in labels}) > 2:
+        table["label"] = [None if label is None else str(label) for label in labels]
+    for split, expected in (("TRAIN", train), ("VAL", val)):
+        found = Catalog.from_table(make(table), where={"split": [split]})
+        assert (found.classes, found.labels.tolist()) == (classes, expected)
+
+
+@pytest.mark.parametrize("labels", [["a;b", "b", "a", "c"], [["a", "b"], ["b"], ["a"], ["c"]]])
+def test_parts_of_a_table_are_multi_hot_together(labels: list[Any]) -> None:
+    of_parts = [
+        np.asarray(Catalog.from_table({**WHERE, "label": labels}, where={"split": split}).targets)
+        for split in ("TRAIN", "VAL")
+    ]
+    assert [part.tolist() for part in of_parts] == [[[1, 1, 0], [1, 0, 0]], [[0, 1, 0], [0, 0, 1]]]
+
+
+def test_rows_that_are_not_picked_need_not_be_right(tmp_path: Path) -> None:
+    at = str(tmp_path)
+    table = {
+        "path": [f"{at}/train/a.avi", None, f"{at}/train/c.avi", f"{at}/val/d.avi"],
+        "split": WHERE["split"], "label": ["run", "", "jump", "sit"], "x": [1, "?", 2, 3],
+    }  # fmt: skip
+    catalog = Catalog.from_table(table, classes=TWO, targets="x", where={"split": "TRAIN"})
+    assert catalog.labels.tolist() == [1, 0]
+    assert (catalog.root, catalog.paths) == (tmp_path, ("train/a.avi", "train/c.avi")), "of all"
+    with refused("row 1"):
+        Catalog.from_table(table, classes=TWO, where={"split": "VAL"})
+
+
+def test_labels_that_count_from_1_are_noticed(caplog: pytest.LogCaptureFixture) -> None:
+    table = {**WHERE, "label": [1, 2, 2, 3]}
+    with refused("row 3", "counts from 0", "subtract 1"):
+        Catalog.from_table(table, classes=("a", "b", "c"), where={"split": "TRAIN"})
+    for classes in (None, ["a", "b", "c", "d"]):
+        Catalog.from_table(table, classes=classes, where={"split": "TRAIN"})
+        assert "counts from 0" in caplog.messages.pop()
+    caplog.clear()
+    Catalog.from_table({**table, "label": [1, 2, 2, 0]}, where={"split": "TRAIN"})
+    segments = {"start": [1, 1, 5, 5], "end": [4, 4, 9, 9], "path": ["a", "b", "a", "b"]}
+    assert not caplog.messages
+    Catalog.from_table({**segments, "n": range(4)}, where={"n": [0, 1]})
+    assert "counted from 1" in caplog.messages[-1]
+
+
+@pytest.mark.parametrize(("one", "other"), [("start", "end"), ("end", "start")])
+@pytest.mark.parametrize("unit", ["", "_s"])
+@pytest.mark.parametrize("name", ["n_frames", "Dauer"])
+def test_one_side_of_segments_alone_is_an_error_unless_it_is_said(
+    one: str, other: str, unit: str, name: str
+) -> None:
+    side = one + unit
+    table = {"path": ["a.avi", "b.avi"], side: SIDES[side], name: SIDES[other], "label": ["x", "y"]}
+    with refused(f"{other}=", f"{other}_s=", f"{other}=None", name):
+        Catalog.from_table(table)
+    for none in ({other: None}, {f"{other}_s": None}):
+        alone: Any = Catalog.from_table(table, **none)  # type: ignore[arg-type]
+        assert [getattr(video, side) for video in alone] == SIDES[side]
+    both: Any = Catalog.from_table(table, **{other + unit: name})  # type: ignore[arg-type]
+    assert [getattr(video, other + unit) for video in both] == SIDES[other]
 
 
 @pytest.mark.parametrize(
-    ("header", "options"),
-    [
-        ("path,start_s,end_s ,duration", {}),  # the role is taken
-        ("path,label,class,target", {}),
-        ("path,stop_s,duration,x", {"ignore": ["stop_s", "duration"]}),
-        ("path,Label,x,y", {"label": None}),
-        ("path,endoscope,restart,blend", {}),
-        ("path,frame_count,fps,NumberOfFrames", {}),
-        ("path,x_offset,cat,fat", {}),
-    ],
+    ("header", "level"), [("path,label,x", "INFO"), ("path,Label,x", "WARNING")]
 )
-def test_other_columns_are_named_in_the_log(
-    tmp_path: Path, header: str, options: Any, caplog: pytest.LogCaptureFixture
+def test_columns_that_are_not_used_are_named_louder_if_nothing_is_learned(
+    tmp_path: Path, header: str, level: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO):
-        read(tmp_path, f"{header}\na.avi,1,2,3\n", **options)
-    assert "columns that are not used: " in caplog.text or "ignore" in options
+        read(tmp_path, f"{header}\na.avi,0,2\n")
+    (record,) = caplog.records
+    assert record.levelname == level
+    assert record.getMessage().endswith("x")
 
 
 def test_who_repeats_a_segment_is_told_what_was_not_used(tmp_path: Path) -> None:
@@ -585,9 +643,10 @@ def test_a_row_may_have_a_moment_and_a_box(cell: Any) -> None:
 
 def test_files_are_found_by_their_names(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     tree(tmp_path, "x/deep/1.avi", "2.mp4", "y/3.avi", "z/3.avi")
-    table = {"id": [1, 2, 4], "label": ["run", "jump", "run"], "start": [1, 2, 3]}
+    table = {"id": [1, 2, 4], "label": ["run", "jump", "sit"], "at": [1, 2, 3]}
     catalog = Catalog.from_table(table, tmp_path, path="**/{id}.*")
-    assert list(catalog) == [Video("x/deep/1.avi", 1, 1), Video("2.mp4", 0, 2)]
+    assert list(catalog) == [Video("x/deep/1.avi", 1, at=1), Video("2.mp4", 0, at=2)]
+    assert catalog.classes == (*TWO, "sit"), "as where all files are"
     assert "1 of 3 videos are not in" in caplog.text
     with refused("'3.*' may be 'y/3.avi' or 'z/3.avi': give the paths"):
         Catalog.from_table({"id": [3]}, tmp_path, path="**/{id}.*")
@@ -612,8 +671,8 @@ def test_a_wrong_pattern_is_named(pattern: str, told: str) -> None:
 
 @pytest.mark.parametrize("separator", [",", ";", "\t"])
 def test_a_csv_file_may_have_any_usual_separator(tmp_path: Path, separator: str) -> None:
-    rows = "path,label,start\na.avi,run,5\n".replace(",", separator)
-    assert read(tmp_path, rows)[0] == Video("a.avi", 0, 5)
+    rows = "path,label,at\na.avi,run,5\n".replace(",", separator)
+    assert read(tmp_path, rows)[0] == Video("a.avi", 0, at=5)
     with refused("line 2", "speed must be a number, not '1,5' (write decimals with a point)"):
         read(tmp_path, "path;speed\na.avi;1,5\n", targets="speed")
 
@@ -630,5 +689,5 @@ def test_paths_alone_are_a_catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.chdir(tmp_path / "x")
     assert Catalog(["a.avi"]).root == tmp_path / "x"
     assert Catalog(["a.avi", "b.avi"]).root is None, "other hosts have them"
-    with refused("paths are a list, not 'a.avi'"):
+    with refused("paths", "a.avi"):
         Catalog("a.avi")
