@@ -256,14 +256,12 @@ def test_a_cell_that_runs_twice_and_ctrl_c_leave_nothing(
     assert len(inside) == 2
     program.signal(signal.SIGINT)
     assert program.wait(60 * SECOND) != 0
-    assert program.err.splitlines()[-1] == "KeyboardInterrupt"
-    assert "keras" not in program.err.partition("Traceback")[2], "its lines are not shown"
     wait_until(lambda: not any(map(is_alive, inside)), 30 * SECOND, "its workers have ended")
 
 
 @pytest.mark.slow
 @needs_tensorflow
-def test_videos_that_are_all_bad_end_a_program_in_one_sentence(
+def test_videos_that_are_all_bad_are_told_in_one_line_of_the_log(
     programs: Programs, tmp_path: Path
 ) -> None:
     for number in range(6):
@@ -282,5 +280,5 @@ def test_videos_that_are_all_bad_end_a_program_in_one_sentence(
         imported="tensorflow",
     )
     assert program.wait(60 * SECOND) == 1
-    assert program.err.splitlines()[-1].startswith("videoload.errors.TooManyBadVideos: ")
-    assert "PyFunc" not in program.err, "the graph is not shown"
+    [told] = [line for line in program.err.splitlines() if "the stream stopped: " in line]
+    assert "bad/0.avi" in told

@@ -6,7 +6,6 @@ import gc
 import logging
 import mmap
 import shutil
-import signal
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -498,27 +497,6 @@ def test_many_epochs_lose_no_slot_and_no_memory(
     batch_mb = large.clip_bytes * 6 / 1e6
     assert batch_mb * (last - warm) * len(stream) > 40, "a leak of the batches would show"
     assert resident[last] - resident[warm] < 15
-
-
-def test_ctrl_c_while_keras_reads_the_results_of_a_step_ends_the_fit(
-    tf: Any, client: Client, videos: Videos, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # It does so below an `except:` of its own, and would continue.
-    stream = make(client, videos)
-    steps: list[int] = []
-
-    def press(value: Any) -> float:
-        steps.append(len(steps))
-        signal.raise_signal(signal.SIGINT)
-        return 0.0
-
-    model = small_model(tf)
-    model.fit(stream.dataset(), **FIT)
-    monkeypatch.setattr("keras.src.backend.convert_to_numpy", press)
-    with pytest.raises(KeyboardInterrupt):
-        model.fit(stream.dataset(), **FIT)
-    assert steps == [0]
-    wait_for_slots(client, stream)
 
 
 # Errors

@@ -46,7 +46,6 @@ from videoload.engine.readers import Readers
 from videoload.errors import ClosedError, VideoloadError
 from videoload.frameworks import interrupts
 from videoload.frameworks.python_datasets import PythonDatasets, itself
-from videoload.frameworks.shown_errors import show_own_errors
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -278,7 +277,6 @@ def expect_reader(readers: Readers) -> None:
     """A thread of TensorFlow may read the stream from now on."""
     interrupts.listen()
     _read_here.add(readers)
-    show_own_errors(_read_here)
 
 
 def _signature(readers: Readers, spec: Spec, rows: int | None, info: bool) -> tuple[Any, ...]:
@@ -326,8 +324,11 @@ def _leave_python() -> None:
     quiet = 0  # Checks in a row that found no thread inside.
     while quiet < 3 and time.monotonic() < deadline:
         time.sleep(0.01)
-        quiet = 0 if any(map(_in_generator, sys._current_frames().values())) else quiet + 1
+        others = sys._current_frames()
+        del others[threading.get_ident()]
+        quiet = 0 if any(map(_is_inside, others.values())) else quiet + 1
 
 
-def _in_generator(frame: FrameType) -> bool:
-    return any(interrupts.calls_python(caller.f_code) for caller, _ in walk_stack(frame))
+def _is_inside(frame: FrameType) -> bool:
+    """Whether the thread with this frame reads for TensorFlow."""
+    return any(caller.f_code.co_filename == __file__ for caller, _ in walk_stack(frame))
