@@ -16,7 +16,9 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import logging
+import os
 import platform
 import resource
 import signal
@@ -37,11 +39,13 @@ REACHES = (
 SLOW_GATHER = 0x2000000  # AV_CPU_FLAG_SLOW_GATHER
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3  # malloc.h
 _PR_SET_PDEATHSIG = 1  # sys/prctl.h
+_OPENAT2, _RESOLVE_BENEATH = 437, 8  # linux/openat2.h; since Linux 5.6
 _MEMORY_BYTES = 4 << 30  # that a file can make a decoder allocate; shared slots do not count
 _MAX_DESCRIPTORS = 1 << 16  # enough for 4096 workers; some libraries loop over all of them
 
 _USUAL_DESCRIPTORS = 1024
 
+_C = ctypes.CDLL(None, use_errno=True)
 _log = logging.getLogger(__name__)
 _off: set[str] = set()
 
@@ -143,11 +147,29 @@ def allow_descriptors() -> int:
     return wanted
 
 
+class _How(ctypes.Structure):
+    _fields_ = tuple((name, ctypes.c_uint64) for name in ("flags", "mode", "resolve"))
+
+
+def open_beneath(folder: int, path: str, flags: int) -> int:
+    """A descriptor of a file below an open folder. If the path leads out of it by now, because
+    somebody has just put a link there, the kernel says so: OSError (EXDEV). Before Linux 5.6, and
+    where a sandbox forbids openat2, it is opened as it is. Raises OSError."""
+    call = _C.syscall
+    how, place = _How(flags, 0, _RESOLVE_BENEATH), os.fsencode(path)
+    raw: int = call(_OPENAT2, folder, place, ctypes.byref(how), ctypes.sizeof(how))
+    if raw >= 0:
+        return raw
+    if (number := ctypes.get_errno()) in (errno.ENOSYS, errno.EPERM):
+        return os.open(path, flags, dir_fd=folder)
+    raise OSError(number, os.strerror(number))
+
+
 def die_with_parent() -> None:
     """Make Linux kill this process, even in a hung decoder, when the thread that started it
     ends."""
     if "parent-death" not in _off:
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        _C.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def hidden_gpus() -> dict[str, str]:

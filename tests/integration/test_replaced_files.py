@@ -86,6 +86,34 @@ def test_a_file_that_changes_between_prepare_and_decode_is_read_anew(
     assert np.array_equal(out, expected)
 
 
+@pytest.mark.parametrize("times", [1, 99])
+def test_no_clip_is_half_of_a_file_that_is_written_anew_meanwhile(
+    times: int, tmp_path: Path
+) -> None:
+    one, other = [
+        make_avi(tmp_path / name, codec="rawvideo", pixels="bgr24", frames=40, seed=seed)
+        for seed, name in enumerate(("one.avi", "other.avi"))
+    ]
+    spec, content, packets = replace(SPEC, frames=16, stride=1), other.read_bytes(), count()
+    decoder, requests = Decoder(tmp_path), [Request(0, segment=Segment(0, 16))]
+    out, expected = np.empty((2, 1, *spec.shape), np.uint8)
+    decoder.decode(one.name, spec, requests, out)  # it is known
+    decoder.decode(other.name, spec, requests, expected)
+
+    def tick() -> None:
+        passed, packet = divmod(next(packets), 16)
+        if packet == 5 and passed < times:
+            one.write_bytes(content)
+
+    if times == 1:
+        decoder.decode(one.name, spec, requests, out, tick)
+        assert np.array_equal(out, expected)
+    else:
+        with pytest.raises(UnreadableError) as caught:
+            decoder.decode(one.name, spec, requests, out, tick)
+        assert caught.value.path == one.name
+
+
 @pytest.mark.parametrize("sound", [None, 8000])
 def test_what_is_told_of_a_clip_is_of_the_file_that_it_was_made_of(
     sound: int | None, tmp_path: Path

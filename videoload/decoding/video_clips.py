@@ -65,9 +65,19 @@ class VideoClips:
         """Find out what the clips show, and ask for the bytes that this needs. ``clips``: where
         each is decoded to."""
         self._clips = clips
-        return self._tools.storage.run(self._path, partial(self._prepare, tick), tick)
+        self._tools.storage.run(self._path, partial(self._prepare, tick), tick)
+        # What is told of the clips is of the file that they were made of: see `_anew`.
+        return Prepared(
+            self._decode,
+            self._times_of,
+            lambda: self._info.length,
+            lambda: self._info.begins,
+            lambda: affines(self._params).reshape(len(self._requests), -1, 2, 3),
+            self._stored is not None and not self._stored.missing,
+            self._lacks_room,
+        )
 
-    def _prepare(self, tick: Tick) -> Prepared:
+    def _prepare(self, tick: Tick) -> None:
         tools, path, spec = self._tools, self._path, self._spec
         store, stored, found = tools.store, None, None
         with tools.watch.phase("open"):
@@ -80,7 +90,8 @@ class VideoClips:
             )
             if stored is not None and not stored.missing:
                 self._info = found.info.rated(spec)
-                return self._prepared(partial(self._show, stored), are_kept=True)
+                self._make = partial(self._show, stored)
+                return
         index, self._opened = tools.indexes.find(path, file, tick)
         self._index = index
         self._check(index.info)
@@ -95,23 +106,11 @@ class VideoClips:
         index.want(file, wanted)
         self._stored = stored
         self._info = index.info.rated(spec)
-        return self._prepared(partial(self._decode, stored))
+        self._make = partial(self._read, stored)
 
     def _check(self, info: VideoInfo) -> None:
         if self._of is not None and info.rated(self._spec) != self._of:
             raise OtherFileError
-
-    def _prepared(self, decode: Callable[[Tick], Ordinals], *, are_kept: bool = False) -> Prepared:
-        """What is told of the clips is of the file that they were made of: see `_anew`."""
-        return Prepared(
-            decode,
-            self._times_of,
-            lambda: self._info.length,
-            lambda: self._info.begins,
-            lambda: affines(self._params).reshape(len(self._requests), -1, 2, 3),
-            are_kept,
-            self._lacks_room,
-        )
 
     def _times_of(self, frames: Ordinals) -> Times:
         return self._info.times_of(frames)
@@ -138,8 +137,8 @@ class VideoClips:
                 raise OneClipError(self._path, str(error)) from None
         return self._shown()
 
-    def _decode(self, stored: ClipFrames | None, tick: Tick) -> Ordinals:
-        decode, anew = partial(self._read, stored, tick), partial(self._anew, tick)
+    def _decode(self, tick: Tick) -> Ordinals:
+        decode, anew = partial(self._make, tick), partial(self._anew, tick)
         return self._tools.storage.run(self._path, decode, tick, self._file, anew)
 
     def _read(self, stored: ClipFrames | None, tick: Tick) -> Ordinals:
@@ -190,8 +189,8 @@ class VideoClips:
     def _anew(self, tick: Tick) -> Ordinals:
         """Do all of it again: the file is not the one that the index was made from."""
         with fitting(self._path):
-            prepared = self.prepare(tick, self._clips)
-        return prepared.decode(tick)
+            self._prepare(tick)
+        return self._make(tick)
 
     def _shown(self) -> Ordinals:
         """The ordinals of the frames of the clips."""

@@ -101,6 +101,8 @@ def read_frames(
         opened.close()
         read_canonically(opened, order, wanted, use, tick)
         return False
+    finally:
+        opened.file.check()  # it was not written anew meanwhile
     return True
 
 

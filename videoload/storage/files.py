@@ -10,8 +10,10 @@ import errno
 import os
 import stat
 import threading
+import weakref
 from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
+from functools import cache
 from pathlib import Path, PurePath
 from random import Random
 from struct import Struct
@@ -21,6 +23,7 @@ from cachetools import LRUCache, cached
 from xxhash import xxh3_64
 
 from videoload.errors import StorageError, UnreadableError, VideoError
+from videoload.native import open_beneath
 from videoload.storage.images import ImageFolder, find_images, folder_and_pattern
 from videoload.storage.paths import files_of
 
@@ -36,8 +39,9 @@ _PLACES, _PLACE_BYTES = 32, 4096
 _FINGERPRINTS_KEPT = 50_000
 _IMAGES_KEPT = 200_000  # whose names and sizes are known, 100 bytes each
 _MISSING = errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG
+_DISKS = "ext2", "ext3", "ext4", "f2fs", "tmpfs", "xfs"
 _IDENTITY = Struct("<QqqQ")  # size, times of change, inode
-IDENTITY_BYTES = _IDENTITY.size
+IDENTITY_BYTES, _CONTENT_BYTES = _IDENTITY.size, Struct("<Qq").size
 
 
 class ChangedError(Exception):
@@ -48,7 +52,20 @@ def identity_of(status: os.stat_result) -> bytes:
     """Which file of this host it is. The inode alone does not tell: `cp -p` writes another content
     into the same one. `st_ctime_ns` then tells, which no program can set."""
     changed = status.st_mtime_ns, status.st_ctime_ns
-    return _IDENTITY.pack(status.st_size, *changed, status.st_ino)
+    inode = status.st_ino if _keeps_inodes(status.st_dev) else 0
+    return _IDENTITY.pack(status.st_size, *changed, inode)
+
+
+@cache
+def _keeps_inodes(device: int) -> bool:
+    """Whether a file has the same inode at the next mount, as on a disk: FUSE makes up others, and
+    so may network and overlay file systems. (Of Btrfs the table of mounts names other devices: its
+    inodes do not count.)"""
+    with suppress(OSError, ValueError), Path("/proc/self/mountinfo").open() as mounts:
+        for fields in map(str.split, mounts):
+            if fields[2] == f"{os.major(device)}:{os.minor(device)}":
+                return fields[fields.index("-") + 1] in _DISKS
+    return False
 
 
 def status_of(root: str | os.PathLike[str], path: str) -> tuple[int, int] | None:
@@ -105,9 +122,9 @@ class VideoFile(Protocol):
         ``opening``."""
 
     def check(self) -> None:
-        """Call this after FFmpeg has opened the file, or read it: what it reads before the first
-        call is what opening takes. Raises ChangedError if its path leads to another file by now,
-        and the error that a reader met but could not raise itself."""
+        """Call this after FFmpeg has opened the file, and after each pass over it: what it reads
+        before the first call is what opening takes. Raises ChangedError if what was read is another
+        file by now, and the error that a reader met but could not raise itself."""
 
 
 class Storage(Protocol):
@@ -146,31 +163,36 @@ class Storage(Protocol):
 
 
 class LocalFile:
-    """A `VideoFile` of this host. ``identity``: another one, if it is a copy. ``failures``: where
-    it notes under ``name`` that it could not be read: FFmpeg takes that for its end."""
+    """A `VideoFile` of this host, at an absolute path without links. ``identity``: another one, if
+    it is a copy. ``failures``: where it notes under ``name`` that it could not be read: FFmpeg
+    takes that for its end. ``root``: whatever links come meanwhile, it is opened in there."""
 
     fetches = False
     has_version = True
 
     def __init__(
         self, path: str, status: os.stat_result, identity: bytes = b"", name: str = "",
-        failures: dict[str, OSError] | None = None,
+        failures: dict[str, OSError] | None = None, root: str = "/",
     ) -> None:  # fmt: skip
-        self.path = path
+        self.path, self.root = path, root
         self.size = status.st_size
         self._here = identity_of(status)
         self.identity = identity or self._here
         self._name, self._failures = name, {} if failures is None else failures
+        self._opened: Callable[[], _OpenLocalFile | None] = lambda: None
 
     def open(self) -> _OpenLocalFile:
         try:
             opened = _OpenLocalFile(self)
         except OSError as error:
+            if error.errno == errno.EXDEV:  # a folder has become a link that leads out
+                raise ChangedError from None
             self.note(error)
             raise
         if identity_of(opened.status()) != self._here:
             opened.close()
             raise ChangedError
+        self._opened = weakref.ref(opened)
         return opened
 
     def ffmpeg_source(self) -> _OpenLocalFile:
@@ -179,11 +201,14 @@ class LocalFile:
     def want(self, ranges: Iterable[tuple[int, int]], *, opening: bool = False) -> None: ...
 
     def check(self) -> None:
+        opened = self._opened()
         try:
-            here = identity_of(os.stat(self.path))
+            status = os.stat(self.path) if opened is None else opened.status()
         except OSError:
-            here = b""
-        if here != self._here or self.has_failed:
+            raise ChangedError from None
+        # Another file may have its name by now: that changes the second time of this one.
+        told = IDENTITY_BYTES if status.st_nlink else _CONTENT_BYTES
+        if identity_of(status)[:told] != self._here[:told] or self.has_failed:
             raise ChangedError
 
     def note(self, failure: OSError) -> None:
@@ -201,11 +226,16 @@ class _OpenLocalFile:
 
     def __init__(self, file: LocalFile) -> None:
         self._file, self._at, self._raw = file, 0, -1
-        self._raw = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC)
+        root = os.open(file.root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        place, flags = file.path[len(file.root) :].lstrip("/"), os.O_RDONLY | os.O_CLOEXEC
+        try:  # a pipe that has come in its place is not waited for
+            self._raw = open_beneath(root, place, flags | os.O_NONBLOCK)
+        finally:
+            os.close(root)
         self.name = file.path
 
     def status(self) -> os.stat_result:
-        return os.fstat(self._raw)
+        return os.fstat(self._raw) if self._raw >= 0 else os.stat(self.name)
 
     def pread(self, length: int, at: int) -> bytes:
         try:
@@ -272,7 +302,7 @@ class Folder:
         # Opening a pipe would wait for a writer, for ever.
         if not stat.S_ISREG(status.st_mode):
             raise VideoError(path, "is not a file: a pipe or a device is not a regular file")
-        return LocalFile(full, status, name=path, failures=self._failures)
+        return LocalFile(full, status, name=path, failures=self._failures, root=self.root)
 
     def fingerprint(self, path: str, salt: int = 0) -> int:
         return self.run(path, lambda: self._sample(path, self.resolve(path), salt), lambda: None)
@@ -310,11 +340,12 @@ class Folder:
     def _empty_above(self, path: str) -> str:
         """The nearest folder of a path that is there, if it is empty, as where a mount is away; the
         root, if it is away itself; or ""."""
-        if not _is_empty(self.root):
-            with suppress(OSError):
-                nearest = next(each for each in Path(self.root, path).parents if each.is_dir())
-                return str(nearest) if _is_empty(nearest) else ""
-        return self.root if os.path.lexists(self.root) or not self._was_empty else ""
+        if _is_empty(self.root):
+            return self.root if os.path.lexists(self.root) or not self._was_empty else ""
+        parents = map(str, Path(self.root, path).parents)
+        nearest = next(filter(os.path.isdir, parents), self.root)
+        # What may not be looked into is not empty: it is no mount that is away.
+        return nearest if os.access(nearest, os.R_OK) and _is_empty(nearest) else ""
 
     def expect(self, path: str) -> None: ...
 
@@ -404,4 +435,5 @@ def _sample(path: str, file: VideoFile, salt: int) -> int:
             while begin < end and (read := opened.pread(end - begin, begin)):
                 digest.update(read)
                 begin += len(read)  # noqa: PLW2901 - a bucket gives what it has of it
+    file.check()
     return digest.intdigest() >> 1 or 1

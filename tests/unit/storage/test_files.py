@@ -8,6 +8,8 @@ import shutil
 import socket
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -15,7 +17,7 @@ from hypothesis import strategies as st
 
 from tests.support.thorough import either
 from videoload.errors import StorageError, UnreadableError, VideoError
-from videoload.storage.files import ChangedError, Folder
+from videoload.storage.files import ChangedError, Folder, identity_of
 
 
 @pytest.fixture
@@ -110,6 +112,26 @@ def test_any_path_finds_only_files_inside_the_root(path: str, root: Path) -> Non
         with pytest.raises(VideoError) as caught:
             Folder(root).resolve(path)
         assert caught.value.path == path
+
+
+def test_a_folder_that_becomes_a_link_while_a_file_is_looked_for_leads_nowhere(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, outside = os.path.realpath, root.parent / "outside"
+    (outside / "er").mkdir()
+    (outside / "er/b.avi").write_bytes(b"secret")
+
+    def exchanged(path: str) -> str:
+        full = real(path)
+        (root / "deep").rename(root / "before")
+        (root / "deep").symlink_to(outside)
+        return full
+
+    folder = Folder(root)
+    monkeypatch.setattr(os.path, "realpath", exchanged)
+    file = folder.resolve("deep/er/b.avi")
+    with pytest.raises(ChangedError):
+        file.open()
 
 
 # Paths that lead to no file
@@ -210,9 +232,20 @@ def test_a_loop_of_links_is_refused(root: Path) -> None:
         Folder(root).resolve("one")
 
 
-def test_a_name_that_is_too_long_is_refused(root: Path) -> None:
-    with pytest.raises(VideoError, match="cannot be opened: File name too long"):
-        Folder(root).resolve(300 * "a")
+@pytest.mark.parametrize("path", [300 * "a", f"{300 * 'a'}/b.avi", f"deep/{300 * 'a'}/er/b.avi"])
+def test_a_name_that_is_too_long_is_a_file_that_is_not_there(path: str, root: Path) -> None:
+    with pytest.raises(VideoError, match="cannot be opened") as caught:
+        Folder(root).resolve(path)
+    assert not isinstance(caught.value, UnreadableError)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may look into all folders")
+@pytest.mark.parametrize("folder", ["deep", "deep/er"])
+def test_a_folder_without_permission_is_no_root_that_is_away(folder: str, root: Path) -> None:
+    (root / folder).chmod(0)
+    with pytest.raises(UnreadableError, match="Permission denied"):
+        Folder(root).resolve("deep/er/b.avi")
+    (root / folder).chmod(0o700)
 
 
 # Which version it is
@@ -235,6 +268,17 @@ def test_a_changed_or_replaced_file_has_another_identity(root: Path) -> None:
     os.utime(root / "a.avi", (5, 5))
     copied_onto = storage.resolve("a.avi").identity
     assert len({first, changed, touched, replaced, copied_onto}) == 5
+
+
+def test_an_inode_counts_where_the_next_mount_gives_the_same() -> None:
+    def known(device: int, inode: int) -> bytes:
+        told = {"st_size": 5, "st_mtime_ns": 6, "st_ctime_ns": 7}
+        status = SimpleNamespace(st_dev=device, st_ino=inode, **told)
+        return identity_of(cast(os.stat_result, status))
+
+    memory, made_up = Path("/dev/shm").stat().st_dev, Path("/proc").stat().st_dev
+    assert known(memory, 1) != known(memory, 2)
+    assert known(made_up, 1) == known(made_up, 2)
 
 
 def test_a_file_that_was_replaced_since_it_was_resolved_is_not_opened(root: Path) -> None:
