@@ -8,7 +8,6 @@ anew. Two processes decode, and nothing trains. In turn:
     nothing      `Stream.dataset`; each epoch decodes its clips
     frames       the same with a frame store, empty at the beginning
     half         the same with room for half of the frames
-    prepare      the same with the files as `videoload prepare` writes them, which counts
     torchcodec   a DataLoader over torchcodec, if it is installed; its crops are in the middle
     cache        `tf.data`'s cache() of the first epoch's clips: FROZEN, no later epoch draws anew
 
@@ -46,28 +45,23 @@ from benchmarks.loaders import LOADERS, MissingError, bare
 from benchmarks.measure import Span, cpu_s
 from benchmarks.work import Work
 from benchmarks.works import FOLDER, WORKS, load
-from videoload.preparing.encoding import Settings
-from videoload.preparing.prepare import new_catalog, prepare
 
 TORCHCODEC = "torchcodec"
-WAYS = ("libav", "nothing", "frames", "half", "prepare", TORCHCODEC, "cache")
+WAYS = ("libav", "nothing", "frames", "half", TORCHCODEC, "cache")
 FILES = ("many", "many-hmdb")
 EPOCHS = (1, 2, 5, 10, 30, 100)
 SUMS = (1, 5, 10, 30, 100)
 _PROCESSES = 2
 _BARE_S = 20.0  # half of it for the warm-up
 _STORE_GB = 100  # more than any of these works needs
-_GOP = 12  # of prepared files
 
 
 class Run(NamedTuple):
     """Seconds and CPU seconds of all processes, since before the first epoch, at the end of each
-    epoch; both begin with 0. ``before_s`` and ``before_cpu_s``: what came before the first."""
+    epoch; both begin with 0."""
 
     ended: list[float]
     spent: list[float]
-    before_s: float = 0.0
-    before_cpu_s: float = 0.0
 
 
 def measure(way: str, work: Work, epochs: int, folder: Path, store_gb: float, *, loop: bool) -> Run:
@@ -79,13 +73,6 @@ def measure(way: str, work: Work, epochs: int, folder: Path, store_gb: float, *,
     catalog = vl.Catalog(
         [file.path for file in work.files], [0] * len(work.files), ["a"], work.root
     )
-    began, began_cpu = time.perf_counter(), cpu_s()
-    if way == "prepare":
-        assert work.clip.resize is not None
-        settings = Settings.of(work.clip.resize, _GOP, "mpeg4", None)
-        done = prepare(catalog, folder, settings, processes=_PROCESSES)
-        catalog = new_catalog(catalog, folder, done)
-    before_s, before_cpu_s = time.perf_counter() - began, cpu_s() - began_cpu
     clip = work.clip.spec(sampling="random", crop="random", flip=True)
     options: dict[str, Any] = {}
     if way in ("frames", "half"):
@@ -100,8 +87,7 @@ def measure(way: str, work: Work, epochs: int, folder: Path, store_gb: float, *,
             batches = iter(stream.dataset(epochs=1).cache().repeat(epochs))
         else:
             batches = iter(stream.dataset(epochs=epochs))
-        run = _timed(batches, len(stream), epochs)
-    return run._replace(before_s=before_s, before_cpu_s=before_cpu_s)
+        return _timed(batches, len(stream), epochs)
 
 
 def _timed(batches: Iterator[Any], steps: int, epochs: int) -> Run:
@@ -187,10 +173,7 @@ def rows_of(work: Work, ways: list[str], rounds: int, epochs: int, *, loop: bool
         rates = [[clips / (b - a) for a, b in pairwise(run.ended)] for run in runs]
         first = epochs // 2  # of the later epochs
         later = [clips * (epochs - first) / (run.ended[-1] - run.ended[first]) for run in runs]
-        spent = [
-            median(run.before_cpu_s + run.spent[number] for run in runs)
-            for number in range(epochs + 1)
-        ]
+        spent = [median(run.spent[number] for run in runs) for number in range(epochs + 1)]
         yield {
             "files": work.name,
             "way": way,
@@ -199,7 +182,6 @@ def rows_of(work: Work, ways: list[str], rounds: int, epochs: int, *, loop: bool
                 for number in EPOCHS if number <= epochs
             },
             "later_clips_per_s": median(later),
-            "before_s": median(run.before_s for run in runs),
             "cpu_s": {number: spent[number] for number in SUMS if number <= epochs},
             "cpu_s_so_far": spent,
             "kept_gb": kept[way] / 1e9,

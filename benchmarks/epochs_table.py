@@ -12,13 +12,12 @@ NAMES = {
     "nothing": "nothing kept",
     "frames": "frame store",
     "half": "frame store, half of the room",
-    "prepare": "prepared copy",
     "torchcodec": "DataLoader, torchcodec",
     "cache": "tf.data cache(): frozen clips",
 }
 _COLOURS = {
     "libav": "#606060", "nothing": "#8fb4d9", "frames": "#d9662b", "half": "#e8a882",
-    "prepare": "#5a9c6b", "torchcodec": "#7a6bb0", "cache": "#b0b0b0",
+    "torchcodec": "#7a6bb0", "cache": "#b0b0b0",
 }  # fmt: skip
 
 

@@ -30,8 +30,6 @@ from videoload.clips.sample_spec import sample_spec
 from videoload.clips.windows import Request
 from videoload.commands.sources import load
 from videoload.decoding.decoder import Decoder
-from videoload.preparing.encoding import Settings
-from videoload.preparing.prepare import new_catalog, prepare
 from videoload.scanning.journal import Journal
 from videoload.scanning.scan import scan
 
@@ -418,17 +416,6 @@ def test_each_window_of_it_is_predicted(
         np.testing.assert_array_equal(found, expected)
     vl.predict(model, client, pieces, how, batch_size=4, to_npy=tmp_path)
     np.testing.assert_array_equal(np.load(tmp_path / "run/0.avi+10.npy"), made[0].scores)
-
-
-def test_it_is_written_again_as_one_file(pieces: Catalog, tmp_path: Path) -> None:
-    done = prepare(pieces, tmp_path / "out", Settings.of(48, 12, "mpeg4", None), processes=1)
-    assert not done.bad
-    new = new_catalog(pieces, tmp_path / "out", done)
-    assert new.paths == ("run/0.avi",)
-    with vl.open(tmp_path / "out" / "run/0.avi") as video:
-        assert len(video) == FRAMES
-    again = prepare(pieces, tmp_path / "out", Settings.of(48, 12, "mpeg4", None), processes=1)
-    assert again.files == 1
 
 
 # Its time

@@ -224,7 +224,7 @@ KILLED = """
     import numpy as np
     import videoload as vl
     from benchmarks.numbered import read_numbers
-    from videoload.journal import Journal
+    from videoload.predictions.journal import Journal
 
     root, out, kill_at, places = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
     events = 0

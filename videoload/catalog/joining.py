@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from videoload.arguments import real
 from videoload.catalog import targets as targets_
@@ -88,22 +85,6 @@ def file_rows(catalog: Catalog, side: int | None = None) -> Catalog:
     return catalog._replaced(
         table=table, parts=(), classes=(), targets=None, windows=None, sides=None
     )
-
-
-def rewritten(
-    catalog: Catalog,
-    root: Path,
-    names: Mapping[str, str],
-    starts: Sequence[int],
-    ends: Sequence[int],
-) -> Catalog:
-    """The same rows in another root, where some files may have other names, and segments are these
-    frames; end -1: that of the file."""
-    table = catalog._table
-    columns = table.columns | {"start": np.array(starts), "end": np.array(ends)}
-    others = {name: column for name, column in columns.items() if name not in ("start_s", "end_s")}
-    paths = [names.get(path, path) for path in table.paths]
-    return catalog._replaced(root=root, table=table.replaced(paths, others))
 
 
 def with_native_size(catalog: Catalog, spec: Spec, look: Look) -> Spec:

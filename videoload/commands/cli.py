@@ -17,7 +17,7 @@ import typer
 from rich.console import Console
 
 from videoload import __version__
-from videoload.commands import cli_batches, cli_extract, cli_prepare, cli_workers
+from videoload.commands import cli_batches, cli_extract, cli_workers
 from videoload.commands.cli_batches import CatalogRoot, Source, per_core
 from videoload.commands.cli_workers import CacheFolder
 from videoload.commands.help_page import BEGIN, FILES, PLACES, RUNS, Command, Group
@@ -190,7 +190,6 @@ def scan(
 
 app.command(cls=Command, rich_help_panel=FILES)(cli_batches.preview)
 app.command(cls=Command, rich_help_panel=RUNS)(cli_extract.extract)
-app.command(cls=Command, rich_help_panel=FILES)(cli_prepare.prepare)
 
 
 @app.command(cls=Command, rich_help_panel=RUNS)

@@ -23,8 +23,8 @@ from xxhash import xxh3_64_hexdigest
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.table import Video
 from videoload.errors import VideoloadError
-from videoload.journal import Entry, Journal
 from videoload.plan.identity import Identity
+from videoload.predictions.journal import Entry, Journal
 from videoload.predictions.table import HEAD, Table
 from videoload.predictions.windows import FileScores
 from videoload.storage.paths import pieces_of

@@ -3,14 +3,12 @@
 A file may crash FFmpeg, or hang it. Then it takes an inspector along, and not the trainer or the
 scan that wants to know the file.
 
-    this process                    child, ``python -m MODULE``
+    this process                    child
       [root, cache, complete] ───>
       a path                  ───>
                               <───  null, again and again: it makes progress
                               <───  the facts; or {"damage": ...} or {"storage": ...}
       the next path           ───>
-
-Another module may do other work with each file, with `serve`.
 """
 
 from __future__ import annotations
@@ -18,9 +16,8 @@ from __future__ import annotations
 import json
 import socket
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext, suppress
-from functools import partial
 from itertools import islice
 from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Any
@@ -43,25 +40,23 @@ _BEAT_S = 0.25
 WAIT_S = 1.0
 _START_S = 30.0  # for its imports
 
-# What is done with a path; the other argument is called now and then. Returns the answer.
-Work = Callable[[str, Callable[[], None]], dict[str, Any]]
-
 
 class Inspector:
     """One child process and the file that it looks at. Ends when it is closed."""
 
-    def __init__(self, begin: Sequence[object], *, silence_s: float, module: str = _MODULE) -> None:
-        """``begin`` is the first message to the child's ``module``. For this module: the root; the
-        folder of an `IndexCache`, or None; and whether each file is decoded to its end, for all
-        facts, or only as far as its size needs. A child without progress for ``silence_s`` hangs,
-        and is killed. Raises WorkerError."""
+    def __init__(
+        self, root: str, cache: str | None, *, is_complete: bool, silence_s: float
+    ) -> None:
+        """``cache`` is the folder of an `IndexCache`; ``is_complete``: each file is decoded to its
+        end, for all facts, and not only as far as its size needs. A child without progress for
+        ``silence_s`` hangs, and is killed. Raises WorkerError."""
         mine, theirs = socket.socketpair()
         self.pipe = Connection(mine.detach())
-        self._child = ChildProcess(module, theirs)
+        self._child = ChildProcess(_MODULE, theirs)
         self._limit_s, self._silence_s = max(_START_S, silence_s), silence_s
         self._still, self._answers = StillTime(WAIT_S), 0
         self.hangs = False
-        self._send(list(begin))
+        self._send([root, cache, is_complete])
 
     def ask(self, path: str) -> None:
         self.path = path
@@ -144,9 +139,10 @@ def ask_all(
             inspector.close()
 
 
-def serve(pipe: Connection, begin: Callable[..., Work] | None = None) -> None:
-    """The child: answers until nobody asks any more. ``begin``, with the first message, returns
-    what is done with each path."""
+def serve(pipe: Connection) -> None:
+    """The child: answers until nobody asks any more."""
+    from videoload.decoding.decoder import Decoder  # which a trainer does not load
+
     said = time.monotonic()
 
     def say(answer: dict[str, Any] | None) -> None:
@@ -159,24 +155,19 @@ def serve(pipe: Connection, begin: Callable[..., Work] | None = None) -> None:
             say(None)
 
     with suppress(EOFError, OSError):
-        work = (begin or _look)(*json.loads(pipe.recv_bytes()))
+        root, cache, is_complete = json.loads(pipe.recv_bytes())
+        decoder = Decoder(root, folders=Folders(cache=cache))
+        look = _facts if is_complete else _size
         while True:
             path = json.loads(pipe.recv_bytes())
             say(None)
             try:
-                answer = work(path, tick)
+                answer = look(decoder, path, tick)
             except VideoError as error:
                 answer = {"damage": error.reason}
             except StorageError as error:
                 answer = {"storage": str(error)}
             say(answer)
-
-
-def _look(root: str, cache: str | None, complete: bool) -> Work:
-    from videoload.decoding.decoder import Decoder  # which a trainer does not load
-
-    decoder = Decoder(root, folders=Folders(cache=cache))
-    return partial(_facts if complete else _size, decoder)
 
 
 def _size(decoder: Decoder, path: str, tick: Callable[[], None]) -> dict[str, Any]:

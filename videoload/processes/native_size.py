@@ -30,7 +30,7 @@ def native_size(catalog: Catalog, spec: Spec, *, silence_s: float, cache: str | 
 
     def look(root: str, paths: Sequence[str]) -> Iterator[VideoInfo | VideoError]:
         def start() -> Inspector:
-            inspectors.append(Inspector([root, cache, False], silence_s=silence_s))
+            inspectors.append(Inspector(root, cache, is_complete=False, silence_s=silence_s))
             return inspectors[-1]
 
         for path, answer in ask_all(paths, 1, start):

@@ -93,7 +93,7 @@ def _decode_all(
     root: Path | str, paths: list[str], labels: dict[str, str], processes: int, cache: str | None
 ) -> Iterator[Row]:
     def start() -> Inspector:
-        return Inspector([str(root), cache, True], silence_s=_STALL_S)
+        return Inspector(str(root), cache, is_complete=True, silence_s=_STALL_S)
 
     for path, facts in ask_all(paths, processes, start):
         yield row_of(root, path, labels[path], facts)

@@ -70,7 +70,7 @@ def test_a_child_that_gives_up_is_an_error_and_not_the_files_fault(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
-    inspector = Inspector([str(tmp_path), None, False], silence_s=30 * SECOND)
+    inspector = Inspector(str(tmp_path), None, is_complete=False, silence_s=30 * SECOND)
     inspector.ask("a.avi")
     with pytest.raises(WorkerError, match="gave up with exit status 1; see what it printed"):
         inspector.answer(30 * SECOND)
@@ -79,7 +79,7 @@ def test_a_child_that_gives_up_is_an_error_and_not_the_files_fault(
 
 def test_a_child_without_progress_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("videoload.processes.inspector._START_S", 0.0)
-    inspector = Inspector([str(tmp_path), None, False], silence_s=0.0)
+    inspector = Inspector(str(tmp_path), None, is_complete=False, silence_s=0.0)
     inspector.ask("a.avi")
     assert inspector.answer() == {"damage": "its decoding hangs: nothing came of it for 0 s"}
     assert inspector.hangs
@@ -88,7 +88,7 @@ def test_a_child_without_progress_hangs(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_a_child_does_not_hang_because_its_observer_was_stopped(tmp_path: Path) -> None:
-    inspector = Inspector([str(tmp_path), None, False], silence_s=30.0)
+    inspector = Inspector(str(tmp_path), None, is_complete=False, silence_s=30.0)
     now = 100.0
     inspector._still = StillTime(WAIT_S, lambda: now)
     inspector.ask("a.avi")

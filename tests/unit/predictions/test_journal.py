@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from videoload.errors import VideoloadError
-from videoload.journal import Journal
+from videoload.predictions.journal import Journal
 
 ONE = {"hop": "8", "seed": "1"}
 

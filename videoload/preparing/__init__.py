@@ -1,1 +1,0 @@
-"""A set of videos written again, at the size that is trained on."""
