@@ -11,11 +11,16 @@ named test runs in this process. Tests that need TensorFlow in their own process
 measure time are a group too, and go last, when most of the machine is free. A file whose tests
 share a client is a group of its own, so that it is made once.
 
+A process that dies fails the run with the name of its test, and the run ends
+(``--max-worker-restart=0``): pytest-xdist 3.8 would give the test to the next process, and wait for
+ever once all of them have died over it.
+
 Tests marked ``nightly`` run at night, and if one is named (`tests.support.thorough`).
 """
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import os
 import random
@@ -39,6 +44,7 @@ from tests.support.waiting import SECOND
 from videoload import Client
 from videoload.frameworks import interrupts
 from videoload.host import cores
+from videoload.native import die_with_parent
 
 if TYPE_CHECKING:
     from tests.support.run_here import RunHere
@@ -57,6 +63,7 @@ hypothesis.settings.load_profile("videoload")
 
 def pytest_configure(config: pytest.Config) -> None:
     mark_descendants()
+    _end_in_time(config)
     # Of the random streams of test_matrix.py; all processes of a run have the same.
     os.environ.setdefault("VIDEOLOAD_TEST_SEED", str(random.randrange(10**6)))
     os.environ["VIDEOLOAD_CACHE"] = ""  # a test that wants indexes kept says where
@@ -71,6 +78,35 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     # Shells start background jobs with Ctrl-C ignored, and children inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+# Nothing waits for ever
+
+_RUN_S = either(3600, 6 * 3600) * SECOND  # all tests take minutes
+_MORE_S = 20.0
+
+_stderr = pytest.StashKey[int]()
+
+
+def _end_in_time(config: pytest.Config) -> None:
+    """pytest-xdist waits until nobody holds the pipes of a process that died. So a child that a
+    test forked ends with it. If a run still takes too long, it ends."""
+    config.stash[_stderr] = os.dup(2)  # later, pytest has it
+    faulthandler.dump_traceback_later(_RUN_S, exit=True, file=config.stash[_stderr])
+    os.register_at_fork(after_in_child=die_with_parent)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """pytest-timeout ends a process from another thread. A test that hangs in C keeps that thread
+    from running."""
+    mark = item.get_closest_marker("timeout")
+    limit_s = (mark.args[0] if mark else float(item.config.getini("timeout"))) + _MORE_S
+    faulthandler.dump_traceback_later(limit_s, exit=True, file=item.config.stash[_stderr])
+    try:
+        return (yield)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 # Where and when they run
@@ -133,6 +169,9 @@ def pytest_collection_finish() -> None:
             "a file of tests imports TensorFlow when it is read, so that each process has it"
         )
     spare_garbage_collector()
+    # As under nohup: this process still lives on without its terminal. What it starts ends then.
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda number, frame: None)
 
 
 def spare_garbage_collector() -> None:
