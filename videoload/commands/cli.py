@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from io import TextIOWrapper
 from itertools import count
 from pathlib import Path
@@ -215,50 +214,6 @@ def top(
     from videoload.commands.top import run
 
     run(page, every_s=every, json=json)
-
-
-@app.command(cls=Command, rich_help_panel=FILES)
-def store(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of --frame-store.")],
-    delete: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="SET",
-            help="Delete this set: its number in the table, or the beginning of its name. Repeat "
-            "it for several sets.",
-        ),
-    ] = None,
-    delete_unused: Annotated[
-        float | None,
-        typer.Option(
-            min=0, metavar="DAYS", help="Delete the sets that nobody has opened for so many days."
-        ),
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the sets for programs.")] = False,
-    verbose: Verbose = 0,
-) -> None:
-    """List the sets of frames that a frame store keeps, or delete some.
-
-    A set holds the frames of the videos in one folder, all scaled in the same way. It is used when
-    a worker opens it, once in a training. Trainings may run meanwhile: they decode again what you
-    delete. After a deletion, the table shows what is left.
-    """
-    from videoload.commands import store as stores
-    from videoload.frame_store.sets import delete as delete_set
-
-    sets = stores.read_store(folder)
-    chosen = {stores.choose(sets, each) for each in delete or ()}
-    if delete_unused is not None:
-        chosen.update(stores.unused(sets, delete_unused, time.time()))
-    for each in sets:
-        if each in chosen:
-            delete_set(folder / each.name)
-            say(f"deleted {each.name[:8]}, {each.bytes / 1e9:.2f} GB: {each.root}")
-    left = [each for each in sets if each not in chosen]
-    if json:
-        stores.print_json(left)
-    else:
-        stores.print_sets(left)
 
 
 @app.command(cls=Command, rich_help_panel=PLACES)
