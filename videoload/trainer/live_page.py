@@ -1,8 +1,9 @@
 """The live page of a client, at the ``/`` of its ``metrics_port``: who waits for whom, and the last
 batch as pictures.
 
-The names of files and the pixels are for loopback, and for who has the token. Another site cannot
-have a browser read them: the browser names that site as the host.
+The names of files and the pixels are for who has the token. Without a token, they are for loopback,
+which all users of this host reach. Another site cannot have a browser read them: the browser names
+that site as the host.
 """
 
 from __future__ import annotations
@@ -85,8 +86,8 @@ class LivePage:
 
 
 def may_see_all(request: Mapping[str, Any], token: str | None, *, is_local: bool) -> bool | None:
-    """Whether who asks may see paths and pixels: with the ``token``, or if the port ``is_local``.
-    None: with a wrong token, nothing. ``request``: its WSGI environment."""
+    """Whether who asks may see paths and pixels: with the ``token``, or, if there is none, at a port
+    that ``is_local``. None: with a wrong token, nothing. ``request``: its WSGI environment."""
     bearer = request.get("HTTP_AUTHORIZATION", "").removeprefix("Bearer ")
     given = (parse_qs(request.get("QUERY_STRING", "")).get("token") or [bearer])[0]
     if given:
@@ -95,7 +96,7 @@ def may_see_all(request: Mapping[str, Any], token: str | None, *, is_local: bool
         asked = urlsplit(f"//{request.get('HTTP_HOST', '')}").hostname or ""
     except ValueError:  # no host at all
         return False
-    return is_local and _is_loopback(asked)
+    return token is None and is_local and _is_loopback(asked)
 
 
 def _is_loopback(host: str) -> bool:
