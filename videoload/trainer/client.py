@@ -124,8 +124,8 @@ class Client:
             and of the probes ``/healthz`` and ``/readyz``; 0 takes a free one, and prints where the
             page is. It is on loopback; ``"0.0.0.0:9464"`` serves other hosts, without paths and
             pixels. Needs the extra ``[metrics]``. None, the default: no port.
-        metrics_token: Only who adds ``?token=...`` to the page's address sees paths and pixels. None,
-            the default: all users of this host do, if the port is on loopback.
+        metrics_token: Only who adds ``?token=...`` to the page's address sees paths and pixels.
+            None, the default: all users of this host do, if the port is on loopback.
 
     Attributes:
         endpoints: The addresses that workers can dial, with their ports: tuple of str, empty

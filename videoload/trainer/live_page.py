@@ -86,8 +86,8 @@ class LivePage:
 
 
 def may_see_all(request: Mapping[str, Any], token: str | None, *, is_local: bool) -> bool | None:
-    """Whether who asks may see paths and pixels: with the ``token``, or, if there is none, at a port
-    that ``is_local``. None: with a wrong token, nothing. ``request``: its WSGI environment."""
+    """Whether who asks may see paths and pixels: with the ``token``, or, if none is set, where the
+    port ``is_local``. None: with a wrong token, nothing. ``request``: its WSGI environment."""
     bearer = request.get("HTTP_AUTHORIZATION", "").removeprefix("Bearer ")
     given = (parse_qs(request.get("QUERY_STRING", "")).get("token") or [bearer])[0]
     if given:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -88,14 +89,30 @@ def own_keys(folder: str | os.PathLike[str], role: str) -> tuple[bytes, bytes]:
 
 
 def load_key(path: Path) -> tuple[bytes, bytes | None]:
-    """The public key of a file, and the secret one if it holds one. Raises TransportError."""
+    """The public key of a file, and the secret one if it holds one. Raises TransportError, also if
+    other users of this host may read a secret key, or write any key."""
     try:
-        return zmq.auth.load_certificate(path)
+        public, secret = zmq.auth.load_certificate(path)
+        _refuse_others(path, stat.S_IWOTH if secret is None else stat.S_IWOTH | stat.S_IROTH)
     except (OSError, ValueError) as error:
         raise TransportError(
             f"no usable key {path} ({getattr(error, 'strerror', None) or error}); make keys with: "
             "videoload keygen DIR, and give DIR/trainer to the trainer, DIR/worker to the workers"
         ) from None
+    return public, secret
+
+
+def _refuse_others(path: Path, rights: int) -> None:
+    """Raises TransportError if every user of this host has one of these rights, OSError."""
+    found = path.stat().st_mode & rights
+    if found & stat.S_IWOTH and not os.access(path, os.W_OK):  # a mount that is read-only
+        found &= ~stat.S_IWOTH
+    if found:
+        may = "write to" if found & stat.S_IWOTH else "read"
+        raise TransportError(
+            f"every user of this host may {may} {path}: chmod o-rwx it (in Kubernetes, give its "
+            "volume defaultMode: 0440)"
+        )
 
 
 class KeyAuthenticator:
@@ -118,6 +135,7 @@ class KeyAuthenticator:
                 f"no folder {admitted}: it holds the public keys of the workers that may dial in; "
                 "make keys with: videoload keygen DIR, and give DIR/trainer here"
             )
+        _refuse_others(admitted, stat.S_IWOTH)
         self.turned_away = 0
         self._seen = _files(admitted)
         self._keys = {load_key(Path(path))[0] for path, *_ in self._seen}
@@ -222,6 +240,6 @@ def _files(folder: Path) -> _Seen:
     for name in sorted(os.listdir(folder)):
         if name.endswith(".key"):
             with suppress(FileNotFoundError):  # it was deleted just now
-                stat = (folder / name).stat()  # of the file that a link leads to
-                found.append((str(folder / name), stat.st_mtime_ns, stat.st_ino))
+                status = (folder / name).stat()  # of the file that a link leads to
+                found.append((str(folder / name), status.st_mtime_ns, status.st_ino))
     return found

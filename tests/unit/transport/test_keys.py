@@ -8,6 +8,7 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -219,7 +220,7 @@ def test_a_key_that_is_deleted_or_added_counts_at_once_and_for_open_connections(
         other = make_keys(tmp_path / "other")[1]
         (admitted / "worker.key").unlink()
         public = own_keys(other, WORKER)[0]
-        (admitted / "other.key").write_bytes((other / "worker.key_secret").read_bytes())
+        (other.parent / "trainer/admitted/worker.key").rename(admitted / "other.key")
         assert not door.callback("*", public)
         reread(lambda: door.callback("*", public))
         refused = hear()
@@ -246,6 +247,27 @@ def test_a_folder_without_admitted_keys_is_refused(
 def test_the_folder_around_the_keys_of_both_sides_is_named(keys: tuple[Path, Path]) -> None:
     with pytest.raises(TransportError, match=r"keys of both sides: give .*/keys/worker$"):
         own_keys(keys[0].parent, WORKER)
+
+
+@pytest.mark.parametrize(
+    ("name", "mode", "is_refused"),
+    [
+        ("trainer.key_secret", 0o644, True),
+        ("trainer.key_secret", 0o622, True),
+        ("trainer.key_secret", 0o440, False),
+        ("admitted", 0o777, True),
+        ("admitted", 0o755, False),
+        ("admitted/worker.key", 0o666, True),
+    ],
+)
+def test_keys_are_not_for_every_user_of_the_host(
+    name: str, mode: int, *, is_refused: bool,
+    context: zmq.Context[zmq.Socket[bytes]], keys: tuple[Path, Path],
+) -> None:  # fmt: skip
+    (keys[0] / name).chmod(mode)
+    with pytest.raises(TransportError, match=name) if is_refused else nullcontext():
+        own_keys(keys[0], TRAINER)
+        KeyAuthenticator(context, keys[0]).close()
 
 
 def test_an_invalid_admitted_key_is_named(
