@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import random
 import signal
@@ -229,6 +230,18 @@ def test_a_worker_that_has_not_said_hello_is_told_so(stand: Stand) -> None:
             say(made, message)
             assert answer(made) == Bye("this trainer does not know you")
         stand.reading.read(2 * SLOTS)
+
+
+def test_workers_that_come_and_go_fill_no_log(
+    stand: Stand, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO), dealer(stand.client.endpoints[0]) as made:
+        for pid in range(100):
+            say(made, hello(pid))
+            say(made, Bye("that was all"))
+        say(made, Heartbeat(1))
+        wait_until(lambda: isinstance(answer(made), Bye), 30 * SECOND, "all was heard")
+    assert 2 <= len(caplog.messages) < 60
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""The log on stderr: plain lines, lines with time and level, and JSON."""
+"""The log on stderr: plain lines, lines with time and level, and JSON; a flood fills none."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from videoload.logs import LogFormat, log_to_stderr
+from videoload.logs import LogFormat, RateLimitedLog, log_to_stderr
 
 
 @pytest.fixture(autouse=True)
@@ -48,3 +48,39 @@ def test_json_is_an_object_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert first.keys() == {"time", "level", "process", "pid", "message"}
     assert (first["level"], first["process"], first["message"]) == ("INFO", "worker 7", "joined\né")
     assert second["traceback"].endswith("ValueError: x")
+
+
+def test_warnings_are_logged_once_a_second_with_their_number(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    warnings = RateLimitedLog(logging.getLogger("videoload.test"))
+    for now in (0.0, 0.1, 0.2, 0.9):
+        warnings.add(f"noise at {now}", now)
+    warnings.tell(0.95)
+    assert caplog.messages == ["noise at 0.0"]
+    warnings.tell(1.0)
+    warnings.tell(5.0)
+    warnings.add("noise at 6", 6.0)
+    assert caplog.messages[1:] == ["noise at 0.9 (and 2 more since the last line)", "noise at 6"]
+
+
+def test_some_lines_may_come_at_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    lines = RateLimitedLog(logging.getLogger("videoload.test"), logging.INFO, burst=3)
+    for number in range(9):
+        lines.add(f"worker {number} joined", 0.0)
+    assert [message[:8] for message in caplog.messages] == ["worker 0", "worker 1", "worker 2"]
+    for now in (1.0, 5.0):
+        lines.add(f"worker {now} left", now)
+    assert caplog.messages[3:] == [
+        "worker 1.0 left (and 6 more since the last line)", "worker 5.0 left"
+    ]  # fmt: skip
+
+
+def test_the_same_warning_is_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    warnings = RateLimitedLog(logging.getLogger("videoload.test"))
+    for now in range(0, 121, 5):  # two workers that are refused again and again
+        warnings.add("a is refused", now)
+        warnings.add("b is refused", now + 2)
+    lines = [line.partition(" (")[0] for line in caplog.messages]
+    assert lines == ["a is refused", "b is refused"] * 3

@@ -77,12 +77,13 @@ class Answers:
         """A worker could not decode a clip of a lease."""
         worker, line = self.workers[peer], failed.reason.partition("\n")[0]
         worker.timer.failed(now)
+        if (lease := self.table.lease(peer, failed.lease)) is None:
+            return
         is_of_code = failed.fault in (Fault.FUNCTION, Fault.CODE)
         if is_of_code and worker.last_error != line:  # the stream's error has all lines
             _log.warning("worker %s: %s", worker.name, line)
         worker.last_error = "" if failed.fault is Fault.SHORT else line
-        if (lease := self.table.lease(peer, failed.lease)) is not None:
-            self.table.failed(lease, failed.at, failed.reason, failed.fault, failed.file)
+        self.table.failed(lease, failed.at, failed.reason, failed.fault, failed.file)
 
     def _note_versions(self, stream: OpenStream, lease: Lease, result: Result) -> None:
         """Notice files of the trainer's own copy that are others than they were."""

@@ -47,7 +47,6 @@ from videoload.engine.listener import Listener
 from videoload.engine.local_workers import LocalWorkers
 from videoload.engine.membership import Membership
 from videoload.engine.open_streams import OpenStream, OpenStreams
-from videoload.engine.rate_limited_log import RateLimitedLog
 from videoload.errors import (
     ClosedError,
     ProtocolError,
@@ -57,6 +56,7 @@ from videoload.errors import (
 )
 from videoload.leases import commands
 from videoload.leases.table import LeaseTable
+from videoload.logs import RateLimitedLog
 from videoload.processes.supervisor import Supervisor
 from videoload.stats.meter import Meter
 from videoload.stats.other_cores import OtherCores

@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 import zmq
 
 from videoload.engine.call_queue import CallQueue
-from videoload.engine.rate_limited_log import RateLimitedLog
 from videoload.errors import ProtocolError
+from videoload.logs import RateLimitedLog
 from videoload.transport.addresses import private_endpoint
 from videoload.transport.keys import KeyAuthenticator
 from videoload.transport.messages import FromWorker

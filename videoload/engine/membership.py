@@ -16,11 +16,11 @@ from cachetools import LRUCache
 
 from videoload.engine.admission import Admission, ConnectedWorker, Refusal
 from videoload.engine.listener import Listener
-from videoload.engine.rate_limited_log import RateLimitedLog
 from videoload.errors import printable
 from videoload.leases.commands import Evict, Pause, Warn
 from videoload.leases.records import Worker
 from videoload.leases.table import LeaseTable
+from videoload.logs import RateLimitedLog
 from videoload.processes.supervisor import Supervisor
 from videoload.stats.stats import WorkerRecord
 from videoload.transport.messages import Bye, Heartbeat, Hello, Notice, Refused, Welcome
@@ -31,6 +31,7 @@ _log = logging.getLogger(__name__)
 _REASON = 300  # letters of what a worker says that are passed on
 _ALONE_S = 5.0  # without a worker while a consumer waits: warn
 _REMIND_S = 60.0
+_COMINGS = 32  # workers that join at once, each in a line
 _REFUSED = 8  # workers whose refusal is shown
 
 
@@ -40,6 +41,7 @@ class Membership:
 
     Attributes:
         warnings: The log for workers that are refused, or that differ from the others.
+        comings: The log for workers that join and leave.
         beat_s: Seconds between two heartbeats of a worker.
         stall_s: Seconds without progress after which a worker hangs.
         unreadable: Since when no worker can read the videos, and what the last one said of their
@@ -56,6 +58,9 @@ class Membership:
     warnings: RateLimitedLog
     beat_s: float
     stall_s: float
+    comings: RateLimitedLog = field(
+        default_factory=lambda: RateLimitedLog(_log, logging.INFO, burst=_COMINGS)
+    )
     departed: int = 0
     refusals: int = 0
     refused_lately: LRUCache[str, str] = field(default_factory=lambda: LRUCache(_REFUSED))
@@ -116,7 +121,7 @@ class Membership:
             self._changed.notify_all()
         peer.admitted()
         if not worker.is_child:
-            _log.info("worker %s joined", worker.name)
+            self.comings.add(f"worker {worker.name} joined", now)
         peer.send(Welcome(self.beat_s, self.stall_s))
         copy = None if worker.is_child else (worker.copy or worker.host)
         self.table.worker_joined(Worker(
@@ -136,7 +141,7 @@ class Membership:
             self.departed += 1
             peer.left()
         if worker is not None and not worker.is_child:
-            _log.info("worker %s left", worker.name)
+            self.comings.add(f"worker {worker.name} left", time.monotonic())
         self.table.worker_left(peer, died=died, at_work=at_work, more_leave=more_leave)
 
     def said_bye(self, peer: Peer, bye: Bye, now: float) -> None:
@@ -171,7 +176,8 @@ class Membership:
         if worker.is_child:
             _log.warning("worker process %d hangs; killing it", worker.pid)
         else:
-            _log.warning("worker %s is stuck; it loses its leases and must join again", worker.name)
+            text = f"worker {worker.name} is stuck; it loses its leases and must join again"
+            self.warnings.add(text, time.monotonic())
         self.evict(_peer(command))
 
     def pause(self, command: Pause) -> None:
@@ -202,6 +208,7 @@ class Membership:
 
     def tick(self, now: float, *, is_read: bool) -> None:
         """Warn if a stream is read and no worker is connected."""
+        self.comings.tell(now)
         if self._workers or not is_read:
             self._warn_alone_at = None
         elif self._warn_alone_at is None:

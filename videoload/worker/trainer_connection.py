@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoload.errors import ProtocolError, TransportError
+from videoload.logs import RateLimitedLog
 from videoload.pixels.software import software_and_code
 from videoload.storage.roots import copy_name, is_url
 from videoload.transport.messages import (
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 UNREACHABLE_S = 3.0  # before a warning that a trainer cannot be reached
-REMIND_S = 60.0  # between two of these warnings, and between two about the same refusal
+REMIND_S = 60.0  # between two of these warnings
 _REDIAL_S = 30.0  # without a connection: a fresh socket, and the keys of today
 _WELCOME_S = 2.0  # a HELLO without an answer is sent again, on a fresh socket
 _SILENCE_BEATS = 40  # a trainer silent for this number of heartbeats is dialled again
@@ -76,7 +77,7 @@ class TrainerConnection:
         self._settings = settings
         self._id = uuid.uuid4().hex  # the same after a cut: this worker is not dead
         self._warn_at = time.monotonic() + UNREACHABLE_S
-        self._logged, self._log_again_at = "", 0.0
+        self._said = RateLimitedLog(_log)
         self._pause_s, self._paused_until = _PAUSE_S, -math.inf
         self._beat_s: float | None = None
         self._greeted: float | None = None
@@ -99,7 +100,7 @@ class TrainerConnection:
             try:
                 message = self.dealer.receive()
             except ProtocolError as error:
-                self._log_once(f"trainer {self._label}: {error}")
+                self._said.add(f"trainer {self._label}: {error}", time.monotonic())
                 self._pause()
                 return
             if message is None:
@@ -109,6 +110,7 @@ class TrainerConnection:
 
     def tick(self, now: float, heartbeat: Heartbeat) -> None:
         """Send HELLO or a heartbeat, or dial again, if it is due."""
+        self._said.tell(now)
         if now < self._paused_until:
             return
         if self._greeted is None and (self.dealer is None or now - self._dialled > _REDIAL_S):
@@ -116,7 +118,7 @@ class TrainerConnection:
             try:
                 self._dial()
             except TransportError as error:  # the keys are being changed
-                self._log_once(f"trainer {self._label} cannot be dialled: {error}")
+                self._said.add(f"trainer {self._label} cannot be dialled: {error}", now)
                 self._pause()
                 return
         if self._greeted is None:
@@ -175,14 +177,15 @@ class TrainerConnection:
             case Lease():
                 self.leases.append(message)
             case Notice():
-                _log.warning("trainer %s: %s", self._label, message.text)
+                self._said.add(f"trainer {self._label}: {message.text}", time.monotonic())
             case Welcome():
                 if not self.welcomed:
                     _log.info("serving trainer %s", self._label)
                 self._beat_s, self.stall_s = message.beat_s, message.stall_s
                 self.say(Heartbeat())  # at once: it shows how far away this worker is
             case Refused():
-                self._log_once(f"trainer {self._label} refuses this worker: {message.reason}")
+                why = f"trainer {self._label} refuses this worker: {message.reason}"
+                self._said.add(why, time.monotonic())
                 self._pause()
                 self._warn_at = self._paused_until + UNREACHABLE_S
             case Bye():
@@ -217,13 +220,6 @@ class TrainerConnection:
     def _warn_unreachable(self, now: float, what: str) -> None:
         _log.warning("trainer %s %s", self._label, what)
         self._warn_at = now + REMIND_S
-
-    def _log_once(self, why: str) -> None:
-        """Log why this trainer is not served: once, and then each minute."""
-        now = time.monotonic()
-        if why != self._logged or now >= self._log_again_at:
-            _log.error("%s", why)
-            self._logged, self._log_again_at = why, now + REMIND_S
 
     def _pause(self, *, drain: bool = False) -> None:
         self._hang_up(drain=drain)

@@ -173,13 +173,15 @@ def test_an_answer_that_breaks_the_protocol_gets_no_pixel_into_the_batch(trainer
     assert (peer.sent, trainer.shown) == (0, {})
 
 
-def test_a_failure_and_an_answer_to_no_lease_are_dropped(trainer: Trainer) -> None:
+def test_a_failure_and_an_answer_to_no_lease_are_dropped(
+    trainer: Trainer, caplog: pytest.LogCaptureFixture
+) -> None:
     trainer.read()
     peer = trainer.join(11, "a")
     trainer.answers.take(peer, Result(999, [[0, 1]], files=[GOOD]))
     trainer.answers.failed(peer, Failed(999, 0, "no", Fault.FUNCTION), 0.0)
     trainer.obey()
-    assert (peer.sent, trainer.shown, trainer.others) == (0, {}, [])
+    assert (peer.sent, trainer.shown, trainer.others, caplog.messages) == (0, {}, [], [])
 
 
 def test_a_file_of_the_own_copy_that_changes_is_named_once(

@@ -16,7 +16,7 @@ from videoload import Client
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.windows import Request
 from videoload.transport.keys import make_keys
-from videoload.transport.messages import Clip, Heartbeat, Hello, Lease, Refused, Welcome
+from videoload.transport.messages import Clip, Heartbeat, Hello, Lease, Notice, Refused, Welcome
 from videoload.transport.private_messages import WorkerSettings
 from videoload.transport.sockets import Router
 from videoload.worker.trainer_connection import TrainerConnection
@@ -149,16 +149,17 @@ def test_a_worker_that_is_refused_again_and_again_pauses_longer_each_time(
     assert shop.b.welcomed
 
 
-def test_a_refusal_is_logged_once_and_then_each_minute(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+@pytest.mark.parametrize("kind", [Refused, Notice])
+def test_a_trainer_that_says_much_fills_no_log(
+    kind: type[Refused | Notice], shop: Shop, monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
     monkeypatch.setattr("time.monotonic", lambda: shop.now)
-    for _ in range(125):  # two minutes and a bit
-        shop.now += 1.0
-        shop.a._take(Refused("it decodes with FFmpeg 9"))
-    assert len(caplog.records) == 3
-    shop.a._take(Refused("another reason"))
-    assert len(caplog.records) == 4
+    shop.a._take(kind("this worker is not liked"))
+    assert "not liked" in caplog.text
+    for number in range(500):
+        shop.a._take(kind(f"for reason {number}"))
+    assert len(caplog.records) == 1
 
 
 def test_a_worker_that_no_trainer_knows_dials_anew_with_the_keys_of_today(
