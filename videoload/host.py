@@ -20,7 +20,6 @@ NO_THREAD = (
 _CGROUP = Path("/sys/fs/cgroup")
 _OWN_CGROUP = Path("/proc/self/cgroup")  # where this process is in _CGROUP
 _MEMINFO = Path("/proc/meminfo")
-_STAT = Path("/proc/stat")
 _SCHEDSTAT_BYTES = 64  # three numbers of 64 bits
 
 
@@ -53,16 +52,6 @@ def cpu_time(pid: int) -> tuple[float, str] | None:
     state, *rest = text[text.rindex(")") + 2 :].split()
     ticks = int(rest[10]) + int(rest[11])  # in user mode, in the kernel
     return ticks / os.sysconf("SC_CLK_TCK"), state
-
-
-def busy_s(stat: Path = _STAT) -> float | None:
-    """CPU seconds that all cores of this host were busy, or taken away by other virtual machines,
-    since it began (proc_stat(5)). None: the kernel does not say."""
-    try:
-        user, nice, system, _, _, irq, softirq, steal = map(int, stat.read_text().split()[1:9])
-    except (OSError, ValueError):
-        return None
-    return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
 
 
 def runs(pid: int) -> bool:

@@ -190,16 +190,6 @@ def test_cpu_time_has_the_seconds_and_the_state_of_a_process() -> None:
     assert host.cpu_time(1 << 30) is None
 
 
-def test_the_time_that_all_cores_were_busy_is_read(tmp_path: Path) -> None:
-    stat, tick = tmp_path / "stat", os.sysconf("SC_CLK_TCK")
-    assert host.busy_s(stat) is None
-    stat.write_text("cpu  100 20 30 9000 800 4 5 6 0 0\ncpu0 1 2 3 4 5 6 7 8 9 10\n")
-    assert host.busy_s(stat) == pytest.approx((100 + 20 + 30 + 4 + 5 + 6) / tick)
-    now = host.busy_s()
-    assert now is not None
-    assert now > time.process_time()
-
-
 def test_the_core_clock_counts_the_time_on_a_core() -> None:
     clock = host.CoreClock()
     before, now = clock.read(), time.process_time()

@@ -148,7 +148,7 @@ class PiecesClips:
             lambda: self._info.begins,
             lambda: affines(self._params).reshape(len(self._requests), -1, 2, 3),
             all(part.are_kept for _, part in self._parts),
-            self._lacks_room,
+            lambda: any(part.lacks_room() for _, part in self._parts),
         )
 
     def _times_of(self, frames: Ordinals) -> Times:
@@ -178,10 +178,6 @@ class PiecesClips:
             with errors_in(self._path, f"piece {file}"):
                 part.decode(tick)
         return np.array([drawn.frames for drawn in self._params]).reshape(len(self._requests), -1)
-
-    def _lacks_room(self) -> tuple[int, int] | None:
-        lacking = [lacks for _, part in self._parts if (lacks := part.lacks_room()) is not None]
-        return (lacking[0][0] * len(self._files), lacking[0][1]) if lacking else None
 
     def hear(
         self,

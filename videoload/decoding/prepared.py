@@ -42,8 +42,7 @@ class Prepared(NamedTuple):
         length: As `VideoInfo.length`, of the video; of the leader's if they are samples.
         affine: The matrices (see `clips.affine`) of each sample's clips, [n, matrices, 2, 3].
         are_kept: Whether all their frames are in the frame store.
-        lacks_room: If the frame store had no room for the video, the bytes that a video takes, and
-            the limit of the store.
+        lacks_room: Whether the frame store had no room for the video.
     """
 
     decode: Callable[[Tick], Ordinals]
@@ -52,7 +51,7 @@ class Prepared(NamedTuple):
     begins: Callable[[], Fraction | None] = lambda: None
     affine: Callable[[], Matrices] = lambda: np.empty((1, 0, 2, 3), np.float32)
     are_kept: bool = False
-    lacks_room: Callable[[], tuple[int, int] | None] = lambda: None
+    lacks_room: Callable[[], bool] = bool
 
 
 def draw(spec: ClipSpec, info: VideoInfo, requests: Sequence[Request]) -> list[ClipParams]:

@@ -115,9 +115,9 @@ class VideoClips:
     def _times_of(self, frames: Ordinals) -> Times:
         return self._info.times_of(frames)
 
-    def _lacks_room(self) -> tuple[int, int] | None:
+    def _lacks_room(self) -> bool:
         store = self._tools.store
-        return None if store is None else store.lacks_room(self._spec, self._stored)
+        return store is not None and store.lacks_room(self._spec, self._stored)
 
     def _make_places(self) -> None:
         """Say where each frame goes."""

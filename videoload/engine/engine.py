@@ -59,7 +59,6 @@ from videoload.leases.table import LeaseTable
 from videoload.logs import RateLimitedLog
 from videoload.processes.supervisor import Supervisor
 from videoload.stats.meter import Meter
-from videoload.stats.other_cores import OtherCores
 from videoload.stats.snapshots import (
     MAX_STREAMS,
     WINDOW_S,
@@ -107,7 +106,6 @@ class Engine:
         membership: The client's workers. It says what any thread may call, as does ``local``.
         local: The workers that it started itself.
         has_credit: Some worker would take another lease.
-        other_cores: How many cores of this host other programs use.
     """
 
     def __init__(
@@ -140,7 +138,6 @@ class Engine:
         self._workers = self._admission.workers
         self._supervisor = Supervisor()
         self._meter = Meter()  # of all streams
-        self.other_cores = OtherCores()
         self._refusals, self._warnings = RateLimitedLog(_log), RateLimitedLog(_log)
         self._files = FileChecker()
         # Stream, video, and its fingerprint or why there is none now.
@@ -345,7 +342,6 @@ class Engine:
             yield self.membership.send_heartbeats
         if now >= self._resize_at:
             self._resize_at = now + LOOK_S
-            self.other_cores.sample(now, self._supervisor.pids())
             yield self.local.resize
 
     def _stop_unreadable(self, now: float) -> None:

@@ -67,7 +67,6 @@ class Readers:
         self._numbers = itertools.count()
         self._begun: set[int] = set()  # Steps from which more than a peek was read.
         self._warned = False
-        self._told_of_store = False
         self._when_closed: list[weakref.WeakMethod[Callable[[], None]]] = []
         self.options, self.catalog, self.spec = options, source.catalog, source.spec
         self.code = source.code
@@ -321,18 +320,13 @@ class Readers:
         return self._source.record(self._engine.membership.records(), window_s)
 
     def log_epoch(self, step: int) -> None:
-        """Log the figures of an epoch if ``step`` was its last one, and once if the frame store has
-        no room for all videos."""
-        if (step + 1) % len(self) == 0:
-            self._tell_of_lengths()
-        tells_of_store = self.meter.lacks_room and not self._told_of_store
-        if (step + 1) % len(self) or not (tells_of_store or _log.isEnabledFor(logging.INFO)):
+        """Log the figures of an epoch if ``step`` was its last one."""
+        if (step + 1) % len(self):
             return
-        figures = self.stats(self.meter.since("epoch"))
-        _log.info("epoch %d: %s", (step + 1) // len(self), figures)
-        if figures.full_store is not None and tells_of_store:
-            self._told_of_store = True
-            _log.warning("%s", figures.full_store)
+        self._tell_of_lengths()
+        if _log.isEnabledFor(logging.INFO):
+            figures = self.stats(self.meter.since("epoch"))
+            _log.info("epoch %d: %s", (step + 1) // len(self), figures)
 
     def _leave(self, number: int, meter: Meter | None, *, tells: bool) -> None:
         if meter is not None:

@@ -119,12 +119,9 @@ class ClipStore:
             return None
         return ClipFrames(self, path, file.identity, spec, info, params, found)
 
-    def lacks_room(self, spec: ClipSpec, frames: ClipFrames | None) -> tuple[int, int] | None:
-        """If the store is full, and takes no more frames of the video of some clips: the bytes that
-        a video takes, and the limit of the store. 0: not known."""
-        if not is_keepable(spec) or (frames is not None and frames.are_kept):
-            return None
-        return self.store.lacks_room(scaling_of(spec))
+    def lacks_room(self, spec: ClipSpec, frames: ClipFrames | None) -> bool:
+        """Whether the store is full, and takes no more frames of the video of some clips."""
+        return is_keepable(spec) and not (frames and frames.are_kept) and self.store.is_full
 
 
 class FormatChangedError(Exception):

@@ -69,7 +69,6 @@ class FrameStore:
         self._full_until = 0.0
         self._told: set[str] = set()
         self._skipped = 0
-        self._met: dict[Scaling, tuple[int, int]] = {}  # videos, and the bytes of their frames
         self.pace = Pace()
         self.decode_s = math.inf  # that the last frames took to be decoded and scaled
         # Called after each video that is counted: for a large store on a slow disk, that may take
@@ -81,23 +80,18 @@ class FrameStore:
         if time.monotonic() < self._read_again_at or not self.has_time:
             return None
         try:
-            found = StoredVideo.open(self._path(path, scaling), identity)
+            return StoredVideo.open(self._path(path, scaling), identity)
         except FileNotFoundError:
             return None
         except OSError as error:
             self.failed_to_read(error)
             return None
-        if found is not None:
-            size = found.head.file_bytes if scaling.all_frames else found.used_bytes
-            self._note(scaling, size)
-        return found
 
     def create(
         self, path: str, scaling: Scaling, head: Head, ordinals: Sequence[int]
     ) -> StoredVideo | None:
         """A new file for a video, if there is room for the frames that are to be written."""
         parts = [range(head.file_bytes)] if scaling.all_frames else head.parts(ordinals, new=True)
-        self._note(scaling, sum(map(len, parts)))
 
         def create() -> StoredVideo | None:
             if not (self._set(scaling) / sets.ABOUT).exists():  # somebody deleted it
@@ -159,17 +153,10 @@ class FrameStore:
         free = time.monotonic() >= max(self._full_until, self._write_again_at)
         return free and self.has_time
 
-    def lacks_room(self, scaling: Scaling) -> tuple[int, int] | None:
-        """If the store is full: the mean bytes of the videos that this process has met, and the
-        limit; 0 if there is none."""
-        if time.monotonic() >= self._full_until:
-            return None
-        videos, size = self._met.get(scaling, (1, 0))
-        return size // videos, self._room.max_bytes or 0
-
-    def _note(self, scaling: Scaling, size: int) -> None:
-        videos, before = self._met.get(scaling, (0, 0))
-        self._met[scaling] = videos + 1, before + size
+    @property
+    def is_full(self) -> bool:
+        """Whether it has just had no room for a video."""
+        return time.monotonic() < self._full_until
 
     @property
     def has_time(self) -> bool:

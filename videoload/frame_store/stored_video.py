@@ -151,11 +151,6 @@ class StoredVideo:
         return self
 
     @property
-    def used_bytes(self) -> int:
-        """What its frames take of the disk, about."""
-        return self.head.frames_at + int(np.count_nonzero(self._sums)) * self.head.frame_bytes
-
-    @property
     def ordinals(self) -> set[int]:
         """The frames that are there."""
         return set(np.flatnonzero(self._sums).tolist())

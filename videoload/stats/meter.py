@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import platform
 import threading
 import time
@@ -14,7 +13,6 @@ from functools import partial
 
 from videoload.errors import BadVideo
 from videoload.host import cores
-from videoload.stats.full_store import StoreNeed
 from videoload.stats.stats import ClipTimes, SlowFile, StreamStats, Totals, WorkerRecord
 from videoload.stats.verdict import judge, workers_needed
 from videoload.stats.waiting import Figures, Taken, figures
@@ -22,6 +20,7 @@ from videoload.stats.work import NO_WORK, FileTimes, Work, WorkHistory, total
 
 _REMEMBERED = 4096  # batches: minutes or hours, and half a megabyte
 _STEPS_BEFORE = 64
+_SOME = 0.01  # of the clips: below that, nothing is said
 _BOOKED = 64  # events at once, since the first one of them finds the caches cold
 
 
@@ -30,18 +29,15 @@ class Meter:
 
     def __init__(
         self, path: Callable[[int], str] = str, line_is_full: Callable[[], bool] = bool,
-        storage: Callable[[], str] = str, store_need: StoreNeed | None = None, function: str = "",
-        others: Callable[[float], float] = lambda since: 0.0,
+        storage: Callable[[], str] = str, function: str = "",
     ) -> None:  # fmt: skip
         """``path`` gives the path of a video. ``line_is_full`` tells whether the pixels of other
         hosts fill the trainer's line. ``storage`` tells what that of the videos says instead of
-        giving them. ``store_need`` tells what a frame store would have to hold, ``function`` what
-        of the user's makes clips, and ``others`` how many cores other programs use."""
+        giving them, and ``function`` what of the user's makes clips."""
         self.copied = 0
-        self.lacks_room = False  # for some clip, in the frame store
         self.ceiling: float | None = None  # steps per second
         self._path, self._line_is_full, self._storage = path, line_is_full, storage
-        self._store_need, self._function, self._others = store_need, function, others
+        self._function = function
         self._lock = threading.RLock()  # a signal handler may ask for figures
         self._taken: deque[Taken] = deque(maxlen=_REMEMBERED)
         self._waiting: dict[int, float] = {}  # since when, by reader
@@ -71,7 +67,6 @@ class Meter:
     ) -> None:
         """A worker answered a lease. ``clips``: each clip's video, and the seconds that the worker
         says it took."""
-        self.lacks_room |= work.no_room > 0
         self._events.append(partial(self._book_worked, worker, work, clips, now))
         if len(self._events) >= _BOOKED and self._lock.acquire(blocking=False):
             try:
@@ -152,8 +147,7 @@ class Meter:
         verdict = judge(
             found, measured, cores=cores(), own_host=platform.node(), files=files,
             ceiling=self.ceiling, line_is_full=self._line_is_full(), storage=self._storage(),
-            function=self._function, others=self._others(time.monotonic() - window_s),
-            all_cores=os.cpu_count() or 1,
+            function=self._function,
         )  # fmt: skip
         if window_s < math.inf:
             batches, clips = found.batches, found.clips
@@ -161,7 +155,8 @@ class Meter:
         batch_clips = found.clips / found.batches if found.clips else math.inf
         ceiling = found.demand / batch_clips if self.ceiling is None else self.ceiling
         work = total(works.values())
-        full = None if self._store_need is None else self._store_need.lacking(work)
+        no_room = work.no_room / max(1, work.clips)
+        full = f" The frame store is full: {no_room:.0%} of the clips are decoded each time."
         return StreamStats(
             batches=batches,
             clips=clips,
@@ -170,7 +165,7 @@ class Meter:
             copied=self.copied,
             workers=tuple(worker.stats() for worker in measured),
             bad_videos=bad_videos,
-            verdict=verdict.sentence if full is None else f"{verdict.sentence} {full}",
+            verdict=verdict.sentence + full * (no_room > _SOME),
             bottleneck=verdict.bottleneck,
             workers_wanted=verdict.wanted,
             utilisation=verdict.utilisation,
@@ -182,7 +177,7 @@ class Meter:
                 for file in files.slowest
             ),
             kept_share=work.kept / max(1, work.clips),
-            full_store=full,
+            no_room_share=no_room,
         )
 
     def _measure(

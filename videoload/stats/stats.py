@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from videoload.errors import BadVideo
-from videoload.stats.full_store import FullStore
 from videoload.stats.waiting import count
 from videoload.stats.work import NO_WORK, Work
 
@@ -141,7 +140,8 @@ class StreamStats:
         slowest_files: Up to 8 files whose clips take longest. Default: none.
         kept_share: Share, 0 to 1, of the clips that workers made of frames in the frame store
             alone. Default 0.
-        full_store: What the frame store lacks, if it has no room for all frames. Default None.
+        no_room_share: Share of them, 0 to 1, whose videos found no room there: they are decoded
+            each time. Default 0.
     """
 
     batches: int
@@ -160,7 +160,7 @@ class StreamStats:
     clip_times: ClipTimes = ClipTimes(0, 0, 0, 0, 0, 0, 0, 0)
     slowest_files: tuple[SlowFile, ...] = ()
     kept_share: float = 0.0
-    full_store: FullStore | None = None
+    no_room_share: float = 0.0
 
     def __str__(self) -> str:
         parts = [

@@ -40,7 +40,6 @@ _AT_WORK = 0.7  # share of its time that a decoding worker wants a core; else it
 _NO_CORE = 0.2  # share of that time that it has no core, if all cores are busy
 _STORAGE = 0.5  # share of their work that workers wait for slow storage
 _FUNCTION = 0.5  # share of their work that is the user's own function
-_OTHERS = 0.2  # share of a host's cores that other programs use
 _IDLE = 0.5  # workers that are busy for less of their time are not too few
 _COMPUTES_S = 0.002  # A loop that uses a batch for less computes nothing with it.
 _MOST = 64  # times the present workers; a larger number means nothing
@@ -63,13 +62,13 @@ class Verdict:
 def judge(
     found: Figures, workers: Sequence[WorkerRecord], *, cores: int, files: SlowFiles,
     own_host: str = "", ceiling: float | None = None, line_is_full: bool = False,
-    storage: str = "", function: str = "", others: float = 0.0, all_cores: int = 1,
+    storage: str = "", function: str = "",
 ) -> Verdict:  # fmt: skip
-    """What the figures mean. ``cores`` are the cores of ``own_host`` that workers may use, and
-    ``others`` use so many of its ``all_cores``. ``ceiling``: steps per second of the trainer
-    without loading, if they were measured. ``line_is_full``: workers of other hosts get no leases,
-    because pixels fill the line. ``storage``: what it says instead of giving the videos.
-    ``function``: the user's own, which makes clips."""
+    """What the figures mean. ``cores`` are the cores of ``own_host`` that workers may use.
+    ``ceiling``: steps per second of the trainer without loading, if they were measured.
+    ``line_is_full``: workers of other hosts get no leases, because pixels fill the line.
+    ``storage``: what it says instead of giving the videos. ``function``: the user's own, which
+    makes clips."""
     works = total(worker.work for worker in workers)
     utilisation = works.busy_s / works.passed_s if works.passed_s > 0 else 0.0
     computes = ceiling is not None or found.step_s >= _COMPUTES_S
@@ -115,10 +114,7 @@ def judge(
             f"{_decode(len(workers))}: {found.clips_per_s:.0f} clips/s.",
         )
     if bottleneck == "decoding":
-        used = f"Other programs use {others:.1f} of the {all_cores} cores"
-        bottleneck, why = _more(
-            workers, wanted, cores, own_host, used if others > _OTHERS * all_cores else ""
-        )
+        bottleneck, why = _more(workers, wanted, cores, own_host)
         if bottleneck == "decoding" and waited > _STORAGE:
             bottleneck = "storage"
             says = f" ({storage})" if storage else ""
@@ -217,7 +213,7 @@ def _slower(works: Mapping[str, Work]) -> tuple[str, float] | None:
 
 
 def _more(
-    workers: Sequence[WorkerRecord], wanted: int | None, cores: int, own_host: str, used: str
+    workers: Sequence[WorkerRecord], wanted: int | None, cores: int, own_host: str
 ) -> tuple[Bottleneck, str]:
     have = len(workers)
     hosts: dict[str, list[Work]] = defaultdict(list)
@@ -238,8 +234,6 @@ def _more(
         return "decoding", f"Add {about} {like}{where}."
     spare = max(0, len(here) - cores) if full else 0
     busy = "The only core is busy" if cores == 1 else f"All {cores} cores are busy"
-    if used and _is_short_of_cores(work):
-        busy = f"{used} of this host"
     if crowded:
         busy = f"{busy}, and {there} too" if full else f"A{there[1:]} are busy"
     more = max(1, missing + spare)

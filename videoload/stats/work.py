@@ -37,8 +37,7 @@ class Work(NamedTuple):
     ``busy_s`` is the sum of the phases, from ``open_s`` on. In ``free_s`` the worker had no lease,
     because no slot was free. In ``wire_s`` it waited for its line. It ran on a core for ``core_s``,
     and waited for a core for ``no_core_s``. ``kept`` clips came from the frame store. The store had
-    no room for the videos of ``no_room`` clips. Their frames would take ``needed_bytes``, summed
-    over these clips, of the ``given_bytes`` of the whole store, summed in the same way.
+    no room for the videos of ``no_room`` clips.
     """
 
     clips: int = 0
@@ -46,8 +45,6 @@ class Work(NamedTuple):
     sent_bytes: int = 0
     kept: int = 0
     no_room: int = 0
-    needed_bytes: int = 0
-    given_bytes: int = 0
     busy_s: float = 0.0
     free_s: float = 0.0
     wire_s: float = 0.0
@@ -118,15 +115,12 @@ class WorkTimer:
         def limited(seconds: float, most: float = passed_s) -> float:
             return min(seconds, most) if seconds > 0 else 0.0  # also if it is not a number
 
-        no_room, needed, given = result.no_room or (0, 0, 0)
-        no_room = min(no_room, clips)
         idle_s, busy_s = limited(spent.idle, free_s + passed_s), limited(result.decode_s)
         if not self._answered:
             idle_s = free_s = 0.0
         self.failed(now)
         return Work(
-            clips, 1, sent_bytes, min(result.kept, clips),
-            no_room, no_room * needed, no_room * given,
+            clips, 1, sent_bytes, min(result.kept, clips), min(result.no_room, clips),
             max(0.0, busy_s - limited(spent.importing)), min(free_s, _PAUSE_S),
             max(0.0, idle_s - free_s), limited(spent.core), limited(spent.no_core),
             *map(limited, _phases(spent)),

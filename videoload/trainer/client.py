@@ -45,7 +45,6 @@ from videoload.plan.options import Balance, OnError, StreamArguments, StreamOpti
 from videoload.plan.plan import BatchWithInfo, Clips
 from videoload.plan.quarantine import Quarantine
 from videoload.processes.native_size import native_size
-from videoload.stats.full_store import StoreNeed
 from videoload.stats.meter import Meter
 from videoload.stats.stats import WorkerStats
 from videoload.storage.keep import Folders
@@ -382,9 +381,7 @@ class Client:
                 lambda video: catalog[video].path,
                 self._engine.line_is_full,
                 self._engine.storage_says,
-                StoreNeed(lambda: [video.path for video in catalog], clip),
                 " or ".join(map(" ".join, functions_of(clip))),
-                self._engine.other_cores.since,
             ),
             code,
         )

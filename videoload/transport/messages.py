@@ -220,8 +220,7 @@ class Result(_Message, tag="result"):
     # For each sample, the 2x3 matrices of its clips, one after the other.
     affine: Annotated[list[_Times], msgspec.Meta(max_length=4096)] = []
     kept: Id = 0  # clips that came from the frame store
-    # Clips whose video has no room there, the bytes that its frames would take, and the limit.
-    no_room: tuple[Id, Id, Id] | None = None
+    no_room: Id = 0  # clips whose video has no room there
 
 
 class Failed(_Message, tag="failed"):

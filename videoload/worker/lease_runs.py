@@ -128,9 +128,8 @@ class LeaseRuns:
         result.affine += prepared.affine().reshape(last - first, -1).tolist()
         if prepared.are_kept:
             result.kept += last - first
-        elif (lacks := prepared.lacks_room()) is not None:
-            clips = result.no_room[0] if result.no_room else 0
-            result.no_room = clips + last - first, *lacks
+        elif prepared.lacks_room():
+            result.no_room += last - first
 
 
 def runs(lease: Lease) -> Iterator[tuple[int, int]]:

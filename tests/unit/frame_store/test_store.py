@@ -160,11 +160,8 @@ def test_a_full_store_keeps_what_it_has_and_says_so_once(
     assert [record.getMessage() for record in caplog.records] == [
         f"the frame store {tmp_path} is full; videos that are not in it are decoded each time"
     ]
-    assert place.lacks_room(S128) == (size, 2 * size)
-    assert place.lacks_room(Scaling("256", all_frames=True)) == (0, 2 * size), (
-        "none of these was met"
-    )
-    assert store(tmp_path, 2 * size).lacks_room(S128) is None, "another process tries for itself"
+    assert place.is_full
+    assert not store(tmp_path, 2 * size).is_full, "another process tries for itself"
 
 
 @pytest.mark.parametrize(("all_frames", "videos"), [(True, [2]), (False, [7, 8])])

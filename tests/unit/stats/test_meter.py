@@ -10,9 +10,7 @@ import pytest
 
 import videoload.stats.meter
 from tests.support.waiting import SECOND
-from videoload.clips.clip_spec import ClipSpec
 from videoload.errors import BadVideo
-from videoload.stats.full_store import FullStore, StoreNeed
 from videoload.stats.meter import Meter
 from videoload.stats.stats import ClipTimes, SlowFile, StreamStats, WorkerRecord
 from videoload.stats.work import Work
@@ -285,12 +283,12 @@ def test_the_share_of_clips_from_the_frame_store_is_that_of_its_window(clock: Cl
     assert "90% of the clips from the frame store" in str(read(meter, window_s=30))
 
 
-def test_the_verdict_ends_with_what_a_full_store_lacks(clock: Clock) -> None:
-    spec = ClipSpec(4, size=(32, 32), sampling="random")
-    meter = Meter(store_need=StoreNeed(lambda: ["a.avi", "b.avi"], spec))
-    assert read(meter).full_store is None
-    assert not meter.lacks_room
-    meter.worked("host:1", Work(clips=2, no_room=1, needed_bytes=10**9), (), clock.now)
-    assert meter.lacks_room
-    assert read(meter).full_store == FullStore(0.5, 2.0, 0.0, None)
-    assert read(meter).verdict.endswith(f". {read(meter).full_store}")
+def test_a_full_store_is_told_by_the_share_of_clips_that_are_decoded_each_time(
+    clock: Clock,
+) -> None:
+    meter = Meter()
+    meter.worked("host:1", Work(clips=1000, no_room=10), (), clock.now)
+    assert "frame store" not in read(meter).verdict, "too few"
+    meter.worked("host:1", Work(clips=1000, no_room=490), (), clock.now)
+    assert read(meter).no_room_share == 0.25
+    assert "frame store is full: 25%" in read(meter).verdict

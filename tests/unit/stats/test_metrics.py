@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from videoload.errors import BadVideo
-from videoload.stats.full_store import FullStore
 from videoload.stats.metrics import families, workers_wanted
 from videoload.stats.stats import StreamRecord, StreamStats, Totals, WorkerStats
 from videoload.transport.metrics_port import Metric
@@ -22,7 +21,7 @@ def stats(rate: float, waited: float) -> StreamStats:
     bad = (BadVideo("x.avi", "cut"),)
     return StreamStats(
         5, 40, rate, waited, 1, (), bad, "all is well", kept_share=0.75,
-        full_store=FullStore(0.125, 80.0, 70.0, 128),
+        no_room_share=0.125,
     )  # fmt: skip
 
 

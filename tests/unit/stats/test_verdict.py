@@ -48,11 +48,11 @@ def workers(count: int, **how: object) -> list[WorkerRecord]:
 def said(
     found: Figures, those: list[WorkerRecord], *, cores: int = 2, files: SlowFiles | None = None,
     ceiling: float | None = None, line_is_full: bool = False, storage: str = "",
-    function: str = "", others: float = 0.0,
+    function: str = "",
 ) -> Verdict:  # fmt: skip
     return judge(
         found, those, cores=cores, files=files or SlowFiles(), ceiling=ceiling,
-        line_is_full=line_is_full, storage=storage, function=function, others=others, all_cores=4,
+        line_is_full=line_is_full, storage=storage, function=function,
     )  # fmt: skip
 
 
@@ -270,13 +270,10 @@ def test_the_users_own_function_is_named_if_it_takes_most_of_the_time() -> None:
     )  # fmt: skip
 
 
-def test_other_programs_that_use_the_cores_of_this_host_are_named() -> None:
-    one = workers(1, core=0.6, no_core=0.4)
-    busy = said(figures(0.5), one, others=1.3)
-    assert busy.bottleneck == "cores"
-    assert " Other programs use 1.3 of the 4 cores of this host. Add about " in busy.sentence
-    assert "Other programs" not in said(figures(0.5), one, others=0.5).sentence
-    assert "Other programs" not in said(figures(0.5), workers(2, core=0.95), others=1.3).sentence
+def test_few_workers_without_a_core_say_that_all_cores_are_busy() -> None:
+    told = said(figures(0.5), workers(1, core=0.6, no_core=0.4))
+    assert told.bottleneck == "cores"
+    assert "All 2 cores are busy" in told.sentence
 
 
 def test_a_stream_without_a_batch_has_no_verdict() -> None:
