@@ -32,7 +32,7 @@ import numpy.typing as npt
 import zmq
 
 from videoload import native
-from videoload.clips.sample_spec import Spec, frames_shape, reads_files
+from videoload.clips.sample_spec import Spec, frames_shape
 from videoload.pixels.software import software_and_code
 from videoload.transport.messages import Bye, Heartbeat, Hello, Lease, Result, Welcome
 from videoload.transport.sockets import Dealer
@@ -117,9 +117,8 @@ class _Worker:
         clips, shown = len(lease.clips), math.prod(frames_shape(lease.asked))
         self._frames += clips * shown
         frames = [list(range(shown))] * clips
-        files = [1] * clips if reads_files(lease.asked) else []
         times = [[n / 25 for n in range(shown)]] * clips
-        result = Result(lease.lease, frames, seconds, files, times=times)
+        result = Result(lease.lease, frames, seconds, [1] * clips, times=times)
         self._say(result, now, _pixels(lease.asked, clips))
 
     def beat(self, now: float) -> None:

@@ -28,7 +28,6 @@ if TYPE_CHECKING:  # "as" tells type checkers that a name is public
     from videoload.catalog.target_columns import PerFrame as PerFrame
     from videoload.catalog.target_columns import Points as Points
     from videoload.clips.clip_spec import ClipSpec as ClipSpec
-    from videoload.clips.item_spec import ItemSpec as ItemSpec
     from videoload.errors import CatalogError as CatalogError
     from videoload.errors import ClosedError as ClosedError
     from videoload.errors import SpecError as SpecError
@@ -56,7 +55,6 @@ _HOMES = {
     "catalog.joining": ("mix",),
     "catalog.target_columns": ("Boxes", "PerFrame", "Points"),
     "clips.clip_spec": ("ClipSpec",),
-    "clips.item_spec": ("ItemSpec",),
     "errors": (
         "CatalogError",
         "ClosedError",

@@ -2,9 +2,9 @@
 
     VideoloadError
     ├── CatalogError        the list of videos and labels cannot be made (also a ValueError)
-    ├── SpecError           an argument of a ClipSpec, ItemSpec or stream is out of range, or
-    │                       contradicts another one (also a ValueError)
-    ├── TransformError      a transform or load function cannot be used, or failed
+    ├── SpecError           an argument of a ClipSpec or stream is out of range, or contradicts
+    │                       another one (also a ValueError)
+    ├── TransformError      a transform cannot be used, or failed
     ├── StorageError        a bucket or web server cannot be used or does not answer, or a folder
     │                       is away
     ├── VideoError          one video cannot be decoded: .path, .reason
@@ -114,9 +114,7 @@ class SpecError(VideoloadError, ValueError):
 
 
 class TransformError(VideoloadError):
-    """A transform, or the load function of an ItemSpec, cannot be imported, is not allowed, or
-    failed. If a load function has a mistake, the worker's traceback follows the message's line.
-    """
+    """A transform cannot be imported, is not allowed, or failed."""
 
 
 class WorkersCodeError(TransformError):
@@ -156,7 +154,7 @@ class OtherCopyError(VideoError):
 
 
 class OneClipError(VideoError):
-    """One clip or item cannot be made. Others of the same video may be fine."""
+    """One clip cannot be made. Others of the same video may be fine."""
 
 
 class StorageError(VideoloadError):

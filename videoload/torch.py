@@ -80,8 +80,7 @@ def batches(
         What a loop reads again and again, with a ``len``, and ``state_dict`` and
         ``load_state_dict`` as a stream has. It yields (clips, labels), or with ``info`` (clips,
         labels, BatchInfo): tensors on the device, clips of [B, C, T, H, W] and labels int64 [B].
-        Items of an `ItemSpec` keep their shape and type. Targets are tensors, or dicts of them;
-        text stays NumPy's.
+        Targets are tensors, or dicts of them; text stays NumPy's.
 
     Raises:
         SpecError: ``layout``, ``mean`` or ``std`` do not fit the clips.

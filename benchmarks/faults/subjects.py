@@ -13,7 +13,6 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -216,37 +215,26 @@ def tf_service_loader(job: Job) -> Batches:
             server.kill()
 
 
-def our_loader(job: Job, *, decoder: bool) -> Batches:
-    """videoload, with the same function as the others, or with its own decoder."""
+def our_loader(job: Job) -> Batches:
+    """videoload, with its own decoder."""
     import videoload as vl
 
     numbers = np.arange(len(job.paths))
     root = Path(job.paths[0]).parent
     names = [Path(path).name for path in job.paths]
     catalog = vl.Catalog(names, root=root).with_targets(numbers)
-    work = "benchmarks.faults.work"
-    spec: vl.ClipSpec | vl.ItemSpec
-    if decoder:
-        spec = vl.ClipSpec(frames=SHAPE[0], size=(SIDE, SIDE), transform=f"{work}:slow")
-    else:
-        shapes: dict[str, tuple[int, ...]] = {"clip": SHAPE, "pid": ()}
-        spec = vl.ItemSpec(f"{work}:item", shapes, {"clip": "uint8", "pid": "int64"})
+    spec = vl.ClipSpec(frames=SHAPE[0], size=(SIDE, SIDE), transform="benchmarks.faults.work:slow")
     begin = job.saved() if job.resume else 0
     with vl.Client(workers=job.workers, cache=False) as client:
         stream = client.stream(catalog, spec, BATCH, shuffle=True, seed=SEED)
-        clips: Any
         for step, (clips, found) in enumerate(stream.batches(start_step=begin), begin + 1):
             pids = [worker.pid for worker in client.workers] * BATCH
-            if decoder:
-                yield found.tolist(), clips, pids[:BATCH]
-            else:
-                yield found.tolist(), clips["clip"], clips["pid"].tolist()
+            yield found.tolist(), clips, pids[:BATCH]
             job.save(step)
 
 
 LOADERS: dict[str, Callable[[Job], Batches]] = {
-    "videoload": partial(our_loader, decoder=True),
-    "videoload, own function": partial(our_loader, decoder=False),
+    "videoload": our_loader,
     "PyTorch DataLoader": torch_loader,
     "Grain": grain_loader,
     "SPDL": spdl_loader,
@@ -254,7 +242,7 @@ LOADERS: dict[str, Callable[[Job], Batches]] = {
     "tf.data service": tf_service_loader,
     "Keras PyDataset": keras_loader,
 }
-RESUMES = ("videoload", "videoload, own function", "PyTorch DataLoader", "Grain")
+RESUMES = ("videoload", "PyTorch DataLoader", "Grain")
 
 
 def main() -> None:

@@ -5,7 +5,6 @@ A file may be cut short, so that `load` fails.
 
 from __future__ import annotations
 
-import os
 import time
 import zlib
 
@@ -27,11 +26,6 @@ def load(path: str) -> npt.NDArray[np.uint8]:
     if len(frames) < LEAST:
         raise ValueError(f"{path} has {len(frames)} frames")
     return np.stack(frames[-FRAMES:])
-
-
-def item(path: str, _: np.random.Generator) -> dict[str, npt.NDArray[np.generic]]:
-    """The same, as an `ItemSpec` wants it, with the process that made it."""
-    return {"clip": load(path), "pid": np.array(os.getpid())}
 
 
 def slow(clip: npt.NDArray[np.uint8], _: np.random.Generator) -> npt.NDArray[np.uint8]:

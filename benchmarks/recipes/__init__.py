@@ -2,7 +2,7 @@
 the same: ``python -m benchmarks.recipes``.
 
 Each module runs one of them as its author wrote it, in today's Keras or plain Python, and gets the
-same items from a stream. A `Row` is one such pair. What only sleeps (storage, a busy GPU) is scaled
+same clips from a stream. A `Row` is one such pair. What only sleeps (storage, a busy GPU) is scaled
 down, and each module says by how much; order, sizes and shares are the author's.
 """
 
@@ -14,9 +14,7 @@ from typing import Any
 
 import msgspec
 
-import videoload as vl
-
-NAMES = ("ordered", "files", "queues", "shuffling", "runner", "tutorials")
+NAMES = ("queues", "tutorials")
 
 
 class Row(msgspec.Struct):
@@ -44,16 +42,6 @@ class Row(msgspec.Struct):
     def recipe_overlap(self) -> float:
         """The same share for the recipe."""
         return self.perfect_s / self.recipe_s
-
-
-def warm_up(client: vl.Client, workers: int) -> None:
-    """Have each worker start, and import what it will call: neither is counted. (The imports of a
-    recipe are not counted either.)"""
-    client.wait_for_workers(workers, 120)
-    names = vl.Catalog([str(n) for n in range(4 * workers)])
-    item = vl.ItemSpec("benchmarks.recipes.items:warm", (), "int64", files=False)
-    for _ in client.stream(names, item, 1):
-        pass
 
 
 def train(batches: Iterable[Any], step_s: float) -> tuple[float, float]:

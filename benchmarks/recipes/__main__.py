@@ -1,4 +1,4 @@
-"""All recipes, each in a process of its own: the table, and the plot of how well each one mixes."""
+"""All recipes, each in a process of its own: the table."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The command; 1 if a recipe failed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.recipes", description=__doc__)
     parser.add_argument("--recipe", choices=NAMES, action="append", help="only this one")
-    parser.add_argument("--steps", type=int, help="steps of the recipe runner, 100 by default")
-    parser.add_argument("--out", type=Path, default=Path(), help="folder of the plot and the rows")
+    parser.add_argument("--steps", type=int, help="steps of the recipe queues, at most")
+    parser.add_argument("--out", type=Path, default=Path(), help="folder of the rows")
     parser.add_argument("--rows", type=Path, help=argparse.SUPPRESS)  # a child: one recipe
     told = parser.parse_args(arguments)
     if told.rows:
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for name in told.recipe or NAMES:
             file = Path(folder, f"{name}.json")
             command = ["--recipe", name, "--rows", str(file)]
-            command += ["--steps", str(told.steps)] if told.steps and name == "runner" else []
+            command += ["--steps", str(told.steps)] if told.steps and name == "queues" else []
             try:
                 subprocess.run(
                     [sys.executable, "-m", "benchmarks.recipes", *command],
@@ -54,11 +54,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     console.print(table(found))
     for line in failed:
         console.print(f"failed: {line}")
-    if "shuffling" in (told.recipe or NAMES):
-        try:
-            console.print(f"written: {plot(told.out)}")
-        except ImportError:
-            console.print("no plot: pip install matplotlib")
     return 1 if failed else 0
 
 
@@ -77,29 +72,6 @@ def table(rows: list[Row]) -> Table:
             f"{row.videoload_s:.2f}", f"{row.overlap:.1%}", f"{row.ratio:.2f}", row.note,
         )  # fmt: skip
     return made
-
-
-def plot(folder: Path) -> Path:
-    """Which item stands where in an epoch, in both ways."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    from matplotlib import pyplot
-
-    from benchmarks.recipes.shuffling import mixing
-
-    figure, axes = pyplot.subplots(1, 2, figsize=(8, 3.6), layout="constrained", sharey=True)
-    for axis, (name, order) in zip(axes, mixing().items(), strict=True):
-        axis.plot(order[::10], ",", color="#d9662b" if name == "videoload" else "#8fb4d9")
-        moved = abs(order - range(len(order))).mean() / len(order)
-        axis.set_title(f"{name}: moved by {moved:.0%} of the epoch", fontsize=9, loc="left")
-        axis.set_xlabel("position in the epoch / 10")
-        axis.spines[["top", "right"]].set_visible(False)
-    axes[0].set_ylabel("item, in the order of the data")
-    file = folder / "mixing.png"
-    figure.savefig(file, dpi=120)
-    pyplot.close(figure)
-    return file
 
 
 if __name__ == "__main__":

@@ -15,9 +15,9 @@ from tests.support.digests import digests
 from tests.support.processes import children_of
 from tests.support.programs import Programs
 from tests.support.thorough import either, rest_nightly
-from tests.support.videos import Videos
+from tests.support.videos import Videos, make_levels
 from tests.support.waiting import SECOND, wait_until
-from videoload import Catalog, Client, ClipSpec, ItemSpec, VideoloadError, decode_serially
+from videoload import Client, ClipSpec, VideoloadError, decode_serially
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180 * SECOND)]
 
@@ -48,19 +48,18 @@ LEAKING = """
 """
 
 
-@pytest.mark.parametrize("load", rest_nightly(["never_returns", "burns"]))
+@pytest.mark.parametrize("name", rest_nightly(["hang_on_white", "burn_on_white"]))
 def test_a_worker_whose_function_hangs_is_replaced(
-    load: str, programs: Programs, tmp_path: Path
+    name: str, programs: Programs, tmp_path: Path
 ) -> None:
-    (tmp_path / "x").mkdir()
-    (tmp_path / "x" / "bad").write_text("1 2 3")
-    catalog = Catalog(["x/bad"], [0], ["x"], root=tmp_path)
-    spec = ItemSpec(f"tests.support.items:{load}", (3,), "float32")
+    catalog = make_levels(tmp_path, {"bad.avi": 255})
+    transform = f"tests.support.transforms:{name}"
+    spec = ClipSpec(1, size=(2, 2), pixels="gray", transform=transform)
     with (
         ThreadPoolExecutor(1) as pool,
         Client(workers=0, listen="tcp://127.0.0.1:*", stall_s=0.5) as client,
     ):
-        allow = ("--allow", "tests.support.items", "--workers", "1")
+        allow = ("--allow", "tests.support.transforms", "--workers", "1")
         alone = programs.worker(client.endpoints[0], tmp_path, *allow)
         client.wait_for_workers(1, timeout_s=60 * SECOND)
         [hanging] = children_of(alone.pid)

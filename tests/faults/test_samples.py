@@ -41,7 +41,7 @@ def test_kills_of_local_and_remote_workers_bring_no_part_out_of_step(
 
         def dial_in() -> Program:
             root = str(catalog.root)
-            return programs.worker(client.endpoints[0], root, "--allow", "tests.support.items")
+            return programs.worker(client.endpoints[0], root)
 
         remote = [dial_in() for _ in range(REMOTES)]
         client.wait_for_workers(LOCALS + REMOTES, timeout_s=60 * SECOND)

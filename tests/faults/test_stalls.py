@@ -20,13 +20,12 @@ from tests.support.digests import digests
 from tests.support.processes import children_of
 from tests.support.programs import Programs
 from tests.support.thorough import THOROUGH, rest_nightly
-from tests.support.videos import Videos, make_avi, make_white_avi, other_messages
+from tests.support.videos import Videos, make_avi, make_levels, make_white_avi, other_messages
 from tests.support.waiting import SECOND
 from videoload import (
     Catalog,
     Client,
     ClipSpec,
-    ItemSpec,
     Stream,
     TransformError,
     decode_serially,
@@ -168,15 +167,8 @@ def test_a_transform_may_take_longer_to_import_than_a_decoder_may_be_silent(
     assert not [record for record in caplog.records if "worker" in record.getMessage()]
 
 
-SLOW = ItemSpec("tests.support.items:takes_long", (), "float32")
-
-
-def slow_items(folder: Path, count: int) -> Catalog:
-    """Files, each of which takes 2.5 seconds."""
-    names = [f"{number}.txt" for number in range(count)]
-    for name in names:
-        (folder / name).write_text("")
-    return Catalog(names, [0] * count, ["all"], root=folder)
+LEVEL = ClipSpec(1, size=(2, 2), pixels="gray")
+SLOW = replace(LEVEL, transform="tests.support.transforms:takes_long")  # 2.5 seconds a clip
 
 
 @pytest.mark.parametrize("workers", rest_nightly([2, 1]))
@@ -184,8 +176,8 @@ def test_a_function_that_takes_longer_than_stall_s_ends_the_stream_and_condemns_
     workers: int, tmp_path: Path
 ) -> None:
     with Client(workers=workers, stall_s=1 * SECOND) as client:
-        stream = client.stream(slow_items(tmp_path, 4), SLOW, 1, max_bad=1.0)
-        with pytest.raises(TransformError, match=r"^no sign of life for .* s in load function "):
+        stream = client.stream(make_levels(tmp_path, numbers(4)), SLOW, 1, max_bad=1.0)
+        with pytest.raises(TransformError, match=r"^no sign of life for .* s in transform "):
             next(iter(stream))
         assert not stream.quarantine
 
@@ -194,10 +186,11 @@ def test_dialled_in_workers_do_nothing_twice_that_takes_longer_than_they_may_be_
     tmp_path: Path, programs: Programs
 ) -> None:
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
-        programs.script(SEVERAL, client.endpoints[0], str(tmp_path), "3", "30")
+        env = {"VIDEOLOAD_TEST_CALLS": str(tmp_path)}
+        programs.script(SEVERAL, client.endpoints[0], str(tmp_path), "3", "30", env=env)
         client.wait_for_workers(3, 60 * SECOND)
         # One worker of three is idle meanwhile.
-        stream = client.stream(slow_items(tmp_path, 2), SLOW, 1)
+        stream = client.stream(make_levels(tmp_path, numbers(2)), SLOW, 1)
         assert len(list(stream.batches(epochs=1))) == 2
     assert [file.read_text() for file in tmp_path.glob("*.calls")] == ["x"] * 2
 
@@ -209,29 +202,31 @@ SEVERAL = """
     from videoload.transport.private_messages import WorkerSettings
 
     _, endpoint, root, workers, stall_s = sys.argv
-    settings = WorkerSettings(
-        [endpoint], root=root, transforms=["tests.support.items", "tests.support.transforms"]
-    )
+    settings = WorkerSettings([endpoint], root=root, transforms=["tests.support.transforms"])
     sys.exit(keep_running(int(workers), settings, stall_s=float(stall_s)))
 """
-NAMES = [str(number) if number != 17 else "bad" for number in range(40)]
+
+
+def numbers(count: int) -> dict[str, int]:
+    """Files whose pixels have the level of their number."""
+    return {f"{number}.avi": number for number in range(count)}
 
 
 @pytest.mark.parametrize(
     ("how", "hosts", "workers"),
     rest_nightly(
         [
-            ("hangs_at_a_name", 1, 2),
-            ("crashes_at_a_name", 2, 2),
-            ("hangs_at_a_name", 2, 2),
-            ("hangs_at_a_name", 1, 5),
-            ("crashes_at_a_name", 1, 2),
-            ("crashes_at_a_name", 1, 5),
+            ("hang_on_white", 1, 2),
+            ("crash_on_white", 2, 2),
+            ("hang_on_white", 2, 2),
+            ("hang_on_white", 1, 5),
+            ("crash_on_white", 1, 2),
+            ("crash_on_white", 1, 5),
         ],
         2,
     ),
 )
-def test_an_item_that_kills_dialled_in_workers_is_named_and_the_others_come_once(
+def test_a_clip_that_kills_dialled_in_workers_is_named_and_the_others_come_once(
     how: str,
     hosts: int,
     workers: int,
@@ -239,22 +234,22 @@ def test_an_item_that_kills_dialled_in_workers_is_named_and_the_others_come_once
     programs: Programs,
     tell: Callable[[str], None],
 ) -> None:
-    stall_s = (2 if how.startswith("hangs") else 10) * SECOND
-    catalog = Catalog(NAMES, [0] * 40, ["all"])
-    item = ItemSpec(f"tests.support.items:{how}", (), "float32", files=False)
+    stall_s = (2 if how.startswith("hang") else 10) * SECOND
+    catalog = make_levels(tmp_path, {**numbers(40), "17.avi": 255})
+    spec = replace(LEVEL, transform=f"tests.support.transforms:{how}")
     with Client(workers=0, listen="tcp://127.0.0.1:*", stall_s=stall_s) as client:
         for _ in range(hosts):
             programs.script(SEVERAL, client.endpoints[0], str(tmp_path), str(workers), str(stall_s))
         client.wait_for_workers(hosts * workers, 60 * SECOND)
-        stream = client.stream(catalog, item, 4, on_error="skip")
+        stream = client.stream(catalog, spec, 4, on_error="skip")
         began = time.monotonic()
-        got = [int(number) for numbers, _ in stream for number in numbers]
+        got = [int(clip.flat[0]) for clips, _ in stream for clip in clips]
         took_s = time.monotonic() - began
-        assert [bad.path for bad in stream.quarantine] == ["bad"]
+        assert [bad.path for bad in stream.quarantine] == ["17.avi"]
         assert re.search(NAMED, stream.quarantine[0].reason)
         client.wait_for_workers(hosts * workers, 60 * SECOND)  # none is just starting at the end
     assert got == [number for number in range(40) if number != 17]
-    tell(f"an epoch of 40 items, one of which {how}, {hosts} x {workers} workers: {took_s:.1f} s")
+    tell(f"an epoch of 40 clips, one of which {how}, {hosts} x {workers} workers: {took_s:.1f} s")
     if THOROUGH:  # the next worker may meet it only when the one before is replaced
         assert took_s < 4 * stall_s + 2 + 3 * START_S
 

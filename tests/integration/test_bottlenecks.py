@@ -18,8 +18,9 @@ import pytest
 
 from benchmarks.relay import line
 from tests.support.programs import Program, Programs
+from tests.support.videos import make_levels
 from tests.support.waiting import SECOND, wait_until
-from videoload import Catalog, Client, ItemSpec, Stream
+from videoload import Catalog, Client, ClipSpec, Stream
 from videoload.host import cores
 from videoload.stats.stats import StreamStats
 from videoload.stats.waiting import count
@@ -30,16 +31,18 @@ pytestmark = [
     pytest.mark.xdist_group("timing"),
 ]
 
-ITEM = ItemSpec("tests.support.items:sleeps", (), "float32", files=False)
+CLIP = ClipSpec(1, size=(2, 2), pixels="gray", transform="tests.support.transforms:sleeps")
 BATCH = 4
 STEP_S = 0.05 * SECOND
 WORKER = "import socket, sys; from tests.support.lone_worker import main; {}; main()"
 
 
-def catalog(*ms: float, items: int = 40) -> Catalog:
-    """Items that take ``ms`` milliseconds each, by turns."""
-    names = [f"{number} {ms[number % len(ms)]}" for number in range(items)]
-    return Catalog(names, [0] * items, ["a"])
+def catalog(root: Path, *ms: int, files: int = 40) -> Catalog:
+    """Files that take ``ms`` milliseconds each, by turns: a multiple of five."""
+    takes = [ms[number % len(ms)] for number in range(files)]
+    return make_levels(
+        root, {f"{number} {each}.avi": each // 5 for number, each in enumerate(takes)}
+    )
 
 
 def train(stream: Stream, batches: int, step_s: float = STEP_S) -> StreamStats:
@@ -54,11 +57,11 @@ def train(stream: Stream, batches: int, step_s: float = STEP_S) -> StreamStats:
 
 
 @pytest.fixture(scope="module")
-def four() -> Iterator[Client]:
+def four(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     """A client with four workers that have imported what they need."""
     with Client(workers=4) as client:
         client.wait_for_workers(4, 40 * SECOND)
-        for _ in client.stream(catalog(1), ITEM, 1):
+        for _ in client.stream(catalog(tmp_path_factory.mktemp("quick"), 0), CLIP, 1):
             pass
         yield client
 
@@ -67,14 +70,14 @@ def remote(programs: Programs, endpoint: str, root: Path, host: str, pace: float
     """A worker of another host, with a name and a speed of its own."""
     return programs.python(
         "-c", WORKER.format(f"socket.gethostname = lambda: {host!r}"), "worker",
-        "--connect", endpoint, "--root", str(root), "--allow", "tests.support.items",
+        "--connect", endpoint, "--root", str(root), "--allow", "tests.support.transforms",
         env={"VIDEOLOAD_TEST_PACE": str(pace)},
     )  # fmt: skip
 
 
-def test_a_worker_that_is_too_slow_is_said_to_be_the_bottleneck() -> None:
+def test_a_worker_that_is_too_slow_is_said_to_be_the_bottleneck(tmp_path: Path) -> None:
     with Client(workers=1) as client:
-        stats = train(client.stream(catalog(50), ITEM, BATCH), 6, 0.01 * SECOND)
+        stats = train(client.stream(catalog(tmp_path, 50), CLIP, BATCH), 6, 0.01 * SECOND)
     assert stats.bottleneck == "function", stats
     assert " is too slow. The trainer waits " in stats.verdict
     assert stats.workers_wanted is not None
@@ -83,11 +86,13 @@ def test_a_worker_that_is_too_slow_is_said_to_be_the_bottleneck() -> None:
 
 
 @pytest.mark.nightly
-def test_with_the_recommended_number_of_workers_the_trainer_no_longer_waits(four: Client) -> None:
+def test_with_the_recommended_number_of_workers_the_trainer_no_longer_waits(
+    four: Client, tmp_path: Path
+) -> None:
     """Steps take 50 ms, and a worker needs 200 ms for a batch."""
-    items = catalog(50)
+    slow_files = catalog(tmp_path, 50)
     with Client(workers=1) as one:
-        slow = train(one.stream(items, ITEM, BATCH), 12)
+        slow = train(one.stream(slow_files, CLIP, BATCH), 12)
     assert slow.bottleneck == "function", slow
     assert " is too slow. The trainer waits 7" in slow.verdict
     assert slow.workers_wanted is not None
@@ -95,10 +100,10 @@ def test_with_the_recommended_number_of_workers_the_trainer_no_longer_waits(four
     assert slow.utilisation > 0.8
     assert slow.clip_times.transform == pytest.approx(STEP_S, rel=0.3)
     # Four are just enough, so other load on the machine shows at once. The best of three counts.
-    quick = train(four.stream(items, ITEM, BATCH), 40)
+    quick = train(four.stream(slow_files, CLIP, BATCH), 40)
     for _ in range(2):
         if quick.wait_share >= 0.05:
-            quick = train(four.stream(items, ITEM, BATCH), 40)
+            quick = train(four.stream(slow_files, CLIP, BATCH), 40)
     assert quick.wait_share < 0.05, quick
     assert quick.bottleneck == "trainer"
     assert quick.workers_wanted is not None
@@ -106,9 +111,9 @@ def test_with_the_recommended_number_of_workers_the_trainer_no_longer_waits(four
 
 
 @pytest.mark.nightly
-def test_a_slow_trainer_is_not_told_to_add_workers(four: Client) -> None:
-    stream = four.stream(catalog(5), ITEM, BATCH)
-    ceiling = stream.head_room(lambda items, labels: time.sleep(STEP_S), steps=3)
+def test_a_slow_trainer_is_not_told_to_add_workers(four: Client, tmp_path: Path) -> None:
+    stream = four.stream(catalog(tmp_path, 5), CLIP, BATCH)
+    ceiling = stream.head_room(lambda clips, labels: time.sleep(STEP_S), steps=3)
     assert ceiling == pytest.approx(1 / STEP_S, rel=0.2)
     stats = train(stream, 15)
     assert stats.bottleneck == "trainer", stats
@@ -118,11 +123,12 @@ def test_a_slow_trainer_is_not_told_to_add_workers(four: Client) -> None:
 
 
 @pytest.mark.nightly
-def test_a_few_slow_files_are_counted(four: Client) -> None:
-    stats = train(four.stream(catalog(*[5] * 19, 300), ITEM, BATCH), 40, 0.005 * SECOND)
+def test_a_few_slow_files_are_counted(four: Client, tmp_path: Path) -> None:
+    files = catalog(tmp_path, *[5] * 19, 300)
+    stats = train(four.stream(files, CLIP, BATCH), 40, 0.005 * SECOND)
     assert stats.bottleneck == "files", stats
     assert "2 files take" in stats.verdict
-    assert {file.path for file in stats.slowest_files[:2]} == {"19 300", "39 300"}
+    assert {file.path for file in stats.slowest_files[:2]} == {"19 300.avi", "39 300.avi"}
 
 
 @pytest.mark.nightly
@@ -131,7 +137,7 @@ def test_a_host_that_is_slower_than_the_others_is_named(programs: Programs, tmp_
         for host, pace in (("quick", 1), ("quick", 1), ("snail", 4)):
             remote(programs, client.endpoints[0], tmp_path, host, pace)
         client.wait_for_workers(3, 40 * SECOND)
-        stream = client.stream(catalog(20), ITEM, BATCH)
+        stream = client.stream(catalog(tmp_path, 20), CLIP, BATCH)
         train(stream, 20, 0)  # until their speed is known
         stats = train(stream, 30, 0.01 * SECOND)
     assert stats.bottleneck == "host", stats
@@ -142,14 +148,14 @@ def test_a_host_that_is_slower_than_the_others_is_named(programs: Programs, tmp_
 
 @pytest.mark.nightly
 def test_a_full_line_is_named(programs: Programs, tmp_path: Path) -> None:
-    item = ItemSpec("tests.support.items:large", (500_000,), "uint8", files=False)
+    large = ClipSpec(1, size=(500, 1000), crop="stretch", pixels="gray")  # 500 kB
     with (
         Client(workers=0, listen="tcp://127.0.0.1:*") as client,
         line(client.endpoints[0], bytes_per_s=1e7) as narrow,
     ):
         worker = remote(programs, narrow.endpoint, tmp_path, "far")
         client.wait_for_workers(1, 40 * SECOND)
-        stats = train(client.stream(catalog(0), item, BATCH), 20, 0.01 * SECOND)
+        stats = train(client.stream(catalog(tmp_path, 0), large, BATCH), 20, 0.01 * SECOND)
         worker.end()
     assert stats.bottleneck == "line", stats
     assert "The line from host far is full (" in stats.verdict
@@ -159,14 +165,14 @@ def test_a_full_line_is_named(programs: Programs, tmp_path: Path) -> None:
 
 @pytest.mark.skipif(cores() < 2, reason="no worker to stop")
 def test_idle_workers_are_stopped_and_the_stream_continues(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     caplog.set_level(logging.INFO, "videoload")
     monkeypatch.setattr("videoload.engine.engine.LOOK_S", 0.2 * SECOND)
     with Client() as client:
         assert client._workers == cores()
         client.wait_for_workers(cores(), 30 * SECOND)
-        stream = client.stream(catalog(1), ITEM, BATCH)
+        stream = client.stream(catalog(tmp_path, 0), CLIP, BATCH)
         labels: list[npt.NDArray[np.int64]] = []
 
         def read() -> bool:

@@ -9,15 +9,17 @@ import ctypes
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tests.support import transforms
 from tests.support.digests import digest
 from tests.support.programs import Program, Programs
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND
-from videoload import Catalog, Client, ClipSpec, ItemSpec, decode_serially
+from videoload import Catalog, Client, ClipSpec, decode_serially
 
 pytestmark = pytest.mark.timeout(120 * SECOND)
 
@@ -68,7 +70,7 @@ def host(name: str, programs: Programs, client: Client, catalog: Catalog, store:
         "--frame-store",
         str(store),
         "--allow",
-        "tests.support.items",
+        "tests.support.transforms",
     )
     started = programs.script(_WORKER, name, "worker", "--connect", client.endpoints[0], *flags)
     client.wait_for_workers(2, 30 * SECOND)
@@ -85,12 +87,12 @@ def test_a_file_is_decoded_on_the_same_host_in_each_epoch(
     client: Client, programs: Programs, catalog: Catalog, tmp_path: Path
 ) -> None:
     host("elsewhere", programs, client, catalog, tmp_path)
-    item = ItemSpec(load="tests.support.items:where", shape=(), dtype="int64")
-    stream = client.stream(catalog, item, BATCH, shuffle=True, seed=5)
+    where = replace(CLIP, transform=transforms.where, output=((), "int64"))
+    stream = client.stream(catalog, where, BATCH, shuffle=True, seed=5)
     hosts: dict[int, list[int]] = {video: [] for video in range(VIDEOS)}
-    for items, _, info in stream.batches(epochs=8, info=True):
-        for video, where in zip(info.video.tolist(), items.tolist(), strict=True):
-            hosts[video].append(where)
+    for clips, _, info in stream.batches(epochs=8, info=True):
+        for video, name in zip(info.video.tolist(), clips.tolist(), strict=True):
+            hosts[video].append(name)
     assert len({where for each in hosts.values() for where in each}) == 2
     again = sum(Counter(each).most_common(1)[0][1] for each in hosts.values())
     assert again > 0.8 * 8 * VIDEOS  # without preference, it is 0.64 on average

@@ -15,7 +15,7 @@ from tests.support.digests import digest
 from tests.support.frames import clip_of
 from tests.support.image_files import depth, image, scene, write_images
 from tests.support.programs import Programs
-from videoload import Catalog, Client, ClipSpec, ItemSpec, SpecError, VideoError, decode_serially
+from videoload import Catalog, Client, ClipSpec, SpecError, VideoError, decode_serially
 from videoload.clips.clip_params import clip_params
 from videoload.clips.video_info import VideoInfo
 from videoload.decoding.decoder import Decoder
@@ -127,8 +127,8 @@ def test_flow_is_two_parts_of_one_folder(tmp_path: Path) -> None:
 
 
 def test_rgb_depth_of_16_bits_and_bones_stay_in_step(tmp_path: Path, client: Client) -> None:
-    """A video of 30 frames a second, depth images at 15 which begin late in some, and rows."""
-    table = ["rgb,depth,bones,label,depth_offset_s"]
+    """A video of 30 frames a second, depth images at 15 which begin late in some."""
+    table = ["rgb,depth,label,depth_offset_s"]
     for number, late_s in enumerate((0.2, 0.0, 0.4, 0.1)):
         name = f"S{number:03}"
         video = tmp_path / f"rgb/a/{name}.avi"
@@ -144,13 +144,11 @@ def test_rgb_depth_of_16_bits_and_bones_stay_in_step(tmp_path: Path, client: Cli
         shown = [np.full((24, 32), moment, np.uint16) for moment in moments]
         images = [f"MDepth-{i:08}.png" for i in range(1, 25)]
         write_images(tmp_path / f"depth/a/{name}", images, shown.__getitem__)
-        (tmp_path / "bones/a").mkdir(parents=True, exist_ok=True)
-        np.save(tmp_path / f"bones/a/{name}.npy", np.arange(60) / 30)
-        table.append(f"rgb/a/{name}.avi,depth/a/{name},bones/a/{name}.npy,a,{late_s}")
+        table.append(f"rgb/a/{name}.avi,depth/a/{name},a,{late_s}")
     (tmp_path / "samples.csv").write_text("\n".join(table))
-    names = ("rgb", "depth", "bones")
+    names = ("rgb", "depth")
     catalog = Catalog.from_csv(tmp_path / "samples.csv", tmp_path, parts=names)
-    spec: dict[str, ClipSpec | ItemSpec] = {
+    spec = {
         "rgb": ClipSpec(
             6, stride=2, resize=32, size=(24, 24), crop="random", flip=True, sampling="random",
             pixels="gray",
@@ -158,7 +156,6 @@ def test_rgb_depth_of_16_bits_and_bones_stay_in_step(tmp_path: Path, client: Cli
         "depth": ClipSpec(
             6, resize=16, size=(12, 12), pixels="gray16", scaling="nearest", images_fps=15
         ),
-        "bones": ItemSpec("tests.support.items:rows_of", (6, 2), "float32"),
     }  # fmt: skip
     expected = []
     for batch, _, info in decode_serially(catalog, spec, **HOW, epochs=5, info=True):
@@ -168,7 +165,6 @@ def test_rgb_depth_of_16_bits_and_bones_stay_in_step(tmp_path: Path, client: Cli
         depth_s = parts["depth"].mean((2, 3, 4)) / 1000
         np.testing.assert_allclose(rgb_s, info.times, atol=0.01)
         assert np.abs(depth_s - rgb_s).max() <= 0.5 / 15 + 0.001
-        np.testing.assert_allclose(parts["bones"][..., 0], info.times, atol=1e-5)
         expected.append((batch, _, info))
     stream = client.stream(catalog, spec, **HOW)
     assert digest(stream.batches(epochs=5, info=True)) == digest(expected)

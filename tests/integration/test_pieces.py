@@ -383,12 +383,6 @@ def test_catalogs_of_them_are_split_joined_and_mixed(copy: Path, root: Path) -> 
     assert found == digests(decode_serially(mixed, clip, 3, shuffle=True, seed=4))
 
 
-def test_items_are_made_of_one_file(root: Path, pieces: Catalog) -> None:
-    item = vl.ItemSpec("tests.support.items:matrix", (2, 3), "float32")
-    with pytest.raises(vl.TransformError, match="is a recording in several"):
-        next(decode_serially(pieces, item, 1))
-
-
 def test_a_preview_names_it(pieces: Catalog, client: Client, tmp_path: Path) -> None:
     pytest.importorskip("PIL", reason="needs videoload[preview]")
     client.stream(pieces, spec(), 1).preview(tmp_path / "sheet.png")

@@ -32,8 +32,9 @@ TRAINER = """
     import ray
     import videoload as vl
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+    from pathlib import Path
     from tests.support.digests import digest
-    from tests.integration.test_bottlenecks import ITEM, catalog as catalog_of_items
+    from tests.integration.test_bottlenecks import CLIP, catalog as catalog_of_files
     from tests.integration.test_ray import BATCH, EPOCHS, SPEC
     from tests.support.waiting import SECOND, wait_until
 
@@ -84,12 +85,13 @@ TRAINER = """
         del forgotten
         wait_until(lambda: not client.workers, 60 * SECOND)
         print("forgotten ones end", flush=True)
+        slow = catalog_of_files(Path(folder, "slow"), 0, files=100)
         with vl.ray.RayWorkers(
-            client, root="/", keys=f"{folder}/keys/worker", cluster=cluster, most=3,
-            allow=["tests.support.items"],
+            client, root=str(slow.root), keys=f"{folder}/keys/worker", cluster=cluster, most=3,
+            allow=["tests.support.transforms"],
         ) as workers:
             assert workers.count == 2
-            for _ in client.stream(catalog_of_items(100), ITEM, 1).batches(epochs=10):
+            for _ in client.stream(slow, CLIP, 1).batches(epochs=10):
                 if workers.count == 3:
                     break
             print("grew to", workers.count, flush=True)

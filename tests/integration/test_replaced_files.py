@@ -145,7 +145,7 @@ def test_a_clip_has_the_sound_of_the_file_that_it_shows(
     for name, frames in (("one.avi", 60), ("other.avi", 90)):
         sounds.make(tmp_path / name, frames=frames)
     clip = ClipSpec(frames=10, fps=25, size=(48, 64), sound=8000)
-    pair = SampleSpec(("a", "b"), {"a": replace(clip, sound=None), "b": clip}, {})
+    pair = SampleSpec({"a": replace(clip, sound=None), "b": clip})
     spec = pair if is_part else clip
 
     def decode(name: str, tick: Callable[[], None] = lambda: None) -> tuple[list[int], bytes]:

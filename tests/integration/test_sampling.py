@@ -5,7 +5,11 @@ from __future__ import annotations
 
 import math
 import re
+import signal
+import threading
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -18,13 +22,15 @@ from threadpoolctl import threadpool_limits
 from benchmarks.numbered import make_numbered, read_numbers
 from tests.support import transforms
 from tests.support.digests import digest
-from tests.support.thorough import rest_nightly
+from tests.support.programs import Programs
+from tests.support.thorough import either, rest_nightly
 from tests.support.videos import Videos, make_avi, make_white_avi
-from tests.support.waiting import SECOND
+from tests.support.waiting import SECOND, wait_until
 from videoload import (
     Catalog,
     Client,
     ClipSpec,
+    ClosedError,
     PerFrame,
     Points,
     SpecError,
@@ -297,15 +303,62 @@ def test_a_numpy_product_does_not_depend_on_the_number_of_cores(
     ],
 )
 def test_a_transform_that_fails_stops_the_stream_and_blames_no_video(
-    videos: Videos, name: str, words: str, client: Client
+    videos: Videos, name: str, words: str, client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     spec = ClipSpec(**TRANSFORMED, transform=f"tests.support.transforms:{name}")
-    with pytest.raises(TransformError, match=words):
+    with pytest.raises(TransformError, match=words) as serial:
         next(decode_serially(videos.catalog, spec, 4))
     stream = client.stream(videos.catalog, spec, 4)
-    with pytest.raises(TransformError, match=words):
+    with pytest.raises(TransformError) as raised:
         next(iter(stream))
+    assert str(raised.value) == str(serial.value)
+    workers = {f"worker {worker.name}: {raised.value}" for worker in client.workers}
+    assert workers & {*caplog.messages}, "the log tells whose it was"
     assert stream.quarantine == []
+
+
+def test_a_worker_calls_no_function_that_its_owner_did_not_allow(
+    videos: Videos, programs: Programs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("videoload.leases.blame._COMING_S", 0.1)  # no other worker will come
+    module = transforms.__name__
+    clip = ClipSpec(**TRANSFORMED, transform=transforms.invert)
+    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
+        words = (client.endpoints[0], videos.root)
+        refusing = programs.worker(*words)
+        client.wait_for_workers(1, 60 * SECOND)
+        with pytest.raises(TransformError, match=f"--allow {module}"):
+            list(client.stream(videos.catalog[:1], clip, 1))  # few mistakes: it gets no pause
+        refusing.signal(signal.SIGTERM)
+        wait_until(lambda: not client.workers, 30 * SECOND)
+        programs.worker(*words, "--allow", module)
+        client.wait_for_workers(1, 60 * SECOND)
+        expected = digest(decode_serially(videos.catalog, clip, 4))
+        assert digest(client.stream(videos.catalog, clip, 4)) == expected
+
+
+def test_a_worker_ends_even_while_a_function_runs(videos: Videos, programs: Programs) -> None:
+    clip = ClipSpec(**TRANSFORMED, transform=transforms.never_returns)
+    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
+        flags = ("--workers", "1", "--allow", transforms.__name__)
+        words = (client.endpoints[0], videos.root, *flags)
+        ended = [(signal.SIGTERM, 0), (signal.SIGINT, 130)]
+        workers = [(programs.worker(*words), *how) for how in ended]
+        stream = client.stream(videos.catalog, clip, 1)
+
+        def read() -> None:
+            with suppress(ClosedError):
+                next(iter(stream))
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        for worker, number, status in workers:
+            worker.wait_for("it has begun", 40 * SECOND)
+            began = time.monotonic()
+            worker.signal(number)
+            assert worker.wait(30 * SECOND) == status
+            assert time.monotonic() - began < either(8, 2) * SECOND
+    reader.join(30 * SECOND)
 
 
 @pytest.mark.parametrize("workers", rest_nightly([2, 1]))

@@ -17,14 +17,12 @@ import pytest
 from tests.support.digests import digests
 from tests.support.models import recorder, small_model
 from tests.support.thorough import either, rest_nightly
-from tests.support.videos import Videos
+from tests.support.videos import Videos, make_levels
 from tests.support.waiting import SECOND, wait_until
 from videoload import (
-    Catalog,
     Client,
     ClipSpec,
     ClosedError,
-    ItemSpec,
     SpecError,
     Stream,
     decode_serially,
@@ -173,15 +171,15 @@ def test_fit_and_evaluate_read_two_sequences_of_one_client(
 
 @pytest.mark.parametrize("way", rest_nightly(["fit", "evaluate", "predict"]))
 def test_a_stream_ends_when_its_fit_has_ended_and_nobody_holds_it(
-    way: str, client: Client, tf: Any
+    way: str, client: Client, tf: Any, tmp_path: Path
 ) -> None:
-    names = Catalog([str(n) for n in range(8)], [0] * 8, ["all"])
-    item = ItemSpec("tests.support.items:numbers", (2, 3), "float32", files=False)
+    catalog = make_levels(tmp_path, {f"{number}.avi": number for number in range(8)})
+    clip = ClipSpec(1, size=(2, 2), pixels="gray")
     model = tf.keras.Sequential([tf.keras.layers.Flatten(), tf.keras.layers.Dense(1)])
     model.compile("sgd", "mse")
 
     def run() -> None:
-        sequence = client.stream(names, item, 2).sequence()
+        sequence = client.stream(catalog, clip, 2).sequence()
         getattr(model, way)(sequence, **FIT)
         assert arenas()
 
@@ -207,14 +205,6 @@ def test_many_epochs_inside_tensorflow_never_deadlock_on_slots(
     stream = of_fit.stream(videos.catalog, CLIP, slots=4, **HOW)
     model.fit(stream.sequence(), epochs=10, shuffle=False, **FIT)
     assert stream.stats().batches >= 10 * len(stream)
-
-
-def test_items_can_be_a_sequence_too(client: Client) -> None:
-    names = Catalog([str(n) for n in range(8)], [0] * 8, ["all"])
-    item = ItemSpec("tests.support.items:numbers", (2, 3), "float32", files=False)
-    sequence = client.stream(names, item, 2).sequence()
-    expected = digests(decode_serially(names, item, 2))
-    assert [digests([sequence[i]])[0] for i in (3, 0, 1, 2)] == [expected[i] for i in (3, 0, 1, 2)]
 
 
 def test_the_error_that_ends_the_stream_is_raised(client: Client, videos: Videos) -> None:

@@ -26,9 +26,7 @@ from videoload import (
     CatalogError,
     Client,
     ClipSpec,
-    ItemSpec,
     SpecError,
-    TransformError,
     VideoError,
     decode_serially,
 )
@@ -60,15 +58,11 @@ def test_all_parts_show_the_same_moment_and_the_same_place(catalog: Catalog, way
 
 
 @pytest.mark.parametrize("views", [1, 2])
-def test_a_load_function_gets_the_matrix_of_the_leading_clip(catalog: Catalog, views: int) -> None:
+def test_the_matrices_of_all_parts_are_told(catalog: Catalog, views: int) -> None:
     drawn: dict[str, Any] = {"sampling": "random", "crop": "resized", "flip": True, "views": views}
-    shape = (2, 3) if views == 1 else (views, 2, 3)
-    matrix = ItemSpec("tests.support.items:matrix", shape, "float32")
-    spec = specs(**drawn) | {"skeleton": matrix}
-    for parts, _, info in decode_serially(catalog, spec, 3, shuffle=True, info=True):
+    for _, _, info in decode_serially(catalog, specs(**drawn), 3, shuffle=True, info=True):
         affine = cast(dict[str, Any], info.affine)
-        assert list(affine) == ["rgb", "ir", "depth"]
-        np.testing.assert_array_equal(cast(Any, parts)["skeleton"], affine["rgb"])
+        assert list(affine) == [*PARTS]
         # The infrared camera has the same frames; depth has half their pixels.
         np.testing.assert_array_equal(affine["rgb"], affine["ir"])
         assert np.abs(affine["depth"][..., :2] - affine["rgb"][..., :2]).max() < 0.2
@@ -98,6 +92,19 @@ def test_a_stream_of_workers_is_the_serial_one_and_can_be_resumed(
     assert digest(stream.batches(3, epochs=2, info=True)) == digest(expected[3:])
     other = client.stream(catalog, specs(**WAYS["random"]), **how)
     assert len({stream.fingerprint, other.fingerprint}) == 2
+
+
+def test_held_batches_keep_their_slots_even_if_only_a_slice_is_held(
+    catalog: Catalog, client: Client
+) -> None:
+    stream = client.stream(catalog, specs(), 3, slots=4)
+    batches = cast(Any, stream.batches(epochs=5))
+    held = [(parts["rgb"][1:], parts["depth"]) for parts, _ in batches]
+    serial = cast(Any, decode_serially(catalog, specs(), 3, epochs=5))
+    for (rgb, depth), (parts, _) in zip(held, serial, strict=True):
+        assert (rgb == parts["rgb"][1:]).all()
+        assert (depth == parts["depth"]).all()
+    assert stream.stats().copied > 0, "and most of them were copied, since all were kept"
 
 
 def test_each_window_that_all_parts_have_is_shown_once(root: Path, client: Client) -> None:
@@ -135,14 +142,14 @@ def test_a_part_that_fails_is_named(catalog: Catalog, root: Path, tmp_path: Path
         list(decode_serially(sample, spec, 1, on_error="raise"))
 
 
-def test_a_preview_has_a_row_for_each_part_that_is_a_clip(
+def test_a_preview_has_a_row_for_each_part(
     catalog: Catalog, client: Client, tmp_path: Path
 ) -> None:
     image = pytest.importorskip("PIL.Image")
     stream = client.stream(catalog, specs(**WAYS["views"]), 2, seed=1)
     (batch,) = decode_serially(catalog[:2], specs(**WAYS["views"]), 2, seed=1, info=True)
     rows = [*contact_sheet.rows_of(batch, catalog, cast(SampleSpec, stream.clip))]
-    assert [row.place.rpartition(", ")[2] for row in rows] == [*PARTS[:3]] * 4  # 2 samples, 2 views
+    assert [row.place.rpartition(", ")[2] for row in rows] == [*PARTS] * 4  # 2 samples, 2 views
     assert rows[2].path == "depth/a/S000_depth.avi"
     assert rows[3].frames == tuple(batch[2].frames[0, 1])
     assert not rows[4].frames
@@ -170,21 +177,18 @@ def test_what_is_drawn_is_said_once(catalog: Catalog) -> None:
     spec["depth"] = ClipSpec(3, resize=32, size=(24, 28), flip=True)
     with pytest.raises(SpecError, match="flip is drawn for part 'rgb': leave flip=True out of"):
         decode_serially(catalog, spec, 2)
-    with pytest.raises(SpecError, match="the parts rgb, ir, depth, skeleton: give a dict"):
+    with pytest.raises(SpecError, match="the parts rgb, ir, depth: give a dict"):
         decode_serially(catalog, ClipSpec(3, size=(24, 28)), 2)
     spec = specs()
     spec["dept"] = spec.pop("depth")
-    with pytest.raises(SpecError, match="rgb, ir, depth, skeleton: 'dept' is none of them"):
+    with pytest.raises(SpecError, match="rgb, ir, depth: 'dept' is none of them"):
         decode_serially(catalog, spec, 2)
     del spec["dept"]
-    with pytest.raises(SpecError, match="rgb, ir, depth, skeleton: give a spec for 'depth' as"):
+    with pytest.raises(SpecError, match="rgb, ir, depth: give a spec for 'depth' as"):
         decode_serially(catalog, spec, 2)
 
 
-def test_mistakes_are_told_in_words_of_samples(catalog: Catalog) -> None:
+def test_mistakes_are_told_in_words_of_samples() -> None:
     folders: Any = {"rgb": "ntu/rgb", "depth": "ntu/depth"}
     with pytest.raises(CatalogError, match=r"part 'rgb' must be a Catalog, .* got 'ntu/rgb'"):
         Catalog.side_by_side(**folders)
-    spec = specs() | {"skeleton": ItemSpec("tests.support.items:load", (2, 3), "float32")}
-    with pytest.raises(TransformError, match=r"called as load\(path, rng, frames="):
-        list(decode_serially(catalog, spec, 2))

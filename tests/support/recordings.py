@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any, cast
 
@@ -9,26 +10,23 @@ import av
 import numpy as np
 import numpy.typing as npt
 
-from videoload import Catalog, ClipSpec, ItemSpec
+from videoload import Catalog, ClipSpec, PerFrame
 
 Floats = npt.NDArray[np.float64]
 
 TICKS = 30  # a second: luma says in which tick of the scene a frame was taken
 LATE_S = 0.2
 MATCH = r"(S\d+)_"
-PARTS = ("rgb", "ir", "depth", "skeleton")
+PARTS = ("rgb", "ir", "depth")
 
 
 def make_recordings(root: Path, samples: int) -> Path:
-    """Frames a second 30, 30 and 15; the infrared camera starts 0.2 s late. The rows of a skeleton
-    tell the number of their frame."""
-    (root / "skeleton").mkdir()
+    """Frames a second 30, 30 and 15; the infrared camera starts 0.2 s late."""
     for number in range(samples):
-        name, more = f"S{number:03}", 3 * (number % 6)
-        _make(root / f"rgb/a/{name}_rgb.avi", frames=70 + more, rate=30, size=(96, 128))
+        name = f"S{number:03}"
+        _make(root / f"rgb/a/{name}_rgb.avi", frames=_frames(number), rate=30, size=(96, 128))
         _make(root / f"ir/a/{name}_ir.avi", frames=66, rate=30, size=(96, 128), begins_s=LATE_S)
         _make(root / f"depth/a/{name}_depth.avi", frames=36, rate=15, size=(48, 64))
-        np.save(root / f"skeleton/{name}_bones.npy", np.arange(70 + more) * 2)
     return root
 
 
@@ -53,12 +51,16 @@ def _make(
 
 
 def catalog_of(root: Path) -> Catalog:
-    """Its samples: all parts of each."""
-    parts: dict[str, Any] = {name: Catalog.from_folder(root / name) for name in PARTS[:3]}
-    names = sorted((path.name for path in root.glob("skeleton/*")), reverse=True)
-    bones = Catalog(names, [0] * len(names), ["a"], root / "skeleton")
-    late: dict[str, Any] = {"ir": LATE_S, "depth": [0.0] * len(names)}  # as one, and for each
-    return Catalog.side_by_side(match=MATCH, offset_s=late, **parts, skeleton=bones)
+    """Its samples: all parts of each. The rows of a skeleton tell the number of their frame."""
+    parts: dict[str, Any] = {name: Catalog.from_folder(root / name) for name in PARTS}
+    late: dict[str, Any] = {"ir": LATE_S, "depth": [0.0] * len(parts["rgb"])}  # as one, for each
+    samples = Catalog.side_by_side(match=MATCH, offset_s=late, **parts)
+    numbers = [int(re.findall(MATCH, path)[0][1:]) for path in samples.paths]
+    return samples.with_targets(PerFrame([np.arange(_frames(number)) * 2 for number in numbers]))
+
+
+def _frames(number: int) -> int:
+    return 70 + 3 * (number % 6)
 
 
 # What the leader's spec says of windows, crops and views.
@@ -77,19 +79,16 @@ WAYS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-def specs(**drawn: Any) -> dict[str, ClipSpec | ItemSpec]:
+def specs(**drawn: Any) -> dict[str, ClipSpec]:
     """A spec for each part. ``drawn``: one of `WAYS`."""
     size: dict[str, Any] = {"resize": 64, "size": (48, 56)}
     half: dict[str, Any] = {"resize": 32, "size": (24, 28)}
     if drawn.get("crop") in ("pad", "stretch"):
         size, half = {"size": (48, 64)}, {"size": (24, 32)}
-    views = (2,) if "views" in drawn else ()
-    shape = (*views, 6, 2)
     return {
         "rgb": ClipSpec(frames=6, **size, **drawn),
         "ir": ClipSpec(frames=6, **size),
         "depth": ClipSpec(frames=3, **half),
-        "skeleton": ItemSpec("tests.support.items:rows_of", shape, "float32"),
     }
 
 
@@ -109,10 +108,9 @@ def seen(clips: npt.NDArray[np.uint8]) -> tuple[Floats, Floats]:
 def check(batch: Any) -> int:
     """All parts of each sample show the same moment, within half a frame of the slower one, and the
     same place in the picture, within a pixel or two of the smaller one. Returns the samples."""
-    arrays, labels, info = batch
+    arrays, bones, info = batch
     parts = cast(dict[str, Any], arrays)
     assert list(parts) == list(PARTS)
-    assert (labels == 0).all()
     half_s = 0.5 / 15 + 1e-6
     times, places = seen(parts["rgb"])
     np.testing.assert_allclose(times, info.times, atol=0.5 / TICKS)
@@ -120,7 +118,5 @@ def check(batch: Any) -> int:
         own, own_places = seen(parts[name])
         assert np.abs(own - times[..., ::every]).max() <= half_s
         assert np.abs(own_places - places[..., ::every, :]).max() < 0.1
-    bones, when = np.moveaxis(parts["skeleton"], -1, 0)
     np.testing.assert_array_equal(bones, info.frames * 2)
-    np.testing.assert_allclose(when, info.times, atol=1e-5)
-    return len(labels)
+    return len(bones)

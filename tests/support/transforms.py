@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import random
 import signal
+import socket
 import sys
 import time
+import zlib
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -61,6 +64,35 @@ def fails_at_times(clip: Clip, rng: np.random.Generator) -> Clip:
     if rng.integers(100) == 0:
         raise RuntimeError("no luck")
     return clip
+
+
+def sleeps(clip: Clip, rng: np.random.Generator) -> Clip:
+    """Sleeps for five milliseconds for each level of the clip, times a factor from this process's
+    environment: a slow file, or a slow host, which uses no core."""
+    pace = float(os.environ.get("VIDEOLOAD_TEST_PACE", "1"))
+    time.sleep(0.005 * float(clip.flat[0]) * pace * SECOND)
+    return clip
+
+
+def takes_long(clip: Clip, rng: np.random.Generator) -> Clip:
+    """Sleeps for 2.5 seconds, and writes that it was called for a clip of this level."""
+    if folder := os.environ.get("VIDEOLOAD_TEST_CALLS"):
+        with Path(folder, f"{clip.flat[0]}.calls").open("a") as calls:
+            calls.write("x")
+    time.sleep(2.5 * SECOND)
+    return clip
+
+
+def never_returns(clip: Clip, rng: np.random.Generator) -> Clip:
+    print("it has begun", file=sys.stderr, flush=True)
+    while True:
+        time.sleep(1)
+
+
+def where(clip: Clip, rng: np.random.Generator) -> np.int64:
+    """Sleeps for 10 ms, and tells on which host that was."""
+    time.sleep(0.01 * SECOND)
+    return np.int64(zlib.crc32(socket.gethostname().encode()))
 
 
 def slow(clip: Clip, rng: np.random.Generator) -> Clip:

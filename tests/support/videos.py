@@ -7,7 +7,7 @@ as in UCF-101, so that clips begin before, on and after them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -100,6 +100,20 @@ def make_white_avi(path: Path, frames: int = 12) -> Path:
             container.mux(stream.encode(av.VideoFrame.from_ndarray(image, "rgb24")))
         container.mux(stream.encode(None))
     return path
+
+
+def make_levels(root: Path, levels: Mapping[str, int]) -> Catalog:
+    """A file of one grey picture for each path: its pixels have this level, in clips of
+    ``pixels="gray"`` as well. For transforms that act by what they are given."""
+    for path, level in levels.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        with av.open(str(root / path), "w", format="avi") as container:
+            stream = container.add_stream("ffv1", rate=25)
+            stream.width, stream.height, stream.pix_fmt = 16, 16, "gray"
+            frame = av.VideoFrame.from_ndarray(np.full((16, 16), level, np.uint8), "gray")
+            container.mux(stream.encode(frame))
+            container.mux(stream.encode(None))
+    return Catalog(list(levels), [0] * len(levels), ["all"], root)
 
 
 def _picture(number: int, height: int, width: int, seed: int) -> npt.NDArray[np.uint8]:

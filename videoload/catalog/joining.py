@@ -14,7 +14,6 @@ from videoload.catalog.turns import weights
 from videoload.clips.affine import Matrices
 from videoload.clips.choices import TRIED_FOR_SIZE
 from videoload.clips.clip_spec import ClipSpec, at_native_size
-from videoload.clips.item_spec import ItemSpec
 from videoload.clips.sample_spec import SampleSpec, Spec, lacks_size, leader_of
 from videoload.clips.video_info import VideoInfo
 from videoload.errors import SpecError, VideoError
@@ -99,8 +98,8 @@ def with_native_size(catalog: Catalog, spec: Spec, look: Look) -> Spec:
         raise SpecError("size=None needs the videos on this host (root=); give size=")
     if isinstance(spec, SampleSpec):
         clips: dict[str, Any] = {
-            name: with_native_size(file_rows(catalog, spec.names.index(name)), clip, look)
-            for name, clip in spec.clips.items()
+            name: with_native_size(file_rows(catalog, side), clip, look)
+            for side, (name, clip) in enumerate(spec.clips.items())
         }
         return replace(spec, clips=clips)
     failed = None
@@ -146,14 +145,9 @@ def moved_class(one: Sequence[str], other: Sequence[str]) -> str | None:
 
 
 def check_shapes(catalog: Catalog, clip: Spec) -> None:
-    """Raises SpecError if the clips of a part have another shape or type than the stream's, or if
-    there are targets of frames, or points and boxes in them, that the samples do not have."""
-    if isinstance(clip, ItemSpec) and targets_.rows_per_frame(catalog.targets):
-        raise SpecError("the catalog has targets per frame, and items have no frames")
+    """Raises SpecError if there are points or boxes in a part that the samples do not have."""
     clips = clip.clips if isinstance(clip, SampleSpec) else {"": clip}
     for name, column in targets_.marks_in(catalog.targets).items():
-        if isinstance(clip, ItemSpec):
-            raise SpecError(f"{name} are points or boxes in a picture, and items have none")
         if (of := targets_.part_of(column, clips)) not in clips:
             raise SpecError(
                 f"{name} are points or boxes in part {of!r}, which is no clip of the samples"

@@ -46,7 +46,7 @@ def facts_of(words: npt.NDArray[np.int64], spec: Spec) -> Facts:
 
 def affine_of(facts: Facts, spec: Spec) -> Matrices | dict[str, Matrices] | None:
     """The matrices float32 [n, 2, 3] of samples, with k views [n, k, 2, 3]; of several parts, a
-    dict; None of items."""
+    dict; None of counts."""
     told = facts["affine"]
     if isinstance(spec, ClipSpec):
         return _of_clip(told, spec)

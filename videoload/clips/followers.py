@@ -27,7 +27,7 @@ class SampleParams(NamedTuple):
     """What a sample shows.
 
     Attributes:
-        clips: For each part that is a clip, its parameters for each view.
+        clips: For each part, the parameters of its clip for each view.
         leading: Which of them leads.
         frames: The frames of the leader, int64 [T], or [k, T] with k views, as `edges` has them.
         times: When a player shows them, in seconds from the beginning of the leader's file.
@@ -47,7 +47,7 @@ def sample_params(
     segment: Segment,
     crop: int,
 ) -> SampleParams:
-    """Decide a sample of ``videos``: those of the parts that are clips. Raises UnfitError."""
+    """Decide a sample of ``videos``: those of the parts. Raises UnfitError."""
     leading, leader = videos[spec.leading], spec.leader
     window = common_frames(spec, videos, segment)
     views = [

@@ -1,7 +1,7 @@
-"""What a sample is: a clip, an item, or several of them side by side.
+"""What a sample is: a clip, or several of them side by side.
 
-Plan, leases, slots and transport only know what all kinds have in common: the bytes of a sample,
-and how arrays view them.
+Plan, leases, slots and transport only know what both have in common: the bytes of a sample, and how
+arrays view them. In a slot and in a message, samples are rows of bytes, one after the other.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import numpy.typing as npt
 
 from videoload.arguments import default_of, real
 from videoload.clips.clip_spec import ClipSpec, sound_places
-from videoload.clips.item_spec import ItemSpec, record_of
 from videoload.clips.layouts import aligned, array_bytes, as_arrays
 from videoload.errors import SpecError
 
@@ -49,13 +48,11 @@ class Sides(NamedTuple):
 class SampleSpec:
     """Several files as one sample: a spec for each part. A stream makes it of a dict of specs.
 
-    The first ClipSpec leads: what is drawn is drawn for it. The others show what was at the same
+    The first part leads: what is drawn is drawn for it. The others show what was at the same
     time (or the frames of the same number), in the same relative part of their frames.
 
     Attributes:
-        names: The parts, in the order of a video's paths.
-        clips: The specs of those that are clips, at least one.
-        items: The specs of the others.
+        clips: The spec of each part, in the order of a video's paths.
         by: As in `Sides`.
         offsets_s: As in `Sides`.
 
@@ -63,28 +60,21 @@ class SampleSpec:
         SpecError: The specs contradict each other.
     """
 
-    names: tuple[str, ...]
     clips: dict[str, ClipSpec]
-    items: dict[str, ItemSpec]
     by: By = "time"
     offsets_s: dict[str, float] | None = None
 
     def __post_init__(self) -> None:
-        if {*self.names} != {*self.clips, *self.items} or {*self.clips} & {*self.items}:
-            raise SpecError("a sample needs one spec for each part")
         if not self.clips:
-            raise SpecError("one part of a sample must be a clip (ClipSpec)")
-        led = {name: self._led(name, self.clips[name]) for name in self.names if name in self.clips}
+            raise SpecError("a sample needs a part")
+        led = {name: self._led(name, clip) for name, clip in self.clips.items()}
         object.__setattr__(self, "clips", led)
         odd = [name for name, clip in led.items() if clip.size is None]
         if 0 < len(odd) < len(led):
             raise SpecError(f"other clips of the sample have a size: give size= to {odd[0]!r}")
-        for name, item in self.items.items():
-            if not item.files or isinstance(item.shape, dict):
-                raise SpecError(f"part {name!r} must make one array of a file")
         self._check_sound()
         offsets = self.offsets_s or {}
-        if unknown := {*offsets} - {*self.names}:
+        if unknown := {*offsets} - {*self.clips}:
             raise SpecError(f"offset_s names {min(unknown)!r}, which is no part")
         for name, seconds in offsets.items():
             real(f"offset_s of {name!r}", seconds, -1e9, 1e9)
@@ -95,7 +85,7 @@ class SampleSpec:
         heard = [name for name, clip in self.clips.items() if clip.sound is not None]
         if len(heard) > 1:
             raise SpecError(f"one part may have sound: leave it out of {' or '.join(heard)}")
-        if heard and "sound" in self.names:
+        if heard and "sound" in self.clips:
             raise SpecError(f"the sound of part {heard[0]!r} is named 'sound': rename that part")
         if heard and self.clips[heard[0]].frames != self.leader.frames:
             raise SpecError(
@@ -129,21 +119,17 @@ class SampleSpec:
             ) from None
 
     def __hash__(self) -> int:
-        return hash((self.names, *self.clips.values()))  # a dict cannot be hashed
+        return hash((*self.clips.items(),))  # a dict cannot be hashed
 
     @property
     def leading(self) -> str:
         """Name of the part that leads."""
-        return next(name for name in self.names if name in self.clips)
+        return next(iter(self.clips))
 
     @property
     def leader(self) -> ClipSpec:
         """The spec that leads."""
         return self.clips[self.leading]
-
-    def spec_of(self, name: str) -> ClipSpec | ItemSpec:
-        """The spec of a part."""
-        return self.clips[name] if name in self.clips else self.items[name]
 
     def offset_s(self, name: str) -> float:
         """When the file of a part begins, in seconds after that of the leader."""
@@ -158,7 +144,7 @@ class SampleSpec:
         own, new = self.offsets_s or {}, copy.copy(self)
         offsets = {
             name: own.get(name, 0.0) + more
-            for name, more in zip(self.names, offsets_s, strict=True)
+            for name, more in zip(self.clips, offsets_s, strict=True)
         }
         if not all(map(math.isfinite, offsets.values())):
             raise ValueError("an offset is not finite")
@@ -168,33 +154,32 @@ class SampleSpec:
     @property
     def shape(self) -> dict[str, tuple[int, ...]]:
         """Shape of each part's array, and of the sound."""
-        return _flat({name: self.spec_of(name).shape for name in self.names})
+        return _flat({name: clip.shape for name, clip in self.clips.items()})
 
     @property
     def dtype(self) -> dict[str, str]:
         """NumPy's name of each part's type, and of that of the sound."""
-        return _flat({name: self.spec_of(name).dtype for name in self.names})
+        return _flat({name: clip.dtype for name, clip in self.clips.items()})
 
     @property
     def places(self) -> dict[str, slice]:
         """Where the bytes of each part are in those of a sample."""
         found, at = {}, 0
-        for name in self.names:
-            length = self.spec_of(name).clip_bytes
-            found[name] = slice(at, at + length)
-            at += aligned(length)
+        for name, clip in self.clips.items():
+            found[name] = slice(at, at + clip.clip_bytes)
+            at += aligned(clip.clip_bytes)
         return found
 
     @property
     def clip_bytes(self) -> int:
         """Bytes of one sample."""
-        return aligned(self.places[self.names[-1]].stop)
+        return sum(aligned(clip.clip_bytes) for clip in self.clips.values())
 
 
 @dataclass(frozen=True, slots=True)
 class WindowCounts:
     """Asks workers how many windows segments have, or frames for clips of any length, in the place
-    of clips: an item is what `count_windows` gives, int64 [2]."""
+    of clips: a sample is what `count_windows` gives, int64 [2]."""
 
     clip: ClipSpec | SampleSpec
     shape: tuple[int, ...] = (2,)
@@ -210,7 +195,7 @@ class WindowCounts:
 
     @property
     def clip_bytes(self) -> int:
-        """Bytes of one item."""
+        """Bytes of one sample."""
         return array_bytes(self.shape, self.dtype)
 
 
@@ -222,10 +207,10 @@ def _windows_alone(clip: ClipSpec) -> ClipSpec:
     )  # fmt: skip
 
 
-Spec = ClipSpec | ItemSpec | SampleSpec | WindowCounts
+Spec = ClipSpec | SampleSpec | WindowCounts
 T = TypeVar("T", bound=Spec)
 # What a caller gives: a dict for a catalog of several parts.
-GivenSpec = Spec | Mapping[str, ClipSpec | ItemSpec]
+GivenSpec = Spec | Mapping[str, ClipSpec]
 
 
 def lacks_size(spec: Spec) -> TypeGuard[ClipSpec | SampleSpec]:
@@ -234,7 +219,7 @@ def lacks_size(spec: Spec) -> TypeGuard[ClipSpec | SampleSpec]:
     return isinstance(leader, ClipSpec) and leader.size is None
 
 
-def leader_of(spec: Spec) -> ClipSpec | ItemSpec | WindowCounts:
+def leader_of(spec: Spec) -> ClipSpec | WindowCounts:
     """The spec that decides how many samples a video gives, and which frames they show."""
     return spec.leader if isinstance(spec, SampleSpec) else spec
 
@@ -250,19 +235,16 @@ def with_frames(spec: T, frames: int) -> T:
     return spec
 
 
-def parts_of(spec: Spec) -> list[ClipSpec | ItemSpec | WindowCounts]:
-    """The specs of all parts."""
-    return [spec.spec_of(name) for name in spec.names] if isinstance(spec, SampleSpec) else [spec]
-
-
-def reads_files(spec: Spec) -> bool:
-    """Whether the catalog's paths are files."""
-    return not isinstance(spec, ItemSpec) or spec.files
+def clips_of(spec: Spec) -> list[ClipSpec]:
+    """The specs of all parts; of counts, none."""
+    if isinstance(spec, SampleSpec):
+        return [*spec.clips.values()]
+    return [spec] if isinstance(spec, ClipSpec) else []
 
 
 def frames_shape(spec: Spec) -> tuple[int, ...]:
     """Shape of a sample's frame numbers: (T,), or (k, T) for several views, those of the leader.
-    Items have none."""
+    Counts have none."""
     clip = leader_of(spec)
     if not isinstance(clip, ClipSpec):
         return (0,)
@@ -281,14 +263,11 @@ def arrays_of(spec: Spec, rows: npt.NDArray[np.uint8]) -> Any:
     """
     if isinstance(spec, SampleSpec):
         places = spec.places.items()
-        return _flat({name: arrays_of(spec.spec_of(name), rows[..., at]) for name, at in places})
+        return _flat({name: arrays_of(spec.clips[name], rows[..., at]) for name, at in places})
     if isinstance(spec, ClipSpec) and spec.sound is not None:
         video, sound, *_ = sound_places(spec)
         parts = {"video": rows[..., video], "sound": rows[..., sound]}
         return {name: as_arrays(parts[name], spec.shape[name], spec.dtype[name]) for name in parts}
-    if isinstance(spec, ItemSpec) and isinstance(spec.shape, dict):
-        items = rows.view(record_of(spec))[..., 0]
-        return {name: items[name] for name in spec.shape}
     return as_arrays(rows, cast("tuple[int, ...]", spec.shape), cast(str, spec.dtype))
 
 
@@ -303,7 +282,7 @@ def _flat(parts: Mapping[str, Any]) -> dict[str, Any]:
 
 def has_sound(spec: Spec) -> bool:
     """Whether its samples have sound."""
-    return any(isinstance(part, ClipSpec) and part.sound is not None for part in parts_of(spec))
+    return any(clip.sound is not None for clip in clips_of(spec))
 
 
 def heard_in(spec: Spec, rows: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_] | None:
@@ -321,15 +300,9 @@ def heard_in(spec: Spec, rows: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_] |
     return np.not_equal(rows[:, sound_places(spec).told], 0)
 
 
-def functions_of(spec: Spec) -> list[tuple[str, str]]:
-    """The kind and the name of each of the user's functions that a spec names."""
-    found: list[tuple[str, str]] = []
-    for part in parts_of(spec):
-        if isinstance(part, ItemSpec):
-            found.append(("load function", str(part.load)))
-        elif isinstance(part, ClipSpec) and part.transform is not None:
-            found.append(("transform", str(part.transform)))
-    return found
+def transforms_of(spec: Spec) -> list[str]:
+    """The names of the user's functions in a spec."""
+    return [str(clip.transform) for clip in clips_of(spec) if clip.transform is not None]
 
 
 def in_stream(spec: T, *, shuffle: bool) -> T:
@@ -361,8 +334,7 @@ def sample_spec(sides: Sides | None, given: GivenSpec) -> Spec:
         raise SpecError(f"{names}: {odd[0]!r} is none of them")
     if left := [name for name in sides.names if name not in given]:
         raise SpecError(f"{names}: give a spec for {left[0]!r} as well")
-    if odd := [name for name in given if not isinstance(given[name], ClipSpec | ItemSpec)]:
-        raise SpecError(f"part {odd[0]!r} must be a ClipSpec or an ItemSpec, got {given[odd[0]]!r}")
-    clips = {name: spec for name, spec in given.items() if isinstance(spec, ClipSpec)}
-    items = {name: spec for name, spec in given.items() if isinstance(spec, ItemSpec)}
-    return SampleSpec(sides.names, clips, items, sides.by, dict(sides.offsets_s) or None)
+    if odd := [name for name in given if not isinstance(given[name], ClipSpec)]:
+        raise SpecError(f"part {odd[0]!r} must be a ClipSpec, got {given[odd[0]]!r}")
+    clips = {name: given[name] for name in sides.names}
+    return SampleSpec(clips, sides.by, dict(sides.offsets_s) or None)

@@ -72,7 +72,7 @@ def extract(
     spec = parse_clip(clip, _CLIP, sampling="dense")
     function_name("--model", model)
     import_from_here()
-    found = Functions(None).find("model", model).function
+    found = Functions(None).find(model, "model").function
     names = None if classes is None else classes.read_text(encoding="utf-8").splitlines()
     catalog = sources.load(videos, root)
     with silent(quarantine), Client(workers="auto" if workers is None else workers) as client:

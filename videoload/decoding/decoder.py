@@ -1,4 +1,4 @@
-"""Clips of a video, or items that a user's function makes, as arrays in the caller's buffer."""
+"""Clips of a video as arrays in the caller's buffer."""
 
 from __future__ import annotations
 
@@ -13,16 +13,14 @@ from xxhash import xxh3_64_intdigest
 from videoload import native
 from videoload.clips.clip_params import ClipParams
 from videoload.clips.clip_spec import ClipSpec, silent
-from videoload.clips.followers import SampleParams
-from videoload.clips.item_spec import ItemSpec
-from videoload.clips.sample_spec import SampleSpec, Spec, WindowCounts, functions_of
+from videoload.clips.sample_spec import SampleSpec, Spec, WindowCounts, transforms_of
 from videoload.clips.video_info import VideoInfo
 from videoload.clips.windows import Request, Segment
 from videoload.decoding.expected import Expected
 from videoload.decoding.open_files import OpenFiles
 from videoload.decoding.pieces import PiecesClips, Recordings, find_file
 from videoload.decoding.prepared import Ordinals, Prepared, fitting
-from videoload.decoding.samples import count_items, of_recording, prepare_samples
+from videoload.decoding.samples import of_recording, prepare_counts, prepare_samples
 from videoload.decoding.sounds import Sounds, prepare_with_sound
 from videoload.decoding.transforms import prepare_transformed
 from videoload.decoding.video_clips import Tools, VideoClips
@@ -40,7 +38,6 @@ from videoload.storage.keep import NO_FOLDERS, Folders
 from videoload.storage.paths import fingerprint_of, parts_of, pieces_of
 from videoload.storage.roots import open_storage
 from videoload.user_code.functions import Functions
-from videoload.user_code.items import PreparedItems, load_items, prepare_items
 
 _SMALL = ClipSpec(frames=1, resize=32, size=(32, 32))  # shows whether frames can be scaled
 
@@ -84,7 +81,7 @@ class Decoder:
         out: Buffer,
         tick: Tick = lambda: None,
     ) -> Ordinals:
-        """Write clips of ``path`` (relative to the root), or items, into ``out``, uint8 [n,
+        """Write clips of ``path`` (relative to the root) into ``out``, uint8 [n,
         spec.clip_bytes] (for clips also [n, *spec.shape]), in one pass over the file. Returns the
         ordinals of their frames, int64 [n, T] (with k views [n, k * T]).
 
@@ -118,25 +115,11 @@ class Decoder:
     def _prepare(
         self, path: str, spec: Spec, requests: Sequence[Request], out: Buffer, tick: Tick
     ) -> Prepared:
-        if isinstance(spec, ItemSpec):
-            return self._prepare_items(path, spec, requests, out)
         if isinstance(spec, SampleSpec):
             return self._prepare_samples(path, spec, requests, out, tick)
         if isinstance(spec, WindowCounts):
-            return count_items(path, spec, requests, out, partial(self.info, tick=tick))
+            return prepare_counts(path, spec, requests, out, partial(self.info, tick=tick))
         return self._prepare_clips(path, spec, requests, out, tick)
-
-    def _prepare_items(
-        self, path: str, spec: ItemSpec, requests: Sequence[Request], out: Buffer,
-        shown: Sequence[SampleParams] = (), offset_s: float = 0.0,
-    ) -> Prepared:  # fmt: skip
-        seeds = [each.seed for each in requests]
-        items = prepare_items(path, spec, seeds, out, self._functions, self._storage)
-        return Prepared(partial(self._load, items._replace(shown=shown, offset_s=offset_s)))
-
-    def _load(self, items: PreparedItems, tick: Tick) -> Ordinals:
-        with self.watch.phase("transform"):
-            return load_items(items, tick)
 
     def _prepare_samples(
         self, path: str, spec: SampleSpec, requests: Sequence[Request], out: Buffer, tick: Tick
@@ -144,13 +127,9 @@ class Decoder:
         spec = of_recording(path, spec)
 
         def prepare(
-            name: str, path: str, params: list[ClipParams], of: VideoInfo | None,
-            shown: list[SampleParams], out: Buffer,
-        ) -> Prepared:  # fmt: skip
-            own = spec.spec_of(name)
-            if isinstance(own, ClipSpec):
-                return self._prepare_clips(path, own, requests, out, tick, params, of)
-            return self._prepare_items(path, own, requests, out, shown, spec.offset_s(name))
+            name: str, path: str, params: list[ClipParams], of: VideoInfo, out: Buffer
+        ) -> Prepared:
+            return self._prepare_clips(path, spec.clips[name], requests, out, tick, params, of)
 
         return prepare_samples(path, spec, requests, out, partial(self.info, tick=tick), prepare)
 
@@ -159,7 +138,7 @@ class Decoder:
         given: list[ClipParams] | None = None, of: VideoInfo | None = None,
     ) -> Prepared:  # fmt: skip
         name = spec.transform
-        transform = None if name is None else self._functions.find("transform", str(name))
+        transform = None if name is None else self._functions.find(str(name))
         clips: VideoClips | PiecesClips
         if len(pieces_of(path)) == 1:
             clips = VideoClips(self._tools, path, silent(spec), requests, given, of)
@@ -201,7 +180,7 @@ class Decoder:
 
     def has_imported(self, spec: Spec) -> bool:
         """Whether all modules for clips of ``spec`` are imported. Importing one may take long."""
-        return all(name in self._functions for _, name in functions_of(spec))
+        return all(name in self._functions for name in transforms_of(spec))
 
     def check_code(self, code: Mapping[str, str]) -> None:
         """Compare digests of modules with those that this process has imported. Raises
@@ -210,9 +189,9 @@ class Decoder:
 
     def import_function(self, spec: Spec) -> None:
         """Import them now. The first clip raises what goes wrong."""
-        for named in functions_of(spec):
+        for name in transforms_of(spec):
             with suppress(TransformError):
-                self._functions.find(*named)
+                self._functions.find(name)
 
     def info(self, path: str, tick: Tick = lambda: None) -> VideoInfo:
         """What a clip of ``path`` depends on: a file, or a recording in pieces. Raises VideoError,

@@ -1,4 +1,4 @@
-"""What is prepared of clips or items before they are made."""
+"""What is prepared of clips before they are made."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def no_times(frames: Ordinals) -> Times:
 
 
 class Prepared(NamedTuple):
-    """Clips or items of a video that only have to be made.
+    """Clips of a video that only have to be made.
 
     Attributes:
         decode: Makes them. Returns and raises what `Decoder.decode` does. All that follows is to be

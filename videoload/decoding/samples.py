@@ -31,13 +31,11 @@ def prepare_samples(
     requests: Sequence[Request],
     out: Buffer,
     info_of: Callable[[str], VideoInfo],
-    prepare: Callable[
-        [str, str, list[ClipParams], VideoInfo | None, list[SampleParams], Buffer], Prepared
-    ],
+    prepare: Callable[[str, str, list[ClipParams], VideoInfo, Buffer], Prepared],
 ) -> Prepared:
     """Prepare samples into ``out`` [n, spec.clip_bytes]. ``prepare`` is called for each part with
-    its name, path, the parameters of its clips, the video for which they were drawn, what all
-    samples show, and its bytes. Raises VideoError, UnfitError, TransformError."""
+    its name, path, the parameters of its clips, the video for which they were drawn, and its
+    bytes. Raises VideoError, UnfitError, TransformError."""
     paths = paths_of(path, spec)
     shown: list[SampleParams] = []
     parts: list[tuple[str, Prepared, Buffer, Buffer]] = []
@@ -47,11 +45,11 @@ def prepare_samples(
         shown[:] = shown_of(spec, videos, requests)
         parts.clear()
         for name, place in spec.places.items():
-            params = [drawn for each in shown for drawn in each.clips.get(name, [])]
+            params = [drawn for each in shown for drawn in each.clips[name]]
             to = out[:, place]
             made = to if len(requests) == 1 else np.empty(to.shape, np.uint8)  # one block of memory
             with _named(path, name, paths):
-                work = prepare(name, paths[name], params, videos.get(name), shown, made)
+                work = prepare(name, paths[name], params, videos[name], made)
             parts.append((name, work, to, made))
 
     def decode(tick: Tick) -> Ordinals:
@@ -66,16 +64,15 @@ def prepare_samples(
         return np.array([each.times for each in shown]).reshape(frames.shape)
 
     def length() -> tuple[int, float]:
-        return next(found for _, part, _, _ in parts if (found := part.length())[0] >= 0)
+        return parts[0][1].length()
 
     def affine() -> Matrices:
-        told = {name: part.affine() for name, part, _, _ in parts if name in spec.clips}
-        return np.concatenate([told[name] for name in spec.clips], axis=1)
+        return np.concatenate([part.affine() for _, part, _, _ in parts], axis=1)
 
     return Prepared(renewing(path, prepare_all, decode), times_of, length, affine=affine)
 
 
-def count_items(
+def prepare_counts(
     path: str,
     spec: WindowCounts,
     requests: Sequence[Request],
@@ -105,7 +102,7 @@ def _counter(
 def _videos(
     path: str, spec: SampleSpec, info_of: Callable[[str], VideoInfo]
 ) -> dict[str, VideoInfo]:
-    """What is known of the clips of a sample. Raises VideoError."""
+    """What is known of the files of a sample. Raises VideoError."""
     paths = paths_of(path, spec)
     videos: dict[str, VideoInfo] = {}
     for name in spec.clips:
@@ -116,10 +113,9 @@ def _videos(
 
 def paths_of(path: str, spec: SampleSpec) -> dict[str, str]:
     """The path of each part of a sample. Raises VideoError."""
-    paths = dict(zip(spec.names, parts_of(path), strict=False))
-    if len(paths) != len(spec.names):
-        raise VideoError(path, f"does not name a file for each of {', '.join(spec.names)}")
-    return paths
+    if len(files := parts_of(path)) != len(spec.clips):
+        raise VideoError(path, f"does not name a file for each of {', '.join(spec.clips)}")
+    return dict(zip(spec.clips, files, strict=True))
 
 
 def of_recording(path: str, spec: SampleSpec) -> SampleSpec:
@@ -133,7 +129,7 @@ def of_recording(path: str, spec: SampleSpec) -> SampleSpec:
 def shown_of(
     spec: SampleSpec, videos: Mapping[str, VideoInfo], requests: Sequence[Request]
 ) -> list[SampleParams]:
-    """What samples of ``videos``, those of the parts that are clips, show. Raises UnfitError."""
+    """What samples of ``videos``, those of the parts, show. Raises UnfitError."""
     return [_params(spec, videos, request) for request in requests]
 
 

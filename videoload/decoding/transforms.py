@@ -42,9 +42,9 @@ def prepare_transformed(
     def decode(tick: Tick) -> Ordinals:
         frames = prepared.decode(tick)
         with watch.phase("transform"):
-            for seed, clip, place in zip(seeds, clips, made, strict=True):
+            for at, (seed, clip) in enumerate(zip(seeds, clips, strict=True)):
                 tick()
-                apply(transform, spec, path, clip, place, seed)
+                apply(transform, spec, path, clip, made[at, ...], seed)  # a number has a place, too
         return frames
 
     return prepared._replace(decode=decode)

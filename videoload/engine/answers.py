@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.facts import facts_type, in_words, matrices
-from videoload.clips.sample_spec import Spec, leader_of, reads_files
+from videoload.clips.sample_spec import Spec, leader_of
 from videoload.engine.admission import ConnectedWorker
 from videoload.engine.open_streams import OpenStream
 from videoload.errors import Fault, ProtocolError, named
@@ -57,7 +57,7 @@ class Answers:
         stream, rows = self.streams[lease.stream], len(lease.rows)
         spec, clip_bytes, _ = stream.form_of(lease.sample)
         frames = _told(result, rows, spec)
-        if reads_files(spec) and len(result.files) != rows:
+        if len(result.files) != rows:
             raise ProtocolError(f"{len(result.files)} files for {rows} clips")
         if (at := self.table.accepts(lease, result.files)) is not None:
             worker.timer.failed(now)
@@ -75,12 +75,12 @@ class Answers:
 
     def failed(self, peer: Peer, failed: Failed, now: float) -> None:
         """A worker could not decode a clip of a lease."""
-        worker, line = self.workers[peer], failed.reason.partition("\n")[0]
+        worker, line = self.workers[peer], failed.reason
         worker.timer.failed(now)
         if (lease := self.table.lease(peer, failed.lease)) is None:
             return
         is_of_code = failed.fault in (Fault.FUNCTION, Fault.CODE)
-        if is_of_code and worker.last_error != line:  # the stream's error has all lines
+        if is_of_code and worker.last_error != line:
             _log.warning("worker %s: %s", worker.name, line)
         worker.last_error = "" if failed.fault is Fault.SHORT else line
         self.table.failed(lease, failed.at, failed.reason, failed.fault, failed.file)

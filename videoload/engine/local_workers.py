@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from videoload import host
-from videoload.clips.sample_spec import reads_files
 from videoload.engine.admission import ConnectedWorker
 from videoload.engine.auto_workers import FEWEST, WINDOW_S, AutoWorkers
 from videoload.engine.file_checker import FileChecker
@@ -67,8 +66,6 @@ class LocalWorkers:
         """Find out whether the storage of a silent worker's videos answers, by other videos of it:
         a read of these may be what does not return."""
         worker, stream = command.worker, self.streams.get(command.stream)
-        if stream is not None and not reads_files(stream.spec):  # there is no storage to wait for
-            self.table.pool.storage_answered(worker)
         if stream is None or stream.storage is None:
             return
         size = len(stream.catalog)

@@ -24,7 +24,7 @@ import numpy.typing as npt
 from videoload import native
 from videoload.catalog.catalog import Catalog
 from videoload.clips.facts import facts_type
-from videoload.clips.sample_spec import Spec, functions_of, with_frames
+from videoload.clips.sample_spec import Spec, transforms_of, with_frames
 from videoload.errors import VideoloadError, named
 from videoload.leases.commands import Grant, Ready
 from videoload.leases.files import Files
@@ -182,7 +182,7 @@ class OpenStreams:
             lease_clips=_LEASE_BYTES // clip_bytes, clip_bytes=clip_bytes,
             fetched=stream.storage is not None and stream.storage.fetches,
             name_of=lambda video: catalog[video].path,
-            function=" or ".join(map(" ".join, functions_of(stream.spec))),
+            function=" or ".join(transforms_of(stream.spec)),
             files=stream.files,
             copy=None if stream.storage is None else copy_name(stream.storage.root),
         ))  # fmt: skip

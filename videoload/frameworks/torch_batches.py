@@ -204,9 +204,7 @@ def finishing(
     dtype = torch.float32 if dtype is None else dtype
     if not isinstance(spec, ClipSpec):
         if mean is not None or std is not None:
-            raise SpecError(
-                "mean= and std= are for clips alone, not for items or samples of several files"
-            )
+            raise SpecError("mean= and std= are for clips alone, not for samples of several files")
         return lambda clips: clips
     axes = "BTHWC" if spec.views == 1 else "BVTHWC"
     wanted = layout.replace("N", "B")

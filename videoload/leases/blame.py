@@ -240,7 +240,7 @@ class Blame:
         why = f"{count} workers died or hung while decoding it"
         if function:
             silent = f"{self._no_sign(function)}; see stall_s="
-            why = silent if in_function else f"{why}, or in {function}"
+            why = silent if in_function else f"{why}, or in transform {function}"
         self._condemn(chunk, 0, why)
 
     def returned(self, worker: WorkerId) -> None:
@@ -273,7 +273,7 @@ class Blame:
         )
 
     def _no_sign(self, function: str) -> str:
-        return f"no sign of life for {self._pool.stall_s:g} s in {function}"
+        return f"no sign of life for {self._pool.stall_s:g} s in transform {function}"
 
     # Who may be asked
 

@@ -17,7 +17,6 @@ from videoload.catalog import targets
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import do_lengths_decide
 from videoload.clips.clip_spec import ClipSpec
-from videoload.clips.item_spec import ItemSpec
 from videoload.clips.sample_spec import SampleSpec, Spec, leader_of
 from videoload.plan.options import StreamOptions
 
@@ -25,7 +24,7 @@ Settings = Mapping[str, str]  # Each name with its value as Python text, without
 
 _DEFAULTS = {
     field.name: repr(field.default)
-    for kind in (ClipSpec, ItemSpec, StreamOptions)
+    for kind in (ClipSpec, StreamOptions)
     for field in fields(kind)
     if field.default is not MISSING
 }
@@ -107,10 +106,9 @@ def settings_of(value: Spec | StreamOptions) -> dict[str, str]:
 def _spec_settings(spec: Spec) -> dict[str, str]:
     if not isinstance(spec, SampleSpec):
         return settings_of(spec)
-    settings = {"parts": repr(spec.names), "by": repr(spec.by), "offsets_s": repr(spec.offsets_s)}
-    for name in spec.names:
-        part = spec.spec_of(name)
-        settings[f"{name}: kind"] = type(part).__name__
+    parts, offsets_s = (*spec.clips,), spec.offsets_s
+    settings = {"parts": repr(parts), "by": repr(spec.by), "offsets_s": repr(offsets_s)}
+    for name, part in spec.clips.items():
         settings |= {f"{name}: {key}": text for key, text in settings_of(part).items()}
     return settings
 

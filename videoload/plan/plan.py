@@ -99,7 +99,7 @@ class BatchInfo(NamedTuple):
             none.
         affine: From (x, y, 1) of a decoded frame to the pixels of each clip, through every crop,
             scale, rotation and flip: float32 [B, 2, 3], with several views [B, k, 2, 3]. Centres of
-            pixels are whole numbers. Of several parts, a dict. Default None: of items.
+            pixels are whole numbers. Of several parts, a dict. Default None.
         digest_of: Makes the `digest`. Default ``str``: "".
 
     `lengths` and `mask` follow from ``frames``.
@@ -146,7 +146,7 @@ else:
     C = typing.TypeVar("C")
 
 # [B, *clip.shape], of the type that the clip's pixels or its transform have. A stream of a dict of
-# specs, or of items, may have dicts.
+# specs, or with sound, has dicts.
 Clips = npt.NDArray[Any]
 Labels = Any  # int64 [B]; or the targets of the catalog, which may be a dict of arrays
 Batch = tuple[C, Labels]

@@ -59,7 +59,7 @@ class ClipTimes:
         seek: Going to the key frame before its first frame.
         decode: Decoding, and everything that belongs to no other phase.
         scale: Scaling, cropping and converting its frames.
-        transform: The user's function: the spec's transform, or its load.
+        transform: The user's function.
         slot: Its worker waited for a lease, because no slot was free.
         wire: Its worker waited for its line, with leases or pixels on their way.
     """

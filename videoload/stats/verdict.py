@@ -104,7 +104,7 @@ def judge(
         share, clip_s = works.transform_s / works.busy_s, works.transform_s / max(1, works.clips)
         return verdict(
             "function",
-            f"{function} is too slow. {waits}{_steps(found, ceiling)}.",
+            f"transform {function} is too slow. {waits}{_steps(found, ceiling)}.",
             f"It takes {share:.0%} of the workers' time, {1000 * clip_s:.0f} ms a clip.",
         )
     if bottleneck == "decoding" and not computes and waited <= _STORAGE:

@@ -23,14 +23,12 @@ from videoload.arguments import MAX_PROCESSES, real, whole
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import check_numbers, check_shapes
 from videoload.clips.clip_spec import ClipSpec
-from videoload.clips.item_spec import ItemSpec
 from videoload.clips.sample_spec import (
     GivenSpec,
     Spec,
     WindowCounts,
     frames_shape,
-    functions_of,
-    reads_files,
+    transforms_of,
     with_frames,
 )
 from videoload.engine.engine import Engine
@@ -221,7 +219,7 @@ class Client:
     def stream(
         self,
         catalog: Catalog,
-        clip: Mapping[str, ClipSpec | ItemSpec],
+        clip: Mapping[str, ClipSpec],
         batch_size: int | None = None,
         *,
         slots: int | None = None,
@@ -268,8 +266,8 @@ class Client:
 
         Args:
             catalog: Which videos, which labels. Workers of this host need its ``root``.
-            clip: How clips are cut from a video; or an `ItemSpec`, for items of any kind; or a dict
-                with one of them for each part of the catalog (`Catalog.side_by_side`).
+            clip: How clips are cut from a video; or a dict with a spec for each part of the catalog
+                (`Catalog.side_by_side`).
             batch_size: Clips in a batch (B), at least 1. Default None: as ``batch_frames`` says.
             slots: Batches in memory at most, 2 or more. None, the default: 8, and more if the
                 workers that are connected now need them; but at most what 2 GB or three quarters of
@@ -336,10 +334,10 @@ class Client:
             buckets, batch_frames,
         )  # fmt: skip
         clip = given_as(catalog, clip, shuffle=shuffle)
-        if catalog.root is None and self._workers and reads_files(clip):
+        if catalog.root is None and self._workers:
             raise SpecError("local workers need the catalog's root: give root= when it is made")
         self._folders.beside(catalog.root)
-        storage = open_storage(catalog.root) if catalog.root and reads_files(clip) else None
+        storage = open_storage(catalog.root) if catalog.root else None
         check_ranks(options)
         check_numbers(catalog, [each.catalog for ref in self._open if (each := ref()) is not None])
 
@@ -352,7 +350,7 @@ class Client:
         catalog, plan = make_plan(catalog, clip, options, read)
         clip = native_size(catalog, clip, silence_s=self._stall_s, cache=self._cache)
         check_shapes(catalog, clip)
-        code = self._code.of(functions_of(clip), listens=bool(self.endpoints))
+        code = self._code.of(transforms_of(clip), listens=bool(self.endpoints))
         if self.endpoints and clip.clip_bytes > PIXEL_BYTES:
             raise SpecError(
                 f"a clip of {clip.clip_bytes / 1e9:.1f} GB: no more than {PIXEL_BYTES / 1e9:.1f} "
@@ -381,7 +379,7 @@ class Client:
                 lambda video: catalog[video].path,
                 self._engine.line_is_full,
                 self._engine.storage_says,
-                " or ".join(map(" ".join, functions_of(clip))),
+                " or ".join(transforms_of(clip)),
             ),
             code,
         )
@@ -393,9 +391,9 @@ class Client:
         return Stream(readers)
 
     def _files(self, catalog: Catalog, clip: Spec, *, has_own: bool) -> Files | None:
-        """Which files workers of other hosts must have; None if none can come, or it is not about
-        files. A scan finds fingerprints with salt 0."""
-        if not (self.endpoints and reads_files(clip)):
+        """Which files workers of other hosts must have; None if none can come. A scan finds
+        fingerprints with salt 0."""
+        if not self.endpoints:
             return None
         found = catalog._table.column("fingerprint")  # by a scan
         salt = 0 if (found > 0).any() else secrets.randbits(63)

@@ -20,10 +20,10 @@ class ClientCode:
     def __init__(self) -> None:
         self._known: dict[str, Source] = {}
 
-    def of(self, functions: Iterable[tuple[str, str]], *, listens: bool) -> Code:
-        """The code of a new stream, whose ``functions`` are named by kind and name. ``listens``:
-        workers of other hosts may import it. Raises TransformError."""
-        modules = {name.partition(":")[0] for _, name in functions}
+    def of(self, functions: Iterable[str], *, listens: bool) -> Code:
+        """The code of a new stream with these ``functions``. ``listens``: workers of other hosts
+        may import it. Raises TransformError."""
+        modules = {name.partition(":")[0] for name in functions}
         code = code_of(modules)
         for name, source in code.sources.items():
             if self._known.setdefault(name, source).text != source.text:

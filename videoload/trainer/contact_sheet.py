@@ -87,7 +87,7 @@ def check(path: str | Path, spec: Spec) -> Drawable:
 def drawable(spec: Spec) -> Drawable:
     """The spec, if its clips are pictures. Raises SpecError."""
     if not isinstance(spec, Drawable):
-        raise SpecError("a preview is of clips, and these are items")
+        raise SpecError("a preview is of clips, and these are counts")
     for clip in spec.clips.values() if isinstance(spec, SampleSpec) else [spec]:
         if clip.output is not None and (clip.output[1] != "uint8" or clip_shape(clip)[-1:] != (3,)):
             raise SpecError(
@@ -140,11 +140,11 @@ def rows_of(batch: BatchWithInfo, catalog: Catalog, spec: Drawable) -> Iterator[
             (parts[name], words, info),
             catalog,
             clip,
-            spec.names.index(name),
+            file,
             name,
             marks(clip, name),
         )
-        for name, clip in spec.clips.items()
+        for file, (name, clip) in enumerate(spec.clips.items())
     ]
     for those in zip(*rows, strict=True):
         for name, row in zip(spec.clips, those, strict=True):

@@ -21,7 +21,6 @@ from videoload.clips.sample_spec import (
     Spec,
     WindowCounts,
     frames_shape,
-    reads_files,
     with_frames,
 )
 from videoload.decoding.decoder import Decoder
@@ -109,8 +108,8 @@ def decode_serially(
 
     Args:
         catalog: Which videos, which labels. It needs its ``root``.
-        clip: How clips are cut from a video; or an ItemSpec, for items of any kind; or a dict of
-            them, for a catalog of several parts (`Catalog.side_by_side`).
+        clip: How clips are cut from a video; or a dict of them, for a catalog of several parts
+            (`Catalog.side_by_side`).
         batch_size: Clips in a batch (B), at least 1. Default None: as ``batch_frames`` says.
         start_step: First batch, counted over all epochs from 0. None, the default: 0.
         epochs: Epoch at whose end to stop, counted from the stream's beginning. None, the default:
@@ -132,22 +131,21 @@ def decode_serially(
 
     Yields:
         (clips, labels): uint8 [B, *clip.shape] and int64 [B]; with ``info`` (clips, labels,
-        BatchInfo). With an ItemSpec, ``clips`` is an array [B, *shape] of its dtype, or a dict of
-        them.
+        BatchInfo).
 
     Raises:
         SpecError: The arguments contradict each other, or the catalog cannot give such clips.
         VideoError: A clip cannot be decoded, with ``on_error="raise"``; or ``clip.size`` is None
             and no video of the catalog tells the native size.
         TooManyBadVideos: More videos are bad than ``max_bad`` allows.
-        TransformError: The transform, or the load function, cannot be imported, or failed.
+        TransformError: The transform cannot be imported, or failed.
     """
     options = StreamOptions(
         batch_size, shuffle, seed, shard, drop_remainder, ordered, on_error, max_bad, balance,
         buckets, batch_frames,
     )  # fmt: skip
     clip = given_as(catalog, clip, shuffle=shuffle)
-    if catalog.root is None and reads_files(clip):
+    if catalog.root is None:
         raise SpecError("the catalog has no root: give root= the folder that holds its videos")
 
     def read(rows: Catalog, counts: WindowCounts) -> Iterator[BatchWithInfo]:

@@ -37,12 +37,11 @@ class Stream(Generic[C]):
     """An endless sequence of batches, ``len(stream)`` per epoch. Made by `Client.stream`.
 
     ``for clips, labels in stream`` reads one epoch, and the next loop the next epoch. ``clips`` is
-    uint8 [B, *clip.shape], [B, T, H, W, 3] for ``pixels="rgb24"``; with an `ItemSpec` it is an
-    array [B, *shape] of its dtype, or a dict of arrays. ``labels`` is int64 [B], indices into
-    ``catalog.classes``, or the targets of `Catalog.with_targets`. B is ``batch_size``. It is
-    smaller in the last batch of an epoch without ``drop_remainder``, and where ``on_error="skip"``
-    leaves clips out. With ``buckets``, T differs from batch to batch, and with ``batch_frames`` B
-    does as well.
+    uint8 [B, *clip.shape], [B, T, H, W, 3] for ``pixels="rgb24"``; of a dict of specs, or with
+    sound, a dict of arrays. ``labels`` is int64 [B], indices into ``catalog.classes``, or the
+    targets of `Catalog.with_targets`. B is ``batch_size``. It is smaller in the last batch of an
+    epoch without ``drop_remainder``, and where ``on_error="skip"`` leaves clips out. With
+    ``buckets``, T differs from batch to batch, and with ``batch_frames`` B does as well.
 
     The arrays stay valid for as long as they are referenced, also after the client is closed. Until
     then their slot is not filled again. A consumer that keeps nearly all slots gets copies from
@@ -51,8 +50,8 @@ class Stream(Generic[C]):
     Attributes:
         options: Its options, by their names in `Client.stream`.
         catalog: Its videos and labels: `Catalog`.
-        clip: Its clips: `ClipSpec`, with the native size if ``size`` was None; or `ItemSpec`; or
-            what a dict of them became.
+        clip: Its clips: `ClipSpec`, with the native size if ``size`` was None; or what a dict
+            of them became.
     """
 
     def __init__(self, readers: Readers) -> None:
@@ -165,10 +164,9 @@ class Stream(Generic[C]):
             info: Say where each batch came from. Default False.
 
         Returns:
-            A dataset of (clips, labels): tf.uint8 [B, *clip.shape] and tf.int64 [B]. With an
-            `ItemSpec`, ``clips`` is [B, *shape] of its dtype, or a dict. With targets, ``labels``
-            are the targets; text is tf.string. With ``info`` (clips, labels, dict): the fields of
-            `BatchInfo` but ``step``, and its ``lengths`` and ``mask``. B is static with
+            A dataset of (clips, labels): tf.uint8 [B, *clip.shape] and tf.int64 [B]. With targets,
+            ``labels`` are the targets; text is tf.string. With ``info`` (clips, labels, dict): the
+            fields of `BatchInfo` but ``step``, and its ``lengths`` and ``mask``. B is static with
             ``drop_remainder``, else None; and what batches of several ``buckets`` differ in is
             None. With ``on_error="skip"``, neither B nor the number of batches is known.
 
@@ -250,8 +248,8 @@ class Stream(Generic[C]):
         """Draw batches as the trainer gets them: a contact sheet.
 
         Each clip is a row of its frames. The number of the source frame is above each frame, the
-        class and the file are beside the row. Of several files as one sample, each part that is a
-        clip has its row, the parts of a sample below each other. `Points` and `Boxes` among the
+        class and the file are beside the row. Of several files as one sample, each part has
+        its row, the parts of a sample below each other. `Points` and `Boxes` among the
         targets are drawn into the clips. These batches count neither in `stats` nor as an epoch.
         Needs the extra ``[preview]``.
 
@@ -261,7 +259,7 @@ class Stream(Generic[C]):
             start_step: The first one, counted over all epochs from 0. Default 0.
 
         Raises:
-            SpecError: The file is of another kind, or the items are no clips.
+            SpecError: The file is of another kind, or what a transform makes is no pictures.
             VideoloadError: Pillow is not installed, or the file cannot be written; or an error of
                 the stream, as in `batches`.
         """

@@ -36,7 +36,6 @@ from typing import Annotated, Literal, NamedTuple, TypeVar
 import msgspec
 
 from videoload.clips.clip_spec import ClipSpec, crops_of
-from videoload.clips.item_spec import ItemSpec
 from videoload.clips.sample_spec import SampleSpec, Spec, WindowCounts, lacks_size, leader_of
 from videoload.clips.windows import Natural, Request, Seconds
 from videoload.errors import Fault, ProtocolError, printable
@@ -69,10 +68,9 @@ class _Shown(msgspec.Struct, forbid_unknown_fields=True):
                 setattr(self, name, _shown(words))
 
 
-def _shown(words: str, *, in_lines: bool = False) -> str:
-    shown = "\n".join(map(printable, words.split("\n"))) if in_lines else printable(words)
+def _shown(words: str) -> str:
     # The other side refuses words that are too long, and escapes have made them longer.
-    return shown[: min(max(len(words), _MAX_WORD), _MAX_TEXT)]
+    return printable(words)[: min(max(len(words), _MAX_WORD), _MAX_TEXT)]
 
 
 class Hello(_Shown, tag_field="type", tag="hello"):
@@ -120,7 +118,7 @@ class Place(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Lease(_Message, tag="lease"):
-    """Decode these clips, or make these items, in this order. Without a ``place``, send them.
+    """Decode these clips in this order. Without a ``place``, send them.
     ``counts``: tell how many windows each has (`WindowCounts`), without pixels.
 
     With a ``salt``, the worker finds the fingerprint of each clip's file with it, and `sealed` it
@@ -130,19 +128,16 @@ class Lease(_Message, tag="lease"):
     spec: ClipSpec | None
     clips: Annotated[list[Clip], msgspec.Meta(min_length=1, max_length=4096)]
     place: Place | None = None
-    item: ItemSpec | None = None  # instead of ``spec``: msgspec cannot tell two kinds of maps apart
     # Digests of the user's modules, as they are at the trainer.
     code: Annotated[dict[_Word, _Word], msgspec.Meta(max_length=4096)] = {}
-    sample: SampleSpec | None = None  # instead of ``spec``
+    sample: SampleSpec | None = None  # in place of it: msgspec cannot tell two kinds of maps apart
     counts: bool = False
     files: Annotated[list[Id], msgspec.Meta(max_length=4096)] = []
     salt: Id | None = None
 
     def __post_init__(self) -> None:
-        if [self.spec, self.item, self.sample].count(None) != 2:
-            raise ValueError("a lease has the spec of clips, of items or of samples")
-        if self.counts and self.item is not None:
-            raise ValueError("windows are counted of clips")
+        if (self.spec is None) == (self.sample is None):
+            raise ValueError("a lease has the spec of clips or of samples")
         if lacks_size(self.asked):
             raise ValueError("the spec of a lease has a size")
         leader = leader_of(self.asked)
@@ -165,23 +160,19 @@ class Lease(_Message, tag="lease"):
         files: Sequence[int] = (),
         salt: int | None = None,
     ) -> Lease:
-        """A lease of clips or of items. ``files``: fingerprints, 0 where any file will do."""
+        """A lease of clips. ``files``: fingerprints, 0 where any file will do."""
         asked = spec.clip if isinstance(spec, WindowCounts) else spec
         clip = asked if isinstance(asked, ClipSpec) else None
-        item = asked if isinstance(asked, ItemSpec) else None
         sample = asked if isinstance(asked, SampleSpec) else None
         counts, digests = isinstance(spec, WindowCounts), list(map(sealed, files))
-        return cls(lease, clip, clips, place, item, dict(code), sample, counts, digests, salt)
+        return cls(lease, clip, clips, place, dict(code), sample, counts, digests, salt)
 
     @property
     def asked(self) -> Spec:
-        """The spec of clips, items or samples."""
+        """The spec of clips or samples."""
         clip = self.spec or self.sample
-        if self.counts and clip is not None:
-            return WindowCounts(clip)
-        spec = clip or self.item
-        assert spec is not None
-        return spec
+        assert clip is not None
+        return WindowCounts(clip) if self.counts else clip
 
 
 class Spent(msgspec.Struct, forbid_unknown_fields=True, array_like=True, frozen=True):
@@ -215,7 +206,7 @@ class Result(_Message, tag="result"):
     clip_s: Annotated[list[Seconds], msgspec.Meta(max_length=4096)] = []  # seconds of each clip
     # When a player shows each of ``frames``, in seconds. NaN if the file does not say.
     times: Annotated[list[_Times], msgspec.Meta(max_length=4096)] = []
-    # How many frames each clip's file has, and its length in seconds; -1 and NaN of items.
+    # How many frames each clip's file has, and its length in seconds; -1 and NaN of counts.
     lengths: Annotated[list[tuple[_Ordinal, float]], msgspec.Meta(max_length=4096)] = []
     # For each sample, the 2x3 matrices of its clips, one after the other.
     affine: Annotated[list[_Times], msgspec.Meta(max_length=4096)] = []
@@ -223,18 +214,14 @@ class Result(_Message, tag="result"):
     no_room: Id = 0  # clips whose video has no room there
 
 
-class Failed(_Message, tag="failed"):
+class Failed(_Shown, tag_field="type", tag="failed"):
     """Clip ``at`` of the lease cannot be decoded. The lease is over."""
 
     lease: Id
     at: Id
-    reason: _Text  # one line; if it is the function's fault, a traceback may follow
+    reason: _Text
     fault: Fault = Fault.VIDEO
     file: Id = 0  # the fingerprint of the file that was found, if the lease asks for it; 0: none
-
-    def __post_init__(self) -> None:
-        is_code = self.fault in (Fault.FUNCTION, Fault.CODE)
-        self.reason = _shown(self.reason, in_lines=is_code)
 
 
 class Heartbeat(_Shown, tag_field="type", tag="heartbeat"):

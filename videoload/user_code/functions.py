@@ -13,7 +13,6 @@ on how many threads share the work, and so on the cores of the host.
 from __future__ import annotations
 
 import importlib
-import inspect
 import logging
 import math
 import random
@@ -21,7 +20,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -61,7 +60,7 @@ class Functions:
         """Whether the import was tried."""
         return name in self._found
 
-    def find(self, kind: str, name: str) -> UserFunction:
+    def find(self, name: str, kind: str = "transform") -> UserFunction:
         """The function of that name. An error calls it ``kind``. Raises TransformError."""
         if name not in self._found:
             try:
@@ -137,23 +136,15 @@ def _tell(text: str) -> None:
 
 class UserFunction:
     """A function of the user's. ``on_call`` is called before the first call, and before each one
-    that may take as long as the last one that was slow.
-
-    Attributes:
-        function: The function itself.
-        takes_affine: Whether it has an argument of that name.
-    """
+    that may take as long as the last one that was slow."""
 
     def __init__(self, function: Function, on_call: Callable[[], None] = lambda: None) -> None:
         self.function = function
-        self.takes_affine = False
-        with suppress(TypeError, ValueError):  # some functions have no signature
-            self.takes_affine = "affine" in inspect.signature(function).parameters
         self._on_call = on_call
         self._took_s = math.inf
 
-    def __call__(self, given: object, seed: int, **more: object) -> object:
-        """What it returns for a clip, path or name, with all that it may draw from seeded."""
+    def __call__(self, clip: object, seed: int) -> object:
+        """What it returns for a clip, with all that it may draw from seeded."""
         if self._took_s > _SLOW_S:
             self._on_call()
         draws, began = np.random.Generator(np.random.PCG64(seed)), time.perf_counter()
@@ -162,9 +153,9 @@ class UserFunction:
                 libraries = _libraries(len(sys.modules))
                 if all(library.num_threads == 1 for library in libraries.lib_controllers):
                     # As in most workers; `limit` takes as long as `draws`.
-                    return self.function(given, draws, **more)
+                    return self.function(clip, draws)
                 with libraries.limit(limits=1):
-                    return self.function(given, draws, **more)
+                    return self.function(clip, draws)
         finally:
             self._took_s = time.perf_counter() - began
 
@@ -215,10 +206,12 @@ def apply(
         raise TransformError(
             f"transform {spec.transform} failed on a clip of {named(path)}: {error!r}"
         ) from error
-    wanted = (place.shape, place.dtype)
-    if not isinstance(made, np.ndarray) or (made.shape, made.dtype) != wanted:
-        what = f"{made.dtype}{list(made.shape)}" if isinstance(made, np.ndarray) else repr(made)
-        raise TransformError(
-            f"transform {spec.transform} returned {what[:80]}, not {place.dtype}{list(place.shape)}"
-        )
-    np.copyto(place, made)
+    what = repr(made)
+    if isinstance(made, np.ndarray | np.generic):
+        if (made.shape, made.dtype) == (place.shape, place.dtype):
+            np.copyto(place, made)
+            return
+        what = f"{made.dtype}{list(made.shape)}"
+    raise TransformError(
+        f"transform {spec.transform} returned {what[:80]}, not {place.dtype}{list(place.shape)}"
+    )

@@ -12,7 +12,6 @@ from itertools import groupby
 import numpy as np
 import numpy.typing as npt
 
-from videoload.clips.sample_spec import reads_files
 from videoload.decoding.decoder import Decoder
 from videoload.decoding.prepared import Prepared, ShortVideoError
 from videoload.errors import (
@@ -73,7 +72,7 @@ class LeaseRuns:
         lease, files = self._lease, list[int]()
         self.result.files = files
         known: dict[str, int] = {}
-        for self.at, clip in enumerate(lease.clips if reads_files(lease.asked) else ()):
+        for self.at, clip in enumerate(lease.clips):
             if clip.path not in known:
                 self._tick()
                 expected = lease.files[self.at] if lease.files else 0

@@ -18,7 +18,6 @@ from videoload.catalog.joining import check_numbers, check_shapes, file_rows, mi
 from videoload.catalog.table import Video
 from videoload.catalog.target_columns import PerFrame, Points
 from videoload.clips.clip_spec import ClipSpec
-from videoload.clips.item_spec import ItemSpec
 from videoload.errors import SpecError
 from videoload.plan.options import StreamOptions
 from videoload.plan.plan import Plan
@@ -190,17 +189,8 @@ def test_a_substitute_is_of_the_same_part_while_there_is_one() -> None:
 
 
 def test_targets_are_of_frames_and_pictures_that_samples_have() -> None:
-    items = ItemSpec("a:b", (2,), "int64")
-    check_shapes(catalog("a", 2).with_targets([1, 2]), items)
-    per_frame = catalog("a", 2).with_targets(PerFrame([[1], [2]]))
-    check_shapes(per_frame, CLIP)
-    with pytest.raises(SpecError, match="targets per frame, and items have no frames"):
-        check_shapes(per_frame, items)
+    check_shapes(catalog("a", 2).with_targets(PerFrame([[1], [2]])), CLIP)
     marks = catalog("a", 2).with_targets({"nose": Points(np.zeros((2, 1, 2)), part="rgb")})
-    with pytest.raises(
-        SpecError, match="nose are points or boxes in a picture, and items have none"
-    ):
-        check_shapes(marks, items)
     with pytest.raises(
         SpecError, match="nose are points or boxes in part 'rgb', which is no clip of the"
     ):

@@ -9,28 +9,27 @@ import numpy as np
 import pytest
 
 from videoload.clips.clip_spec import ClipSpec
-from videoload.clips.item_spec import ItemSpec
 from videoload.clips.sample_spec import (
     SampleSpec,
     Sides,
     arrays_of,
+    clips_of,
     frames_shape,
-    functions_of,
     in_stream,
     leader_of,
-    parts_of,
     sample_spec,
+    transforms_of,
 )
 from videoload.errors import SpecError
 
 CLIP = ClipSpec(4, resize=32, size=(20, 22), sampling="random", flip=True, transform="a:f")
 SMALL = ClipSpec(2, resize=16, size=(10, 11))
-ITEM = ItemSpec("a:load", (3,), "float32")
-SIDES = Sides(("bones", "rgb", "depth"), "time", {"depth": 0.5, "rgb": 0.2})
+FLOATS = ClipSpec(4, size=(5, 5), transform="a:g", output=((3,), "float32"))
+SIDES = Sides(("rgb", "depth", "bones"), "time", {"depth": 0.5, "rgb": 0.2})
 
 
 def made(**changes: Any) -> SampleSpec:
-    specs: dict[str, Any] = {"rgb": CLIP, "depth": SMALL, "bones": ITEM}
+    specs: dict[str, Any] = {"bones": FLOATS, "rgb": CLIP, "depth": SMALL}
     spec = sample_spec(SIDES, specs | changes)
     assert isinstance(spec, SampleSpec)
     return spec
@@ -43,8 +42,8 @@ def test_the_first_clip_leads_and_the_others_follow_in_what_is_drawn() -> None:
     assert (depth.sampling, depth.flip, depth.frames, depth.transform) == ("random", True, 2, None)
     assert frames_shape(spec) == (4,)
     assert spec.offset_s("depth") == pytest.approx(0.3)
-    assert parts_of(spec) == [ITEM, CLIP, depth]
-    assert functions_of(spec) == [("load function", "a:load"), ("transform", "a:f")]
+    assert clips_of(spec) == [CLIP, depth, spec.clips["bones"]]
+    assert transforms_of(spec) == ["a:f", "a:g"]
     assert sample_spec(SIDES, spec) is spec
     assert hash(made()) == hash(spec)
     assert made() == spec
@@ -55,7 +54,7 @@ def test_the_parts_of_a_sample_are_views_of_its_bytes() -> None:
     rows = np.zeros((2, spec.clip_bytes), np.uint8)
     arrays = arrays_of(spec, rows)
     assert {name: array.shape for name, array in arrays.items()} == {
-        "bones": (2, 3), "rgb": (2, 4, 20, 22, 3), "depth": (2, 2, 10, 11, 3)
+        "rgb": (2, 4, 20, 22, 3), "depth": (2, 2, 10, 11, 3), "bones": (2, 3)
     }  # fmt: skip
     assert spec.shape == {name: array.shape[1:] for name, array in arrays.items()}
     assert spec.dtype == {"bones": "float32", "rgb": "uint8", "depth": "uint8"}
@@ -71,10 +70,8 @@ def test_the_parts_of_a_sample_are_views_of_its_bytes() -> None:
     [
         ({"depth": ClipSpec(2, size=(10, 11), stride=3)}, "stride is drawn for part 'rgb'"),
         ({"depth": ClipSpec(2)}, "give size="),
-        ({"rgb": ITEM, "depth": ITEM}, "one part of a sample must be a clip"),
-        ({"bones": ItemSpec("a:f", (), "int64", files=False)}, "must make one array of a file"),
-        ({"bones": "a:load"}, "part 'bones' must be a ClipSpec or an ItemSpec"),
-        ({"more": ITEM}, "'more' is none of them"),
+        ({"bones": "a:load"}, "part 'bones' must be a ClipSpec"),
+        ({"more": SMALL}, "'more' is none of them"),
     ],
 )
 def test_specs_that_contradict_each_other_are_refused(changes: dict[str, Any], reason: str) -> None:
@@ -85,13 +82,13 @@ def test_specs_that_contradict_each_other_are_refused(changes: dict[str, Any], r
 def test_a_dict_and_several_parts_need_each_other() -> None:
     with pytest.raises(SpecError, match=r"Catalog\.side_by_side"):
         sample_spec(None, {"rgb": CLIP})
-    with pytest.raises(SpecError, match="the parts bones, rgb, depth"):
+    with pytest.raises(SpecError, match="the parts rgb, depth, bones"):
         sample_spec(SIDES, CLIP)
     assert sample_spec(None, CLIP) is CLIP
     with pytest.raises(SpecError, match="which is no part"):
-        sample_spec(Sides(("rgb", "b"), "time", {"c": 1.0}), {"rgb": CLIP, "b": ITEM})
+        sample_spec(Sides(("rgb", "b"), "time", {"c": 1.0}), {"rgb": CLIP, "b": SMALL})
     with pytest.raises(SpecError, match="offset_s is in seconds"):
-        sample_spec(Sides(("rgb", "b"), "frames", {"b": 1.0}), {"rgb": CLIP, "b": ITEM})
+        sample_spec(Sides(("rgb", "b"), "frames", {"b": 1.0}), {"rgb": CLIP, "b": SMALL})
 
 
 @pytest.mark.parametrize("shuffle", [True, False])

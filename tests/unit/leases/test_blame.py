@@ -455,7 +455,7 @@ def test_a_stream_ends_if_nobody_has_its_function(worker: str) -> None:
     assert str(stop.error) == "other code"
 
 
-FUNCTION = "transform augment:bright"
+FUNCTION = "augment:bright"
 
 
 def call(desk: Desk, *workers: str) -> None:
@@ -890,7 +890,7 @@ def test_no_number_of_workers_stops_a_stream_without_a_function_for_its_function
 
 
 def test_a_fatal_failure_of_one_worker_stops_no_stream() -> None:
-    desk = Desk("a:1", "b:2", credit=1, batch=1, slots=2, function="transform m:f")
+    desk = Desk("a:1", "b:2", credit=1, batch=1, slots=2, function="m:f")
     one, two = grants(desk.start())
     seen = desk.fail(one, 0, "not allowed", Fault.FUNCTION)
     assert not any(isinstance(command, Stop) for command in seen)

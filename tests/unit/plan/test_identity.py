@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from videoload import Catalog, ClipSpec, ItemSpec, mix
+from videoload import Catalog, ClipSpec, mix
 from videoload.plan.identity import Identity
 from videoload.plan.options import StreamOptions
 
@@ -45,10 +45,6 @@ MIXED = mix({"a": (CATALOG, 0.5), "b": (Catalog(["b/0.avi"], [0], ["a", "b"]), 0
         (identity(batch_size=None, batch_frames=8), "batch_size: .*; batch_frames: None before, 8"),
         (identity(spec=ClipSpec(4, max_frames=4, size=(8, 8))), "max_frames: None before, 4 now"),
         (identity(spec=replace(CLIP, stride=2), seed=7), "stride: .*; seed: "),
-        (
-            identity(spec=ItemSpec("m:f", (2,), "uint8")),
-            "kind: ClipSpec before, ItemSpec now; frames: 4 before, .*; load: none before, ",
-        ),
         (identity(CATALOG[:9]), r"videos: 10 \(\w{16}\) before, 9 \(\w{16}\) now; labels: "),
         (
             identity(Catalog(PATHS, [1] * 10, ["a", "b"])),

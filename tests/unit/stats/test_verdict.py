@@ -259,12 +259,12 @@ def test_the_users_own_function_is_named_if_it_takes_most_of_the_time() -> None:
     for share, named in ((0.99, True), (0.4, False)):
         slow = one._replace(work=one.work._replace(transform_s=share * one.work.busy_s))
         for found in (figures(0.95), figures(0.95, step_s=0.001)):  # the second computes nothing
-            told = said(found, [slow], function="transform hang:slow")
+            told = said(found, [slow], function="hang:slow")
             assert (told.bottleneck == "function") == named
-        told = said(figures(0.95), [slow], function="transform hang:slow")
+        told = said(figures(0.95), [slow], function="hang:slow")
         assert told.wanted == 152, "the number is as before"
     assert said(figures(0.95), [one._replace(work=one.work._replace(transform_s=99.0))],
-                function="transform hang:slow").sentence == (
+                function="hang:slow").sentence == (
         "transform hang:slow is too slow. The trainer waits 95% of the time (1 of 20 steps/s). It "
         "takes 99% of the workers' time, 990 ms a clip."
     )  # fmt: skip

@@ -20,12 +20,11 @@ from tests.support.videos import Videos, make_avi
 from tests.support.waiting import SECOND, wait_until
 from videoload.catalog.catalog import Catalog
 from videoload.clips.clip_spec import ClipSpec
-from videoload.clips.item_spec import ItemSpec
 from videoload.clips.sample_spec import SampleSpec
 from videoload.clips.windows import Request
 from videoload.decoding.decoder import Decoder
 from videoload.decoding.prepared import ShortVideoError
-from videoload.errors import StorageError, TransformError, VideoError
+from videoload.errors import StorageError, VideoError
 from videoload.storage import fetching, stores
 from videoload.storage.file_cache import FileCache
 from videoload.storage.keep import Folders, Keep
@@ -495,7 +494,7 @@ def test_all_parts_of_an_expected_sample_are_asked_for_at_once(tmp_path: Path) -
     for name in ("ir.avi", "depth.avi"):
         shutil.copy(made, tmp_path / name)
     size = 3 * made.stat().st_size
-    spec = SampleSpec((*names,), {name: replace(SPEC, short="loop") for name in names}, {})
+    spec = SampleSpec({name: replace(SPEC, short="loop") for name in names})
     path = SEPARATOR.join(names.values())
     here, out, wanted = Decoder(tmp_path), *np.zeros((2, 1, spec.clip_bytes), np.uint8)
     with ObjectServer(tmp_path) as server:
@@ -564,12 +563,6 @@ def test_a_file_that_changes_while_it_is_read_prints_no_traceback(
     shutil.copy(folder / "walk/gop12.avi", folder / path)
     assert decoded(decoder, path, 0) == decoded(Decoder(folder), path, 0)
     assert "Traceback" not in capfd.readouterr().err
-
-
-def test_a_load_function_of_files_needs_a_folder(server: ObjectServer) -> None:
-    item = ItemSpec(load="json:loads", shape=(1,), dtype="uint8")
-    with pytest.raises(TransformError, match=f"reads files, and {server.url} is no folder"):
-        Decoder(server.url).decode("x", item, [Request(0)], np.zeros((1, 1), np.uint8))
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from videoload import Catalog, ClipSpec, ItemSpec, SpecError, VideoloadError
+from videoload import Catalog, ClipSpec, SpecError, VideoloadError
 from videoload.plan.plan import BatchInfo
 from videoload.trainer import contact_sheet
 
@@ -183,8 +183,9 @@ def test_the_file_holds_the_picture(tmp_path: Path) -> None:
 def test_files_and_specs_that_cannot_be_drawn_are_refused(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=r"a \.png, not sheet\.jpg"):
         contact_sheet.check("sheet.jpg", SPEC)
-    with pytest.raises(SpecError, match="of clips, and these are items"):
-        contact_sheet.check("sheet.png", ItemSpec("a:b", (1,), "uint8"))
+    floats = ClipSpec(3, size=(40, 60), transform="a:b", output=((1,), "float32"))
+    with pytest.raises(SpecError, match=r"float32 \[1\]"):
+        contact_sheet.check("sheet.png", floats)
     with pytest.raises(VideoloadError, match="no batch to show"):
         contact_sheet.save("sheet.png", [], CATALOG, SPEC)
     shown = [batch(noise(1, 3, 40, 60, 3))]

@@ -156,14 +156,14 @@ def test_an_allowed_module_lends_no_function_that_it_has_imported(
     (tmp_path / "allowed.py").write_text(
         "from functools import partial\nfrom importlib import import_module\n"
         "from os import system\nfrom pathlib import Path\nbound = partial(import_module, 'this')\n"
-        "def own(path, rng): pass\nown_too = partial(own)\n"
+        "def own(clip, rng): pass\nown_too = partial(own)\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "allowed", raising=False)
     functions = Functions(["allowed"])
     with pytest.raises(TransformError, match=f"--allow {owner}"):
-        functions.find("load function", name)
-    functions.find("load function", "allowed:own")
-    functions.find("load function", "allowed:own_too")
-    Functions(None).find("load function", name)
+        functions.find(name)
+    functions.find("allowed:own")
+    functions.find("allowed:own_too")
+    Functions(None).find(name)
     sys.modules.pop("allowed")
