@@ -33,10 +33,10 @@ class ObjectServer:
     ``latency_s`` is added to each answer. ``line_rate``: bytes/s that all answers share.
     ``silent_after``: after so many bytes, the answers on the line go silent, once. ``fault`` is
     None, a status such as 503 for every request, ``"silence"`` (no answer) or ``"cut"`` (the
-    connection is closed in the middle of an answer). ``statuses``: the same for single files. With
-    ``parts`` False it sends only whole files, as Python's own server does. With ``weak`` its ETags
-    are weak, so that no If-Match matches. ``elsewhere``: the URL of another server, to which each
-    request is redirected.
+    connection is closed in the middle of an answer). ``statuses``: the same for single files, or
+    the whole answer; 307 leads to the file itself. With ``parts`` False it sends only whole files,
+    as Python's own server does. With ``weak`` its ETags are weak, so that no If-Match matches.
+    ``elsewhere``: the URL of another server, to which each request is redirected.
     """
 
     def __init__(self, folder: Path, latency_s: float = 0.0, *, bucket: str = "") -> None:
@@ -47,7 +47,7 @@ class ObjectServer:
         self.line_rate = 0.0
         self.silent_after = 0
         self.fault: int | str | None = None
-        self.statuses: dict[str, int] = {}
+        self.statuses: dict[str, int | bytes] = {}
         self.weak = False
         self.elsewhere = ""
         self.requests: list[tuple[str, int]] = []  # the path, and how many bytes are sent
@@ -115,7 +115,8 @@ class ObjectServer:
                 return _status(404, b"<Error><Code>NoSuchBucket</Code></Error>")
         if path in self.statuses:
             self.requests.append((path, 0))
-            return _status(self.statuses[path])
+            given, itself = self.statuses[path], b"Location: /%b\r\n" % path.encode()
+            return given if isinstance(given, bytes) else _status(given, headers=itself)
         data = self._content(path)
         if data is None:
             self.requests.append((path, 0))

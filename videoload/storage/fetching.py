@@ -1,9 +1,11 @@
 """Requests for parts of objects: several at once, each in a thread, made again until they are
 answered (see `stores`). Bytes that came are kept, and only the rest is asked for again.
 
-A request fails at once if the object is not there, if the storage refuses this object but gives
-others (UnavailableError), or if the object has changed (ChangedError). If an object is sent whole
-in the place of a part, no part of it is asked for again: whoever needs more reads it whole, once.
+A request fails at once if the object is not there (UnavailableError) or has changed (ChangedError).
+Whatever else goes wrong is the object's fault if the storage answers for others, and then it fails
+for this object alone (RefusedError): one object must not stop those that wait for the rest. If an
+object is sent whole in the place of a part, no part of it is asked for again: whoever needs more
+reads it whole, once.
 
 A thread that waits for its answer takes a third less of a core than asyncio for the same request.
 """
@@ -13,13 +15,15 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as WaitTimeoutError
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 from videoload.errors import StorageError
+from videoload.storage import stores
 from videoload.storage.daemon_pool import DaemonPool
 from videoload.storage.files import ChangedError
 from videoload.storage.stores import RefusedError, Store, UnavailableError, why
@@ -36,6 +40,8 @@ _FEWEST_AT_ONCE, _FIRST_AT_ONCE, _MOST_AT_ONCE = 2, 8, 32  # requests
 _SLOW, _FAST = 125e3, 250e3  # bytes/s of a request, to have fewer or more of them at once
 _FEWEST_BYTES = 32 << 10  # of a request whose rate is looked at
 _CHUNK_BYTES = 64 << 10  # the most that is asked for again after a fault
+_OBJECT_S = 5.0  # an object that fails for so long is at fault itself, if others are given
+_BUSY = "429", "503"  # say something of the storage, also if it answers for others
 _POLL_S = 0.02  # signals and heartbeats are looked after so often while bytes are waited for
 
 
@@ -60,15 +66,12 @@ class Part:
         self.end = min(self.end, self.size)
 
     def add(self, piece: memoryview) -> None:
-        """These bytes came. Raises StorageError."""
+        """These bytes came. Raises RefusedError."""
         if self._file is None:
             self._pieces.append(piece)
         else:
-            try:
+            with writing_whole():
                 self._file.write(piece)
-            except OSError as error:
-                what = "which comes whole or not at all, cannot be written to a temporary file"
-                raise StorageError(f"{self.name}, {what}: {error.strerror}") from None
         self.at += len(piece)
 
     @property
@@ -81,6 +84,16 @@ class Part:
 
 class NoPartsError(Exception):
     """The server sends only the whole object."""
+
+
+@contextmanager
+def writing_whole() -> Iterator[None]:
+    """Raises RefusedError for an OSError."""
+    try:
+        yield
+    except OSError as error:
+        what = "it comes whole or not at all, and cannot be written to a temporary file"
+        raise RefusedError(f"{what}: {error.strerror}") from None
 
 
 class Fetcher:
@@ -97,6 +110,7 @@ class Fetcher:
         self.threads = DaemonPool("videoload-fetch", _FIRST_AT_ONCE)
         self._lock = threading.Lock()
         self._good = ""  # the name of the object that was answered last
+        self._refused: set[str] = set()  # names of objects that could not be read
         self._sent_whole: set[str] = set()  # names of objects that came without being cut
         self._told = False  # of them
 
@@ -132,9 +146,14 @@ class Fetcher:
         """
         from obstore.exceptions import PermissionDeniedError, UnauthenticatedError
 
-        def failed(error: Exception) -> None:
-            is_refused = isinstance(error, PermissionDeniedError | UnauthenticatedError)
-            if is_refused and self._gives_others(name):
+        def failed(error: Exception, failing_s: float) -> None:
+            patience_s = stores.GIVE_UP_S if why(error)[:3] in _BUSY else _OBJECT_S
+            if name in self._refused or isinstance(
+                error, PermissionDeniedError | UnauthenticatedError
+            ):
+                patience_s = 0.0
+            if failing_s >= patience_s and self._answers_for_others(name):
+                self._refused.add(name)
                 raise RefusedError(why(error)) from None
             self._note_rate(0)
 
@@ -155,6 +174,7 @@ class Fetcher:
             got = self._request(part, store, is_part=False)
             assert got is not None
         self._good = part.name
+        self._refused.discard(part.name)
         part.is_of(got.meta)
         if not is_part and part.end < part.size and not self._told:
             self._told = True
@@ -197,14 +217,15 @@ class Fetcher:
             # There is no first byte, so no range of bytes: the object is empty.
             return obstore.get(store, part.name)
 
-    def _gives_others(self, name: str) -> bool:
-        """Whether another object can be read now."""
+    def _answers_for_others(self, name: str) -> bool:
+        """Whether the storage gives another object now, or says that it has none of that name."""
         import obstore
 
-        if self._good in ("", name):
-            return False
+        other = f"{name}.none" if self._good in ("", name) else self._good
         try:
-            obstore.get(self.store.open(), self._good, options={"range": (0, 1)})
+            obstore.get(self.store.open(), other, options={"range": (0, 1)})
+        except FileNotFoundError as error:
+            return "NoSuchBucket" not in str(error)
         except Exception:
             return False
         return True

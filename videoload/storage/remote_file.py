@@ -18,11 +18,12 @@ from functools import partial
 from hashlib import blake2b
 from tempfile import TemporaryFile
 
+from videoload.errors import UnreadableError
 from videoload.storage.blocks import BLOCK_BYTES, Blocks, numbers_of, requests
-from videoload.storage.fetching import Fetcher, NoPartsError, Part, tells_versions
+from videoload.storage.fetching import Fetcher, NoPartsError, Part, tells_versions, writing_whole
 from videoload.storage.file_cache import FileCache
 from videoload.storage.files import IDENTITY_BYTES, ChangedError
-from videoload.storage.stores import UnavailableError
+from videoload.storage.stores import RefusedError, UnavailableError
 
 FILE_BYTES = 32 << 20  # of one file that stay in memory
 _MAX_WANTED = FILE_BYTES // 2 // BLOCK_BYTES  # blocks that are asked for at once
@@ -164,6 +165,8 @@ class RemoteFile:
                         raise ChangedError
                     return
             self._get_whole(numbers)
+        except RefusedError as error:
+            raise UnreadableError(self.name, f"cannot be read: {error}") from None
         except UnavailableError:
             raise ChangedError from None
         finally:
@@ -178,6 +181,9 @@ class RemoteFile:
                 return
             fits = self.size <= FILE_BYTES
             with nullcontext() if fits else TemporaryFile() as file:
+                if file is not None:  # a server that lies about the size must not fill the disk
+                    with writing_whole():
+                        os.posix_fallocate(file.fileno(), 0, self.size)
                 got = self._fetcher.get(self.name, 0, self.size, self.known.tag, file)
                 if got.at < self.size:
                     raise ChangedError

@@ -118,7 +118,7 @@ def _list(url: str, ask: Callable[[ObjectStore], T], come: Callable[[], int]) ->
             "from_list with classes)"
         )
 
-    def failed(error: Exception) -> None:
+    def failed(error: Exception, _: float) -> None:
         if _REFUSAL.search(text := why(error)):  # who has just begun can mend it
             raise StorageError(f"{url} cannot be listed: {text}") from None
 

@@ -34,6 +34,7 @@ _TELL_S, _REMIND_S = 2.0, 10.0  # of failing, before a warning, and between two
 _CONNECT_S = 5.0
 _SILENCE_S = 20.0  # a request is made again if no byte of its answer comes for so long
 _NEVER = timedelta(days=1)  # a whole answer may take any time
+_RANGES = re.compile(r"Requested \d+\.\.\d+, got \d+\.\.\d+")
 _STATUS = re.compile(r"\b([345]\d\d) ([A-Z][A-Za-z ]+)")
 
 
@@ -90,14 +91,15 @@ class Store:
         what: Callable[[ObjectStore], T],
         *,
         come: Callable[[], int] = lambda: 0,
-        failed: Callable[[Exception], None] = lambda error: None,
+        failed: Callable[[Exception, float], None] = lambda error, failing_s: None,
     ) -> T:
         """The answer to a request, which is made again until there is one.
 
         Args:
             what: Makes the request, or asks for the rest of what has not come.
             come: How much has come.
-            failed: Called with each fault. It may raise what ends the request.
+            failed: Called with each fault, and for how long there was nothing else. It may raise
+                what ends the request.
 
         Raises:
             StorageError: Nothing comes, or the storage refuses everything.
@@ -112,10 +114,10 @@ class Store:
                 return what(store)
             except (BaseError, OSError, ValueError) as error:
                 # obstore has classes of its own, and built-in ones for what comes on the way.
-                failed(error)
                 now = time.monotonic()
                 if come() > before:
                     pause_s, since = _PAUSE_S, now
+                failed(error, now - since)
                 self._tell(error, now, now - since)
                 if now - since > GIVE_UP_S:
                     verb, hint = "does not answer", ""
@@ -158,6 +160,10 @@ def why(error: Exception) -> str:
         return "it does not answer in time"
     if "redential" in text or "metadata" in text:
         return "there are no credentials for it"
+    if "following redirect" in text:
+        return "its redirects lead nowhere"
+    if ranges := _RANGES.search(text):
+        return f"other bytes than it was asked for come: {ranges[0]}"
     if "Content-Length" in text:
         return "it does not tell how long a file is (HTTP Content-Length)"
     return f"it cannot be reached{_by_proxy()}"

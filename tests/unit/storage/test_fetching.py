@@ -18,7 +18,7 @@ from videoload.errors import StorageError
 from videoload.storage import fetching, stores
 from videoload.storage.fetching import Fetcher, NoPartsError, Part
 from videoload.storage.files import ChangedError
-from videoload.storage.stores import UnavailableError
+from videoload.storage.stores import RefusedError, UnavailableError
 
 pytest.importorskip("obstore", reason="needs videoload[remote]")
 
@@ -36,6 +36,7 @@ def server(tmp_path: Path) -> Iterator[ObjectServer]:
 @pytest.fixture
 def fetcher(server: ObjectServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Fetcher]:
     monkeypatch.setattr(stores, "GIVE_UP_S", 0.3)
+    monkeypatch.setattr(fetching, "_OBJECT_S", 0.1)
     made = Fetcher(server.url)
     yield made
     made.stop()
@@ -101,17 +102,26 @@ def test_a_lasting_fault_is_named(
     assert server.requests
 
 
-@pytest.mark.parametrize("status", [403, 401])
-def test_an_object_that_is_refused_while_others_are_given_is_named(
-    status: int, fetcher: Fetcher, server: ObjectServer
+@pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        403, 401, 500, 503, 307, b"what?\r\n\r\n",
+        b"HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 5-99/1152921504606846976\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\n\r\n",
+    ],
+)  # fmt: skip
+def test_an_object_that_cannot_be_read_while_the_storage_answers_is_named(
+    answer: int | bytes, is_first: bool, fetcher: Fetcher, server: ObjectServer
 ) -> None:
-    get(fetcher, "empty.avi", 0, 9)
-    get(fetcher, "a.avi", 0, 9)
-    server.statuses["b.avi"] = status
-    with pytest.raises(UnavailableError, match=str(status)):
-        get(fetcher, "b.avi", 0, 9)
-    server.fault = status
-    with pytest.raises(StorageError, match=f"refuses all requests for 0.3 s: {status}"):
+    if not is_first:
+        get(fetcher, "a.avi", 0, 9)
+    server.statuses["b.avi"] = answer
+    for _ in range(2):
+        with pytest.raises(RefusedError):
+            get(fetcher, "b.avi", 0, 9)
+    server.fault = 403
+    with pytest.raises(StorageError, match=r"refuses all requests for 0.3 s: 403"):
         get(fetcher, "b.avi", 0, 9)
 
 
