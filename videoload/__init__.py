@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:  # "as" tells type checkers that a name is public
     from videoload import jax as jax
     from videoload import keras as keras
-    from videoload import ray as ray
     from videoload import torch as torch
     from videoload.catalog.catalog import Catalog as Catalog
     from videoload.catalog.joining import mix as mix
@@ -77,7 +76,7 @@ _HOMES = {
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-_DOORS = ("jax", "keras", "ray", "torch")  # modules that help with one framework each
+_DOORS = ("jax", "keras", "torch")  # modules that help with one framework each
 
 # What "import *" takes: "open" would hide Python's own.
 __all__ = [name for name in _HOME_OF if name != "open"]

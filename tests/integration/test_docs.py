@@ -63,7 +63,6 @@ NOT_RUN = [
      "needs a bucket; integration/test_remote.py starts one"),
     *(("docs/scale/slurm.md", words, "needs Slurm; test_slurm.py runs it")
       for words in ("export VIDEOLOAD_VIDEOS=", "trainer=", "sbatch")),
-    ("docs/scale/ray.md", "videoload ray", "needs a cluster; test_ray.py starts one"),
     ("docs/operate/workers.md", "videoload top", "needs a trainer; test_top.py runs it"),
 ]  # fmt: skip
 
@@ -90,10 +89,9 @@ NEEDS = {
     "docs/train/jax.md": "jax",
     "docs/train/any-length.md": "torch",
     "docs/operate/workers.md": "prometheus_client",
-    "docs/scale/ray.md": "ray",
 }
 # Not imported by the page itself.
-OF_AN_EXTRA = {"prometheus_client": "`[metrics]`", "ray": "`[ray]`"}
+OF_AN_EXTRA = {"prometheus_client": "`[metrics]`"}
 
 # Pages whose program runs once for each rank, and how a rank learns which one it is.
 RANKS = {"docs/train/gpus.md": "TF_CONFIG", "docs/train/pytorch.md": "torchrun"}
@@ -118,10 +116,6 @@ one = tf.config.list_physical_devices("CPU")[0]
 tf.config.set_logical_device_configuration(one, [tf.config.LogicalDeviceConfiguration()] * 2)
 both = ["CPU:0", "CPU:1"]
 tf.distribute.MirroredStrategy = functools.partial(tf.distribute.MirroredStrategy, both)
-""",
-    "docs/scale/ray.md": """
-import ray
-ray.init(num_cpus=2, include_dashboard=False)
 """,
 }  # fmt: skip
 

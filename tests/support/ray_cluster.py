@@ -1,43 +1,43 @@
-"""A Ray cluster of two nodes on this host: `python -m tests.support.ray_cluster FOLDER`.
+"""A Ray cluster on this host, of two nodes that run tasks: `python -m tests.support.ray_cluster
+FOLDER`.
 
-It prints its address. SIGUSR1 cuts its last node off, like a host that loses power; SIGTERM ends
-it.
+It prints its address. SIGUSR1 cuts one of these nodes off, like a host that loses power, and adds
+another one; SIGTERM ends the cluster.
 """
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
-import tempfile
 import warnings
 from pathlib import Path
 
-CPUS = 3  # of each of the two nodes
+CPUS = 3  # of each node
 
 
 def main() -> None:
     """Run it."""
     numbers = (signal.SIGUSR1, signal.SIGTERM)
     signal.pthread_sigmask(signal.SIG_BLOCK, numbers)  # before Ray starts its threads
+    # Ray notes there which cluster is this host's: another one that runs here stays that.
+    os.environ["RAY_TMPDIR"] = sys.argv[1]
+    Path(sys.argv[1], "ray").mkdir()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from ray.cluster_utils import Cluster
-    # Ray notes the cluster there as well, and makes this folder only without a `temp_dir`.
-    Path(tempfile.gettempdir(), "ray").mkdir(exist_ok=True)
     soon = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 300,
             "health_check_timeout_ms": 20_000, "health_check_failure_threshold": 2}  # fmt: skip
     cluster = Cluster(
         initialize_head=True,
-        head_node_args={
-            "num_cpus": CPUS, "include_dashboard": False, "temp_dir": sys.argv[1],
-            "_system_config": soon,
-        },
-    )  # fmt: skip
-    nodes = [cluster.add_node(num_cpus=CPUS)]
+        head_node_args={"num_cpus": 0, "include_dashboard": False, "_system_config": soon},
+    )
+    nodes = [cluster.add_node(num_cpus=CPUS) for _ in range(2)]
     print("the cluster is at", cluster.address, flush=True)
     while signal.sigwait(numbers) == signal.SIGUSR1:
         cluster.remove_node(nodes.pop(), allow_graceful=False)
         print("cut off", flush=True)
+        nodes.append(cluster.add_node(num_cpus=CPUS))
     cluster.shutdown()
 
 

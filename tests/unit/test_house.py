@@ -87,7 +87,7 @@ def _loaded_by(code: str) -> set[str]:
         ("import videoload", {"numpy", "zmq", "av", "msgspec"}),
         ("import videoload.worker.worker", {"tensorflow", "keras", "typer", "rich"}),
         ("import videoload\nvideoload.Client", {"av", "tensorflow", "keras", "typer", "rich"}),
-        ("from videoload import *\nClient", {"tensorflow", "keras", "torch", "ray"}),
+        ("from videoload import *\nClient", {"tensorflow", "keras", "torch"}),
     ],
 )
 def test_what_is_imported_loads_no_library_that_it_does_not_need(

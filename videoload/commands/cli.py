@@ -87,7 +87,6 @@ app.command(
     rich_help_panel=PLACES,
     context_settings={"auto_envvar_prefix": "VIDEOLOAD"},
 )(cli_workers.worker)
-app.command(cls=Command, rich_help_panel=PLACES)(cli_workers.ray)
 
 
 @app.command(cls=Command, rich_help_panel=FILES)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
-import threading
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -14,14 +12,12 @@ import typer
 
 from videoload.arguments import MAX_PROCESSES
 from videoload.commands.help_page import SERVICE, STORAGE
-from videoload.commands.verbosity import Verbose, say
+from videoload.commands.verbosity import Verbose
 from videoload.errors import VideoloadError
 from videoload.logs import log_to_stderr
 from videoload.native import REACHES, switch_off
 
 _log = logging.getLogger(__name__)
-
-_LOOK_S = 0.5
 
 Connect = Annotated[
     list[str],
@@ -191,66 +187,6 @@ def worker(
     raise typer.Exit(
         keep_running(workers or processes or cores(), settings, metrics_port=metrics_port)
     )
-
-
-def ray(
-    connect: Connect,
-    root: Root,
-    workers: Annotated[
-        int | None,
-        typer.Option(min=1, help="Worker processes.", show_default="one per CPU of the cluster"),
-    ] = None,
-    cluster: Annotated[
-        str | None,
-        typer.Option(
-            envvar="RAY_ADDRESS",
-            metavar="HOST:PORT",
-            help="The cluster. $RAY_ADDRESS names it too.",
-            show_default="the cluster of this host",
-        ),
-    ] = None,
-    keys: Keys = None,
-    insecure: Insecure = False,
-    cache: CacheFolder = None,
-    keep: Kept = None,
-    keep_gb: KeptGb = None,
-    frame_store: FrameStoreFolder = None,
-    frame_store_gb: FrameStoreGb = None,
-    allow: Allow = None,
-    verbose: Verbose = 0,
-) -> None:
-    """Decode for a trainer on a Ray cluster, until stopped.
-
-    Each worker process is an actor with its own CPU. Ray spreads them over its nodes, and restarts
-    them elsewhere when a node fails. The nodes need videoload, and the videos at `--root`.
-    """
-    from videoload.trainer.ray_workers import RayWorkers, cluster_cpus
-
-    stopped_by: list[int] = []
-    stop = threading.Event()
-
-    def end(number: int, _: object) -> None:
-        stopped_by.append(number)
-        stop.set()
-
-    said = -1
-    with RayWorkers(
-        None, workers or 0, root=root, connect=connect, keys=keys, insecure=insecure,
-        allow=allow or (), cache=cache, keep=keep, keep_gb=keep_gb, frame_store=frame_store,
-        frame_store_gb=frame_store_gb, cluster=cluster,
-    ) as placing:  # fmt: skip
-        for number in (signal.SIGTERM, signal.SIGINT):  # not earlier: Ray sets its own
-            signal.signal(number, end)
-        if workers is None:
-            placing.scale(max(1, cluster_cpus(cluster)))
-        while not stop.wait(_LOOK_S):
-            if (placed := placing.placed) != said:
-                waits = "" if placed == placing.count else (
-                    f"; the cluster has {cluster_cpus(cluster)} CPUs"
-                )  # fmt: skip
-                say(f"Ray placed {placed} of {placing.count} workers{waits}")
-                said = placed
-    raise typer.Exit(130 if stopped_by[0] == signal.SIGINT else 0)
 
 
 def _check_module(name: str) -> None:

@@ -26,33 +26,26 @@ class Keep:
         cls,
         folder: str | os.PathLike[str] | None,
         max_gb: float | None,
-        *,
-        elsewhere: bool = False,
         name: str = "keep",
     ) -> Keep | None:
         """The checked arguments of a caller, called ``name`` and ``name``_gb; None if nothing is
-        kept. The folder is made, unless it is on hosts ``elsewhere``. Raises SpecError."""
+        kept. The folder is made. Raises SpecError."""
         if folder is None:
             if max_gb is not None:
                 raise SpecError(f"{name}_gb limits the folder of {name}=, which is not given")
             return None
         max_bytes = None if max_gb is None else int(1e9 * real(f"{name}_gb", max_gb, 0.0))
         path = _checked(folder, name)
-        if not elsewhere:
-            try:
-                with own_folder(path):
-                    is_read_only = os.statvfs(path).f_flag & os.ST_RDONLY  # it serves what it has
-                    if not os.access(path, (0 if is_read_only else os.W_OK) | os.X_OK):
-                        raise PermissionError(EACCES, os.strerror(EACCES))
-            except OSError as error:
-                raise SpecError(
-                    f"{name}: nothing can be kept in {path}: {error.strerror}; give a folder of "
-                    "your own"
-                ) from None
-        elif not path.is_absolute():
+        try:
+            with own_folder(path):
+                is_read_only = os.statvfs(path).f_flag & os.ST_RDONLY  # it serves what it has
+                if not os.access(path, (0 if is_read_only else os.W_OK) | os.X_OK):
+                    raise PermissionError(EACCES, os.strerror(EACCES))
+        except OSError as error:
             raise SpecError(
-                f"{name} is a folder on other hosts, so it must be absolute, got {folder!r}"
-            )
+                f"{name}: nothing can be kept in {path}: {error.strerror}; give a folder of your "
+                "own"
+            ) from None
         return cls(str(path.absolute()), max_bytes)
 
 
@@ -78,14 +71,12 @@ class Folders:
         keep_gb: float | None,
         frame_store: str | os.PathLike[str] | None,
         frame_store_gb: float | None,
-        *,
-        elsewhere: bool = False,
     ) -> Folders:
         """The checked arguments of a caller, as `Keep.of` takes them."""
         return cls(
             cache,
-            Keep.of(keep, keep_gb, elsewhere=elsewhere),
-            Keep.of(frame_store, frame_store_gb, elsewhere=elsewhere, name="frame_store"),
+            Keep.of(keep, keep_gb),
+            Keep.of(frame_store, frame_store_gb, "frame_store"),
         )
 
     def beside(self, root: object) -> Folders:

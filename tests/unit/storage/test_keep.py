@@ -18,13 +18,6 @@ def test_the_folder_is_made(tmp_path: Path) -> None:
     assert Path(keep.folder).is_dir()
 
 
-def test_a_folder_of_other_hosts_is_not_made_here(tmp_path: Path) -> None:
-    keep = Keep.of(tmp_path / "there", None, elsewhere=True)
-    assert keep is not None
-    assert keep.max_bytes is None
-    assert not (tmp_path / "there").exists()
-
-
 def test_without_a_folder_nothing_is_kept(tmp_path: Path) -> None:
     assert Keep.of(None, None) is None
     with pytest.raises(SpecError, match="keep_gb limits the folder of keep=, which is not given"):
@@ -43,8 +36,6 @@ def test_only_the_owner_can_read_a_folder_that_is_made(tmp_path: Path) -> None:
     """If the folder exists already, its owner has decided."""
     Keep.of(tmp_path / "made", None)
     assert (tmp_path / "made").stat().st_mode & 0o777 == 0o700
-    with pytest.raises(SpecError, match="on other hosts, so it must be absolute, got 'here'"):
-        Keep.of("here", None, elsewhere=True)
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
