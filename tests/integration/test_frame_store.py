@@ -90,7 +90,7 @@ def filled(videos: Videos, folder: Path) -> list[str]:
 
 
 def files_of(folder: Path) -> list[Path]:
-    return sorted(folder.glob("*/[0-9a-f][0-9a-f]/*"))
+    return sorted(folder.glob("*/*/[0-9a-f][0-9a-f]/*"))
 
 
 @pytest.mark.parametrize("name", SPECS)
@@ -114,13 +114,13 @@ def test_clips_whose_frames_cannot_be_kept_say_so_once(
 def test_a_worker_that_counts_a_large_store_shows_that_it_is_alive(
     videos: Videos, tmp_path: Path
 ) -> None:
-    part = tmp_path / ("0" * 32) / "ab"
+    keep = Keep(str(tmp_path), 10**9)
+    part = keep.own("frames") / ("0" * 32) / "ab"
     part.mkdir(parents=True)
     (part.parent / "set.json").write_text("{}")
     for number in range(3000):
         (part / str(number)).touch()
     out = np.empty((1, *CLIP.shape), np.uint8)
-    keep = Keep(str(tmp_path), 10**9)
     counts: list[int] = []
     for _ in range(2):  # the first one counts the store, for all others
         ticks: list[None] = []
@@ -148,6 +148,17 @@ def test_a_clip_whose_frames_are_kept_decodes_nothing(
     assert prepared.are_kept
     assert np.array_equal(prepared.decode(lambda: None), frames)
     assert np.array_equal(out, again)
+
+
+@pytest.mark.parametrize("most", [None, 10**6])
+def test_a_file_of_the_user_in_the_folder_of_a_store_stays(
+    most: int | None, videos: Videos, tmp_path: Path
+) -> None:
+    (tmp_path / "bytes").write_bytes(b"months of work")
+    decoder = Decoder(videos.root, folders=Folders(frame_store=Keep(str(tmp_path), most)))
+    decoder.decode("walk/b_frames.avi", CLIP, [Request(7)], np.empty((1, *CLIP.shape), np.uint8))
+    assert files_of(tmp_path)
+    assert (tmp_path / "bytes").read_bytes() == b"months of work"
 
 
 def test_after_some_epochs_all_clips_come_from_the_store(videos: Videos, tmp_path: Path) -> None:
@@ -388,7 +399,8 @@ def test_a_full_disk_is_reported_once_and_changes_nothing(
     finally:
         subprocess.run(["umount", str(disk)], check=True)
     told = [r.getMessage() for r in caplog.records if "frame store" in r.getMessage()]
-    assert told == [f"the frame store {disk} has no room on its disk; frames are decoded"]
+    what = "has no room on its disk; frames are decoded"
+    assert told == [f"the frame store {disk}/videoload-frames {what}"]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts a disk")
@@ -413,7 +425,7 @@ def test_a_store_on_a_disk_that_is_only_read_serves_what_it_has(
         subprocess.run(["umount", str(disk)], check=True)
     told = {r.getMessage() for r in caplog.records if "frame store" in r.getMessage()}
     what = "can only be read; frames that are not in it are decoded"
-    assert told == {f"the frame store {disk}/frames {what}"}
+    assert told == {f"the frame store {disk}/frames/videoload-frames {what}"}
 
 
 def test_a_slow_disk_is_waited_for_a_part_of_the_time_and_changes_nothing(

@@ -9,9 +9,9 @@ import importlib
 from contextlib import suppress
 
 import videoload.commands.cli
-import videoload.index.cache_folder
 import videoload.listings.folders
 import videoload.processes.supervisor
+import videoload.storage.keep
 import videoload.storage.roots
 import videoload.worker.worker  # noqa: F401
 

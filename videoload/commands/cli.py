@@ -147,10 +147,10 @@ def scan(
     """
     from videoload.commands import sources
     from videoload.host import cores
-    from videoload.index.cache_folder import cache_folder
     from videoload.scanning import advice, report, tables
     from videoload.scanning import scan as scanning
     from videoload.scanning.journal import Journal
+    from videoload.storage.keep import cache_folder
 
     catalog = sources.load(videos, root, suffix, chain)
     if html is not None:

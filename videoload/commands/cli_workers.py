@@ -149,10 +149,9 @@ def worker(
     between several values. A flag on the command line takes precedence.
     """
     from videoload.host import cores
-    from videoload.index.cache_folder import cache_folder
     from videoload.listings.folders import holds_videos, open_root
     from videoload.processes.supervisor import keep_running
-    from videoload.storage.keep import Folders
+    from videoload.storage.keep import Folders, cache_folder
     from videoload.storage.roots import is_url
     from videoload.storage.stores import check_extra
     from videoload.transport.private_messages import WorkerSettings

@@ -90,7 +90,6 @@ class VideoClips:
             )
             if stored is not None and not stored.missing:
                 self._info = found.info.rated(spec)
-                self._make = partial(self._show, stored)
                 return
         index, self._opened = tools.indexes.find(path, file, tick)
         self._index = index
@@ -106,7 +105,6 @@ class VideoClips:
         index.want(file, wanted)
         self._stored = stored
         self._info = index.info.rated(spec)
-        self._make = partial(self._read, stored)
 
     def _check(self, info: VideoInfo) -> None:
         if self._of is not None and info.rated(self._spec) != self._of:
@@ -128,11 +126,12 @@ class VideoClips:
                 if ordinal >= 0:
                     self._places.setdefault(ordinal, []).append(partial(made.take, at=at))
 
-    def _show(self, stored: ClipFrames, tick: Tick) -> Ordinals:
-        """Make clips of frames that are found."""
+    def _make(self, tick: Tick) -> Ordinals:
+        if self._stored is None or self._stored.missing:
+            return self._read(self._stored, tick)
         with self._tools.watch.phase("scale"):
             try:
-                stored.show(self._clips)
+                self._stored.show(self._clips)
             except UnreadableError as error:
                 raise OneClipError(self._path, str(error)) from None
         return self._shown()

@@ -80,7 +80,7 @@ class ClipStore:
     """The frame store of the videos under one root, as clips are made from it."""
 
     def __init__(self, keep: Keep, root: str, chains: Chains) -> None:
-        self.store = FrameStore(keep.folder, keep.max_bytes, root, software())
+        self.store = FrameStore(keep.own("frames"), keep.max_bytes, root, software())
         self.chains = chains
 
     def find(self, path: str, file: VideoFile, spec: ClipSpec, tick: Tick) -> FoundVideo | None:

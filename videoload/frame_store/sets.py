@@ -1,7 +1,7 @@
-"""The sets in the folder of a frame store. What else is in that folder is never touched.
+"""The sets in the folder of a frame store.
 
-FOLDER/5c1e...[.all]/set.json    what the set is, for people
-FOLDER/5c1e...[.all]/3f/9a41...  one video
+5c1e...[.all]/set.json    what the set is, for people
+5c1e...[.all]/3f/9a41...  one video
 """
 
 from __future__ import annotations

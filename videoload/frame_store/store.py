@@ -1,8 +1,9 @@
 """Scaled frames in files that all processes of a host share: no frame is decoded twice.
 
-    FOLDER/5c1e.../              a set: one root, one way of scaling, one version of the software
-    FOLDER/5c1e.../set.json      what the set is, for people
-    FOLDER/5c1e.../3f/9a41...    one video (see `stored_video`)
+    FOLDER/videoload-frames/5c1e.../              a set: one root, one way of scaling, one version
+                                                  of the software and of our code
+    FOLDER/videoload-frames/5c1e.../set.json      what the set is, for people
+    FOLDER/videoload-frames/5c1e.../3f/9a41...    one video (see `stored_video`)
 
 Nothing rests on the store. Anybody may delete any of it at any time. A frame whose checksum does
 not match is decoded again, and so is all that cannot be read or written.
@@ -57,10 +58,10 @@ class FrameStore:
     Room is taken for what is written, before it is written, from what all sets and processes share.
     """
 
-    def __init__(self, folder: str, max_bytes: int | None, root: str, software: str) -> None:
-        """``max_bytes``: for all sets and processes together; None: until a fifth of the disk is
-        left. ``software``: whatever decides the pixels."""
-        self._folder = Path(folder)
+    def __init__(self, folder: Path, max_bytes: int | None, root: str, software: str) -> None:
+        """``folder``: it has nothing else. ``max_bytes``: for all sets and processes together;
+        None: until a fifth of the disk is left. ``software``: whatever decides the pixels."""
+        self._folder = folder
         self._root, self._software = root, software
         self._room = Room(self._folder, max_bytes, self._measure)
         self._sets: dict[Scaling, Path] = {}

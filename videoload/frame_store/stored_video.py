@@ -110,7 +110,8 @@ class StoredVideo:
         try:
             start = os.pread(raw, _READ_AT_ONCE, 0)
             head = Head.from_bytes(start)
-            if head is not None and head.identity == identity:
+            is_own = os.fstat(raw).st_uid == os.geteuid()
+            if head is not None and head.identity == identity and is_own:
                 end = head.table_at + 8 * head.frames
                 if len(start) < end:
                     start += os.pread(raw, end - len(start), len(start))

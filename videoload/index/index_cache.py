@@ -1,9 +1,10 @@
 """Indexes that were found out on this host: the last ones in memory, all of them on disk.
 
-The decoders of a root on this host share an SQLite file. It may be deleted at any time. If there is
-none, or it cannot be written, a temporary one takes its place. An index is valid only for the file
-that it was made from (`VideoFile.identity`) and for the code that made it. A row that is damaged is
-none: each has a checksum.
+The decoders of a root share an SQLite file, FOLDER/videoload-3f9a....sqlite. It may be deleted at
+any time. If there is none, or it cannot be written, a temporary one takes its place. An index is
+valid only for the file that it was made from (`VideoFile.identity`) and for the code that made it.
+Hosts that share a home may have copies of their own, so a path has a row for each. A row that is
+damaged is none: each has a checksum.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import re
 import time
 import weakref
 from collections.abc import Sequence
 from contextlib import suppress
+from errno import EPERM
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -24,6 +27,7 @@ from cachetools import LRUCache
 from videoload.errors import printable
 from videoload.index.index import VideoIndex
 from videoload.storage.files import VideoFile
+from videoload.storage.keep import own_file, own_folder
 
 if TYPE_CHECKING:
     import sqlite3
@@ -32,11 +36,18 @@ _log = logging.getLogger(__name__)
 
 _MEMORY_BYTES = 16 << 20  # some 5 000 videos like UCF-101's; each is read from the disk in 50 us
 _MAX_WAITING, _MAX_WAIT_S = 64, 1.0  # indexes that are written together
+_NAME = re.compile(r"videoload-[0-9a-f]{32}\.sqlite(-journal)?")
 _UNUSED_S = 90 * 86400  # a cache file that was not opened for so long is deleted
+_MOST_COPIES = 64  # rows of a path; the oldest go
 _BUSY_S = 5.0  # another process is writing
 _TABLE = (
     "CREATE TABLE IF NOT EXISTS indexes "
-    "(path BLOB PRIMARY KEY, identity BLOB, packed BLOB) WITHOUT ROWID"
+    "(path BLOB, identity BLOB, packed BLOB, UNIQUE (path, identity))"
+)
+_BOUND = (
+    "CREATE TRIGGER IF NOT EXISTS bound AFTER INSERT ON indexes BEGIN DELETE FROM indexes "
+    "WHERE path = NEW.path AND rowid NOT IN (SELECT rowid FROM indexes "
+    f"WHERE path = NEW.path ORDER BY rowid DESC LIMIT {_MOST_COPIES}); END"
 )
 # The code that makes indexes, and the record that they begin with.
 _MAKERS = ("bitstreams/*.py", "reading/*.py", "index/*.py", "clips/video_info.py")
@@ -102,20 +113,20 @@ class _Disk:
 
     def __init__(self, folder: str | None, name: str) -> None:
         digest = hashlib.sha256(f"{name}\n{_code()}".encode(errors="surrogateescape")).hexdigest()
-        self._file = None if folder is None else Path(folder, f"{digest[:32]}.sqlite")
+        leaf = f"videoload-{digest[:32]}.sqlite"
+        self._file = None if folder is None else Path(os.path.realpath(folder), leaf)
         self._process = os.getpid()
-        self._waiting: dict[bytes, tuple[bytes, bytes]] = {}
+        self._waiting: dict[tuple[bytes, bytes], bytes] = {}
         self._since_s = 0.0
         self._opened: sqlite3.Connection | None = None
 
     def read(self, path: str, identity: bytes) -> bytes | None:
         """The row of a file."""
-        key = os.fsencode(path)
+        key = os.fsencode(path), identity
         if key in self._waiting:
-            known, packed = self._waiting[key]
-            return packed if known == identity else None
+            return self._waiting[key]
         statement = "SELECT packed FROM indexes WHERE path = ? AND identity = ?"
-        for (packed,) in self._execute(statement, [(key, identity)]):
+        for (packed,) in self._execute(statement, [key]):
             if isinstance(packed, bytes):  # a damaged file may hold anything
                 return packed
         return None
@@ -124,13 +135,13 @@ class _Disk:
         """Write a row, soon."""
         if not self._waiting:
             self._since_s = time.monotonic()
-        self._waiting[os.fsencode(path)] = identity, packed
+        self._waiting[os.fsencode(path), identity] = packed
         late = time.monotonic() - self._since_s > _MAX_WAIT_S
         if late or len(self._waiting) >= _MAX_WAITING:
             self._flush()
 
     def _flush(self) -> None:
-        rows = [(path, *row) for path, row in self._waiting.items()]
+        rows = [(*key, packed) for key, packed in self._waiting.items()]
         self._waiting.clear()
         if rows and self._process == os.getpid():  # a forked process has no rows of its own
             self._execute("INSERT OR REPLACE INTO indexes VALUES (?, ?, ?)", rows)
@@ -159,12 +170,11 @@ class _Disk:
                     connection.execute("BEGIN IMMEDIATE")
                     connection.executemany(statement, rows)
                 return []
-            except sqlite3.Error as error:
-                self._give_up(damaged=type(error) is sqlite3.DatabaseError)
-                _log.info("what is known of videos is not kept on disk: %s", error)
+            except (sqlite3.Error, OSError) as error:
+                self._give_up(error, damaged=type(error) is sqlite3.DatabaseError)
         return []
 
-    def _give_up(self, *, damaged: bool) -> None:
+    def _give_up(self, error: Exception, *, damaged: bool) -> None:
         """Go on with a new file if this one is damaged, else with a temporary one."""
         if self._opened is not None:
             self._opened.close()
@@ -173,25 +183,23 @@ class _Disk:
             with suppress(OSError):
                 self._file.unlink()
                 return
+        if self._file is not None:
+            _log.warning("what is found out of videos is not kept in %s: %s", self._file, error)
         self._file = None
 
     def _connection(self) -> sqlite3.Connection:
         import sqlite3
 
         if self._opened is None:
-            file = ""  # a temporary file without a name
             if self._file is not None:
-                file = str(self._file)
-                with suppress(OSError):
-                    self._file.parent.mkdir(parents=True, exist_ok=True)
-                    self._file.touch()  # `_tidy` sees that it is in use
-                    _tidy(self._file.parent)
+                _make_ready(self._file)
             self._opened = sqlite3.connect(
-                file, timeout=_BUSY_S, isolation_level=None,
+                self._file or "",  # a temporary file without a name
+                timeout=_BUSY_S, isolation_level=None,
                 check_same_thread=False,  # any thread may drop the last reference
             )  # fmt: skip
-            self._opened.execute("PRAGMA synchronous = OFF")  # it may be lost
-            self._opened.execute(_TABLE)
+            for statement in ("PRAGMA synchronous = OFF", _TABLE, _BOUND):  # it may be lost
+                self._opened.execute(statement)
         return self._opened
 
 
@@ -210,8 +218,13 @@ def _code() -> str:
     return digest.hexdigest()
 
 
-def _tidy(folder: Path) -> None:
-    for file in (*folder.glob("*.sqlite"), *folder.glob("*.indexes")):
-        with suppress(OSError):
-            if time.time() - file.stat().st_mtime > _UNUSED_S:
-                file.unlink()
+def _make_ready(file: Path) -> None:
+    """Make a file that is in use, and delete those of its kind that are not. Raises OSError."""
+    with own_folder(file.parent):
+        if os.path.lexists(file) and own_file(file) is None:
+            raise PermissionError(EPERM, "it is a link, or of another user")
+        file.touch(0o600)
+        for other in file.parent.iterdir():
+            found = own_file(other) if _NAME.fullmatch(other.name) else None
+            if found is not None and time.time() - found.st_mtime > _UNUSED_S:
+                other.unlink(missing_ok=True)

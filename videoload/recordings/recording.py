@@ -37,7 +37,6 @@ from videoload.errors import (
     errors_of,
     named,
 )
-from videoload.index.cache_folder import cache_folder
 from videoload.index.index import VideoIndex, open_video
 from videoload.pixels.clip_pixels import ClipPixels, SourceFrame
 from videoload.reading.containers import UnreadableError
@@ -45,6 +44,7 @@ from videoload.reading.frames import StaleIndexError, Standing, read_frames
 from videoload.reading.video import Video
 from videoload.recordings.tools import tools
 from videoload.storage.files import Storage, VideoFile
+from videoload.storage.keep import cache_folder
 from videoload.storage.paths import joined, pieces_of
 from videoload.storage.roots import is_url, normal_url, open_storage
 

@@ -1,10 +1,10 @@
 """The file cache: files of a bucket on a disk of this host, where later epochs and trainings read
 them.
 
-    FOLDER/3f9a41...c2.avi     a file; its name is a hash of its URL, and its time of change is a
-                               number out of its identity
-    FOLDER/coming-5b...        a file that is being written
-    FOLDER/bytes               how many bytes the files have in all
+    FOLDER/videoload-files/3f9a41...c2.avi   a file; its name is a hash of its URL, and its time of
+                                             change is a number out of its identity
+    FOLDER/videoload-files/coming-5b...      a file that is being written
+    FOLDER/videoload-files/bytes             how many bytes the files have in all
 
 All processes of a user on a host may share a folder. Its files may be deleted at any time. No file
 is removed to make room: if each epoch reads all files in another order, the first ones are needed
@@ -23,7 +23,6 @@ import logging
 import os
 import posixpath
 import secrets
-import stat
 import threading
 import time
 from contextlib import suppress
@@ -33,7 +32,7 @@ from pathlib import Path
 
 from videoload.storage.daemon_pool import DaemonPool
 from videoload.storage.files import LocalFile
-from videoload.storage.keep import Keep, own_folder
+from videoload.storage.keep import Keep, own_file, own_folder
 from videoload.storage.room import Room
 
 _log = logging.getLogger(__name__)
@@ -50,7 +49,7 @@ class FileCache:
     identity (`VideoFile.identity`) of what it copies."""
 
     def __init__(self, keep: Keep, root: str) -> None:
-        self._folder = Path(keep.folder)
+        self._folder = keep.own("files")
         self._root = root
         self._room = Room(self._folder, keep.max_bytes, self._measure, _LOCK_S)
         self._writer = DaemonPool("videoload-cache", 1)  # no exit waits for a disk that hangs
@@ -67,12 +66,12 @@ class FileCache:
 
     def has_some(self, name: str) -> bool:
         """Whether any version of a file is cached."""
-        return _find(self.path(name)) is not None
+        return own_file(self.path(name)) is not None
 
     def find(self, name: str, size: int, identity: bytes) -> LocalFile | None:
         """The file, if this version of it is cached."""
         path = self.path(name)
-        found = _find(path)
+        found = own_file(path)
         if found is None or (found.st_size, found.st_mtime_ns) != (size, _number(identity)):
             return None
         return LocalFile(path, found, identity)
@@ -146,7 +145,7 @@ class FileCache:
                 os.utime(written, ns=(time.time_ns(), _number(identity)))
                 if os.fstat(written).st_mtime_ns != _number(identity):
                     raise OSError("its file system does not keep times to the nanosecond")
-            old = _find(leaf, folder)
+            old = own_file(leaf, folder)
             with self._room.take(len(data) - (old.st_size if old else 0)) as has_room:
                 if has_room:
                     os.replace(new, leaf, src_dir_fd=folder, dst_dir_fd=folder)
@@ -156,22 +155,13 @@ class FileCache:
                 os.unlink(new, dir_fd=folder)
 
     def _measure(self) -> int:
-        names = [name for name in os.listdir(self._folder) if name != "bytes"]
-        found = [_find(f"{self._folder}/{name}") for name in names if not name.startswith(_COMING)]
+        names = (name for name in os.listdir(self._folder) if not name.startswith(_COMING))
+        found = [own_file(self._folder / name) for name in names if name != "bytes"]
         return sum(file.st_size for file in found if file is not None)
 
 
 def _number(identity: bytes) -> int:
     return int.from_bytes(identity[:7], "little")
-
-
-def _find(path: str, folder: int | None = None) -> os.stat_result | None:
-    """The status of a file, if it is one and this user's own."""
-    try:
-        found = os.stat(path, dir_fd=folder, follow_symlinks=False)
-    except OSError:
-        return None
-    return found if stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() else None
 
 
 def _sweep(folder: int) -> None:

@@ -1,16 +1,31 @@
-"""Where workers keep what serves them again: folders on their host."""
+"""Where what was found out, fetched or scaled is kept for later: folders of this user.
+
+Whoever may write there decides what is trained on. So a folder that another user owns, or may write
+to, is not used, and neither is a file of another user or a link (`own_folder`, `own_file`). And a
+folder may hold other things: what is ours lies in folders ``videoload-...`` in it, or is a file of
+such a name. Nothing else is ever changed or deleted, whatever it is called.
+"""
 
 from __future__ import annotations
 
+import fcntl
+import logging
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from errno import EACCES, EPERM
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Literal
 
 from videoload.arguments import real
 from videoload.errors import SpecError
+
+_OURS = {"files": "videoload-files", "frames": "videoload-frames"}
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -20,6 +35,10 @@ class Keep:
 
     folder: str
     max_bytes: int | None
+
+    def own(self, what: Literal["files", "frames"]) -> Path:
+        """The folder in it that is ours."""
+        return Path(self.folder, _OURS[what])
 
     @classmethod
     def of(
@@ -37,7 +56,11 @@ class Keep:
         max_bytes = None if max_gb is None else int(1e9 * real(f"{name}_gb", max_gb, 0.0))
         path = _checked(folder, name)
         try:
-            with own_folder(path):
+            real_path = Path(os.path.realpath(path))
+            with own_folder(real_path):
+                for own in filter(os.path.lexists, map(real_path.joinpath, _OURS.values())):
+                    with own_folder(own):
+                        pass
                 is_read_only = os.statvfs(path).f_flag & os.ST_RDONLY  # it serves what it has
                 if not os.access(path, (0 if is_read_only else os.W_OK) | os.X_OK):
                     raise PermissionError(EACCES, os.strerror(EACCES))
@@ -112,14 +135,67 @@ def _checked(folder: object, name: str) -> Path:
 
 @contextmanager
 def own_folder(folder: Path) -> Iterator[int]:
-    """A descriptor of a folder of this user. If it is missing, it is made for this user alone: the
-    bucket may be private. Raises OSError, also if another user owns it, who could replace its
-    files."""
+    """A descriptor of a folder of this user, which is no link. If it is missing, it is made for
+    this user alone: the bucket may be private. Raises OSError, also if another user owns it or may
+    write to it, who could replace its files."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(folder, flags)
     try:
-        if os.fstat(descriptor).st_uid != os.geteuid():
+        status = os.fstat(descriptor)
+        if status.st_uid != os.geteuid():
             raise PermissionError(EPERM, "it belongs to another user")
+        if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            raise PermissionError(EPERM, "other users may write to it (chmod go-w)")
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def own_file(path: str | Path, folder: int | None = None) -> os.stat_result | None:
+    """The status of a file, if it is one and this user's own, and no link."""
+    try:
+        found = os.stat(path, dir_fd=folder, follow_symlinks=False)
+    except OSError:
+        return None
+    return found if stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() else None
+
+
+def cache_folder(asked: str | os.PathLike[str] | Literal[False] | None) -> str | None:
+    """The folder of indexes for a caller's argument; None: nothing is kept. The log names a folder
+    that cannot be used, once.
+
+    Args:
+        asked: A folder; None: ``$VIDEOLOAD_CACHE`` (empty: none), else ``videoload`` in
+            ``$XDG_CACHE_HOME`` or ``~/.cache``; False: none.
+    """
+    folder = None if asked is False else _named(asked)
+    return folder if folder is not None and _can_keep(folder) else None
+
+
+def _named(asked: str | os.PathLike[str] | None) -> str | None:
+    if asked is not None:
+        return str(Path(asked).absolute())
+    named = os.environ.get("VIDEOLOAD_CACHE")
+    if named is not None:
+        return str(Path(named).absolute()) if named else None
+    home = os.environ.get("XDG_CACHE_HOME")
+    with suppress(RuntimeError):  # no home
+        return str((Path(home) if home else Path.home() / ".cache") / "videoload")
+    return None
+
+
+@cache
+def _can_keep(folder: str) -> bool:
+    """Whether a folder can be written, and gives locks: on network file systems, some give none."""
+    try:
+        with own_folder(Path(os.path.realpath(folder))), TemporaryFile(dir=folder) as file:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        _log.warning(
+            "what is found out of videos is not kept for later: %s: %s; let cache= (--cache, "
+            "VIDEOLOAD_CACHE) be a folder of your own on a disk of this host",
+            folder, error.strerror,
+        )  # fmt: skip
+        return False
+    return True

@@ -36,7 +36,6 @@ from videoload.engine.open_streams import OpenStream
 from videoload.engine.readers import Readers
 from videoload.errors import SpecError, WorkerError
 from videoload.host import cores
-from videoload.index.cache_folder import cache_folder
 from videoload.leases.files import Files
 from videoload.patched import check_threads
 from videoload.plan.options import Balance, OnError, StreamArguments, StreamOptions
@@ -45,7 +44,7 @@ from videoload.plan.quarantine import Quarantine
 from videoload.processes.native_size import native_size
 from videoload.stats.meter import Meter
 from videoload.stats.stats import WorkerStats
-from videoload.storage.keep import Folders
+from videoload.storage.keep import Folders, cache_folder
 from videoload.storage.roots import open_storage
 from videoload.trainer.client_code import ClientCode
 from videoload.trainer.planning import COUNTED_AT_ONCE, COUNTING, given_as, make_plan

@@ -15,7 +15,7 @@ HEAD = Head(bytes(32), 1, 100, b"", b"")
 
 
 def keep(folder: Path, root: str, path: str = "a.avi") -> StoredVideo | None:
-    place = FrameStore(str(folder), HEAD.file_bytes, root, "software 1")
+    place = FrameStore(folder, HEAD.file_bytes, root, "software 1")
     return place.create(path, SCALING, HEAD, [0])
 
 

@@ -26,7 +26,7 @@ HEAD = Head(IDENTITY, FRAMES, FRAME_BYTES, b"layout", b"info")
 
 
 def store(folder: Path, max_bytes: int | None = 10**9, root: str = "/videos") -> FrameStore:
-    return FrameStore(str(folder), max_bytes, root, "software 1")
+    return FrameStore(folder, max_bytes, root, "software 1")
 
 
 def pixels(ordinal: int) -> npt.NDArray[np.uint8]:

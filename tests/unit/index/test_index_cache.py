@@ -327,7 +327,35 @@ def test_files_that_nobody_opens_go(file: VideoFile, folder: Path) -> None:
         cache = opened(folder, root)
         cache.put("a.avi", file, decoded())
         del cache
+    users = [folder / name for name in ("labels.sqlite", "mine.indexes", f"{'0' * 32}.sqlite")]
+    for user in users:
+        user.write_text("months of work")
     for store in folder.iterdir():
         os.utime(store, (time.time() - 100 * 86400,) * 2)
     assert same(opened(folder, "/read").get("a.avi", file), decoded())
     assert opened(folder, "/old").get("a.avi", file) is None
+    assert all(user.read_text() == "months of work" for user in users)
+
+
+def test_hosts_with_copies_of_their_own_share_a_folder(file: VideoFile, folder: Path) -> None:
+    times = list(range(70))
+    files = [LocalFile(file.path, os.stat(file.path), bytes([n]) * 32) for n in times]
+    for n in times:
+        written(folder, "a.avi", files[n], decoded(first=n))
+    kept = [same(opened(folder).get("a.avi", files[n]), decoded(first=n)) for n in times]
+    assert kept == [False] * 6 + [True] * 64, "the oldest go"
+
+
+@pytest.mark.parametrize("planted", ["link", "folder"])
+def test_a_file_that_somebody_else_put_there_is_not_used(
+    planted: str, file: VideoFile, folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    written(folder, "a.avi", file, decoded())
+    [store] = folder.iterdir()
+    if planted == "link":
+        store.rename(tmp_path / "elsewhere")
+        store.symlink_to(tmp_path / "elsewhere")
+    else:
+        folder.chmod(0o777)
+    assert opened(folder).get("a.avi", file) is None
+    assert str(folder) in caplog.text

@@ -1,14 +1,17 @@
-"""The folder where files are kept, as a caller gives it."""
+"""The folders where something is kept, as a caller gives them."""
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from videoload.errors import SpecError
-from videoload.storage.keep import Folders, Keep
+from videoload.storage.keep import Folders, Keep, cache_folder
 
 
 def test_the_folder_is_made(tmp_path: Path) -> None:
@@ -44,11 +47,49 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
         Keep.of(tmp_path / "file" / "x", None)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to another user")
-def test_a_folder_of_another_user_is_refused(tmp_path: Path) -> None:
-    os.chown(tmp_path, 12345, 12345)
-    with pytest.raises(SpecError, match=r"nothing can be kept in .*: it belongs to another user"):
-        Keep.of(tmp_path, None)
+def of_another_user(folder: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a folder to another user")
+    os.chown(folder, 12345, 12345)
+
+
+def open_to_others(folder: Path) -> None:
+    folder.chmod(0o770)
+
+
+def link(folder: Path) -> None:
+    folder.rmdir()
+    folder.symlink_to(folder.parent)
+
+
+@pytest.mark.parametrize("inside", ["", "videoload-files", "videoload-frames"])
+@pytest.mark.parametrize("made", [of_another_user, open_to_others, link])
+def test_a_folder_that_others_may_change_is_refused(
+    made: Callable[[Path], None], inside: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    given = tmp_path / "given"
+    (given / inside).mkdir(mode=0o700, parents=True)
+    made(given / inside)
+    if made is link and not inside:  # the user's own link to a folder of the user
+        assert Keep.of(given, None) is not None
+        assert cache_folder(given) == str(given)
+        return
+    with pytest.raises(SpecError, match=str(given)):
+        Keep.of(given, None)
+    if not inside:
+        assert cache_folder(given) is None
+        assert str(given) in caplog.text
+
+
+def test_a_folder_without_locks_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def no_locks(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "lockf", no_locks)
+    assert cache_folder(tmp_path) is None
+    assert [str(tmp_path) in told for told in caplog.messages] == [True]
 
 
 def test_frames_do_not_lie_among_the_videos_where_they_would_be_a_class(tmp_path: Path) -> None:
@@ -61,3 +102,37 @@ def test_frames_do_not_lie_among_the_videos_where_they_would_be_a_class(tmp_path
     for folder in (tmp_path / "frames", tmp_path / "videos2", videos / ".frames" / "a"):
         assert Folders.of(None, None, None, folder, None).beside(videos)
         assert Folders.of(None, None, None, folder, None).beside("s3://bucket")
+
+
+def test_an_argument_wins_over_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert cache_folder(False) is None
+    monkeypatch.setenv("VIDEOLOAD_CACHE", "")
+    assert cache_folder(None) is None
+    assert cache_folder(tmp_path) == str(tmp_path)
+    monkeypatch.setenv("VIDEOLOAD_CACHE", str(tmp_path / "told"))
+    assert cache_folder(None) == str(tmp_path / "told")
+
+
+def test_indexes_are_kept_in_the_users_cache_by_default(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("VIDEOLOAD_CACHE", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    assert cache_folder(None) == str(tmp_path / ".cache" / "videoload")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "elsewhere"))
+    assert cache_folder(None) == str(tmp_path / "elsewhere" / "videoload")
+
+
+def test_a_folder_that_cannot_be_used_is_named_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").write_text("no folder")
+    for _ in range(2):
+        assert cache_folder(tmp_path / "file/cache") is None
+    [told] = caplog.messages
+    assert f"{tmp_path}/file/cache: Not a directory" in told
+    assert cache_folder(tmp_path / "new") == str(tmp_path / "new")
+    assert len(caplog.messages) == 1
