@@ -17,6 +17,7 @@ import videoload as vl
 from benchmarks.numbered import make_numbered, read_numbers
 from tests.support.programs import Programs
 from tests.support.thorough import either, rest_nightly
+from tests.support.videos import make_avi, make_white_avi
 from tests.support.waiting import SECOND
 from videoload.predictions.predict import Predictions
 
@@ -103,8 +104,9 @@ def test_a_run_that_was_stopped_goes_on_and_ends_with_the_same_table(
     catalog: vl.Catalog, client: vl.Client, tmp_path: Path
 ) -> None:
     def run(name: str, model: Any, **how: Any) -> Predictions:
+        to_csv = tmp_path / f"{name}.csv"
         return vl.predict(
-            model, client, catalog, CLIP, 4, to_csv=tmp_path / f"{name}.csv", top=3, **how
+            model, client, catalog, CLIP, 4, to_csv=to_csv, top=3, name="numbers", **how
         )
 
     run("whole", read_numbers)
@@ -117,10 +119,7 @@ def test_a_run_that_was_stopped_goes_on_and_ends_with_the_same_table(
     assert stops >= 3
     assert [video.path for video in found.failed] == ["bad.avi"]
     assert (tmp_path / "stopped.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
-    # It is complete: the model is only asked whether it is the same one.
-    assert run("stopped", stopping(1)).failed == found.failed
-    with pytest.raises(vl.VideoloadError, match=r"of another model: .* first window of a\.avi it "):
-        run("stopped", lambda clips: read_numbers(clips) + 1)
+    assert run("stopped", stopping(0)).failed == found.failed, "it is complete"
     with pytest.raises(vl.VideoloadError, match=r"of other results .average: None before"):
         run("stopped", read_numbers, average="scores")
 
@@ -176,6 +175,7 @@ def test_a_later_run_does_what_is_missing(
 ) -> None:
     rows, calls = segments(catalog), 0
     places: dict[str, Any] = {"to_csv": tmp_path / "a.csv", "to_npy": tmp_path / "npy"}
+    places["name"] = "numbers"
 
     def model(clips: npt.NDArray[Any]) -> npt.NDArray[Any]:
         nonlocal calls
@@ -190,11 +190,12 @@ def test_a_later_run_does_what_is_missing(
     assert 0 < calls - first < first
     vl.predict(model, client, rows, CLIP, 4, **places)
     whole = tmp_path / "whole"
-    vl.predict(model, client, rows, CLIP, 4, to_csv=whole / "a.csv", to_npy=whole / "npy")
+    again: dict[str, Any] = {"to_csv": whole / "a.csv", "to_npy": whole / "npy", "name": "numbers"}
+    vl.predict(model, client, rows, CLIP, 4, **again)
     assert (whole / "a.csv").read_bytes() == (tmp_path / "a.csv").read_bytes()
     now = calls
     vl.predict(model, client, rows, CLIP, 4, **places)
-    assert calls == now + 1, "it was only asked whether it is the same one"
+    assert calls == now
     vl.predict(model, client, rows, CLIP, 4, **places | {"to_csv": tmp_path / "each"})
     assert len(list((tmp_path / "each").rglob("*.avi*.csv"))) == 5
 
@@ -208,9 +209,51 @@ def test_what_a_model_says_is_written_as_it_is_and_named_if_it_is_no_number(
 
     found = vl.predict(model, client, segments(catalog)[:4], CLIP, 4)
     assert np.isnan(found.files[-1].scores).any()
-    assert [text for text in caplog.messages if "NaN" in text] == [
-        "the model gives NaN for windows of a.avi.480-560: they are written as they are"
-    ]
+    (told,) = (text for text in caplog.messages if "NaN" in text)
+    assert "a.avi.480-560" in told
+
+
+def test_results_are_of_this_model_and_of_these_files(
+    client: vl.Client, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    catalog, calls = vl.Catalog(["a.avi", "b.avi"], root=tmp_path), 0
+
+    def classes(limit: int, **how: Any) -> str:
+        def model(clips: npt.NDArray[Any]) -> npt.NDArray[Any]:
+            nonlocal calls
+            calls += 1
+            bright = clips.reshape(len(clips), -1).mean(1) > limit
+            return np.stack((~bright, bright), 1).astype(np.float32)
+
+        caplog.clear()
+        vl.predict(model, client, catalog, CLIP, 1, to_csv=tmp_path / "out.csv", **how)
+        lines = (line.split(",") for line in (tmp_path / "out.csv").read_text().splitlines()[1:])
+        return " ".join(f"{path} {name}" for path, _, _, name, _ in lines)
+
+    make_avi(tmp_path / "a.avi", frames=12)
+    make_white_avi(tmp_path / "b.avi")
+    assert classes(250, name="one") == "a.avi 0 b.avi 1"
+    assert classes(0, name="one") == "a.avi 0 b.avi 1", "its name says that it is the same"
+    assert calls == 2
+    assert classes(0, name="two") == "a.avi 1 b.avi 1"
+    assert classes(250, name="two") == "a.avi 1 b.avi 1"
+    make_avi(tmp_path / "b.avi", frames=12)
+    assert classes(250, name="two") == "a.avi 1 b.avi 0", "the file is another one"
+    assert calls == 5
+    assert classes(0) == "a.avi 1 b.avi 1"
+    assert classes(250) == "a.avi 0 b.avi 0", "nothing says that it is the same"
+    assert any("name=" in text for text in caplog.messages)
+    (tmp_path / "b.avi").write_text("no video")
+    assert classes(250, name="two") == "a.avi 0", "b.avi was another file then"
+
+
+def test_rows_that_are_all_bad_are_named(client: vl.Client, tmp_path: Path) -> None:
+    for name in ("a.avi", "b.avi"):
+        (tmp_path / name).write_text("no video")
+    catalog = vl.Catalog(["a.avi", "b.avi", "none.avi"], root=tmp_path)
+    found = vl.predict(read_numbers, client, catalog, CLIP, to_csv=tmp_path / "out.csv")
+    assert [video.path for video in found.failed] == [*catalog.paths]
+    assert len((tmp_path / "out.csv").read_text().splitlines()) == 1
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -247,6 +290,7 @@ KILLED = """
     windows = vl.ClipSpec(frames=8, stride=2, hop=4, sampling="dense", size=64)
     where = {"to_npy": f"{out}/npy", "to_csv": f"{out}/a.csv"} if places > 1 else {
         "to_csv": f"{out}/a.csv"}
+    where["name"] = "numbers"
     with vl.Client(workers=1) as client:
         vl.predict(counted(read_numbers), client, catalog, windows, 4, **where)
         if places > 2:
@@ -332,7 +376,8 @@ def test_the_command_goes_on_after_a_kill(
     def run() -> Any:
         return programs.videoload(
             "extract", str(root / "all.csv"), "out", "--model", "mine:read",
-            "--clip", "frames=8, stride=2, hop=4, size=(64, 64)", "--workers", "1", "--csv",
+            "--clip", "frames=8, stride=2, hop=4, size=(64, 64)", "--workers", "1",
+            "--csv", "--name", "numbers",
             cwd=tmp_path,
         )  # fmt: skip
 

@@ -46,6 +46,14 @@ def extract(
     classes: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Their names, one in a line.")
     ] = None,
+    name: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TEXT",
+            help="What tells a function from other models, so that a "
+            "later run goes on. A Keras model is known by its weights.",
+        ),
+    ] = None,
     average: Annotated[
         Literal["scores", "softmax"] | None,
         typer.Option(
@@ -59,7 +67,8 @@ def extract(
 
     Writes two arrays for each file: OUT/PATH.npy has what the model returned for each window, and
     OUT/PATH.times.npy the seconds of its first and last frame. If it is stopped or killed, the same
-    command goes on, and does what is missing. Exit status 1 if a file cannot be decoded.
+    command goes on (with --name, if the model is a function). Exit status 1 if a file cannot be
+    decoded.
     """
     from videoload.clips.choices import function_name
     from videoload.commands import sources
@@ -80,9 +89,10 @@ def extract(
             done = predict(
                 found, client, catalog, spec, batch_size, to_npy=output,
                 to_csv=output if csv else None, average=average, top=top, classes=names,
+                name=name,
             )  # fmt: skip
         except KeyboardInterrupt:
-            say(f"stopped: the same command goes on, with what {output} has")
+            say(f"stopped: {output} has what is done")
             raise
     for video in done.failed:
         say(f"videoload: {named(video.path)}: {video.reason}")

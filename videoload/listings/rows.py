@@ -20,6 +20,8 @@ from videoload.listings.columns import PathLike, is_list, text_lines
 _SHOWN = 80  # characters of a wrong cell that a message shows
 _NUMBER = re.compile(r"[+-]?(\d+\.\d*|\.\d+|\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 _NONE = ("NAType", "NaTType")  # of pandas
+# What a spreadsheet takes for a formula; a name that only begins with "-" is harmless.
+_FORMULA = re.compile(r"[=+@\t]|-.*[(|!=]")
 
 
 class Rows(NamedTuple):
@@ -87,7 +89,8 @@ def read_csv(csv_file: PathLike) -> Rows:
                     f"{csv_file}, line {reader.line_num}: {len(row)} fields, the header has "
                     f"{len(header)}: a field with {separator!r} needs quotes"
                 )
-            found.append([*map(sys.intern, row)])  # most cells of a long table come again
+            # Most cells of a long table come again.
+            found.append([*map(sys.intern, map(unescaped, row))])
             numbers.append(reader.line_num)
     except csv.Error as error:
         raise CatalogError(f"{csv_file}, line {reader.line_num}: {error}") from error
@@ -97,6 +100,16 @@ def read_csv(csv_file: PathLike) -> Rows:
         raise CatalogError(f"{csv_file}: two columns are named {twice[0]!r}")
     columns = dict(zip(header, map(list, zip(*found, strict=True)), strict=True))
     return Rows(columns, str(csv_file), lambda i: f"{csv_file}, line {numbers[i]}")
+
+
+def escaped(text: str) -> str:
+    """Text as a cell of a CSV file that no spreadsheet runs. `read_csv` gives the text itself."""
+    return f"'{text}" if _FORMULA.match(text) else text
+
+
+def unescaped(cell: str) -> str:
+    """The reverse of `escaped`."""
+    return cell[1:] if cell[:1] == "'" and _FORMULA.match(cell, 1) else cell
 
 
 def is_missing(cell: Any) -> bool:

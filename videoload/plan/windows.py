@@ -9,6 +9,7 @@ through a client's workers, or in this process.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from fractions import Fraction
 from typing import Any
 
@@ -23,7 +24,7 @@ from videoload.clips.clip_spec import ClipSpec, hop_seconds
 from videoload.clips.sample_spec import SampleSpec, Spec, WindowCounts, leader_of
 from videoload.clips.video_info import VideoInfo
 from videoload.clips.windows import count_windows
-from videoload.errors import SpecError
+from videoload.errors import SpecError, TooManyBadVideos
 from videoload.plan import padding
 from videoload.plan.lengths import needed_frames
 
@@ -45,8 +46,9 @@ def counted(
     if not several and _lengths_suffice(catalog, range(len(catalog)), leader):
         return catalog
     counts = np.array([[1], [0]]).repeat(len(catalog), 1)
-    for found, _, info in read(file_rows(catalog), WindowCounts.of(clip)):
-        counts[:, info.video] = found.T
+    with suppress(TooManyBadVideos):  # none of them can be read
+        for found, _, info in read(file_rows(catalog), WindowCounts.of(clip)):
+            counts[:, info.video] = found.T
     return with_windows(catalog, counts)
 
 

@@ -18,35 +18,25 @@ import numpy as np
 import numpy.typing as npt
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeRemainingColumn
-from xxhash import xxh3_64_hexdigest
 
 from videoload.arguments import whole
 from videoload.catalog.catalog import Catalog
-from videoload.catalog.crop_boxes import boxes_of
 from videoload.catalog.table import Video
 from videoload.clips.clip_spec import ClipSpec, crops_of, dense_hop, hop_seconds
-from videoload.errors import BadVideo, SpecError, TooManyBadVideos, VideoloadError, named
+from videoload.errors import BadVideo, SpecError, TooManyBadVideos, named
 from videoload.plan.options import StreamArguments
 from videoload.plan.plan import BatchInfo
 from videoload.plan.windows import windows_of
 from videoload.predictions.evaluation import Average, scores_of
-from videoload.predictions.results import (
-    Results,
-    Target,
-    are_close,
-    first_numbers,
-    row_names,
-    segment_of,
-)
+from videoload.predictions.marks import Mark, marks_of, weights_digest
+from videoload.predictions.results import Results, Target, row_names, segment_of
 from videoload.predictions.table import Table
 from videoload.predictions.windows import FileScores, Ints, Layout, Scores, Stitcher, Windows
-from videoload.storage.paths import pieces_of
 from videoload.trainer.client import Client
 from videoload.trainer.stream import Stream
 
 _log = logging.getLogger(__name__)
 
-_NAN = "the model gives NaN for windows of %s: they are written as they are"
 _RUN_CLIPS, _RUN_BYTES = 64, 64 << 20  # that a worker decodes in one go, at most
 _USUAL_FPS = 25.0  # it only decides how long a run is
 _WASTE = 0.1  # share of a run whose frames are decoded again for the next one
@@ -78,6 +68,7 @@ def predict(
     average: Average | None = None,
     top: int = 1,
     classes: Sequence[str] | None = None,
+    name: str | None = None,
     progress: bool | None = None,
 ) -> Predictions:
     """Take every window of every file of a catalog through a model.
@@ -89,8 +80,8 @@ def predict(
 
     With ``to_csv`` or ``to_npy``, a run that was stopped or killed goes on if it is called in the
     same way, and ends with the same files. A run that is called again with other rows or another
-    place does what is missing there. Results of another spec are refused, and so are those of
-    another model: it is asked again about the first window of a row that is done.
+    place does what is missing there. A row is done again if the model is another one, by its
+    weights or its ``name``, or if the content of its file is. Results of another spec are refused.
 
     Args:
         model: A Keras model; or a function that is called with the clips of a batch, an array [B,
@@ -113,6 +104,9 @@ def predict(
         top: Classes of each window in the CSV, those with the highest scores. Default 1.
         classes: Their names. None, the default: those of the catalog, if there are as many as
             scores; else numbers from 0 on.
+        name: What tells the model from others, as ``"epoch 12"``. Default None: the weights of a
+            Keras model, or of a callable with the ``state_dict`` of a PyTorch module. A function
+            has none: without a name, a later run does all rows again.
         progress: Show a progress bar with the time that is left on stderr. None, the default: if it
             is a terminal.
 
@@ -129,8 +123,12 @@ def predict(
     table = Table(whole("top", top), classes or catalog.classes)
     if average not in (None, "scores", "softmax"):
         raise SpecError(f'average must be None, "scores" or "softmax", got {average!r}')
-    batch_size = whole("batch_size", batch_size)
-    model = scores_of(model, average)
+    batch_size, kept = whole("batch_size", batch_size), (to_csv, to_npy) != (None, None)
+    score = scores_of(model, average)
+    of_model = weights_digest(model) if kept and name is None else name
+    if kept and of_model is None:
+        _log.warning("the model has no weights to know it by: a later run does all rows again, "
+                     "unless both have the same name=")  # fmt: skip
     how: StreamArguments = {"on_error": "skip", "max_bad": 1.0}
     if spec.size is None:  # no window is counted for that
         any_clip = replace(spec, sampling="center", hop=None, hop_s=None, edges=None, offsets=None)
@@ -139,29 +137,29 @@ def predict(
     run = _run(spec, batch_size)
     stream = client.stream(catalog, spec, run, **how)
     counts, _ = windows_of(stream.catalog, spec, range(len(catalog)))
-    scoring = _Scoring(stream, Layout(counts, run), model, batch_size)
+    scoring = _Scoring(stream, Layout(counts, run), score, batch_size)
     names = row_names(catalog)
-    of = _not_in_names(catalog, spec, names)
-    results = Results(to_csv, to_npy, _settings(stream, average), table, names, of)
+    marks = marks_of(catalog, spec, names, of_model) if kept else dict.fromkeys(names, Mark(None))
+    results = Results(to_csv, to_npy, _settings(stream, average), table, marks)
     try:
         rows = [row for row in np.flatnonzero(counts).tolist() if results.lacks(row)]
-        _check_model(scoring, results, sorted({*np.flatnonzero(counts).tolist()} - {*rows}))
-        done, with_nan = Predictions([], []), 0
+        done, with_nan = Predictions([], []), []
         shown = sys.stderr.isatty() if progress is None else progress
         for row, windows in scoring.of(rows, shown=shown):
             video = catalog[row]
             if windows is None:
                 done.failed.append(BadVideo(video.path, _why(stream, row, video)))
+                results.save(row, None)
                 continue
-            with_nan += (has_nan := _has_nan(windows.scores))
-            if has_nan and with_nan == 1:
-                _log.warning(_NAN, named(names[row]))
+            if windows.scores.dtype.kind == "f" and np.isnan(windows.scores).any():
+                with_nan.append(names[row])
             scores = windows.file(video.path, averaged=average is not None)
-            results.save(row, scores, windows.scores[0])
-            if not results.are_kept:
+            results.save(row, scores)
+            if not kept:
                 done.files.append(scores)
-        if with_nan > 1:
-            _log.warning("the model gives NaN for windows of %d files or segments", with_nan)
+        if with_nan:
+            _log.warning("the model gives NaN for windows of %d rows, as %s: they are written as "
+                         "they are", len(with_nan), named(with_nan[0]))  # fmt: skip
         return done
     finally:
         try:
@@ -178,19 +176,17 @@ def _dense(clip: ClipSpec, average: Average | None) -> ClipSpec:
         )
     if not isinstance(clip, ClipSpec) or clip.sampling not in (None, "center", "dense"):
         raise SpecError('predict takes all windows: give a ClipSpec with sampling="dense"')
-    if clip.max_frames is not None:
-        raise SpecError(
-            "predict takes windows of one length: give frames= a number. vl.evaluate has scores of "
-            "whole videos"
-        )
-    if clip.sound is not None:
-        raise SpecError("predict shows windows to a model, without their sound: leave sound out")
-    if crops_of(clip) > 1 or clip.views > 1:
-        raise SpecError(
-            f'predict takes one row of a window: leave crop="{clip.crop}" and views= out'
-        )
-    if clip.edges is not None and average is not None:
-        raise SpecError("average= is for windows that fit: leave edges out")
+    for is_wrong, why in (
+        (clip.max_frames is not None, "takes windows of one length: give frames= a number. "
+         "vl.evaluate has scores of whole videos"),
+        (clip.sound is not None, "shows windows without their sound: leave sound out"),
+        (crops_of(clip) > 1 or clip.views > 1,
+         f'takes one row of a window: leave crop="{clip.crop}" and views= out'),
+        (clip.edges is not None and average is not None,
+         "averages windows that fit: leave edges out"),
+    ):  # fmt: skip
+        if is_wrong:
+            raise SpecError(f"predict {why}")
     return replace(clip, sampling="dense")
 
 
@@ -239,15 +235,6 @@ class _Scoring:
                 before += len(steps)
                 yield from stitcher.complete(steps.stop)
 
-    def first_of(self, row: int) -> Scores | None:
-        """What the model says of the first window of a row; None if it cannot be decoded."""
-        step = self.layout.steps(row).start
-        for clips, info in self._batches(range(step, step + 1)):
-            wanted = (info.video == row) & (info.clip == 0)
-            for which, scores in self._scored(clips, info, wanted):
-                return np.asarray(scores[wanted[which]][0])
-        return None
-
     def _batches(self, steps: range) -> Iterator[tuple[npt.NDArray[Any], BatchInfo]]:
         try:
             for clips, _, info in self._stream._readers.read(steps, info=True):
@@ -278,37 +265,6 @@ def _settings(stream: Stream, average: Average | None) -> dict[str, str]:
     own = {"kind", "code", *(field.name for field in fields(ClipSpec))}
     settings = stream._readers.identity.settings
     return {name: settings[name] for name in settings if name in own} | {"average": repr(average)}
-
-
-def _not_in_names(catalog: Catalog, spec: ClipSpec, names: Sequence[str]) -> dict[str, str]:
-    """What else decides on the results of a row: further pieces of a recording, and boxes."""
-    found = {}
-    for row, name in enumerate(names):
-        boxes = boxes_of(catalog, row) if spec.crop == "box" else b""
-        if boxes or len(pieces_of(catalog.paths[row])) > 1:
-            path = catalog.paths[row].encode("utf-8", "surrogateescape")
-            found[name] = xxh3_64_hexdigest(path + boxes)
-    return found
-
-
-def _check_model(scoring: _Scoring, results: Results, done: list[int]) -> None:
-    """Raise VideoloadError if the results that are there are another model's."""
-    told = [row for row in done if results.told(row) is not None]
-    if not told:
-        return
-    _log.info("%d rows were done in an earlier run", len(done))
-    before, now = results.told(told[0]), scoring.first_of(told[0])
-    if before is not None and now is not None and not are_close(before, first_numbers(now)):
-        raise VideoloadError(
-            f"the results that are there are of another model: of the first window of "
-            f"{results.name(told[0])} it said {before[:3]}, and this one says "
-            f"{first_numbers(now)[:3]}. Write to another place, or delete the results and their "
-            ".progress"
-        )
-
-
-def _has_nan(scores: Scores) -> bool:
-    return scores.dtype.kind == "f" and bool(np.isnan(scores).any())
 
 
 def _why(stream: Stream, row: int, video: Video) -> str:

@@ -2,20 +2,20 @@
 again does what is missing.
 
 Each place (a table, a folder of tables, a folder of arrays) has a journal of its own beside it. Its
-head says what decides on the results; each further line names a row of the catalog whose results
-are there. Results are written first, and then their line. So after a kill the row is done once
-more, with the same files. The lines of a table stand in its journal: when a run ends, the table is
-written from it, in the order of the catalog.
+head says what windows there are; each further line names a row of the catalog whose results are
+there, and the model and the files that they are of. Where these are others by now, the results are
+deleted, and the row is done again. Results are written first, and then their line. So after a kill
+the row is done once more, with the same files. The lines of a table stand in its journal: when a
+run ends, the table is written from it, in the order of the catalog.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 from xxhash import xxh3_64_hexdigest
@@ -25,6 +25,7 @@ from videoload.catalog.table import Video
 from videoload.errors import VideoloadError
 from videoload.plan.identity import Identity
 from videoload.predictions.journal import Entry, Journal
+from videoload.predictions.marks import Mark
 from videoload.predictions.table import HEAD, Table
 from videoload.predictions.windows import FileScores
 from videoload.storage.paths import pieces_of
@@ -32,8 +33,7 @@ from videoload.storage.paths import pieces_of
 Target = str | os.PathLike[str] | None
 Writers = Mapping[str, Callable[[Path, FileScores], None]]
 
-_TOLD = 8  # numbers of a row's first window, by which a later run knows the model again
-_CLOSE, _OF_MOST = 1e-2, 1e-3  # they may differ by this share, and by this of the largest of them
+_log = logging.getLogger(__name__)
 
 
 class Files:
@@ -59,14 +59,20 @@ class Files:
         """Whether the results of a row are there."""
         return name in self.entries and all(map(Path.exists, self._files([name])))
 
-    def write(self, name: str, scores: FileScores, told: Entry) -> None:
-        """Write them, and a line of the journal with what is ``told``. Raises OSError."""
+    def write(self, name: str, scores: FileScores, entry: Entry) -> None:
+        """Write them, and this line of the journal. Raises OSError."""
         for file, write in zip(self._files([name]), self._writers.values(), strict=True):
             with _unfinished(file) as unfinished:
                 write(unfinished, scores)
-        if self.entries.get(name) != told:  # else they were deleted
-            self.entries[name] = told
-            self._journal.append(told)
+        if self.entries.get(name) != entry:  # else they were deleted
+            self.entries[name] = entry
+            self._journal.append(entry)
+
+    def drop(self, name: str) -> None:
+        """There are none of a row. Raises OSError."""
+        self.entries.pop(name, None)
+        for file in self._files([name]):
+            file.unlink(missing_ok=True)
 
     def finish(self) -> None:
         """The run ends: all is written."""
@@ -100,9 +106,12 @@ class OneTable:
     def has(self, name: str) -> bool:
         return name in self.entries
 
-    def write(self, name: str, scores: FileScores, told: Entry) -> None:
-        self.entries[name] = told | {"lines": self._table.lines(scores)}
+    def write(self, name: str, scores: FileScores, entry: Entry) -> None:
+        self.entries[name] = entry | {"lines": self._table.lines(scores)}
         self._journal.append(self.entries[name])
+
+    def drop(self, name: str) -> None:
+        self.entries.pop(name, None)
 
     def finish(self) -> None:
         done = (self.entries[name]["lines"] for name in self._names if name in self.entries)
@@ -124,67 +133,56 @@ class Results:
 
     def __init__(
         self, to_csv: Target, to_npy: Target, settings: Mapping[str, str], table: Table,
-        names: Sequence[str], of: Mapping[str, str] = MappingProxyType({}),
+        marks: Mapping[str, Mark],
     ) -> None:  # fmt: skip
-        """Begin, or go on: the rows of a catalog have these ``names``, and some are ``of`` what
-        their name does not say. Raises VideoloadError if there are other results, or nothing can be
-        written."""
-        self._names, self._of = names, of
+        """Begin, or go on. ``marks``: of the rows of a catalog, by their names. Raises
+        VideoloadError if there are results of other windows, or nothing can be written."""
+        self._marks, self._names = marks, (names := [*marks])
         self._places: list[Files | OneTable] = []
         with_table = {**settings, "top": str(table.top), "names": repr(tuple(table.classes))}
         try:
             if to_csv is not None and Path(to_csv).suffix.lower() == ".csv":
                 self._places.append(OneTable(Path(to_csv), with_table, table, names))
             elif to_csv is not None:
-
-                def write_lines(file: Path, scores: FileScores) -> None:
-                    text = HEAD + table.lines(scores)
-                    file.write_text(text, encoding="utf-8", errors="surrogateescape")
-
-                lines = {".csv": write_lines}
+                lines = {".csv": table.write}
                 self._places.append(Files(Path(to_csv), ".csv.progress", with_table, lines, names))
             if to_npy is not None:
                 arrays = {".npy": _write_scores, ".times.npy": _write_times}
                 self._places.append(Files(Path(to_npy), ".npy.progress", settings, arrays, names))
+            self._drop_others()
         except BaseException as error:
             self.close()
             if isinstance(error, OSError):
                 raise _not_written(error.filename or to_csv or to_npy, error) from None
             raise
-        for place in self._places:
-            for name in names:
-                if name in place.entries and place.entries[name].get("of") != of.get(name):
-                    del place.entries[name]  # of other pieces, or another box
 
-    @property
-    def are_kept(self) -> bool:
-        """Whether they are written at all."""
-        return bool(self._places)
+    def _drop_others(self) -> None:
+        """Results that are not those of their row any more are none."""
+        others = set[str]()
+        for place in self._places:
+            for name, mark in self._marks.items():
+                if name in place.entries and not mark.holds(place.entries[name]):
+                    place.drop(name)
+                    others.add(name)
+        if others:
+            _log.warning("%d rows are done again, as %s: their results are not known to be of this "
+                         "model and of these files", len(others), min(others))  # fmt: skip
 
     def lacks(self, row: int) -> bool:
         """Whether some place lacks the results of a row."""
         name = self._names[row]
         return not self._places or not all(place.has(name) for place in self._places)
 
-    def name(self, row: int) -> str:
-        """The name of a row's results."""
-        return self._names[row]
-
-    def told(self, row: int) -> list[float] | None:
-        """What the model said of a row's first window, as far as it is kept."""
-        entries = (place.entries.get(self._names[row]) for place in self._places)
-        return next((entry["first"] for entry in entries if entry is not None), None)
-
-    def save(self, row: int, scores: FileScores, first: Any) -> None:
-        """Write the results of a row, and what the model said of its ``first`` window, where they
-        lack. Raises VideoloadError."""
+    def save(self, row: int, scores: FileScores | None) -> None:
+        """Write the results of a row where they lack; None: there are none, since it cannot be
+        decoded. Raises VideoloadError."""
         name = self._names[row]
-        of = {"of": self._of[name]} if name in self._of else {}
-        told = {"row": name, "first": first_numbers(first), **of}
         try:
             for place in self._places:
-                if not place.has(name):
-                    place.write(name, scores, told)
+                if scores is None:
+                    place.drop(name)
+                elif not place.has(name):
+                    place.write(name, scores, {"row": name, **self._marks[name]._asdict()})
         except OSError as error:
             raise _not_written(error.filename or name, error) from None
 
@@ -200,20 +198,6 @@ class Results:
         """Let another process go on."""
         for place in self._places:
             place.close()
-
-
-def first_numbers(scores: Any) -> list[float]:
-    """A few numbers of what a model says of a window."""
-    found: list[float] = np.asarray(scores, np.float64).ravel()[:_TOLD].tolist()
-    return found
-
-
-def are_close(before: Sequence[float], now: Sequence[float]) -> bool:
-    """Whether the same model may have said both, perhaps on another device."""
-    if len(before) != len(now):
-        return False
-    most = np.nanmax(np.abs(before), initial=0.0, where=np.isfinite(before))
-    return np.allclose(before, now, rtol=_CLOSE, atol=_OF_MOST * most, equal_nan=True)
 
 
 def row_names(catalog: Catalog) -> list[str]:

@@ -1,4 +1,4 @@
-"""Scores as the lines of a table, in CSV. Pure."""
+"""Scores as the lines of a table, in CSV."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import csv
 import io
 import math
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from videoload.errors import SpecError
+from videoload.listings.rows import escaped
 from videoload.predictions.windows import FileScores
 
 _COLUMNS = ("path", "start_s", "end_s", "class", "score")
@@ -33,16 +35,22 @@ class Table(NamedTuple):
         csv.writer(found, lineterminator="\n").writerows(self._rows(file))
         return found.getvalue()
 
+    def write(self, to: Path, file: FileScores) -> None:
+        """Write a table of one file. Raises OSError, SpecError."""
+        text = HEAD + self.lines(file)
+        to.write_text(text, encoding="utf-8", errors="surrogateescape")
+
     def _rows(self, file: FileScores) -> Iterator[Sequence[str]]:
         count = file.scores.shape[1]
-        names = self.classes if len(self.classes) == count else [str(n) for n in range(count)]
+        known = self.classes if len(self.classes) == count else map(str, range(count))
+        path, names = escaped(file.path), list(map(escaped, known))
         best = np.argsort(-file.scores, axis=1, kind="stable")[:, : self.top].tolist()
         for scores, start_s, end_s, chosen in zip(
             file.scores, file.start_s.tolist(), file.end_s.tolist(), best, strict=True
         ):
             for number in chosen:
                 score = f"{scores[number]:.7g}"
-                yield file.path, _seconds(start_s), _seconds(end_s), names[number], score
+                yield path, _seconds(start_s), _seconds(end_s), names[number], score
 
 
 def _seconds(seconds: float) -> str:

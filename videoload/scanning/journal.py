@@ -11,6 +11,7 @@ from typing import Any
 
 from videoload.catalog.catalog import Catalog
 from videoload.errors import CatalogError, VideoloadError
+from videoload.listings.rows import escaped, unescaped
 from videoload.storage.files import status_of
 
 
@@ -159,7 +160,9 @@ def _write(file: Path, rows: list[Row], mode: str) -> None:
             writer = csv.DictWriter(out, _NAMES, lineterminator="\n")
             if not out.tell():
                 writer.writeheader()
-            writer.writerows(map(asdict, rows))
+            for row in rows:
+                cells = asdict(row).items()
+                writer.writerow({k: escaped(v) if isinstance(v, str) else v for k, v in cells})
     except OSError as error:
         raise VideoloadError(f"cannot write {file}: {error.strerror}") from None
 
@@ -169,7 +172,7 @@ def _read(file: Path) -> Iterator[Row]:
     if not file.exists():
         return
     types: dict[str, Callable[[str], Any]] = {
-        "int": int, "str": str, "float": float,
+        "int": int, "str": unescaped, "float": float,
         "int | None": lambda text: int(text) if text else None,
         "float | None": lambda text: float(text) if text else None,
     }  # fmt: skip

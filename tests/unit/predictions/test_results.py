@@ -10,11 +10,12 @@ import pytest
 
 from videoload.catalog.catalog import Catalog
 from videoload.errors import VideoloadError
-from videoload.predictions.results import Results, are_close, row_names
+from videoload.predictions.marks import Mark
+from videoload.predictions.results import Results, row_names
 from videoload.predictions.table import HEAD, Table
 from videoload.predictions.windows import FileScores
 
-HOW, TABLE = {"hop": "8"}, Table(1, ("x", "y"))
+HOW, TABLE, MARK = {"hop": "8"}, Table(1, ("x", "y")), Mark("a model", 5)
 NAMES = [f"{row}.avi" for row in range(4)]
 PLACES = {"table": "all.csv", "tables": "each", "arrays": "npy"}
 
@@ -25,16 +26,18 @@ def scores(row: int) -> FileScores:
 
 
 def run(
-    folder: Path, rows: int = 4, places: str = "table arrays", names: list[str] = NAMES
-) -> list[int]:
-    """Do what is missing of the first rows; row 1 is bad. Returns what was done."""
+    folder: Path, rows: int = 4, places: str = "table arrays", names: list[str] = NAMES,
+    mark: Mark = MARK, bad: str = "1.avi",
+) -> list[int]:  # fmt: skip
+    """Do what is missing of the first rows, of which one is bad. Returns what was done."""
     to_csv = next((folder / PLACES[p] for p in ("table", "tables") if p in places.split()), None)
-    results = Results(to_csv, folder / "npy" if "arrays" in places else None, HOW, TABLE, names)
+    to_npy = folder / "npy" if "arrays" in places else None
+    results = Results(to_csv, to_npy, HOW, TABLE, dict.fromkeys(names, mark))
     try:
-        lack = [row for row, name in enumerate(names) if name != "1.avi" and results.lacks(row)]
-        for row in (done := lack[:rows]):
-            number = int(names[row][0])
-            results.save(row, scores(number), scores(number).scores[0])
+        lack = [row for row in range(len(names)) if results.lacks(row)]
+        done = [row for row in lack[: rows + (bad in names)] if names[row] != bad]
+        for row in lack[: rows + (bad in names)]:
+            results.save(row, None if names[row] == bad else scores(int(names[row][0])))
         if rows == len(NAMES):
             results.finish()
         return done
@@ -124,27 +127,33 @@ def test_what_is_not_ours_is_not_overwritten(tmp_path: Path) -> None:
 def test_results_of_another_spec_are_refused_by_what_differs(tmp_path: Path) -> None:
     run(tmp_path)
     with pytest.raises(VideoloadError, match=r"other results \(hop: 8 before, 9 now\)"):
-        Results(None, tmp_path / "npy", {"hop": "9"}, TABLE, NAMES)
+        Results(None, tmp_path / "npy", {"hop": "9"}, TABLE, {})
     with pytest.raises(VideoloadError, match=r"top: 1 before, 2 now"):
-        Results(tmp_path / "all.csv", None, HOW, Table(2, TABLE.classes), NAMES)
+        Results(tmp_path / "all.csv", None, HOW, Table(2, TABLE.classes), {})
 
 
-def test_a_row_of_another_box_is_done_again(tmp_path: Path) -> None:
-    def lacking(of: dict[str, str]) -> list[str]:
-        results = Results(tmp_path / "all.csv", tmp_path / "npy", HOW, TABLE, NAMES, of)
-        try:
-            lack = [row for row in range(4) if results.lacks(row)]
-            for row in lack:
-                results.save(row, scores(row), scores(row).scores[0])
-            results.finish()
-            return [NAMES[row] for row in lack]
-        finally:
-            results.close()
-
-    assert lacking({"2.avi": "a box"}) == NAMES
-    assert lacking({"2.avi": "a box"}) == []
-    assert lacking({"2.avi": "another", "3.avi": "a box"}) == ["2.avi", "3.avi"]
-    assert lacking({"2.avi": "another"}) == ["3.avi"]
+@pytest.mark.parametrize("places", ["table", "tables arrays"])
+@pytest.mark.parametrize(
+    ("mark", "is_same"),
+    [
+        (MARK, True),
+        (Mark("a model"), True),  # the file cannot be read now
+        (Mark("another", 5), False),
+        (Mark(None, 5), False),
+        (Mark("a model", 6), False),
+        (Mark("a model", 5, "a box"), False),
+    ],
+)
+def test_a_row_of_another_model_or_file_or_box_is_done_again(
+    places: str, mark: Mark, is_same: bool, tmp_path: Path
+) -> None:
+    run(tmp_path, places=places)
+    before = found(tmp_path)
+    assert run(tmp_path, places=places, mark=mark) == ([] if is_same else [0, 2, 3])
+    assert (found(tmp_path) == before) is is_same
+    run(tmp_path, 0, places, mark=Mark("a third", 5), bad="0.avi")
+    rows = {name for name in found(tmp_path) if name.endswith((".npy", ".avi.csv"))}
+    assert not rows, "no result of another model stays, also where the run is stopped"
 
 
 def test_a_folder_that_cannot_be_written_to_is_said(tmp_path: Path) -> None:
@@ -165,13 +174,3 @@ def test_every_row_has_a_name_of_its_own() -> None:
     ]  # fmt: skip
     frames = Catalog(["a.avi"] * 2, [0, 0], ["x"], "/", starts=[0, 40], ends=[40, -1])
     assert row_names(frames) == ["a.avi.0-40", "a.avi.40-"]
-
-
-@pytest.mark.parametrize(
-    ("now", "same"),
-    [([0.3, 0.7], True), ([0.3001, 0.7], True), ([0.31, 0.69], False), ([0.3], False),
-     ([0.3, np.nan], False)],
-)  # fmt: skip
-def test_a_model_is_known_again_by_what_it_said(now: list[float], same: bool) -> None:
-    assert are_close([0.3, 0.7], now) is same
-    assert are_close([np.nan, 0.7], [np.nan, 0.7])

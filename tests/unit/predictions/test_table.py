@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import csv
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from videoload.catalog.catalog import Catalog
 from videoload.errors import SpecError
 from videoload.predictions.table import Table
 from videoload.predictions.windows import FileScores
@@ -32,3 +36,18 @@ def test_classes_without_names_have_numbers() -> None:
 def test_features_are_no_table() -> None:
     with pytest.raises(SpecError, match=r"a CSV needs a score for each class.*\[4, 3\]: to_npy="):
         Table(1, ()).lines(FILE._replace(scores=np.zeros((2, 4, 3))))
+
+
+@pytest.mark.parametrize("name", ["=1+cmd|x!A0", "+1", "@x", "-2+3+cmd|' /C calc'!A0"])
+def test_no_cell_is_a_formula(name: str, tmp_path: Path) -> None:
+    Table(1, (name, "z", name)).write(tmp_path / "t.csv", FILE._replace(path=f"{name}.avi"))
+    _, *lines = csv.reader((tmp_path / "t.csv").read_text().splitlines())
+    assert not [cell for line in lines for cell in line if cell.startswith(("=", "+", "@", "-"))]
+    catalog = Catalog.from_table(tmp_path / "t.csv", label="class", classes=["z", name])
+    assert catalog[0].path == f"{name}.avi"
+    assert catalog.labels.tolist() == [0, 1], "read back, they are themselves"
+
+
+def test_a_name_that_begins_with_a_hyphen_stays_as_it_is() -> None:
+    lines = Table(1, ("-1",)).lines(FILE._replace(path="-3B32lodo2M.mp4"))
+    assert lines.startswith("-3B32lodo2M.mp4,")

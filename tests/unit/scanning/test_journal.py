@@ -50,6 +50,14 @@ def test_a_row_is_known_until_its_file_changes(tmp_path: Path) -> None:
     assert again.find(tmp_path, "a.avi") is None
 
 
+def test_a_file_that_is_named_like_a_formula_is_read_back(tmp_path: Path) -> None:
+    formula = written(tmp_path, "=1+cmd|x!A0.avi")
+    Journal(tmp_path / "t.csv").add(formula)
+    assert (tmp_path / "t.csv").read_text().splitlines()[1].startswith("'=")
+    assert Journal(tmp_path / "t.csv").find(tmp_path, formula.path) == formula
+    assert Catalog.from_table(tmp_path / "t.csv", tmp_path).paths == (formula.path,)
+
+
 def test_a_left_over_table_of_bad_files_is_named(tmp_path: Path) -> None:
     bad = written(tmp_path / "one", "a.avi", frames=0)
     Journal(tmp_path / "t.csv").add(bad)

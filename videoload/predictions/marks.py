@@ -1,0 +1,92 @@
+"""What the results of a row are of. Whoever asks for them again may have another model by now, or
+another file under the same name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from queue import SimpleQueue
+from typing import Any, NamedTuple
+
+from xxhash import xxh3_64, xxh3_64_hexdigest
+
+from videoload.catalog.catalog import Catalog
+from videoload.catalog.crop_boxes import boxes_of
+from videoload.clips.clip_spec import ClipSpec
+from videoload.engine.file_checker import FileChecker
+from videoload.errors import VideoloadError
+from videoload.predictions.journal import Entry
+from videoload.storage.paths import pieces_of
+from videoload.storage.roots import open_storage
+
+
+class Mark(NamedTuple):
+    """What the results of a row are of, besides its name and the windows.
+
+    ``model``: None if nothing tells it from another one. ``file``: the fingerprint of its files;
+    None: this host cannot read them now, and results of them stay. ``of``: its pieces and boxes.
+    """
+
+    model: str | None
+    file: int | None = None
+    of: str = ""
+
+    def holds(self, entry: Entry) -> bool:
+        """Whether results with this line of a journal are those of the row."""
+        own = self._asdict() if self.file is not None else {"model": self.model, "of": self.of}
+        return self.model is not None and own.items() <= entry.items()
+
+
+def marks_of(
+    catalog: Catalog, spec: ClipSpec, names: Sequence[str], model: str | None
+) -> dict[str, Mark]:
+    """The mark of each row of a catalog, by its name."""
+    files, found = _fingerprints(catalog), {}
+    for row, (name, path) in enumerate(zip(names, catalog.paths, strict=True)):
+        of = boxes_of(catalog, row) if spec.crop == "box" else b""
+        if of or len(pieces_of(path)) > 1:
+            of += path.encode("utf-8", "surrogateescape")
+        found[name] = Mark(model, files.get(path), xxh3_64_hexdigest(of) if of else "")
+    return found
+
+
+def _fingerprints(catalog: Catalog) -> dict[str, int]:
+    """The fingerprint of the files of each path, as far as this host can read them."""
+    if catalog.root is None:
+        return {}
+    paths = dict(enumerate(dict.fromkeys(catalog.paths)))
+    replies: SimpleQueue[tuple[int, int | VideoloadError]] = SimpleQueue()
+    checker = FileChecker()
+    try:
+        checker.identify(open_storage(catalog.root), paths, 0, lambda *found: replies.put(found))
+        replied = [replies.get() for _ in paths]
+    finally:
+        checker.close()
+    return {paths[n]: file for n, file in replied if isinstance(file, int) and file}
+
+
+def weights_digest(model: Any) -> str | None:
+    """A hash of the weights of a model of Keras or PyTorch; None if there are none, or none yet."""
+    owner = getattr(model, "__self__", model)  # of a method
+    try:
+        if hasattr(owner, "get_weights"):
+            weights = [*enumerate(owner.get_weights())] if getattr(owner, "built", True) else []
+        else:
+            weights = [*owner.state_dict().items()]
+        digest = xxh3_64(type(owner).__name__.encode())
+        for name, value in weights:
+            digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
+            digest.update(_bytes(value))
+    except (AttributeError, TypeError, ValueError, RuntimeError):
+        return None
+    return digest.hexdigest() if weights else None
+
+
+def _bytes(value: Any) -> bytes:
+    """The bytes of an array or a tensor. Raises ValueError, RuntimeError."""
+    if hasattr(value, "detach"):
+        import torch
+
+        # NumPy does not have all types of PyTorch.
+        value = value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy()
+    found: bytes = value.tobytes()
+    return found
