@@ -3,12 +3,9 @@ it is resumed, and with equal shapes on all ranks."""
 
 from __future__ import annotations
 
-import os
 import random
-import signal
 from collections import Counter
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +14,9 @@ import pytest
 
 from tests.support import sounds
 from tests.support.digests import digests
-from tests.support.processes import children_of
 from tests.support.programs import Programs
-from tests.support.thorough import either, rest_nightly
 from tests.support.videos import make_avi
-from tests.support.waiting import SECOND, wait_until
+from tests.support.waiting import SECOND
 from videoload import Catalog, Client, ClipSpec, PerFrame, SpecError, VideoError, decode_serially
 from videoload import open as open_video
 from videoload.trainer import planning
@@ -42,12 +37,6 @@ def catalog(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
         path = root / f"{number:03}.avi"
         make_avi(path, frames=draw.randint(20, 400), size=(16, 24), seed=number)
     return Catalog.from_folder(root, label=None)
-
-
-@pytest.fixture(scope="module")
-def serial(catalog: Catalog) -> list[str]:
-    """Two epochs."""
-    return digests(decode_serially(catalog, CLIP, info=True, epochs=2, **HOW))
 
 
 @pytest.mark.parametrize("short", ["zero", "hold"])
@@ -89,40 +78,6 @@ def test_each_clip_is_its_video_and_the_rest_is_padding(
     assert sorted(seen) == list(range(24))
 
 
-@pytest.mark.parametrize("workers", rest_nightly([2, 1, 3, 4]))
-def test_workers_give_what_the_serial_stream_gives(
-    catalog: Catalog, serial: list[str], workers: int
-) -> None:
-    with Client(workers=workers) as client:
-        stream = client.stream(catalog, CLIP, **HOW)
-        assert 2 * len(stream) == len(serial)
-        assert digests(stream.batches(epochs=2, info=True)) == serial
-        got = list(client.stream(catalog, CLIP, **SMALL).batches(info=True))
-    wanted = list(decode_serially(catalog, CLIP, info=True, **SMALL))
-    assert digests(got) == digests(wanted)
-    for (_, _, info), (_, _, other) in zip(got, wanted, strict=True):
-        np.testing.assert_array_equal(info.times, other.times)
-        np.testing.assert_array_equal(info.lengths, other.lengths)
-    counts = Counter(video for _, _, info in got for video in info.video.tolist())
-    assert counts == dict.fromkeys(range(FILES), 1)
-    shapes = {clips.shape[:2] for clips, _, _ in got if len(clips) * clips.shape[1] > 64}
-    assert {frames for _, frames in shapes} == {16, 32, 48, 64}
-
-
-def test_a_reading_that_is_resumed_goes_on_with_the_same_batches(
-    catalog: Catalog, serial: list[str], client: Client
-) -> None:
-    stream = client.stream(catalog, CLIP, **HOW)
-    places = sorted(random.Random(2).sample(range(len(serial)), either(6, 30)))
-    for step in places:
-        assert digests(islice(stream.batches(step, 2, info=True), 2)) == serial[step : step + 2]
-    for _ in islice(stream, 5):
-        pass
-    other = client.stream(catalog, CLIP, **HOW)
-    other.load_state_dict(stream.state_dict())
-    assert digests(other.batches(info=True)) == serial[5 : len(stream)]
-
-
 def test_ranks_have_equal_shapes_at_each_step_and_each_clip_once(
     catalog: Catalog, client: Client
 ) -> None:
@@ -142,17 +97,6 @@ def test_ranks_have_equal_shapes_at_each_step_and_each_clip_once(
     assert alone.fingerprint != streams[0].fingerprint
 
 
-def test_workers_that_dial_in_give_what_the_serial_stream_gives(
-    catalog: Catalog, serial: list[str], programs: Programs
-) -> None:
-    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
-        for _ in range(2):
-            programs.worker(client.endpoints[0], Path(str(catalog.root)))
-        client.wait_for_workers(2, timeout_s=30 * SECOND)
-        stream = client.stream(catalog, CLIP, **HOW)
-        assert digests(stream.batches(epochs=2, info=True)) == serial
-
-
 @pytest.mark.slow
 def test_clips_are_of_the_copies_that_were_counted(tmp_path: Path, programs: Programs) -> None:
     names = [f"{number}.avi" for number in range(16)]
@@ -167,35 +111,6 @@ def test_clips_are_of_the_copies_that_were_counted(tmp_path: Path, programs: Pro
         stream = client.stream(Catalog(names), clip, 1, buckets=(24, 64))
         for clips, _, info in stream.batches(info=True):
             assert info.lengths.tolist() == [20 if clips.shape[1] == 24 else 60]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kills", rest_nightly([3, 50]))
-def test_workers_that_die_change_nothing(catalog: Catalog, serial: list[str], kills: int) -> None:
-    draw, others = random.Random(3), children_of(os.getpid())
-
-    def workers() -> list[int]:
-        return [pid for pid in children_of(os.getpid()) if pid not in others]
-
-    def kill_one() -> None:
-        wait_until(workers, 30 * SECOND, "there is a worker")
-        os.kill(draw.choice(workers()), signal.SIGKILL)
-
-    with Client(workers=2) as client:
-        stream, got = client.stream(catalog, CLIP, **HOW, slots=2), list[str]()
-        epochs = -(-kills // len(serial)) * 2 if kills > 3 else 2
-        every = epochs * len(stream) // (kills + 1)
-        for number, batch in enumerate(stream.batches(epochs=epochs, info=True)):
-            got += digests([batch])
-            if number % every == every - 1:
-                kill_one()
-        assert not stream.quarantine
-    assert got[: len(serial)] == serial
-    if epochs > 2:
-        rest = decode_serially(
-            catalog, CLIP, info=True, start_step=len(serial), epochs=epochs, **HOW
-        )
-        assert got[len(serial) :] == digests(rest)
 
 
 @pytest.mark.parametrize("on_error", ["substitute", "skip"])
@@ -289,14 +204,6 @@ def test_parts_of_a_sample_have_one_length(tmp_path: Path, client: Client) -> No
     assert [info.lengths.tolist() for _, _, info in got] == [[6], [26], [40]]
     with pytest.raises(SpecError, match="'rgb' has clips of any length: give 'depth' the"):
         client.stream(both, {"rgb": clip, "depth": replace(clip, max_frames=None, frames=8)}, 1)
-
-
-def test_kept_frames_make_the_same_clips(catalog: Catalog, tmp_path: Path) -> None:
-    some = catalog.subset(range(20))
-    wanted = digests(decode_serially(some, CLIP, info=True, **SMALL))
-    for _ in range(2):
-        kept = decode_serially(some, CLIP, info=True, frame_store=tmp_path / "kept", **SMALL)
-        assert digests(kept) == wanted
 
 
 def test_counting_says_how_far_it_is(

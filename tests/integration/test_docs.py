@@ -20,12 +20,11 @@ import videoload
 from scripts import command_line
 from tests.support.layouts import films
 from tests.support.needs import needs_tensorflow
-from tests.support.pages import Block, Step, as_json, blocks, commands, steps
+from tests.support.pages import Step, as_json, blocks, steps
 from tests.support.ports import free_ports
 from tests.support.programs import COMMANDS, Programs
 from tests.support.videos import make_avi, make_lengths
 from tests.support.waiting import SECOND
-from videoload import ClipSpec
 from videoload.commands.cli import app
 from videoload.commands.made_videos import make_videos
 
@@ -235,22 +234,6 @@ def test_the_code_of_a_page_runs(page: str, programs: Programs, folder: Path) ->
 # The tables above are exact
 
 
-def test_every_line_that_is_not_run_exists() -> None:
-    for page, text, _ in NOT_RUN:
-        lines = [
-            line
-            for block in blocks(PAGES[page])
-            if block.language == "sh"
-            for _, line in commands(block)
-        ]
-        assert [line for line in lines if line.startswith(text)], (page, text)
-
-
-def test_every_replacement_for_this_host_is_used() -> None:
-    for said in HERE:
-        assert any(said in text for text in PAGES.values()), said
-
-
 @pytest.mark.parametrize("page", NEEDS)
 def test_what_a_page_needs_is_what_it_imports(page: str) -> None:
     extra, page_text = OF_AN_EXTRA.get(NEEDS[page]), PAGES[page]
@@ -259,16 +242,6 @@ def test_what_a_page_needs_is_what_it_imports(page: str) -> None:
         if extra
         else re.search(rf"^(import|from) {NEEDS[page]}\b", page_text, re.M)
     )
-
-
-def test_from_split_files_to_the_worst_mistakes_are_at_most_45_lines() -> None:
-    [block] = [b for b in blocks(PAGES["docs/train/evaluate.md"]) if "testlist01" in b.code]
-    assert all(word in block.code for word in ("model.fit", "confusion()", "worst("))
-    assert len(block.code.splitlines()) <= 45
-
-
-def test_every_page_with_special_treatment_exists() -> None:
-    assert {*NEEDS, *RANKS, *TWICE, *BEFORE, *USUAL} <= PAGES.keys()
 
 
 def test_every_page_uses_names_and_arguments_that_exist() -> None:
@@ -301,80 +274,6 @@ def name_of_ours(node: ast.AST) -> str:
 
 
 # The blocks are found, and a page that is wrong fails
-
-
-def test_blocks_become_the_steps_of_a_reader() -> None:
-    page = (
-        "```python\nx = 1\n```\ntext `code` text\n"
-        '```python title="a.py"\ny = 2\n\n```\n'
-        "```sh\n# first\nvideoload scan DIR   # tells\nvideoload worker --root 'a b'\nls\n```\n"
-        "```text\npython\n```\n```\npicture\n```\n"
-    )
-    assert [block.language for block in blocks(page)] == ["python", "python", "sh", "text", ""]
-    assert blocks(page)[1] == Block("python", "a.py", "y = 2\n", 6)
-    assert steps(page, lambda line: line == "ls") == [
-        Step("python", 2, "x = 1"),
-        Step("file", 6, "y = 2\n", "a.py"),
-        Step("run", 11, command=("scan", "DIR")),
-        Step("serve", 12, command=("worker", "--root", "a b")),
-    ]
-    with pytest.raises(ValueError, match="line 13: what is to be done with 'ls'"):
-        steps(page, lambda line: False)
-
-
-@pytest.mark.parametrize(
-    ("page", "flaw"),
-    [
-        ("```python\nx = 1\n", "line 1: a block without an end"),
-        ("text\n```py\nx = 1\n```\n", "line 2: an unknown fence"),
-        ("- item\n  ```python\n  x = 1\n  ```\n", "line 2: an unknown fence"),
-    ],
-)
-def test_a_block_that_would_be_skipped_is_an_error(page: str, flaw: str) -> None:
-    with pytest.raises(ValueError, match=flaw):
-        blocks(page)
-
-
-@pytest.mark.parametrize(
-    ("page", "said"),
-    [
-        ("```python\nx = 1\n```\n\n```python\nassert x == 2\n```\n", "line 6, in <module>"),
-        ("```sh\nvideoload scan none\n```\n", "'scan', 'none'"),
-        ("```sh\nvideoload keygen --no-such-option\n```\n", "No such option"),
-        pytest.param(
-            "```sh\nvideoload worker --connect tcp://127.0.0.1:5555 --root none\n```\n"
-            "```python\nimport os\nos.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)\n```\n",
-            "line 2: status 1, ended by itself: True",
-            marks=pytest.mark.slow,
-        ),
-        ("```python\nimport warnings\nwarnings.warn('too few')\n```\n", "UserWarning: too few"),
-    ],
-    ids=["Python", "a command", "an option", "a server", "a warning"],
-)
-def test_a_page_that_is_wrong_fails(
-    page: str, said: str, programs: Programs, tmp_path: Path
-) -> None:
-    (tmp_path / "page").mkdir()
-    with pytest.raises(AssertionError, match=re.escape(said)):
-        run_page(programs, "README.md", steps(page, lambda line: False), tmp_path / "page")
-
-
-@pytest.mark.slow
-def test_the_blocks_of_a_page_share_a_namespace_files_and_commands(
-    programs: Programs, tmp_path: Path
-) -> None:
-    page = (
-        '```python title="mine.py"\nanswer = 42\n```\n'
-        "```sh\nvideoload keygen keys\n```\n"
-        "```python\nimport mine\n```\n"
-        "```python\nfrom pathlib import Path\nassert Path('keys/trainer').is_dir()\n"
-        "print('the answer is', mine.answer)\n```\n"
-    )
-    (tmp_path / "page").mkdir()
-    [said] = run_page(
-        programs, "README.md", steps(page, lambda line: False), tmp_path / "page", COMMANDS
-    )
-    assert "the answer is 42" in said
 
 
 # Commands
@@ -436,38 +335,6 @@ def test_ci_runs_the_second_command_of_the_readme(tmp_path: Path) -> None:
     assert "- run: .ci/run\n" in workflow
 
 
-def test_the_checks_run_without_an_activated_environment(tmp_path: Path) -> None:
-    """They use the tools of the checkout's own environment, not those of the PATH."""
-    (tmp_path / "scripts").mkdir()
-    (tmp_path / "bin").mkdir()
-    (tmp_path / ".venv/bin").mkdir(parents=True)
-    shutil.copy(PROJECT / "scripts/check", tmp_path / "scripts")
-    for folder, word in (("bin", "wrong"), (".venv/bin", "right")):
-        for tool in ("python", "ruff", "mypy", "mkdocs", "pytest"):
-            program = tmp_path / folder / tool
-            program.write_text(f"#!/bin/sh\necho {word} {tool} $*\n")
-            program.chmod(0o755)
-    environment = {"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin"}
-    done = subprocess.run(
-        [tmp_path / "scripts/check", "-m", "not slow"],
-        capture_output=True, text=True, check=True, timeout=60, env=environment,
-    )  # fmt: skip
-    assert done.stdout.splitlines() == [
-        "right ruff check .",
-        "right ruff format --check .",
-        "right mypy",
-        "right mkdocs build --strict",
-        "right pytest -m not slow",
-    ]
-    (tmp_path / ".venv/bin/mypy").write_text("#!/bin/sh\nexit 3\n")
-    failed = subprocess.run(
-        [tmp_path / "scripts/check"],
-        capture_output=True, text=True, check=False, timeout=60, env=environment,
-    )  # fmt: skip
-    assert failed.returncode == 3
-    assert "pytest" not in failed.stdout
-
-
 # Links; mkdocs checks the links within docs/
 
 
@@ -485,104 +352,4 @@ def test_links_to_files_of_the_repository_exist() -> None:
             assert any(place.exists() for place in places), (page, file)
 
 
-def test_the_tests_that_a_page_names_exist() -> None:
-    files = list((PROJECT / "tests").rglob("test_*.py"))
-    there = {name for path in files for name in (path.name, path.stem)}
-    there |= {name for path in files for name in re.findall(r"def (test_\w+)", path.read_text())}
-    for page in [*PAGES, *SITES]:
-        text = (PROJECT / page).read_text()
-        assert {*re.findall(r"`(?:tests/\w+/)?(test_\w+(?:\.py)?)`", text)} <= there, page
-
-
-def test_every_recipe_of_the_table_is_a_spec() -> None:
-    rows = [line for line in PAGES["docs/data/clips.md"].splitlines() if line.startswith("| ")]
-    told = [text for row in rows for text in re.findall(r"`(frames=[^`]+)`", row)]
-    assert len(told) >= 11
-    specs = [eval(f"ClipSpec({text})", {"ClipSpec": ClipSpec}) for text in told]
-    assert len(set(specs)) == len(told)
-
-
 # What the pages say about other libraries, at night
-
-
-@pytest.mark.nightly
-def test_an_iterator_of_a_dataset_cannot_be_saved(tf: Any, tmp_path: Path) -> None:
-    batches = tf.data.Dataset.from_generator(
-        lambda: iter(range(3)), output_signature=tf.TensorSpec((), tf.int64)
-    )
-    checkpoint = tf.train.Checkpoint(iterator=iter(batches.prefetch(2)))
-    with pytest.raises(tf.errors.FailedPreconditionError, match="PyFunc is stateful"):
-        checkpoint.save(str(tmp_path / "saved"))
-
-
-BACKUP = """
-import sys
-
-import keras
-import tensorflow as tf
-
-seen = []
-
-
-def note(number):
-    seen.append(int(number))
-    return tf.ones((2, 1)), tf.ones((2, 1))
-
-
-def look(number):
-    x, y = tf.py_function(note, [number], (tf.float32, tf.float32))
-    return tf.ensure_shape(x, (2, 1)), tf.ensure_shape(y, (2, 1))
-
-
-class Break(keras.callbacks.Callback):
-    def on_train_batch_begin(self, batch, logs=None):
-        if len(sys.argv) > 1 and int(self.model.optimizer.iterations) == 6:
-            sys.exit(9)  # in the second epoch of four batches
-
-
-model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
-model.compile("sgd", "mse")
-backup = keras.callbacks.BackupAndRestore("backup", save_freq=1)
-model.fit(
-    tf.data.Dataset.range(12).map(look), epochs=3, steps_per_epoch=4, verbose=0, shuffle=False,
-    callbacks=[backup, Break()],
-)
-print("saw", seen[0], int(model.optimizer.iterations))
-"""
-
-
-@pytest.mark.nightly
-@pytest.mark.slow
-@needs_tensorflow
-def test_backup_and_restore_does_not_restore_the_dataset(
-    programs: Programs, tmp_path: Path
-) -> None:
-    environment = {"TF_CPP_MIN_LOG_LEVEL": "2"}
-    broken = programs.script(BACKUP, "break", imported="tensorflow", cwd=tmp_path, env=environment)
-    assert broken.wait(60 * SECOND) == 9, broken.err
-    again = programs.script(BACKUP, imported="tensorflow", cwd=tmp_path, env=environment)
-    assert again.wait(60 * SECOND) == 0, again.err
-    first, trained = map(int, again.out.split("saw ")[1].split())
-    assert trained > 6, "the model is the one that was saved"
-    assert first == 0, "it continues with the dataset where it was: mend docs/train/resume.md"
-
-
-ACCUMULATE = """
-import keras
-import numpy as np
-
-model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
-model.compile(keras.optimizers.SGD(gradient_accumulation_steps=4), "mse")
-for _ in range(8):
-    model.train_on_batch(np.ones((2, 1)), np.ones((2, 1)))
-print("iterations", int(model.optimizer.iterations))
-"""
-
-
-@pytest.mark.nightly
-@pytest.mark.slow
-@needs_tensorflow
-def test_the_iterations_of_an_optimizer_are_not_batches(programs: Programs) -> None:
-    program = programs.script(ACCUMULATE, imported="tensorflow", env={"TF_CPP_MIN_LOG_LEVEL": "2"})
-    assert program.wait(60 * SECOND) == 0, program.err
-    assert "iterations 2\n" in program.out

@@ -77,11 +77,6 @@ def host(name: str, programs: Programs, client: Client, catalog: Catalog, store:
     return started
 
 
-def kept(store: Path) -> float:
-    """The share of the videos that a store has."""
-    return len(list(store.glob("*/[0-9a-f][0-9a-f]/*"))) / VIDEOS
-
-
 @pytest.mark.nightly
 def test_a_file_is_decoded_on_the_same_host_in_each_epoch(
     client: Client, programs: Programs, catalog: Catalog, tmp_path: Path
@@ -96,18 +91,6 @@ def test_a_file_is_decoded_on_the_same_host_in_each_epoch(
     assert len({where for each in hosts.values() for where in each}) == 2
     again = sum(Counter(each).most_common(1)[0][1] for each in hosts.values())
     assert again > 0.8 * 8 * VIDEOS  # without preference, it is 0.64 on average
-
-
-def test_two_hosts_with_stores_of_their_own_give_the_same_bytes(
-    client: Client, programs: Programs, catalog: Catalog, expected: str, tmp_path: Path
-) -> None:
-    host("elsewhere", programs, client, catalog, tmp_path / "there")
-    assert len({worker.host for worker in client.workers}) == 2
-    stream = client.stream(catalog, CLIP, BATCH, shuffle=True, seed=5)
-    assert digest(stream.batches(epochs=4)) == expected
-    assert kept(tmp_path / "here")
-    assert kept(tmp_path / "there")
-    assert stream.stats().kept_share > 0.3
 
 
 def test_a_host_that_is_killed_and_comes_back_changes_no_byte(

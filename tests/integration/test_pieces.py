@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import csv
-import os
 import pickle
 import shutil
-import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,13 +12,10 @@ import numpy as np
 import pytest
 
 import videoload as vl
-from benchmarks.object_server import ObjectServer
 from tests.support import sounds
-from tests.support.digests import digest, digests
+from tests.support.digests import digests
 from tests.support.pieces import FRAMES, PIECES, cut, make_pieces
-from tests.support.processes import children_of
 from tests.support.programs import Programs
-from tests.support.servers import objects
 from tests.support.thorough import rest_nightly
 from tests.support.videos import make_avi
 from tests.support.waiting import SECOND
@@ -269,42 +263,6 @@ def test_a_file_of_a_sample_that_is_replaced_is_read_anew(copy: Path, replaced: 
 # Wherever it is read
 
 
-def test_workers_give_the_same_also_when_killed(
-    whole: Catalog, pieces: Catalog, programs: Programs
-) -> None:
-    clip = spec(sampling="random", crop="random", clips_per_video=24)
-    expected = digests(decode_serially(whole, clip, 4, shuffle=True, seed=3, epochs=2, info=True))
-    others = children_of(os.getpid())
-    with Client(1) as client:
-        stream = client.stream(pieces, clip, 4, shuffle=True, seed=3)
-        found = []
-        for batch in stream.batches(epochs=2, info=True):
-            found += digests([batch])
-            if len(found) == 3:
-                [worker] = {*children_of(os.getpid())} - {*others}
-                os.kill(worker, signal.SIGKILL)
-        assert found == expected
-        assert digests(stream.batches(start_step=4, epochs=1, info=True)) == expected[4:6]
-    with Client(0, listen="tcp://127.0.0.1:*") as client:
-        programs.worker(client.endpoints[0], cast(Path, pieces.root))
-        stream = client.stream(pieces, clip, 4, shuffle=True, seed=3)
-        assert digests(stream.batches(epochs=2, info=True)) == expected
-
-
-def test_the_frame_store_keeps_each_piece_once(
-    root: Path, whole: Catalog, pieces: Catalog, tmp_path: Path
-) -> None:
-    clip = spec(sampling="random", crop="random", clips_per_video=6)
-    expected, options = stream(whole, clip, epochs=3), {"frame_store": tmp_path / "store"}
-    for _ in range(2):
-        assert stream(pieces, clip, epochs=3, **options) == expected
-    videos = {file for file in (tmp_path / "store").rglob("*/*/*") if file.is_file()}
-    assert len(videos) == PIECES
-    one = Catalog([f"run/{number}.avi" for number in range(PIECES)], root=root)
-    stream(one, spec(sampling="random", crop="random"), **options)
-    assert videos == {file for file in (tmp_path / "store").rglob("*/*/*") if file.is_file()}
-
-
 def test_a_clip_may_lie_in_a_piece_that_is_kept_and_in_one_that_is_not(
     whole: Catalog, pieces: Catalog, tmp_path: Path
 ) -> None:
@@ -314,37 +272,6 @@ def test_a_clip_may_lie_in_a_piece_that_is_kept_and_in_one_that_is_not(
         got = digests(found.batches(start_step=0, epochs=3, info=True))
         assert got == stream(whole, clip, epochs=3)
         assert not found.quarantine
-
-
-@pytest.fixture(scope="module")
-def server(root: Path) -> Iterator[ObjectServer]:
-    with objects(root, "whole.avi") as made:
-        yield made
-
-
-def test_a_bucket_gives_the_same(
-    server: ObjectServer, root: Path, whole: Catalog, pieces: Catalog
-) -> None:
-    clip = spec(sampling="random", clips_per_video=6)
-    far = Catalog(pieces.paths, root=server.url)
-    assert stream(far, clip) == stream(whole, clip)
-    decoder = Decoder(server.url)
-    out = np.empty((1, *clip.shape), np.uint8)
-    for _ in range(3):  # of a file that is not known, then of one that is
-        decoder.expect(pieces.paths[0], clip, [Request(1)])
-        decoder.decode(pieces.paths[0], clip, [Request(1)], out)
-    both = Catalog.side_by_side(a=far, b=Catalog(["whole.avi"], root=server.url))
-    expected = Catalog.side_by_side(a=whole, b=whole)
-    clips = {"a": clip, "b": spec()}
-    with Client(1) as client:
-        found = digest(client.stream(both, clips, 3, shuffle=True).batches(epochs=2, info=True))
-    made = decode_serially(expected, clips, 3, shuffle=True, epochs=2, info=True)
-    assert found == digest(made)
-    there = {file.name for file in root.rglob("*.avi")}
-    assert {path.rpartition("/")[2] for path, _ in server.requests} <= there
-    files = [f"{server.url}/run/{number}.avi" for number in range(PIECES)]
-    with vl.open(files) as many, vl.open(root / "whole.avi") as one:
-        np.testing.assert_array_equal(many[5:90:7], one[5:90:7])
 
 
 def test_a_copy_of_another_host_must_have_the_same_pieces(copy: Path, root: Path) -> None:
@@ -387,15 +314,6 @@ def test_a_preview_names_it(pieces: Catalog, client: Client, tmp_path: Path) -> 
     pytest.importorskip("PIL", reason="needs videoload[preview]")
     client.stream(pieces, spec(), 1).preview(tmp_path / "sheet.png")
     assert (tmp_path / "sheet.png").stat().st_size > 1000
-
-
-def test_parts_of_a_sample_may_be_in_pieces(root: Path, whole: Catalog, pieces: Catalog) -> None:
-    clips = {"a": spec(sampling="random"), "b": spec(pixels="gray")}
-    found = [
-        digest(decode_serially(Catalog.side_by_side(a=one, b=other), clips, 1, epochs=3, info=True))
-        for one, other in ((whole, whole), (whole, pieces), (pieces, whole), (pieces, pieces))
-    ]
-    assert len({*found}) == 1
 
 
 def test_each_window_of_it_is_predicted(

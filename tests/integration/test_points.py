@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +9,9 @@ import numpy as np
 import pytest
 
 from tests.support import spots
-from tests.support.processes import children_of
-from tests.support.programs import Programs
 from tests.support.thorough import either, rest_nightly
 from tests.support.waiting import SECOND
-from videoload import Boxes, Catalog, Client, ClipSpec, Points, SpecError, decode_serially, mix
+from videoload import Boxes, Catalog, Client, ClipSpec, Points, SpecError, decode_serially
 from videoload.trainer import contact_sheet
 
 pytestmark = pytest.mark.timeout(120 * SECOND)
@@ -47,7 +43,6 @@ RANDOM = ClipSpec(
     4, 2, resize=128, size=(112, 112), crop="random", flip=True, sampling="random",
     clips_per_video=4,
 )  # fmt: skip
-BOX = ClipSpec(4, size=(112, 112), crop="box", flip=True, sampling="random", clips_per_video=4)
 
 
 @pytest.fixture(scope="module")
@@ -115,48 +110,6 @@ def same(one: Any, other: Any) -> None:
         np.testing.assert_array_equal(ours[0], theirs[0])
         for name in theirs[1]:
             np.testing.assert_array_equal(ours[1][name], theirs[1][name])
-
-
-def test_workers_that_are_killed_and_kept_frames_give_the_same(
-    catalog: Catalog, tmp_path: Path
-) -> None:
-    how: dict[str, Any] = HOW | {"start_step": 1, "epochs": 4}
-    reference = list(decode_serially(catalog, RANDOM, info=True, **how))
-    assert sum(map(check, reference)) > 20
-    with Client(workers=2, frame_store=tmp_path / "frames") as client:
-        stream = client.stream(catalog, RANDOM, **HOW)
-        for _ in range(2):  # decoded, and then from the store
-            got = []
-            for batch in stream.batches(1, 4, info=True):
-                got.append((batch[0].copy(), *batch[1:]))
-                if len(got) in (2, 5):
-                    os.kill(children_of(os.getpid())[0], signal.SIGKILL)
-            same(got, reference)
-        assert stream.stats().kept_share > 0
-        parts = mix({"a": (catalog[:2], 0.5), "b": (catalog[1:], 0.5)})
-        mixed = list(decode_serially(parts, BOX, info=True, **how))
-        assert sum(map(check, mixed)) > 20
-        same(client.stream(parts, BOX, **HOW).batches(1, 4), mixed)
-
-
-def test_workers_that_dial_in_and_datasets_give_the_same(
-    catalog: Catalog, root: Path, programs: Programs, tf: Any
-) -> None:
-    spec = ClipSpec(3, size=(112, 112), crop="random", flip=True, views=2, sampling="random")
-    how = HOW | {"batch_size": 3}
-    reference = list(decode_serially(catalog, spec, **how))
-    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
-        programs.worker(client.endpoints[0], root)
-        stream = client.stream(catalog, spec, **how)
-        same(stream.batches(epochs=1), reference)
-        dataset = stream.dataset(epochs=1)
-        shapes = {name: tuple(each.shape) for name, each in dataset.element_spec[1].items()}
-        assert shapes == {
-            "points": (None, 2, 3, 3, 2), "boxes": (None, 2, 3, 3, 4), "first": (None, 2, 3, 2),
-            "around": (None, 2, 3, 4),
-            "number": (None,),
-        }  # fmt: skip
-        same(dataset.as_numpy_iterator(), reference)
 
 
 @pytest.mark.parametrize("crop", ["random", "box"])

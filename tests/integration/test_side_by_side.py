@@ -8,7 +8,6 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from tests.support.digests import digest
 from tests.support.recordings import (
     MATCH,
     PARTS,
@@ -81,19 +80,6 @@ def test_frames_of_the_same_number_need_no_rates(root: Path) -> None:
         np.testing.assert_allclose(seen(parts["depth"])[0], info.frames / 15, atol=0.5 / 15)
 
 
-def test_a_stream_of_workers_is_the_serial_one_and_can_be_resumed(
-    catalog: Catalog, client: Client
-) -> None:
-    spec = specs(**WAYS["regions"], jitter=(0.2, 0.2, 0.2, 0.0))
-    how: dict[str, Any] = {"batch_size": 4, "shuffle": True, "seed": 3, "drop_remainder": False}
-    expected = list(decode_serially(catalog, spec, **how, epochs=2, info=True))
-    stream = client.stream(catalog, spec, **how)
-    assert digest(stream.batches(epochs=2, info=True)) == digest(expected)
-    assert digest(stream.batches(3, epochs=2, info=True)) == digest(expected[3:])
-    other = client.stream(catalog, specs(**WAYS["random"]), **how)
-    assert len({stream.fingerprint, other.fingerprint}) == 2
-
-
 def test_held_batches_keep_their_slots_even_if_only_a_slice_is_held(
     catalog: Catalog, client: Client
 ) -> None:
@@ -123,13 +109,6 @@ def test_each_window_that_all_parts_have_is_shown_once(root: Path, client: Clien
     lengths = [max(f for v, f in shown if v == video) for video in range(SAMPLES)]
     assert shown == [(v, f) for v, last in enumerate(lengths) for f in range(0, last + 1, 2)]
     assert max(lengths) <= 56  # the leader goes on for longer
-
-
-def test_a_frame_store_changes_no_byte_of_a_sample(catalog: Catalog, tmp_path: Path) -> None:
-    spec = specs(**WAYS["random"])
-    expected = digest(decode_serially(catalog, spec, 3, epochs=3))
-    for _ in range(2):
-        assert digest(decode_serially(catalog, spec, 3, epochs=3, frame_store=tmp_path)) == expected
 
 
 def test_a_part_that_fails_is_named(catalog: Catalog, root: Path, tmp_path: Path) -> None:

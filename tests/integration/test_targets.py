@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,12 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.programs import Programs
 from tests.support.videos import Videos, make_avi
 from tests.support.waiting import SECOND
 from videoload import Catalog, Client, ClipSpec, PerFrame, decode_serially, evaluate, mix
 from videoload.errors import SpecError
-from videoload.plan.plan import BatchWithInfo
 
 pytestmark = pytest.mark.timeout(240 * SECOND)
 
@@ -28,7 +25,6 @@ OWN = ClipSpec(
     frames=4, stride=3, size=(32, 32), resize=48, sampling="uniform", clips_per_video=2
 )  # of one part
 HOW: dict[str, Any] = {"batch_size": 5, "shuffle": True, "seed": 3}
-KINDS = ("targets", "balance", "by frames", "mixture", "the first of two ranks of a mixture")
 AROUND = replace(CLIP, sampling="at", edges="hold")
 
 
@@ -59,18 +55,6 @@ def targets(videos: Videos) -> dict[str, Any]:
     }
 
 
-def check(got: Iterator[BatchWithInfo], expected: Iterator[BatchWithInfo]) -> None:
-    batches = 0
-    for ours, reference in zip(got, expected, strict=True):
-        np.testing.assert_array_equal(ours[0], reference[0])
-        assert_same(ours[1], reference[1])
-        assert ours[2].digest == reference[2].digest
-        infos = [info._replace(digest_of=str)._asdict() for info in (ours[2], reference[2])]
-        assert_same(*infos)
-        batches += 1
-    assert batches > 1
-
-
 def assert_same(one: Any, other: Any) -> None:
     if isinstance(one, dict):
         assert list(one) == list(other)
@@ -81,22 +65,6 @@ def assert_same(one: Any, other: Any) -> None:
         np.testing.assert_array_equal(one, other)
     else:
         assert one == other
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_local_workers_give_what_the_reference_gives(
-    kind: str, videos: Videos, client: Client
-) -> None:
-    catalog, how = asked(kind, videos)
-    clip = AROUND if kind == "by frames" else CLIP
-    stream = client.stream(catalog, clip, **how)
-    check(
-        stream.batches(start_step=1, epochs=2, info=True),
-        decode_serially(catalog, clip, start_step=1, epochs=2, info=True, **how),
-    )
-    if kind == "by frames":
-        labels = np.concatenate([told["doing"][:, 2] for _, told in stream])
-        assert abs(labels.mean() - 0.5) < 0.1, "in the middle"
 
 
 def test_a_moment_that_a_part_does_not_have_costs_its_clip_and_not_its_video(
@@ -117,19 +85,6 @@ def test_a_moment_that_a_part_does_not_have_costs_its_clip_and_not_its_video(
     for step, info in enumerate(whole):
         *_, resumed = next(iter(decode_serially(doing, spec, start_step=step, epochs=1, **how)))
         np.testing.assert_array_equal(resumed.frames, info.frames)
-
-
-def test_workers_that_dial_in_give_what_the_reference_gives(
-    videos: Videos, programs: Programs
-) -> None:
-    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
-        programs.worker(client.endpoints[0], videos.root)
-        for kind in ("targets", "balance", "mixture"):
-            catalog, how = asked(kind, videos)
-            check(
-                client.stream(catalog, CLIP, **how).batches(info=True),
-                decode_serially(catalog, CLIP, info=True, **how),
-            )
 
 
 def test_info_says_where_a_clip_comes_from(videos: Videos) -> None:
@@ -166,17 +121,6 @@ def test_an_evaluation_averages_the_clips_of_each_video(videos: Videos, client: 
     expected = clips.reshape(len(videos.catalog), 2, -1)[:, :, :7].mean(axis=1)
     np.testing.assert_allclose(found.scores, expected)
     assert found.clips.tolist() == [2] * len(videos.catalog)
-
-
-def test_catalogs_of_several_roots_are_read_by_one_stream(tmp_path: Path, client: Client) -> None:
-    for seed, name in enumerate(("one/jump", "two/deep/run")):
-        make_avi(tmp_path / name / "a.avi", frames=12, seed=seed)
-    one, two = (Catalog.from_folder(tmp_path / name) for name in ("one", "two/deep"))
-    mixed = mix({"one": (one, 1), "two": (two, 1)})
-    check(
-        client.stream(mixed, CLIP, 1, shuffle=True).batches(epochs=2, info=True),
-        decode_serially(mixed, CLIP, 1, shuffle=True, epochs=2, info=True),
-    )
 
 
 def test_other_containers_are_found_and_read_and_other_files_are_reported(

@@ -9,7 +9,6 @@ import shutil
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from tests.support.digests import digests
 from tests.support.leaks import collect_garbage
 from tests.support.models import arrays, recorder, small_model
 from tests.support.needs import needs_tensorflow
-from tests.support.processes import arena_maps, resident_mb
+from tests.support.processes import arena_maps
 from tests.support.programs import Programs
 from tests.support.thorough import THOROUGH, either
 from tests.support.videos import Videos
@@ -82,20 +81,6 @@ def decoded(client: Client) -> int:
 
 
 # What a dataset yields
-
-
-@pytest.mark.parametrize("drop_remainder", [True, False])
-def test_a_dataset_equals_the_batches(
-    drop_remainder: bool, tf: Any, client: Client, videos: Videos
-) -> None:
-    catalog = Catalog.from_list(_list(videos, 7), videos.root)  # 21 clips: 5 a batch leave 1
-    stream = client.stream(catalog, CLIP, 5, shuffle=True, drop_remainder=drop_remainder)
-    expected = digests(
-        decode_serially(catalog, CLIP, 5, shuffle=True, drop_remainder=drop_remainder, epochs=3)
-    )
-    assert len(expected) == 3 * len(stream) == (12 if drop_remainder else 15)
-    assert digests(arrays(stream.dataset(epochs=3))) == expected
-    assert digests(arrays(stream.dataset(start_step=7, epochs=3))) == expected[7:]
 
 
 def _list(videos: Videos, count: int) -> Path:
@@ -476,27 +461,6 @@ def test_a_mirrored_strategy_trains_on_whole_batches_in_order(
     )  # fmt: skip
     assert trainer.wait(90 * SECOND) == 0, trainer.err
     assert "done" in trainer.out
-
-
-def test_many_epochs_lose_no_slot_and_no_memory(
-    tf: Any, client: Client, videos: Videos, tell: Callable[[str], None]
-) -> None:
-    large = replace(CLIP, resize=208, size=(208, 208))
-    stream = client.stream(videos.catalog, large, 6, shuffle=True, slots=SLOTS)
-    model = small_model(tf)
-    dataset = stream.dataset()
-    resident = {0: resident_mb()}
-    warm, last = either(2, 50), either(6, 200)
-    for until in (warm, last):
-        model.fit(dataset, initial_epoch=max(resident), epochs=until, **FIT)
-        assert stream.stats().batches == until * len(stream) + (until > warm)
-        wait_for_slots(client, stream)  # reads one
-        resident[until] = resident_mb()
-    tell(", ".join(f"{mb:.0f} MB after {epochs} epochs" for epochs, mb in resident.items()))
-    assert stream.stats().copied == 0
-    batch_mb = large.clip_bytes * 6 / 1e6
-    assert batch_mb * (last - warm) * len(stream) > 40, "a leak of the batches would show"
-    assert resident[last] - resident[warm] < 15
 
 
 # Errors

@@ -16,11 +16,8 @@ from av.stream import Disposition
 from av.video.stream import VideoStream
 
 from tests.support.digests import digest
-from tests.support.quick import rest_slow
 from tests.support.videos import Videos, make_avi
 from videoload import Catalog, Client, ClipSpec, TransformError, decode_serially
-from videoload.clips.clip_spec import crops_of
-from videoload.clips.sample_spec import frames_shape
 from videoload.clips.windows import Request
 from videoload.decoding.decoder import Decoder
 from videoload.index.complete_decode import decode_index
@@ -29,42 +26,11 @@ from videoload.storage.files import Folder
 
 GREY = {"transform": "tests.support.transforms:grey_floats", "output": ((4, 32, 32), "float32")}
 RANDOM: dict[str, Any] = {"sampling": "random", "crop": "resized", "flip": True}
-KINDS: dict[str, dict[str, Any]] = {
-    "ten times three": {"sampling": "uniform", "clips_per_video": 10, "crop": "three"},
-    "parts": {"span": "video", "sampling": "random", "clips_per_video": 2},
-    "five crops of drawn windows": {"sampling": "random", "crop": "five", "flip": True},
-    "multiscale": {"crop": "multiscale", "sampling": "random", "resize": None},
-    "views": {**RANDOM, "views": 3, "resize": None, "jitter": (0.4, 0.4, 0.4, 0.1)},
-    "views of a window": {**RANDOM, "views": 2, "views_share": "window", "resize": None},
-    "floats": {**GREY, "sampling": "random"},
-    "views of floats": {**GREY, **RANDOM, "views": 2, "resize": None},
-    "planes": {"crop": "three", "pixels": "yuv420p", "span": "video"},
-}
 
 
 def spec_of(**changes: Any) -> ClipSpec:
     default: dict[str, Any] = {"frames": 4, "resize": 40, "size": (32, 32)}
     return ClipSpec(**default | changes)
-
-
-@pytest.mark.parametrize("kind", rest_slow(list(KINDS)))
-def test_every_kind_of_clip_is_the_same_from_workers(
-    kind: str, videos: Videos, client: Client
-) -> None:
-    spec = spec_of(**KINDS[kind])
-    how: dict[str, Any] = {"batch_size": 5, "drop_remainder": False, "shuffle": True, "seed": 4}
-    batches = list(decode_serially(videos.catalog, spec, info=True, **how))
-    stream = client.stream(videos.catalog, spec, **how)
-    assert digest(stream.batches(info=True)) == digest(batches)
-    clips, _, info = batches[0]
-    assert (clips.shape, clips.dtype) == ((5, *spec.shape), np.dtype(spec.dtype))
-    assert info.frames.shape == (5, *frames_shape(spec))
-    views = () if spec.views == 1 else (spec.views,)
-    assert info.affine.shape == (5, *views, 2, 3)
-    assert info.affine.dtype == np.float32
-    rows = len(videos.catalog) * spec.clips_per_video * crops_of(spec)
-    assert sum(len(labels) for _, labels, _ in batches) == rows
-    assert clips.flags.c_contiguous
 
 
 def counted_ticks(decode: Callable[..., Any], *arguments: Any) -> int:
@@ -239,17 +205,6 @@ def test_frames_are_mirrored_as_players_mirror_them(
     index = Decoder(tmp_path).index("a.mp4")
     whole, _ = decode_index(Folder(tmp_path).resolve("a.mp4"), lambda: None)
     assert whole.info == index.info == VideoIndex.from_bytes(whole.to_bytes()).info
-
-
-def test_a_rotated_file_gives_the_same_frames_by_every_way(turned: Path) -> None:
-    for path in sorted(turned.glob("*/*")):
-        name = path.relative_to(turned).as_posix()
-        proven = Decoder(turned).index(name)
-        whole, _ = decode_index(Folder(turned).resolve(name), lambda: None)
-        assert proven.order.is_proven
-        assert not whole.order.is_proven
-        assert whole.info == proven.info, name
-        assert VideoIndex.from_bytes(whole.to_bytes()).info == whole.info
 
 
 def test_the_native_size_is_the_size_of_the_frames_as_they_are_shown(
