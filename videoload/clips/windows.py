@@ -7,6 +7,7 @@ follows from the rate; where they do not, each frame has its own.
 from __future__ import annotations
 
 import math
+import sys
 from fractions import Fraction
 from functools import lru_cache
 from typing import Annotated, NamedTuple
@@ -34,6 +35,7 @@ from videoload.clips.video_info import VideoInfo
 # Bounds of what other hosts may say.
 Natural = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
+_Moment = Annotated[float, msgspec.Meta(ge=0, le=sys.float_info.max)]  # of any table
 
 _PARTS = 1 << 128  # the bits of a seed above 64 select a generator
 
@@ -47,10 +49,10 @@ class Segment(NamedTuple):
 
     start: Natural = 0
     end: Natural | None = None
-    start_s: Seconds | None = None
-    end_s: Seconds | None = None
+    start_s: _Moment | None = None
+    end_s: _Moment | None = None
     at: Natural | None = None
-    at_s: Seconds | None = None
+    at_s: _Moment | None = None
     boxes: Annotated[bytes, msgspec.Meta(max_length=MAX_BOXES_BYTES)] = b""
 
     def box_of(self, frames: Ints) -> Box | None:

@@ -179,7 +179,8 @@ class OpenStreams:
         self.table.add_stream(Stream(
             stream.id, stream.plan, stream.quarantine,
             slots=stream.arena.slots, ordered=stream.ordered,
-            lease_clips=_LEASE_BYTES // clip_bytes, clip_bytes=clip_bytes,
+            lease_clips=_LEASE_BYTES // (clip_bytes + facts_type(stream.spec).itemsize),
+            clip_bytes=clip_bytes,
             fetched=stream.storage is not None and stream.storage.fetches,
             name_of=lambda video: catalog[video].path,
             function=" or ".join(transforms_of(stream.spec)),

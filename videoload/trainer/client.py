@@ -23,6 +23,7 @@ from videoload.arguments import MAX_PROCESSES, real, whole
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import check_numbers, check_shapes
 from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.facts import matrices
 from videoload.clips.sample_spec import (
     GivenSpec,
     Spec,
@@ -355,7 +356,7 @@ class Client:
                 f"a clip of {clip.clip_bytes / 1e9:.1f} GB: no more than {PIXEL_BYTES / 1e9:.1f} "
                 "are taken from workers that dial in; make clips smaller, or leave listen= out"
             )
-        if (frames := math.prod(frames_shape(clip))) > MAX_FRAMES:
+        if (frames := max(math.prod(frames_shape(clip)), matrices(clip))) > MAX_FRAMES:
             raise SpecError(f"a clip of {frames} frames: no more than {MAX_FRAMES} are taken")
         batch_bytes = max(
             rows * with_frames(clip, frames).clip_bytes for frames, rows in plan.sizes.items()

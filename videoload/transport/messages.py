@@ -43,7 +43,7 @@ from videoload.errors import Fault, ProtocolError, printable
 VERSION = b"videoload/4"
 _MAX_WORD, _MAX_TEXT = 256, 4096
 _MAX_PATHS = 1 << 14  # all files of a row
-MAX_FRAMES = 100_000  # of a sample
+MAX_FRAMES = 100_000  # of a sample, and matrices
 
 _T = TypeVar("_T")
 Id = Natural
@@ -52,6 +52,7 @@ _Ordinal = Annotated[int, msgspec.Meta(gt=-(1 << 48), lt=1 << 48)]  # see `clips
 _Word = Annotated[str, msgspec.Meta(max_length=_MAX_WORD)]
 _Ordinals = Annotated[list[_Ordinal], msgspec.Meta(max_length=MAX_FRAMES)]
 _Times = Annotated[list[float], msgspec.Meta(max_length=MAX_FRAMES)]
+_Matrices = Annotated[list[float], msgspec.Meta(max_length=6 * MAX_FRAMES)]
 
 
 class _Message(msgspec.Struct, forbid_unknown_fields=True, tag_field="type"):
@@ -209,7 +210,7 @@ class Result(_Message, tag="result"):
     # How many frames each clip's file has, and its length in seconds; -1 and NaN of counts.
     lengths: Annotated[list[tuple[_Ordinal, float]], msgspec.Meta(max_length=4096)] = []
     # For each sample, the 2x3 matrices of its clips, one after the other.
-    affine: Annotated[list[_Times], msgspec.Meta(max_length=4096)] = []
+    affine: Annotated[list[_Matrices], msgspec.Meta(max_length=4096)] = []
     kept: Id = 0  # clips that came from the frame store
     no_room: Id = 0  # clips whose video has no room there
 
@@ -230,7 +231,7 @@ class Heartbeat(_Shown, tag_field="type", tag="heartbeat"):
     progress: Id = 0  # packets that this worker has decoded
     # What of the user's the worker begins next: it is silent until that is done.
     busy: Literal["", "import", "function"] = ""
-    storage: _Word = ""  # what its storage says instead of giving the bytes that are waited for
+    storage: _Text = ""  # what its storage says instead of giving the bytes that are waited for
 
 
 class Notice(_Shown, tag_field="type", tag="notice"):
