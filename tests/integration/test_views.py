@@ -67,7 +67,8 @@ def test_only_the_needed_frames_of_a_segment_are_decoded(videos: Videos) -> None
     decoder.index(path)
     spec = spec_of(frames=2, span="video")  # frames 30 and 90: the seventh of their groups
     out = np.empty((1, spec.clip_bytes), np.uint8)
-    assert counted_ticks(decoder.decode, path, spec, [Request(0)], out) == 14
+    ticks = counted_ticks(decoder.decode, path, spec, [Request(0)], out)
+    assert ticks < 24, "two parts of two groups, and a sign of life at each way there"
 
 
 def test_three_crops_are_the_ends_and_the_middle_of_the_frame(videos: Videos) -> None:
