@@ -24,7 +24,7 @@ MAX_PROCESSES = 1024  # on one host; a larger number is a mistake
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """What a wrong argument may have been, for a message."""
     names = list(known)
-    # A part of the name counts more than a likeness: image_size means size, and not images_fps.
+    # A part of the name counts more than a likeness: image_size means size.
     close = [each for each in names if len(each) > 3 and f"_{each}_" in f"_{name}_"]
     close = close or get_close_matches(name, names, 1)
     return f"did you mean {close[0]}=?" if close else f"there are {', '.join(names)}"

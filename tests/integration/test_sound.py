@@ -19,7 +19,6 @@ from benchmarks.object_server import ObjectServer
 from tests.support import sounds
 from tests.support.avi_files import Chunk, join, split
 from tests.support.digests import digest
-from tests.support.image_files import scene, write_images
 from tests.support.mp4_files import empty_samples
 from tests.support.needs import needs_torch
 from tests.support.servers import objects
@@ -190,14 +189,6 @@ def test_a_file_without_sound_is_silent_and_says_so(root: Path) -> None:
     assert sample["sound"].shape == (9_600,)
     assert (sample["sound"] == 0).all()
     assert sample["video"].any()
-
-
-def test_a_folder_of_images_is_silent(tmp_path: Path) -> None:
-    write_images(tmp_path / "a" / "s", [f"{number}.png" for number in range(20)], scene)
-    spec = ClipSpec(8, fps=25, size=(24, 32), crop="stretch", images_fps=25.0, sound=RATE)
-    [(sample, info)] = heard(tmp_path / "a", "s", spec, epochs=1)
-    assert info.has_sound.tolist() == [False]
-    assert (sample["sound"] == 0).all()
 
 
 def test_behind_the_end_of_the_file_there_is_silence(root: Path) -> None:

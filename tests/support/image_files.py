@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 Picture = npt.NDArray[Any]
 
-_CODECS = {".jpg": ("mjpeg", "yuvj420p"), ".png": ("png", "rgb24"), ".bmp": ("bmp", "bgr24")}
+_CODECS = {".jpg": ("mjpeg", "yuvj420p"), ".png": ("png", "rgb24")}
 
 
 def image(picture: Picture, suffix: str = ".png") -> bytes:

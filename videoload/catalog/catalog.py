@@ -250,7 +250,6 @@ class Catalog:
         classes: ClassNames | None = None,
         suffixes: Sequence[str] = SUFFIXES,
         label: str | None = BY_FOLDER,
-        images: str | None = None,
         chain: str | None = None,
     ) -> Catalog:
         """The videos ``folder/<class>/**/*``, by class and then by path.
@@ -265,8 +264,6 @@ class Catalog:
             label: Default: the sub-folders are the classes. A regular expression finds the class in
                 each path, wherever the videos lie: ``r"A(\\d{3})"`` in NTU RGB+D. None: there are
                 no labels.
-            images: ``"flow_x_%05d.jpg"``: each folder of images with such names is a video. Default
-                None: if there are no videos, each folder of numbered images is one.
             chain: A regular expression for files that are pieces of recordings, whose groups name
                 the recording: ``r"(.*)/\\d+\\.avi"``. Its files, in natural order (2.avi before
                 10.avi), are one video. Default None: each file is a video.
@@ -277,7 +274,7 @@ class Catalog:
         Raises:
             CatalogError: There are no videos, or a folder or a link (out of the root) is wrong.
         """
-        return cls._of(read_folder(folder, root, classes, suffixes, label, images, chain))
+        return cls._of(read_folder(folder, root, classes, suffixes, label, chain))
 
     @classmethod
     def train_and_test(cls, folder: PathLike, seed: int = 0) -> tuple[Catalog, Catalog]:

@@ -145,7 +145,6 @@ class ClipSpec:
         grayscale: Probability that a clip is shown in grey. Default 0.
         scaling: ``"bilinear"``, the default; or ``"nearest"``: each value is that of one source
             pixel, as depth and label maps need. A frame store keeps no such clips.
-        images_fps: Frames per second of sequences of images, which do not say it. Default None.
         sound: Samples a second of the sound of the clip's own time. Needs ``fps``. A sample is then
             a dict: ``"video"``, as above, and ``"sound"``, float32 [samples] from -1 to 1, with
             ``samples = round(frames / fps * sound)``. Default None: no sound.
@@ -198,7 +197,6 @@ class ClipSpec:
     jitter: Jitter | None = None
     grayscale: float = 0.0
     scaling: Scaling = "bilinear"
-    images_fps: float | None = None
     sound: int | None = None
     sound_channels: int = 1
     offsets: tuple[int, ...] | None = None
@@ -218,11 +216,10 @@ class ClipSpec:
         for name in ("flip", "rotate", "square_pixels"):
             if not isinstance(getattr(self, name), bool):
                 raise SpecError(f"{name} must be True or False, got {getattr(self, name)!r}")
-        for name in ("fps", "images_fps"):
-            if (rate := getattr(self, name)) is not None:
-                object.__setattr__(self, name, real(name, rate, 0.001))
-        if self.fps is not None and self.stride != 1:
-            raise SpecError("give stride or fps, not both")
+        if self.fps is not None:
+            object.__setattr__(self, "fps", real("fps", self.fps, 0.001))
+            if self.stride != 1:
+                raise SpecError("give stride or fps, not both")
         if self.resize is not None:
             object.__setattr__(self, "resize", whole("resize", self.resize, most=MAX_SIDE))
             if self.resize % 2:

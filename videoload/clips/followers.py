@@ -93,8 +93,7 @@ def _times(spec: SampleSpec, name: str, videos: Mapping[str, VideoInfo]) -> Time
     times = videos[name].times_of(np.arange(videos[name].frames))
     if np.isnan(times).any():
         raise UnfitError(
-            f'part {name!r} has no frame rate: give by="frames" to Catalog.side_by_side, or '
-            "images_fps to the part if it is a sequence of images"
+            f'part {name!r} has no frame rate: give by="frames" to Catalog.side_by_side'
         )
     return times
 

@@ -60,7 +60,7 @@ def shown_in(seconds: float, video: VideoInfo) -> int:
         is_inside = seconds <= end_of(times) + _ROUNDING_S
         return int(shown_at(times, seconds)) if is_inside else video.frames
     if video.fps <= 0:
-        raise UnfitError("has no frame rate; give at, a frame, and not at_s (or images_fps)")
+        raise UnfitError("has no frame rate; give at, a frame, and not at_s")
     at = exactly(seconds) * video.fps
     return min(math.floor(at + near(video.fps)), video.frames - (at <= video.frames))
 

@@ -25,7 +25,7 @@ By = Literal["time", "frames"]
 # What is the part's own. All else is drawn once, as the first clip's spec says.
 _OWN = (
     "frames", "resize", "size", "pixels", "transform", "output", "rotate", "square_pixels",
-    "jitter", "grayscale", "scaling", "images_fps", "sound", "sound_channels", "offsets",
+    "jitter", "grayscale", "scaling", "sound", "sound_channels", "offsets",
 )  # fmt: skip
 _DRAWN = tuple(field for field in fields(ClipSpec) if field.name not in _OWN)
 
@@ -202,7 +202,7 @@ class WindowCounts:
 def _windows_alone(clip: ClipSpec) -> ClipSpec:
     return ClipSpec(
         clip.frames, clip.stride, clip.fps, size=(2, 2), sampling=clip.sampling, hop=clip.hop,
-        short=clip.short, hop_s=clip.hop_s, images_fps=clip.images_fps, edges=clip.edges,
+        short=clip.short, hop_s=clip.hop_s, edges=clip.edges,
         max_frames=clip.max_frames,
     )  # fmt: skip
 

@@ -64,12 +64,6 @@ class VideoInfo(NamedTuple):
             return self.frames, self.frames / (float(self.fps) or np.nan)
         return self.frames, self.times[-1] * self.frames / (self.frames - 1)
 
-    def rated(self, spec: ClipSpec) -> VideoInfo:
-        """With the rate that the spec gives to sequences of images."""
-        if spec.images_fps is None or self.fps:
-            return self
-        return self._replace(fps=Fraction(spec.images_fps).limit_denominator(1_000_000))
-
     def shown_size(self, spec: ClipSpec) -> tuple[int, int]:
         """(width, height) of the frames that the spec crops."""
         width = self.width

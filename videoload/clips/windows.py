@@ -330,7 +330,7 @@ def _step_of(spec: ClipSpec, fps: Fraction) -> int | Fraction:
     if spec.fps is None:
         return spec.stride
     if fps <= 0:
-        raise UnfitError("has no frame rate; give stride instead of fps (or images_fps for images)")
+        raise UnfitError("has no frame rate; give stride instead of fps")
     return _step(spec.fps, fps)
 
 
@@ -374,7 +374,7 @@ def _start(
 def _hop(spec: ClipSpec, fps: Fraction) -> Fraction:
     """Source frames from one window of ``"dense"`` to the next, in a video with this rate."""
     if fps <= 0:
-        raise UnfitError("has no frame rate; give hop instead of hop_s (or images_fps for images)")
+        raise UnfitError("has no frame rate; give hop instead of hop_s")
     if spec.hop_s is None:
         assert spec.fps is not None
         return spec.frames * _step(spec.fps, fps)

@@ -46,7 +46,7 @@ class Expected:
         known = {name: both for name, both in found.items() if both is not None}
         if len(known) < len(found):
             return
-        videos = {name: index.info.rated(spec.clips[name]) for name, (_, index) in known.items()}
+        videos = {name: index.info for name, (_, index) in known.items()}
         shown = shown_of(spec, videos, requests)
         for name, (file, index) in known.items():
             _want(file, index, [params for each in shown for params in each.clips[name]])

@@ -156,7 +156,7 @@ class PiecesClips:
 
     def _prepare(self, tick: Tick, clips: Sequence[Buffer]) -> None:
         pieces = self._pieces = self._recordings.find(self._path, tick)
-        self._info = pieces.info.rated(self._spec)
+        self._info = pieces.info
         if self._of not in (None, self._info):
             raise OtherFileError
         self._params = self._given or draw(self._spec, pieces.info, self._requests)
@@ -168,7 +168,7 @@ class PiecesClips:
                 places.append(clip[run.place])
         self._parts: list[tuple[str, Prepared]] = []
         for number, (own, places) in sorted(drawn.items()):
-            file, of = self._files[number], pieces.infos[number].rated(self._spec)
+            file, of = self._files[number], pieces.infos[number]
             made = VideoClips(self._tools, file, self._spec, (), own, of)
             with errors_in(self._path, f"piece {file}"):
                 self._parts.append((file, made.prepare(tick, places)))

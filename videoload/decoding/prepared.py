@@ -56,7 +56,6 @@ class Prepared(NamedTuple):
 
 def draw(spec: ClipSpec, info: VideoInfo, requests: Sequence[Request]) -> list[ClipParams]:
     """What is drawn for each view of each clip. Raises UnfitError."""
-    info = info.rated(spec)
     return [
         clip_params(spec, info, request.seed, request.clip, request.segment, request.crop, view)
         for request in requests

@@ -91,7 +91,7 @@ def _counter(
     path: str, clip: ClipSpec | SampleSpec, info_of: Callable[[str], VideoInfo]
 ) -> Callable[[Segment], tuple[int, int]]:
     if isinstance(clip, ClipSpec):
-        info = info_of(path).rated(clip)
+        info = info_of(path)
         return lambda segment: count_windows(clip, info, frames_in(segment, info))
     spec = of_recording(path, clip)
     videos = _videos(path, spec, info_of)
@@ -107,7 +107,7 @@ def _videos(
     videos: dict[str, VideoInfo] = {}
     for name in spec.clips:
         with _named(path, name, paths):
-            videos[name] = info_of(paths[name]).rated(spec.clips[name])
+            videos[name] = info_of(paths[name])
     return videos
 
 

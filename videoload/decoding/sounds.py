@@ -17,7 +17,6 @@ from videoload.sound.reader import SoundReader, Wanted
 from videoload.sound.resampling import Samples
 from videoload.sound.track import NotSoughtError, Track, UndecodableError
 from videoload.storage.files import Storage, Tick, VideoFile
-from videoload.storage.images import ImageFolder
 
 _US = 1_000_000
 
@@ -44,8 +43,6 @@ class Sounds:
         return self._storage.run(path, read, tick)
 
     def _read(self, file: VideoFile, begin: Fraction, wanted: Wanted, tick: Tick) -> Samples | None:
-        if isinstance(file, ImageFolder):
-            return None
         try:
             with closing(Track(file)) as track:
                 return self._reader.read(track, begin, wanted, tick)

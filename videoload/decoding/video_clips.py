@@ -89,7 +89,7 @@ class VideoClips:
                 path, file, spec, found.info, self._params, found
             )
             if stored is not None and not stored.missing:
-                self._info = found.info.rated(spec)
+                self._info = found.info
                 return
         index, self._opened = tools.indexes.find(path, file, tick)
         self._index = index
@@ -104,10 +104,10 @@ class VideoClips:
         wanted = [*stored.missing, *stored.also(index.order)] if stored else self._places
         index.want(file, wanted)
         self._stored = stored
-        self._info = index.info.rated(spec)
+        self._info = index.info
 
     def _check(self, info: VideoInfo) -> None:
-        if self._of is not None and info.rated(self._spec) != self._of:
+        if self._of is not None and info != self._of:
             raise OtherFileError
 
     def _times_of(self, frames: Ordinals) -> Times:

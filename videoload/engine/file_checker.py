@@ -20,7 +20,6 @@ from videoload.errors import (
 )
 from videoload.storage.daemon_pool import DaemonPool
 from videoload.storage.files import Storage
-from videoload.storage.images import ImageFolder
 from videoload.storage.paths import files_of, fingerprint_of
 
 _log = logging.getLogger(__name__)
@@ -117,9 +116,7 @@ def _can_read(storage: Storage, path: str) -> bool:
     try:
         if storage.fetches:
             return True  # a worker that waits for a bucket says so with heartbeats
-        found = storage.resolve(path)
-        name = found.first if isinstance(found, ImageFolder) else found.path
-        file = os.open(name, os.O_RDONLY | os.O_CLOEXEC)
+        file = os.open(storage.resolve(path).path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             size = os.fstat(file).st_size
             os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)

@@ -13,16 +13,14 @@ import numpy as np
 from av.video.frame import VideoFrame
 
 from videoload.bitstreams.pictures import compact
-from videoload.index.index import VideoIndex, find_index, info_of_file
+from videoload.index.index import VideoIndex, info_of_file
 from videoload.index.packets import timing_in
 from videoload.reading.containers import OpenedVideo, UnreadableError
 from videoload.reading.display import display_of
 from videoload.reading.frame_decoder import checksum
-from videoload.reading.image_video import ImageVideo
 from videoload.reading.order import Order
 from videoload.reading.video import decode_packets
 from videoload.storage.files import Tick, VideoFile
-from videoload.storage.images import ImageFolder
 
 if TYPE_CHECKING:
     from videoload.reading.frame_decoder import VideoPacket
@@ -62,8 +60,6 @@ class _Packet(NamedTuple):
 
 def decode_index(file: VideoFile, tick: Tick) -> tuple[VideoIndex, Report]:
     """Decode the whole file once. Raises UnreadableError if no frame comes out."""
-    if isinstance(file, ImageFolder):
-        return _look_at_images(file, tick)
     opened = OpenedVideo(file, strict=False)
     size, pixels = (0, 0), ""
     packets: list[_Packet] = []
@@ -111,23 +107,3 @@ def _noted(opened: OpenedVideo, packets: list[_Packet]) -> Iterator[VideoPacket]
 def _kind(frame: VideoFrame) -> tuple[object, ...]:
     """Whether a frame can be scaled depends on this."""
     return frame.width, frame.height, frame.format.name, frame.colorspace, frame.color_range
-
-
-def _look_at_images(file: ImageFolder, tick: Tick) -> tuple[VideoIndex, Report]:
-    index, _ = find_index(file, tick)
-    assert index is not None
-    video = ImageVideo(file, strict=False)
-    kinds: dict[tuple[object, ...], int] = {}
-    frames = repaired = 0
-    pixels = ""
-    for number, frame in decode_packets(video, video.packets, tick):
-        kinds.setdefault(_kind(frame), number)
-        pixels = pixels or frame.format.name
-        frames += 1
-        repaired += frame.is_corrupt
-    codec = video.decoder.context.codec.name
-    report = Report(
-        "images", codec, pixels, len(file.names), video.number, frames, len(video.refused),
-        repaired, list(kinds.values()),
-    )  # fmt: skip
-    return index, report

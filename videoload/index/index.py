@@ -28,13 +28,11 @@ from videoload.index.timing import Timing
 from videoload.reading.avi_video import AviPackets, AviVideo
 from videoload.reading.containers import NotedPackets, OpenedVideo
 from videoload.reading.display import Display, display_of
-from videoload.reading.image_video import ImageVideo, info_of
 from videoload.reading.order import Order
 from videoload.reading.video import Video
 from videoload.stopwatch import Stopwatch
 from videoload.storage.content import Content
 from videoload.storage.files import Tick, VideoFile
-from videoload.storage.images import ImageFolder
 
 _SLACK_BYTES = 4096  # around packets: headers, a few packets of sound
 _MAX_STRETCHED = 8  # a pixel whose sides differ by more is a mistake
@@ -146,8 +144,6 @@ def open_video(
 ) -> Video:
     """Open an indexed file for decoding. ``watch``: notes how long seeking takes. Raises
     UnreadableError."""
-    if isinstance(file, ImageFolder):
-        return ImageVideo(file, index.info, strict=strict)
     if index.avi is not None:
         return AviVideo(file, index.avi, strict=strict)
     return OpenedVideo(file, strict=strict, watch=watch, noted=index.noted)
@@ -158,11 +154,6 @@ def find_index(
 ) -> tuple[VideoIndex | None, Video | None]:
     """The index of a file, if it can be told without decoding; and the file, if it is open and can
     be used for decoding. Raises UnreadableError, OSError."""
-    if isinstance(file, ImageFolder):
-        info = info_of(file, tick)
-        each = np.arange(info.frames)
-        starts = np.array((each, each, 0 * each, 0 * each - 1)).T
-        return VideoIndex(info, Order(info.frames, starts)), None
     watch = watch or Stopwatch()
     with watch.phase("open"):
         opened = OpenedVideo(file, watch=watch)

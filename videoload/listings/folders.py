@@ -1,4 +1,4 @@
-"""What lies below a folder of this host, or below a URL: videos, sequences of images, classes."""
+"""What lies below a folder of this host, or below a URL: videos and classes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import islice
 from pathlib import Path, PurePath
 
@@ -27,8 +26,6 @@ from videoload.listings.columns import (
     names_in,
     some,
 )
-from videoload.storage.images import SUFFIXES as IMAGES
-from videoload.storage.images import in_order, is_image, is_pattern
 from videoload.storage.roots import files_below, folders_in, is_url, normal_url
 
 SUFFIXES = (  # of videos, if nothing else is given
@@ -41,15 +38,14 @@ BY_FOLDER = "<class>/"  # as ``label``: the sub-folders are the classes
 _TRAIN = ("train", "training")
 _TEST = ("test", "testing", "val", "valid", "validation")
 _NO_TEXT = "names that are not a line of UTF-8 text"
-_LOOSE_IMAGES = "images that are in no folder of a class folder"
 
 _log = logging.getLogger(__name__)
 
 
 def holds_videos(root: Path) -> bool:
-    """Whether a video or an image lies below a folder, as far as a short look tells."""
+    """Whether a video lies below a folder, as far as a short look tells."""
     files = (name for _, _, names in os.walk(root, followlinks=True) for name in ("", *names))
-    found = any(name.lower().endswith(SUFFIXES + IMAGES) for name in islice(files, _MOST_LOOKED_AT))
+    found = any(name.lower().endswith(SUFFIXES) for name in islice(files, _MOST_LOOKED_AT))
     return found or next(files, None) is not None
 
 
@@ -64,8 +60,6 @@ class Found:
     top: Path | str
     base: str = ""  # the way from the root to the folder, ending with "/"
     suffixes: tuple[str, ...] = SUFFIXES
-    images: str | None = None  # the videos are folders of such images; "": of numbered ones
-    by_class: bool = True  # images need a folder in a sub-folder
     videos: list[str] = field(default_factory=list)
     folders: list[str] = field(default_factory=list)
     passed: Counter[str] = field(default_factory=Counter)
@@ -75,14 +69,9 @@ class Found:
         if isinstance(self.top, str):
             self._look_below_url(self.top)
         else:
-            self._look_in(self.top, self.base.rstrip("/"), 0)
+            self._look_in(self.top, self.base.rstrip("/"), is_top=True)
         self.folders = sorted({*self.folders})
         self.videos.sort(key=posixpath.split)  # as Keras does
-
-    @property
-    def has_images(self) -> bool:
-        """Whether images were passed over."""
-        return not self.passed.keys().isdisjoint(f"*{suffix}" for suffix in IMAGES)
 
     def by_folder(self) -> dict[str, list[str]]:
         """The videos in each sub-folder, and under "" those in none."""
@@ -106,8 +95,7 @@ class Found:
             else:
                 self.passed[_kind(path)] += 1
 
-    def _look_in(self, root: Path, folder: str, depth: int) -> None:
-        images: list[str] = []
+    def _look_in(self, root: Path, folder: str, *, is_top: bool = False) -> None:
         inner: list[str] = []
         for entry in visible(root / folder):
             is_link, is_fit = entry.is_symlink(), is_text_line(entry.name)
@@ -124,26 +112,12 @@ class Found:
                 inner.append(entry.name)
             elif is_video and not is_folder and (is_link or entry.is_file()):
                 self.videos.append(posixpath.join(folder, entry.name))
-            elif self.images is None:
+            else:
                 self.passed["linked folders" if is_folder and is_link else _kind(entry.name)] += 1
-            elif is_fit and not is_folder and is_image(entry.name):
-                images.append(entry.name)
-        if not depth:
+        if is_top:
             self.folders = inner
-        if images:
-            self._take_sequence(root, folder, images, depth)
         for name in inner:
-            self._look_in(root, posixpath.join(folder, name), depth + 1)
-
-    def _take_sequence(self, root: Path, folder: str, images: list[str], depth: int) -> None:
-        if depth < 1 + self.by_class:
-            self.passed[_LOOSE_IMAGES] += len(images)
-            return
-        try:
-            if in_order(images, self.images or None):
-                self.videos.append(posixpath.join(folder, self.images or "").rstrip("/"))
-        except ValueError as error:
-            raise CatalogError(f"{root / folder}: {error} (images=)") from None
+            self._look_in(root, posixpath.join(folder, name))
 
 
 @contextmanager
@@ -170,25 +144,13 @@ def read_folder(
     classes: ClassNames | None,
     suffixes: Sequence[str],
     label: str | None = BY_FOLDER,
-    images: str | None = None,
     chain: str | None = None,
 ) -> Listed:
     """The videos below a folder; see `Catalog.from_folder`."""
     home = open_root(folder)
     top = home if root is None else open_root(root)
-    if images is not None and not (isinstance(images, str) and is_pattern(images)):
-        raise CatalogError(f"images must be like 'img_%05d.jpg', not {images!r}")
-    if images is not None and isinstance(top, str):
-        raise CatalogError(f"{home}: sequences of images are read from a folder, not a URL")
     endings = _checked(suffixes)
-    look = partial(Found, top, _base(home, top), by_class=label == BY_FOLDER)
-    if images is not None:
-        found, endings = look((), images=images), (images,)
-    else:
-        found = look(endings)
-        if found.has_images and not found.videos and endings == SUFFIXES:
-            sequences = look((), images="")
-            found, endings = (sequences, IMAGES) if sequences.videos else (found, endings)
+    found = Found(top, _base(home, top), endings)
     if label != BY_FOLDER and not found.videos:
         raise CatalogError(f"{home} has no videos ({_endings(endings)}){_passed_over(found)}")
     if label == BY_FOLDER:
@@ -231,8 +193,6 @@ def _by_folder(
                 "finds the class in each name; or label=None, for no classes; or a table for "
                 "Catalog.from_csv"
             )
-        elif found.has_images:
-            hint += "; the images of a video need a folder: <class>/<video>/img_00001.jpg"
         raise CatalogError(
             f"{home} has no <class>/**/{_endings(endings)}: {hint}{_passed_over(found)}"
         )

@@ -13,7 +13,6 @@ from videoload.errors import CatalogError
 from videoload.listings.columns import some
 from videoload.listings.folders import Found
 from videoload.storage.files import file_like
-from videoload.storage.images import folder_and_pattern
 from videoload.storage.paths import joined, pieces_of
 
 _log = logging.getLogger(__name__)
@@ -40,7 +39,7 @@ def check_there(root: Path, paths: Iterable[str], source: str) -> None:
     names: dict[str, set[str]] = {}  # of what is in each folder
     missing = []
     for path in listed:
-        folder, name = posixpath.split(folder_and_pattern(path)[0])
+        folder, name = posixpath.split(path)
         if folder not in names:
             try:
                 names[folder] = {*os.listdir(root / folder)}
@@ -64,7 +63,7 @@ def find_by_name(
     """The videos that rows name by ``**/name.avi``, or ``**/name.*`` for any suffix, and which rows
     have one. The log names the others. Raises CatalogError."""
     there: dict[str, list[str]] = {}
-    for path in Found(root, by_class=False).videos:
+    for path in Found(root).videos:
         name = path.rpartition("/")[2]
         there.setdefault(name, []).append(path)
         there.setdefault(f"{name.rpartition('.')[0]}.*", []).append(path)

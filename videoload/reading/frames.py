@@ -27,7 +27,7 @@ which worker. Everything runs in one thread.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing
 from itertools import chain, groupby, islice
 from typing import TYPE_CHECKING
@@ -37,15 +37,14 @@ from av.video.frame import VideoFrame
 from videoload.bitstreams.h264 import is_unreferenced
 from videoload.reading.containers import UnreadableError
 from videoload.reading.frame_decoder import REFUSALS, checksum
-from videoload.reading.image_video import ImageVideo, Use, undecodable
 from videoload.reading.order import Order
 from videoload.reading.video import Video, decode_packets
 from videoload.storage.files import Tick
-from videoload.storage.images import ImageFolder
 
 if TYPE_CHECKING:
     from videoload.reading.frame_decoder import VideoPacket
 
+Use = Callable[[int, VideoFrame], None]  # takes a frame by its ordinal
 
 # Decoders that do not complain of some damaged pictures, and show in them what their memory held
 # before, or go on with what the pictures before a key frame left behind.
@@ -93,8 +92,6 @@ def read_frames(
     has ended, if it read this file. Raises UnreadableError if no frame comes out, StaleIndexError
     if it is not the file indexed.
     """
-    if isinstance(opened, ImageVideo):
-        use = opened.checked(use)
     try:
         _read_strictly(opened, order, sorted({*wanted, *also}), use, tick, standing)
     except (_ComplaintError, *REFUSALS):
@@ -278,8 +275,6 @@ class _Groups:
         came = self._decode(group, [ordinal], use)
         if ordinal in came:
             return
-        if isinstance(self._video.file, ImageFolder):
-            raise undecodable(self._video.file, ordinal)
         before = [other for other in came if other < ordinal]
         there, shown = (group, max(before)) if before else self._near(group)
         if shown not in self._decode(there, [shown], lambda _, frame: use(ordinal, frame)):

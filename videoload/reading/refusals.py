@@ -6,7 +6,7 @@ from contextlib import closing
 
 from videoload.storage.files import VideoFile
 
-LOOKED_AT = 512  # bytes
+_LOOKED_AT = 512  # bytes
 _HEADER = 4096  # bytes in which most AVI files describe their streams
 _TEXT = b"\xef\xbb\xbf \t\r\n"  # what may stand before the first word of a text
 _CONVERT = "; convert it first, for example to MP4 with ffmpeg"
@@ -36,11 +36,7 @@ _OTHERS = {
 def kind_of(file: VideoFile) -> str | None:
     """What a file is that is no video, if its first bytes tell. Raises OSError."""
     with closing(file.open()) as opened:
-        return kind_of_bytes(bytes(opened.pread(LOOKED_AT, 0)))
-
-
-def kind_of_bytes(begins: bytes) -> str | None:
-    """What a file is that is no video and begins with these `LOOKED_AT` bytes."""
+        begins = bytes(opened.pread(_LOOKED_AT, 0))
     if not begins:
         return "it is empty (0 bytes)"
     if not begins.strip(b"\0"):

@@ -24,7 +24,6 @@ from xxhash import xxh3_64
 
 from videoload.errors import StorageError, UnreadableError, VideoError
 from videoload.native import open_beneath
-from videoload.storage.images import ImageFolder, find_images, folder_and_pattern
 from videoload.storage.paths import files_of
 
 T = TypeVar("T")
@@ -37,7 +36,6 @@ NO_FOLDER = os.devnull  # the root of a training without files: nothing lies in 
 # beginning, its end, and a place in each of so many equal parts.
 _PLACES, _PLACE_BYTES = 32, 4096
 _FINGERPRINTS_KEPT = 50_000
-_IMAGES_KEPT = 200_000  # whose names and sizes are known, 100 bytes each
 _MISSING = errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG
 _DISKS = "ext2", "ext3", "ext4", "f2fs", "tmpfs", "xfs"
 _IDENTITY = Struct("<QqqQ")  # size, times of change, inode
@@ -281,50 +279,23 @@ class Folder:
         self._was_empty = _is_empty(self.root)
         self._sample = fingerprints()
         self._failures: dict[str, OSError] = {}  # by path: why it could not be read
-        self._folders: LRUCache[str, ImageFolder] = LRUCache(
-            _IMAGES_KEPT, lambda known: len(known.names)
-        )
 
     def resolve(self, path: str) -> VideoFile:
-        place, pattern = folder_and_pattern(path)
         try:
-            full, status = self._find(path, place)
-            if stat.S_ISDIR(status.st_mode):
-                return self._images(path, full, status, pattern)
+            full, status = self._find(path)
         except ValueError as error:  # a zero byte, half a surrogate pair
             raise VideoError(path, f"cannot be a file name ({error})") from None
         except OSError as error:
-            told = self._searched(place) if isinstance(error, FileNotFoundError) else ""
+            told = self._searched(path) if isinstance(error, FileNotFoundError) else ""
             kind = VideoError if error.errno in _MISSING else UnreadableError
             raise kind(path, f"cannot be opened: {error.strerror}{told}") from None
-        if pattern is not None:
-            raise VideoError(path, "is not a file")
         # Opening a pipe would wait for a writer, for ever.
         if not stat.S_ISREG(status.st_mode):
-            raise VideoError(path, "is not a file: a pipe or a device is not a regular file")
+            raise VideoError(path, "is not a file, but a folder, a pipe or a device")
         return LocalFile(full, status, name=path, failures=self._failures, root=self.root)
 
     def fingerprint(self, path: str, salt: int = 0) -> int:
         return self.run(path, lambda: self._sample(path, self.resolve(path), salt), lambda: None)
-
-    def _images(
-        self, path: str, full: str, status: os.stat_result, pattern: str | None
-    ) -> ImageFolder:
-        """The images in a folder. They are looked at again if one came, went or was replaced, and
-        when a training begins. Raises VideoError, OSError."""
-        version = identity_of(status)
-        known = self._folders.get(path)
-        if known is not None and known.version == version:
-            return known
-        try:
-            names = find_images(full, pattern, lambda link: self._holds(os.path.realpath(link)))
-        except ValueError as error:
-            raise VideoError(path, str(error)) from None
-        where = full if pattern is None else f"{full}/{pattern}"
-        found = ImageFolder(where, full, names, version)
-        if len(names) <= _IMAGES_KEPT:
-            self._folders[path] = found
-        return found
 
     def _searched(self, path: str) -> str:
         """Where a file was searched, and which other one there may be meant."""
@@ -349,8 +320,7 @@ class Folder:
 
     def expect(self, path: str) -> None: ...
 
-    def begin(self) -> None:
-        self._folders.clear()
+    def begin(self) -> None: ...
 
     def run(
         self, path: str, work: Work[T], tick: Tick, file: VideoFile | None = None,
@@ -372,14 +342,14 @@ class Folder:
             if (failure := self._failures.pop(path, None)) is not None:
                 raise UnreadableError(path, f"cannot be read: {failure.strerror}") from None
 
-    def _find(self, path: str, place: str) -> tuple[str, os.stat_result]:
+    def _find(self, path: str) -> tuple[str, os.stat_result]:
         try:
-            return self._look(place)
+            return self._look(path)
         except OSError as error:
             # A mount that is away leaves an empty folder, or none: its files are not missing.
-            empty = self._empty_above(place)
+            empty = self._empty_above(path)
             if not empty:
-                return self._look(place)  # it may have just come back
+                return self._look(path)  # it may have just come back
             if empty == self.root and not self._was_empty:
                 raise StorageError(
                     f"{self.root} is empty, or away: mount it again ({error.strerror})"

@@ -36,7 +36,6 @@ from videoload.storage.files import (
     Work,
     fingerprints,
 )
-from videoload.storage.images import folder_and_pattern
 from videoload.storage.keep import Keep
 from videoload.storage.remote_file import FILE_BYTES, Known, RemoteFile
 from videoload.storage.stores import RefusedError, UnavailableError
@@ -76,8 +75,6 @@ class RemoteStorage:
         return self._fetcher.store.says
 
     def resolve(self, path: str) -> VideoFile:
-        if folder_and_pattern(path)[1] is not None:
-            raise VideoError(path, "is a sequence of images: it is read from a folder, not a URL")
         name = self._name(path)
         known, part = self._known.get(name), None
         if known is None:

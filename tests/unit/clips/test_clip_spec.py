@@ -184,7 +184,6 @@ def test_each_crop_is_a_row(crop: str, crops: int) -> None:
         ({"transform": "__main__:f"}, "workers cannot import from a script or notebook: move"),
         ({"pixels": "gray16", "grayscale": 0.5}, 'pixels="gray16" has no colours'),
         ({"scaling": "bicubic"}, "scaling must be one of bilinear, nearest, got 'bicubic'"),
-        ({"images_fps": 0}, "images_fps must be a number of at least 0.001, got 0"),
     ],
 )
 def test_an_invalid_spec_is_refused(changes: dict[str, Any], words: str) -> None:
