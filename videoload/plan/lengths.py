@@ -81,7 +81,8 @@ class Lengths:
     def _about_seconds(self) -> str:
         if (seconds := self._catalog._table.seconds) is None:
             return ""
-        wrong = seconds[1] > self._seconds + 1  # a table may round a file's own duration
+        frame_s = self._seconds / self._frames  # a table may round by one
+        wrong = seconds[1] > self._seconds + 1.001 * frame_s
         if not wrong.any():
             return ""
         at = int(wrong.argmax())

@@ -43,10 +43,65 @@ def test_other_files_stay_as_they_are_and_are_counted(caplog: pytest.LogCaptureF
     assert caplog.messages == ["here: chain='(m\\\\d)/\\\\d' finds nothing in 1 files"]
 
 
-def test_a_missing_number_is_named(caplog: pytest.LogCaptureFixture) -> None:
-    paths = [f"m1/{number}.avi" for number in (0, 1, 2, 4, 5, 6)]
-    assert len(recordings(paths, "(m1)")) == 1
-    assert caplog.messages == ["here: there is no file between m1/2.avi and m1/4.avi"]
+@pytest.mark.parametrize(
+    ("numbers", "missing"),
+    [
+        ((0, 1, 2, 4, 5, 6), [(2, 4)]),
+        ((0, 2), [(0, 2)]),
+        ((1, 4), [(1, 4)]),
+        ((0, 1, 3), [(1, 3)]),
+        ((5, 6, 9, 11, 12), [(6, 9), (9, 11)]),
+        ((0, 1800, 3600, 7200), [(3600, 7200)]),  # each has the number of its first frame
+        ((0, 2, 4, 6), []),
+        ((9, 10, 11), []),
+        ((1200, 1210), []),  # times
+        ((93012, 94055, 101107), []),
+    ],
+)
+def test_a_missing_number_is_named(
+    numbers: tuple[int, ...], missing: list[tuple[int, int]], caplog: pytest.LogCaptureFixture
+) -> None:
+    assert len(recordings([f"m1/r{number}.avi" for number in numbers], "(m1)")) == 1
+    assert len(caplog.messages) == bool(missing)
+    for before, after in missing:
+        assert f"m1/r{before}.avi and m1/r{after}.avi" in caplog.text
+
+
+MICE = [f"{mouse}/rec_{number}.avi" for mouse in ("mouse1", "mouse2") for number in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("paths", "pattern", "two"),
+    [
+        (MICE, r"(\w+)_\d+\.avi", ("mouse1/rec_2.avi", "mouse2/rec_0.avi")),
+        ([f"day/{path}" for path in MICE], r"^(day)", ("mouse1/rec_2.avi", "mouse2/rec_0.avi")),
+        (["b/0.avi", "a/3.avi", "b/1.avi"], r"()\d", ("a/3.avi", "b/0.avi")),
+        (["a/0.avi", "b/0.avi"], r"()\d", ("a/0.avi", "b/0.avi")),
+        (["a/begin.avi", "a/end.avi", "b/begin.avi"], "()a", ("a/end.avi", "b/begin.avi")),
+        (["x_mouseA_0.avi", "x_mouseA_1.avi", "x_mouseB_0.avi"], "(x)", ("A_1.avi", "B_0.avi")),
+        (["rec (1).avi", "rec.avi"], "(rec)", ("rec (1).avi", "rec.avi")),
+    ],
+)
+def test_recordings_whose_numbers_begin_anew_are_not_one(
+    paths: list[str], pattern: str, two: tuple[str, str]
+) -> None:
+    with refused("chain=", *two):
+        recordings(paths, pattern)
+
+
+@pytest.mark.parametrize(
+    ("paths", "pattern"),
+    [
+        (MICE, r"(.*)_\d"),
+        (["100GOPRO/1.avi", "100GOPRO/2.avi", "101GOPRO/3.avi"], r"(GOPRO)"),
+        (["a_1a.avi", "a_1b.avi", "a_2a.avi", "a_2b.avi"], "(a)_"),
+        (["r_10-59-30.avi", "r_11-00-00.avi"], "(r)"),
+        (["begin.avi", "end.avi"], "()e"),
+        (["GOPR0123.MP4", "GP010123.MP4", "GP020123.MP4"], r"(0123)"),
+    ],
+)
+def test_numbers_that_go_on_are_one_recording(paths: list[str], pattern: str) -> None:
+    assert len(recordings(paths, pattern)) == (2 if paths is MICE else 1)
 
 
 @pytest.mark.parametrize(

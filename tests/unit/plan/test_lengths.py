@@ -43,14 +43,14 @@ def test_targets_per_frame_need_a_row_for_each_frame(rows: int) -> None:
     [
         ({"ends": [40, 41]}, [40, 40], "1 of 2 rows end behind the last frame of their file"),
         ({"ends": [40, 41]}, [40, 40], "b.avi ends at 41, and has 40 frames"),
-        ({"ends_s": [4.0, 9.0]}, [40, 40], "1 of 2 rows end behind their file"),
+        ({"ends_s": [4.0, 4.2]}, [40, 40], "1 of 2 rows end behind their file"),
         ({"frames": [40, 24000]}, [40, 379], "b.avi should have 24000, and has 379 frames"),
         ({}, [14, 40], "1 of 2 videos are shorter than a clip, and repeat their frames"),
         ({}, [14, 40], "a.avi has 14 frames, and a clip takes 15"),
         ({}, [14, -1], "1 of 1 videos are shorter than a clip"),
         ({}, [15, 40], ""),
         ({"ends": [40, 40], "frames": [40, 40]}, [40, 40], ""),
-        ({"ends_s": [4.0, 4.9]}, [40, 40], ""),
+        ({"ends_s": [4.0, 4.1]}, [40, 40], ""),
     ],
 )
 def test_rows_that_do_not_fit_their_files_are_told_with_their_number(
