@@ -29,9 +29,10 @@ from videoload.clips.windows import Request
 from videoload.decoding import video_clips
 from videoload.decoding.decoder import Decoder
 from videoload.errors import SpecError, VideoError
-from videoload.frame_store import store
+from videoload.frame_store import clip_frames, store
 from videoload.frame_store.stored_video import StoredVideo
 from videoload.index import indexes
+from videoload.pixels import software
 from videoload.storage.keep import Folders, Keep
 
 CLIP = ClipSpec(
@@ -148,6 +149,11 @@ def test_a_clip_whose_frames_are_kept_decodes_nothing(
     assert prepared.are_kept
     assert np.array_equal(prepared.decode(lambda: None), frames)
     assert np.array_equal(out, again)
+    monkeypatch.undo()
+    monkeypatch.setattr(software, "code_digest", lambda: "other code")
+    monkeypatch.setattr(clip_frames, "software_and_code", software.software_and_code.__wrapped__)
+    newer = Decoder(videos.root, folders=Folders(frame_store=Keep(str(tmp_path), None)))
+    assert not newer.prepare(path, CLIP, [Request(7)], again).are_kept
 
 
 @pytest.mark.parametrize("most", [None, 10**6])

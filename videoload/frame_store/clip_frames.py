@@ -27,7 +27,7 @@ from videoload.pixels.scaled_frames import (
     unpack_format,
     unpack_frames,
 )
-from videoload.pixels.software import software
+from videoload.pixels.software import software_and_code
 from videoload.reading.order import Order
 from videoload.storage.files import Tick, VideoFile
 from videoload.storage.keep import Keep
@@ -80,7 +80,7 @@ class ClipStore:
     """The frame store of the videos under one root, as clips are made from it."""
 
     def __init__(self, keep: Keep, root: str, chains: Chains) -> None:
-        self.store = FrameStore(keep.own("frames"), keep.max_bytes, root, software())
+        self.store = FrameStore(keep.own("frames"), keep.max_bytes, root, software_and_code())
         self.chains = chains
 
     def find(self, path: str, file: VideoFile, spec: ClipSpec, tick: Tick) -> FoundVideo | None:

@@ -9,7 +9,6 @@ damaged is none: each has a checksum.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
 import re
@@ -18,7 +17,7 @@ import weakref
 from collections.abc import Sequence
 from contextlib import suppress
 from errno import EPERM
-from functools import cache
+from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -28,6 +27,7 @@ from videoload.errors import printable
 from videoload.index.index import VideoIndex
 from videoload.storage.files import VideoFile
 from videoload.storage.keep import own_file, own_folder
+from videoload.versions import code_digest
 
 if TYPE_CHECKING:
     import sqlite3
@@ -49,8 +49,6 @@ _BOUND = (
     "WHERE path = NEW.path AND rowid NOT IN (SELECT rowid FROM indexes "
     f"WHERE path = NEW.path ORDER BY rowid DESC LIMIT {_MOST_COPIES}); END"
 )
-# The code that makes indexes, and the record that they begin with.
-_MAKERS = ("bitstreams/*.py", "reading/*.py", "index/*.py", "clips/video_info.py")
 
 
 class _Known(NamedTuple):
@@ -112,8 +110,8 @@ class _Disk:
     own for each takes as long as the rest of an index."""
 
     def __init__(self, folder: str | None, name: str) -> None:
-        digest = hashlib.sha256(f"{name}\n{_code()}".encode(errors="surrogateescape")).hexdigest()
-        leaf = f"videoload-{digest[:32]}.sqlite"
+        told = f"{name}\n{code_digest()}".encode(errors="surrogateescape")
+        leaf = f"videoload-{blake2b(told, digest_size=16).hexdigest()}.sqlite"
         self._file = None if folder is None else Path(os.path.realpath(folder), leaf)
         self._process = os.getpid()
         self._waiting: dict[tuple[bytes, bytes], bytes] = {}
@@ -206,16 +204,6 @@ class _Disk:
 def _which(path: str, identity: bytes) -> bytes:
     """What the checksum of a row covers as well: a flipped bit may make it another file's row."""
     return os.fsencode(path) + b"\0" + identity
-
-
-@cache
-def _code() -> str:
-    """A digest of the code that makes indexes: other code may tell something else of a file."""
-    digest = hashlib.sha256()
-    for files in _MAKERS:
-        for file in sorted(Path(__file__).parents[1].glob(files)):
-            digest.update(file.read_bytes())
-    return digest.hexdigest()
 
 
 def _make_ready(file: Path) -> None:

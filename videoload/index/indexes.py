@@ -9,10 +9,11 @@ from videoload.errors import VideoError
 from videoload.index.complete_decode import Report, decode_index
 from videoload.index.index import VideoIndex, find_index
 from videoload.index.index_cache import IndexCache
-from videoload.reading.containers import SOFTWARE, UnreadableError
+from videoload.reading.containers import UnreadableError
 from videoload.reading.video import Video
 from videoload.stopwatch import Stopwatch
 from videoload.storage.files import Tick, VideoFile
+from videoload.versions import ffmpeg_versions
 
 _log = logging.getLogger(__name__)
 
@@ -25,7 +26,7 @@ class Indexes:
 
     def __init__(self, folder: str | None, root: str, watch: Stopwatch) -> None:
         """``folder``: of the cache on disk."""
-        self._cache = IndexCache(folder, root, SOFTWARE)
+        self._cache = IndexCache(folder, root, ffmpeg_versions())
         self._watch = watch
         self.known = self._cache.get
         self.forget = self._cache.forget

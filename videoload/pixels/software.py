@@ -3,20 +3,16 @@ it when they dial in, so that different workers are noticed.
 
 Versions identify FFmpeg. The name of a processor is not enough: swscale has code for many kinds,
 and some of it rounds differently (on x86-64, RGB without SSSE3). So every process scales and
-converts the same frame, and the result identifies the processor. Nor does our own version tell
-which code runs: a tree may have been edited. So the sources are read.
+converts the same frame, and the result identifies the processor.
 """
 
 from __future__ import annotations
 
-import platform
 from fractions import Fraction
 from functools import cache
 from hashlib import blake2b
-from pathlib import Path
 from typing import Any, get_args
 
-import av
 import numpy as np
 from av.video.frame import VideoFrame
 
@@ -26,41 +22,17 @@ from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.video_info import VideoInfo
 from videoload.pixels.chains import Chains
 from videoload.pixels.clip_pixels import ClipPixels, SourceFrame
+from videoload.versions import code_digest, ffmpeg_versions
 
 _WIDTH, _HEIGHT = 320, 240
 _SCALED, _CORNER, _CROP = (170, 128), (28, 8), (112, 112)
-_LIBRARIES = ("libavcodec", "libavfilter", "libswscale")
 _SPREAD = 2654435761  # gives neighbours unrelated bytes
-
-
-# The packages whose code decides which frames a clip has, and their pixels and sound.
-ROOMS = (
-    "bitstreams", "clips", "decoding", "frame_store", "index", "pixels", "reading", "sound",
-    "storage", "user_code",
-)  # fmt: skip
 
 
 @cache
 def software_and_code() -> str:
-    """A text that is the same for workers that make the same clips. Takes 10 ms, once."""
-    return f"{software()}, code {code_digest(Path(__file__).parents[1])}"
-
-
-def code_digest(package: Path) -> str:
-    """A digest of all files of `ROOMS` in the folder of a package."""
-    digest = blake2b(digest_size=4)
-    for room in ROOMS:
-        for file in sorted((package / room).glob("*.py")):
-            content = file.read_bytes()
-            digest.update(f"{room} {file.name} {len(content)} ".encode() + content)
-    return digest.hexdigest()
-
-
-@cache
-def software() -> str:
-    """A text that is the same for processes that scale to the same pixels. Takes 3 ms, once."""
-    versions = (f"{name} {'.'.join(map(str, av.library_versions[name]))}" for name in _LIBRARIES)
-    return f"{', '.join(versions)}, {platform.machine()}, pixels {_scaled()}"
+    """A text that is the same for processes that make the same clips. Takes 10 ms, once."""
+    return f"{ffmpeg_versions()}, pixels {_scaled()}, code {code_digest()}"
 
 
 def _scaled() -> str:

@@ -6,7 +6,6 @@ files is refused, and so is every other format; the refusal names what the file 
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from fractions import Fraction
@@ -37,11 +36,6 @@ _HEADERS_ONLY = {"codec_whitelist": "none", "probesize": "2048"}
 _DEFAULT_WEIGHT = 5_000_000  # pixels: ffmpeg prefers a stream that is flagged as the default one
 _NEAR = 4  # reading so many packets on takes less time than a seek
 
-# What decides how many frames a file is found to have.
-SOFTWARE = "av {} libavcodec {} {}".format(
-    av.__version__, ".".join(map(str, av.library_versions["libavcodec"])), platform.machine()
-)
-
 
 class UnreadableError(Exception):
     """FFmpeg or the file system refuses a file."""
@@ -66,7 +60,7 @@ class NotedPackets:
 def checksum_of(packet: VideoPacket) -> int:
     """A checksum of the bytes of a packet, its place in the file and its flags."""
     told = packet.pos, packet.size, packet.is_keyframe, packet.is_corrupt
-    return crc32(memoryview(packet), hash(told) & 0xFFFFFFFF)
+    return crc32(memoryview(packet), crc32(repr(told).encode()))
 
 
 def changes_decoding(packet: VideoPacket) -> bool:

@@ -24,6 +24,7 @@ from videoload.reading.avi_video import AviPackets
 from videoload.reading.containers import NotedPackets
 from videoload.reading.order import Order
 from videoload.storage.files import LocalFile, VideoFile
+from videoload.versions import code_digest
 
 PATHS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1)
 patient = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
@@ -243,7 +244,7 @@ def test_code_that_makes_or_writes_other_indexes_has_its_own(
     written(folder, "a.avi", file, decoded())
     read = Path.read_bytes
     monkeypatch.setattr(Path, "read_bytes", lambda path: read(path) + b"\n" * (path.name == module))
-    monkeypatch.setattr(index_cache, "_code", index_cache._code.__wrapped__)
+    monkeypatch.setattr(index_cache, "code_digest", code_digest.__wrapped__)
     assert opened(folder).get("a.avi", file) is None
 
 

@@ -1,0 +1,40 @@
+"""Which FFmpeg and which code of ours makes the clips.
+
+Other versions may find other frames in a file, or scale them to other pixels. So workers tell them
+when they dial in, and what is kept is kept under them.
+"""
+
+from __future__ import annotations
+
+import platform
+from functools import cache
+from hashlib import blake2b
+from pathlib import Path
+
+_LIBRARIES = ("libavcodec", "libavfilter", "libavformat", "libswscale")
+# The packages whose code decides which frames a clip has, and their pixels and sound.
+ROOMS = (
+    "bitstreams", "clips", "decoding", "frame_store", "index", "pixels", "reading", "sound",
+    "storage", "user_code",
+)  # fmt: skip
+
+
+@cache
+def code_digest(package: Path = Path(__file__).parent) -> str:
+    """A digest of all files of `ROOMS` in the folder of a package. Our own version does not tell
+    which code runs: a tree may have been edited."""
+    digest = blake2b(digest_size=8)
+    for room in ROOMS:
+        for file in sorted((package / room).glob("*.py")):
+            content = file.read_bytes()
+            digest.update(f"{room} {file.name} {len(content)} ".encode() + content)
+    return digest.hexdigest()
+
+
+@cache
+def ffmpeg_versions() -> str:
+    """The versions of PyAV and of FFmpeg's libraries, and the kind of processor."""
+    import av
+
+    versions = (f"{name} {'.'.join(map(str, av.library_versions[name]))}" for name in _LIBRARIES)
+    return f"av {av.__version__}, {', '.join(versions)}, {platform.machine()}"
