@@ -97,7 +97,7 @@ def to_rgb(clips: torch.Tensor) -> torch.Tensor:
         clips: uint8 [..., H * 3 // 2, W].
 
     Returns:
-        uint8 [..., H, W, 3]: the pixels that ``pixels="rgb24"`` has.
+        uint8 [..., H, W, 3]: the pixels that ``pixels="rgb24"`` has of this part of the frame.
 
     Raises:
         SpecError: The shape is another one.

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -64,6 +65,19 @@ def test_yuv420p_becomes_the_rgb_of_rgb24(client: Client, videos: Videos) -> Non
     for (clips, _), (pixels, _), path in zip(made, serial, paths, strict=True):
         far = np.abs(clips.numpy().astype(int) - pixels).max()
         assert far <= (3 if "mjpeg" in path else 1), path  # MJPEG is of full range
+
+
+def test_a_crop_of_yuv420p_lies_where_the_matrices_say(videos: Videos) -> None:
+    import torch
+
+    odd = ClipSpec(frames=2, resize=50, size=48)  # 66x50: 9 and 1 pixels are left out
+    one, _, info = cast(Any, next(decode_serially(videos.catalog, odd, 1, info=True)))
+    planes = replace(odd, pixels="yuv420p")
+    other, _, beside = cast(Any, next(decode_serially(videos.catalog, planes, 1, info=True)))
+    x, y = (beside.affine - info.affine)[0, :, 2].round().astype(int)
+    assert (x, y) == (1, 1)
+    same = vl.torch.to_rgb(torch.from_numpy(other.copy())).numpy()[..., y:, x:, :]
+    assert np.abs(same.astype(int) - one[..., :-y, :-x, :]).max() <= 1
 
 
 def test_a_loop_resumes_in_the_middle_of_an_epoch_by_its_state(

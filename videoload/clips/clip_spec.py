@@ -109,7 +109,9 @@ class ClipSpec:
             ``"zero"``, the default, or ``"hold"``, which has the number -1 there as well.
         pixels: Format of the uint8 array. ``"rgb24"``, the default: [T, H, W, 3]. ``"gray"``:
             [T, H, W, 1]. ``"gray16"``: the same of uint16, as depth maps have. ``"yuv420p"``: [T, H
-            * 3 // 2, W], the planes Y, U and V one after the other, with an even size.
+            * 3 // 2, W], the planes Y, U and V one after the other, with an even size. A crop
+            begins at even pixels there, so it may begin a pixel before that of ``"rgb24"``, and a
+            letterbox has even sides; ``info.affine`` is of what is shown.
         transform: A function of a module, or ``"package.module:function"``. The worker calls it
             with each clip and a numpy.random.Generator seeded for the clip. It returns a clip of
             the same shape and type, or what ``output`` says. Workers that dial in must allow the

@@ -14,7 +14,8 @@ class ToRGB(keras.layers.Layer):  # type: ignore[misc]  # Keras comes without ty
     """A Keras layer that turns clips of ``pixels="yuv420p"`` into RGB, on the device of the model.
 
     Such clips are half the bytes of RGB on their way to the device. The layer gives the pixels that
-    ``pixels="rgb24"`` has: uint8 [B, T, H * 3 // 2, W] becomes uint8 [B, T, H, W, 3].
+    ``pixels="rgb24"`` has of this part of the frame: uint8 [B, T, H * 3 // 2, W] becomes uint8 [B,
+    T, H, W, 3].
 
         model = keras.Sequential([ToRGB(), keras.layers.Rescaling(1 / 255), ...])
 
