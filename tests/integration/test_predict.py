@@ -325,6 +325,13 @@ def test_wherever_it_is_killed_the_same_command_ends_with_the_same_files(
         assert files(tmp_path / str(at)) == expected, at
 
 
+class TwoInputs:
+    inputs = "clips", "mask"
+
+    def predict_on_batch(self, clips: Any) -> Any:
+        raise AssertionError
+
+
 def test_what_cannot_be_done_is_said(
     catalog: vl.Catalog, client: vl.Client, tmp_path: Path
 ) -> None:
@@ -338,6 +345,7 @@ def test_what_cannot_be_done_is_said(
         ({"clip": vl.ClipSpec("all", max_frames=8)}, "predict takes windows of one length"),
         ({"clip": vl.ClipSpec(frames=8, size=(32, 32), crop="three")}, 'leave crop="three"'),
         ({"average": "mean"}, "average must be None"),
+        ({"model": TwoInputs()}, "predict gives clips only"),
         ({"model": 3}, "model must be a Keras model or a function, got int"),
         ({"model": lambda clips: np.zeros(3)}, r"the model returned \[3\] for 8 clips"),
         ({"model": lambda c: (np.zeros(len(c)),) * 2}, "returned a tuple of 2: give one array"),

@@ -53,7 +53,7 @@ class PerFrame:
         kinds = {(array.shape[1:], array.dtype) for array in self._arrays}
         if len(kinds) != 1:
             raise CatalogError(
-                "per-frame targets need an array for each video, all of one type and row shape"
+                "frames need an array for each video, all of one type and row shape"
                 + (f", not {len(kinds)}" if kinds else "")
             )
 
@@ -195,7 +195,10 @@ def _marks(name: str, given: Any, dimensions: int, last: tuple[str | int, ...]) 
     """Marks as float32: an array [N, ..., *last], or `PerFrame` of arrays [frames, ..., *last].
     Raises CatalogError."""
     if isinstance(given, list | tuple) and all(isinstance(each, np.ndarray) for each in given):
-        given = PerFrame(given)
+        try:
+            given = PerFrame(given)
+        except CatalogError as error:
+            raise CatalogError(f"{name}: {error}") from None
     values = given if isinstance(given, PerFrame) else array_of(name, given)
     row = row_shape(values)
     fits = len(row) == dimensions or (name == "Boxes" and len(row) == 2)

@@ -52,7 +52,8 @@ def checked(targets: object, videos: int, paths: Sequence[str] = ()) -> Targets:
     """The targets as a catalog keeps them: read-only, with types that TensorFlow knows; once for a
     file, if the ``paths`` of the videos are given. Raises CatalogError."""
     if not isinstance(targets, Mapping):
-        return _column(_ONLY, targets, videos, paths)
+        kind = type(targets).__name__ if isinstance(targets, Marks | PerFrame) else _ONLY
+        return _column(kind, targets, videos, paths)
     if not targets or not all(isinstance(name, str) and name for name in targets):
         raise CatalogError(f"targets need names that are text, at least one: {list(targets)}")
     return {name: _column(name, column, videos, paths) for name, column in targets.items()}
@@ -107,7 +108,7 @@ def equal(one: Targets | None, other: Targets | None) -> bool:
 
 def rows_per_frame(targets: Targets | None) -> dict[str, Ints]:
     """For each column with a row for each frame, by its name, how many rows each video has."""
-    columns = targets if isinstance(targets, dict) else {"PerFrame": targets}
+    columns = targets if isinstance(targets, dict) else {type(targets).__name__: targets}
     values = {name: values_of(column) for name, column in columns.items() if column is not None}
     return {
         name: np.array([len(array) for array in each._arrays])
@@ -203,12 +204,13 @@ def _batch(
     frames: Ints,
     affine: Matrices | dict[str, Matrices] | None,
     path_of: Callable[[int], str],
+    kind: str = "PerFrame",
 ) -> npt.NDArray[Any]:
     if isinstance(column, Marks):
         if affine is None:
             raise SpecError("points and boxes need the matrices of the clips")
         by = affine[part_of(column, affine)] if isinstance(affine, dict) else affine
-        rows = _batch(column._values, videos, frames, None, path_of)
+        rows = _batch(column._values, videos, frames, None, path_of, type(column).__name__)
         if isinstance(column._values, PerFrame):
             rows[frames == -1] = np.nan
         elif by.ndim > 3:  # several views
@@ -221,12 +223,11 @@ def _batch(
         array, last = column._arrays[video], int(shown.max())
         if last >= len(array):
             raise SpecError(
-                f"{path_of(video)} has per-frame targets for {len(array)} frames, but a clip shows "
-                f"frame {last}"
+                f"{path_of(video)}: {kind} has {len(array)} frames, and a clip shows frame {last}"
             )
-        row = array[shown]
-        if (shown < 0).any():  # black frames of a short video
-            row[shown < 0] = "" if row.dtype.kind == "O" else 0
+        row, is_black = array[np.maximum(shown, 0)], shown < 0
+        if is_black.any():
+            row[is_black] = "" if row.dtype.kind == "O" else 0
         found.append(row)
     return np.stack(found)
 

@@ -166,6 +166,8 @@ class _Reader:
 
     def _paths(self, asked: str, keyword: str = "path") -> list[str]:
         """The path of each row: of a column, or as a pattern says. Raises CatalogError."""
+        if "*" in asked and not asked.startswith("**/"):
+            raise CatalogError(f'{keyword}={asked!r} finds files by their name as "**/{asked}"')
         self._files = self._filled(asked, keyword)
         given = [self._files[row] for row in self._left]
         if asked.startswith("**/"):

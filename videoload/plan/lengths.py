@@ -43,9 +43,9 @@ class Lengths:
                 at = int(wrong.argmax())
                 video = int(videos[at])
                 raise SpecError(
-                    f"{self._name(video)}: {name} has {expected[video]} rows, and the "
-                    f"file has {frames[at]} frames: PerFrame needs a row for each frame (videoload "
-                    "scan tells true counts)"
+                    f"{self._name(video)}: {name} has {expected[video]} rows, and the file has "
+                    f"{frames[at]} frames: give a row for each frame (videoload scan tells true "
+                    "counts)"
                 )
 
     def warnings(self) -> list[str]:

@@ -125,6 +125,8 @@ def predict(
         raise SpecError(f'average must be None, "scores" or "softmax", got {average!r}')
     batch_size, kept = whole("batch_size", batch_size), (to_csv, to_npy) != (None, None)
     score = scores_of(model, average)
+    if len(getattr(model, "inputs", None) or ()) > 1:
+        raise SpecError(f"predict gives clips only, and the model takes {len(model.inputs)} inputs")
     of_model = weights_digest(model) if kept and name is None else name
     if kept and of_model is None:
         _log.warning("the model has no weights to know it by: a later run does all rows again, "

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.support.catalogs import refused
-from videoload import PerFrame
+from videoload import Boxes, PerFrame, Points
 from videoload.catalog import targets
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import targets_of
@@ -141,16 +141,25 @@ def test_invalid_targets_are_refused(wrong: object, words: list[str]) -> None:
 
 @pytest.mark.parametrize("wrong", [[], [np.zeros((3, 2)), np.zeros((3, 1))], [[1], [1.0]]])
 def test_per_frame_arrays_have_one_type_and_shape(wrong: Any) -> None:
-    with refused("per-frame targets"):
+    with refused("frames need an array for each video"):
         PerFrame(wrong)
 
 
-def test_a_frame_without_a_target_is_named() -> None:
-    catalog = CATALOG.with_targets(KINDS["per frame"])
-    with pytest.raises(
-        SpecError, match=r"1\.avi has per-frame targets for 3 frames, but a clip shows frame 3"
-    ):
-        targets_of(catalog, np.array([1]), np.array([[2, 3]]))
+@pytest.mark.parametrize(
+    ("column", "row"),
+    [(PerFrame, np.zeros(3)), (Points, np.ones((3, 2, 2))), (Boxes, np.ones((3, 4)))],
+)
+def test_what_is_wrong_with_targets_of_frames_is_told_of_their_kind(column: Any, row: Any) -> None:
+    kind = column.__name__
+    with refused(kind, "2", "6"):
+        CATALOG.with_targets(column([row] * 2))
+    catalog = CATALOG.with_targets(column([row] * 6))
+    affine = np.zeros((1, 2, 3), np.float32)
+    with pytest.raises(SpecError, match=rf"1\.avi.*{kind}.* 3 frames.* frame 3"):
+        targets_of(catalog, np.array([1]), np.array([[2, 3]]), affine)
+    if column is not PerFrame:
+        with refused(kind):
+            column([row, row[:2, :-1]])
 
 
 def test_only_targets_of_one_kind_are_joined() -> None:

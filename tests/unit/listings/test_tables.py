@@ -662,6 +662,7 @@ def test_files_are_found_by_their_names(tmp_path: Path, caplog: pytest.LogCaptur
         ("{take:03}", "row 0: 'take' is 'a'"),
         ("{none}", "row 0: the column 'none', of which the path is made, is empty"),
         ("**/{take}.avi", "give root="),
+        ("{take}.*", "**/{take}.*"),
     ],
 )
 def test_a_wrong_pattern_is_named(pattern: str, told: str) -> None:
