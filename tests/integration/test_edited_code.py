@@ -3,9 +3,12 @@ two versions."""
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
+import sys
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -46,31 +49,39 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]
     return write
 
 
-def test_local_workers_run_the_code_of_the_streams_beginning(
-    write: Callable[..., str], catalog: Catalog
-) -> None:
+def test_no_batch_is_of_two_versions(write: Callable[..., str], catalog: Catalog) -> None:
     with Client(workers=1) as client:
         stream = client.stream(catalog, CLIP, 2, slots=2)
-        seen = set[float]()
-        for step, (numbers, _) in enumerate(stream.batches()):
-            seen.update(numbers.tolist())
-            if step % 2 == 0 and step < 20:  # at ten places
-                write(step + 2 if step < 16 else "no module any more (")
-            if step in (3, 17):
-                for worker in children_of(os.getpid()):
-                    os.kill(worker, signal.SIGKILL)
-        assert seen == {1.0}
-        write(7)
-        with pytest.raises(TransformError, match=r"beside\.py was edited since this client's"):
-            client.stream(catalog, CLIP, 2)
-        write(1)
-        assert client.stream(catalog, CLIP, 2).fingerprint == stream.fingerprint
-        write(7)
+        batches = stream.batches()
+        seen = [*next(batches)[0]]
+        write(20)
+        seen += [number for _ in range(6) for number in next(batches)[0]]  # of the worker that runs
+        for worker in children_of(os.getpid()):
+            os.kill(worker, signal.SIGKILL)
+        with pytest.raises(TransformError, match="the code of beside"):
+            seen += [number for numbers, _ in batches for number in numbers]
+        assert {*seen} == {1.0}
         before = stream.fingerprint
     with Client(workers=1) as client:
         again = client.stream(catalog, CLIP, 2)
-        assert next(iter(again))[0].tolist() == [7.0, 7.0]
+        assert next(iter(again))[0].tolist() == [20.0, 20.0]
         assert again.fingerprint != before
+
+
+def test_a_function_object_that_is_not_what_workers_import_is_refused(
+    write: Callable[..., str], catalog: Catalog
+) -> None:
+    write(1)
+    edited = importlib.import_module("edited")
+    clip = replace(CLIP, transform=edited.change)
+    try:
+        with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
+            client.stream(catalog, clip, 2)
+            edited.level = len  # type: ignore[attr-defined]
+            with pytest.raises(TransformError, match=r"edited:change.*edited\.level"):
+                client.stream(catalog, clip, 2)
+    finally:
+        del sys.modules["edited"], sys.modules["beside"]
 
 
 def test_a_host_with_other_code_decodes_nothing_and_both_logs_say_why(
@@ -93,9 +104,9 @@ def test_a_host_with_other_code_decodes_nothing_and_both_logs_say_why(
         )  # fmt: skip
         has_other = other()
         stream = client.stream(catalog, CLIP, 2)
-        with pytest.raises(TransformError, match=r"the code of edited is not the same") as raised:
+        with pytest.raises(TransformError, match=r"the code of beside is not the same") as raised:
             list(stream)
-        assert f"({tmp_path}/there/edited.py, digest " in str(raised.value)
+        assert f"({tmp_path}/there/beside.py, digest " in str(raised.value)
         assert str(raised.value) in has_other.err
         assert str(raised.value) in caplog.text
         same()

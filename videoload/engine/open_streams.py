@@ -13,7 +13,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
@@ -40,7 +40,6 @@ from videoload.storage.roots import copy_name
 from videoload.transport.messages import Clip, Lease, Place
 from videoload.transport.private_messages import Share
 from videoload.transport.slots import Arena, spans
-from videoload.user_code.sources import NO_CODE, Code
 
 _log = logging.getLogger(__name__)
 
@@ -81,7 +80,7 @@ class OpenStream:
     storage: Storage | None  # of the trainer's own copy of the videos, if it has one
     files: Files | None  # which files workers of other hosts must have, if any may come
     meter: Meter
-    code: Code = NO_CODE
+    code: Mapping[str, str] = field(default_factory=dict)
     readers: dict[int, ReaderQueue] = field(default_factory=dict)
     lent: dict[int, Ready] = field(default_factory=dict)  # by slot: batches that readers have
     loans: dict[int, Loan] = field(default_factory=dict)  # by slot; consumers add to it
@@ -152,11 +151,10 @@ class OpenStream:
 
     def lease(self, grant: Grant, spec: Spec, place: Place | None) -> Lease:
         clips = [Clip(*asked(self.catalog, spec, sample)) for sample in grant.samples]
-        code = {} if place is not None else dict(self.code.digests)  # a child imports ours
         files, salt = grant.files or (), None
         if self.files is not None and grant.files is not None:
             salt = self.files.salt
-        return Lease.of(grant.lease, spec, clips, place, code, files, salt)
+        return Lease.of(grant.lease, spec, clips, place, self.code, files, salt)
 
 
 @dataclass(eq=False)
@@ -188,8 +186,7 @@ class OpenStreams:
             copy=None if stream.storage is None else copy_name(stream.storage.root),
         ))  # fmt: skip
         root = str(stream.catalog.root or NO_FOLDER)
-        code = dict(stream.code.sources)
-        self.supervisor.share(Share(stream.id, root, code), stream.arena.fd)
+        self.supervisor.share(Share(stream.id, root), stream.arena.fd)
 
     def drop(self, stream: OpenStream) -> None:
         if self.by_id.pop(stream.id, None) is None:

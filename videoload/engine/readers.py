@@ -47,7 +47,7 @@ class Readers:
 
     Attributes:
         spec: The stream's clips; the native size is known.
-        code: The user's modules, as they were when the stream was made.
+        code: Digests of the user's modules, as they were when the stream was made.
         look: Called once with the next batch that is handed over, and its BatchInfo.
         error: What ended the last reading, or None.
         passes: Which epoch the next pass has.
@@ -110,7 +110,7 @@ class Readers:
     @cached_property
     def identity(self) -> Identity:
         """What the stream is. Nothing of it changes, and a training may ask for it in each step."""
-        return Identity.of(self.catalog, self.spec, self.options, self.code.digests)
+        return Identity.of(self.catalog, self.spec, self.options, self.code)
 
     def steps(self, start_step: int, epochs: int | None) -> range:
         """The steps from ``start_step`` to the end of epoch number ``epochs``, or of its own epoch.

@@ -47,10 +47,10 @@ from videoload.stats.meter import Meter
 from videoload.stats.stats import WorkerStats
 from videoload.storage.keep import Folders, cache_folder
 from videoload.storage.roots import open_storage
-from videoload.trainer.client_code import ClientCode
 from videoload.trainer.planning import COUNTED_AT_ONCE, COUNTING, given_as, make_plan
 from videoload.trainer.ranks import check_ranks, ranks_here
 from videoload.trainer.stream import NO_COPY, Stream
+from videoload.trainer.user_functions import checked_code
 from videoload.transport.messages import MAX_FRAMES
 from videoload.transport.metrics_port import MetricsPort
 from videoload.transport.slots import Arena
@@ -185,7 +185,6 @@ class Client:
             auto=auto,
             storage_timeout_s=storage_timeout_s and real("storage_timeout_s", storage_timeout_s, 0),
         )
-        self._code = ClientCode()
         self._open: list[weakref.ref[Readers]] = []
         scrapes: list[MetricsPort] = []
         # It also runs when the interpreter ends, so no worker outlives a script without `with`.
@@ -319,7 +318,7 @@ class Client:
 
         Raises:
             SpecError: The arguments contradict each other, or the catalog cannot give such clips.
-            TransformError: A module of the user's was edited since this client's first stream.
+            TransformError: The transform is another one here than workers import.
             StorageError: The catalog's root is a URL, and the extra ``[remote]`` is not installed.
             VideoError: ``clip.size`` is None, and no video of the catalog tells the native size.
             WorkerError: ``clip.size`` is None, and no process can be started to find it.
@@ -338,6 +337,7 @@ class Client:
             raise SpecError("local workers need the catalog's root: give root= when it is made")
         self._folders.beside(catalog.root)
         storage = open_storage(catalog.root) if catalog.root else None
+        code = checked_code(transforms_of(clip), listens=bool(self.endpoints))
         check_ranks(options)
         check_numbers(catalog, [each.catalog for ref in self._open if (each := ref()) is not None])
 
@@ -350,7 +350,6 @@ class Client:
         catalog, plan = make_plan(catalog, clip, options, read)
         clip = native_size(catalog, clip, silence_s=self._stall_s, cache=self._cache)
         check_shapes(catalog, clip)
-        code = self._code.of(transforms_of(clip), listens=bool(self.endpoints))
         if self.endpoints and clip.clip_bytes > PIXEL_BYTES:
             raise SpecError(
                 f"a clip of {clip.clip_bytes / 1e9:.1f} GB: no more than {PIXEL_BYTES / 1e9:.1f} "

@@ -17,7 +17,6 @@ import msgspec
 from videoload.logs import LogFormat
 from videoload.storage.keep import NO_FOLDERS, Folders
 from videoload.transport.messages import Id, decode
-from videoload.user_code.sources import Source
 
 
 class _Private(msgspec.Struct, forbid_unknown_fields=True, tag_field="type"):
@@ -38,12 +37,10 @@ class WorkerSettings(_Private, tag="settings"):
 
 
 class Share(_Private, tag="share"):
-    """A stream's arena, whose descriptor travels along. Its videos lie under ``root``. ``code``:
-    the sources of the user's modules, by name, as they were when the stream was made."""
+    """A stream's arena, whose descriptor travels along. Its videos lie under ``root``."""
 
     arena: Id
     root: str
-    code: dict[str, Source] = {}
 
 
 class Unshare(_Private, tag="unshare"):

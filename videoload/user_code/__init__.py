@@ -1,1 +1,1 @@
-"""The functions of users: found, held to their source, called."""
+"""The functions of users: found, compared with what an import gives, called."""

@@ -31,7 +31,7 @@ from videoload import native
 from videoload.clips.clip_spec import ClipSpec
 from videoload.errors import TransformError, WorkersCodeError, named
 from videoload.pixels.planes import Buffer
-from videoload.user_code.sources import digest, pin, read
+from videoload.user_code.sources import digest, file_of
 
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
@@ -79,10 +79,6 @@ class Functions:
                 f"{kind} {name}: this worker's owner does not allow it; start the worker with "
                 f"--allow {module}"
             )
-        sources = read(module)
-        self._digests[module] = digest(sources)
-        if native.is_worker:
-            pin(sources)
         try:
             with seeded(0):  # a module may draw as well
                 found = getattr(importlib.import_module(module), function)
@@ -115,14 +111,15 @@ class Functions:
         """Compare the digests of a trainer's modules with what was imported here. Raises
         TransformError."""
         for module, wanted in code.items():
-            here = self._digests.get(module, "")
-            if here and here != wanted:
-                file = getattr(sys.modules.get(module), "__file__", None)
+            if (file := file_of(module)) is None:
+                continue
+            if module not in self._digests:  # it was imported just before
+                self._digests[module] = digest(file)
+            if (here := self._digests[module]) != wanted:
                 text = (
                     f"the code of {module} is not the same on this worker ({file}, digest {here}) "
-                    f"and at the trainer (digest {wanted}); what it imports beside it counts too: "
-                    "bring both to one version, and restart the worker, or the training if its "
-                    "code is the old one"
+                    f"and at the trainer (digest {wanted}): bring both to one version, and restart "
+                    "the worker, or the training if its code is the old one"
                 )
                 _tell(text)
                 raise WorkersCodeError(text)

@@ -17,7 +17,6 @@ from videoload.transport.messages import Lease
 from videoload.transport.private_channel import PrivateChannel
 from videoload.transport.private_messages import Share, Unshare, WorkerSettings
 from videoload.transport.slots import Window
-from videoload.user_code.sources import pin
 
 CHANNEL_S = 5.0  # a message that is due on the private channel comes within this time
 
@@ -94,7 +93,6 @@ class Decoders:
             while got := self._channel.receive(CHANNEL_S if wait_for is not None else 0):
                 message, descriptor = got
                 if isinstance(message, Share):
-                    pin(message.code)
                     assert descriptor is not None
                     self._shares[message.arena] = Window(descriptor), self._decoder(message.root)
                     if message.arena == wait_for:
