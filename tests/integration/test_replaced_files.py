@@ -22,6 +22,7 @@ from videoload.clips.sample_spec import SampleSpec
 from videoload.clips.windows import Request, Segment
 from videoload.decoding.decoder import Decoder
 from videoload.errors import UnreadableError
+from videoload.storage.content import fingerprint_text
 
 SPEC = ClipSpec(frames=4, stride=3, size=(32, 32))
 
@@ -192,3 +193,26 @@ def test_a_disk_that_fails_in_the_middle_of_a_file_changes_no_picture(
         decoder.decode(path.name, SPEC, asked, out)
         assert np.array_equal(out, expected), "and it is forgotten"
     assert results == {"cannot be read: Input/output error"}
+
+
+def test_a_file_that_is_not_the_scanned_one_is_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    names = ["one.avi", "other.avi", "unknown.avi"]
+    for seed, name in enumerate(names):
+        make_avi(tmp_path / name, frames=20, seed=seed)
+    scanned = [fingerprint_text(Decoder(tmp_path).fingerprint(name)) for name in names[:2]]
+    catalog = vl.Catalog.from_table(
+        {"path": names, "fingerprint": [*scanned, ""]}, root=tmp_path, label=None
+    )
+    make_avi(tmp_path / "other.avi", frames=20, seed=7)
+    for _ in vl.decode_serially(catalog, SPEC, 1, epochs=2):
+        pass
+    assert [name for name in names if name in caplog.text] == ["other.avi"]
+    caplog.clear()
+    with vl.Client(workers=1) as client:
+        stream = client.stream(catalog, SPEC, 1)
+        for _ in stream.batches(epochs=2):
+            pass
+    assert stream.changed == ["other.avi"]
+    assert [name for name in names if name in caplog.text] == ["other.avi"]

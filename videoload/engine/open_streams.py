@@ -67,8 +67,8 @@ class Form(NamedTuple):
 @dataclass(eq=False, slots=True)
 class OpenStream:
     """One stream. ``spec`` is that of its largest clips, ``forms`` are those of its batches, by
-    their frames. ``changed``: files that have become others, each once, and that are used as they
-    are now."""
+    their frames. ``changed``: files that are others than they were, or than a scan saw, each once,
+    and that are used as they are now."""
 
     id: int
     catalog: Catalog
@@ -89,9 +89,11 @@ class OpenStream:
     forms: dict[int, Form] = field(init=False)
     changed: list[str] = field(default_factory=list)
     versions: npt.NDArray[np.int64] = field(init=False)  # of files, as they were used last
+    is_scanned: bool = field(init=False)  # ... or as a scan saw some: then they are fingerprints
 
     def __post_init__(self) -> None:
-        self.versions = np.zeros(len(self.catalog), np.int64)
+        self.versions = np.maximum(self.catalog._table.column("fingerprint"), 0)
+        self.is_scanned = bool(self.versions.any())
         specs = {frames: with_frames(self.spec, frames) for frames in self.plan.sizes}
         self.forms = {
             frames: Form(spec, spec.clip_bytes, facts_type(spec).itemsize // 8)
@@ -133,7 +135,7 @@ class OpenStream:
         path = self.catalog[video].path
         if path not in self.changed:
             self.changed.append(path)
-            _log.warning("%s has changed while this stream ran", named(path))
+            _log.warning("%s has changed while this stream ran, or since the scan", named(path))
 
     def place(self, slot: int, rows: Sequence[int], clip_bytes: int) -> Place:
         """Where these rows of a slot are, for a process that maps the arena."""
@@ -154,6 +156,8 @@ class OpenStream:
         files, salt = grant.files or (), None
         if self.files is not None and grant.files is not None:
             salt = self.files.salt
+        elif self.is_scanned:  # any file will do, but which one it is gets known
+            files, salt = (0,) * len(clips), 0
         return Lease.of(grant.lease, spec, clips, place, self.code, files, salt)
 
 

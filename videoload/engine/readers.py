@@ -95,7 +95,8 @@ class Readers:
 
     def use_files_of(self, counted: Readers) -> None:
         """The files of this stream are those whose windows or frames were counted for it."""
-        self._source.versions[:] = counted._source.versions
+        if not self._source.is_scanned:
+            self._source.versions[:] = counted._source.versions
         self.use_copies(counted.copies)
 
     def __len__(self) -> int:

@@ -87,14 +87,15 @@ class Files:
         return asked
 
     def identified(self, video: int, fingerprint: int) -> bool:
-        """The trainer's own copy was read; 0: it has none. Returns whether it has changed."""
+        """The trainer's own copy was read; 0: it has none. Returns whether it is another file than
+        before, or than a scan saw."""
         self._unread.pop(video, None)
-        before = int(self._prints[video])
+        before = int(self._prints[video] or self._given[video])
         if fingerprint:
             self._states[video], self._prints[video] = FileState.OWN, fingerprint
             return before not in (0, fingerprint)
-        self._prints[video] = before or self._given[video]
-        self._states[video] = FileState.PINNED if self._prints[video] else FileState.ABSENT
+        self._prints[video] = before
+        self._states[video] = FileState.PINNED if before else FileState.ABSENT
         return False
 
     def unread(self, video: int, now: float, limit_s: float) -> bool:

@@ -7,6 +7,7 @@ file, which is compared with its row.
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.sample_spec import Spec, leader_of
 from videoload.errors import SpecError, named
 
+_log = logging.getLogger(__name__)
+
 Floats = npt.NDArray[np.float64]
 
 
@@ -30,13 +33,21 @@ class Lengths:
         self._expected = targets.rows_per_frame(catalog.targets)
         self._frames = np.full(len(catalog), -1, np.int64)
         self._seconds = np.full(len(catalog), np.nan)
-        self._was_told = False
+        self._was_told = self._has_other = False
 
     def note(self, videos: Ints, frames: Ints, seconds: Floats) -> None:
         """The files of these videos, int64 [B], have so many frames, int64 [B], and end at these
-        seconds, float64 [B]; -1 and NaN: not known. Raises SpecError if targets per frame do not
-        fit."""
+        seconds, float64 [B]; -1 and NaN: not known. The first that has another frame count than the
+        catalog says is in the log. Raises SpecError if targets per frame do not fit."""
         self._frames[videos], self._seconds[videos] = frames, seconds
+        known = self._catalog._table.segments[2][videos]
+        other = (frames >= 0) & (known >= 0) & (known != frames)
+        if other.any() and not self._has_other:
+            self._has_other, at = True, int(other.argmax())
+            _log.warning(
+                "%s has %d frames, and the catalog says %d, by which windows are counted",
+                self._name(int(videos[at])), frames[at], known[at],
+            )  # fmt: skip
         for name, expected in self._expected.items():
             wrong = (frames >= 0) & (expected[videos] != frames)
             if wrong.any():

@@ -26,7 +26,7 @@ from videoload.clips.sample_spec import (
 from videoload.decoding.decoder import Decoder
 from videoload.decoding.native_size import native_size
 from videoload.decoding.prepared import ShortVideoError
-from videoload.errors import OneClipError, SpecError, VideoError
+from videoload.errors import OneClipError, SpecError, VideoError, named
 from videoload.plan.digests import with_digest
 from videoload.plan.lengths import Lengths
 from videoload.plan.options import Balance, OnError, StreamArguments, StreamOptions
@@ -184,6 +184,7 @@ def _batches(
     tells = not isinstance(clip, WindowCounts)
     quarantine = Quarantine(catalog, plan, options, tells=tells)
     specs = {frames: with_frames(clip, frames) for frames in plan.sizes}
+    scanned, others = catalog._table.column("fingerprint"), set[str]()
     for step in steps:
         planned = plan[step]
         clip, planned = specs[plan.frames_of(planned[0])], quarantine.kept(planned)
@@ -198,6 +199,10 @@ def _batches(
                 try:
                     prepared = decoder.prepare(path, clip, [request], out)
                     frames = prepared.decode(lambda: None)
+                    known = scanned[sample.video]
+                    if known > 0 and path not in others and decoder.fingerprint(path) != known:
+                        others.add(path)
+                        _log.warning("%s has changed since the scan", named(path))
                     times, affine = prepared.times_of(frames), prepared.affine()
                     facts["frames"][row] = frames.reshape(frames_shape(clip))
                     facts["times"][row] = times.reshape(frames_shape(clip))

@@ -284,8 +284,9 @@ class Stream(Generic[C]):
 
     @property
     def changed(self) -> list[str]:
-        """The files that became others while this stream ran, each once: paths relative to the
-        catalog's root. They are used as they are now, so a second run gives other batches."""
+        """The files that became others while this stream ran, or since the scan that the catalog
+        comes from, each once: paths relative to its root. They are used as they are now, so a
+        second run gives other batches."""
         return self._readers.changed.copy()
 
     @property

@@ -38,6 +38,18 @@ def test_targets_per_frame_need_a_row_for_each_frame(rows: int) -> None:
     lengths.note(np.array([1]), np.array([-1]), np.array([np.nan]))
 
 
+def test_another_frame_count_is_told_when_the_file_was_opened(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    lengths = Lengths(Catalog(["a.avi", "b.avi"], frames=[40, 24000]), CLIP)
+    lengths.note(np.array([0]), np.array([40]), np.array([4.0]))
+    assert not caplog.messages
+    for _ in range(2):
+        lengths.note(np.array([1]), np.array([379]), np.array([37.9]))
+    [told] = caplog.messages
+    assert all(word in told for word in ("b.avi", "24000", "379"))
+
+
 @pytest.mark.parametrize(
     ("columns", "frames", "words"),
     [
