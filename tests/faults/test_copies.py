@@ -222,7 +222,7 @@ def test_what_a_scan_found_tells_which_copy_is_right(
     scan(videos.catalog, processes=1, journal=Journal(table))
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client, ThreadPoolExecutor() as pool:
         programs.worker(client.endpoints[0], root)  # the first: its copy would be pinned
-        stream = client.stream(Catalog.from_csv(table), CLIP, BATCH, **ORDER)
+        stream = client.stream(Catalog.from_table(table), CLIP, BATCH, **ORDER)
         reading = pool.submit(digests, stream.batches(epochs=EPOCHS, info=True))
         wait_until(lambda: ": its copy of" in caplog.text, 30 * SECOND)
         programs.worker(client.endpoints[0], videos.root)

@@ -95,7 +95,7 @@ def test_rgb_and_depth_of_16_bits_stay_in_step(tmp_path: Path, client: Client) -
             pack(images, ".png", tmp_path / f"{part}/a/{name}.avi", rate)
         table.append(f"rgb/a/{name}.avi,depth/a/{name}.avi,a,{late_s}")
     (tmp_path / "samples.csv").write_text("\n".join(table))
-    catalog = Catalog.from_csv(tmp_path / "samples.csv", tmp_path, parts=("rgb", "depth"))
+    catalog = Catalog.from_table(tmp_path / "samples.csv", tmp_path, parts=("rgb", "depth"))
     spec = {
         "rgb": ClipSpec(
             6, stride=2, resize=32, size=(24, 24), crop="random", flip=True, sampling="random",

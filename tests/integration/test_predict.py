@@ -36,7 +36,7 @@ def catalog(tmp_path_factory: pytest.TempPathFactory) -> vl.Catalog:
     counts = [FRAMES.get(name, (100, 0))[0] for name in NAMES]
     rows = [f"{name},x,{count}" for name, count in zip(NAMES, counts, strict=True)]
     (root / "all.csv").write_text("\n".join(["path,label,frames", *rows]) + "\n")
-    return vl.Catalog.from_csv(root / "all.csv", root)
+    return vl.Catalog.from_table(root / "all.csv", root)
 
 
 def windows(frames: int) -> int:
@@ -286,7 +286,7 @@ KILLED = """
 
     pathlib.Path.replace, Journal.append = counted(pathlib.Path.replace), counted(Journal.append)
     pathlib.Path.write_bytes, np.save = counted(pathlib.Path.write_bytes), counted(np.save)
-    catalog = vl.Catalog.from_csv(f"{out}/rows.csv", root)
+    catalog = vl.Catalog.from_table(f"{out}/rows.csv", root)
     windows = vl.ClipSpec(frames=8, stride=2, hop=4, sampling="dense", size=64)
     where = {"to_npy": f"{out}/npy", "to_csv": f"{out}/a.csv"} if places > 1 else {
         "to_csv": f"{out}/a.csv"}

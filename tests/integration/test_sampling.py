@@ -73,7 +73,7 @@ def test_dense_windows_cover_each_video(tmp_path: Path, both_ways: BothWays) -> 
         make_avi(tmp_path / f"x/{name}.avi", frames=frames)
     table = tmp_path / "videos.csv"
     table.write_text("path,label,frames\nx/a.avi,x,25\nx/b.avi,x,12\nx/c.avi,x,3\n")
-    catalog = Catalog.from_csv(table, root=tmp_path)
+    catalog = Catalog.from_table(table, root=tmp_path)
     spec = ClipSpec(frames=4, stride=2, size=(32, 32), sampling="dense", hop=5)
     batches = list(decode_serially(catalog, spec, 1, info=True))
     starts = [(int(info.video[0]), int(info.frames[0, 0])) for _, _, info in batches]
@@ -126,7 +126,7 @@ def test_segments_in_seconds_have_the_frames_of_their_time(
     make_avi(tmp_path / "a.avi", frames=60, rate=15)
     table = tmp_path / "t.csv"
     table.write_text("path,label,start_s,end_s\na.avi,x,1.0,2.0\na.avi,y,2.0,\na.avi,y,,1\n")
-    catalog = Catalog.from_csv(table, root=tmp_path)
+    catalog = Catalog.from_table(table, root=tmp_path)
     spec = ClipSpec(frames=8, stride=2, size=(32, 32))
     batches, wanted = decode_serially(catalog, spec, 1, info=True), [[15, 29], [37, 51], [0, 14]]
     assert [info.frames[0, [0, -1]].tolist() for *_, info in batches] == wanted
@@ -134,7 +134,7 @@ def test_segments_in_seconds_have_the_frames_of_their_time(
     both_ways(catalog, replace(spec, sampling="dense", frames=4))
     assert "shorter than a clip" not in caplog.text
     table.write_text("path,label,start,end\na.avi,x,1,2\na.avi,y,2,4\n")
-    next(decode_serially(Catalog.from_csv(table, root=tmp_path), spec, 1))
+    next(decode_serially(Catalog.from_table(table, root=tmp_path), spec, 1))
     assert "all 2 segments of the catalog are shorter than a clip" in caplog.text
     assert "name these columns start_s and end_s" in caplog.text
 

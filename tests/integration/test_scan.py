@@ -94,7 +94,7 @@ def test_its_csv_makes_a_catalog_that_knows_its_counts(
     )
     assert program.wait(60 * SECOND) == 1, "files are damaged"
     assert "9 of 10 files can be decoded" in " ".join(program.out.split())
-    catalog = Catalog.from_csv(out, root=folder)
+    catalog = Catalog.from_table(out, root=folder)
     assert catalog.classes == ("jump", "run", "walk")
     assert {v.path: v.frames for v in catalog if v.path in videos.frames} == videos.frames
     assert "walk/text.avi" not in {video.path for video in catalog}
@@ -182,13 +182,13 @@ def test_every_segment_and_label_of_a_table_keeps_its_row(videos: Videos, tmp_pa
     )
     out = tmp_path / "found.csv"
     for _ in range(2):  # the second time, nothing is decoded
-        catalog = Catalog.from_csv(table, tmp_path / "videos")
+        catalog = Catalog.from_table(table, tmp_path / "videos")
         rows = scan(catalog, processes=1, journal=Journal(out))
         assert [(row.path, row.frames) for row in rows] == [
             ("a.avi", 30), ("b.avi", 12), ("c.avi", 0),
         ]  # fmt: skip
         assert rows[0].damage == "2 of its segments do not lie within its 30 frames"
-        found = Catalog.from_csv(out, tmp_path / "videos")
+        found = Catalog.from_table(out, tmp_path / "videos")
         assert [
             (video.path, found.classes[video.label], video.start, video.end, video.frames)
             for video in found
@@ -225,7 +225,7 @@ def test_its_csv_numbers_the_classes_as_the_folder_does(
     catalog = Catalog.from_folder(tmp_path / "videos")
     journal = Journal(tmp_path / "found.csv")
     scan(catalog, processes=1, journal=journal)
-    found = Catalog.from_csv(journal.file, catalog.root, journal.classes)
+    found = Catalog.from_table(journal.file, catalog.root, journal.classes)
     assert found.classes == catalog.classes
     assert found.targets is None
     kept = catalog.subset([video for video in range(3) if catalog.classes[video] != bad])
@@ -236,7 +236,7 @@ def test_its_csv_numbers_the_classes_as_the_folder_does(
 def test_several_labels_of_a_video_are_not_written_as_one(tmp_path: Path) -> None:
     make_avi(tmp_path / "a.avi", frames=6)
     (tmp_path / "several.csv").write_text("path,labels\na.avi,cook;talk\n")
-    catalog = Catalog.from_csv(tmp_path / "several.csv", tmp_path)
+    catalog = Catalog.from_table(tmp_path / "several.csv", tmp_path)
     with pytest.raises(VideoloadError, match="several labels"):
         scan(catalog, processes=1, journal=Journal(tmp_path / "found.csv"))
     assert not (tmp_path / "found.csv").exists()
@@ -284,7 +284,7 @@ def test_train_and_test_are_not_classes(programs: Programs, tmp_path: Path) -> N
     part = str(tmp_path / "data/train")
     whole = programs.videoload("scan", part, "--root", str(tmp_path / "data"), "--output", str(out))
     assert whole.wait(60 * SECOND) == 0, whole.err
-    assert Catalog.from_csv(out, tmp_path / "data").classes == ("run",)
+    assert Catalog.from_table(out, tmp_path / "data").classes == ("run",)
 
 
 @pytest.mark.slow

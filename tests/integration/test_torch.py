@@ -67,6 +67,13 @@ def test_yuv420p_becomes_the_rgb_of_rgb24(client: Client, videos: Videos) -> Non
         assert far <= (3 if "mjpeg" in path else 1), path  # MJPEG is of full range
 
 
+def test_text_comes_as_lists(client: Client, videos: Videos) -> None:
+    captions = [f"a film, {path}" for path in videos.catalog.paths]
+    catalog = videos.catalog.with_targets({"caption": captions, "n": np.arange(len(captions))})
+    for _, targets in vl.torch.batches(client.stream(catalog, CLIP, 2)):
+        assert targets["caption"] == [captions[n] for n in targets["n"].tolist()]
+
+
 def test_a_crop_of_yuv420p_lies_where_the_matrices_say(videos: Videos) -> None:
     import torch
 

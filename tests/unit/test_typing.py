@@ -61,5 +61,5 @@ if TYPE_CHECKING:
         client.stream(["a.avi"], clip, 1)  # type: ignore[call-overload]
         vl.decode_serially(catalog, clip, 1, sed=1)  # type: ignore[call-overload]
         vl.Catalog.from_folder(["ucf101"])  # type: ignore[arg-type]
-        vl.Catalog.from_csv("t.csv", lable="behaviour")  # type: ignore[call-arg]
+        vl.Catalog.from_table("t.csv", lable="behaviour")  # type: ignore[call-arg]
         vl.ClipSpec(frames=16, size=112, samplig="random")  # type: ignore[call-arg]

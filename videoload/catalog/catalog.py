@@ -63,9 +63,6 @@ class Catalog:
             whole frame. Default None.
         duplicates: The same segment may come several times. Default False.
 
-    Attributes:
-        from_csv: `from_table`, which reads a CSV file too.
-
     Raises:
         CatalogError: A path, label or segment is not valid, or a segment comes twice.
     """
@@ -159,7 +156,8 @@ class Catalog:
         duplicates: bool = False,
     ) -> Catalog:
         """The rows of a table: a DataFrame of pandas or polars, a dict of columns, rows (dicts), or
-        the path of a CSV file with a header, as ``videoload scan --output`` writes it.
+        the path of a file: ``.parquet``, ``.jsonl`` (a row in each line), or CSV with a header, as
+        ``videoload scan --output`` writes it.
 
         A keyword names a column. By default that is the one with its own name, if there is one;
         None: none. A start without an end is an error, unless ``end=None`` says that each segment
@@ -168,7 +166,8 @@ class Catalog:
 
         Args:
             table: The table. Rows count by their place, not by an index of pandas. An empty cell,
-                None or NaN is not given. A CSV file is UTF-8, separated by ``,``, ``;`` or tabs.
+                None or NaN is not given. A CSV file is UTF-8, separated by ``,``, ``;`` or tabs;
+                ``.parquet`` needs polars, pyarrow or pandas.
             root: Folder that the paths are relative to, or a URL. Default: as in `Catalog`.
             classes: Path of a classInd.txt (lines ``3 Archery``), or the names in
                 their order. Default: those of the labels, sorted.
@@ -181,7 +180,8 @@ class Catalog:
                 ``label``. Without such a column, all labels are -1. Default ``label``.
             labels: The same, and always multi-hot. Default ``labels``.
             targets: Numbers to use instead of labels: ``"x"`` gives float32 [N], ``("x", "y")``
-                [N, 2], and a dict of these named targets. Default ``targets``.
+                [N, 2], and a dict of these named targets. Or text, as captions: str in arrays of
+                objects; tf.string, and lists for PyTorch. Default ``targets``.
             start: First source frame of a segment, from 0. Default ``start``.
             end: Source frame after its last. Default ``end``.
             start_s: When a segment starts, in seconds from its file's first frame, instead of
@@ -215,8 +215,6 @@ class Catalog:
             },
         )  # fmt: skip
         return cls._of(found, duplicates=duplicates, by=by)
-
-    from_csv = from_table
 
     @classmethod
     def from_list(

@@ -97,7 +97,7 @@ def scan(
         Path | None,
         typer.Option(
             metavar="CSV",
-            help="Write the rows for Catalog.from_csv. A stopped scan continues from them. Files "
+            help="Write the rows for Catalog.from_table. A stopped scan continues from them. Files "
             "that cannot be decoded go to NAME.bad.csv. A file with rows of other videos is not "
             "overwritten.",
         ),

@@ -1,4 +1,4 @@
-"""The catalog that a command's argument names: a folder, a URL, a CSV file or a split file."""
+"""The catalog that a command's argument names: a folder, a URL, a table or a split file."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from videoload.catalog.catalog import Catalog
 from videoload.errors import VideoloadError
 from videoload.listings.columns import text_lines
 from videoload.listings.folders import BY_FOLDER, SUFFIXES, sub_folders
+from videoload.listings.rows import TABLES
 from videoload.storage.paths import files_of
 from videoload.storage.roots import is_url
 
@@ -23,8 +24,8 @@ def load(
     suffixes: Sequence[str] | None = None,
     chain: str | None = None,
 ) -> Catalog:
-    """The catalog of a folder, a CSV file or a UCF-101 split file. A folder without sub-folders, or
-    of recordings in pieces, has no labels. ``suffixes``: of the videos in a folder; ``chain``: what
+    """The catalog of a folder, a table or a UCF-101 split file. A folder without sub-folders, or of
+    recordings in pieces, has no labels. ``suffixes``: of the videos in a folder; ``chain``: what
     names a recording. Raises CatalogError."""
     if is_url(source) or Path(source).is_dir():
         has_labels = not chain and (is_url(source) or sub_folders(Path(source)))
@@ -36,8 +37,8 @@ def load(
         raise VideoloadError(f"--chain is for the files of a folder, and {source} is none")
     if source.suffix.lower() in SUFFIXES:
         raise VideoloadError(f"{source} is a video: give the folder that it is in")
-    if source.suffix.lower() == ".csv":
-        catalog = Catalog.from_csv(source, root or source.parent)
+    if source.suffix.lower() in TABLES:
+        catalog = Catalog.from_table(source, root or source.parent)
         if root is None:
             _check_root(source, (video.path for video in catalog))
         return catalog

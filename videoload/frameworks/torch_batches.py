@@ -180,12 +180,12 @@ def one_ahead(items: Iterator[T], begin: Callable[[T], U], end: Callable[[U], V]
 
 
 def _each(function: Callable[[Any], Any], part: Any, of: type = np.ndarray) -> Any:
-    """``part`` with all arrays in it replaced. Text stays what it is."""
+    """``part`` with all arrays in it replaced, those of text by lists."""
     if isinstance(part, dict):
         return {name: _each(function, value, of) for name, value in part.items()}
-    if isinstance(part, of) and not (isinstance(part, np.ndarray) and part.dtype.kind in "OSU"):
-        return function(part)
-    return part
+    if isinstance(part, np.ndarray) and part.dtype.kind in "OSU":
+        return part.tolist()
+    return function(part) if isinstance(part, of) else part
 
 
 def finishing(

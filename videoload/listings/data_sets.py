@@ -52,7 +52,7 @@ def read_list(list_file: PathLike, root: PathLike | None, classes: ClassNames | 
         elif not 1 <= label <= len(names):
             flaw = (
                 f"has class number {label}, which is not one of 1..{len(names)}: a split file "
-                f"counts from 1 ({names[0]!r}), and a table for from_csv from 0"
+                f"counts from 1 ({names[0]!r}), and a table for from_table from 0"
             )
         elif by_folder not in (0, label):
             flaw = f"has class number {label}, and that is {names[label - 1]!r}: correct one"

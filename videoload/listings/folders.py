@@ -191,7 +191,7 @@ def _by_folder(
             hint = (
                 f"its {len(loose)} videos need class sub-folders to lie in; or label=REGEX, which "
                 "finds the class in each name; or label=None, for no classes; or a table for "
-                "Catalog.from_csv"
+                "Catalog.from_table"
             )
         raise CatalogError(
             f"{home} has no <class>/**/{_endings(endings)}: {hint}{_passed_over(found)}"

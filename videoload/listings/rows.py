@@ -1,4 +1,4 @@
-"""Any table as columns of cells: a DataFrame, a dict of columns, rows, or a CSV file.
+"""Any table as columns of cells: a DataFrame, a dict of columns, rows, or a file of these.
 
 pandas and polars are not imported: their tables and columns are asked what they can do.
 """
@@ -6,12 +6,16 @@ pandas and polars are not imported: their tables and columns are asked what they
 from __future__ import annotations
 
 import csv
+import json
 import math
 import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Set
+from contextlib import suppress
+from importlib import import_module
 from itertools import chain
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from videoload.errors import CatalogError
@@ -19,6 +23,9 @@ from videoload.listings.columns import PathLike, is_list, text_lines
 
 _SHOWN = 80  # characters of a wrong cell that a message shows
 _NUMBER = re.compile(r"[+-]?(\d+\.\d*|\.\d+|\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
+TABLES = (".csv", ".tsv", ".jsonl", ".parquet")  # files of tables
+# What reads a parquet file.
+_PARQUET = {"polars": "read_parquet", "pyarrow.parquet": "read_table", "pandas": "read_parquet"}
 _NONE = ("NAType", "NaTType")  # of pandas
 # What a spreadsheet takes for a formula; a name that only begins with "-" is harmless.
 _FORMULA = re.compile(r"[=+@\t]|-.*[(|!=]")
@@ -36,14 +43,22 @@ class Rows(NamedTuple):
 
 
 def rows_of(table: Any, source: str = "the table") -> Rows:
-    """The columns of a table, or of a CSV file. Raises CatalogError."""
+    """The columns of a table, or of a file: .parquet, .jsonl (a row in each line), or CSV. Raises
+    CatalogError."""
     if isinstance(table, str | os.PathLike):
-        return read_csv(table)
+        source, suffix = str(table), Path(table).suffix.lower()
+        if suffix == ".jsonl":
+            return _read_jsonl(table)
+        if suffix != ".parquet":
+            return read_csv(table)
+        table = _read_parquet(source)
+    if hasattr(table, "to_pydict"):  # of pyarrow
+        table = table.to_pydict()
     if isinstance(table, bytes | Set) or not (
         hasattr(table, "__getitem__") or isinstance(table, Iterable)
     ):
         raise CatalogError(
-            f"a table is a DataFrame, a dict of columns, a list of rows or a CSV file, not "
+            "a table is a DataFrame, a dict of columns, a list of rows or a file, not "
             f"{table!r:.80}"
         )
     if hasattr(table, "collect"):
@@ -53,9 +68,7 @@ def rows_of(table: Any, source: str = "the table") -> Rows:
     elif hasattr(table, "columns"):
         named = [(name, table[name]) for name in dict.fromkeys(table.columns)]
     else:
-        rows = [_row(row, i, source) for i, row in enumerate(table)]
-        names = dict.fromkeys(name for row in rows for name in row)
-        named = [(name, [row.get(name) for row in rows]) for name in names]
+        named = [*_columns_of(table, lambda i: f"{source}, row {i}").items()]
     columns: dict[str, list[Any]] = {}
     for name, column in named:
         if not is_list(column):
@@ -70,12 +83,40 @@ def rows_of(table: Any, source: str = "the table") -> Rows:
     return Rows(columns, source, lambda i: f"{source}, row {i}")
 
 
+def _read_parquet(file: str) -> Any:
+    try:
+        for module, read in _PARQUET.items():
+            with suppress(ImportError):  # pandas may be there without a reader
+                return getattr(import_module(module), read)(file)
+    except Exception as error:  # each has its own kinds
+        raise CatalogError(f"{file} cannot be read: {error!s:.200}".splitlines()[0]) from None
+    raise CatalogError(f"{file}: to read it, pip install polars (or pyarrow)")
+
+
+def _read_jsonl(file: PathLike) -> Rows:
+    rows: list[Any] = []
+    numbers: list[int] = []
+    for line, text in enumerate(text_lines(file), 1):
+        if text.strip():
+            try:
+                rows.append(json.loads(text))
+            except ValueError as error:
+                raise CatalogError(f"{file}, line {line}: {error}") from None
+            numbers.append(line)
+
+    def where(i: int) -> str:
+        return f"{file}, line {numbers[i]}"
+
+    return Rows(_columns_of(rows, where), str(file), where)
+
+
 def read_csv(csv_file: PathLike) -> Rows:
     """The columns of a CSV file with a header, which are separated by ``,``, ``;`` or tabs. Raises
     CatalogError."""
     lines = text_lines(csv_file)
     first = next(lines, "")
-    separator = max(",;\t", key=first.count)
+    is_tsv = Path(csv_file).suffix.lower() == ".tsv"
+    separator = "\t" if is_tsv else max(",;\t", key=first.count)
     reader = csv.reader(chain((first,), lines), delimiter=separator, strict=True)
     found: list[list[str]] = []
     numbers: list[int] = []
@@ -144,6 +185,17 @@ def number(cell: Any) -> float:
         return math.nan
 
 
+def is_words(cell: Any) -> bool:
+    """Whether a cell is text: not a number, and nothing that was meant as one, as 1,5 or nan."""
+    if not isinstance(cell, str) or not any(map(str.isalpha, cell)):
+        return False
+    try:
+        float(cell)
+    except ValueError:
+        return True
+    return False
+
+
 def whole(cell: Any) -> int | None:
     """The whole number from 0 in a cell, or None."""
     value = number(cell)
@@ -165,8 +217,13 @@ def _cells(column: Any) -> list[Any]:
     return list(column)
 
 
-def _row(row: Any, i: int, source: str) -> Mapping[Any, Any]:
-    row = row._asdict() if hasattr(row, "_asdict") else row
-    if not isinstance(row, Mapping):
-        raise CatalogError(f"{source}, row {i}: a row is a dict of its cells, not {shown(row)}")
-    return row
+def _columns_of(table: Iterable[Any], where: Callable[[int], str]) -> dict[Any, list[Any]]:
+    """The columns of rows that are dicts or named tuples. Raises CatalogError."""
+    rows: list[Mapping[Any, Any]] = []
+    for i, given in enumerate(table):
+        row = given._asdict() if hasattr(given, "_asdict") else given
+        if not isinstance(row, Mapping):
+            raise CatalogError(f"{where(i)}: a row is a dict of its cells, not {shown(row)}")
+        rows.append(row)
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: [row.get(name) for row in rows] for name in names}

@@ -35,7 +35,7 @@ from videoload.listings.columns import (
     some,
 )
 from videoload.listings.folders import open_root
-from videoload.listings.rows import Rows, is_missing, number, shown, text, whole
+from videoload.listings.rows import Rows, is_missing, is_words, number, shown, text, whole
 from videoload.listings.there import check_there, find_by_name, root_of
 from videoload.storage.content import fingerprint_in
 
@@ -90,7 +90,8 @@ class _Reader:
         columns["label"], unused = labels, self._check_unused()
         if unused:
             # Without any label or target, one of them may have been meant.
-            level = logging.WARNING if labels is None and targets is None else logging.INFO
+            has_none = labels is None and targets is None and self._asked("label") is not None
+            level = logging.WARNING if has_none else logging.INFO
             _log.log(level, "%s: columns that are not used: %s", self._rows.source, some(unused))
         self._warn_of_counting_from_1()
         targets = hot if targets is None else targets
@@ -272,7 +273,7 @@ class _Reader:
             raise CatalogError(f"{self._rows.source}: targets= names no column")
         return {name: self._target(of) for name, of in asked.items()}
 
-    def _target(self, asked: Any) -> npt.NDArray[np.float32]:
+    def _target(self, asked: Any) -> npt.NDArray[Any]:
         group = [asked] if isinstance(asked, str) else asked
         if not isinstance(group, Sequence) or not all(
             isinstance(each, str) for each in group or [0]
@@ -280,12 +281,19 @@ class _Reader:
             raise CatalogError(
                 f"{self._rows.source}: targets= takes names of columns, not {asked!r}"
             )
-        columns = []
-        for name in group:
-            cells = self._column("targets", name)
-            columns.append([self._number(row, cells[row], name) for row in self._left])
-        numbers = np.array(columns, np.float32).T
-        return numbers[:, 0].copy() if isinstance(asked, str) else numbers.copy()
+        columns = {name: self._column("targets", name) for name in group}
+        every = [cell for column in columns.values() for cell in column if not is_missing(cell)]
+        are_texts = bool(every) and all(map(is_words, every))
+
+        def value(row: int, name: str) -> Any:
+            cell = columns[name][row]
+            if are_texts:
+                return cell if isinstance(cell, str) else ""
+            return self._number(row, cell, name, ", or text in all rows" * is_words(cell))
+
+        rows = [[value(row, name) for name in columns] for row in self._left]
+        found = np.array(rows, object if are_texts else np.float32)
+        return found[:, 0].copy() if isinstance(asked, str) else found
 
     def _labels(
         self, given: tuple[str, ...] | None, *, has_targets: bool

@@ -76,7 +76,7 @@ class Journal:
 
     While the scan runs, the file has one row per decoded file. `finish` replaces them by one row
     per video of the catalog, in its order. Files that cannot be decoded go to ``<name>.bad.csv``,
-    so ``Catalog.from_csv`` can read the other rows. If those alone would give the classes other
+    so ``Catalog.from_table`` can read the other rows. If those alone would give the classes other
     numbers, the class names go to ``<name>.classes.txt``.
     """
 
@@ -86,7 +86,7 @@ class Journal:
             raise VideoloadError(f"{file} is not a file that a scan could be written to")
         self.file = file
         self.bad = file.with_name(f"{file.stem}.bad.csv")
-        self.classes: Path | None = None  # what `Catalog.from_csv` needs as well
+        self.classes: Path | None = None  # what `Catalog.from_table` needs as well
         self._rows: dict[str, Row] = {}
         self._files: dict[str, Path] = {}  # the file that each row was read from
         for part in (self.bad, self.file):
@@ -140,10 +140,10 @@ class Journal:
             self.classes.write_text("".join(lines), encoding="utf-8")
 
     def _tells_classes(self, catalog: Catalog) -> bool:
-        """Whether ``Catalog.from_csv`` finds the catalog's classes in the rows alone. It does not
+        """Whether ``Catalog.from_table`` finds the catalog's classes in the rows alone. It does not
         if a class has no video left, or if its name looks like a number or like several labels."""
         with suppress(CatalogError):
-            found = Catalog.from_csv(self.file, None, duplicates=True)
+            found = Catalog.from_table(self.file, None, duplicates=True)
             return found.classes == catalog.classes and found.targets is None
         return False
 

@@ -100,7 +100,8 @@ def scan_summary(
     if journal is not None and journal.file.exists():
         classes = f", classes={str(journal.classes)!r}" if journal.classes else ""
         lines.append(
-            f"written to {journal.file}: Catalog.from_csv({str(journal.file)!r}, root=...{classes})"
+            f"written to {journal.file}: "
+            f"Catalog.from_table({str(journal.file)!r}, root=...{classes})"
         )
     elif journal is not None:
         lines.append(f"{journal.file} is not there: it would have no row")

@@ -114,8 +114,8 @@ def _list(url: str, ask: Callable[[ObjectStore], T], come: Callable[[], int]) ->
     store = Store(url)
     if type(store.open()).__name__ == "HTTPStore":
         raise StorageError(
-            f"{url} cannot be listed: a web server tells no names; give a list of them (from_csv, "
-            "from_list with classes)"
+            f"{url} cannot be listed: a web server tells no names; give a list of them "
+            "(from_table, from_list with classes)"
         )
 
     def failed(error: Exception, _: float) -> None:

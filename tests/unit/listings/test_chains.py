@@ -140,7 +140,7 @@ def test_lists_of_paths_are_recordings(tmp_path: Path) -> None:
     assert Catalog(absolute).root == root
     assert Catalog.from_table({"path": lists}, root).paths == expected
     (root / "all.csv").write_text(f"path\n{expected[0]}\nc.avi\n")
-    assert Catalog.from_csv(root / "all.csv", root).paths == expected
+    assert Catalog.from_table(root / "all.csv", root).paths == expected
     # What was written without care is no list of pieces.
     assert Catalog(["a//0.avi"], root=root).paths == ("a/0.avi",)
     wrong: Any = [[]], [["a/0.avi", 3]]

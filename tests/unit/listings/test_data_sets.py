@@ -37,7 +37,7 @@ def test_ntu_has_one_folder_and_classes_in_names(tmp_path: Path) -> None:
 def test_a_flat_folder_is_told_what_to_do(tmp_path: Path) -> None:
     root = made(tmp_path, "a_1.avi", "b_2.webm")
     with refused(
-        "its 2 videos need class sub-folders", "label=REGEX", "label=None", "Catalog.from_csv"
+        "its 2 videos need class sub-folders", "label=REGEX", "label=None", "Catalog.from_table"
     ):
         Catalog.from_folder(root)
     assert pairs(Catalog.from_folder(root, label="[ab]")) == [("a_1.avi", "a"), ("b_2.webm", "b")]
@@ -70,12 +70,12 @@ def test_a_list_of_kinetics_is_joined_with_the_files_that_are_there(
         "zumba,0347ZoDXyP0,95,105,validate\nzumba,gone,1,11,validate\n"
     )
     name = "**/{youtube_id}_{time_start:06}_{time_end:06}.*"
-    catalog = Catalog.from_csv(tmp_path / "val.csv", root, path=name)
+    catalog = Catalog.from_table(tmp_path / "val.csv", root, path=name)
     assert pairs(catalog) == [(files[0], "abseiling"), (files[1], "zumba")]
     assert "1 of 3 videos are not in" in caplog.text
     assert "gone_000001_000011" in caplog.text
     with refused("lists videos without their paths: give root="):
-        Catalog.from_csv(tmp_path / "val.csv", path=name)
+        Catalog.from_table(tmp_path / "val.csv", path=name)
 
 
 def test_lists_and_tables_say_from_where_they_count(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_lists_and_tables_say_from_where_they_count(tmp_path: Path) -> None:
         Catalog.from_list(tmp_path / "list.txt", None, classes=["jump", "run"])
     (tmp_path / "t.csv").write_text("path,label\na.avi,1\nb.avi,2\n")
     with refused("line 3", "label 2", "a table counts from 0", "subtract 1"):
-        Catalog.from_csv(tmp_path / "t.csv", None, classes=["jump", "run"])
+        Catalog.from_table(tmp_path / "t.csv", None, classes=["jump", "run"])
     (tmp_path / "twice.txt").write_text("a.avi 1\na.avi 1\n")
     with refused("the same segment"):
         Catalog.from_list(tmp_path / "twice.txt", None, classes=["jump"])

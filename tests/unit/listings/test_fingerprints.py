@@ -60,7 +60,7 @@ def test_another_column_of_that_name_is_not_used(
 ) -> None:
     (tmp_path / "list.csv").write_text("path,fingerprint\na.avi,whorl\n")
     caplog.set_level("INFO")
-    catalog = Catalog.from_csv(tmp_path / "list.csv")
+    catalog = Catalog.from_table(tmp_path / "list.csv")
     assert catalog[0].fingerprint is None
     assert "columns that are not used: fingerprint" in caplog.text
     assert np.array_equal(catalog.labels, [-1])

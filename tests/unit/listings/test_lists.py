@@ -189,7 +189,7 @@ def test_a_catalog_written_as_a_table_reads_back_the_same(tmp_path: Path, catalo
         table = csv.writer(file)
         table.writerow(Video._fields)
         table.writerows((v.path, catalog.classes[v.label], *v[2:]) for v in catalog)
-    assert Catalog.from_csv(tmp_path / "t.csv", None, catalog.classes) == catalog
+    assert Catalog.from_table(tmp_path / "t.csv", None, catalog.classes) == catalog
 
 
 @patient

@@ -22,7 +22,7 @@ PARTS = ("rgb", "depth", "skeleton")
 
 def test_each_row_of_a_table_is_a_sample(tmp_path: Path) -> None:
     table = text(tmp_path, TABLE)
-    catalog = Catalog.from_csv(table, tmp_path, parts=PARTS)
+    catalog = Catalog.from_table(table, tmp_path, parts=PARTS)
     assert catalog._sides == Sides(PARTS, "time", {})
     assert [files_of(video.path) for video in catalog] == [
         [f"r/{i}.avi", f"d/{i}", f"s/{i}.npy"] for i in (1, 2, 3)
@@ -30,13 +30,13 @@ def test_each_row_of_a_table_is_a_sample(tmp_path: Path) -> None:
     assert [offsets_of(video.path) for video in catalog] == [[0, 0.2, 0], [0, 0, 0], [0, -0.1, 0]]
     assert [catalog.classes[video.label] for video in catalog] == ["run", "jump", "run"]
     assert (catalog[1].start_s, catalog[1].end_s) == (1.5, 4)
-    two = Catalog.from_csv(table, tmp_path, parts=["depth", "rgb"])
+    two = Catalog.from_table(table, tmp_path, parts=["depth", "rgb"])
     assert files_of(two[0].path) == ["d/1", "r/1.avi"]
 
 
 def test_without_offsets_rows_are_as_of_catalogs_side_by_side(tmp_path: Path) -> None:
     table = text(tmp_path, "label,a,b\n0,a1,b1\n1,a2,b2\n")
-    catalog = Catalog.from_csv(table, tmp_path, parts=("a", "b"), by="frames")
+    catalog = Catalog.from_table(table, tmp_path, parts=("a", "b"), by="frames")
     parts = {part: Catalog([f"{part}1", f"{part}2"], [0, 1], ["0", "1"], tmp_path) for part in "ab"}
     assert catalog == Catalog.side_by_side(by="frames", match=None, offset_s=None, **parts)
 
@@ -56,13 +56,13 @@ def test_without_offsets_rows_are_as_of_catalogs_side_by_side(tmp_path: Path) ->
 )
 def test_what_is_wrong_is_named_with_its_line(tmp_path: Path, table: str, why: str) -> None:
     with refused(why):
-        Catalog.from_csv(text(tmp_path, table), tmp_path, parts=("rgb", "depth"))
+        Catalog.from_table(text(tmp_path, table), tmp_path, parts=("rgb", "depth"))
 
 
 def test_parts_are_two_columns_at_least_and_offsets_are_seconds(tmp_path: Path) -> None:
     table = text(tmp_path, TABLE)
     for parts in (("rgb",), "rgb", ("rgb", "rgb")):
         with refused("parts are the names of at least two columns"):
-            Catalog.from_csv(table, tmp_path, parts=parts)
+            Catalog.from_table(table, tmp_path, parts=parts)
     with refused('offset_s is in seconds: leave by="frames" out'):
-        Catalog.from_csv(table, tmp_path, parts=PARTS, by="frames")
+        Catalog.from_table(table, tmp_path, parts=PARTS, by="frames")
