@@ -1,184 +1,44 @@
-"""A lease table with a clock, and short names for its events and commands."""
+"""A lease table with a clock, in short words: what happens, and what is so afterwards."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from videoload.catalog.catalog import Catalog
-from videoload.errors import Fault
-from videoload.leases.commands import (
-    Command,
-    Grant,
-    Ready,
-)
-from videoload.leases.files import Files
+from videoload.errors import Fault, VideoloadError
+from videoload.leases.commands import Command, Grant, Identify, Ready, Stop
 from videoload.leases.records import Stream, Worker
+from videoload.leases.silence import Look
 from videoload.leases.table import LeaseTable
 from videoload.plan.options import StreamOptions
-from videoload.plan.plan import Plan, Sample
+from videoload.plan.plan import Plan, Pool, Sample
 from videoload.plan.quarantine import Quarantine
 
 STALL_S, SILENCE_S = 10.0, 2.0
+TICK_S = 0.25
+
+C = TypeVar("C", bound=Command)
 
 
-class Given(NamedTuple):
-    """A `Ready` that can be compared."""
-
-    reader: int
-    step: int
-    slot: int
-
-
-Seen = Command | Given
-
-
-class Desk:
-    """A lease table, a clock, and stream 0: not shuffled, four clips a batch, eight slots.
-
-    Its methods are the events, and they return the commands.
-    """
-
-    def __init__(self, *workers: str, credit: int = 2, **stream: Any) -> None:
-        self.table = LeaseTable(credit=credit, stall_s=STALL_S, silence_s=SILENCE_S)
-        self.plans: dict[int, Plan] = {}
-        self.quarantines: dict[int, Quarantine] = {}
-        self.ready: dict[tuple[int, int], Ready] = {}  # by reader and step
-        self.now = 0.0
-        self.stream(0, **stream)
-        self.join(*workers)
-
-    def stream(
-        self, stream: int, *, videos: int = 400, batch: int = 4, slots: int = 8,
-        ordered: bool = True, on_error: Any = "substitute", max_bad: float = 0.01,
-        lease_clips: int = 16, clips: int = 1, fetched: bool = False, function: str = "",
-        files: Files | None = None, copy: str | None = None,
-    ) -> None:  # fmt: skip
-        options = StreamOptions(
-            batch, False, 0, (0, 1), False, ordered, on_error=on_error, max_bad=max_bad
-        )
-        plan = self.plans[stream] = Plan(videos, clips, options)
-        catalog = Catalog([f"v{i}.avi" for i in range(videos)], [0] * videos, ["class"])
-        self.quarantines[stream] = Quarantine(catalog, plan, options)
-        self.table.add_stream(Stream(
-            stream, plan, self.quarantines[stream],
-            slots=slots, ordered=ordered, lease_clips=lease_clips, fetched=fetched,
-            function=function, files=files, copy=copy,
-        ))  # fmt: skip
-
-    def join(self, *workers: str) -> list[Seen]:
-        """Workers say HELLO; those with a capital letter are local. A colon is followed by the copy
-        that a worker reads, if it is not the trainer's own; a copy that ends with ``//`` is on
-        another host. A name that has a "/" begins with the host that the worker runs on."""
-        for worker in workers:
-            name, _, copy = worker.partition(":")
-            self.table.worker_joined(Worker(
-                worker, local=worker.isupper(), joined=self.now, copy=copy or None,
-                host=name.rpartition("/")[0] or None, fetches=worker.endswith("//"),
-            ))  # fmt: skip
-        return self.seen()
-
-    def start(self, reader: int = 10, *, steps: range = range(100), stream: int = 0) -> list[Seen]:
-        self.table.start_reader(stream, reader, steps.start, steps.stop)
-        return self.seen()
-
-    def want(self, reader: int = 10) -> list[Seen]:
-        self.table.wanted(reader)
-        return self.seen()
-
-    def end(self, reader: int = 10) -> list[Seen]:
-        self.table.end_reader(reader)
-        return self.seen()
-
-    def slot_back(self, slot: int, stream: int = 0) -> list[Seen]:
-        self.table.slot_back(stream, slot)
-        return self.seen()
-
-    def recalled(self, reader: int, *batches: Given) -> list[Seen]:
-        self.table.recalled(reader, [(g.step, g.slot) for g in batches])
-        return self.seen()
-
-    def answer(self, *leases: Grant, clip_s: float = 0.0) -> list[Seen]:
-        """The workers have decoded these leases, in ``clip_s`` seconds a clip."""
-        for lease in leases:
-            if (known := self.table.lease(lease.worker, lease.lease)) is not None:
-                decode_s = clip_s * len(lease.samples)
-                self.table.answered(known, ordinals(lease.samples), decode_s)
-        return self.seen()
-
-    def fail(
-        self, lease: Grant, at: int = 0, reason: str = "broken", fault: Fault = Fault.VIDEO,
-        file: int = 0,
-    ) -> list[Seen]:  # fmt: skip
-        """The worker cannot decode clip ``at`` of the lease."""
-        if (known := self.table.lease(lease.worker, lease.lease)) is not None:
-            self.table.failed(known, at, reason, fault, file)
-        return self.seen()
-
-    def die(self, worker: str, at_work: int | None = None) -> list[Seen]:
-        self.table.worker_left(worker, died=True, at_work=at_work)
-        return self.seen()
-
-    def leave(self, worker: str) -> list[Seen]:
-        self.table.worker_left(worker, died=False)
-        return self.seen()
-
-    def wait(self, seconds: float, *beating: str) -> list[Seen]:
-        """Time passes, in ticks of a quarter of a second. These workers send heartbeats, others do
-        not."""
-        for _ in range(round(seconds * 4)):
-            self.now += 0.25
-            for worker in beating:
-                assert self.table.heard(worker, self.now)
-            self.table.tick(self.now)
-        return self.seen()
-
-    def lease(
-        self, worker: str, lease: int, *, slot: int, step: int, rows: slice = slice(None),
-        stream: int = 0,
-    ) -> Grant:  # fmt: skip
-        """The Grant of these rows of a step, as in the plan."""
-        samples = self.plans[stream][step][rows]
-        first = rows.start or 0
-        places = range(first, first + len(samples))
-        return Grant(worker, lease, stream, slot, places, tuple(samples))
-
-    def is_void(self, lease: Grant) -> bool:
-        known = self.table.lease(lease.worker, lease.lease)
-        return known is None or not known.is_owed
-
-    def decode_all(self, *commands: Seen) -> list[Grant]:
-        """Answer all leases, and the leases that follow from the answers; return them all."""
-        queue, done = grants(commands), []
-        while queue:
-            done.append(queue.pop(0))
-            queue += grants(self.answer(done[-1]))
-        return done
-
-    def decode_and_see(self, *leases: Grant) -> list[Seen]:
-        """Answer these leases and the leases that follow from the answers; return all commands."""
-        queue, seen = list(leases), list[Seen]()
-        while queue:
-            seen += (commands := self.answer(queue.pop(0)))
-            queue += grants(commands)
-        return seen
-
-    def seen(self) -> list[Seen]:
-        """What the events since the last call led to."""
-        seen: list[Seen] = []
-        for command in self.table.data_to_send():
-            if isinstance(command, Ready):
-                told = command.frames.reshape(-1, 2)
-                assert np.array_equal(told, ordinals(command.samples))
-                assert (command.reader, command.step) not in self.ready
-                self.ready[command.reader, command.step] = command
-                seen.append(Given(command.reader, command.step, command.slot))
-            else:
-                seen.append(command)
-        return seen
+def a_stream(
+    number: int, *, videos: int = 400, batch: int = 4, shuffle: bool = False, clips: int = 1,
+    on_error: Any = "substitute", max_bad: float = 0.01, ordered: bool = True, slots: int = 8,
+    buckets: Mapping[int, Pool] = MappingProxyType({}), **more: Any,
+) -> Stream:  # fmt: skip
+    """A stream as the table has it. Video 5 is ``5.avi``."""
+    options = StreamOptions(
+        batch, shuffle, 0, (0, 1), False, ordered, on_error=on_error, max_bad=max_bad
+    )
+    plan = Plan(videos, clips, options, buckets=buckets)
+    catalog = Catalog([f"{video}.avi" for video in range(videos)], [0] * videos, ["class"])
+    quarantine = Quarantine(catalog, plan, options)
+    return Stream(number, plan, quarantine, slots=slots, ordered=ordered, **more)
 
 
 def ordinals(samples: Iterable[Sample]) -> npt.NDArray[np.int64]:
@@ -186,28 +46,215 @@ def ordinals(samples: Iterable[Sample]) -> npt.NDArray[np.int64]:
     return np.array([(s.origin, s.attempt) for s in samples], np.int64).reshape(-1, 2)
 
 
-def grants(commands: Iterable[Seen]) -> list[Grant]:
-    return [command for command in commands if isinstance(command, Grant)]
+class Desk:
+    """Stream 0 is not shuffled and has eight slots for batches of four; more options are those of
+    `a_stream`. With ``steps``, reader 10 begins with them once the workers are here.
 
+    Workers with a capital letter are local. A colon is followed by the copy that a worker reads, if
+    it is not the trainer's own; a copy that ends with ``//`` is on another host. A name that has a
+    "/" begins with the host that the worker runs on.
 
-def given(commands: Iterable[Seen]) -> list[Given]:
-    return [command for command in commands if isinstance(command, Given)]
+    Attributes:
+        said: All commands but `Grant`, `Ready` and `Identify` that were not looked at yet.
+        asked: The videos that `Identify` asked for, all of them.
+        ready: What the readers were given, by reader and step.
+        leases: What each worker was granted and did not answer.
+        looks: The share of a core that a silent worker takes, and whether it is blocked.
+    """
 
+    def __init__(
+        self, *workers: str, credit: int = 2, steps: int | range = 0, **stream: Any
+    ) -> None:
+        self.table = LeaseTable(credit=credit, stall_s=STALL_S, silence_s=SILENCE_S)
+        self.now = 0.0
+        self.said: list[Command] = []
+        self.asked: list[int] = []
+        self.ready: dict[tuple[int, int], Ready] = {}
+        self.leases: dict[Hashable, list[Grant]] = defaultdict(list)
+        self.workers: dict[str, Worker] = {}
+        self.looks: dict[str, tuple[float, bool]] = {}
+        self.streams: dict[int, Stream] = {}
+        self.stream(0, **stream)
+        self.join(*workers)
+        if steps:
+            self.start(steps=steps)
 
-def rest(commands: Iterable[Seen]) -> list[Seen]:
-    """All commands but the grants."""
-    return [command for command in commands if not isinstance(command, Grant)]
+    # What happens
 
+    def stream(self, number: int, **stream: Any) -> None:
+        self.streams[number] = a_stream(number, **stream)
+        self.table.add_stream(self.streams[number])
 
-def passed_over(desk: Desk) -> tuple[Grant, Grant]:
-    """The lease of a remote worker "a" that fell silent, and of "b", which got the chunk."""
-    [first] = grants(desk.join("a"))
-    desk.wait(1)
-    assert desk.join("b") == []
-    [again] = grants(desk.wait(1.5, "b"))
-    assert (again.worker, again.slot, again.rows) == ("b", first.slot, first.rows)
-    assert again.samples == first.samples
-    return first, again
+    def join(self, *workers: str) -> None:
+        for name in workers:
+            host, _, copy = name.partition(":")
+            self.workers[name] = Worker(
+                name, local=name.isupper(), joined=self.now, copy=copy or None,
+                host=host.rpartition("/")[0] or None, fetches=name.endswith("//"),
+            )  # fmt: skip
+            self.table.worker_joined(self.workers[name])
+        self._obey()
 
+    def start(self, reader: int = 10, *, steps: int | range = 100, stream: int = 0) -> None:
+        steps = range(steps) if isinstance(steps, int) else steps
+        self.table.start_reader(stream, reader, steps.start, steps.stop)
+        self._obey()
 
-HALF, OTHER_HALF = slice(0, 2), slice(2, 4)
+    def want(self, reader: int = 10) -> None:
+        self.table.wanted(reader)
+        self._obey()
+
+    def end(self, reader: int = 10) -> None:
+        self.table.end_reader(reader)
+        self._obey()
+
+    def slot_back(self, *steps: int, reader: int = 10, stream: int = 0) -> None:
+        """The consumer is done with these batches."""
+        for step in steps:
+            self.table.slot_back(stream, self.ready[reader, step].slot)
+        self._obey()
+
+    def recalled(self, *steps: int, reader: int = 10) -> None:
+        """What the table took back was not consumed."""
+        back = [(step, self.ready.pop((reader, step)).slot) for step in steps]
+        self.table.recalled(reader, back)
+        self._obey()
+
+    def answer(self, *workers: str, clip_s: float = 0.0, waited_s: float = 0.0) -> None:
+        """Each worker has decoded what it was granted first, in ``clip_s`` seconds a clip."""
+        for worker in workers:
+            self.answer_lease(self.leases[worker][0], clip_s, waited_s)
+
+    def answer_lease(self, lease: Grant, clip_s: float = 0.0, waited_s: float = 0.0) -> None:
+        if lease in self.leases[lease.worker]:
+            self.leases[lease.worker].remove(lease)
+        if (known := self.table.lease(lease.worker, lease.lease)) is not None:
+            decode_s = clip_s * len(lease.samples)
+            self.table.answered(known, ordinals(lease.samples), decode_s, waited_s)
+        self._obey()
+
+    def answer_all(self, *workers: str, clip_s: float = 0.0) -> list[Grant]:
+        """These workers, or all of them, answer all leases, and those that follow from that."""
+        done = []
+        while open_leases := [
+            lease for worker in workers or [*self.leases] for lease in self.leases[worker]
+        ]:
+            done.append(min(open_leases, key=lambda lease: lease.lease))
+            self.answer_lease(done[-1], clip_s)
+        return done
+
+    def fail(
+        self, *workers: str, at: int = 0, fault: Fault = Fault.VIDEO, file: int = 0,
+        reason: str = "broken",
+    ) -> None:  # fmt: skip
+        """Each worker cannot decode clip ``at`` of what it was granted first."""
+        for worker in workers:
+            self.fail_lease(self.leases[worker][0], at, fault, file, reason)
+
+    def fail_lease(
+        self, lease: Grant, at: int = 0, fault: Fault = Fault.VIDEO, file: int = 0,
+        reason: str = "broken",
+    ) -> None:  # fmt: skip
+        if lease in self.leases[lease.worker]:
+            self.leases[lease.worker].remove(lease)
+        if (known := self.table.lease(lease.worker, lease.lease)) is not None:
+            self.table.failed(known, at, reason, fault, file)
+        self._obey()
+
+    def leave(self, *workers: str, died: bool = False, at_work: int | None = None) -> None:
+        for worker in workers:
+            self.leases.pop(worker, None)
+            self.table.worker_left(worker, died=died, at_work=at_work)
+        self._obey()
+
+    def die(self, *workers: str, at_work: int | None = None) -> None:
+        self.leave(*workers, died=True, at_work=at_work)
+
+    def kill(self, *workers: str) -> None:
+        """One after the other, these workers come, begin with what is first in line, and die."""
+        for worker in workers:
+            self.join(worker)
+            self.die(worker)
+
+    def heard(self, *workers: str, frames: int | None = None, busy: str = "") -> None:
+        for worker in workers:
+            assert self.table.heard(worker, self.now, frames, busy=busy)
+        self._obey()
+
+    def wait(self, seconds: float, *beating: str, frames: int | None = None) -> None:
+        """Time passes, in ticks of a quarter of a second. These workers send heartbeats, others do
+        not."""
+        for _ in range(round(seconds / TICK_S)):
+            self.now += TICK_S
+            self.heard(*beating, frames=frames)
+            for worker in self.table.pool.silent():
+                if (look := self.looks.get(str(worker))) is not None:
+                    cpu_s = 7.0 + look[0] * self.now
+                    self.table.pool.look(worker, Look(cpu_s, blocked=look[1]))
+            self.table.tick(self.now)
+        self._obey()
+
+    def identified(self, *videos: int, file: int) -> None:
+        """The trainer's own copies of these videos were looked at."""
+        for video in videos:
+            self.table.identified([(0, video, file)])
+        self._obey()
+
+    def unread(self, *videos: int, error: VideoloadError) -> None:
+        for video in videos:
+            self.table.unread(0, video, error)
+        self._obey()
+
+    # What is so
+
+    def owes(self, worker: str) -> list[list[int]]:
+        """The videos of each lease of a worker whose answer counts."""
+        return [
+            [sample.video for sample in lease.samples]
+            for lease in self.leases[worker]
+            if not self.is_void(lease)
+        ]
+
+    def is_void(self, lease: Grant) -> bool:
+        known = self.table.lease(lease.worker, lease.lease)
+        return known is None or not known.is_owed
+
+    @property
+    def granted(self) -> list[Grant]:
+        """All that was granted and not answered, as it was granted."""
+        leases = [lease for held in self.leases.values() for lease in held]
+        return sorted(leases, key=lambda lease: lease.lease)
+
+    @property
+    def bad(self) -> list[str]:
+        return [video.path for video in self.streams[0].quarantine.videos]
+
+    def steps(self, reader: int = 10) -> list[int]:
+        """The steps that a reader was given, in this order."""
+        return [step for who, step in self.ready if who == reader]
+
+    def take(self, kind: type[C]) -> list[C]:
+        """What was said of this kind since the last call."""
+        taken = [command for command in self.said if isinstance(command, kind)]
+        self.said = [command for command in self.said if not isinstance(command, kind)]
+        return taken
+
+    def error(self) -> VideoloadError | None:
+        """What the stream was stopped with, if it was."""
+        stops = self.take(Stop)
+        assert len(stops) < 2
+        return stops[0].error if stops else None
+
+    def _obey(self) -> None:
+        for command in self.table.data_to_send():
+            if isinstance(command, Grant):
+                self.leases[command.worker].append(command)
+            elif isinstance(command, Ready):
+                told = command.frames.reshape(-1, 2)
+                assert np.array_equal(told, ordinals(command.samples))
+                assert (command.reader, command.step) not in self.ready
+                self.ready[command.reader, command.step] = command
+            elif isinstance(command, Identify):
+                self.asked += command.videos
+            else:
+                self.said.append(command)

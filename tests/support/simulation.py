@@ -1,35 +1,47 @@
-"""A lease table with simulated workers of known speed and a simulated clock.
+"""A lease table with simulated workers, consumers, memory and clock.
 
-Workers may be near or far away, share a line, hang in a clip or crash over it. Consumers take each
-batch as soon as it is ready.
+Workers may be near or far away, share a line, hang in a clip, crash over it, or lack its file. Each
+row of a slot remembers the sample that was written there last. So a batch that is handed over with
+a row of another batch, or a slot that is free while a worker may still write there, is found at
+once (`Simulation.check`).
+
+    local worker    has a lease ── writes its rows ──> answers, leaves, or is killed
+    remote worker   has a lease ────────────────────> answers; the rows are written when that comes
+    consumer        waits ──> is handed batches ──> holds their slots ──> gives them back
 """
 
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from heapq import heappop, heappush
 from itertools import count
-from typing import Literal
+from typing import Any, Literal
 
-import numpy as np
-
-from videoload.catalog.catalog import Catalog
-from videoload.leases.commands import AskStorage, Evict, Grant, Ready
-from videoload.leases.records import Stream, Worker
+from tests.support.desk import SILENCE_S, STALL_S, TICK_S, a_stream, ordinals
+from videoload.errors import Fault, VideoloadError
+from videoload.leases.commands import (
+    AskStorage,
+    Command,
+    Evict,
+    Grant,
+    Identify,
+    Ready,
+    Recall,
+    Stop,
+)
+from videoload.leases.records import ChunkState, LeaseState, Stream, Worker
 from videoload.leases.silence import Look
 from videoload.leases.table import LeaseTable
-from videoload.plan.options import StreamOptions
-from videoload.plan.plan import Plan, Pool, Sample
+from videoload.plan.plan import Pool, Sample
 from videoload.plan.quarantine import Quarantine
 
-STALL_S, SILENCE_S = 10.0, 2.0
-BEAT_S = 0.25
 RESTART_S = 1.0  # how long it takes to replace a worker that died or was killed
 CLIP_BYTES = 2_400_000
+OWN, OTHER = 11, 22  # fingerprints of the trainer's own files, and of others
 
 How = Literal["sleeps", "crashes", "endless"]
 
@@ -38,115 +50,144 @@ How = Literal["sleeps", "crashes", "endless"]
 class SimulatedWorker:
     """A worker that takes ``clip_s(now)`` for a clip. It works on one lease while others wait."""
 
-    name: str
-    local: bool
+    known: Worker
     clip_s: Callable[[float], float]
-    copy: str | None = None
+    away_s: float  # round trip of its messages
+    store: str  # the workers that name the same one share it
     leases: list[Grant] = field(default_factory=list)
     begun: float = 0.0
     frames: int = 0
     clips: int = 0
     trip_s: float = 0.0  # what a lease takes beyond its clips
     cut_until: float = 0.0  # until then nothing arrives from it
-    away_s: float = 0.0  # round trip of its messages
     sending: int = 0  # its answers that wait for the line
     hangs: How | None = None  # hangs in its first lease, and sends nothing any more
     waits: bool = False  # ... because it waits for its storage
     cpu_s: float = 0.0
-    host: str | None = None
-    store: str = ""  # the workers that name the same one share it
+    loses: int = 0  # so many messages from now on
+    lost: bool = False  # a message
+    lies: bool = False  # says of a good clip that it cannot be decoded
+
+    @property
+    def name(self) -> str:
+        return str(self.known.id)
+
+
+@dataclass(eq=False)
+class Consumer:
+    """One pass over a stream."""
+
+    stream: Stream
+    steps: range
+    step_s: float  # with each batch
+    inbox: deque[Ready] = field(default_factory=deque)
+    taken: list[int] = field(default_factory=list)
+    waits: bool = True
 
 
 class Simulation:
     """A table, its workers and its consumers. All remote workers share a line, which carries a
-    limited number of clips a second."""
+    limited number of clips a second.
+
+    Attributes:
+        bad: What these videos do to those that decode them.
+        slow: How long these videos keep their workers silent.
+        lacks: The videos that workers of these copies do not have.
+        taken: Time and reader of each batch that a consumer took.
+        samples: Of the batches that were taken.
+    """
 
     def __init__(
-        self, *, ordered: bool = True, batch: int = 8, slots: int = 8, line: float = math.inf,
-        kill_s: float = STALL_S, videos: int = 800, shuffle: bool = False,
-        kept: float | None = None, step_s: float = 0.0, buckets: Sequence[int] = (),
+        self, *, line: float = math.inf, kill_s: float = STALL_S, kept: float | None = None,
+        buckets: Sequence[int] = (), credit: int = 2, clip_bytes: int = CLIP_BYTES,
+        videos: int = 800, batch: int = 8, **stream: Any,
     ) -> None:  # fmt: skip
         """``kill_s``: after so long, its supervisor kills a remote worker that hangs. ``kept``:
         hosts keep what they decoded, and such a clip takes this times as long. ``buckets``: equally
-        many clips have these frames each, and take as much longer as they are longer."""
-        self.table = LeaseTable(credit=2, stall_s=STALL_S, silence_s=SILENCE_S)
-        self.now = 0.0
-        self.workers: dict[str, SimulatedWorker] = {}
-        self.taken: list[tuple[float, int]] = []  # time and reader of each
-        self.samples: list[Sample] = []  # samples of the batches that were taken
-        self._ordered, self._batch, self._slots = ordered, batch, slots
-        self._videos = videos
-        self._due: list[tuple[float, int, Callable[[], None]]] = []
-        self._numbers = count()
-        self.quarantines: dict[int, Quarantine] = {}
-        self.bad: dict[int, How] = {}  # what these videos do to their workers
-        self.slow: dict[int, float] = {}  # how long these videos keep their workers silent
-        self.met: float | None = None  # when a worker first met one of them
-        self.storage_works = True
-        self.line = line
-        self._line_free = self._step_free = 0.0
-        self.granted = 0
-        self._shuffle, self._kept, self._step_s = shuffle, kept, step_s
+        many clips have these frames each, and take as much longer as they are longer. ``stream``:
+        as for `a_stream`."""
         each = videos // max(1, len(buckets))
-        self._buckets = {
-            frames: Pool(range(each * at, each * (at + 1)), 1) for at, frames in enumerate(buckets)
-        }
+        pools = {frames: Pool(range(each * at, each * (at + 1)), 1) for at, frames in enumerate(buckets)}
+        self._stream = {
+            "videos": videos, "batch": batch, "max_bad": 0.1, "clip_bytes": clip_bytes,
+            "buckets": pools, **stream,
+        }  # fmt: skip
+        self.table = LeaseTable(credit=credit, stall_s=STALL_S, silence_s=SILENCE_S)
+        self.now = 0.0
+        self.line, self._line_free, self._slept_s = line, 0.0, 0.0
+        self.storage_works = True
+        self._credit, self._kept, self._kill_s, self._buckets = credit, kept, kill_s, buckets
+        self.streams: dict[int, Stream] = {}
+        self.workers: dict[str, SimulatedWorker] = {}
+        self.consumers: dict[int, Consumer] = {}
+        self.memory: dict[tuple[int, int], list[Sample | None]] = {}
+        self.held: list[tuple[Stream, int, list[Sample | None]]] = []
+        self.bad: dict[int, How | Fault] = {}
+        self.slow: dict[int, float] = {}
+        self.lacks: dict[str, set[int]] = {}
+        self.suspects: dict[int, set[str]] = defaultdict(set)  # who died or was silent at a video
+        self.lied_about: set[int] = set()
+        self.met: float | None = None  # when a worker first met a bad video
+        self.taken: list[tuple[float, int]] = []
+        self.samples: list[Sample] = []
+        self.errors: dict[int, VideoloadError] = {}
+        self.granted = self.deaths = self.from_store = 0
         self.stores: dict[str, set[int]] = defaultdict(set)
-        self.from_store = 0  # clips
-        self.deaths = 0
-        self._kill_s = kill_s
-        self.after(BEAT_S, self._tick)
+        self.is_checked = False  # at each event
+        self._due: list[tuple[float, int, Callable[[], object]]] = []
+        self._numbers = count()
+        self._commands: deque[Command] = deque()
+        self._obeying = False
+        self.after(TICK_S, self._tick)
 
     # What happens
 
     def add_worker(
-        self,
-        name: str,
-        clip_s: float | Callable[[float], float],
-        *,
-        local: bool,
-        away_s: float = 0.0,
-        copy: str | None = None,
-        host: str | None = None,
-        store: str = "",
-    ) -> None:
+        self, name: str, clip_s: float | Callable[[float], float], *, local: bool,
+        away_s: float = 0.0, copy: str | None = None, host: str | None = None, store: str = "",
+    ) -> None:  # fmt: skip
         """A worker joins."""
         takes = clip_s if callable(clip_s) else lambda now: clip_s
-        self.workers[name] = SimulatedWorker(
-            name, local, takes, copy=copy, away_s=away_s, host=host, store=store
-        )
-        self.table.worker_joined(Worker(name, local=local, joined=self.now, copy=copy, host=host))
+        known = Worker(name, local=local, joined=self.now, copy=copy, host=host)
+        self.workers[name] = SimulatedWorker(known, takes, away_s, store)
+        self.table.worker_joined(known)
+        self._obey()
+        # It answers with a heartbeat.
+        self.after(away_s, lambda: self.table.heard(name, self.now, 0))
+
+    def add_stream(self, number: int, **more: Any) -> Stream:
+        stream = self.streams[number] = a_stream(number, **{**self._stream, **more})
+        self.table.add_stream(stream)
+        return stream
+
+    def read(
+        self, reader: int = 0, steps: int | range = 10_000, *, stream: int | None = None,
+        step_s: float = 0.0,
+    ) -> None:  # fmt: skip
+        """A consumer begins to read, its own stream if it is not said which."""
+        if stream is None:
+            stream = self.add_stream(reader).id
+        steps = range(steps) if isinstance(steps, int) else steps
+        self.consumers[reader] = Consumer(self.streams[stream], steps, step_s)
+        self.table.start_reader(stream, reader, steps.start, steps.stop)
         self._obey()
 
-        def greet() -> None:
-            self.table.heard(name, self.now, 0)
-
-        self.after(away_s, greet)
-
-    def read(self, reader: int = 0, steps: int = 10_000) -> None:
-        """A consumer begins to read a stream of its own."""
-        options = StreamOptions(
-            self._batch, self._shuffle, 0, (0, 1), False, self._ordered, "substitute", 0.1
-        )
-        plan = self._plan = Plan(self._videos, 1, options, buckets=self._buckets)
-        paths = [f"{i}.avi" for i in range(self._videos)]
-        catalog = Catalog(paths, [0] * len(paths), ["class"])
-        self.quarantines[reader] = Quarantine(catalog, plan, options)
-        self.table.add_stream(Stream(
-            reader, plan, self.quarantines[reader],
-            slots=self._slots, ordered=self._ordered, clip_bytes=CLIP_BYTES,
-        ))  # fmt: skip
-        self.table.start_reader(reader, reader, 0, steps)
+    def end_reader(self, reader: int) -> None:
+        """A consumer reads no further."""
+        ended = self.consumers.pop(reader)
+        self.table.end_reader(reader)
         self._obey()
+        for batch in ended.inbox:
+            self._slot_back(ended.stream, batch.slot)
 
     def run(self, seconds: float) -> float:
         """Let time pass. Returns the clips per second of the second half of it."""
         begun = self.now
         while self._due and self._due[0][0] <= begun + seconds:
             self._next()
-        self.now = begun + seconds
+        self.now = max(self.now, begun + seconds)
         late = sum(when > begun + seconds / 2 for when, _ in self.taken)
-        return late * self._batch / (seconds / 2)
+        return float(2 * late * self._stream["batch"] / (seconds or 1))
 
     def run_until(self, is_so: Callable[[], bool], *, at_most_s: float) -> float:
         """Let time pass until the condition holds. Returns how long that took."""
@@ -156,19 +197,34 @@ class Simulation:
             self._next()
         return self.now - begun
 
-    def end_worker(self, name: str, *, returns: bool = False, after_s: float = 0.05) -> None:
-        """A worker dies, and another one may take its place."""
+    def sleep(self, seconds: float) -> None:
+        """The trainer's process is stopped for a while. The time is the first that it learns of."""
+        self.now += seconds
+        self._slept_s = seconds
+        self.table.tick(self.now)
+        self._obey()
+        self._slept_s = 0.0
+
+    def end_worker(
+        self, name: str, *, died: bool = True, returns: bool = False, after_s: float = 0.05
+    ) -> None:
+        """A worker ends, and another one may take its place."""
         worker = self.workers.pop(name)
-        self.deaths += 1
-        self.table.worker_left(name, died=True)
+        self.deaths += died
+        self._suspect(worker)
+        self.table.worker_left(name, died=died)
         self._obey()
         if returns:
+            known = worker.known
             again = partial(
-                self.add_worker, f"{name}'", worker.clip_s, local=worker.local,
-                away_s=worker.away_s, copy=worker.copy, host=worker.host,
-                store=worker.store,
+                self.add_worker, f"{name}'", worker.clip_s, local=known.local,
+                away_s=worker.away_s, copy=known.copy, host=known.host, store=worker.store,
             )  # fmt: skip
             self.after(after_s, again)
+
+    def cut(self, worker: SimulatedWorker, seconds: float) -> None:
+        """Nothing arrives from a worker for a while."""
+        worker.cut_until = max(worker.cut_until, self.now + seconds)
 
     def stop_storage(self) -> None:
         """From now on, all workers that begin a lease wait."""
@@ -182,23 +238,26 @@ class Simulation:
                 worker.waits, worker.hangs = False, None
                 self._begin(worker)
 
-    def after(self, seconds: float, happens: Callable[[], None]) -> None:
+    def after(self, seconds: float, happens: Callable[[], object]) -> None:
         heappush(self._due, (self.now + seconds, next(self._numbers), happens))
 
-    # How
+    # How workers work
 
     def _next(self) -> None:
-        self.now, _, happens = heappop(self._due)
+        when, _, happens = heappop(self._due)
+        self.now = max(self.now, when)
         self.table.pool.clock(self.now)
         happens()
+        if self.is_checked:
+            self.check()
 
     def _tick(self) -> None:
         for worker in list(self.workers.values()):
-            worker.cpu_s += BEAT_S if worker.hangs == "endless" else 0.0
+            worker.cpu_s += TICK_S if worker.hangs == "endless" else 0.0
             worker.frames += bool(worker.leases)
             if self.now < worker.cut_until or worker.hangs is not None:
-                continue
-            if worker.sending:
+                self._suspect(worker)
+            elif worker.sending:
                 self.table.pool.sends(worker.name, self.now)
             else:
                 self.table.heard(worker.name, self.now, worker.frames)
@@ -207,7 +266,14 @@ class Simulation:
             self.table.pool.look(name, Look(worker.cpu_s, blocked=worker.waits))
         self.table.tick(self.now)
         self._obey()
-        self.after(BEAT_S, self._tick)
+        if self.is_checked:
+            self._check_nobody_idles()
+        self.after(TICK_S, self._tick)
+
+    def _suspect(self, worker: SimulatedWorker) -> None:
+        for lease in worker.known.leases.values():
+            for video in lease.videos:
+                self.suspects[video].add(worker.name)
 
     def _begin(self, worker: SimulatedWorker) -> None:
         samples = worker.leases[0].samples
@@ -215,20 +281,24 @@ class Simulation:
         if not self.storage_works:
             self._hang(worker, "sleeps", waits=True)
             return
-        found = next((i for i, sample in enumerate(samples) if sample.video in self.bad), None)
-        if found is None:
-            silent_s = sum(self.slow.get(sample.video, 0.0) for sample in samples)
-            worker.hangs = "sleeps" if silent_s else None
-            takes_s = self._clips(worker, samples) * worker.clip_s(self.now) + worker.trip_s
-            self.after(takes_s + silent_s, lambda: self._answer(worker))
-            return
-        how = self.bad[samples[found].video]
-        self.after(found * worker.clip_s(self.now), lambda: self._meet(worker, how))
+        lacks = self.lacks.get(str(worker.known.copy), ())
+        for at, sample in enumerate(samples):
+            how = Fault.COPY if sample.video in lacks else self.bad.get(sample.video)
+            if how is None and worker.lies and at == len(samples) // 2:
+                worker.lies, how = False, Fault.VIDEO
+                self.lied_about.add(sample.video)
+            if how is not None:
+                self.after((at + 1) * worker.clip_s(self.now), partial(self._meet, worker, at, how))
+                return
+        silent_s = sum(self.slow.get(sample.video, 0.0) for sample in samples)
+        worker.hangs = "sleeps" if silent_s else None
+        takes_s = self._clips(worker, samples) * worker.clip_s(self.now) + worker.trip_s
+        self.after(takes_s + silent_s, lambda: self._answer(worker))
 
     def _clips(self, worker: SimulatedWorker, samples: Sequence[Sample]) -> float:
         """How many clips take as long as these, some of which its host may have kept."""
         if self._buckets:
-            frames = sum(map(self._plan.frames_of, samples))
+            frames = sum(map(self.streams[0].plan.frames_of, samples))
             return frames * len(self._buckets) / sum(self._buckets)
         if self._kept is None:
             return len(samples)
@@ -238,12 +308,14 @@ class Simulation:
         store.update(sample.video for sample in samples)
         return len(samples) - kept + kept * self._kept
 
-    def _meet(self, worker: SimulatedWorker, how: How) -> None:
-        """A worker has met a bad video."""
+    def _meet(self, worker: SimulatedWorker, at: int, how: How | Fault) -> None:
+        """A worker has met a clip that it cannot decode."""
         self.met = self.now if self.met is None else self.met
         if self.workers.get(worker.name) is not worker:
             return
-        if how == "crashes":
+        if isinstance(how, Fault):
+            self._answer(worker, (at, how))
+        elif how == "crashes":
             self.end_worker(worker.name, returns=True, after_s=RESTART_S)
         else:
             self._hang(worker, how)
@@ -251,7 +323,7 @@ class Simulation:
     def _hang(self, worker: SimulatedWorker, how: How, *, waits: bool = False) -> None:
         worker.hangs, worker.waits = how, waits
         since = worker.begun
-        if not worker.local:
+        if not worker.known.local:
             self.after(self._kill_s, lambda: self._kill(worker, since))
 
     def _kill(self, worker: SimulatedWorker, since: float | None = None) -> None:
@@ -260,7 +332,7 @@ class Simulation:
         if is_here and (since is None or (worker.hangs is not None and worker.begun == since)):
             self.end_worker(worker.name, returns=True, after_s=RESTART_S)
 
-    def _answer(self, worker: SimulatedWorker) -> None:
+    def _answer(self, worker: SimulatedWorker, failed: tuple[int, Fault] | None = None) -> None:
         if self.workers.get(worker.name) is not worker:
             return
         worker.hangs = None
@@ -268,60 +340,226 @@ class Simulation:
         worker.clips += len(lease.samples)
         worker.frames += len(lease.samples)
         decode_s = self.now - worker.begun
+        if worker.known.local:
+            self._write(lease, len(lease.samples) if failed is None else failed[0])
         if worker.leases:
             self._begin(worker)
         comes_s = worker.away_s / 2
-        if not worker.local:
+        if not worker.known.local:
             self._line_free = max(self.now, self._line_free) + len(lease.samples) / self.line
             comes_s += self._line_free - self.now
-        comes_s = max(comes_s, worker.cut_until - self.now)
+        if self._loses(worker):
+            return
         worker.sending += 1
-        if comes_s:
-            self.after(comes_s, lambda: self._take(worker, lease, decode_s))
-        else:
-            self._take(worker, lease, decode_s)
+        self._send(
+            max(comes_s, worker.cut_until - self.now),
+            lambda: self._take(worker, lease, decode_s, failed),
+        )
 
-    def _take(self, worker: SimulatedWorker, lease: Grant, decode_s: float) -> None:
+    def _loses(self, worker: SimulatedWorker) -> bool:
+        lost = worker.loses > 0
+        worker.loses -= lost
+        worker.lost |= lost
+        return lost
+
+    def _send(self, seconds: float, come: Callable[[], object]) -> None:
+        if seconds:
+            self.after(seconds, come)
+        else:
+            come()
+
+    def _take(
+        self, worker: SimulatedWorker, lease: Grant, decode_s: float, failed: tuple[int, Fault] | None
+    ) -> None:
+        """An answer comes."""
         worker.sending -= 1
         self.table.heard(worker.name, self.now)
-        frames = np.zeros((len(lease.samples), 2), np.int64)
-        if (known := self.table.lease(worker.name, lease.lease)) is not None:
-            self.table.answered(known, frames, decode_s)
+        known = self.table.lease(worker.name, lease.lease)
+        if known is not None and failed is not None:
+            at, fault = failed
+            self.table.failed(known, at, "broken", fault, OTHER if fault is Fault.COPY else OWN)
+        elif known is not None:
+            if known.is_owed and not worker.known.local:
+                self._write(lease, len(lease.samples))
+            self.table.answered(known, ordinals(lease.samples), decode_s)
         self._obey()
 
-    def _bring(self, worker: SimulatedWorker, lease: Grant) -> None:
-        worker.leases.append(lease)
-        if len(worker.leases) == 1:
-            self._begin(worker)
+    def _write(self, lease: Grant, clips: int) -> None:
+        for row, sample in zip(lease.rows[:clips], lease.samples, strict=False):
+            self.memory[lease.stream, lease.slot][row] = sample
 
-    def _trained(self, batch: Ready) -> None:
-        """The consumer is done with a batch."""
-        self.table.slot_back(batch.reader, batch.slot)
-        self._obey()
-        self.table.wanted(batch.reader)
-        self._obey()
+    # Commands
 
     def _obey(self) -> None:
-        for command in self.table.data_to_send():
-            if isinstance(command, Grant):
-                worker = self.workers.get(str(command.worker))
-                if worker is None:  # it left while the commands were carried out
-                    continue
-                self.granted += len(command.samples)
-                comes_s = max(worker.away_s / 2, worker.cut_until - self.now)
-                if comes_s:
-                    self.after(comes_s, partial(self._bring, worker, command))
-                else:
-                    self._bring(worker, command)
-            elif isinstance(command, Ready):
-                self.taken.append((self.now, command.reader))
-                self.samples += command.samples
-                self._step_free = max(self.now, self._step_free) + self._step_s
-                if self._step_s:
-                    self.after(self._step_free - self.now, partial(self._trained, command))
-                else:
-                    self._trained(command)
-            elif isinstance(command, AskStorage) and self.storage_works:
+        """Carry out all commands in order, and after them those that follow, as the engine does."""
+        self._commands.extend(self.table.data_to_send())
+        while self._commands and not self._obeying:
+            self._obeying = True
+            try:
+                self._carry_out(self._commands.popleft())
+            finally:
+                self._obeying = False
+
+    def _carry_out(self, command: Command) -> None:
+        match command:
+            case Grant():
+                if (worker := self.workers.get(str(command.worker))) is not None:
+                    self._grant(worker, command)
+            case Ready():
+                self._ready(command)
+            case Recall() if command.reader in self.consumers:
+                consumer = self.consumers[command.reader]
+                back = [(batch.step, batch.slot) for batch in consumer.inbox]
+                consumer.inbox.clear()
+                self.table.recalled(command.reader, back)
+                self._obey()
+                self.after(TICK_S, lambda: self._want(command.reader))
+            case AskStorage() if self.storage_works:
                 self.table.pool.storage_answered(command.worker)
-            elif isinstance(command, Evict):
-                self.after(0.0, partial(self._kill, self.workers[str(command.worker)]))
+            case Evict() if (worker := self.workers.get(str(command.worker))) is not None:
+                is_cut = self.now - self._slept_s < worker.cut_until + TICK_S
+                assert worker.lost or worker.hangs or is_cut
+                self.after(0.0, partial(self._kill, worker))
+            case Identify():
+                found = [(command.stream, video, OWN) for video in command.videos]
+                self.after(0.1, lambda: (self.table.identified(found), self._obey()))
+            case Stop():
+                self.errors[command.stream] = command.error
+
+    def _grant(self, worker: SimulatedWorker, lease: Grant) -> None:
+        held = len(worker.known.leases)
+        assert held <= self._credit + worker.known.pace.on_the_way
+        assert lease.stream not in self.errors
+        self.granted += len(lease.samples)
+        self.memory.setdefault(
+            (lease.stream, lease.slot), [None] * len(self.streams[lease.stream].plan[0])
+        )
+        if self._loses(worker):
+            return
+
+        def bring() -> None:
+            worker.leases.append(lease)
+            if len(worker.leases) == 1:
+                self._begin(worker)
+
+        self._send(max(worker.away_s / 2, worker.cut_until - self.now), bring)
+
+    def _ready(self, batch: Ready) -> None:
+        consumer = self.consumers[batch.reader]
+        stream = consumer.stream
+        rows = range(len(batch.samples)) if batch.rows is None else batch.rows
+        assert [self.memory[stream.id, batch.slot][row] for row in rows] == [*batch.samples]
+        assert batch.frames[: len(rows)].tolist() == ordinals(batch.samples).tolist()
+        planned = stream.plan[batch.step]
+        if not stream.quarantine.skips:
+            assert len(batch.samples) == len(planned)
+            for sample, origin in zip(batch.samples, planned, strict=True):
+                while sample != origin:  # each sample before it in the chain is known to be bad
+                    assert origin.video in stream.quarantine.reasons
+                    origin = stream.plan.substitute(origin)
+        left_out = {sample.origin for sample in planned} - {s.origin for s in batch.samples}
+        assert all(s.video in stream.quarantine.reasons for s in planned if s.origin in left_out)
+        consumer.inbox.append(batch)
+        self._take_batch(batch.reader)
+
+    # Consumers
+
+    def _want(self, reader: int) -> None:
+        if reader in self.consumers and self.consumers[reader].waits:
+            self.table.wanted(reader)
+            self._obey()
+
+    def _take_batch(self, reader: int) -> None:
+        consumer = self.consumers[reader]
+        if not (consumer.waits and consumer.inbox):
+            return
+        batch, consumer.waits = consumer.inbox.popleft(), False
+        if consumer.stream.ordered:
+            assert batch.step == consumer.steps.start + len(consumer.taken)
+        assert batch.step in consumer.steps
+        assert batch.step not in consumer.taken
+        consumer.taken.append(batch.step)
+        self.taken.append((self.now, reader))
+        self.samples += batch.samples
+        held = (consumer.stream, batch.slot, [*self.memory[consumer.stream.id, batch.slot]])
+        self.held.append(held)
+        self._send(consumer.step_s, lambda: self._trained(reader, held))
+
+    def _trained(self, reader: int, held: tuple[Stream, int, list[Sample | None]]) -> None:
+        """The consumer is done with a batch."""
+        self.held.remove(held)
+        stream, slot, rows = held
+        assert self.memory[stream.id, slot] == rows, "nobody writes into what a consumer holds"
+        self._slot_back(stream, slot)
+        if reader in self.consumers:
+            self.consumers[reader].waits = True
+            self._take_batch(reader)
+            self._want(reader)
+
+    def _slot_back(self, stream: Stream, slot: int) -> None:
+        self.memory[stream.id, slot] = [None] * len(self.memory[stream.id, slot])
+        self.table.slot_back(stream.id, slot)
+        self._obey()
+
+    # What must always hold
+
+    def check(self) -> None:
+        """Each slot is in one place. Nobody may write where others write or read. Nothing is bad
+        without a reason."""
+        known = [worker.known for worker in self.workers.values()]
+        for stream in self.streams.values():
+            given = [slot for held, slot, _ in self.held if held is stream]
+            for consumer in self.consumers.values():
+                given += [b.slot for b in consumer.inbox if consumer.stream is stream]
+            landing = {
+                lease.slot for worker in known for lease in worker.leases.values()
+                if lease.stream == stream.id and lease.state is LeaseState.LANDING
+            }  # fmt: skip
+            slots = [*stream.free, *given, *landing]
+            for reader in stream.readers.values():
+                slots += [b.slot for b in [*reader.filling.values(), *reader.complete.values()]]
+            assert sorted(slots) == list(range(stream.slots))
+            written = Counter(
+                (lease.slot, row) for worker in self.workers.values() if worker.known.local
+                for lease in worker.leases if lease.stream == stream.id for row in lease.rows
+            )  # fmt: skip
+            assert max(written.values(), default=1) == 1, "one writes into a row"
+            others = {
+                (lease.slot, row) for worker in known if not worker.local
+                for lease in worker.leases.values() if lease.is_owed and lease.stream == stream.id
+                for row in lease.rows
+            }  # fmt: skip
+            assert not others & {*written}, "the answer of another would count"
+            assert not {slot for slot, _ in written} & {*stream.free, *given}
+            for video in stream.quarantine.reasons:
+                is_told = video in self.bad or video in self.lied_about
+                assert is_told or len(self.suspects[video]) >= 3
+
+    def _check_nobody_idles(self) -> None:
+        """No worker has nothing to do while there are clips for it, except slow ones."""
+        pool = self.table.pool
+        idle = [w for w in pool.idle if not pool.is_slow(w)]
+        for stream in self.streams.values():
+            reader = stream.owner
+            if reader is None or stream.stopped or not idle:
+                continue
+            left = [
+                chunk for _, _, chunk in reader.orphans
+                if chunk.state is ChunkState.WAITING and not (chunk.doubts or chunk.blamed)
+            ]  # fmt: skip
+            if stream.files is None:
+                assert not (left or reader.splitting or reader.can_open)
+
+    def finish(self) -> None:
+        """All consumers get what they wait for, and nothing is left behind."""
+        for reader in list(self.consumers):
+            self.end_reader(reader)
+        while self.held:
+            self._trained(-1, self.held[0])
+        for name in list(self.workers):
+            self.end_worker(name, died=False)
+        for stream in self.streams.values():
+            assert sorted(stream.free) == list(range(stream.slots))
+
+    def quarantine(self, reader: int = 0) -> Quarantine:
+        return self.streams[reader].quarantine

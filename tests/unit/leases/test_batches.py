@@ -1,231 +1,313 @@
-"""Batches: the order in which they are opened and handed over, and which reader owns the slots."""
+"""Which answers count, who may write into a slot, and which reader owns the slots."""
 
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
-from tests.support.desk import Desk, Given, given, grants, rest
-from videoload.leases.commands import (
-    Recall,
-)
+from tests.support.desk import Desk
+from videoload.leases.commands import Evict, Grant, Recall
+
+
+def passed_over(**options: object) -> tuple[Desk, Grant, Grant]:
+    """The lease of a remote worker "a" that fell silent, and of "b", which got the same clips."""
+    desk = Desk("a", **{"steps": 1, **options})  # type: ignore[arg-type]
+    [first] = desk.granted
+    desk.wait(1)
+    desk.join("b")
+    assert not desk.leases["b"]
+    desk.wait(1.5, "b")
+    [again] = desk.leases["b"]
+    assert (again.slot, again.rows, again.samples) == (first.slot, first.rows, first.samples)
+    return desk, first, again
+
+
+# Answers that count
+
+
+def test_an_answer_without_a_lease_is_dropped() -> None:
+    desk = Desk("A", "b", steps=9)
+    first = desk.granted[0]
+    for worker, lease in (("b", first.lease), ("z", first.lease), ("A", 99)):
+        assert desk.table.lease(worker, lease) is None
+    known = desk.table.lease("A", first.lease)
+    assert known is not None
+    assert (known.stream, known.slot, known.rows) == (0, 0, range(2))
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_the_first_answer_counts_whoever_sends_it(late: bool) -> None:
+    desk, first, again = passed_over()
+    wins, loses = (first, again) if late else (again, first)
+    desk.answer_lease(wins)
+    assert desk.steps() == [0]
+    assert desk.is_void(loses)
+    desk.answer_lease(loses)
+    desk.answer_lease(wins)
+    desk.fail_lease(wins)
+    assert (desk.steps(), desk.bad) == ([0], [])
+
+
+def test_after_a_late_answer_the_clips_are_not_granted_again() -> None:
+    desk = Desk("a", steps=1)
+    desk.wait(3)
+    desk.answer("a")
+    assert desk.steps() == [0]
+    desk.join("b")
+    assert not desk.granted
+
+
+def test_a_void_lease_counts_as_work_until_it_is_answered_and_blames_nothing() -> None:
+    desk, first, again = passed_over(credit=1)
+    desk.answer_lease(again)
+    desk.wait(0.25, "a", "b")
+    assert desk.table.pool.taking == 2
+    desk.start(11)
+    assert desk.leases["a"] == [first]
+    desk.fail("a")
+    assert desk.owes("a")
+    assert desk.bad == []
+
+
+# The fence
+
+
+def test_a_lease_that_writes_into_shared_memory_makes_the_remote_ones_void() -> None:
+    desk = Desk("a", steps=1)
+    desk.wait(3)
+    desk.join("B")
+    assert (desk.owes("a"), desk.owes("B")) == ([], [[0, 1, 2, 3]])
+    desk.answer("a")
+    assert desk.steps() == []
+    desk.answer("B")
+    assert desk.steps() == [0]
+
+
+def test_the_clips_of_a_local_worker_are_granted_to_no_other_before_it_is_dead() -> None:
+    desk = Desk("B", steps=1)
+    desk.join("c", "D")
+    desk.wait(10, "c", "D")
+    assert desk.said == []
+    desk.wait(5, "c", "D")
+    assert desk.take(Evict) == [Evict("B")], "once"
+    assert [lease.worker for lease in desk.granted] == ["B"]
+    assert desk.owes("B"), "its answer may come before the signal"
+    desk.leave("c")
+    desk.die("B")
+    assert [lease.worker for lease in desk.granted] == ["D"]
+
+
+@pytest.mark.parametrize("ends", ["answers", "dies", "hangs and dies"])
+def test_a_slot_is_not_reused_while_a_local_worker_may_still_write_into_it(ends: str) -> None:
+    desk = Desk("A", slots=1, steps=9)
+    if ends == "hangs and dies":
+        desk.wait(11)
+        assert desk.take(Evict) == [Evict("A")]
+    desk.end()
+    desk.start(11, steps=range(5, 9))
+    desk.join("B")
+    assert desk.owes("A") == desk.owes("B") == []
+    desk.answer("A") if ends == "answers" else desk.die("A")
+    assert [(lease.slot, lease.samples[0].video) for lease in desk.granted][0] == (0, 20)
+
+
+def test_a_slot_waits_for_all_its_local_writers_and_comes_back_once() -> None:
+    desk = Desk("A", "B", "C", slots=1, batch=3, steps=9)
+    desk.end()
+    desk.start(11, steps=range(5, 9))
+    desk.answer("B")
+    desk.die("A")
+    assert [lease.worker for lease in desk.granted] == ["C"]
+    desk.answer("C")
+    assert len(desk.granted) == 2
+    assert desk.streams[0].free == []
+
+
+def test_a_slot_does_not_wait_for_remote_workers() -> None:
+    desk = Desk("a", slots=1, steps=9)
+    desk.end()
+    desk.start(11, steps=range(5, 9))
+    assert desk.owes("a") == [[20, 21, 22, 23]]
+
 
 # What a consumer gets
 
 
-def test_a_batch_is_handed_over_when_its_last_chunk_is_answered() -> None:
-    desk = Desk("A", "b")
-    first, second = grants(desk.start(steps=range(1)))
-    assert desk.answer(second) == []
-    assert desk.answer(first) == [Given(10, 0, 0)]
+@pytest.mark.parametrize("ordered", [True, False])
+def test_a_batch_is_handed_over_when_its_last_clip_is_there_and_in_its_turn(ordered: bool) -> None:
+    desk = Desk("A", "b", "c", steps=3, ordered=ordered)
+    leases = desk.granted
+    seen = []
+    for step in (1, 2, 0):
+        for lease in [lease for lease in leases if lease.slot == step]:
+            assert step not in desk.steps()
+            desk.answer_lease(lease)
+        seen.append(desk.steps())
+    assert seen == [[], [], [0, 1, 2]] if ordered else [[1], [1, 2], [1, 2, 0]]
     ready = desk.ready[10, 0]
-    assert ready.samples == tuple(desk.plans[0][0])
+    assert ready.samples == tuple(desk.streams[0].plan[0])
     assert np.array_equal(ready.frames, [(0, 0), (1, 0), (2, 0), (3, 0)])
     assert ready.frames.dtype == np.int64
-
-
-def test_ordered_batches_wait_for_those_before_them() -> None:
-    desk = Desk("A", "b", "c")
-    leases = grants(desk.start(steps=range(3)))
-    by_step = [[g for g in leases if g.slot == step] for step in range(3)]
-    assert rest(desk.answer(*by_step[1])) == []
-    assert rest(desk.answer(*by_step[2])) == []
-    assert rest(desk.answer(*by_step[0])) == [Given(10, 0, 0), Given(10, 1, 1), Given(10, 2, 2)]
-
-
-def test_unordered_batches_are_handed_over_at_once() -> None:
-    desk = Desk("A", "b", "c", ordered=False)
-    leases = grants(desk.start(steps=range(3)))
-    by_step = [[g for g in leases if g.slot == step] for step in range(3)]
-    assert rest(desk.answer(*by_step[1])) == [Given(10, 1, 1)]
-    assert rest(desk.answer(*by_step[2])) == [Given(10, 2, 2)]
-    assert rest(desk.answer(*by_step[0])) == [Given(10, 0, 0)]
 
 
 # Several streams
 
 
-def test_the_reader_that_waits_is_served_first() -> None:
-    desk = Desk("A", credit=1)
+def test_the_reader_that_waits_is_served_first_also_for_its_last_batch() -> None:
+    desk = Desk("A", credit=1, steps=2)
     desk.stream(1)
-    [lease] = grants(desk.start(10))
-    assert desk.start(20, stream=1) == []
-    commands = desk.answer(lease)  # reader 10 has its batch, reader 20 waits
-    assert commands == [Given(10, 0, 0), desk.lease("A", 2, stream=1, slot=0, step=0)]
-    desk.want(10)
-    commands = desk.answer(*grants(commands))
-    assert commands == [Given(20, 0, 0), desk.lease("A", 3, slot=1, step=1)]
-
-
-def test_a_reader_that_waits_for_its_last_batch_is_served_first() -> None:
-    desk = Desk("a", credit=1)
-    desk.stream(1)
-    [lease] = grants(desk.start(10, steps=range(2)))
-    desk.answer(lease)
     desk.start(20, stream=1)
-    [other] = grants(desk.join("b"))
-    [other] = grants(desk.answer(other))
-    assert desk.want(10) == desk.leave("a") == []  # b is busy
-    assert grants(desk.answer(other)) == [desk.lease("b", 5, slot=1, step=1)]
+    desk.answer("A")  # reader 10 has its batch, reader 20 waits
+    assert [(lease.stream, lease.slot) for lease in desk.granted] == [(1, 0)]
+    desk.want()
+    desk.answer("A")
+    assert [(lease.stream, lease.slot) for lease in desk.granted] == [(0, 1)]
+    desk.leave("A")
+    desk.join("B")
+    assert [(lease.stream, lease.slot) for lease in desk.granted] == [(0, 1)]
 
 
 def test_if_no_reader_waits_the_one_least_ahead_is_served_first() -> None:
-    desk = Desk("A")
+    desk = Desk("A", steps=99)
     desk.stream(1)
-    leases = desk.decode_all(*desk.start(10), *desk.start(20, stream=1))
-    assert [lease.stream for lease in leases] == [0, 0, 1, 1, *[0, 1] * 6]
+    desk.start(20, stream=1)
+    assert [lease.stream for lease in desk.answer_all()] == [0, 0, 1, 1, *[0, 1] * 6]
 
 
 def test_streams_have_slots_of_their_own() -> None:
-    desk = Desk("A", credit=9, slots=2)
+    desk = Desk("A", credit=9, slots=2, steps=99)
     desk.stream(1, slots=3)
-    leases = [*grants(desk.start(10)), *grants(desk.start(20, stream=1))]
-    assert [(g.stream, g.slot) for g in leases] == [(0, 0), (0, 1), (1, 0), (1, 1), (1, 2)]
-    desk.answer(*leases)
-    assert {g.stream for g in grants(desk.slot_back(0, stream=1))} == {1}
+    desk.start(20, stream=1)
+    assert [(g.stream, g.slot) for g in desk.granted] == [(0, 0), (0, 1), (1, 0), (1, 1), (1, 2)]
+    desk.answer_all()
+    desk.slot_back(0, reader=20, stream=1)
+    assert {lease.stream for lease in desk.granted} == {1}
 
 
 def test_a_dropped_stream_is_forgotten() -> None:
-    desk = Desk("A")
+    desk = Desk("A", steps=1)
     desk.stream(1)
-    [lease] = grants(desk.start(10, steps=range(1)))
     desk.start(11)  # waits for its turn
     desk.table.drop_stream(0)
-    assert desk.seen() == []
-    assert desk.is_void(lease)
-    assert desk.start(20, stream=1) == [desk.lease("A", 2, stream=1, slot=0, step=0)]
-    assert desk.answer(lease) == [desk.lease("A", 3, stream=1, slot=1, step=1)]
-    assert desk.slot_back(3, stream=0) == desk.want(10) == desk.want(11) == desk.end(10) == []
+    desk.start(20, stream=1)
+    assert [(lease.stream, desk.is_void(lease)) for lease in desk.granted] == [(0, True), (1, False)]
+    desk.answer("A")
+    desk.table.slot_back(0, 3)
+    for reader in (10, 11):
+        desk.want(reader)
+        desk.end(reader)
+    assert {lease.stream for lease in desk.granted} == {1}
+    assert desk.said == []
 
 
-# Several consumers of one stream
+# Several readers of one stream
 
 
 def test_the_reader_that_is_asked_last_gets_the_slots() -> None:
-    desk = Desk("a", credit=3, slots=3)
-    first = grants(desk.start(10, steps=range(5)))
-    assert desk.answer(first[0]) == [Given(10, 0, 0)]
-    assert desk.start(11, steps=range(50, 60)) == [
-        Recall(10),
-        desk.lease("a", 4, slot=2, step=50),
-    ]
-    assert all(map(desk.is_void, first))
-    assert desk.recalled(10, Given(10, 0, 0)) == []  # a has three leases, two of them void
-    assert [g.slot for g in grants(desk.answer(*first[1:]))] == [0, 1]
+    desk = Desk("a", credit=3, slots=3, steps=5)
+    desk.answer("a")
+    desk.start(11, steps=range(50, 60))
+    assert desk.take(Recall) == [Recall(10)]
+    assert desk.owes("a") == [[200, 201, 202, 203]], "two others are void"
+    desk.recalled(0)
+    assert len(desk.leases["a"]) == 3
+    desk.answer("a", "a")
+    assert sorted(lease.slot for lease in desk.granted) == [0, 1, 2]
 
 
-def test_a_reader_that_was_left_continues_where_its_consumer_was() -> None:
-    desk = Desk("a", slots=3, credit=9)
-    first = grants(desk.start(10, steps=range(9)))
-    desk.answer(first[0], first[1], first[2])
+@pytest.mark.parametrize("ordered", [True, False])
+def test_a_reader_that_was_left_continues_where_its_consumer_was(ordered: bool) -> None:
+    desk = Desk("a", slots=3, credit=9, steps=6 if ordered else 4, ordered=ordered)
+    desk.answer_all()
+    desk.slot_back(0) if ordered else desk.slot_back(1)
     desk.start(11, steps=range(50, 51))
-    # step 0 was consumed, 1 and 2 were not
-    [other] = grants(desk.recalled(10, Given(10, 1, 1), Given(10, 2, 2)))
-    assert desk.answer(other) == [Given(11, 50, other.slot)]
-    desk.ready.clear()
-    again = desk.want(10)
-    assert again[0] == Recall(11)
-    leases = desk.decode_all(
-        *again, *desk.recalled(11), *desk.slot_back(0), *desk.slot_back(other.slot)
-    )
-    assert [g.samples[0].origin // 4 for g in leases] == [1, 2, 3]
-    assert list(desk.ready) == [(10, 1), (10, 2), (10, 3)]
-
-
-def test_an_unordered_reader_that_was_left_gets_the_rest_and_nothing_twice() -> None:
-    desk = Desk("a", slots=3, credit=9, ordered=False)
-    first = grants(desk.start(10, steps=range(6)))
-    assert desk.answer(first[1]) == [Given(10, 1, 1)]
-    assert desk.answer(first[2]) == [Given(10, 2, 2)]
-    other = desk.start(11, steps=range(50, 51))
-    assert other[0] == Recall(10)
-    desk.recalled(10, Given(10, 2, 2))  # step 1 was consumed
-    desk.decode_all(*other)
-    del desk.ready[10, 2]
-    leases = desk.decode_all(
-        *desk.want(10), *desk.slot_back(1), *desk.slot_back(desk.ready[11, 50].slot)
-    )
-    assert [g.samples[0].origin // 4 for g in leases] == [0, 2, 3]
-
-
-def test_a_reader_that_waits_gets_a_batch_before_another_takes_over() -> None:
-    desk = Desk("a")
-    first, _ = grants(desk.start(10))
-    assert desk.start(11) == desk.want(11) == []
-    assert rest(desk.answer(first)) == [Given(10, 0, 0)]
-    assert desk.want(11)[0] == Recall(10)
-
-
-def test_readers_that_wait_take_turns() -> None:
-    desk = Desk("a")
-    queue = grants(desk.start(10))
-    desk.start(11)
-    desk.start(12)
-    turns = []
-    for _ in range(40):
-        commands = desk.answer(queue.pop(0))
-        for batch in given(commands):
-            turns.append(batch.reader)
-            commands += desk.slot_back(batch.slot)
-            commands += desk.want(batch.reader)
-        commands += desk.wait(0.25, "a")
-        for command in list(commands):
-            if isinstance(command, Recall):
-                commands += desk.recalled(command.reader)
-        queue += grants(commands)
-    assert set(turns[:3]) == set(turns[3:6]) == {10, 11, 12}
-
-
-def test_a_reader_that_does_not_wait_gets_no_turn() -> None:
-    desk = Desk("a", credit=9, slots=2)
-    [first, _] = grants(desk.start(10))
-    desk.answer(first)
-    [other] = grants(desk.start(11))
-    assert given(desk.answer(other)) == [Given(11, 0, other.slot)]
-    assert desk.wait(5, "a") == []  # reader 10 does not wait
+    desk.take(Recall)
+    back = [step for step in desk.steps() if step != (0 if ordered else 1)]
+    desk.recalled(*back)
+    desk.answer_all()
+    assert desk.steps(11) == [50]
+    kept = desk.steps()
+    desk.want()
+    assert desk.take(Recall) == [Recall(11)]
+    desk.recalled(reader=11)
+    desk.slot_back(50, reader=11)
+    desk.answer_all()
+    assert kept == [0 if ordered else 1]
+    assert desk.steps()[1:] == ([1, 2, 3] if ordered else [0, 2, 3])
 
 
 def test_a_complete_batch_that_waited_for_an_earlier_one_is_decoded_again() -> None:
-    desk = Desk("a", credit=9, slots=4)
-    first, _, third = grants(desk.start(10, steps=range(3)))
-    assert desk.answer(third, first) == [Given(10, 0, 0)]
-    desk.decode_all(*desk.start(11, steps=range(50, 51)))
-    one, two = grants(desk.want(10))
-    assert desk.answer(one) == [Given(10, 1, one.slot)]
-    assert desk.answer(two) == [Given(10, 2, two.slot)]
+    desk = Desk("a", credit=9, slots=4, steps=3)
+    first, _, third = desk.granted
+    desk.answer_lease(third)
+    desk.answer_lease(first)
+    desk.start(11, steps=range(50, 51))
+    desk.answer_all()
+    desk.want()
+    assert desk.owes("a") == [[4, 5, 6, 7], [8, 9, 10, 11]]
+    desk.answer_all()
+    assert desk.steps() == [0, 1, 2]
+
+
+def test_a_reader_that_waits_gets_a_batch_before_another_takes_over() -> None:
+    desk = Desk("a", steps=9)
+    desk.start(11)
+    desk.want(11)
+    assert desk.said == []
+    desk.answer("a")
+    assert desk.steps() == [0]
+    desk.want(11)
+    assert desk.take(Recall) == [Recall(10)]
+
+
+def test_readers_that_wait_take_turns() -> None:
+    desk = Desk("a", steps=99)
+    desk.start(11)
+    desk.start(12)
+    turns: list[int] = []
+    for _ in range(40):
+        desk.answer("a")
+        for reader, step in list(desk.ready):
+            turns.append(reader)
+            desk.slot_back(step, reader=reader)
+            del desk.ready[reader, step]
+            desk.want(reader)
+        desk.wait(0.25, "a")
+        for recall in desk.take(Recall):
+            desk.recalled(reader=recall.reader)
+    assert set(turns[:3]) == set(turns[3:6]) == {10, 11, 12}
+
+
+def test_a_reader_that_does_not_wait_or_has_everything_takes_no_turn_from_others() -> None:
+    desk = Desk("a", credit=9, slots=2, steps=1)
+    desk.answer("a")
+    desk.start(11)
+    assert desk.take(Recall) == [Recall(10)]
+    desk.want()  # said before its last batch came
+    desk.answer("a")
+    assert desk.steps(11) == [0]
+    desk.want()
+    desk.wait(5, "a")
+    assert desk.take(Recall) == [], "reader 11 was the last to be asked"
 
 
 def test_a_reader_that_waits_continues_when_another_ends() -> None:
-    desk = Desk("a", slots=2)
-    desk.start(10)
+    desk = Desk("a", slots=2, steps=9)
     desk.start(11)
-    assert [g.samples[0].origin for g in grants(desk.end(10))] == []  # a is busy with void leases
-    desk.leave("a")
-    assert desk.join("b") == [
-        desk.lease("b", 3, slot=1, step=0),
-        desk.lease("b", 4, slot=0, step=1),
-    ]
-
-
-def test_a_reader_that_has_everything_takes_no_turn_from_others() -> None:
-    desk = Desk("a", credit=1)
-    [first] = grants(desk.start(10, steps=range(1)))
-    desk.answer(first)
-    [other] = grants(desk.start(11))
-    assert desk.want(10) == []  # said before its last batch came
-    assert rest(desk.answer(other)) == [Given(11, 0, other.slot)]
-    assert desk.want(10) == []
-
-
-def test_a_reader_that_has_ended_may_end_again() -> None:
-    desk = Desk("A")
-    desk.start()
     desk.end()
-    assert desk.end() == desk.want() == []
+    assert desk.owes("a") == [], "a is busy with void leases"
+    desk.leave("a")
+    desk.join("b")
+    assert desk.owes("b") == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    assert desk.steps() == []
 
 
-def test_batches_that_were_not_taken_free_their_slots_when_the_reader_ends() -> None:
-    desk = Desk("a", "b", slots=2, batch=2)
-    leases = grants(desk.start(10))
-    desk.answer(*leases[2:])  # step 1 is complete and waits for step 0
-    desk.end(10)
-    assert sorted(desk.table._streams[0].free) == [0, 1]
+def test_a_reader_that_ends_gives_all_its_slots_back_and_may_end_again() -> None:
+    desk = Desk("a", "b", slots=2, batch=2, steps=9)
+    for lease in desk.granted[2:]:
+        desk.answer_lease(lease)  # step 1 is complete and waits for step 0
+    desk.end()
+    assert sorted(desk.streams[0].free) == [0, 1]
+    desk.end()
+    desk.want()
+    assert sorted(desk.streams[0].free) == [0, 1]

@@ -4,63 +4,62 @@ from __future__ import annotations
 
 import math
 import sys
+from collections import Counter
 from collections.abc import Callable
 from types import FrameType
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from tests.support.desk import HALF, OTHER_HALF, Desk, Given, grants
+from tests.support.desk import Desk
+from tests.support.thorough import either
+from videoload.leases.commands import Grant
+
+
+def places(*leases: Grant) -> list[tuple[str, int, list[int]]]:
+    return [(str(lease.worker), lease.slot, [*lease.rows]) for lease in leases]
+
+
+def are_whole(desk: Desk, leases: list[Grant], steps: int) -> bool:
+    """Whether each clip was decoded once, and the batches are as planned."""
+    plan = desk.streams[0].plan
+    rows = sorted((lease.slot, row) for lease in leases for row in lease.rows)
+    given_out = [desk.ready[10, step].samples for step in range(steps)]
+    return given_out == [tuple(plan[step]) for step in range(steps)] and rows == [
+        (slot, row) for slot in range(steps) for row in range(len(plan[slot]))
+    ]
+
 
 # Who gets what
 
 
-def test_nothing_is_granted_before_a_reader_starts() -> None:
-    assert Desk().join("A", "b") == []
-
-
-def test_nothing_is_granted_without_a_worker() -> None:
-    assert Desk().start() == []
-
-
-def test_a_worker_gets_two_leases_one_to_work_on_and_one_to_wait() -> None:
-    desk = Desk("A")
-    assert desk.start() == [
-        desk.lease("A", 1, slot=0, step=0),
-        desk.lease("A", 2, slot=1, step=1),
-    ]
-
-
-def test_a_worker_that_joins_later_gets_leases_at_once() -> None:
-    desk = Desk()
+@pytest.mark.parametrize("comes_late", [False, True])
+@pytest.mark.parametrize(("workers", "rows"), [("A", [[0, 1, 2, 3]]), ("Ab", [[0, 1], [2, 3]])])
+@pytest.mark.parametrize("credit", [1, 2, 3])
+def test_each_worker_gets_one_lease_before_any_gets_the_next_up_to_its_credit(
+    credit: int, workers: str, rows: list[list[int]], comes_late: bool
+) -> None:
+    desk = Desk(*workers, credit=credit)
+    assert not desk.granted, "nobody reads"
     desk.start()
-    assert desk.join("a") == [
-        desk.lease("a", 1, slot=0, step=0),
-        desk.lease("a", 2, slot=1, step=1),
+    if comes_late and len(workers) == 1:
+        desk = Desk(credit=credit, steps=9)
+        assert not desk.granted, "nobody is here"
+        desk.join(*workers)
+    assert places(*desk.granted) == [
+        (worker, slot, part) for slot in range(credit) for worker, part in zip(workers, rows, strict=True)
     ]
-
-
-def test_idle_workers_get_one_lease_each_before_any_gets_a_second() -> None:
-    desk = Desk("A", "b")
-    assert desk.start() == [
-        desk.lease("A", 1, slot=0, step=0, rows=HALF),
-        desk.lease("b", 2, slot=0, step=0, rows=OTHER_HALF),
-        desk.lease("A", 3, slot=1, step=1, rows=HALF),
-        desk.lease("b", 4, slot=1, step=1, rows=OTHER_HALF),
-    ]
+    assert desk.granted[0].samples == tuple(desk.streams[0].plan[0])[: len(rows[0])]
+    desk.answer("A")
+    assert places(desk.granted[-1]) == [("A", credit, rows[0])]
 
 
 def test_of_idle_workers_the_one_that_has_waited_longest_is_first() -> None:
-    desk = Desk("A", "b", "c", credit=1, batch=1)
-    first, second, third = grants(desk.start(steps=range(3)))
-    desk.answer(second, third, first)
-    assert [lease.worker for lease in grants(desk.start(11))] == ["b", "c", "A"]
-
-
-def test_an_answer_makes_room_for_the_next_lease() -> None:
-    desk = Desk("A", "b")
-    first = grants(desk.start())
-    assert desk.answer(first[0]) == [desk.lease("A", 5, slot=2, step=2, rows=HALF)]
-    assert desk.answer(first[3]) == [desk.lease("b", 6, slot=2, step=2, rows=OTHER_HALF)]
+    desk = Desk("A", "b", "c", credit=1, batch=1, steps=3)
+    desk.answer("b", "c", "A")
+    desk.start(11)
+    assert [lease.worker for lease in desk.granted] == ["b", "c", "A"]
 
 
 def test_a_worker_has_credit_until_it_holds_its_leases_and_again_after_an_answer() -> None:
@@ -68,156 +67,64 @@ def test_a_worker_has_credit_until_it_holds_its_leases_and_again_after_an_answer
     assert not desk.table.pool.has_credit, "no worker is there"
     desk.join("a")
     assert desk.table.pool.has_credit, "no reader has started"
-    first, second = grants(desk.start())
+    desk.start()
     assert not desk.table.pool.has_credit
-    desk.answer(first)
+    desk.answer("a")
     assert desk.table.pool.has_credit, "the reader holds one slot, the other is being filled"
-    assert grants(desk.slot_back(first.slot))
+    desk.slot_back(0)
     assert not desk.table.pool.has_credit
-    desk.answer(second)
+    desk.answer("a")
     assert desk.table.pool.has_credit
 
 
 def test_a_worker_holds_two_more_leases_if_its_files_are_fetched() -> None:
-    desk = Desk("a:bucket//", "b:folder", slots=64)
-    held = [lease.worker for lease in grants(desk.start())]
-    assert (held.count("a:bucket//"), held.count("b:folder")) == (4, 2)
+    desk = Desk("a:bucket//", "b:folder", slots=64, steps=64)
+    assert [len(desk.leases[worker]) for worker in desk.workers] == [4, 2]
     # A local worker gets its files from where the streams do.
-    desk = Desk("A", slots=64, fetched=True)
+    desk = Desk("A", slots=64, fetched=True, steps=64)
     desk.join("B")
-    held = [lease.worker for lease in grants(desk.start())]
-    assert (held.count("A"), held.count("B")) == (4, 4)
-    desk = Desk("A", slots=64)
-    assert len(grants(desk.start())) == 2
+    assert [len(desk.leases[worker]) for worker in "AB"] == [4, 4]
+    desk = Desk("A", slots=64, steps=64)
+    assert len(desk.granted) == 2
     desk.stream(1, slots=64, fetched=True)
-    assert len(grants(desk.start(11, stream=1))) == 2
+    desk.start(11, stream=1)
+    assert len(desk.granted) == 4
+    desk.table.drop_stream(1)
+    desk.answer("A", "A")
+    assert len(desk.granted) == 2
 
 
-@pytest.mark.parametrize("credit", [1, 3])
-def test_credit_is_the_number_of_leases_that_a_worker_holds(credit: int) -> None:
-    desk = Desk("a", "b", credit=credit)
-    assert [lease.worker for lease in grants(desk.start())] == ["a", "b"] * credit
+def test_a_worker_that_waits_for_its_storage_gets_more_leases_ahead() -> None:
+    """It gets them until it waits no more, up to a bound. With files on its disk it gets none."""
+    for worker, waited_s, held in (("a:x//", 0.004, 4), ("a:x//", 0.03, 16), ("a", 0.03, 2)):
+        desk = Desk(worker, batch=1, slots=99, steps=99)
+        for _ in range(40):
+            desk.answer(worker, clip_s=0.1, waited_s=waited_s)
+        assert len(desk.leases[worker]) == held
 
 
-@pytest.mark.parametrize(
-    ("batch", "workers", "longest"),
-    [(1, 1, 1), (4, 3, 2), (5, 2, 3), (40, 2, 14), (33, 1, 11), (7, 9, 1), (32, 2, 16)],
-)
-def test_chunks_cover_each_batch_exactly_once_and_are_spread_over_the_workers(
-    batch: int, workers: int, longest: int
-) -> None:
-    desk = Desk(*(f"w{i}" for i in range(workers)), batch=batch)
-    leases = desk.decode_all(*desk.start(steps=range(3)))
-    places = sorted((g.slot, row) for g in leases for row in g.rows)
-    assert places == [(slot, row) for slot in range(3) for row in range(batch)]
-    assert max(len(lease.samples) for lease in leases) == longest
-    assert [desk.ready[10, step].samples for step in range(3)] == [
-        tuple(desk.plans[0][step]) for step in range(3)
-    ]
-
-
-def test_chunks_get_smaller_when_more_workers_are_there() -> None:
-    desk = Desk("a")
-    first = grants(desk.start())
-    desk.join("b", "c", "d")
-    more = grants(desk.answer(*first))
-    assert [len(lease.samples) for lease in (*first, *more)] == [4, 4, 1, 1]
-
-
-@pytest.mark.parametrize(
-    ("clip_s", "slots", "size"),
-    [
-        (0.05, 8, 2),  # spread over the workers
-        (0.02, 8, 4),  # a lease takes at least 50 ms, and all are alike
-        (0.001, 4, 4),  # with half of the slots, all workers stay busy
-        (0.001, 32, 8),  # never more than the batch
-        (5e-324, 4, 4),
-        (math.inf, 8, 2),
-    ],
-)
-def test_leases_are_longer_if_clips_are_quick(clip_s: float, slots: int, size: int) -> None:
-    desk = Desk("a", "b", "c", "d", batch=8, slots=slots, credit=1)
-    first = grants(desk.start())
-    assert [len(lease.samples) for lease in first] == [2, 2, 2, 2]
-    later = [grant for lease in first for grant in grants(desk.answer(lease, clip_s=clip_s))]
-    assert len(later[0].samples) == size
-
-
-@pytest.mark.parametrize(("lease_clips", "most"), [(3, 3), (1, 1), (0, 1), (99, 14)])
-def test_a_lease_holds_no_more_clips_than_fit_into_a_message(lease_clips: int, most: int) -> None:
-    desk = Desk("a", batch=40, lease_clips=lease_clips)
-    sizes = [len(lease.samples) for lease in desk.decode_all(*desk.start(steps=range(1)))]
-    assert max(sizes) == most
-    assert sum(sizes) == 40
-
-
-def sizes_once_known(desk: Desk, clip_s: float) -> list[int]:
-    """The clips of each lease of a batch, after another batch has told how long clips take."""
-    left = grants(desk.start(10, steps=range(1)))
-    while left:
-        left += grants(desk.answer(left.pop(0), clip_s=clip_s))
-    return [len(lease.samples) for lease in desk.decode_all(*desk.start(11, steps=range(1, 2)))]
-
-
-@pytest.mark.parametrize(("clip_s", "size"), [(0.001, 32), (0.003, 16)])
-def test_clips_of_kept_frames_are_granted_by_the_batch(clip_s: float, size: int) -> None:
-    desk = Desk("a", "b", batch=32, lease_clips=99, slots=32, credit=1)
-    assert sizes_once_known(desk, clip_s) == [size] * (32 // size)
-
-
-@pytest.mark.parametrize(
-    ("clips", "lease_clips", "clip_s", "sizes"),
-    [
-        (30, 99, 0.002, [30]),  # all come from one video, in one pass over it
-        (10, 99, 0.004, [20, 10]),  # 14 would split the second video
-        (10, 5, 0.002, [5, 5, 5, 5, 5, 5]),  # no more fit into a message
-        (30, 99, 0.2, [15, 15]),  # they lie far apart: one worker would take 6 s
-    ],
-)
-def test_the_clips_of_a_video_are_one_lease(
-    clips: int, lease_clips: int, clip_s: float, sizes: list[int]
-) -> None:
-    desk = Desk("a", "b", videos=30, batch=30, lease_clips=lease_clips, clips=clips)
-    assert sizes_once_known(desk, clip_s) == sizes
-
-
-def test_clips_of_a_video_are_spread_until_it_is_known_how_long_they_take() -> None:
-    desk = Desk("a", "b", videos=30, batch=30, clips=30)
-    assert [len(lease.samples) for lease in grants(desk.start(steps=range(1)))] == [15, 15]
-
-
-def test_the_last_smaller_batch_is_decoded_as_it_is() -> None:
-    desk = Desk("A", videos=6)
-    leases = grants(desk.start(steps=range(2)))
-    assert [len(lease.samples) for lease in leases] == [4, 2]
-    desk.answer(*leases)
-    assert desk.ready[10, 1].frames.shape == (2, 2)
-
-
-def test_a_reader_begins_and_ends_at_its_steps() -> None:
-    desk = Desk("A", credit=9)
-    leases = [desk.lease("A", i + 1, slot=i, step=7 + i) for i in range(3)]
-    assert desk.start(steps=range(7, 10)) == leases
-    assert desk.answer(*leases) == [Given(10, 7, 0), Given(10, 8, 1), Given(10, 9, 2)]
-    assert desk.want() == desk.slot_back(0) == []
-
-
-def test_no_more_batches_are_open_than_there_are_slots() -> None:
-    desk = Desk("A", credit=9, slots=2)
-    leases = grants(desk.start())
-    assert len(leases) == 2
-    assert desk.answer(*leases) == [Given(10, 0, 0), Given(10, 1, 1)]
-    assert desk.want() == []
-    assert desk.slot_back(1) == [desk.lease("A", 3, slot=1, step=2)]
-    assert desk.slot_back(0) == [desk.lease("A", 4, slot=0, step=3)]
+def test_a_reader_begins_and_ends_at_its_steps_and_opens_no_more_batches_than_it_has_slots() -> None:
+    desk = Desk("A", credit=9, steps=range(7, 11), videos=42, slots=3)
+    assert [len(lease.samples) for lease in desk.granted] == [4, 4, 4]
+    desk.answer_all()
+    assert desk.steps() == [7, 8, 9]
+    desk.want()
+    assert not desk.granted
+    desk.slot_back(8)
+    assert places(*desk.granted) == [("A", desk.ready[10, 8].slot, [0, 1])], "the last is smaller"
+    desk.answer_all()
+    assert desk.ready[10, 10].frames.shape == (2, 2)
+    desk.want()
+    desk.slot_back(7)
+    assert not desk.granted
 
 
 def test_a_worker_that_says_hello_twice_is_one_worker() -> None:
-    desk = Desk("a")
-    leases = grants(desk.start())
-    assert desk.join("a") == []
+    desk = Desk("a", steps=9)
+    desk.join("a")
     assert desk.table.pool.taking == 1
-    assert len(grants(desk.answer(*leases))) == 2
+    desk.answer("a", "a")
+    assert len(desk.granted) == 2
 
 
 @pytest.mark.parametrize("hosts", [1, 2, 400])
@@ -226,10 +133,9 @@ def test_a_worker_that_joins_a_crowd_costs_no_look_at_each_of_the_others(
     hosts: int, are_measured: bool
 ) -> None:
     # If it did, a thousand workers that join at once would stop the I/O thread for seconds.
-    desk = Desk("A", batch=1, slots=8)
-    begun = grants(desk.start())
-    for lease in begun if are_measured else ():
-        begun += grants(desk.answer(lease, clip_s=0.01))
+    desk = Desk("A", batch=1, steps=8)
+    if are_measured:
+        desk.answer_all(clip_s=0.01)
     desk.wait(1, "A")
     names = [f"host{number % hosts}/worker{number}" for number in range(400)]
     half = calls(lambda: desk.join(*names[:200]))
@@ -251,3 +157,160 @@ def calls(work: Callable[[], object]) -> int:
     finally:
         sys.setprofile(before)
     return made
+
+
+# How large
+
+
+@pytest.mark.parametrize(
+    ("batch", "workers", "longest"),
+    [(1, 1, 1), (4, 3, 2), (5, 2, 3), (40, 2, 14), (33, 1, 11), (7, 9, 1), (32, 2, 16)],
+)
+def test_leases_cover_each_batch_exactly_once_and_are_spread_over_the_workers(
+    batch: int, workers: int, longest: int
+) -> None:
+    desk = Desk(*(f"w{i}" for i in range(workers)), batch=batch, steps=3)
+    leases = desk.answer_all()
+    assert are_whole(desk, leases, 3)
+    assert max(len(lease.samples) for lease in leases) == longest
+
+
+def test_leases_get_smaller_when_more_workers_are_there() -> None:
+    desk = Desk("a", steps=9)
+    desk.join("b", "c", "d")
+    assert [len(lease.samples) for lease in desk.granted] == [4, 4, 2, 2, 2, 2, 1, 1]
+
+
+def sizes_once_known(desk: Desk, clip_s: float) -> list[int]:
+    """The clips of each lease of a batch, after another batch has told how long clips take."""
+    desk.start(10, steps=1)
+    desk.answer_all(clip_s=clip_s)
+    desk.start(11, steps=range(1, 2))
+    return [len(lease.samples) for lease in desk.answer_all()]
+
+
+@pytest.mark.parametrize(
+    ("clip_s", "slots", "size"),
+    [
+        (0.05, 8, 2),  # spread over the workers
+        (0.02, 8, 4),  # a lease takes at least 50 ms, and all are alike
+        (0.001, 4, 4),  # with half of the slots, all workers stay busy
+        (0.001, 32, 8),  # never more than the batch
+        (5e-324, 4, 4),
+        (math.inf, 8, 2),
+    ],
+)
+def test_leases_are_longer_if_clips_are_quick(clip_s: float, slots: int, size: int) -> None:
+    desk = Desk(*"abcd", batch=8, slots=slots, credit=1)
+    assert sizes_once_known(desk, clip_s) == [size] * (8 // size)
+
+
+@pytest.mark.parametrize(("lease_clips", "most"), [(3, 3), (1, 1), (0, 1), (99, 14)])
+def test_a_lease_holds_no_more_clips_than_fit_into_a_message(lease_clips: int, most: int) -> None:
+    desk = Desk("a", batch=40, lease_clips=lease_clips, steps=1)
+    sizes = [len(lease.samples) for lease in desk.answer_all()]
+    assert (max(sizes), sum(sizes)) == (most, 40)
+
+
+@pytest.mark.parametrize(("clip_s", "size"), [(0.001, 32), (0.003, 16)])
+def test_clips_of_kept_frames_are_granted_by_the_batch(clip_s: float, size: int) -> None:
+    desk = Desk("a", "b", batch=32, lease_clips=99, slots=32, credit=1)
+    assert sizes_once_known(desk, clip_s) == [size] * (32 // size)
+
+
+@pytest.mark.parametrize(
+    ("clips", "lease_clips", "clip_s", "sizes"),
+    [
+        (30, 99, 0.002, [30]),  # all come from one video, in one pass over it
+        (10, 99, 0.004, [20, 10]),  # 14 would split the second video
+        (10, 5, 0.002, [5, 5, 5, 5, 5, 5]),  # no more fit into a message
+        (30, 99, 0.2, [15, 15]),  # they lie far apart: one worker would take 6 s
+        (30, 99, None, [15, 15]),  # nobody knows how long they take
+    ],
+)
+def test_the_clips_of_a_video_are_one_lease(
+    clips: int, lease_clips: int, clip_s: float | None, sizes: list[int]
+) -> None:
+    desk = Desk("a", "b", videos=30, batch=30, lease_clips=lease_clips, clips=clips)
+    if clip_s is not None:
+        assert sizes_once_known(desk, clip_s) == sizes
+    else:
+        desk.start(steps=1)
+        assert [len(lease.samples) for lease in desk.granted] == sizes
+
+
+# Which host a clip prefers
+
+NAMES = st.lists(st.text("abcxyz012é\udcff", min_size=1, max_size=9), min_size=2, max_size=5, unique=True)
+
+
+def preferred(*hosts: str, videos: int = 1000) -> list[str]:
+    """The host that decodes each video first, if each name in ``hosts`` is a worker's."""
+    workers = [f"{host}/w{number}" for number, host in enumerate(hosts)]
+    desk = Desk(*workers, credit=99, videos=videos, batch=videos, slots=1, steps=1)
+    host_of = {
+        sample.video: str(lease.worker).rpartition("/")[0]
+        for lease in desk.granted for sample in lease.samples
+    }  # fmt: skip
+    return [host_of[video] for video in range(videos)]
+
+
+def test_a_clip_prefers_the_same_host_in_each_process() -> None:
+    assert "".join(preferred("x", "y", videos=20)) == "yxxxyyyyxxyxxyyxxxxx"
+
+
+@settings(max_examples=either(10, 100))
+@given(NAMES)
+def test_a_host_that_leaves_moves_only_its_own_videos_and_each_has_its_share(
+    hosts: list[str],
+) -> None:
+    before, after = preferred(*hosts), preferred(*hosts[1:])
+    moved = {old for old, new in zip(before, after, strict=True) if old != new}
+    assert moved == {hosts[0]}
+    assert preferred(*hosts[::-1]) == before, "whatever the order in which they came"
+    for share in Counter(before).values():
+        assert share / 1000 == pytest.approx(1 / len(hosts), abs=0.08)
+
+
+def test_a_host_with_more_workers_wins_videos_and_none_move_between_the_others() -> None:
+    before, after = preferred(*"abcdefgh"), preferred(*"abcdefgh", *"aa")
+    assert {new for old, new in zip(before, after, strict=True) if old != new} == {"a"}
+    assert Counter(after)["a"] / 1000 == pytest.approx(3 / 10, abs=0.05)
+
+
+def test_a_host_whose_worker_left_has_fewer_videos() -> None:
+    desk = Desk("x/a", "x/b", "y/c", credit=99, batch=400)
+    desk.leave("x/b")
+    desk.start(steps=1)
+    took = Counter(lease.worker for lease in desk.granted for _ in lease.samples)
+    assert took["x/a"] == pytest.approx(200, abs=30)
+
+
+def test_a_worker_gets_the_clips_of_its_host_from_any_open_batch_and_others_once_it_is_idle() -> None:
+    desk = Desk("x/A", "y/b", batch=8, videos=64, steps=8)
+    own = preferred(*"xy", videos=64)
+    for lease in desk.granted:
+        assert {own[sample.video] for sample in lease.samples} == {str(lease.worker)[0]}
+        assert [desk.streams[0].plan[lease.slot][row] for row in lease.rows] == [*lease.samples]
+        assert [*lease.rows] == sorted(lease.rows)
+    quick = desk.answer_all("y/b")
+    assert len(desk.leases["x/A"]) == 2
+    rows = sorted((g.slot, row) for g in (*desk.leases["x/A"], *quick) for row in g.rows)
+    assert rows == [(slot, row) for slot in range(8) for row in range(8)]
+    assert any(own[sample.video] == "x" for lease in quick for sample in lease.samples)
+
+
+@pytest.mark.parametrize("hosts", [1, 2, 3])
+def test_all_clips_are_decoded_once_whoever_decodes_them(hosts: int) -> None:
+    workers = [f"{host}/w{n}" for host in "xyz"[:hosts] for n in range(2)]
+    desk = Desk(*workers, batch=7, videos=56, steps=8)
+    leases = desk.answer_all()
+    assert are_whole(desk, leases, 8)
+    assert all(isinstance(lease.rows, range) for lease in leases) or hosts > 1
+
+
+def test_the_clips_of_a_host_that_left_go_to_the_others() -> None:
+    desk = Desk("x/a", "y/b", batch=8, slots=2, steps=2)
+    desk.die("x/a")
+    desk.answer_all("y/b")
+    assert desk.steps() == [0, 1]

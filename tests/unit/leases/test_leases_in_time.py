@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import count, pairwise, product
+from collections.abc import Sequence
+from itertools import pairwise, product
 
 import pytest
 
 from tests.support.simulation import Simulation
 from tests.support.thorough import either, in_pairs, rest_nightly
+
+
+def simulated(
+    *clip_s: float, local: bool = False, away_s: float = 0.0, **options: object
+) -> Simulation:
+    """Workers "0", "1" ... of these speeds, and a stream that they all decode."""
+    simulation = Simulation(**options)  # type: ignore[arg-type]
+    for number, seconds in enumerate(clip_s):
+        simulation.add_worker(str(number), seconds, local=local, away_s=away_s)
+    simulation.read()
+    return simulation
+
 
 # A slow worker
 
@@ -19,18 +32,12 @@ from tests.support.thorough import either, in_pairs, rest_nightly
 def test_a_slow_worker_makes_no_stream_slower_than_it_is_without(
     slower: int, local: bool, ordered: bool
 ) -> None:
-    alone, both = Simulation(ordered=ordered), Simulation(ordered=ordered)
-    for simulation in (alone, both):
-        simulation.add_worker("good", 1 / 222, local=local)
-    both.add_worker("slow", slower / 222, local=local)
-    rates = []
-    for simulation in (alone, both):
-        simulation.read()
-        rates.append(simulation.run(40.0))
-    assert rates[0] == pytest.approx(222, rel=0.02)
-    assert rates[1] > 0.98 * rates[0], f"{rates[1]:.0f} with it, {rates[0]:.0f} without"
+    alone = simulated(1 / 222, local=local, ordered=ordered).run(40.0)
+    assert alone == pytest.approx(222, rel=0.02)
+    both = simulated(1 / 222, slower / 222, local=local, ordered=ordered)
+    assert both.run(40.0) > 0.98 * alone
     if slower == 10:
-        assert both.workers["slow"].clips > 40 * 22.2 / 2, "and it does its part"
+        assert both.workers["1"].clips > 40 * 22.2 / 2, "and it does its part"
 
 
 def test_a_remote_worker_that_beats_and_never_answers_delays_no_batch() -> None:
@@ -56,21 +63,17 @@ def test_a_worker_that_was_slow_for_a_while_gets_its_full_share_again() -> None:
 
 def test_a_worker_far_away_is_not_taken_for_slow_if_clips_are_quick() -> None:
     # A message takes longer than a clip, as long as a lease is one clip.
-    simulation = Simulation(batch=32)
-    simulation.add_worker("near", 0.0005, local=True)
-    simulation.add_worker("far", 0.0005, local=False)
-    simulation.workers["far"].trip_s = 0.003
-    simulation.read()
+    simulation = simulated(0.0005, 0.0005, batch=32)
+    simulation.workers["1"].trip_s = 0.003
     simulation.run(10.0)
-    assert simulation.workers["far"].clips > simulation.workers["near"].clips / 2
+    assert simulation.workers["1"].clips > simulation.workers["0"].clips / 2
 
 
 @pytest.mark.parametrize("local", [True, False])
 def test_no_worker_is_taken_for_slow_since_its_clips_are_longer(local: bool) -> None:
-    simulation = Simulation(batch=32, videos=2000, shuffle=True, buckets=(8, 16, 64, 256))
-    simulation.add_worker("good", 0.02, local=local)
-    simulation.add_worker("slow", 0.1, local=local)
-    simulation.read()
+    simulation = simulated(
+        0.02, 0.1, local=local, batch=32, videos=2000, shuffle=True, buckets=(8, 16, 64, 256)
+    )
     assert simulation.run(200.0) > 0.95 * (50 + 10)
 
 
@@ -85,10 +88,7 @@ def test_no_worker_is_taken_for_slow_since_its_clips_are_longer(local: bool) -> 
     ],
 )
 def test_a_round_trip_costs_no_throughput(away_s: float, clip_s: float) -> None:
-    simulation = Simulation(batch=16, slots=64)
-    for i in range(4):
-        simulation.add_worker(f"w{i}", clip_s, local=False, away_s=away_s)
-    simulation.read()
+    simulation = simulated(*[clip_s] * 4, away_s=away_s, batch=16, slots=64)
     assert simulation.run(20.0 + 400 * clip_s) > 0.97 * 4 / clip_s
 
 
@@ -99,16 +99,15 @@ def test_workers_far_away_and_near_all_get_their_share() -> None:
         simulation.add_worker(name, 0.05, local=False, away_s=away_s)
     simulation.read()
     assert simulation.run(40.0) > 0.97 * 4 / 0.05
-    clips = {name: worker.clips for name, worker in simulation.workers.items()}
-    assert min(clips.values()) > 0.9 * max(clips.values()), clips
+    clips = [worker.clips for worker in simulation.workers.values()]
+    assert min(clips) > 0.9 * max(clips)
 
 
 @pytest.mark.parametrize("workers", rest_nightly([8, 64, 1, 256], 2))
 def test_a_full_line_is_full_whatever_the_number_of_workers(workers: int) -> None:
-    simulation = Simulation(batch=32, slots=8 + 4 * workers // 32, line=49.0)
-    for i in range(workers):
-        simulation.add_worker(f"w{i}", 0.05, local=False, away_s=0.001)
-    simulation.read()
+    simulation = simulated(
+        *[0.05] * workers, away_s=0.001, batch=32, slots=8 + 4 * workers // 32, line=49.0
+    )
     assert simulation.run(60.0) > 0.97 * min(49.0, workers / 0.05)
     done = len(simulation.taken) * 32
     assert simulation.granted - done < 49.0 * 3 + 32, "what is out, the line brings in time"
@@ -116,10 +115,7 @@ def test_a_full_line_is_full_whatever_the_number_of_workers(workers: int) -> Non
 
 
 def test_a_line_that_gets_wider_is_filled_again() -> None:
-    simulation = Simulation(batch=32, slots=40, line=49.0)
-    for i in range(64):
-        simulation.add_worker(f"w{i}", 0.05, local=False, away_s=0.001)
-    simulation.read()
+    simulation = simulated(*[0.05] * 64, away_s=0.001, batch=32, slots=40, line=49.0)
     simulation.run(30.0)
     simulation.line = 1000.0
     assert simulation.run(10.0) > 0.97 * 1000
@@ -127,13 +123,10 @@ def test_a_line_that_gets_wider_is_filled_again() -> None:
 
 
 def test_workers_that_were_cut_off_get_their_share_again_within_two_seconds() -> None:
-    simulation = Simulation(batch=8, slots=40)
-    for i in range(16):
-        simulation.add_worker(f"w{i}", 0.05, local=False, away_s=0.02)
-    simulation.read()
+    simulation = simulated(*[0.05] * 16, away_s=0.02, slots=40)
     assert simulation.run(10.0) > 0.97 * 16 / 0.05
-    for i in range(8):
-        simulation.workers[f"w{i}"].cut_until = simulation.now + 30.0
+    for number in range(8):
+        simulation.cut(simulation.workers[str(number)], 30.0)
     simulation.run(5.0)
     assert simulation.run(25.0) > 0.97 * 8 / 0.05
     simulation.run(1.0)
@@ -143,36 +136,29 @@ def test_workers_that_were_cut_off_get_their_share_again_within_two_seconds() ->
 @pytest.mark.parametrize("away_s", [0.6, 1.0, 1.5, 3.0])
 def test_a_worker_that_is_cut_off_for_a_moment_is_not_taken_for_slow(away_s: float) -> None:
     """The cut is a hundred times as long as a lease, and there are few slots."""
-    simulation = Simulation(batch=4, slots=4)
-    for name in ("here", "there"):
-        simulation.add_worker(name, 0.005, local=False, away_s=0.001)
-    simulation.read()
+    simulation = simulated(0.005, 0.005, away_s=0.001, batch=4, slots=4)
     simulation.run(1.0)
-    simulation.workers["there"].cut_until = simulation.now + away_s
+    there = simulation.workers["1"]
+    simulation.cut(there, away_s)
     simulation.run(away_s + 0.5)
-    before = simulation.workers["there"].clips
+    before = there.clips
     simulation.run(1.0)
-    assert simulation.workers["there"].clips - before > 0.4 / 0.005
+    assert there.clips - before > 0.4 / 0.005
 
 
 def test_a_local_worker_does_not_wait_for_the_line() -> None:
-    simulation = Simulation(batch=8, slots=16, line=5.0)
+    simulation = simulated(*[0.05] * 8, slots=16, line=5.0)
     simulation.add_worker("local", 0.05, local=True)
-    for i in range(8):
-        simulation.add_worker(f"w{i}", 0.05, local=False)
-    simulation.read()
     assert simulation.run(60.0) > 0.8 * 25
 
 
-# Streams that wait
+# Streams that wait, clips that kill, hosts that keep what they decoded
 
 
 @pytest.mark.parametrize("readers", [12, 40])
 def test_streams_that_all_wait_get_equal_shares(readers: int) -> None:
-    simulation = Simulation(batch=4)
-    simulation.add_worker("a", 0.01, local=True)
-    simulation.add_worker("b", 0.01, local=True)
-    for reader in range(readers):
+    simulation = simulated(0.01, 0.01, local=True, batch=4)
+    for reader in range(1, readers):
         simulation.read(reader)
     simulation.run(45.0)
     batches = Counter(reader for _, reader in simulation.taken)
@@ -181,35 +167,56 @@ def test_streams_that_all_wait_get_equal_shares(readers: int) -> None:
     assert max(batches.values()) < 1.1 * share
 
 
-# Workers that die by themselves
-
-
-def test_workers_that_die_and_return_in_a_loop_condemn_no_video() -> None:
-    workers = either(16, 64)
-    simulation = Simulation(batch=16, slots=24)
-    for i in range(workers):
-        simulation.add_worker(f"good{i}", 0.1, local=False)
-    numbers = count()
-
-    def join_and_die() -> None:
-        name = f"dying{next(numbers)}"
-        simulation.add_worker(name, 0.1, local=False)
-        simulation.after(0.1, lambda: simulation.end_worker(name))
-        simulation.after(0.15, join_and_die)
-
-    for _ in range(workers):
-        join_and_die()
-    simulation.read()
-    assert simulation.run(5.0) > 0.9 * workers / 0.1
-    assert not simulation.quarantines[0].videos
-
-
 @pytest.mark.parametrize("workers", rest_nightly([2, 1, 16], 2))
 def test_a_video_that_kills_is_found_though_its_workers_come_back_at_once(workers: int) -> None:
-    simulation = Simulation(batch=4)
+    simulation = simulated(*[0.03] * workers, batch=4)
     simulation.bad = {5: "crashes"}
-    for i in range(workers):
-        simulation.add_worker(f"w{i}", 0.03, local=False)
-    simulation.read()
     assert simulation.run(60.0) > 0
-    assert [video.path for video in simulation.quarantines[0].videos] == ["5.avi"]
+    assert set(simulation.streams[0].quarantine.reasons) == {5}
+
+
+EPOCHS, VIDEOS = 10, either(800, 1600)
+
+
+class Told:
+    """What ten epochs show. Clips that a host has kept are ten times as quick."""
+
+    def __init__(
+        self, *hosts: tuple[int, float], has_names: bool = True, kept: float = 0.1
+    ) -> None:
+        """``hosts``: the number of workers, and their speed."""
+        simulation = Simulation(batch=32, shuffle=True, videos=VIDEOS, kept=kept)
+        for number, (workers, speed) in enumerate(hosts):
+            for i in range(workers):
+                simulation.add_worker(
+                    f"{number}.{i}", 0.02 / speed, local=number == 0, away_s=0.001,
+                    host=f"host{number}" if has_names else None, store=f"host{number}",
+                )  # fmt: skip
+        steps = VIDEOS // 32
+        simulation.read(steps=EPOCHS * steps)
+        simulation.run_until(lambda: len(simulation.taken) >= steps, at_most_s=1e4)
+        first = simulation.from_store
+        simulation.run_until(lambda: len(simulation.taken) >= EPOCHS * steps, at_most_s=1e4)
+        self.took_s = simulation.now
+        self.shares = [len(simulation.stores[f"host{n}"]) / VIDEOS for n in range(len(hosts))]
+        self.from_store = (simulation.from_store - first) / ((EPOCHS - 1) * steps * 32)
+
+
+def test_each_of_two_hosts_keeps_its_half_and_nine_clips_in_ten_come_from_a_store() -> None:
+    told, before = Told((2, 1), (2, 1)), Told((2, 1), (2, 1), has_names=False)
+    assert max(told.shares) < 0.6
+    assert told.from_store > 0.9
+    assert min(before.shares) > 0.95
+    assert told.took_s < 0.85 * before.took_s
+
+
+def test_a_host_with_more_workers_keeps_more_and_little_is_kept_twice() -> None:
+    told = Told((4, 1), (2, 1))
+    assert told.shares[0] > 1.5 * told.shares[1]
+    assert sum(told.shares) < 1.35
+    assert told.from_store > 0.95
+
+
+@pytest.mark.parametrize("hosts", rest_nightly([[(2, 2), (2, 1)], [(4, 1)] * 4]))
+def test_preference_costs_nothing_if_nothing_is_kept(hosts: Sequence[tuple[int, float]]) -> None:
+    assert Told(*hosts, kept=1).took_s < 1.02 * Told(*hosts, kept=1, has_names=False).took_s

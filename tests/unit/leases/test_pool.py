@@ -2,474 +2,372 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import repeat
-
 import pytest
 
-from tests.support.desk import SILENCE_S, STALL_S, Desk, Given, Seen, grants, passed_over, rest
-from videoload.leases.commands import (
-    AskStorage,
-    Evict,
-)
-from videoload.leases.pool import WorkerPool
-from videoload.leases.records import Worker
-from videoload.leases.silence import Look
+from tests.support.desk import STALL_S, TICK_S, Desk
+from videoload.leases.commands import AskStorage, Evict
 
 # Workers that leave or die
 
 
-def test_a_dead_workers_lease_goes_to_another() -> None:
-    desk = Desk("A", "b", batch=2)
-    first, second = grants(desk.start(steps=range(1)))
-    assert desk.die("A") == [], "b has another lease"
-    assert desk.answer(first) == []
-    assert desk.answer(second) == [desk.lease("b", 3, slot=0, step=0, rows=slice(0, 1))]
-    assert desk.decode_all(desk.lease("b", 3, slot=0, step=0, rows=slice(0, 1)))
-    assert desk.ready[10, 0].samples == tuple(desk.plans[0][0])
+def test_a_dead_workers_clips_go_to_another_and_the_batch_is_as_planned() -> None:
+    desk = Desk("A", "b", batch=2, steps=1)
+    desk.die("A")
+    assert desk.owes("b") == [[1]], "b has another lease"
+    desk.answer("b")
+    assert desk.owes("b") == [[0]]
+    desk.answer("b")
+    assert desk.ready[10, 0].samples == tuple(desk.streams[0].plan[0])
 
 
-def test_a_worker_that_says_bye_gives_its_leases_back_as_they_are() -> None:
-    desk = Desk("A")
-    first, second = grants(desk.start(steps=range(2)))
-    assert desk.leave("A") == []
-    assert desk.join("B") == [
-        desk.lease("B", 3, slot=0, step=0),
-        desk.lease("B", 4, slot=1, step=1),
+def test_a_worker_that_says_bye_gives_its_leases_back_as_they_are_and_may_leave_twice() -> None:
+    desk = Desk("A", steps=2)
+    first, second = desk.granted
+    desk.leave("A", "z")
+    desk.die("A", "z")
+    assert not desk.table.heard("A", 1.0)
+    assert desk.table.pool.taking == 0
+    desk.join("B")
+    assert [(g.slot, g.rows, g.samples) for g in desk.granted] == [
+        (g.slot, g.rows, g.samples) for g in (first, second)
     ]
-    assert desk.answer(first, second) == []
+    desk.answer_lease(first)
+    assert desk.steps() == []
 
 
 def test_the_clips_of_workers_that_leave_together_are_granted_after_the_last_one() -> None:
-    desk = Desk("A", "B", credit=1)
-    begun = grants(desk.start(steps=range(2)))
-    desk.table.worker_left("A", died=True, more_leave=True)
-    assert desk.seen() == []
-    again = grants(desk.join("C") + desk.die("B") + desk.join("D"))
-    assert sum(len(lease.samples) for lease in again) == sum(len(lease.samples) for lease in begun)
+    desk = Desk("A", "B", credit=1, steps=1)
+    desk.join("C")
+    desk.table.worker_left("A", died=False, more_leave=True)
+    desk.heard("C")
+    assert desk.leases["C"] == []
+    desk.leave("B")
+    assert desk.owes("C")
+
+
+def test_earlier_steps_are_granted_again_before_later_ones_are_begun() -> None:
+    desk = Desk("A", "B", batch=2, steps=9)
+    desk.leave("B", "A")
+    desk.join("C", "D")
+    assert desk.owes("C") == [[1], [0]]
+    assert desk.owes("D") == [[3], [2]]
 
 
 def test_who_is_reliable_is_found_once_until_workers_or_the_time_change() -> None:
     # If each of a crowd of 300 is looked up for each one that dies, the stream stops for 40 s.
-    pool = WorkerPool([], credit=2, stall_s=STALL_S, silence_s=SILENCE_S)
+    desk = Desk("a", "b")
+    pool = desk.table.pool
 
-    def join(*workers: str) -> None:
-        for worker in workers:
-            pool.join(Worker(worker, local=False, joined=pool.now, host=worker))
+    def reliable() -> str:
+        return "".join(sorted(str(worker.id) for worker in pool.reliable))
 
-    def reliable() -> list[str]:
-        return sorted(str(worker.id) for worker in pool.reliable)
-
-    pool.clock(0.0)
-    join("a", "b")
-    assert reliable() == ["a", "b"]
+    assert reliable() == "ab"
     assert pool.reliable is pool.reliable
-    pool.clock(10.0)
-    join("c")
-    assert reliable() == ["a", "b"]
-    pool.clock(30.0)
-    assert reliable() == ["a", "b", "c"]
-    pool.leave("a")
-    assert reliable() == ["b", "c"]
+    desk.wait(10, "a", "b")
+    desk.join("c")
+    assert reliable() == "ab"
+    desk.wait(9.75, "a", "b", "c")
+    assert reliable() == "ab"
+    desk.wait(0.5, "a", "b", "c")
+    assert reliable() == "abc"
+    desk.leave("a")
+    assert reliable() == "bc"
+    desk.wait(40, "b", "c")
+    desk.join("d")
+    desk.wait(29.75, "b", "c", "d")
+    assert reliable() == "bc"
+    desk.wait(0.5, "b", "c", "d")
+    assert reliable() == "bcd", "it is here for half a minute"
 
 
-def test_a_worker_may_leave_twice_or_without_having_joined() -> None:
-    desk = Desk("A")
-    desk.start()
-    assert desk.leave("z") == desk.die("z") == []
-    assert not desk.table.heard("z", 1.0)
-    desk.leave("A")
-    assert desk.die("A") == []
-    assert not desk.table.heard("A", 1.0)
-    assert desk.table.pool.taking == 0
-
-
-def test_earlier_steps_are_granted_again_before_later_ones_are_begun() -> None:
-    desk = Desk("A", "B", batch=2)
-    desk.start()
-    assert desk.leave("B") == []
-    freed = desk.leave("A")
-    assert freed == []
-    assert desk.join("C", "D") == [
-        desk.lease("C", 5, slot=0, step=0, rows=slice(1, 2)),
-        desk.lease("C", 6, slot=0, step=0, rows=slice(0, 1)),
-        desk.lease("D", 7, slot=1, step=1, rows=slice(1, 2)),
-        desk.lease("D", 8, slot=1, step=1, rows=slice(0, 1)),
-    ]
-
-
-def test_a_silent_local_worker_is_killed_once_and_its_lease_waits_for_its_death() -> None:
-    desk = Desk("A", batch=1)
-    [first] = grants(desk.start(steps=range(1)))
-    desk.join("B")
-    assert desk.wait(STALL_S, "B") == []
-    assert desk.wait(5, "B") == [Evict("A")]  # and nothing is granted: A may still write
-    assert not desk.is_void(first)
-    assert desk.die("A") == [desk.lease("B", 2, slot=0, step=0)]
-    assert desk.wait(5, "B") == []
+# Silence
 
 
 def test_a_worker_that_beats_is_never_killed() -> None:
-    desk = Desk("A", "b")
-    desk.start(steps=range(1))
-    assert desk.wait(60, "A", "b") == []
+    desk = Desk("A", "b", steps=1)
+    desk.wait(60, "A", "b")
+    assert (desk.said, desk.table.pool.taking) == ([], 2)
 
 
-def test_a_worker_that_is_to_be_killed_gets_no_leases() -> None:
-    desk = Desk("A")
-    assert desk.wait(11) == [Evict("A")]
+def test_a_worker_that_is_to_be_killed_gets_no_leases_and_its_answer_counts() -> None:
+    desk = Desk("A", steps=9)
+    desk.wait(11)
+    assert desk.take(Evict) == [Evict("A")]
     assert desk.table.pool.taking == 0
-    assert desk.start() == []
-    assert [lease.worker for lease in grants(desk.join("B"))] == ["B", "B"]
+    desk.answer("A")
+    assert desk.steps() == [0]
+    assert len(desk.owes("A")) == 1
 
 
-def test_a_local_worker_that_was_only_slow_keeps_its_lease() -> None:
-    desk = Desk("A")
-    [first] = grants(desk.start(steps=range(1)))
-    assert desk.wait(11) == [Evict("A")]
-    assert desk.answer(first) == [Given(10, 0, 0)]  # its answer came before the signal
-
-
-def test_a_silent_remote_worker_is_passed_over_at_once() -> None:
-    desk = Desk()
-    desk.start(steps=range(2))
-    first, second = grants(desk.join("a"))
+def test_a_silent_remote_worker_is_passed_over_after_two_seconds_and_gets_work_once_it_is_heard() -> None:
+    desk = Desk("a", steps=2)
     desk.wait(1)
     desk.join("B")
-    assert desk.wait(1, "B") == []
+    desk.wait(1, "B")
+    assert desk.leases["B"] == []
     assert desk.table.pool.taking == 2
-    assert desk.wait(0.25, "B") == [
-        desk.lease("B", 3, slot=0, step=0),
-        desk.lease("B", 4, slot=1, step=1),
-    ]
+    desk.wait(0.25, "B")
+    assert desk.owes("B") == [[0, 1, 2, 3], [4, 5, 6, 7]]
     assert desk.table.pool.taking == 1
-    assert desk.wait(60, "B") == []
-    assert desk.is_void(first)
-    assert desk.is_void(second)
+    desk.wait(60, "B")
+    assert desk.said == []
+    desk.heard("a")
+    assert desk.table.pool.taking == 2
+    desk.answer("a", "a")
+    desk.stream(1)
+    desk.start(20, stream=1)
+    assert len(desk.owes("a")) == 2
 
 
-def test_a_remote_worker_that_is_heard_again_is_given_work_again() -> None:
-    desk = Desk("a")
-    desk.wait(5)
-    assert desk.start() == []
-    desk.table.heard("a", desk.now)
-    assert desk.table.pool.taking == 1
-    assert [lease.worker for lease in grants(desk.wait(0.25, "a"))] == ["a", "a"]
-
-
-def test_a_chunk_stays_granted_as_long_as_one_of_its_workers_is_heard_of() -> None:
-    desk = Desk()
-    desk.start(steps=range(1))
-    first, again = passed_over(desk)
-    desk.join("c")
-    assert desk.leave("a") == []  # b works on it
-    [third] = grants(desk.leave("b"))
-    assert third == desk.lease("c", 3, slot=0, step=0)
-    assert desk.is_void(first)
-    assert desk.is_void(again)
-
-
-def test_a_chunk_stays_granted_if_a_silent_worker_is_heard_again() -> None:
-    desk = Desk()
-    desk.start(steps=range(1))
-    passed_over(desk)
-    desk.join("c")
-    assert desk.wait(3, "a", "c") == []  # b falls silent, a works on it again
-    assert desk.wait(3, "b", "c") == []  # and the other way round
-    assert desk.leave("b") == [desk.lease("c", 3, slot=0, step=0)]  # now no worker has it
-
-
-def test_a_chunk_stays_granted_if_another_of_its_workers_leaves() -> None:
-    desk = Desk()
-    desk.start(steps=range(1))
-    passed_over(desk)
-    desk.join("c")
-    [third] = grants(desk.wait(3, "c"))
-    assert third.worker == "c"
-    desk.join("d")
-    assert desk.leave("b") == []  # a is silent, but c works on it
-    assert desk.leave("c") == [desk.lease("d", 4, slot=0, step=0)]
-
-
-def test_a_chunk_whose_silent_worker_leaves_waits_once() -> None:
-    desk = Desk("a")
-    desk.start(steps=range(1))
+def test_clips_stay_granted_as_long_as_one_of_their_workers_is_heard_of() -> None:
+    desk = Desk("a", steps=1)
     desk.wait(3)
+    desk.join("b", "c")
+    assert (len(desk.owes("b")), desk.leases["c"]) == (1, [])
+    desk.wait(3, "a", "c")  # b falls silent, a works on it again
+    desk.wait(3, "b", "c")  # and the other way round
+    assert desk.leases["c"] == []
     desk.leave("a")
-    assert desk.join("B") == [desk.lease("B", 2, slot=0, step=0)]
-    assert desk.join("C") == []
+    assert desk.leases["c"] == [], "b works on it"
+    desk.leave("b")
+    assert len(desk.owes("c")) == 1
 
 
-def test_a_chunk_whose_silent_worker_dies_is_granted_clip_by_clip_alone() -> None:
-    desk = Desk("a", credit=9)
-    desk.start(steps=range(1))
+def test_clips_of_several_silent_workers_go_to_one_other_at_a_time() -> None:
+    desk = Desk("a", steps=1)
     desk.wait(3)
-    desk.die("a")
-    assert [(g.rows[0], len(g.samples)) for g in desk.decode_all(*desk.join("B"))] == [
-        (0, 1), (1, 1), (2, 1), (3, 1),
-    ]  # fmt: skip
+    desk.join("b", "c")
+    desk.wait(7, "c")
+    assert len(desk.leases["c"]) == 1
+    desk.join("d")
+    desk.leave("b")
+    assert desk.leases["d"] == [], "a is silent, but c works on it"
+    desk.leave("c")
+    assert len(desk.leases["d"]) == 1
 
 
-def test_a_chunk_of_two_silent_workers_goes_to_a_third_once() -> None:
-    desk = Desk()
-    desk.start(steps=range(1))
-    passed_over(desk)
-    desk.join("c")
-    assert grants(desk.wait(7, "c")) == [desk.lease("c", 3, slot=0, step=0)]
+@pytest.mark.parametrize("died", [False, True])
+def test_clips_whose_silent_worker_ends_wait_once(died: bool) -> None:
+    desk = Desk("a", steps=1)
+    desk.wait(3)
+    desk.leave("a", died=died)
+    desk.join("B", "C")
+    assert sorted(desk.owes("B") + desk.owes("C")) == (
+        [[0], [1]] if died else [[0, 1, 2, 3]]
+    ), "those that one died over come one by one"
 
 
-# Silence that the kernel explains
+# Silence that the kernel explains: the share of a core that a worker takes, and whether it is blocked
 
 
-class Kernel:
-    """What the kernel tells about silent workers: the ``share`` of a core that they take, and their
-    state."""
-
-    def __init__(self, desk: Desk, share: float, *, blocked: bool = False) -> None:
-        self.desk, self.share, self.blocked = desk, share, blocked
-
-    def wait(self, seconds: float, *beating: str) -> list[Seen]:
-        """As `Desk.wait`, with a look at silent workers before each tick."""
-        commands: list[Seen] = []
-        for _ in range(round(seconds * 4)):
-            for worker in self.desk.table.pool.silent():
-                if worker not in beating:
-                    cpu_s = 7.0 + self.share * self.desk.now
-                    self.desk.table.pool.look(worker, Look(cpu_s, blocked=self.blocked))
-            commands += self.desk.wait(0.25, *beating)
-        return commands
-
-
-def test_if_all_workers_are_silent_and_blocked_none_is_killed() -> None:
-    desk = Desk("A", "B")
-    desk.start()
-    asked = [AskStorage("A", 0, (0, 1)), AskStorage("B", 0, (2, 3))]
-    assert Kernel(desk, 0.0, blocked=True).wait(STALL_S + 59) == asked
-    assert Kernel(desk, 0.0, blocked=True).wait(5, "A", "B") == []
-
-
-def test_a_worker_that_is_silent_for_a_minute_is_killed_and_its_clip_is_not_blamed() -> None:
-    desk = Desk(batch=1)
-    desk.start(steps=range(1))
-    for worker in "ABCD":
+@pytest.mark.parametrize(
+    ("share", "blocked", "alone", "killed_s", "blamed"),
+    [
+        (None, False, True, STALL_S, True),  # nobody looked
+        (1.0, False, True, STALL_S, True),  # it burns CPU
+        (0.25, False, False, STALL_S, True),
+        (0.05, False, False, STALL_S + 15, True),  # the host is busy
+        (0.0, False, False, STALL_S, False),  # others are heard of
+        (0.0, True, False, STALL_S, False),
+        (0.0, True, True, STALL_S + 60, False),  # perhaps it is the storage
+        (0.0, False, True, STALL_S + 60, False),
+    ],
+)
+def test_when_a_silent_worker_is_killed_and_whether_its_clip_is_to_blame(
+    share: float | None, blocked: bool, alone: bool, killed_s: float, blamed: bool
+) -> None:
+    desk = Desk(batch=1, steps=1)
+    for worker in "BCD":
         desk.join(worker)
-        assert Evict(worker) in Kernel(desk, 0.0, blocked=True).wait(STALL_S + 62)
+        if share is not None:
+            desk.looks[worker] = share, blocked
+        others = () if alone else ("A",)
+        desk.join(*others)  # it has nothing to do, and says so
+        desk.wait(killed_s, *others)
+        assert not desk.take(Evict)
+        desk.wait(1, *others)
+        assert desk.take(Evict) == [Evict(worker)]
+        desk.leave(*others)
         desk.die(worker)
-    assert desk.quarantines[0].videos == []
+    assert desk.bad == ["0.avi"] * blamed
 
 
-def test_a_worker_that_sleeps_is_waited_for_while_the_storage_does_not_answer() -> None:
-    desk = Desk("A")
-    desk.start(steps=range(1))
-    kernel = Kernel(desk, 0.0)
-    assert kernel.wait(STALL_S + 50) == [AskStorage("A", 0, (0, 1, 2, 3))]
-    assert kernel.wait(1, "A") == []
-    assert kernel.wait(STALL_S) == [AskStorage("A", 0, (0, 1, 2, 3))], "it is asked anew"
+def test_a_worker_that_waits_while_its_storage_answers_hangs_and_its_clip_is_blamed() -> None:
+    for blocked in (False, True):
+        desk = Desk(batch=1, steps=1)
+        for worker in "ABC":
+            desk.join(worker)
+            desk.looks[worker] = 0.0, blocked
+            desk.wait(STALL_S - 1)
+            assert desk.take(AskStorage) == [AskStorage(worker, 0, (0,))]
+            desk.table.pool.storage_answered(worker)
+            desk.wait(2)
+            assert desk.take(Evict) == [Evict(worker)]
+            desk.die(worker)
+        assert desk.bad == ["0.avi"]
 
 
-def test_a_worker_that_sleeps_while_the_storage_answers_hangs_and_its_clip_is_blamed() -> None:
-    desk = Desk(batch=1)
-    desk.start(steps=range(1))
-    for worker in "ABC":
-        desk.join(worker)
-        assert Kernel(desk, 0.0).wait(STALL_S - 1) == [AskStorage(worker, 0, (0,))]
-        desk.table.pool.storage_answered(worker)
-        assert Kernel(desk, 0.0).wait(2) == [Evict(worker)]
-        desk.die(worker)
-    assert [path for path, _ in desk.quarantines[0].videos] == ["v0.avi"]
+def test_storage_is_asked_anew_in_each_silence_and_an_earlier_answer_does_not_count() -> None:
+    desk = Desk("A", steps=1)
+    desk.looks["A"] = 0.0, False
+    desk.table.pool.storage_answered("A")  # nobody had asked
+    for _ in range(2):
+        desk.wait(STALL_S - 1)
+        assert desk.take(AskStorage) == [AskStorage("A", 0, (0, 1, 2, 3))]
+        desk.table.pool.storage_answered("Z")
+        desk.wait(1, "A")
+        desk.table.pool.storage_answered("A")
+    desk.wait(STALL_S + 50)
+    assert desk.take(Evict) == []
 
 
-def test_an_answer_of_the_storage_in_an_earlier_silence_does_not_count() -> None:
-    desk = Desk("A")
-    desk.start(steps=range(1))
-    kernel = Kernel(desk, 0.0)
-    kernel.wait(STALL_S - 1)
-    desk.table.pool.storage_answered("A")
-    kernel.wait(1, "A")
-    desk.table.pool.storage_answered("A")
-    desk.table.pool.storage_answered("Z")
-    assert Evict("A") not in kernel.wait(STALL_S + 50)
-
-
-@pytest.mark.parametrize("share", [1.0, 0.25])
-def test_a_silent_worker_that_burns_cpu_hangs_and_its_clip_is_blamed(share: float) -> None:
-    desk = Desk(batch=1)
-    desk.start(steps=range(1))
-    for worker in "ABC":
-        desk.join(worker)
-        assert Evict(worker) in Kernel(desk, share).wait(STALL_S + 1)
-        desk.die(worker)
-    assert [path for path, _ in desk.quarantines[0].videos] == ["v0.avi"]
-
-
-def test_a_worker_that_burns_little_on_a_busy_host_is_killed_later() -> None:
-    desk = Desk("A", "B")
-    desk.start()
-    kernel = Kernel(desk, 0.05)
-    assert Evict("A") not in kernel.wait(STALL_S + 10, "B")
-    assert Evict("A") in kernel.wait(10, "B")
-
-
-def test_a_worker_that_alone_is_blocked_is_killed_and_its_clip_is_not_blamed() -> None:
-    desk = Desk(batch=1)
-    desk.start(steps=range(1))
-    for worker in "BCDE":
-        desk.join(worker)
-        desk.join("A")  # has nothing to do, and says so
-        seen = Kernel(desk, 0.0, blocked=True).wait(STALL_S + 1, "A")
-        assert seen == [AskStorage(worker, 0, (0,)), Evict(worker)]
-        desk.leave("A")
-        desk.die(worker)
-    assert desk.quarantines[0].videos == []
-
-
-def test_if_all_stood_still_none_is_killed_when_the_first_is_heard_again() -> None:
-    desk = Desk("A", "B")
-    desk.start()
-    Kernel(desk, 0.0, blocked=True).wait(STALL_S + 5)
-    assert Kernel(desk, 0.0, blocked=True).wait(0.25, "A") == []
-    assert Kernel(desk, 0.0, blocked=True).wait(5, "A", "B") == []
+def test_if_all_stand_still_none_is_killed_also_when_the_first_is_heard_again() -> None:
+    desk = Desk("A", "B", steps=9)
+    desk.looks = {"A": (0.0, True), "B": (0.0, True)}
+    desk.wait(STALL_S + 59)
+    assert desk.said == [AskStorage("A", 0, (0, 1)), AskStorage("B", 0, (2, 3))]
+    desk.wait(0.25, "A")
+    desk.wait(5, "A", "B")
+    assert desk.take(Evict) == []
 
 
 def test_a_blocked_worker_with_nothing_to_do_is_waited_for_like_the_others() -> None:
     desk = Desk("A")
-    assert Kernel(desk, 0.0, blocked=True).wait(STALL_S + 5) == []
-    assert Kernel(desk, 0.0).wait(0.5) == [Evict("A")], "and if it sleeps, it is not the storage"
+    desk.looks["A"] = 0.0, True
+    desk.wait(STALL_S + 5)
+    assert desk.said == []
+    desk.looks["A"] = 0.0, False
+    desk.wait(0.5)
+    assert desk.said == [Evict("A")], "and if it sleeps, it is not the storage"
 
 
 def test_a_worker_that_imports_may_be_silent_for_a_minute_more_and_no_clip_is_blamed() -> None:
-    desk = Desk(batch=1)
-    desk.start(steps=range(1))
+    desk = Desk(batch=1, steps=1)
     for worker in "ABC":
         desk.join(worker)
-        desk.table.heard(worker, desk.now, 0, busy="import")
-        assert Evict(worker) not in Kernel(desk, 1.0).wait(STALL_S + 59)
-        assert Evict(worker) in Kernel(desk, 1.0).wait(2)
+        desk.looks[worker] = 1.0, False
+        desk.heard(worker, frames=0, busy="import")
+        desk.wait(STALL_S + 59)
+        assert not desk.take(Evict)
+        desk.wait(2)
+        assert desk.take(Evict) == [Evict(worker)]
         desk.die(worker)
-    assert desk.quarantines[0].videos == []
+    assert desk.bad == []
     desk.join("D")
-    desk.table.heard("D", desk.now, 0, busy="import")
-    desk.table.heard("D", desk.now, 0)
-    assert Evict("D") in Kernel(desk, 1.0).wait(STALL_S + 1), "it has imported"
-
-
-def test_a_lost_message_blames_no_clip() -> None:
-    desk = Desk(batch=1)
-    desk.start(steps=range(1))
-    for worker in "ABCD":
-        desk.join(worker)
-        assert beat(desk, worker, ticks=IDLE + 1, frames=repeat(7)) == [Evict(worker)]
-        desk.die(worker)
-    assert desk.quarantines[0].videos == []
+    desk.heard("D", frames=0, busy="import")
+    desk.heard("D", frames=0)
+    desk.wait(STALL_S + 1)
+    assert desk.take(Evict) == [Evict("D")], "it has imported"
 
 
 # Late workers
 
 
-@pytest.mark.parametrize("copy", ["a:copy", "a:http://host//"])
-def test_a_late_worker_is_left_alone_if_it_fetches_its_files(copy: str) -> None:
-    """Another worker would fetch them a second time, over the same line."""
-    desk = Desk(copy, batch=1, credit=1, slots=2)
-    first, *_ = grants(desk.start(steps=range(2)))
-    desk.answer(first, clip_s=0.1)
+@pytest.mark.parametrize(
+    ("worker", "asked"), [("a:copy", True), ("A", False), ("a:http://host//", False)]
+)
+def test_an_idle_worker_is_asked_as_well_while_a_consumer_waits_for_a_late_one(
+    worker: str, asked: bool
+) -> None:
+    """Not if that one fetches its files: another would fetch them again, over the same line."""
+    desk = Desk(worker, batch=1, credit=1, slots=2, steps=2)
+    desk.answer(worker, clip_s=0.1)
     desk.join("b:copy")
+    desk.wait(1.5, worker, "b:copy")
+    assert desk.leases["b:copy"] == [], "nobody waits"
     desk.want()
-    again = grants(desk.wait(1.5, copy, "b:copy"))
-    assert [grant.worker for grant in again] == ([] if "//" in copy else ["b:copy"])
+    desk.wait(0.25, worker, "b:copy")
+    assert desk.owes("b:copy") == [[1]] * asked
+
+
+@pytest.mark.parametrize(("seconds", "asked"), [(0.25, []), (0.5, [[1]])])
+def test_a_worker_is_late_after_three_times_what_it_should_take(
+    seconds: float, asked: list[list[int]]
+) -> None:
+    desk = Desk("a", batch=1, credit=1, slots=2, steps=2)
+    desk.answer("a", clip_s=0.1)
+    desk.join("b")
+    desk.heard("a", frames=0)
+    desk.want()
+    desk.wait(seconds, "a", "b")
+    assert desk.owes("b") == asked
 
 
 # Messages that are lost on the way
 
-
-IDLE = 12  # after so many idle ticks, a message counts as lost
-
-
-def beat(desk: Desk, worker: str, *, ticks: int, frames: Iterable[int]) -> list[Seen]:
-    """So many ticks. Before each, the worker tells how many frames it has decoded."""
-    for _, count in zip(range(ticks), frames, strict=False):
-        desk.now += 0.25
-        assert desk.table.heard(worker, desk.now, count)
-        desk.table.tick(desk.now)
-    return desk.seen()
+IDLE_S = 3.0  # after this long, a message counts as lost
 
 
 @pytest.mark.parametrize("worker", ["A", "a"])
 def test_a_worker_that_idles_while_it_has_a_lease_is_admitted_anew(worker: str) -> None:
-    desk = Desk(worker)
-    desk.start(steps=range(1))
-    assert beat(desk, worker, ticks=IDLE, frames=repeat(7)) == []  # the first tells nothing
-    assert beat(desk, worker, ticks=1, frames=repeat(7)) == [Evict(worker)]
-    assert desk.join("B") == []
-    assert desk.leave(worker) == [desk.lease("B", 2, slot=0, step=0)]
+    desk = Desk(worker, batch=1, steps=1)
+    desk.wait(IDLE_S, worker, frames=7)  # the first one tells nothing
+    assert desk.said == []
+    desk.wait(TICK_S, worker, frames=7)
+    assert desk.said == [Evict(worker)]
+    desk.join("B")
+    assert desk.leases["B"] == []
+    desk.leave(worker)
+    assert desk.owes("B") == [[0]]
 
 
-def test_a_worker_that_makes_progress_does_not_idle() -> None:
-    desk = Desk("A")
-    desk.start(steps=range(1))
-    for frames in range(5):
-        assert beat(desk, "A", ticks=IDLE, frames=repeat(frames)) == []
+def test_a_lost_message_blames_no_clip() -> None:
+    desk = Desk(batch=1, steps=1)
+    for worker in "ABCD":
+        desk.join(worker)
+        desk.wait(IDLE_S + TICK_S, worker, frames=7)
+        assert desk.take(Evict) == [Evict(worker)]
+        desk.die(worker)
+    assert desk.bad == []
 
 
-def test_a_worker_that_answers_does_not_idle() -> None:
+def test_a_worker_that_decodes_or_answers_or_has_nothing_to_do_does_not_idle() -> None:
     desk = Desk("A", batch=1)
-    lease, _ = grants(desk.start())
+    desk.wait(25, "A", frames=7)
+    desk.start(steps=9)
+    desk.wait(IDLE_S - TICK_S, "A", frames=7)
+    for frames in range(5):
+        desk.wait(IDLE_S, "A", frames=frames)
     for _ in range(5):
-        assert beat(desk, "A", ticks=IDLE - 1, frames=repeat(7)) == []
-        desk.table.heard("A", desk.now)
-        lease = grants(desk.answer(lease))[0]
-        desk.slot_back(0)
-
-
-def test_a_worker_without_a_lease_may_idle() -> None:
-    desk = Desk("A")
-    assert beat(desk, "A", ticks=100, frames=repeat(7)) == []
-    desk.start(steps=range(1))
-    assert beat(desk, "A", ticks=IDLE - 1, frames=repeat(7)) == []
+        desk.wait(IDLE_S - TICK_S, "A", frames=7)
+        desk.heard("A")
+        desk.answer("A")
+    assert desk.said == []
 
 
 def test_a_worker_that_says_nothing_between_two_ticks_does_not_idle_in_that_time() -> None:
-    desk = Desk("A")
-    desk.start(steps=range(1))
-    beat(desk, "A", ticks=7, frames=repeat(7))  # six of them idle
-    assert desk.wait(9) == []
-    assert beat(desk, "A", ticks=IDLE - 7, frames=repeat(7)) == []
-    assert beat(desk, "A", ticks=1, frames=repeat(7)) == [Evict("A")]
+    desk = Desk("A", steps=1)
+    desk.wait(1.75, "A", frames=7)  # six ticks of them idle
+    desk.wait(9)
+    desk.wait(IDLE_S - 1.75, "A", frames=7)
+    assert desk.said == []
+    desk.wait(TICK_S, "A", frames=7)
+    assert desk.said == [Evict("A")]
 
 
 # This process was stopped
 
 
-def test_a_pause_of_this_process_kills_no_worker() -> None:
-    desk = Desk("A", "b")
-    desk.start()
+def test_a_pause_of_this_process_counts_as_one_second_of_silence() -> None:
+    desk = Desk("A", "b", steps=9)
     desk.wait(1, "A", "b")
     desk.now += 3600
-    assert rest(desk.wait(1)) == []
+    desk.wait(1.25)
     assert desk.table.pool.taking == 2
+    desk.wait(0.25)
+    assert desk.table.pool.taking == 1, "b is passed over"
+    assert desk.said == []
+    desk.wait(8)
+    assert desk.said == [Evict("A")]
 
 
-def test_a_pause_counts_as_one_second_of_silence() -> None:
-    desk = Desk("A", "b")
-    desk.wait(1, "A", "b")
-    desk.now += 3600
-    assert desk.wait(1.25) == []
-    assert desk.table.pool.taking == 2
-    assert desk.wait(0.25) == []
-    assert desk.table.pool.taking == 1  # b is passed over
-    assert desk.wait(8) == [Evict("A")]
-
-
-def test_many_short_pauses_hide_no_stall() -> None:
-    desk = Desk("A")
-    commands = []
-    for _ in range(20):
-        desk.now += 0.75
-        commands += desk.wait(0.25)
-    assert commands == [Evict("A")]
-
-
-def test_the_first_tick_may_be_late() -> None:
+def test_many_short_pauses_hide_no_stall_and_the_first_tick_may_be_late() -> None:
     desk = Desk()
     desk.now = 1000.0
     desk.join("A")
-    assert desk.wait(1) == []
+    desk.wait(1)
+    assert desk.said == []
+    for _ in range(20):
+        desk.now += 0.75
+        desk.wait(0.25)
+    assert desk.said == [Evict("A")]
