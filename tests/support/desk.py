@@ -23,7 +23,7 @@ from videoload.plan.quarantine import Quarantine
 STALL_S, SILENCE_S = 10.0, 2.0
 TICK_S = 0.25
 
-C = TypeVar("C", bound=Command)
+C = TypeVar("C")
 
 
 def a_stream(
@@ -235,7 +235,7 @@ class Desk:
 
     def take(self, kind: type[C]) -> list[C]:
         """What was said of this kind since the last call."""
-        taken = [command for command in self.said if isinstance(command, kind)]
+        taken: list[C] = [command for command in self.said if isinstance(command, kind)]
         self.said = [command for command in self.said if not isinstance(command, kind)]
         return taken
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from heapq import heappop, heappush
@@ -107,7 +107,9 @@ class Simulation:
         many clips have these frames each, and take as much longer as they are longer. ``stream``:
         as for `a_stream`."""
         each = videos // max(1, len(buckets))
-        pools = {frames: Pool(range(each * at, each * (at + 1)), 1) for at, frames in enumerate(buckets)}
+        pools = {
+            frames: Pool(range(each * at, each * (at + 1)), 1) for at, frames in enumerate(buckets)
+        }
         self._stream = {
             "videos": videos, "batch": batch, "max_bad": 0.1, "clip_bytes": clip_bytes,
             "buckets": pools, **stream,
@@ -144,7 +146,7 @@ class Simulation:
 
     def add_worker(
         self, name: str, clip_s: float | Callable[[float], float], *, local: bool,
-        away_s: float = 0.0, copy: str | None = None, host: str | None = None, store: str = "",
+        away_s: float = 0.0, copy: Hashable = None, host: Hashable = None, store: str = "",
     ) -> None:  # fmt: skip
         """A worker joins."""
         takes = clip_s if callable(clip_s) else lambda now: clip_s
@@ -369,7 +371,11 @@ class Simulation:
             come()
 
     def _take(
-        self, worker: SimulatedWorker, lease: Grant, decode_s: float, failed: tuple[int, Fault] | None
+        self,
+        worker: SimulatedWorker,
+        lease: Grant,
+        decode_s: float,
+        failed: tuple[int, Fault] | None,
     ) -> None:
         """An answer comes."""
         worker.sending -= 1
@@ -422,9 +428,13 @@ class Simulation:
                 self.after(0.0, partial(self._kill, worker))
             case Identify():
                 found = [(command.stream, video, OWN) for video in command.videos]
-                self.after(0.1, lambda: (self.table.identified(found), self._obey()))
+                self.after(0.1, partial(self._identified, found))
             case Stop():
                 self.errors[command.stream] = command.error
+
+    def _identified(self, found: list[tuple[int, int, int]]) -> None:
+        self.table.identified(found)
+        self._obey()
 
     def _grant(self, worker: SimulatedWorker, lease: Grant) -> None:
         held = len(worker.known.leases)
@@ -453,10 +463,11 @@ class Simulation:
         planned = stream.plan[batch.step]
         if not stream.quarantine.skips:
             assert len(batch.samples) == len(planned)
-            for sample, origin in zip(batch.samples, planned, strict=True):
-                while sample != origin:  # each sample before it in the chain is known to be bad
-                    assert origin.video in stream.quarantine.reasons
-                    origin = stream.plan.substitute(origin)
+            for sample, at in zip(batch.samples, planned, strict=True):
+                chain = at
+                while chain != sample:  # each sample before it is known to be bad
+                    assert chain.video in stream.quarantine.reasons
+                    chain = stream.plan.substitute(chain)
         left_out = {sample.origin for sample in planned} - {s.origin for s in batch.samples}
         assert all(s.video in stream.quarantine.reasons for s in planned if s.origin in left_out)
         consumer.inbox.append(batch)
@@ -548,7 +559,7 @@ class Simulation:
                 if chunk.state is ChunkState.WAITING and not (chunk.doubts or chunk.blamed)
             ]  # fmt: skip
             if stream.files is None:
-                assert not (left or reader.splitting or reader.can_open)
+                assert not any((left, reader.splitting, reader.can_open))
 
     def finish(self) -> None:
         """All consumers get what they wait for, and nothing is left behind."""

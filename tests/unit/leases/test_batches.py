@@ -190,7 +190,10 @@ def test_a_dropped_stream_is_forgotten() -> None:
     desk.start(11)  # waits for its turn
     desk.table.drop_stream(0)
     desk.start(20, stream=1)
-    assert [(lease.stream, desk.is_void(lease)) for lease in desk.granted] == [(0, True), (1, False)]
+    assert [(lease.stream, desk.is_void(lease)) for lease in desk.granted] == [
+        (0, True),
+        (1, False),
+    ]
     desk.answer("A")
     desk.table.slot_back(0, 3)
     for reader in (10, 11):

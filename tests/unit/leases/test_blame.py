@@ -308,7 +308,9 @@ def test_workers_of_a_stream_that_takes_no_bad_videos_stop_it() -> None:
     assert desk.streams[0].free == [0]
 
 
-def test_the_clips_that_a_worker_died_over_are_granted_one_by_one_and_only_the_bad_one_is_bad() -> None:
+def test_the_clips_that_a_worker_died_over_are_granted_one_by_one_and_only_the_bad_one_is_bad() -> (
+    None
+):
     desk = Desk("A", steps=2)
     desk.die("A")
     desk.join("B")
@@ -605,7 +607,7 @@ def test_if_one_worker_cannot_decode_a_clip_another_is_asked_for_that_clip_alone
 def doubt(desk: Desk, *workers: str, fault: Fault = Fault.VIDEO, file: int = 0) -> None:
     """One after the other, these workers are asked for video 0, and fail at it."""
     for worker in workers:
-        while desk.leases[worker] and [0] != desk.owes(worker)[0]:
+        while desk.leases[worker] and desk.owes(worker)[0] != [0]:
             desk.answer(worker)
         assert desk.owes(worker) == [[0]], worker
         desk.fail(worker, fault=fault, file=file)

@@ -37,9 +37,7 @@ def named(simulation: Simulation) -> set[int]:
 def finish(simulation: Simulation, *, at_most_s: float) -> None:
     """The epoch ends in time, and has all its clips once except the bad ones."""
     consumer = simulation.consumers[0]
-    simulation.run_until(
-        lambda: len(consumer.taken) == len(consumer.steps), at_most_s=at_most_s
-    )
+    simulation.run_until(lambda: len(consumer.taken) == len(consumer.steps), at_most_s=at_most_s)
     assert named(simulation) == set(simulation.bad)
     assert not set(simulation.bad) & {sample.video for sample in simulation.samples}
     assert len(simulation.samples) == len({sample.origin for sample in simulation.samples})

@@ -48,7 +48,9 @@ def test_each_worker_gets_one_lease_before_any_gets_the_next_up_to_its_credit(
         assert not desk.granted, "nobody is here"
         desk.join(*workers)
     assert places(*desk.granted) == [
-        (worker, slot, part) for slot in range(credit) for worker, part in zip(workers, rows, strict=True)
+        (worker, slot, part)
+        for slot in range(credit)
+        for worker, part in zip(workers, rows, strict=True)
     ]
     assert desk.granted[0].samples == tuple(desk.streams[0].plan[0])[: len(rows[0])]
     desk.answer("A")
@@ -103,7 +105,9 @@ def test_a_worker_that_waits_for_its_storage_gets_more_leases_ahead() -> None:
         assert len(desk.leases[worker]) == held
 
 
-def test_a_reader_begins_and_ends_at_its_steps_and_opens_no_more_batches_than_it_has_slots() -> None:
+def test_a_reader_begins_and_ends_at_its_steps_and_opens_no_more_batches_than_it_has_slots() -> (
+    None
+):
     desk = Desk("A", credit=9, steps=range(7, 11), videos=42, slots=3)
     assert [len(lease.samples) for lease in desk.granted] == [4, 4, 4]
     desk.answer_all()
@@ -241,7 +245,9 @@ def test_the_clips_of_a_video_are_one_lease(
 
 # Which host a clip prefers
 
-NAMES = st.lists(st.text("abcxyz012é\udcff", min_size=1, max_size=9), min_size=2, max_size=5, unique=True)
+NAMES = st.lists(
+    st.text("abcxyz012é\udcff", min_size=1, max_size=9), min_size=2, max_size=5, unique=True
+)
 
 
 def preferred(*hosts: str, videos: int = 1000) -> list[str]:
@@ -286,7 +292,9 @@ def test_a_host_whose_worker_left_has_fewer_videos() -> None:
     assert took["x/a"] == pytest.approx(200, abs=30)
 
 
-def test_a_worker_gets_the_clips_of_its_host_from_any_open_batch_and_others_once_it_is_idle() -> None:
+def test_a_worker_gets_the_clips_of_its_host_from_any_open_batch_and_others_once_it_is_idle() -> (
+    None
+):
     desk = Desk("x/A", "y/b", batch=8, videos=64, steps=8)
     own = preferred(*"xy", videos=64)
     for lease in desk.granted:

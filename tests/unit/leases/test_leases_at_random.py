@@ -30,7 +30,8 @@ class Play:
         simulation.is_checked = True
         if draw.random() < 0.5:
             simulation.bad = {
-                video: draw.choice(HOWS) for video in draw.sample(range(VIDEOS), draw.randrange(1, 5))
+                video: draw.choice(HOWS)
+                for video in draw.sample(range(VIDEOS), draw.randrange(1, 5))
             }
         self.files = draw.random() < 0.3
         self.hosts = draw.choice([1, 2, 3])
@@ -134,9 +135,9 @@ class Play:
             ),
             at_most_s=2000,
         )
-        for stream, error in simulation.errors.items():
+        for number, error in simulation.errors.items():
             assert isinstance(error, TooManyBadVideos)
-            assert len(simulation.streams[stream].quarantine.reasons) > 3
+            assert len(simulation.streams[number].quarantine.reasons) > 3
         for stream in simulation.streams.values() if self.files else ():
             assert stream.files is not None
             assert OTHER not in map(stream.files.expected, range(VIDEOS))
