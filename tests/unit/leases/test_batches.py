@@ -108,7 +108,7 @@ def test_a_slot_is_not_reused_while_a_local_worker_may_still_write_into_it(ends:
     desk.join("B")
     assert desk.owes("A") == desk.owes("B") == []
     desk.answer("A") if ends == "answers" else desk.die("A")
-    assert [(lease.slot, lease.samples[0].video) for lease in desk.granted][0] == (0, 20)
+    assert (desk.granted[0].slot, desk.granted[0].samples[0].video) == (0, 20)
 
 
 def test_a_slot_waits_for_all_its_local_writers_and_comes_back_once() -> None:
@@ -190,10 +190,7 @@ def test_a_dropped_stream_is_forgotten() -> None:
     desk.start(11)  # waits for its turn
     desk.table.drop_stream(0)
     desk.start(20, stream=1)
-    assert [(lease.stream, desk.is_void(lease)) for lease in desk.granted] == [
-        (0, True),
-        (1, False),
-    ]
+    assert [(g.stream, desk.is_void(g)) for g in desk.granted] == [(0, True), (1, False)]
     desk.answer("A")
     desk.table.slot_back(0, 3)
     for reader in (10, 11):

@@ -308,9 +308,7 @@ def test_workers_of_a_stream_that_takes_no_bad_videos_stop_it() -> None:
     assert desk.streams[0].free == [0]
 
 
-def test_the_clips_that_a_worker_died_over_are_granted_one_by_one_and_only_the_bad_one_is_bad() -> (
-    None
-):
+def test_clips_that_a_worker_died_over_are_granted_one_by_one_and_only_the_bad_one_is_bad() -> None:
     desk = Desk("A", steps=2)
     desk.die("A")
     desk.join("B")

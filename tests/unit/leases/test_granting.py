@@ -105,9 +105,7 @@ def test_a_worker_that_waits_for_its_storage_gets_more_leases_ahead() -> None:
         assert len(desk.leases[worker]) == held
 
 
-def test_a_reader_begins_and_ends_at_its_steps_and_opens_no_more_batches_than_it_has_slots() -> (
-    None
-):
+def test_a_reader_begins_and_ends_at_its_steps_and_opens_a_batch_for_each_slot() -> None:
     desk = Desk("A", credit=9, steps=range(7, 11), videos=42, slots=3)
     assert [len(lease.samples) for lease in desk.granted] == [4, 4, 4]
     desk.answer_all()
@@ -292,9 +290,7 @@ def test_a_host_whose_worker_left_has_fewer_videos() -> None:
     assert took["x/a"] == pytest.approx(200, abs=30)
 
 
-def test_a_worker_gets_the_clips_of_its_host_from_any_open_batch_and_others_once_it_is_idle() -> (
-    None
-):
+def test_a_worker_gets_clips_of_its_host_from_any_open_batch_and_others_once_it_is_idle() -> None:
     desk = Desk("x/A", "y/b", batch=8, videos=64, steps=8)
     own = preferred(*"xy", videos=64)
     for lease in desk.granted:

@@ -7,6 +7,7 @@ import pytest
 from tests.support.desk import Desk
 
 MB = 1 << 20
+CLIP_MB = 8
 
 
 class Measured:
@@ -110,12 +111,12 @@ def test_a_slow_worker_gets_no_clip_that_would_hold_up_the_others(
 
 
 class Line:
-    """Many remote workers, each of which is asked for a clip of a megabyte."""
+    """Many remote workers, each of which is asked for a clip of eight megabytes."""
 
     def __init__(self) -> None:
-        workers = [f"w{number}" for number in range(640)]
+        workers = [f"w{number}" for number in range(80)]
         self.desk = Desk(
-            *workers, credit=1, batch=1, slots=999, videos=9999, clip_bytes=MB, steps=9999
+            *workers, credit=1, batch=1, slots=200, videos=9999, clip_bytes=CLIP_MB * MB, steps=9999
         )
         self.desk.wait(1, *workers)
 
@@ -124,26 +125,30 @@ class Line:
         for _ in range(4 * seconds):
             self.desk.now += 0.25
             self.desk.heard(*self.desk.workers)
-            for lease in self.desk.granted[: mb_a_second // 4]:
+            for lease in self.desk.granted[: mb_a_second // 4 // CLIP_MB]:
                 self.desk.answer_lease(lease, work_s)
             self.desk.slot_back(*self.desk.steps())
             self.desk.ready.clear()
             self.desk.want()
-        return len(self.desk.granted)
+        return self.asked_mb
+
+    @property
+    def asked_mb(self) -> int:
+        return CLIP_MB * len(self.desk.granted)
 
 
 def test_until_something_came_the_line_is_taken_for_a_gigabit_and_after_a_pause_again() -> None:
     line = Line()
-    assert len(line.desk.granted) == 128
-    assert line.brings(400, 3) > 300
+    assert line.asked_mb == 128
+    assert line.brings(384, 3) > 300
     line.desk.wait(12, *line.desk.workers)
-    assert line.brings(10, 1) < 400
+    assert line.brings(32, 1) < 384
     assert line.desk.table.pool.line_is_full
     line.desk.join("L")
     assert line.desk.leases["L"], "it needs no line"
 
 
-@pytest.mark.parametrize(("mb_a_second", "work_s"), [(200, 0.0), (400, 0.0), (240, 1.0)])
+@pytest.mark.parametrize(("mb_a_second", "work_s"), [(192, 0.0), (384, 0.0), (256, 1.0)])
 def test_what_is_asked_for_is_what_comes_in_the_time_of_the_work_and_a_second(
     mb_a_second: int, work_s: float
 ) -> None:
@@ -153,9 +158,9 @@ def test_what_is_asked_for_is_what_comes_in_the_time_of_the_work_and_a_second(
 
 def test_a_slower_line_is_believed_after_ten_seconds_and_a_quicker_one_at_once() -> None:
     line = Line()
-    line.brings(400, 3)
-    assert line.brings(200, 6) > 380
-    assert line.brings(200, 6) == pytest.approx(200, rel=0.1)
+    line.brings(384, 3)
+    assert line.brings(192, 6) > 360
+    assert line.brings(192, 6) == pytest.approx(192, rel=0.1)
     assert line.brings(500, 2) > 400
 
 

@@ -99,9 +99,7 @@ def test_a_worker_that_is_to_be_killed_gets_no_leases_and_its_answer_counts() ->
     assert len(desk.owes("A")) == 1
 
 
-def test_a_silent_remote_worker_is_passed_over_after_two_seconds_and_gets_work_once_it_is_heard() -> (
-    None
-):
+def test_a_silent_remote_worker_is_passed_over_and_gets_work_once_it_is_heard() -> None:
     desk = Desk("a", steps=2)
     desk.wait(1)
     desk.join("B")
@@ -159,7 +157,7 @@ def test_clips_whose_silent_worker_ends_wait_once(died: bool) -> None:
     )
 
 
-# Silence that the kernel explains: the share of a core that a worker takes, and whether it is blocked
+# Silence that the kernel explains: the share of a core that a worker takes, and if it is blocked
 
 
 @pytest.mark.parametrize(
