@@ -234,7 +234,7 @@ def test_what_was_pinned_before_holds_for_files_that_the_trainer_does_not_have(o
     assert files.pinned() == pinned(3, 0, 1, 2), "it is told on before anything was looked at"
     if own:
         assert files.to_ask([0, 1]) == (0, 1)
-        assert not files.identified(0, OWN)
+        assert files.identified(0, OWN), "it is another one than before"
         assert not files.identified(1, MISSING)
     assert [files.expected(video) for video in range(2)] == [OWN if own else OTHER, OTHER]
     assert files.pinned() == pinned(3, *range(own, 3))
