@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, get_args
 
@@ -20,6 +21,7 @@ from tests.support.thorough import either
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND, in_background
 from videoload import Client, ClipSpec, decode_serially
+from videoload.storage.roots import open_storage
 from videoload.transport.messages import FromWorker
 
 pytestmark = pytest.mark.timeout(180 * SECOND)
@@ -170,3 +172,25 @@ def test_lying_workers_change_no_batch_and_memory_stays_constant(
     assert Lies.told > either(15, 100)
     assert Lies.owed > either(0, 50)
     assert grown_mb < 32
+
+
+def test_what_a_liar_counts_decides_nothing_where_the_trainer_has_the_files(
+    videos: Videos,
+) -> None:
+    dense, own = replace(CLIP, sampling="dense", clips_per_video=1), open_storage(videos.root)
+    expected = sum(1 for _ in decode_serially(videos.catalog, dense, BATCH))
+    with (
+        Client(workers=0, listen="tcp://127.0.0.1:*") as client,
+        Liar(client.endpoints[0], "counts") as liar,
+    ):
+
+        def lie(over: threading.Event) -> None:
+            while not over.is_set():
+                liar.hear(50)
+                for lease in list(liar.leases.values()):
+                    files = [own.fingerprint(clip.path, lease.salt or 0) for clip in lease.clips]
+                    liar.say("result", frames=[[]] * len(files), files=files)
+
+        client.wait_for_workers(1, timeout_s=20 * SECOND)
+        with in_background(lie):
+            assert len(client.stream(videos.catalog, dense, BATCH)) == expected

@@ -98,19 +98,27 @@ def test_ranks_have_equal_shapes_at_each_step_and_each_clip_once(
 
 
 @pytest.mark.slow
-def test_clips_are_of_the_copies_that_were_counted(tmp_path: Path, programs: Programs) -> None:
+@pytest.mark.parametrize("own", [0, 7])
+def test_clips_are_of_the_copies_that_were_counted(
+    own: int, tmp_path: Path, programs: Programs
+) -> None:
     names = [f"{number}.avi" for number in range(16)]
     for host, frames in (("one", 60), ("other", 20)):
         for seed, name in enumerate(names):
             make_avi(tmp_path / host / name, frames=frames, size=(16, 24), seed=seed)
+    for name in names[:own]:  # that the trainer has itself
+        make_avi(tmp_path / "own" / name, frames=40, size=(16, 24))
+        (tmp_path / "one" / name).write_bytes((tmp_path / "own" / name).read_bytes())
+    root = tmp_path / "own" if own else None
     clip = ClipSpec("all", max_frames=64, size=16, resize=16)
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
         for host in ("one", "other"):
             programs.worker(client.endpoints[0], tmp_path / host)
         client.wait_for_workers(2, timeout_s=30 * SECOND)
-        stream = client.stream(Catalog(names), clip, 1, buckets=(24, 64))
+        stream = client.stream(Catalog(names, root=root), clip, 1, buckets=(24, 40, 64))
         for clips, _, info in stream.batches(info=True):
-            assert info.lengths.tolist() == [20 if clips.shape[1] == 24 else 60]
+            assert info.lengths.tolist() == [{24: 20, 40: 40, 64: 60}[clips.shape[1]]]
+            assert (info.lengths[0] == 40) == (info.path[0] in names[:own])
 
 
 @pytest.mark.parametrize("on_error", ["substitute", "skip"])

@@ -18,6 +18,7 @@ from collections.abc import Callable, Generator, Iterator
 from functools import cached_property, partial
 from typing import Any
 
+from videoload.catalog.table import Ints
 from videoload.clips.facts import facts_of
 from videoload.engine.engine import Engine
 from videoload.engine.open_streams import Loan, OpenStream, ReaderQueue
@@ -93,11 +94,13 @@ class Readers:
         if text and self._source.files is not None:
             self._source.files.pin(text)
 
-    def use_files_of(self, counted: Readers) -> None:
-        """The files of this stream are those whose windows or frames were counted for it."""
+    def use_files_of(self, counted: Readers, at: Ints) -> None:
+        """The files of this stream, in these rows, are those whose windows or frames were
+        counted."""
         if not self._source.is_scanned:
-            self._source.versions[:] = counted._source.versions
-        self.use_copies(counted.copies)
+            self._source.versions[at] = counted._source.versions
+        if self._source.files is not None and counted._source.files is not None:
+            self._source.files.pin_as(counted._source.files, at)
 
     def __len__(self) -> int:
         """Batches per epoch."""

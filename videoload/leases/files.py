@@ -133,9 +133,7 @@ class Files:
     def pinned(self) -> str:
         """The fingerprints of the files that the trainer does not have, as far as it has looked, as
         text for `pin`."""
-        prints = np.where(self._states == FileState.PINNED, self._prints, 0)
-        prints = np.where(self._states <= FileState.ASKED, self._given, prints)
-        if not prints.any():
+        if not (prints := self._pins()).any():
             return ""
         packed = zlib.compress(prints.astype("<i8").tobytes(), 1)
         return f"{self.salt:x}:{base64.b85encode(packed).decode()}"
@@ -150,9 +148,22 @@ class Files:
             raise ValueError(str(error)) from None
         if len(prints) != len(self._prints):
             raise ValueError(f"{len(prints)} files, and the stream has {len(self._prints)}")
+        self._give(prints, int(salt, 16))
+
+    def pin_as(self, other: Files, at: npt.NDArray[np.int64]) -> None:
+        """As `pin`, with what another stream has of the files ``at`` these places here."""
+        prints = np.zeros_like(self._prints)
+        prints[at] = other._pins()
+        self._give(prints, other.salt)
+
+    def _pins(self) -> npt.NDArray[np.int64]:
+        prints = np.where(self._states == FileState.PINNED, self._prints, 0)
+        return np.where(self._states <= FileState.ASKED, self._given, prints)
+
+    def _give(self, prints: npt.NDArray[np.int64], salt: int) -> None:
         if not (self._prints.any() or self._given.any()):
-            self.salt = int(salt, 16)
-        if self.salt == int(salt, 16):
+            self.salt = salt
+        if self.salt == salt:
             self.give(prints)
 
     def give(self, prints: npt.NDArray[np.int64]) -> None:

@@ -8,6 +8,7 @@ file, which is compared with its row.
 from __future__ import annotations
 
 import logging
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ from videoload.catalog.catalog import Catalog
 from videoload.catalog.table import Ints
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.sample_spec import Spec, leader_of
+from videoload.clips.video_info import VideoInfo
+from videoload.clips.windows import count_windows
 from videoload.errors import SpecError, named
 
 _log = logging.getLogger(__name__)
@@ -70,6 +73,7 @@ class Lengths:
         found = [
             self._about(seen & (ends > self._frames), behind, ends, "ends at"),
             self._about(seen & (known >= 0) & (known != self._frames), other, known, "should have"),
+            self._about_windows(seen),
             self._about_seconds(),
             self._about_short(seen),
         ]
@@ -88,6 +92,21 @@ class Lengths:
             f"{np.count_nonzero(wrong)} of {len(wrong)} {what}: {self._name(at)} "
             f"{word} {column[at]}, and has {self._frames[at]} frames"
         )
+
+    def _about_windows(self, seen: npt.NDArray[np.bool_]) -> str:
+        """What was counted before any clip came, by a worker of another host perhaps."""
+        table, counted, clip = self._catalog._table, self._catalog._windows, self._clip
+        if counted is None or not isinstance(clip, ClipSpec) or table.seconds is not None:
+            return ""
+        if clip.fps is not None or clip.hop_s is not None:  # time decides, and its rate is not told
+            return ""
+        starts, ends, _ = table.segments
+        frames = np.where(ends < 0, self._frames, np.minimum(ends, self._frames)) - starts
+        rows = np.flatnonzero(seen & (frames > 0))
+        wrong = np.zeros(len(seen), bool)
+        wrong[rows] = windows_in(clip, frames[rows])[0] != counted[0, rows]
+        what = "rows were counted to have other windows, or frames of a clip, than they have"
+        return self._about(wrong, what, counted[0], "was counted to have")
 
     def _about_seconds(self) -> str:
         if (seconds := self._catalog._table.seconds) is None:
@@ -136,3 +155,13 @@ def needed_frames(spec: ClipSpec, fps: Floats | float = np.nan) -> Any:
     if spec.fps is None:
         return (spec.frames - 1) * spec.stride + 1
     return np.floor(np.nan_to_num((spec.frames - 1) * fps / spec.fps)) + 1
+
+
+def windows_in(spec: ClipSpec, frames: Ints) -> Ints:
+    """What `count_windows` gives of segments of so many ``frames``, int64 [2, N]."""
+    lengths, length_of = np.unique(frames, return_inverse=True)
+    found = [
+        count_windows(spec, VideoInfo(length, Fraction(1), 1, 1), (0, length))
+        for length in lengths.tolist()
+    ]
+    return np.array(found).reshape(-1, 2).T[:, length_of]

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -22,11 +21,9 @@ from videoload.catalog.targets import look_like_marks
 from videoload.clips.choices import MOVED_CROPS
 from videoload.clips.clip_spec import ClipSpec, hop_seconds
 from videoload.clips.sample_spec import SampleSpec, Spec, WindowCounts, leader_of
-from videoload.clips.video_info import VideoInfo
-from videoload.clips.windows import count_windows
 from videoload.errors import SpecError, TooManyBadVideos
 from videoload.plan import padding
-from videoload.plan.lengths import needed_frames
+from videoload.plan.lengths import needed_frames, windows_in
 
 Read = Callable[[Catalog, WindowCounts], Iterator[tuple[Any, Any, Any]]]
 
@@ -61,12 +58,7 @@ def windows_of(catalog: Catalog, spec: ClipSpec, videos: range) -> tuple[Ints, I
     if not _lengths_suffice(catalog, videos, spec):
         raise SpecError("the windows of this catalog were not counted")
     frames = catalog._table.segment_frames[videos.start : videos.stop]
-    lengths, length_of = np.unique(frames, return_inverse=True)
-    counts = [
-        count_windows(spec, VideoInfo(length, Fraction(1), 1, 1), (0, length))
-        for length in lengths.tolist()
-    ]
-    windows, left = np.array(counts).T[:, length_of]
+    windows, left = windows_in(spec, frames)
     return windows, left
 
 

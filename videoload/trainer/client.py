@@ -14,6 +14,8 @@ import secrets
 import sys
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
 from typing import Any, Literal, NoReturn, Unpack, overload
 
 import numpy as np
@@ -22,6 +24,7 @@ from videoload import host, native
 from videoload.arguments import MAX_PROCESSES, real, whole
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import check_numbers, check_shapes
+from videoload.catalog.table import Ints
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.facts import matrices
 from videoload.clips.sample_spec import (
@@ -45,8 +48,9 @@ from videoload.plan.quarantine import Quarantine
 from videoload.processes.native_size import native_size
 from videoload.stats.meter import Meter
 from videoload.stats.stats import WorkerStats
+from videoload.storage.files import status_of
 from videoload.storage.keep import Folders, cache_folder
-from videoload.storage.roots import open_storage
+from videoload.storage.roots import is_url, open_storage
 from videoload.trainer.planning import COUNTED_AT_ONCE, COUNTING, given_as, make_plan
 from videoload.trainer.ranks import check_ranks, ranks_here
 from videoload.trainer.stream import NO_COPY, Stream
@@ -341,13 +345,8 @@ class Client:
         check_ranks(options)
         check_numbers(catalog, [each.catalog for ref in self._open if (each := ref()) is not None])
 
-        counting: list[Stream] = []
-
-        def read(rows: Catalog, counts: WindowCounts) -> Iterator[BatchWithInfo]:
-            counting.append(self.stream(rows, counts, COUNTED_AT_ONCE, **COUNTING))
-            return counting[0].batches(0, info=True)
-
-        catalog, plan = make_plan(catalog, clip, options, read)
+        counting: list[tuple[Ints, Stream]] = []
+        catalog, plan = make_plan(catalog, clip, options, partial(self._count, counting))
         clip = native_size(catalog, clip, silence_s=self._stall_s, cache=self._cache)
         check_shapes(catalog, clip)
         if self.endpoints and clip.clip_bytes > PIXEL_BYTES:
@@ -383,11 +382,34 @@ class Client:
             code,
         )
         readers = Readers(self._engine, source, options, self.close)
-        for counted in counting:
-            readers.use_files_of(counted._readers)
+        for at, counted in counting:
+            readers.use_files_of(counted._readers, at)
         self._open[:] = [each for each in self._open if each() is not None]
         self._open.append(weakref.ref(readers))
         return Stream(readers)
+
+    def _count(
+        self, counting: list[tuple[Ints, Stream]], rows: Catalog, counts: WindowCounts
+    ) -> Iterator[BatchWithInfo]:
+        """The ``counts`` of all rows. What this host has the files of, processes of its own count:
+        the plan does not rest on the word of a worker that has dialled in. The streams that count
+        are added to ``counting``, with the rows of each."""
+        is_own = np.zeros(len(rows), bool)
+        if self.endpoints and rows.root is not None and not is_url(str(rows.root)):
+            is_own[:] = [status_of(rows.root, path) is not None for path in rows.paths]
+        for at in (np.flatnonzero(is_own), np.flatnonzero(~is_own)):
+            if not len(at):
+                continue
+            with ExitStack() as stack:
+                client = self
+                if is_own[at[0]]:
+                    workers = min(self._workers or cores(), len(at))
+                    client = Client(workers, stall_s=self._stall_s, cache=self._cache or False)
+                    stack.enter_context(client)
+                stream = client.stream(rows.subset(at), counts, COUNTED_AT_ONCE, **COUNTING)
+                counting.append((at, stream))
+                for found, labels, info in stream.batches(0, info=True):
+                    yield found, labels, info._replace(video=at[info.video])
 
     def _files(self, catalog: Catalog, clip: Spec, *, has_own: bool) -> Files | None:
         """Which files workers of other hosts must have; None if none can come. A scan finds

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from videoload.catalog.catalog import Catalog
+from videoload.catalog.joining import with_windows
 from videoload.catalog.target_columns import PerFrame
 from videoload.clips.clip_spec import ClipSpec
 from videoload.errors import SpecError
@@ -77,3 +79,11 @@ def test_the_rate_decides_how_many_frames_a_clip_takes(fps: float, is_short: boo
     clip = ClipSpec(frames=8, fps=5, size=(4, 4))  # 1.4 s: 15 frames at 10 a second, 8 at 5
     assert bool(told(Catalog(["a.avi"]), [14], clip, fps)) is is_short
     assert not told(Catalog(["a.avi"]), [3], ClipSpec(frames=8, short="zero", size=(4, 4)))
+
+
+@pytest.mark.parametrize(("counted", "is_told"), [(4, False), (5, True), (10**12, True)])
+def test_what_was_counted_is_compared_when_clips_come(counted: int, *, is_told: bool) -> None:
+    clip = replace(CLIP, sampling="dense", hop=8)
+    catalog = with_windows(Catalog(["a.avi", "b.avi"]), np.array([[4, counted], [0, 0]]))
+    found = told(catalog, [40, 40], clip)
+    assert [("b.avi" in text, f"{counted}" in text) for text in found] == [(True, True)] * is_told
