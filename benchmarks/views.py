@@ -65,10 +65,10 @@ def _one_core(work: Work, rounds: int, console: Console) -> None:
     thirty = [Request(0, clip, crop=crop) for clip in range(_CLIPS) for crop in range(_CROPS)]
     cases = [("10 clips x 3 crops", test, [thirty], test, [[one] for one in thirty])]
     one = replace(
-        test, crop="resized", resize=None, flip=True, sampling="random", clips_per_video=1
+        test, crop="resized", resize=None, flip=True, sampling="center", clips_per_video=1
     )
     for k in (2, 4):
-        views = replace(one, views=k, views_share="window")
+        views = replace(one, views=k)
         cases.append(
             (f"{k} views", views, [[Request(7)]], one, [[Request(7 + i)] for i in range(k)])
         )

@@ -149,7 +149,7 @@ def test_a_file_that_cannot_be_read_is_named_and_its_place_keeps_its_shape(
 def test_segments_views_and_crops_have_their_own_lengths(catalog: Catalog, client: Client) -> None:
     names = [path for path in catalog.paths[:12] for _ in range(2)]
     rows = Catalog(names, root=catalog.root, starts=[0, 5] * 12, ends=[7, 18] * 12)
-    clip = replace(CLIP, size=12, crop="three", views=2, views_share="window", short="hold")
+    clip = replace(CLIP, size=12, crop="three", views=2, short="hold")
     how: dict[str, Any] = {**SMALL, "buckets": (4, 64)}
     got = list(client.stream(rows, clip, **how).batches(info=True))
     assert digests(got) == digests(decode_serially(rows, clip, info=True, **how))

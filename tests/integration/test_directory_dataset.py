@@ -175,7 +175,7 @@ def test_four_datasets_share_one_pool_which_ends_with_the_last(tf: Any, videos: 
     wait_until(lambda: not children_of(os.getpid()), 30 * SECOND, "no worker is left")
 
 
-@pytest.mark.parametrize("crop", ["random", "resized", "multiscale", "center", "stretch"])
+@pytest.mark.parametrize("crop", ["random", "resized", "center", "stretch"])
 def test_nothing_of_a_clip_for_validation_is_random(crop: Any) -> None:
     resize = None if crop == "stretch" else 64
     spec = ClipSpec(

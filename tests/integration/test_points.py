@@ -23,7 +23,6 @@ SPECS: dict[str, dict[str, Any]] = {
     "resized of the resized frame": {
         "resize": 120, "size": (96, 96), "crop": "resized", "area": (0.5, 1.0),
     },
-    "multiscale": {"size": (112, 112), "crop": "multiscale"},
     "center": {"resize": 100, "size": (96, 96)},
     "pad": {"size": (96, 160), "crop": "pad"},
     "stretch": {"size": (80, 160), "crop": "stretch"},
@@ -34,10 +33,7 @@ SPECS: dict[str, dict[str, Any]] = {
         "resize": 128, "size": (96, 128), "crop": "box", "box_scale": (1.1, 2.5),
     },
     "views": {"size": (112, 112), "crop": "random", "views": 2},
-    "views of a window": {
-        "size": (112, 112), "crop": "resized", "area": (0.5, 1.0), "views": 3,
-        "views_share": "window",
-    },
+    "views of regions": {"size": (112, 112), "crop": "resized", "area": (0.5, 1.0), "views": 3},
 }  # fmt: skip
 RANDOM = ClipSpec(
     4, 2, resize=128, size=(112, 112), crop="random", flip=True, sampling="random",

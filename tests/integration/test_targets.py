@@ -35,9 +35,6 @@ def asked(kind: str, videos: Videos) -> tuple[Catalog, dict[str, Any]]:
         return catalog.with_targets(targets(videos)), how
     if kind == "balance":
         return catalog.subset(range(len(catalog) - 1)), how | {"balance": "class"}
-    if kind == "by frames":
-        doing = PerFrame([np.arange(videos.frames[path]) % 9 == 2 for path in catalog.paths])
-        return catalog.with_targets({"doing": doing}), how | {"balance": "doing"}
     if "ranks" in kind:
         how |= {"shard": (0, 2), "drop_remainder": False}
     half = len(catalog) // 2
@@ -70,18 +67,19 @@ def assert_same(one: Any, other: Any) -> None:
 def test_a_moment_that_a_part_does_not_have_costs_its_clip_and_not_its_video(
     tmp_path: Path,
 ) -> None:
-    """Which moments are drawn follows from the step: a resumed stream has not met the others."""
+    """A resumed stream has not met the moments before."""
     for name, frames in (("a", 20), ("b", 16)):
         make_avi(tmp_path / f"{name}.avi", frames=frames)
     long, short = (
-        Catalog(["a.avi", name], root=tmp_path, duplicates=True) for name in ("a.avi", "b.avi")
-    )
-    pairs = Catalog.side_by_side(x=long, y=short, by="frames")
-    doing = pairs.with_targets({"doing": PerFrame([np.arange(20) // 10] * 2)})
-    spec = {"x": replace(AROUND, clips_per_video=20), "y": ClipSpec(4, size=(32, 32), resize=36)}
-    how: dict[str, Any] = {**HOW, "balance": "doing", "info": True}
+        Catalog([path for path in ("a.avi", name) for _ in range(20)], root=tmp_path,
+                at=[*range(20)] * 2 if name == "a.avi" else None, duplicates=True)
+        for name in ("a.avi", "b.avi")
+    )  # fmt: skip
+    doing = Catalog.side_by_side(x=long, y=short, by="frames")
+    spec = {"x": replace(AROUND, clips_per_video=1), "y": ClipSpec(4, size=(32, 32), resize=36)}
+    how: dict[str, Any] = {**HOW, "max_bad": 1.0, "info": True}
     whole = [info for *_, info in decode_serially(doing, spec, **how)]
-    assert {1, 0} == {*np.concatenate([info.video for info in whole]).tolist()}
+    assert {*range(36)} == {*np.concatenate([info.video for info in whole]).tolist()}
     for step, info in enumerate(whole):
         *_, resumed = next(iter(decode_serially(doing, spec, start_step=step, epochs=1, **how)))
         np.testing.assert_array_equal(resumed.frames, info.frames)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from fractions import Fraction
 from pathlib import Path
 from typing import Any, cast
 
@@ -109,8 +108,6 @@ def turned(tmp_path_factory: pytest.TempPathFactory) -> Path:
         name = root / f"x/{degrees}.mp4"
         make_avi(name, frames=13, size=(72, 96), degrees=degrees, container_format="mp4")
     make_avi(root / "y/90.mkv", frames=13, size=(72, 96), degrees=90, container_format="matroska")
-    make_avi(root / "y/wide.mp4", frames=13, aspect=Fraction(4, 3), container_format="mp4")
-    make_avi(root / "y/wide.avi", frames=13, aspect=Fraction(4, 3))
     return root
 
 
@@ -220,13 +217,3 @@ def test_the_native_size_is_the_size_of_the_frames_as_they_are_shown(
         assert clips.shape == (1, 4, *size, 3)
     stream = client.stream(catalog, ClipSpec(4), 1)
     assert digest(stream) == digest(decode_serially(catalog, ClipSpec(4), 1))
-
-
-@pytest.mark.parametrize("name", ["y/wide.mp4", "y/wide.avi"])
-def test_pixels_that_are_not_square_are_stretched_if_the_spec_says_so(
-    turned: Path, name: str
-) -> None:
-    catalog = Catalog([name], [0], ["y"], root=turned)
-    for square, width in ((False, 96), (True, 128)):
-        clips, _ = next(decode_serially(catalog, ClipSpec(4, square_pixels=square), 1))
-        assert clips.shape == (1, 4, 72, width, 3)

@@ -70,10 +70,8 @@ WAYS: dict[str, dict[str, Any]] = {
     "uniform": {"sampling": "uniform", "clips_per_video": 3, "crop": "three", "stride": 4},
     "dense": {"sampling": "dense", "hop": 30, "crop": "five", "stride": 3},
     "segments": {"span": "video", "sampling": "random", "flip": True},
-    "views": {"sampling": "random", "crop": "multiscale", "views": 2, "stride": 3},
-    "crops": {
-        "sampling": "random", "crop": "random", "views": 2, "views_share": "window", "flip": True
-    },
+    "views": {"sampling": "random", "crop": "resized", "views": 2, "stride": 3},
+    "crops": {"sampling": "center", "crop": "random", "views": 2, "flip": True},
     "padded": {"crop": "pad", "stride": 2},
     "stretched": {"crop": "stretch", "stride": 2, "flip": True},
 }  # fmt: skip

@@ -38,7 +38,6 @@ def make_avi(
     seed: int = 0,
     container_format: str = "avi",
     degrees: int = 0,
-    aspect: Fraction | int = 1,
 ) -> Path:
     """One AVI file of ``frames`` frames of ``size`` (height, width), from picture ``first`` on. In
     another container, it may ask for a clockwise rotation by ``degrees``, and its frames may come
@@ -51,8 +50,6 @@ def make_avi(
         if degrees:
             stream.set_display_rotation(-degrees)
         context = stream.codec_context
-        if aspect != 1:
-            context.sample_aspect_ratio = Fraction(aspect)
         context.time_base = Fraction(1, 1000) if times else 1 / Fraction(rate)
         context.gop_size = KEYFRAME_EVERY
         context.max_b_frames = b_frames

@@ -10,25 +10,22 @@ from typing import TYPE_CHECKING, Literal
 from videoload.arguments import real
 from videoload.errors import SpecError
 
-Crop = Literal[
-    "center", "random", "resized", "three", "five", "multiscale", "pad", "stretch", "box", "none"
-]
+Crop = Literal["center", "random", "resized", "three", "five", "pad", "stretch", "box", "none"]
 Sampling = Literal["random", "center", "uniform", "dense", "at"]
 Edges = Literal["hold", "zero"]
 Short = Literal["loop", "hold", "zero", "drop", "error"]
 Pixels = Literal["rgb24", "gray", "gray16", "yuv420p"]
 Scaling = Literal["bilinear", "nearest"]
-Span = Literal["window", "strides", "video"]
-ViewsShare = Literal["nothing", "window"]
+Span = Literal["window", "video"]
 
 CHOICES = {
     "crop": Crop, "sampling": Sampling, "short": Short, "pixels": Pixels, "span": Span,
-    "views_share": ViewsShare, "scaling": Scaling, "edges": Edges,
+    "scaling": Scaling, "edges": Edges,
 }  # fmt: skip
 CROPS = {"three": 3, "five": 5}  # rows that each clip makes
-DRAWN_CROPS = ("random", "resized", "multiscale")
+DRAWN_CROPS = ("random", "resized")
 MOVED_CROPS = (*DRAWN_CROPS, "box")  # crops that differ from clip to clip
-FROM_SCALED = ("resized", "multiscale", "box")  # crops that scale a region of a frame to size
+FROM_SCALED = ("resized", "box")  # crops that scale a region of a frame to size
 WHOLE_FRAME = ("pad", "stretch")  # crops that scale the whole frame into size
 
 MAX_COUNT = 2**31 - 1  # so that the product of two counts fits int64

@@ -28,7 +28,6 @@ from videoload.clips.regions import (
     inside,
     letterbox,
     mirrored_back,
-    multiscale_region,
     resized,
     resized_region,
     scaled_size,
@@ -121,20 +120,14 @@ def drawn(
     own = seed_of(seed, view)
     draw = generator(own)
     at, mirror, across, down = draw(), draw(), draw(), draw()
-    shared = own
-    if view and spec.views_share == "window":
-        shared = seed
-        at = generator(seed)()
     moment = moment_in(segment, video, window) if spec.sampling == "at" else 0
-    frames = frames_of(spec, video, window, clip, shared, at, moment)
+    frames = frames_of(spec, video, window, clip, own, at, moment)
     of = scaled_size(*video.shown_size(spec), spec.resize)
     region = (0, 0, *of)
     if spec.crop == "box":
         region = _around(spec, video, segment.box_of(frames), of, draw)
     elif spec.crop == "resized":
         region = resized_region(of, spec.area, spec.ratio, draw)
-    elif spec.crop == "multiscale":
-        region = multiscale_region(of, draw)
     return Draws(frames, spec.flip and mirror < 0.5, across, down, crop, region, of, own)
 
 
@@ -167,7 +160,7 @@ def shown(spec: ClipSpec, video: VideoInfo, draws: Draws) -> ClipParams:
         scaled, size = scaled[::-1], size[::-1]
     if spec.pixels == "yuv420p" or (width, height) != size:  # a chroma sample spans two pixels
         x, y = x & ~1, y & ~1
-    stored = _stored(turned_back(region, whole, turns), video, spec)
+    stored = _stored(turned_back(region, whole, turns), video)
     colours, own = None, draws.seed
     if recolours(spec):
         colours = drawn_colours(spec.jitter, spec.grayscale, generator(own + _COLOURS))
@@ -192,20 +185,10 @@ def _around(
     return box_region(shown, frame, size, least + (most - least) * draw())
 
 
-def _stored(region: Rectangle, video: VideoInfo, spec: ClipSpec) -> Rectangle:
-    """A region of the shown frame, which may have square pixels, as a region of the decoded one. It
-    begins and ends at even pixels, because a chroma sample spans two each way, or at an edge."""
-    x, y, width, height = region
-    if spec.square_pixels:
-        shown = video.shown_size(spec)[video.turns % 2 if spec.rotate else 0]
-        if width == shown:
-            width = video.width
-        elif shown != video.width:
-            by = video.width / (2 * shown)
-            right = 2 * round((x + width) * by)
-            x = min(2 * round(x * by), video.width - 1 & ~1)
-            width = min(max(right, x + 2), video.width) - x
-    left, top, *_ = video.cut
+def _stored(region: Rectangle, video: VideoInfo) -> Rectangle:
+    """A region of the shown frame as a region of the decoded one. It begins at even pixels, because
+    a chroma sample spans two each way, or at an edge."""
+    (x, y, width, height), (left, top, *_) = region, video.cut
     return max(left, left + x & ~1), max(top, top + y & ~1), width, height
 
 

@@ -30,7 +30,6 @@ from videoload.clips.choices import (
     Scaling,
     Short,
     Span,
-    ViewsShare,
     checked_range,
     function_name,
 )
@@ -73,20 +72,18 @@ class ClipSpec:
         crop: Which part of a frame. ``"center"``, the default, and ``"random"`` cut ``size`` out of
             the resized frame. ``"resized"`` scales a random region of the resized frame to
             ``size``, or without ``resize`` of the source frame: 8 to 100 % of its area, 3:4 to 4:3
-            in shape, or as ``area`` and ``ratio`` say (Szegedy et al. 2015). ``"multiscale"``
-            scales a region at a corner or in the middle, with sides of 1, 0.875, 0.75 or 0.66 of
-            the short side, at most one step apart (Wang et al. 2016, Temporal Segment Networks).
-            ``"three"`` cuts ``size`` at both ends and in the middle of the long side, ``"five"`` at
-            the corners and in the middle; each clip then makes three or five rows of the stream.
-            ``"pad"`` shows the whole frame as large as it fits into ``size``, in the middle of
-            black (letterbox, as tf.image.resize_with_pad). ``"stretch"`` scales the whole frame to
-            ``size``, whatever its shape. Both without ``resize``. ``"box"`` scales the row's box
-            (``box`` of the catalog) to ``size``, with as much around it as the shape of ``size``
-            needs: its middle stays the middle, to a pixel, unless the frame ends before. Where that
-            is longer than the frame, the rest is black, and a row without a box shows its whole
-            frame, both as ``"pad"``. It is cut out of the resized frame, or without ``resize`` of
-            the source frame, and only with ``resize`` a frame store keeps frames. ``"none"``:
-            videos whose frames do not have this size are bad.
+            in shape, or as ``area`` and ``ratio`` say (Szegedy et al. 2015). ``"three"`` cuts
+            ``size`` at both ends and in the middle of the long side, ``"five"`` at the corners and
+            in the middle; each clip then makes three or five rows of the stream. ``"pad"`` shows
+            the whole frame as large as it fits into ``size``, in the middle of black (letterbox, as
+            tf.image.resize_with_pad). ``"stretch"`` scales the whole frame to ``size``, whatever
+            its shape. Both without ``resize``. ``"box"`` scales the row's box (``box`` of the
+            catalog) to ``size``, with as much around it as the shape of ``size`` needs: its middle
+            stays the middle, to a pixel, unless the frame ends before. Where that is longer than
+            the frame, the rest is black, and a row without a box shows its whole frame, both as
+            ``"pad"``. It is cut out of the resized frame, or without ``resize`` of the source
+            frame, and only with ``resize`` a frame store keeps frames. ``"none"``: videos whose
+            frames do not have this size are bad.
         flip: Mirror all frames of a clip left to right, with probability 1/2. Default False.
         sampling: Where the clip starts in the video or its segment. ``"center"``: in the middle.
             ``"random"``: anywhere it fits. ``"uniform"``: ``clips_per_video`` starts, evenly from
@@ -117,22 +114,16 @@ class ClipSpec:
             the same shape and type, or what ``output`` says. Workers that dial in must allow the
             module (``--allow``). Default None.
         span: What the frames of a clip are spread over. ``"window"``, the default: the source
-            frames from its first to its last. ``"strides"``: ``frames * stride`` source frames,
-            with ``"uniform"`` starts rounded to the nearest frame, as mmaction2 counts.
-            ``"video"``: the whole video or segment in ``frames`` equal parts, with a frame from
-            each (Wang et al. 2016). ``sampling="random"`` draws that frame, ``"center"`` takes the
-            middle one, and ``"uniform"`` takes evenly spaced ones for its ``clips_per_video`` clips
-            (Li et al. 2022, UniFormerV2). Without stride and fps.
+            frames from its first to its last. ``"video"``: the whole video or segment in ``frames``
+            equal parts, with a frame from each (Wang et al. 2016). ``sampling="random"`` draws that
+            frame, ``"center"`` takes the middle one, and ``"uniform"`` takes evenly spaced ones for
+            its ``clips_per_video`` clips (Li et al. 2022, UniFormerV2). Without stride and fps.
         views: Clips of one video in each sample (k), at least 1. k > 1 gives [k, T, H, W, C].
             Default 1.
-        views_share: ``"nothing"``, the default: each view is drawn by itself. ``"window"``: all
-            views of a sample show the same frames; crop, flip and transform differ.
         area: (least, most) share of the frame for ``crop="resized"``. Default (0.08, 1).
         ratio: (least, most) ratio of width to height for ``"resized"``. Default (3/4, 4/3).
         rotate: Turn frames by multiples of 90 degrees if their file says so, as players do. Default
             True. False: as they are stored.
-        square_pixels: Stretch frames whose pixels are not square to the width that players show.
-            Default False: one pixel stays one pixel.
         output: (shape, type) of what ``transform`` returns for a clip, if that is not a clip as
             above: ``((16, 112, 112, 3), "float32")``. Default None.
         hop_s: Seconds from one window of ``"dense"`` to the next, at least 0.001, instead of
@@ -189,11 +180,9 @@ class ClipSpec:
     transform: Function | None = None
     span: Span = "window"
     views: int = 1
-    views_share: ViewsShare = "nothing"
     area: tuple[float, float] = AREA
     ratio: tuple[float, float] = RATIO
     rotate: bool = True
-    square_pixels: bool = False
     output: tuple[tuple[int, ...], str] | None = None
     hop_s: float | None = None
     jitter: Jitter | None = None
@@ -215,7 +204,7 @@ class ClipSpec:
             allowed, given = get_args(choices), getattr(self, name)
             if given not in allowed and not (given is None and name in ("sampling", "edges")):
                 raise SpecError(f"{name} must be one of {', '.join(allowed)}, got {given!r}")
-        for name in ("flip", "rotate", "square_pixels"):
+        for name in ("flip", "rotate"):
             if not isinstance(getattr(self, name), bool):
                 raise SpecError(f"{name} must be True or False, got {getattr(self, name)!r}")
         if self.fps is not None:
@@ -345,17 +334,13 @@ class ClipSpec:
             )
         if self.span == "video" and (self.stride != 1 or self.fps is not None):
             raise SpecError('span="video" takes a frame from each part: leave stride and fps out')
-        if self.span == "strides" and self.fps is not None:
-            raise SpecError('span="strides" counts source frames: give stride, not fps')
 
     def _check_views(self) -> None:
         if self.views == 1:
-            if self.views_share != "nothing":
-                raise SpecError("views_share is for views of at least 2")
             return
         moves = self.flip or self.crop in DRAWN_CROPS or isinstance(self.box_scale, tuple)
         drawn = moves or self.transform is not None or recolours(self)
-        if not drawn and (self.views_share == "window" or self.sampling not in ("random", None)):
+        if not drawn and self.sampling not in ("random", None):
             raise SpecError(
                 f"the {self.views} views of a sample would all be the same: make crop, flip or "
                 "window random, or give jitter or a transform"

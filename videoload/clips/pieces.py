@@ -114,6 +114,5 @@ def _length_s(info: VideoInfo) -> Fraction:
 
 def _described(info: VideoInfo) -> str:
     """What has to be the same in all pieces."""
-    aspect = "" if info.aspect == 1 else f", each {info.aspect} times as wide as high"
     turned = f", turned by {90 * info.turns} degrees" if info.turns else ""
-    return f"{info.width}x{info.height} pixels{aspect}{turned}{', mirrored' * info.mirrored}"
+    return f"{info.width}x{info.height} pixels{turned}{', mirrored' * info.mirrored}"

@@ -15,10 +15,6 @@ Box = tuple[float, float, float, float]  # left, top, right, bottom: edges of pi
 Draw = Callable[[], float]
 
 _CROP_ATTEMPTS = 10
-# Wang et al. 2016, Temporal Segment Networks: 256, 224, 192 and 168 for a short side of 256. As in
-# the authors' code, width and height are at most one step apart.
-_SCALES = (1.0, 0.875, 0.75, 0.66)
-_SIDES = [(i, j) for i in range(4) for j in range(4) if abs(i - j) <= 1]
 
 
 def generator(seed: int) -> Draw:
@@ -53,16 +49,6 @@ def resized_region(
     w = max(1, min(width, round(height * ratio[1])))
     h = max(1, min(height, round(width / ratio[0])))
     return (width - w) // 2, (height - h) // 2, w, h
-
-
-def multiscale_region(frame: Size, draw: Draw) -> Rectangle:
-    """A region at a random corner or in the middle, with random scales of the short side."""
-    width, height = frame
-    across, down = _SIDES[int(draw() * len(_SIDES))]
-    w, h = (max(1, int(min(frame) * _SCALES[step])) for step in (across, down))
-    right, low = width - w, height - h
-    places = ((0, 0), (right, 0), (0, low), (right, low), (right // 2, low // 2))
-    return *places[int(draw() * len(places))], w, h
 
 
 def box_region(box: Box, frame: Size, size: Size, scale: float) -> Rectangle:

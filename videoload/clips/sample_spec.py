@@ -24,7 +24,7 @@ By = Literal["time", "frames"]
 
 # What is the part's own. All else is drawn once, as the first clip's spec says.
 _OWN = (
-    "frames", "resize", "size", "pixels", "transform", "output", "rotate", "square_pixels",
+    "frames", "resize", "size", "pixels", "transform", "output", "rotate",
     "jitter", "grayscale", "scaling", "sound", "sound_channels", "offsets",
 )  # fmt: skip
 _DRAWN = tuple(field for field in fields(ClipSpec) if field.name not in _OWN)

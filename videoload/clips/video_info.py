@@ -24,10 +24,10 @@ class VideoInfo(NamedTuple):
     ``frames`` is the true frame count; ``fps`` the (mean) frames per second, 0 if the file does not
     say; ``width`` and ``height`` are in pixels, as stored, without what a player does not show:
     ``cut`` pixels at the left, top, right and bottom edge. For display, a frame is turned clockwise
-    ``turns`` times by 90 degrees, and then mirrored left to right if ``mirrored``. ``aspect`` is
-    the width of a pixel divided by its height. If the frames come at uneven distances, ``times``
-    has the time of each, in seconds from the first. ``begins`` is when the first is shown, in
-    seconds of the container, where its sound is; None if nothing tells.
+    ``turns`` times by 90 degrees, and then mirrored left to right if ``mirrored``. If the frames
+    come at uneven distances, ``times`` has the time of each, in seconds from the first. ``begins``
+    is when the first is shown, in seconds of the container, where its sound is; None if nothing
+    tells.
     """
 
     frames: int
@@ -35,7 +35,6 @@ class VideoInfo(NamedTuple):
     width: int
     height: int
     turns: int = 0
-    aspect: Fraction = Fraction(1)
     mirrored: bool = False
     times: Doubles | None = None
     cut: tuple[int, int, int, int] = (0, 0, 0, 0)
@@ -66,10 +65,8 @@ class VideoInfo(NamedTuple):
 
     def shown_size(self, spec: ClipSpec) -> tuple[int, int]:
         """(width, height) of the frames that the spec crops."""
-        width = self.width
-        if spec.square_pixels:
-            width = max(1, round(width * self.aspect))
-        return (self.height, width) if spec.rotate and self.turns % 2 else (width, self.height)
+        width, height = self.width, self.height
+        return (height, width) if spec.rotate and self.turns % 2 else (width, height)
 
     def to_bytes(self) -> bytes:
         """The properties as bytes, for the disk."""

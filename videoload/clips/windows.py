@@ -238,9 +238,7 @@ def _at_steps(
             windows = _windows(spec, frames, fps, times)
             begin = min(clip, windows - 1) * _hop(spec, fps) + near(fps)
             return _grid(spec.frames, step, begin)
-        counted = spec.frames * spec.stride if spec.span == "strides" else span
-        free = max(0, frames - counted)
-        return offsets + _start(spec, free, fps, times, clip, at)
+        return offsets + _start(spec, frames - span, fps, times, clip, at)
     _check_length(spec, frames, span)
     if spec.short == "zero":
         return np.where(offsets < frames, offsets, -1)
@@ -362,8 +360,6 @@ def _start(
         case "random":
             return int(at * (free + 1))
         case "uniform" if spec.clips_per_video > 1:
-            if spec.span == "strides":
-                return round(clip * (free / (spec.clips_per_video - 1)))
             return free * clip // (spec.clips_per_video - 1)
         case "dense":
             return min(_place(spec, fps, times, clip), free)

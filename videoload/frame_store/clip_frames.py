@@ -58,8 +58,6 @@ def scaling_of(spec: ClipSpec) -> Scaling:
     """What decides how a frame is scaled, beside the frame itself: specs that agree in it share
     their frames."""
     fields = [f"resize={spec.resize}", f"pixels={spec.pixels}", f"rotate={spec.rotate}"]
-    if spec.square_pixels:
-        fields.append("square_pixels")
     if spec.crop in WHOLE_FRAME:  # they scale a frame to the clip's size
         fields += [
             f"crop={spec.crop}",

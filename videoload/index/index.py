@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import closing
-from fractions import Fraction
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -35,7 +34,6 @@ from videoload.storage.content import Content
 from videoload.storage.files import Tick, VideoFile
 
 _SLACK_BYTES = 4096  # around packets: headers, a few packets of sound
-_MAX_STRETCHED = 8  # a pixel whose sides differ by more is a mistake
 
 
 class VideoIndex(NamedTuple):
@@ -194,10 +192,7 @@ def info_of_file(
     """What a clip depends on, of a file whose frames are decoded to this (width, height)."""
     turns, mirrored, (left, top, right, bottom) = display
     rate, times, begins = timing
-    aspect = Fraction(opened.stream.sample_aspect_ratio or 1)
-    if max(aspect, 1 / aspect) > _MAX_STRETCHED:
-        aspect = Fraction(1)
     return VideoInfo(
-        frames, rate, size[0] - left - right, size[1] - top - bottom, turns, aspect, mirrored,
-        times, display.cut, None if opened.is_joined else begins,
+        frames, rate, size[0] - left - right, size[1] - top - bottom, turns, mirrored, times,
+        display.cut, None if opened.is_joined else begins,
     )  # fmt: skip

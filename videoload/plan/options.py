@@ -14,8 +14,7 @@ from videoload.arguments import real, whole
 from videoload.errors import SpecError
 
 OnError = Literal["substitute", "skip", "raise"]
-# "class", the name of a `PerFrame` target, or a weight for each row.
-Balance = str | Sequence[float] | npt.NDArray[Any]
+Balance = Literal["class"] | Sequence[float] | npt.NDArray[Any]  # a weight for each row
 
 
 class StreamArguments(TypedDict, total=False):
@@ -64,8 +63,8 @@ class StreamOptions:
             raise SpecError(
                 f'on_error must be "substitute", "skip" or "raise", got {self.on_error!r}'
             )
-        if self.balance is not None and not isinstance(self.balance, str):
-            object.__setattr__(self, "balance", _weights(self.balance))
+        if self.balance is not None:
+            object.__setattr__(self, "balance", _balance(self.balance))
         if (self.batch_size is None) == (self.batch_frames is None):
             raise SpecError("give batch_size (clips), or batch_frames (frames of all its clips)")
         size = "batch_size" if self.batch_frames is None else "batch_frames"
@@ -97,7 +96,9 @@ def _rising(buckets: Sequence[int]) -> tuple[int, ...]:
     return found
 
 
-def _weights(given: object) -> tuple[float, ...]:
+def _balance(given: object) -> Literal["class"] | tuple[float, ...]:
+    if isinstance(given, str) and given == "class":
+        return "class"
     try:
         weights = np.asarray(given, np.float64)
     except (TypeError, ValueError):
@@ -105,8 +106,7 @@ def _weights(given: object) -> tuple[float, ...]:
     sound = weights.ndim == 1 and np.isfinite(weights).all() and (weights >= 0).all()
     if not sound or not weights.any():
         raise SpecError(
-            'balance must be "class", the name of a PerFrame target, or a weight of at least 0 for '
-            f"each row, got {given!r}"
+            f'balance must be "class", or a weight of at least 0 for each row, got {given!r}'
         )
     return tuple(weights.tolist())
 

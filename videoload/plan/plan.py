@@ -53,7 +53,7 @@ from videoload.errors import SpecError
 from videoload.plan.lengths import Lengths
 from videoload.plan.options import StreamOptions
 from videoload.plan.permutation import Permutation, hash64
-from videoload.plan.weighted import Drawn, Weighted, of_frames, of_rows
+from videoload.plan.weighted import Weighted
 from videoload.plan.windows import windows_of
 
 _AT_ONCE = 128  # Samples; in cold caches, a single batch takes three times as long.
@@ -63,7 +63,7 @@ _OWN_SUBSTITUTES = 8  # Drawn from the pool of a bad clip before other pools are
 
 class Sample(NamedTuple):
     """One row of a batch: crop number ``crop`` of clip number ``clip`` of ``video``. Its parameters
-    are drawn from ``seed``, and perhaps the frame ``at`` of its moment.
+    are drawn from ``seed``.
 
     ``origin`` is the clip's number in the epoch, ``attempt`` how often it was substituted. The
     crops of a clip share both, and therefore the seed.
@@ -76,7 +76,6 @@ class Sample(NamedTuple):
     clip: int
     seed: int
     crop: int = 0
-    at: int | None = None
 
 
 class BatchInfo(NamedTuple):
@@ -158,9 +157,8 @@ def asked(catalog: Catalog, spec: Spec, sample: Sample) -> tuple[str, Request]:
     video, leader = catalog[sample.video], leader_of(spec)
     has_box = isinstance(leader, ClipSpec) and leader.crop == "box"
     boxes = boxes_of(catalog, sample.video) if has_box else b""
-    at = video.at if sample.at is None else sample.at
     segment = Segment(
-        video.start, video.end, video.start_s, video.end_s, at, video.at_s, boxes
+        video.start, video.end, video.start_s, video.end_s, video.at, video.at_s, boxes
     )  # fmt: skip
     return video.path, Request(sample.seed, sample.clip, sample.crop, segment)
 
@@ -324,19 +322,18 @@ class Plan:
                 pools.append(Pool(videos, own))
             shares = weights([part.share for part in catalog.parts])
             return plan(counts, pools=pools, weights=shares)
-        seed = options.seed if options.shuffle else None
-        if isinstance(options.balance, str) and options.balance != "class":
-            drawn = of_frames(catalog, options.balance, seed)
-            return plan(_of_rows_drawn(_drawn(catalog, spec), drawn), weighted=drawn)
         clips = _clips(catalog, spec, range(len(catalog)))
         if options.buckets is not None and isinstance(spec, ClipSpec):
             return plan(clips, buckets=_in_buckets(catalog, spec, options.buckets))
         if options.balance is None:
             return plan(clips)
         if options.balance != "class":
-            given = np.broadcast_to(clips, len(catalog))
-            drawn = of_rows(options.balance, given, catalog.labels, seed)
-            return plan(_of_rows_drawn(given, drawn), weighted=drawn)
+            given, seed = np.broadcast_to(clips, len(catalog)), options.seed
+            drawn = Weighted(
+                options.balance, given, catalog.labels, seed if options.shuffle else None
+            )
+            of_drawn = np.where(np.isin(np.arange(len(catalog)), drawn.videos), given, 0)
+            return plan(of_drawn, weighted=drawn)
         labels = catalog.labels
         if labels.max() < 0:
             raise SpecError('balance="class" needs labels: all are -1')
@@ -417,23 +414,24 @@ class Plan:
                 first = hash64(options.seed, "first", epoch) / 2**64 if options.shuffle else 0.5
                 drawn = self._weighted.at((origin + first) / self.samples, epoch)
                 return self._sample(epoch, origin, 0, drawn, crop)
-            drawn = Drawn(*section.pool[origin])
-            return self._sample(epoch, section.first + origin, 0, drawn, crop)
+            return self._sample(epoch, section.first + origin, 0, section.pool[origin], crop)
         pool, turn = self._turns[epoch * self._share + at]
         samples = self._pools[pool]
         turn, number = divmod(turn * self._world + self._rank, samples.samples)
         if options.shuffle:
             number = _pool_order(samples.samples, options.seed, pool, turn)[number]
-        return self._sample(epoch, origin, 0, Drawn(*samples[number]), crop)
+        return self._sample(epoch, origin, 0, samples[number], crop)
 
     def _order_in(self, section: Section, epoch: int) -> Permutation:
         if len(self._sections) == 1:
             return _order(self.samples, self._options.seed, epoch)
         return _pool_order(section.pool.samples, self._options.seed, section.first, epoch)
 
-    def _sample(self, epoch: int, origin: int, attempt: int, found: Drawn, crop: int) -> Sample:
+    def _sample(
+        self, epoch: int, origin: int, attempt: int, found: tuple[int, int], crop: int
+    ) -> Sample:
         seed = hash64(self._options.seed, "clip", epoch, origin, attempt)
-        return Sample(epoch, origin, attempt, found.video, found.clip, seed, crop, found.at)
+        return Sample(epoch, origin, attempt, *found, seed, crop)
 
     def steps(self, start_step: int, epochs: int | None) -> range:
         """The steps from ``start_step`` to the end of epoch number ``epochs``; None: to the end of
@@ -458,7 +456,7 @@ class Plan:
         pool += max(0, attempt - _OWN_SUBSTITUTES)  # All of its own may be bad.
         samples = self._pools[pool % len(self._pools)]
         other = hash64(self._options.seed, "substitute", epoch, origin, attempt)
-        drawn = Drawn(*samples[other % samples.samples])
+        drawn = samples[other % samples.samples]
         if self._weighted is not None:
             few = attempt <= _OWN_SUBSTITUTES
             line = self._weighted
@@ -496,20 +494,12 @@ def _in_buckets(catalog: Catalog, spec: ClipSpec, buckets: Sequence[int]) -> dic
     return {each: Pool(videos, clips) for each, videos in found.items() if len(videos)}
 
 
-def _of_rows_drawn(clips: Ints, drawn: Weighted) -> Ints:
-    """An epoch has as many clips as the rows that are drawn give."""
-    return np.where(np.isin(np.arange(len(clips)), drawn.videos), clips, 0)
-
-
 def _clips(catalog: Catalog, spec: Spec, videos: range) -> int | Ints:
     """How many clips these videos give: each of them, or all the same. Raises SpecError."""
     if not isinstance(spec, ClipSpec):
         return 1
     if spec.sampling == "at" and not catalog._table.has_moments:
-        raise SpecError(
-            'sampling="at" needs moments: give the catalog at= or at_s=, or the stream balance= '
-            "by frames, which draws them"
-        )
+        raise SpecError('sampling="at" needs moments: give the catalog at= or at_s=')
     if spec.crop == "box":
         check_boxes(catalog, videos)
     if spec.sampling != "dense":
@@ -518,19 +508,6 @@ def _clips(catalog: Catalog, spec: Spec, videos: range) -> int | Ints:
     if not counts.any():
         raise SpecError(f'short="drop" leaves none of the {len(videos)} videos')
     return counts
-
-
-def _drawn(catalog: Catalog, spec: Spec) -> Ints:
-    """How many clips each video gives around moments that are drawn. Raises SpecError."""
-    if not isinstance(spec, ClipSpec) or spec.sampling != "at" or spec.edges is None:
-        raise SpecError(
-            'balance= by frames draws the moments of windows: give sampling="at" and edges='
-        )
-    if catalog._table.has_moments:
-        raise SpecError("balance= by frames draws moments: leave at and at_s out of the catalog")
-    if spec.crop == "box":
-        check_boxes(catalog, range(len(catalog)))
-    return np.full(len(catalog), spec.clips_per_video)
 
 
 @lru_cache(maxsize=4)  # Several streams may be read in turn.

@@ -173,10 +173,7 @@ def serve(pipe: Connection) -> None:
 def _size(decoder: Decoder, path: str, tick: Callable[[], None]) -> dict[str, Any]:
     """What the size of a clip depends on."""
     info = decoder.info(path, tick)
-    return {
-        "width": info.width, "height": info.height, "turns": info.turns,
-        "aspect": info.aspect.as_integer_ratio(),
-    }  # fmt: skip
+    return {"width": info.width, "height": info.height, "turns": info.turns}
 
 
 def _facts(decoder: Decoder, path: str, tick: Callable[[], None]) -> dict[str, Any]:

@@ -37,10 +37,8 @@ def native_size(catalog: Catalog, spec: Spec, *, silence_s: float, cache: str | 
             if inspectors[-1].hangs:
                 raise VideoError(path, f"{answer['damage']}; give size=")
             if "width" in answer:
-                yield VideoInfo(
-                    0, Fraction(0), answer["width"], answer["height"], answer["turns"],
-                    Fraction(*answer["aspect"]),
-                )  # fmt: skip
+                size = answer["width"], answer["height"]
+                yield VideoInfo(0, Fraction(0), *size, answer["turns"])
                 continue
             failed = VideoError(path, answer["damage"])
             if not inspectors[-1].is_alive:

@@ -300,13 +300,8 @@ class Client:
                 epoch is about as long as without it: all clips of a small class come several times,
                 and a part of a large one. Each class goes through all its clips before it repeats
                 one, also across epochs. Rows without a label (-1) do not come. Or an array [N]: the
-                weight of each row of the catalog, at least 0. Or the name of a `PerFrame` target
-                (``"targets"`` if it has none): ``sampling="at"`` shows windows around frames that
-                are drawn, ``clips_per_video`` for each row, and frames of each class come equally
-                often. A frame has a number or text, or a column of 0 and 1 for each class, where
-                none is a class too; -1 and "" are no label, and such frames are not drawn. A float
-                is the weight of its frame. In an epoch of n clips, what has the share s of all
-                weights comes n * s times, rounded down or up. Default None.
+                weight of each row of the catalog, at least 0. In an epoch of n clips, what has the
+                share s of all weights comes n * s times, rounded down or up. Default None.
             buckets: For clips of any length (``ClipSpec.max_frames``): the numbers of frames (T)
                 that batches have, rising, the last one ``max_frames``. Each clip is in a batch of
                 the smallest T that holds it, and is padded to that. All clips of a batch have the

@@ -124,7 +124,7 @@ def decode_serially(
         on_error: ``"substitute"`` a clip that is bad, ``"skip"`` it, or ``"raise"``. Default
             ``"substitute"``.
         max_bad: Share of the files that may be bad. Default 0.01.
-        balance: How often rows or frames come. Default None: equally often.
+        balance: How often rows come. Default None: equally often.
         buckets: Of clips of any length: the numbers of frames (T) that batches have. Default None:
             ``max_frames``.
         batch_frames: Frames of a batch, in the place of ``batch_size``. Default None.

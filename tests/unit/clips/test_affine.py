@@ -27,7 +27,6 @@ KINDS: dict[str, dict[str, Any]] = {
     "resize, random": {"resize": 90, "size": (80, 80), "crop": "random"},
     "resized": {"size": (96, 96), "crop": "resized", "area": (0.3, 1.0)},
     "resize, resized": {"resize": 100, "size": (96, 96), "crop": "resized", "area": (0.3, 1.0)},
-    "multiscale": {"size": (96, 96), "crop": "multiscale"},
     "pad": {"size": (96, 128), "crop": "pad"},
     "stretch": {"size": (72, 160), "crop": "stretch"},
     "three": {"resize": 100, "size": (80, 80), "crop": "three"},
@@ -37,7 +36,7 @@ KINDS: dict[str, dict[str, Any]] = {
 INFO = VideoInfo(9, Fraction(25), 176, 144)
 SHOWN = [
     INFO, INFO._replace(turns=1), INFO._replace(turns=2, mirrored=True), INFO._replace(turns=3),
-    INFO._replace(aspect=Fraction(4, 3)), INFO._replace(width=152, height=132, cut=(16, 4, 8, 8)),
+    INFO._replace(width=152, height=132, cut=(16, 4, 8, 8)),
 ]  # fmt: skip
 
 
@@ -51,7 +50,7 @@ def spot(at: tuple[float, float]) -> Buffer:
 @pytest.mark.parametrize(("kind", "info", "flip"), in_pairs(KINDS, SHOWN, [False, True]))
 def test_a_spot_lies_where_the_matrix_says(kind: str, info: VideoInfo, *, flip: bool) -> None:
     seen = 0
-    spec = ClipSpec(1, flip=flip, square_pixels=info.aspect != 1, **KINDS[kind])
+    spec = ClipSpec(1, flip=flip, **KINDS[kind])
     if spec.size is None:
         spec = at_native_size(spec, *info.shown_size(spec))
     for key, at in enumerate(SPOTS):
@@ -81,8 +80,7 @@ BOXED: dict[str, dict[str, Any]] = {
 def test_a_box_around_a_spot_shows_it_in_the_middle(
     kind: str, info: VideoInfo, *, flip: bool
 ) -> None:
-    square = info.aspect != 1
-    spec = ClipSpec(1, flip=flip, square_pixels=square, crop="box", **BOXED[kind])
+    spec = ClipSpec(1, flip=flip, crop="box", **BOXED[kind])
     for key, (x, y) in enumerate(SPOTS):
         box = np.array([x + 0.5 - 18, y + 0.5 - 15, x + 0.5 + 18, y + 0.5 + 15], "<f4")
         params = clip_params(spec, info, key, segment=Segment(boxes=box.tobytes()))

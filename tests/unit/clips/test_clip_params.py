@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from tests.support.chances import chi_square
 from tests.support.thorough import either
-from videoload.clips.choices import Crop, UnfitError
+from videoload.clips.choices import UnfitError
 from videoload.clips.clip_params import ClipParams, clip_params
 from videoload.clips.clip_spec import ClipSpec, at_native_size, crops_of
 from videoload.clips.regions import scaled_size
@@ -399,9 +399,8 @@ def test_a_resized_crop_of_a_strip_falls_back_to_the_middle() -> None:
     assert set(regions(10, 1000, 50)) == {(0, 492, 10, 12)}
 
 
-@pytest.mark.parametrize("crop", ["resized", "multiscale"])
-def test_with_resize_a_region_is_drawn_from_the_resized_frame(crop: Crop) -> None:
-    made = spec(crop=crop, resize=128, size=(64, 64))
+def test_with_resize_a_region_is_drawn_from_the_resized_frame() -> None:
+    made = spec(crop="resized", resize=128, size=(64, 64))
     small = video(size=(170, 128))
     for seed in range(50):
         params = clip_params(made, video(size=(320, 240)), seed)
@@ -451,19 +450,17 @@ CUTS = st.sampled_from([0, 2, 3])
 
 
 @given(
-    st.sampled_from(["box", "resized", "multiscale"]), st.sampled_from([None, 40]),
-    st.integers(0, 2**64 - 1),
+    st.sampled_from(["box", "resized"]), st.sampled_from([None, 40]), st.integers(0, 2**64 - 1),
     st.tuples(*[st.floats(0, 30)] * 2), st.tuples(*[st.floats(5, 30)] * 2), st.integers(0, 3),
-    st.sampled_from([Fraction(1), Fraction(16, 15), Fraction(4, 3)]), st.tuples(*[CUTS] * 4),
+    st.tuples(*[CUTS] * 4),
 )  # fmt: skip
 def test_what_is_scaled_of_a_frame_has_whole_chroma_samples(
-    crop: Any, resize: int | None, seed: int, begin: Any, size: Any, turns: int, aspect: Fraction,
-    cut: Any,
-) -> None:  # fmt: skip
+    crop: Any, resize: int | None, seed: int, begin: Any, size: Any, turns: int, cut: Any
+) -> None:
     """Else colours would be stretched otherwise than brightness: by 6 of 112 pixels, once."""
     box = np.array([[*begin, begin[0] + size[0], begin[1] + size[1]]], "<f4").tobytes()
-    facts = video(size=(64, 48))._replace(turns=turns, aspect=aspect, cut=cut)
-    made = spec(crop=crop, size=(30, 32), resize=resize, square_pixels=True)
+    facts = video(size=(64, 48))._replace(turns=turns, cut=cut)
+    made = spec(crop=crop, size=(30, 32), resize=resize)
     shown = clip_params(made, facts, seed, segment=Segment(boxes=box))
     x, y, *sides = shown.region if resize is None else shown.part
     assert not any(side % 2 for side in sides)
@@ -512,37 +509,6 @@ def test_choices_are_what_they_were_when_this_was_written(
 # The rules of papers, and of public configurations that cite them, computed here again
 
 LENGTHS = [*range(1, 140), 250, 300, 1001]
-
-
-@pytest.mark.parametrize(("frames", "stride", "clips"), [(32, 2, 10), (8, 8, 10), (16, 4, 5)])
-def test_clips_for_testing_start_where_non_local_networks_take_them(
-    frames: int, stride: int, clips: int
-) -> None:
-    # Wang et al. 2018: evenly over the video; counted as in mmaction2's SampleFrames(clip_len,
-    # frame_interval, num_clips, test_mode=True), where a clip spans frames * stride.
-    made = spec(
-        frames=frames, stride=stride, span="strides", sampling="uniform", clips_per_video=clips
-    )
-    for length in LENGTHS:
-        reach = max(0, length - frames * stride)
-        starts = np.linspace(0, reach, clips).round().astype(int)
-        wanted = [[(s + i * stride) % length for i in range(frames)] for s in starts]
-        assert [ordinals(made, video(length), clip=i) for i in range(clips)] == wanted, length
-
-
-def test_one_clip_for_testing_is_in_the_middle_of_the_reach() -> None:
-    made = spec(frames=32, stride=2, span="strides")
-    for length in LENGTHS:
-        start = max(0, length - 64) // 2
-        assert ordinals(made, video(length)) == [(start + 2 * i) % length for i in range(32)]
-
-
-def test_a_clip_for_training_starts_anywhere_within_the_reach_with_equal_chance() -> None:
-    # SampleFrames(clip_len=8, frame_interval=4, num_clips=1): 40 - 32 + 1 starts.
-    made = spec(frames=8, stride=4, span="strides", sampling="random")
-    starts = counted(lambda seed: ordinals(made, video(40), seed)[0], 4500)
-    assert set(starts) == set(range(9))
-    assert chi_square(starts, 9) < 26.1  # 8 degrees of freedom: p = 0.001
 
 
 @pytest.mark.parametrize("parts", [1, 3, 8, 16])
@@ -660,17 +626,6 @@ def test_views_are_drawn_separately_and_the_first_equals_a_single_view() -> None
     assert chi_square(together, 16) < 37.7  # 15 degrees of freedom: p = 0.001
 
 
-@pytest.mark.parametrize("span", ["window", "video"])
-def test_views_of_the_same_window_differ_in_all_but_their_frames(span: str) -> None:
-    made = spec(
-        sampling="random", crop="resized", flip=True, views=4, views_share="window", span=span
-    )
-    for seed in range(20):
-        views = [clip_params(made, video(), seed, view=view) for view in range(4)]
-        assert len({tuple(view.frames.tolist()) for view in views}) == 1
-        assert len({view.region for view in views}) == 4
-
-
 # Frames that are shown differently than they are stored
 
 
@@ -691,22 +646,17 @@ def test_the_crop_of_a_turned_frame_is_cut_as_shown() -> None:
 @given(
     size=st.tuples(st.integers(8, 300), st.integers(8, 300)),
     turns=st.integers(0, 3),
-    aspect=st.fractions(Fraction(1, 8), 8, max_denominator=50),
-    crop=st.sampled_from(["center", "random", "resized", "multiscale", "three", "five"]),
+    crop=st.sampled_from(["center", "random", "resized", "three", "five"]),
     pixels=st.sampled_from(["rgb24", "yuv420p"]),
-    square=st.booleans(),
     seed=KEYS,
     number=st.integers(0, 2),
 )
 def test_every_shown_region_lies_in_the_stored_frame(
-    size: tuple[int, int], turns: int, aspect: Fraction, crop: str, pixels: str, square: bool,
-    seed: int, number: int,
-) -> None:  # fmt: skip
-    made = spec(
-        resize=None if crop in ("resized", "multiscale") else 24, size=(20, 16), crop=crop,
-        pixels=pixels, square_pixels=square,
-    )  # fmt: skip
-    facts = VideoInfo(9, Fraction(25), *size, turns, aspect)
+    size: tuple[int, int], turns: int, crop: str, pixels: str, seed: int, number: int
+) -> None:
+    resize = None if crop == "resized" else 24
+    made = spec(resize=resize, size=(20, 16), crop=crop, pixels=pixels)
+    facts = VideoInfo(9, Fraction(25), *size, turns)
     made_of = clip_params(made, facts, seed, crop=number % crops_of(made))
     x, y, width, height = made_of.region
     assert 0 <= x < x + width <= size[0]
@@ -716,39 +666,21 @@ def test_every_shown_region_lies_in_the_stored_frame(
     assert 0 <= left <= left + made_of.size[0] <= made_of.scaled[0]
     assert 0 <= top <= top + made_of.size[1] <= made_of.scaled[1]
     assert made_of.size == ((20, 16) if turns % 2 else (16, 20))
-    if crop not in ("resized", "multiscale"):
+    if crop != "resized":
         assert made_of.region == (0, 0, *size)
-
-
-@pytest.mark.parametrize(("turns", "shown"), [(0, (96, 64)), (1, (64, 96)), (2, (96, 64))])
-def test_pixels_are_made_square_before_the_frame_is_turned(
-    turns: int, shown: tuple[int, int]
-) -> None:
-    facts = video(size=(72, 64))._replace(turns=turns, aspect=Fraction(4, 3))
-    assert facts.shown_size(spec(square_pixels=True)) == shown
-    assert facts.shown_size(spec(square_pixels=True, rotate=False)) == (96, 64)
-    assert facts.shown_size(spec(rotate=False)) == (72, 64)
-
-
-def test_a_region_of_square_pixels_covers_the_same_stored_width() -> None:
-    made = spec(crop="resized", area=(0.25, 0.25), ratio=(1, 1), square_pixels=True)
-    facts = video(size=(72, 64))._replace(aspect=Fraction(4, 3))  # 96 x 64 as it is shown
-    for seed in range(20):
-        _, _, width, height = clip_params(made, facts, seed).region
-        assert abs(width * 4 / 3 - height) <= 2
 
 
 @patient
 @given(
     turns=st.integers(0, 3),
-    crop=st.sampled_from(["center", "random", "resized", "multiscale", "three", "five"]),
+    crop=st.sampled_from(["center", "random", "resized", "three", "five"]),
     seed=KEYS, number=st.integers(0, 4),
 )  # fmt: skip
 def test_the_crop_of_a_mirrored_frame_is_cut_as_shown(
     turns: int, crop: str, seed: int, number: int
 ) -> None:
     """A picture of its own coordinates. The mirrored video shows the same part of it."""
-    resize = None if crop in ("resized", "multiscale") else 24
+    resize = None if crop == "resized" else 24
     made = spec(resize=resize, size=(20, 16), crop=crop)
     size = (64, 48) if turns % 2 else (48, 64)
     plain = VideoInfo(9, Fraction(25), *size, turns)

@@ -103,7 +103,6 @@ def test_a_piece_that_tells_no_times_leaves_none() -> None:
         ({"width": 32}, "is 32x48 pixels, and the first piece 64x48 pixels"),
         ({"turns": 3}, "is 64x48 pixels, turned by 270 degrees, and"),
         ({"mirrored": True}, "is 64x48 pixels, mirrored, and"),
-        ({"aspect": Fraction(4, 3)}, "is 64x48 pixels, each 4/3 times as wide as high, and"),
         ({"fps": Fraction(30), "cut": (0, 0, 0, 2)}, ""),
     ],
 )

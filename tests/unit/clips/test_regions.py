@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
 from fractions import Fraction
 
 import numpy as np
@@ -11,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.chances import chi_square
 from tests.support.thorough import either
 from videoload.clips.regions import (
     Box,
@@ -22,7 +20,6 @@ from videoload.clips.regions import (
     inside,
     letterbox,
     mirrored_back,
-    multiscale_region,
     resized_region,
     scaled_size,
     shown_box,
@@ -138,36 +135,6 @@ def test_usual_sizes_are_scaled_as_listed(width: int, height: int, wanted: tuple
 
 # Regions
 
-FRAME = (320, 240)
-
-
-def many(frame: tuple[int, int], keys: int) -> list[Rectangle]:
-    return [multiscale_region(frame, random.Random(key).random) for key in range(keys)]
-
-
-def test_a_multiscale_region_has_one_of_four_sides_and_one_of_five_places() -> None:
-    # Wang et al. 2016: 256, 224, 192, 168 of 256; here of a short side of 240.
-    sides = [240, 210, 180, 158]
-    seen: Counter[tuple[int, int, str]] = Counter()
-    for x, y, width, height in many(FRAME, 20_000):
-        i, j = sides.index(width), sides.index(height)
-        assert abs(i - j) <= 1, "no more distorted than by one step"
-        right, low = 320 - width, 240 - height
-        places = {
-            "top left": (0, 0), "top right": (right, 0), "bottom left": (0, low),
-            "bottom right": (right, low), "middle": (right // 2, low // 2),
-        }  # fmt: skip
-        here = [name for name, place in places.items() if place == (x, y)]
-        seen[i, j, min(here)] += 1
-    pairs = Counter[tuple[int, int]]()
-    for (i, j, _), count in seen.items():
-        pairs[i, j] += count
-    assert len(pairs) == 10
-    assert chi_square(pairs, 10) < 27.9  # 9 degrees of freedom: p = 0.001
-    places_of = Counter({name: n for (i, j, name), n in seen.items() if (i, j) == (1, 2)})
-    assert len(places_of) == 5
-    assert chi_square(places_of, 5) < 18.5  # 4 degrees of freedom
-
 
 @patient
 @given(
@@ -183,12 +150,9 @@ def test_every_random_region_lies_inside_the_frame(
 ) -> None:
     draw = random.Random(key).random
     area, ratio = sorted((low, high)), sorted((flat, wide))
-    for x, y, width, height in (
-        multiscale_region(frame, draw),
-        resized_region(frame, (area[0], area[1]), (ratio[0], ratio[1]), draw),
-    ):
-        assert 0 <= x < x + width <= frame[0]
-        assert 0 <= y < y + height <= frame[1]
+    x, y, width, height = resized_region(frame, (area[0], area[1]), (ratio[0], ratio[1]), draw)
+    assert 0 <= x < x + width <= frame[0]
+    assert 0 <= y < y + height <= frame[1]
 
 
 def test_a_resized_region_keeps_its_ranges() -> None:

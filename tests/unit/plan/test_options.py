@@ -66,7 +66,7 @@ def test_options_at_the_edge_are_accepted(changes: dict[str, Any]) -> None:
 
 
 def test_a_balance_of_anything_else_is_refused() -> None:
-    for balance in (3, [1.0, -1.0], [0, 0], [[1, 2]], [float("nan")], ["a"]):
+    for balance in (3, "doing", [1.0, -1.0], [0, 0], [[1, 2]], [float("nan")], ["a"]):
         with pytest.raises(SpecError, match='balance must be "class"'):
             options(balance=balance)
     assert options(balance=None) == options()

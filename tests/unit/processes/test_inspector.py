@@ -60,7 +60,7 @@ def test_it_tells_the_size_or_all_facts_or_why_there_are_none(tmp_path: Path) ->
     with serving(str(tmp_path), complete=False) as pipe:
         assert "damage" in ask(pipe, "none.avi")
         size = ask(pipe, "a.avi")
-    assert size == {"width": 90, "height": 70, "turns": 0, "aspect": [1, 1]}
+    assert size == {"width": 90, "height": 70, "turns": 0}
     with serving(str(tmp_path), complete=True) as pipe:
         facts = ask(pipe, "a.avi")
     assert (facts["frames"], facts["container"], facts["damage"]) == (5, "avi", "")

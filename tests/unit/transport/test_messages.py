@@ -12,7 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.support.thorough import either
-from videoload.clips.choices import WHOLE_FRAME, Crop, Pixels, Short, Span, ViewsShare
+from videoload.clips.choices import WHOLE_FRAME, Crop, Pixels, Short, Span
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.sample_spec import By, SampleSpec, Spec, WindowCounts
 from videoload.clips.windows import Request, Segment
@@ -83,9 +83,7 @@ def specs(draw: st.DrawFn) -> ClipSpec:
         pixels=draw(st.sampled_from(get_args(Pixels))),
         span=span,
         views=views,
-        views_share="nothing" if views == 1 else draw(st.sampled_from(get_args(ViewsShare))),
         rotate=draw(st.booleans()),
-        square_pixels=draw(st.booleans()),
         output=None if transform is None else draw(st.none() | st.tuples(SHAPES, TYPES)),
         **ranges,
     )
@@ -254,7 +252,7 @@ def test_other_messages_have_another_version() -> None:
 
     types = bare(msgspec.json.schema_components([FromWorker, FromTrainer]))
     digest = hashlib.sha256(json.dumps(types, sort_keys=True).encode()).hexdigest()
-    assert (VERSION, digest[:8]) == (b"videoload/4", "b0626fd7"), (
+    assert (VERSION, digest[:8]) == (b"videoload/4", "cce4ea85"), (
         "the messages are others: note their digest here, and raise VERSION, unless it is as new "
         "as they are"
     )
@@ -273,7 +271,7 @@ def test_the_bytes_of_messages_do_not_change() -> None:
         "area", "box_scale", "clips_per_video", "crop", "edges", "flip", "fps", "frames",
         "grayscale", "hop", "hop_s", "jitter", "max_frames", "offsets", "output",
         "pixels", "ratio", "resize", "rotate", "sampling", "scaling", "short", "size", "sound",
-        "sound_channels", "span", "square_pixels", "stride", "transform", "views", "views_share",
+        "sound_channels", "span", "stride", "transform", "views",
     ]  # fmt: skip
 
 
@@ -508,7 +506,6 @@ def spec_with(**fields: Any) -> dict[str, Any]:
         (LEASE, spec_with(span="all")),
         (LEASE, spec_with(span="video", stride=2)),
         (LEASE, spec_with(views=0)),
-        (LEASE, spec_with(views=2, views_share="window", flip=False)),
         (LEASE, spec_with(crop="resized", area=[0.0, 1.0])),
         (LEASE, spec_with(crop="resized", area=[0.5])),
         (LEASE, spec_with(crop="resized", ratio=[2.0, 1.0])),
