@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -18,6 +19,8 @@ from videoload.clips.sample_spec import SampleSpec, Spec, lacks_size, leader_of
 from videoload.clips.video_info import VideoInfo
 from videoload.errors import SpecError, VideoError
 from videoload.storage.paths import parts_of
+
+_log = logging.getLogger(__name__)
 
 # Tells of videos below a root, one after the other, what is known of them or wrong with them.
 Look = Callable[[str, Sequence[str]], Iterator[VideoInfo | VideoError]]
@@ -124,24 +127,23 @@ def do_lengths_decide(clip: Spec, buckets: Sequence[int] | None = None) -> bool:
 
 def check_numbers(catalog: Catalog, others: Iterable[Catalog]) -> None:
     """Raises SpecError if classes have other numbers than in a catalog that has them all, as if a
-    validation set lacks a class. Classes that only partly overlap may belong to another data set.
-    """
+    validation set lacks a class. Classes that only partly overlap may belong to another data set:
+    then the log warns."""
+    own = {name: number for number, name in enumerate(catalog.classes)}
     for other in others:
-        name = moved_class(catalog.classes, other.classes)
-        if name is not None and catalog.targets is None and other.targets is None:
-            one, two = sorted((catalog.classes, other.classes), key=len)
-            raise SpecError(
-                f"the class {name!r} is number {one.index(name)} in one stream of this client and "
-                f"{two.index(name)} in another: make both with the same classes, as in "
-                "classes=train.classes, or class_names=train.class_names for a directory"
-            )
-
-
-def moved_class(one: Sequence[str], other: Sequence[str]) -> str | None:
-    """The first class that has another number in another list, if one of them has all classes."""
-    few, many = sorted((one, other), key=len)
-    moved = (name for name, also in zip(few, many, strict=False) if name != also)
-    return next(moved, None) if set(few) <= set(many) else None
+        theirs = {name: number for number, name in enumerate(other.classes)}
+        moved = [name for name in own if theirs.get(name, own[name]) != own[name]]
+        if not moved or catalog.targets is not None or other.targets is not None:
+            continue
+        name, contains = moved[0], own.keys() <= theirs.keys() or theirs.keys() <= own.keys()
+        text = (
+            f"the class {name!r} is number {own[name]} in one stream of this client and "
+            f"{theirs[name]} in another: make both with the same classes, as in "
+            "classes=train.classes, or class_names=train.class_names for a directory"
+        )
+        if contains:
+            raise SpecError(text)
+        _log.warning("%s; unless they are different data sets", text)
 
 
 def check_shapes(catalog: Catalog, clip: Spec) -> None:

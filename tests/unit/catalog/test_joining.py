@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.support.catalogs import pairs, refused, tree
 from tests.support.thorough import either
 from videoload.catalog.catalog import Catalog
-from videoload.catalog.joining import check_numbers, check_shapes, file_rows, mix, moved_class
+from videoload.catalog.joining import check_numbers, check_shapes, file_rows, mix
 from videoload.catalog.table import Video
 from videoload.catalog.target_columns import PerFrame, Points
 from videoload.clips.clip_spec import ClipSpec
@@ -227,24 +227,19 @@ def test_a_mixture_is_no_part_and_has_no_subsets() -> None:
         Plan.of(mixed, CLIP, options)
 
 
-def test_classes_of_two_streams_have_the_same_numbers() -> None:
+def test_classes_of_two_streams_have_the_same_numbers(caplog: pytest.LogCaptureFixture) -> None:
     train = Catalog(["a.avi", "b.avi", "c.avi"], [0, 1, 2], ["jump", "run", "walk"])
     lacking = Catalog(["a.avi", "c.avi"], [0, 1], ["jump", "walk"])
     turned = Catalog(["a.avi"], [0], ["walk", "run", "jump"])
     for one, other in ((train, lacking), (lacking, train), (turned, train)):
         with pytest.raises(SpecError, match=r"is number . in one stream of this client and . in"):
             check_numbers(one, [other])
-    elsewhere = Catalog(["a.avi"], [0], ["walk", "swim"])  # another data set
+    others = Catalog(["a.avi"], [0], ["swim", "ride"])
     first = Catalog(["a.avi"], [0], ["jump", "run"])
     learnt = lacking.with_targets([0.5, 0.7])
-    check_numbers(train, [train.subset([0]), elsewhere, first, learnt])
+    check_numbers(train, [train.subset([0]), others, first, learnt])
     check_numbers(learnt, [train])
     check_numbers(file_rows(learnt), [train])  # only windows of the files are counted
-
-
-def test_the_first_class_is_named_that_has_another_number_in_another_list() -> None:
-    classes = ("jump", "run", "wave")
-    assert moved_class(("jump", "wave"), classes) == "wave"
-    assert moved_class(classes, ("run", "wave")) == "run"
-    for same in (classes, (), ("jump",), ("jump", "run"), ("run", "swim")):
-        assert moved_class(same, classes) is None
+    assert not caplog.messages
+    check_numbers(train, [Catalog(["a.avi"], [0], ["walk", "swim"])])  # perhaps another data set
+    assert "'walk' is number 2" in caplog.text
