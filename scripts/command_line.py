@@ -36,7 +36,7 @@ capitals: `VIDEOLOAD_CONNECT`, `VIDEOLOAD_FRAME_STORE_GB`. A flag takes preceden
 | `VIDEOLOAD_CACHE` | client and commands | the folder of [indexes](../train/keras.md#the-first-epoch); empty: keep nothing. Without it, `$XDG_CACHE_HOME/videoload` or `~/.cache/videoload` |
 | `AWS_...`, `GOOGLE_...`, `AZURE_...`, `no_proxy` | all that read a URL | [credentials](../data/bucket.md#who-may-read) |
 | `WORLD_SIZE`, `SLURM_NTASKS`, `TF_CONFIG` | client | a stream that is shuffled, without `shard=`, is warned of if they say that there are several ranks |
-| `LOCAL_WORLD_SIZE` | client | `workers="auto"` shares the host's cores among so many processes |
+| `LOCAL_WORLD_SIZE` | client | the default of `workers=` shares the host's cores among so many processes |
 | `OMP_NUM_THREADS` | workers | 1, unless you set it |
 | `TF_ENABLE_ONEDNN_OPTS=1` | TensorFlow | a CPU without AVX-512 trains many times as fast; before the import |
 | `PYTHONUTF8=1` | Python | file names with other letters under an ASCII locale |

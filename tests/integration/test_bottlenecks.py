@@ -6,24 +6,19 @@ and run at night; `tests/unit/stats/test_verdict.py` has their arithmetic.
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
 import pytest
 
 from benchmarks.relay import line
 from tests.support.programs import Program, Programs
 from tests.support.videos import make_levels
-from tests.support.waiting import SECOND, wait_until
+from tests.support.waiting import SECOND
 from videoload import Catalog, Client, ClipSpec, Stream
-from videoload.host import cores
 from videoload.stats.stats import StreamStats
-from videoload.stats.waiting import count
 
 pytestmark = [
     pytest.mark.timeout(140 * SECOND),
@@ -161,32 +156,3 @@ def test_a_full_line_is_named(programs: Programs, tmp_path: Path) -> None:
     assert "The line from host far is full (" in stats.verdict
     assert stats.clip_times.wire > 0.02
     assert stats.workers[0].wire_share > 0.5
-
-
-@pytest.mark.skipif(cores() < 2, reason="no worker to stop")
-def test_idle_workers_are_stopped_and_the_stream_continues(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    caplog.set_level(logging.INFO, "videoload")
-    monkeypatch.setattr("videoload.engine.engine.LOOK_S", 0.2 * SECOND)
-    with Client() as client:
-        assert client._workers == cores()
-        client.wait_for_workers(cores(), 30 * SECOND)
-        stream = client.stream(catalog(tmp_path, 0), CLIP, BATCH)
-        labels: list[npt.NDArray[np.int64]] = []
-
-        def read() -> bool:
-            for got in islice(reader, 10):
-                time.sleep(0.04 * SECOND)
-                labels.append(got[1])
-            return len(client.workers) == 1
-
-        reader = stream.batches(epochs=10**6)
-        wait_until(read, 40 * SECOND, "all workers but one are stopped")
-        read()
-    assert np.concatenate(labels).sum() == 0
-    said = [record.getMessage() for record in caplog.records]
-    [line] = [text for text in said if text.startswith("stopped ")]
-    assert line.startswith(f"stopped {count(cores() - 1, 'idle worker')}; 1 is left on this host")
-    assert not [text for text in said if "another takes its place" in text]
-    assert any(text.startswith("epoch 1: 40 clips in 10 batches, ") for text in said)

@@ -120,6 +120,17 @@ def test_each_loop_over_a_stream_is_the_next_epoch(videos: Videos, client: Clien
         assert digests(stream) == mine, f"epoch {epoch}"
 
 
+def test_the_log_has_the_figures_of_each_epoch(
+    videos: Videos, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "videoload")
+    stream = client.stream(videos.catalog, SMALL, BATCH, shuffle=True)
+    assert len(list(stream.batches(epochs=2))) == 2 * len(stream)
+    told = [text.partition(": ") for text in caplog.messages if text.startswith("epoch ")]
+    assert [epoch for epoch, *_ in told] == ["epoch 1", "epoch 2"]
+    assert all(f"in {len(stream)} batches" in figures for *_, figures in told)
+
+
 def test_an_epoch_is_over_with_its_last_batch_even_if_nobody_asks_for_more(
     videos: Videos, client: Client
 ) -> None:

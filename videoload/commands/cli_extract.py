@@ -84,7 +84,7 @@ def extract(
     found = Functions(None).find(model, "model").function
     names = None if classes is None else classes.read_text(encoding="utf-8").splitlines()
     catalog = sources.load(videos, root)
-    with silent(quarantine), Client(workers="auto" if workers is None else workers) as client:
+    with silent(quarantine), Client(workers) as client:
         try:
             done = predict(
                 found, client, catalog, spec, batch_size, to_npy=output,

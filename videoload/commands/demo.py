@@ -93,7 +93,7 @@ def run(
         )
         keras.utils.set_random_seed(seed)
         with Client(
-            "auto" if workers is None else workers,
+            workers,
             cache=cache, frame_store=Path(temporary, "frames"), frame_store_gb=_KEPT_GB,
         ) as client:  # fmt: skip
             stream, held_back = _streams(client, train, test, seed)

@@ -40,7 +40,6 @@ import zmq
 from videoload import host, native
 from videoload.engine.admission import STRANGERS, Admission, workers_at_most
 from videoload.engine.answers import Answers
-from videoload.engine.auto_workers import LOOK_S, AutoWorkers
 from videoload.engine.call_queue import CallQueue
 from videoload.engine.file_checker import FileChecker
 from videoload.engine.listener import Listener
@@ -118,7 +117,6 @@ class Engine:
         any_software: bool,
         stall_s: float,
         folders: Folders,
-        auto: bool = False,
         storage_timeout_s: float | None = None,
     ) -> None:
         self._storage_timeout_s = storage_timeout_s
@@ -152,9 +150,9 @@ class Engine:
         )  # fmt: skip
         self.local = LocalWorkers(
             self._supervisor, self.membership, self._table, by_id, self._workers, self._files,
-            self.post, AutoWorkers(workers) if auto else None,
+            self.post,
         )  # fmt: skip
-        self._tick_at = self._heartbeat_at = self._resize_at = time.monotonic()
+        self._tick_at = self._heartbeat_at = time.monotonic()
         self._thread = threading.Thread(target=self._run, name="videoload-io", daemon=True)
 
     # Called from any thread
@@ -340,9 +338,6 @@ class Engine:
         if now >= self._heartbeat_at:
             self._heartbeat_at = now + _HEARTBEAT_S
             yield self.membership.send_heartbeats
-        if now >= self._resize_at:
-            self._resize_at = now + LOOK_S
-            yield self.local.resize
 
     def _stop_unreadable(self, now: float) -> None:
         """End the streams if no worker has been able to read the videos for too long."""

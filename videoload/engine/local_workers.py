@@ -1,6 +1,5 @@
 """The worker processes that a client started itself: ended ones are reported, hanging ones are
-found, and with ``workers="auto"`` their number follows the need. All of this belongs to the I/O
-thread, except `LocalWorkers.needed`."""
+found. All of this belongs to the I/O thread."""
 
 from __future__ import annotations
 
@@ -10,15 +9,13 @@ from dataclasses import dataclass
 
 from videoload import host
 from videoload.engine.admission import ConnectedWorker
-from videoload.engine.auto_workers import FEWEST, WINDOW_S, AutoWorkers
 from videoload.engine.file_checker import FileChecker
 from videoload.engine.membership import Membership
 from videoload.engine.open_streams import OpenStream
 from videoload.leases.commands import AskStorage
 from videoload.leases.silence import Look
 from videoload.leases.table import LeaseTable
-from videoload.processes.supervisor import GIVEN_BACK, Supervisor
-from videoload.stats.waiting import count
+from videoload.processes.supervisor import Supervisor
 from videoload.transport.sockets import Peer
 
 _log = logging.getLogger(__name__)
@@ -30,8 +27,7 @@ _ASKED = 3  # so many videos are read to find out whether the storage answers
 
 @dataclass(eq=False)
 class LocalWorkers:
-    """The local workers of a client. ``post`` has a call made in the I/O thread. ``auto`` decides
-    how many there are, if it is given."""
+    """The local workers of a client. ``post`` has a call made in the I/O thread."""
 
     supervisor: Supervisor
     membership: Membership
@@ -40,14 +36,12 @@ class LocalWorkers:
     workers: Mapping[Peer, ConnectedWorker]
     files: FileChecker
     post: Callable[[Callable[[], None]], None]
-    auto: AutoWorkers | None
 
     def look_after(self) -> None:
         """Reap the processes that ended, and have others started."""
         self.supervisor.flush()
         for pid, how, lease in self.supervisor.reap():
-            if how != GIVEN_BACK:
-                _log.warning("worker process %d ended (%s); another takes its place", pid, how)
+            _log.warning("worker process %d ended (%s); another takes its place", pid, how)
             self.membership.child_ended(pid, at_work=lease)
 
     # Silent workers
@@ -76,32 +70,3 @@ class LocalWorkers:
         paths = [stream.catalog[video].path for video in asked]
         answered = lambda: self.table.pool.storage_answered(worker)  # noqa: E731
         self.files.read(stream.storage, paths, lambda: self.post(answered))
-
-    # How many
-
-    def needed(self) -> float | None:
-        """How many workers all streams need that are read now, if that is known. For any thread."""
-        workers = self.membership.records()
-        meters = [stream.meter for stream in list(self.streams.values()) if stream.readers]
-        needs = [
-            meter.workers_needed(workers, WINDOW_S) if meter.totals().batches >= FEWEST else None
-            for meter in meters
-        ]
-        # An unknown need may be larger than all others.
-        return sum(filter(None, needs)) if needs and None not in needs else None
-
-    def resize(self) -> None:
-        """With ``workers="auto"``, stop idle workers and start missing ones."""
-        if self.auto is None:
-            return
-        need, have = self.needed(), self.supervisor.count
-        elsewhere = sum(not worker.is_child for worker in self.membership.records())
-        keep = self.auto.decide(have, elsewhere, need)
-        if keep is None or need is None:
-            return
-        self.supervisor.resize(keep)
-        left = f"{keep} {'is' if keep == 1 else 'are'} left"
-        what = f"stopped {count(have - keep, 'idle worker')}; {left}"
-        if keep > have:
-            what = f"started {count(keep - have, 'worker')} again; {keep} are running"
-        _log.info("%s on this host (the trainer needs %.1f)", what, need)

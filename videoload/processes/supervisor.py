@@ -39,7 +39,6 @@ from videoload.transport.slots import Arena
 _log = logging.getLogger(__name__)
 
 MODULE = "videoload.worker"  # what a worker process runs
-GIVEN_BACK = "given back"  # how a child ended that `Supervisor.resize` asked to end
 # An idle worker takes a turn every 200 ms. At a lease, it is its trainer that says how long it may
 # make no progress.
 STALL_S = 30.0
@@ -62,7 +61,6 @@ class WorkerProcess:
     def __init__(self, settings: WorkerSettings) -> None:
         """Start it. Raises WorkerError."""
         self.worked_before = False  # its supervisor knows that it has worked
-        self.leaving = False  # it was asked to end, and nobody takes its place
         self.killed = False  # it hung
         memory = None
         try:
@@ -152,20 +150,6 @@ class Supervisor:
         """The process ids of all children that were not reaped."""
         return {child.pid for child in self.children}
 
-    @property
-    def count(self) -> int:
-        """How many children there are to be."""
-        return self._count
-
-    def resize(self, workers: int) -> None:
-        """Change how many children there are to be. Surplus children are asked to end, the last
-        ones first. `reap` starts missing ones."""
-        staying = [child for child in self.children if not child.leaving]
-        for child in staying[workers:]:
-            child.leaving = True
-            child.process.terminate()
-        self._count = workers
-
     def kill(self, pid: int) -> None:
         """Kill one child. `reap` then reports it."""
         for child in self.children:
@@ -174,7 +158,7 @@ class Supervisor:
 
     def reap(self) -> list[Ended]:
         """The children that have ended since the last call. Each is replaced, at once or by a later
-        call, unless `resize` gave it back. To be called again and again. Raises WorkerError if
+        call. To be called again and again. Raises WorkerError if
         children keep ending before they can work, and none is left that could."""
         now = time.monotonic()
         ended = [child for child in self.children if child.process.status is not None]
@@ -187,25 +171,18 @@ class Supervisor:
             self._gone.update(child.counters.read())
             self._ended += 1
             child.channel.close()
-            if child.leaving:
-                continue
             gave_up = (child.process.status or 0) > 0 and now - child.process.began < _YOUNG_S
             if gave_up or not child.worked:
                 self._restarts.start_failed(child.process.began, now)
                 self._give_up_if_hopeless(self._why(child.process), killed=not gave_up)
-        while self._missing and self._restarts.is_due(now):
+        while len(self.children) < self._count and self._restarts.is_due(now):
             try:
                 self._start()
             except WorkerError as error:
                 _log.warning("%s; trying again", error)
                 self._restarts.start_failed(now, now)
                 self._give_up_if_hopeless(str(error), killed=True)
-        return [
-            Ended(
-                child.pid, GIVEN_BACK if child.leaving else child.process.how, child.counters.lease
-            )
-            for child in ended
-        ]
+        return [Ended(child.pid, child.process.how, child.counters.lease) for child in ended]
 
     def state(self) -> State:
         """The children as they are now, for `metrics`."""
@@ -227,10 +204,6 @@ class Supervisor:
         for child in self.children:
             child.channel.close()
         self.children.clear()
-
-    @property
-    def _missing(self) -> bool:
-        return sum(not child.leaving for child in self.children) < self._count
 
     def _give_up_if_hopeless(self, why: str, *, killed: bool) -> None:
         if not any(child.worked for child in self.children) and self._restarts.is_hopeless(

@@ -14,7 +14,7 @@ from functools import partial
 from videoload.errors import BadVideo
 from videoload.host import cores
 from videoload.stats.stats import ClipTimes, SlowFile, StreamStats, Totals, WorkerRecord
-from videoload.stats.verdict import judge, workers_needed
+from videoload.stats.verdict import judge
 from videoload.stats.waiting import Figures, Taken, figures
 from videoload.stats.work import NO_WORK, FileTimes, Work, WorkHistory, total
 
@@ -128,11 +128,6 @@ class Meter:
         now = time.monotonic()
         before, self._marks[mark] = self._marks.get(mark, -math.inf), now
         return now - before
-
-    def workers_needed(self, workers: Sequence[WorkerRecord], window_s: float) -> float | None:
-        """How many workers the trainer would keep busy, if that is known."""
-        found, measured, _ = self._measure(workers, window_s)
-        return workers_needed(found, measured)
 
     def read(
         self,

@@ -92,10 +92,9 @@ class Client:
     millisecond per clip. ``videoload.native.switch_off("malloc")`` before that prevents it.
 
     Args:
-        workers: Worker processes to start on this host, 0 or more. ``"auto"``, the default: one per
-            core that this process may use (affinity and cgroup quota), divided by torchrun's
-            ``LOCAL_WORLD_SIZE``. Workers that are idle for some seconds are stopped, and started
-            again if the trainer needs them; each change is logged (INFO).
+        workers: Worker processes to start on this host, 0 or more. None, the default: one per core
+            that this process may use (affinity and cgroup quota), divided by torchrun's
+            ``LOCAL_WORLD_SIZE``.
         listen: Address or addresses that workers of other hosts dial, ``"tcp://0.0.0.0:5555"``;
             ``"tcp://0.0.0.0:*"`` takes a free port. None, the default: no other hosts.
         keys: Folder with the trainer's CURVE keys, as made by ``videoload keygen``. An address that
@@ -144,7 +143,7 @@ class Client:
 
     def __init__(
         self,
-        workers: int | Literal["auto"] = "auto",
+        workers: int | None = None,
         *,
         listen: str | Sequence[str] | None = None,
         keys: str | os.PathLike[str] | None = None,
@@ -166,9 +165,8 @@ class Client:
                 "the training below if __name__ == '__main__', or into another module"
             )
         check_threads()
-        auto = isinstance(workers, str) and workers == "auto"
         own = max(1, cores() // ranks_here())
-        count = own if auto else whole('workers (or "auto")', workers, 0, MAX_PROCESSES)
+        count = own if workers is None else whole("workers", workers, 0, MAX_PROCESSES)
         addresses = [listen] if isinstance(listen, str) else listen or ()
         if isinstance(addresses, int) or not all(isinstance(a, str) for a in addresses):
             raise SpecError(f"listen must be like 'tcp://0.0.0.0:5555', got {listen!r}")
@@ -186,7 +184,6 @@ class Client:
             any_software=any_software,
             stall_s=self._stall_s,
             folders=self._folders,
-            auto=auto,
             storage_timeout_s=storage_timeout_s and real("storage_timeout_s", storage_timeout_s, 0),
         )
         self._open: list[weakref.ref[Readers]] = []

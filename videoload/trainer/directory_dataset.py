@@ -59,7 +59,7 @@ def video_dataset_from_directory(
     crop_to_aspect_ratio: bool = False,
     pad_to_aspect_ratio: bool = False,
     color_mode: Literal["rgb", "grayscale"] = "rgb",
-    workers: int | Literal["auto"] = "auto",
+    workers: int | None = None,
     frame_store: PathLike | None = None,
     verbose: bool = True,
     **clip: Any,
@@ -110,7 +110,7 @@ def video_dataset_from_directory(
             ``image_size``. Default False: frames are stretched.
         pad_to_aspect_ratio: Keep whole frames, with black bars. Default False.
         color_mode: ``"rgb"``, the default: [T, H, W, 3]. ``"grayscale"``: [T, H, W, 1].
-        workers: Worker processes, as in `Client`. Default ``"auto"``: one per core.
+        workers: Worker processes, as in `Client`. Default None: one per core.
         frame_store: Folder that keeps scaled frames, as in `Client`. Default None.
         verbose: Print how many files and classes there are. Default True.
         **clip: More fields of `ClipSpec`: ``flip=True``, ``sampling="uniform"``. A dataset for
@@ -264,7 +264,7 @@ def _check_split(split: float | None, subset: str | None) -> None:
         raise SpecError(f'subset must be "training", "validation" or "both", got {subset!r}')
 
 
-def _client(workers: int | Literal["auto"], frame_store: PathLike | None) -> Client:
+def _client(workers: int | None, frame_store: PathLike | None) -> Client:
     """The client that such datasets of this process share."""
     store = None if frame_store is None else os.path.realpath(frame_store)
     key = os.getpid(), workers, store

@@ -231,16 +231,6 @@ def test_a_mark_tells_the_time_since_its_last_call(clock: Clock) -> None:
     assert (meter.since("stats"), meter.since("epoch")) == (3.0, float("inf"))
 
 
-def test_the_number_of_workers_needed_is_computed_for_a_window(clock: Clock) -> None:
-    meter = Meter()
-    assert meter.workers_needed(OWN, 10.0) is None
-    for _ in range(200):
-        take(meter, clock, wait_s=0.0)
-        clock.now += 0.1
-        meter.worked(OWN[0].name, Work(clips=8, busy_s=0.04), (), clock.now)
-    assert meter.workers_needed(OWN, 10.0) == pytest.approx(0.95 * 0.4, rel=0.02)
-
-
 def test_bad_videos_and_copies_are_passed_on(clock: Clock) -> None:
     meter = Meter()
     take(meter, clock, wait_s=1.0)

@@ -304,4 +304,5 @@ def test_the_number_of_workers_needed_is_unknown_without_figures() -> None:
     assert workers_needed(figures(0.5), []) is None
     assert workers_needed(figures(0.5), [worker(busy=0.0)]) is None
     assert workers_needed(Figures(0, 0, 0.0, 0.0, 0.0), workers(1)) is None
+    assert workers_needed(Figures(1, 8, 8.0, 1.0, 0.0, demand=math.inf), workers(1)) is None
     assert workers_needed(figures(0.5), [worker(), worker(busy=0.0)]) == pytest.approx(3.8)
