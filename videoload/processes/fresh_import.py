@@ -1,11 +1,13 @@
-"""What a user's function is in a process that imports it now. An import may do anything, so that is
-a child, which ends."""
+"""What a user's function is in a process that imports it now: workers run that, and the trainer's
+own may be another one. An import may do anything, so that process is a child, which ends."""
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import sys
+from collections.abc import Iterable
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -14,32 +16,53 @@ from typing import NamedTuple
 import msgspec
 
 from videoload import native
-from videoload.errors import VideoloadError
+from videoload.errors import TransformError, VideoloadError
 from videoload.processes.child import ChildProcess, end_all, inherited
 from videoload.user_code import objects
 from videoload.user_code.sources import digest, file_of, own_modules
+
+_log = logging.getLogger(__name__)
 
 _MODULE = "videoload.processes.fresh_import"
 
 
 class Fresh(NamedTuple):
-    """A function: its `objects.texts`, and the digests of the user's modules behind it, and their
-    files, by name."""
+    """A function: its `objects.texts`, and the user's modules behind it: the file and its digest,
+    by name."""
 
     texts: dict[str, str]
-    code: dict[str, str]
-    files: dict[str, str]
+    files: dict[str, tuple[str, str]]
 
 
 _known: dict[tuple[str, ...], Fresh] = {}
 
 
-def fresh_import(name: str) -> Fresh | None:
-    """Import ``"module:function"``, unless that was done and its files are as they were. None: it
-    cannot be imported, and workers say why. Raises WorkerError."""
+def checked_code(transforms: Iterable[str], *, listens: bool) -> dict[str, str]:
+    """Digests of the user's modules behind ``transforms``. ``listens``: workers of other hosts may
+    import them. Raises TransformError: what is here, and `decode_serially` runs, is not what an
+    import gives; WorkerError."""
+    code: dict[str, str] = {}
+    for name in transforms:
+        module = name.partition(":")[0]
+        if (fresh := _fresh(name)) is not None:
+            here = objects.texts(name) if module in sys.modules else fresh.texts
+            if told := objects.difference(here, fresh.texts):
+                raise TransformError(f"transform {name}: {told}")
+            code |= {each: text for each, (_, text) in fresh.files.items()}
+        elif listens:
+            _log.warning(
+                "%s cannot be imported here, so nothing compares the code of workers that dial in; "
+                "add its folder to PYTHONPATH", module,
+            )  # fmt: skip
+    return code
+
+
+def _fresh(name: str) -> Fresh | None:
+    """Import it, unless that was done and the files are as they were. None: that fails, and workers
+    say why."""
     key = (name, *sys.path)
     known = _known.get(key)
-    if known and all(digest(Path(known.files[each])) == text for each, text in known.code.items()):
+    if known and all(digest(Path(file)) == text for file, text in known.files.values()):
         return known
     mine, theirs = socket.socketpair()
     with Connection(mine.detach()) as pipe:
@@ -66,11 +89,9 @@ def main() -> None:
     with Connection(descriptor) as pipe, suppress(VideoloadError):
         name = pipe.recv_bytes().decode()
         Functions(None).find(name)
-        modules = own_modules(name.partition(":")[0])
-        files = {each: file for each in modules if (file := file_of(each)) is not None}
-        code = {each: digest(file) for each, file in files.items()}
-        told = Fresh(objects.texts(name), code, {each: str(files[each]) for each in files})
-        pipe.send_bytes(msgspec.json.encode(told))
+        files = {each: file_of(each) for each in own_modules(name.partition(":")[0])}
+        told = {each: (str(file), digest(file)) for each, file in files.items() if file}
+        pipe.send_bytes(msgspec.json.encode(Fresh(objects.texts(name), told)))
 
 
 if __name__ == "__main__":

@@ -45,6 +45,7 @@ from videoload.patched import check_threads
 from videoload.plan.options import Balance, OnError, StreamArguments, StreamOptions
 from videoload.plan.plan import BatchWithInfo, Clips
 from videoload.plan.quarantine import Quarantine
+from videoload.processes.fresh_import import checked_code
 from videoload.processes.native_size import native_size
 from videoload.stats.meter import Meter
 from videoload.stats.stats import WorkerStats
@@ -54,7 +55,6 @@ from videoload.storage.roots import is_url, open_storage
 from videoload.trainer.planning import COUNTED_AT_ONCE, COUNTING, given_as, make_plan
 from videoload.trainer.ranks import check_ranks, ranks_here
 from videoload.trainer.stream import NO_COPY, Stream
-from videoload.trainer.user_functions import checked_code
 from videoload.transport.messages import MAX_FRAMES
 from videoload.transport.metrics_port import MetricsPort
 from videoload.transport.slots import Arena

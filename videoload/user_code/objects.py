@@ -53,20 +53,17 @@ def difference(here: Mapping[str, str], fresh: Mapping[str, str]) -> str:
         other = fresh.get(what, text)
         if text.startswith(_STATE):
             return (
-                f"{what} is {text[len(_STATE) :]} that keeps its state from call to call, so a "
-                "clip would depend on those before: draw from the rng that the function gets"
+                f"{what} is {text.removeprefix(_STATE)} that keeps its state from call to call, so "
+                "a clip would depend on those before: draw from the rng that the function gets"
             )
         are_objects = text.startswith(_OBJECT) and other.startswith(_OBJECT)
         if text == other or are_objects or other.startswith(_EMPTY):
             continue
-        if _CODE in text and text.partition(_CODE)[0] == other.partition(_CODE)[0]:
-            return (
-                f"{what} has other code here than in its file, which workers import: import the "
-                "module again"
-            )
+        is_edited = _CODE in text and text.partition(_CODE)[0] == other.partition(_CODE)[0]
+        now = "other code" if is_edited else other
         return (
-            f"{what} is {text} here, and {other} in workers, which import the module anew: write "
-            "it into the file; if the file was edited meanwhile, import the module again"
+            f"{what} is {text} here, and {now} in its file, which workers import: write it there, "
+            "or import the module again if the file was edited"
         )
     return ""
 
