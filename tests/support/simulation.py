@@ -81,7 +81,7 @@ class Consumer:
     steps: range
     step_s: float  # with each batch
     inbox: deque[Ready] = field(default_factory=deque)
-    taken: list[int] = field(default_factory=list)
+    taken: dict[int, None] = field(default_factory=dict)
     waits: bool = True
 
 
@@ -441,9 +441,8 @@ class Simulation:
         assert held <= self._credit + worker.known.pace.on_the_way
         assert lease.stream not in self.errors
         self.granted += len(lease.samples)
-        self.memory.setdefault(
-            (lease.stream, lease.slot), [None] * len(self.streams[lease.stream].plan[0])
-        )
+        if (place := (lease.stream, lease.slot)) not in self.memory:
+            self.memory[place] = [None] * len(self.streams[lease.stream].plan[0])
         if self._loses(worker):
             return
 
@@ -489,7 +488,7 @@ class Simulation:
             assert batch.step == consumer.steps.start + len(consumer.taken)
         assert batch.step in consumer.steps
         assert batch.step not in consumer.taken
-        consumer.taken.append(batch.step)
+        consumer.taken[batch.step] = None
         self.taken.append((self.now, reader))
         self.samples += batch.samples
         held = (consumer.stream, batch.slot, [*self.memory[consumer.stream.id, batch.slot]])

@@ -130,6 +130,6 @@ def test_a_killed_child_may_wait_for_a_core(
 def test_a_python_that_cannot_be_started_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     mine, theirs = socket.socketpair()
-    with mine, pytest.raises(WorkerError, match="cannot start /nowhere/python: No such file"):
+    with mine, pytest.raises(WorkerError, match="/nowhere/python"):
         ChildProcess("tests.support.child_program", theirs)
     assert theirs.fileno() == -1

@@ -38,25 +38,22 @@ def test_before_there_is_a_process_nothing_is_counted() -> None:
     assert told(State(0.0))["processes"] == 0
 
 
-def test_a_process_that_hangs_is_an_ailment_and_one_that_waits_is_not() -> None:
+def test_a_process_or_a_supervisor_that_hangs_is_an_ailment_and_one_that_waits_is_not() -> None:
     state = State(100.0, {7: counts(1), 8: counts(1)}, {7: 0.0, 8: HANGS_S - 0.1})
     assert ailment(state, 100.2) == ""
     hanging = State(100.0, {7: counts(1), 8: counts(1)}, {7: 0.0, 8: HANGS_S + 2})
-    assert ailment(hanging, 100.2) == "worker process 8 has done nothing for 12 s"
-
-
-def test_a_supervisor_that_hangs_is_an_ailment() -> None:
-    state = State(100.0, {7: counts(1)}, {7: 0.0})
-    assert ailment(state, 111.0) == "nobody has looked after the worker processes for 11 s"
-    assert ailment(State(100.0), 100.0) == "no worker process"
+    assert "process 8" in ailment(hanging, 100.2)
+    assert "12 s" in ailment(hanging, 100.2)
+    assert "11 s" in ailment(State(100.0, {7: counts(1)}, {7: 0.0}), 111.0)
+    assert ailment(State(100.0), 100.0), "there is no process"
 
 
 def test_a_host_is_ready_while_it_serves_a_trainer_and_a_while_after() -> None:
     one = {7: counts(1)}
-    assert unready(State(100.0, one), 100.0).startswith("no trainer was served")
+    assert unready(State(100.0, one), 100.0)
     assert unready(State(100.0, one, served=100.0), 100.0) == ""
     assert unready(State(100.0, one, served=100.0 - UNSERVED_S), 100.0) == ""
     lost = State(100.0, one, served=99.0 - UNSERVED_S)
-    assert unready(lost, 100.0).startswith("for 31 s no trainer is served")
+    assert "31 s" in unready(lost, 100.0)
     assert ailment(lost, 100.0) == "", "another start of this host would not help"
-    assert unready(State(100.0, served=100.0), 100.0) == "no worker process"
+    assert unready(State(100.0, served=100.0), 100.0), "there is no process"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import platform
 import threading
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -12,7 +14,7 @@ import videoload.stats.meter
 from tests.support.waiting import SECOND
 from videoload.errors import BadVideo
 from videoload.stats.meter import Meter
-from videoload.stats.stats import ClipTimes, SlowFile, StreamStats, WorkerRecord
+from videoload.stats.stats import ClipTimes, StreamStats, Totals, WorkerRecord
 from videoload.stats.work import Work
 
 HERE = platform.node()
@@ -21,13 +23,31 @@ OWN = [WorkerRecord(f"{HERE}:{n}", HERE, n, True, "idle", "") for n in (1, 2)]
 
 
 class Clock:
-    """A clock that a test sets."""
+    """A clock that a test sets, and what happens by it."""
 
     def __init__(self) -> None:
         self.now = 1000.0
 
     def monotonic(self) -> float:
         return self.now
+
+    def take(self, meter: Meter, *, wait_s: float, clips: int = 8) -> None:
+        meter.asked(0)
+        self.now += wait_s
+        meter.got(0, clips)
+
+    def play(self, *readers: list[tuple[float, float]], began: tuple[float, ...] = (0, 0)) -> Meter:
+        """Readers that wait and step in turn, for batches of 8 clips, from these times on."""
+        meter, events = Meter(), []
+        for reader, turns in enumerate(readers):
+            at = self.now + began[reader]
+            for wait, step in turns:
+                events += [(at, 0, reader), (at + wait, 1, reader)]
+                at += wait + step
+        for at, got, reader in sorted(events, key=lambda event: event[0]):
+            self.now = at
+            meter.got(reader, 8) if got else meter.asked(reader)
+        return meter
 
 
 @pytest.fixture
@@ -38,154 +58,169 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return made
 
 
-def take(meter: Meter, clock: Clock, *, wait_s: float, clips: int = 8, reader: int = 0) -> None:
-    meter.asked(reader)
-    clock.now += wait_s
-    meter.got(reader, clips)
-
-
-def read(
-    meter: Meter, workers: list[WorkerRecord] = WORKERS, window_s: float = float("inf")
-) -> StreamStats:
+def read(meter: Meter, workers: Any = WORKERS, window_s: float = math.inf) -> StreamStats:
     return meter.read(workers, (), window_s)
 
 
-def test_a_reader_waits_for_no_thread_that_books_or_reads_figures() -> None:
+def test_readers_and_the_io_thread_wait_for_no_thread_that_books_or_reads_figures() -> None:
     # Such a thread may be inside Python's garbage collector, which waits for the reader to leave.
-    meter = Meter()
+    meter, is_in, may_leave = Meter(), threading.Event(), threading.Event()
+    meter.asked(0)
 
-    def a_reader_leaves() -> None:
-        meter.asked(0)
-        meter.got(0, 8)
-        meter.asked(0)
-        meter.left(0)
+    def hold() -> list[WorkerRecord]:
+        is_in.set()
+        assert may_leave.wait(60 * SECOND)
+        return []
 
-    with meter._lock:
-        reader = threading.Thread(target=a_reader_leaves, daemon=True)
-        reader.start()
-        reader.join(20 * SECOND)
-        assert not reader.is_alive()
-    assert read(meter).clips == 8
+    class Slow(list[int]):
+        """Clips that take long to book."""
 
+        def __iter__(self) -> Any:
+            return iter(hold())
 
-def test_the_io_thread_waits_for_no_thread_that_reads_figures(clock: Clock) -> None:
-    meter = Meter()
-    answers = 200  # more than are booked at once
-
-    def the_workers_answer() -> None:
-        for _ in range(answers):
-            meter.worked("host:1", Work(clips=1, leases=1, busy_s=0.1), (), clock.now)
-
-    with meter._lock:
-        thread = threading.Thread(target=the_workers_answer, daemon=True)
-        thread.start()
-        thread.join(20 * SECOND)
-        assert not thread.is_alive()
-    assert read(meter).workers[0].clips == answers
+    meter.worked("host:1", Work(clips=1), Slow(), 0.0)  # type: ignore[arg-type]
+    asking = threading.Thread(target=read, args=(meter,))
+    asking.start()
+    assert is_in.wait(60 * SECOND)
+    meter.got(0, 8)
+    for _ in range(200):  # more than are booked at once
+        meter.worked("host:1", Work(clips=1, leases=1, busy_s=0.1), (), 0.0)
+    meter.asked(0)
+    meter.left(0)
+    may_leave.set()
+    asking.join()
+    assert (read(meter).clips, read(meter).workers[0].clips) == (8, 201)
 
 
-def test_a_young_workers_shares_are_of_its_own_time() -> None:
-    work = Work(clips=30, leases=30, busy_s=3.0)
-    for age_s, share in ((3.0, 1.0), (6.0, 0.5), (600.0, 0.3)):
-        record = WORKERS[0]._replace(work=work, age_s=age_s)
-        assert record.stats(work, 10.0).busy_share == pytest.approx(share)
-
-
-def test_a_stream_that_was_not_read_says_so() -> None:
-    stats = read(Meter())
-    assert (stats.batches, stats.clips, stats.clips_per_s, stats.wait_share) == (0, 0, 0.0, 0.0)
-    assert stats.verdict == "Nothing was read yet."
+# How long readers waited
 
 
 def test_rates_and_waiting_cover_the_time_from_the_first_request_to_the_last_batch(
     clock: Clock,
 ) -> None:
-    meter = Meter()
-    clock.now += 50  # the stream is read long after it was made
-    take(meter, clock, wait_s=2.0)
-    clock.now += 6.0  # the trainer trains
-    take(meter, clock, wait_s=0.0)
-    clock.now += 1.0
-    take(meter, clock, wait_s=1.0, clips=4)
-    clock.now += 100  # and then does something else
+    stats = read(Meter())
+    assert (stats.batches, stats.clips, stats.clips_per_s, stats.wait_share) == (0, 0, 0.0, 0.0)
+    assert stats.bottleneck == "unknown"
+    clock.now += 50
+    meter = clock.play([(2, 6), (0, 1), (1, 0)])
+    before = read(meter)
+    clock.now += 100  # the trainer does something else
     stats = read(meter)
-    assert (stats.batches, stats.clips) == (3, 20)
-    assert stats.clips_per_s == pytest.approx(2.0)
-    assert stats.wait_share == pytest.approx(0.3)
+    assert stats == before
+    assert (stats.batches, stats.clips) == (3, 24)
+    assert (stats.clips_per_s, stats.wait_share) == pytest.approx((2.4, 0.3))
+    assert meter.totals() == Totals(3, 24, 3.0, 2.0)
+
+
+STEPS = [(0.1, 0.1)] * 10
+TEN_TWICE = [*STEPS[:-1], (0.1, 3600.0), *STEPS]
+
+
+@pytest.mark.parametrize(
+    ("readers", "began", "rate", "share"),
+    [
+        ([STEPS, STEPS], (0, 3600), 160 / 3.8, 2.0 / 3.8),  # nobody reads in between
+        ([TEN_TWICE], (0,), 160 / 3.8, 2.0 / 3.8),  # a pause is no training
+        ([[*STEPS[:-1], (0.1, 2.0), *STEPS]], (0,), 160 / 3.8, 2.0 / 3.8),
+        # Eight batches are taken together, and then trained on for 2 s: that is not a pause.
+        ([[*[(0.1, 0.0)] * 7, (0.1, 2.0)] * 20], (0,), 1280 / 54, 16 / 54),
+        # Nor are steps of under a second.
+        ([[*[(0.0, 0.001)] * 50, (0.0, 0.95), (0.05, 0)]], (0,), 416 / 1.05, 0.05 / 1.05),
+        # Of both readers, in the time of one.
+        ([[*[(1, 1)] * 9, (1, 0)]] * 2, (0, 1), 160 / 20, 10 / 19),
+    ],
+)
+def test_what_counts_as_time_of_readers(
+    readers: list[list[tuple[float, float]]], began: tuple[float, ...], rate: float, share: float,
+    clock: Clock,
+) -> None:  # fmt: skip
+    stats = read(clock.play(*readers, began=began))
+    assert (stats.clips_per_s, stats.wait_share) == pytest.approx((rate, share), rel=1e-3)
+
+
+@pytest.mark.parametrize("wait_s", [0.0, 0.1, 3.0])
+def test_the_ceiling_is_what_the_trainer_could_take_whoever_waits(
+    wait_s: float, clock: Clock
+) -> None:
+    turns = [*[(wait_s, 0.5)] * 10, (wait_s, 0.0)]
+    meter = clock.play(turns)
+    stats = read(meter)
+    assert stats.ceiling_steps_per_s == pytest.approx(11 / 5)
+    assert stats.steps_per_s == pytest.approx(11 / (5 + 11 * wait_s))
+    assert read(clock.play(turns, turns)).ceiling_steps_per_s == pytest.approx(22 / 5)
+    meter.ceiling = 1.25
+    assert read(meter).ceiling_steps_per_s == 1.25
+    assert read(clock.play([(1, 0)] * 9)).ceiling_steps_per_s == math.inf
 
 
 def test_an_empty_batch_counts_as_a_batch_without_clips(clock: Clock) -> None:
     meter = Meter()
-    take(meter, clock, wait_s=1.0, clips=0)
+    clock.take(meter, wait_s=1.0, clips=0)
     stats = read(meter)
     assert (stats.batches, stats.clips, stats.steps_per_s) == (1, 0, 0.0)
 
 
 def test_a_wait_that_goes_on_counts_and_an_abandoned_one_does_not(clock: Clock) -> None:
     meter = Meter()
-    take(meter, clock, wait_s=0.0)
+    clock.take(meter, wait_s=0.0)
     clock.now += 4
     meter.asked(0)
     clock.now += 12
     assert read(meter).wait_share == pytest.approx(0.75)
-    assert read(meter, []).verdict.endswith("waiting for 12 s. No worker is connected.")
+    assert meter.totals().blocked_s == 12
+    assert "12 s" in read(meter, []).verdict
     meter.left(0)
     meter.left(0)
     assert read(meter).wait_share == 0.0
+    assert meter.totals().blocked_s == 12
 
 
-def test_a_window_counts_the_batches_handed_over_in_it(clock: Clock) -> None:
-    meter = Meter()
-    for _ in range(10):
-        take(meter, clock, wait_s=1.0)
-    for _ in range(5):
-        take(meter, clock, wait_s=0.0)
-        clock.now += 1.0
-    assert (read(meter).batches, read(meter).clips) == (15, 120)
-    recent = read(meter, window_s=4.5)
-    assert (recent.batches, recent.clips, recent.wait_share) == (4, 32, 0.0)
+def test_waiting_for_first_batches_is_counted_separately(clock: Clock) -> None:
+    first = [(5.0, 1.0), *[(0.0, 1.0)] * 4, (0.0, 0.0)]
+    stats = read(clock.play(first))
+    assert (stats.bottleneck, stats.wait_share) == ("batches", 0.5)
+    assert "5.0 s" in stats.verdict
+    anew = clock.play(first, first, began=(0, 30))
+    assert "10.0 s" in read(anew).verdict
+    assert "first" not in read(clock.play([(1.0, 1.0), (0.5, 0.0)])).verdict
+
+
+def test_a_window_counts_what_came_in_it(clock: Clock) -> None:
+    meter = clock.play([*[(1.0, 0.0)] * 10, *[(0.0, 1.0)] * 10, (0.0, 0.0)])
+    assert (read(meter).batches, read(meter).clips) == (21, 168)
+    recent = read(meter, window_s=5.0)
+    assert (recent.batches, recent.clips, recent.wait_share) == (5, 40, 0.0)
+    assert recent.clips_per_s == pytest.approx(8)
+    meter.asked(0)
+    clock.now += 5
+    assert read(meter, window_s=10.0).wait_share == pytest.approx(0.5)
+    clock.now += 10
+    assert "15 s" in read(meter, window_s=1.0).verdict
 
 
 def test_old_batches_count_in_the_totals_only(clock: Clock) -> None:
-    meter = Meter()
-    for _ in range(1000):
-        take(meter, clock, wait_s=1.0)
-    for _ in range(4096):
-        clock.now += 1.0
-        take(meter, clock, wait_s=0.0)
+    meter = clock.play([*[(1.0, 0.0)] * 1000, *[(0.0, 1.0)] * 4096])
     stats = read(meter)
     assert (stats.batches, stats.wait_share) == (5096, 0.0)
 
 
-def test_workers_on_this_host_are_distinguished_from_others(clock: Clock) -> None:
-    def bottleneck(workers: list[WorkerRecord]) -> str:
-        meter = Meter()
-        for _ in range(9):
-            take(meter, clock, wait_s=1.0)
-            clock.now += 0.1
-        for worker in workers:
-            meter.worked(worker.name, Work(clips=40, busy_s=5.0, core_s=5.0), (), clock.now)
-        return read(meter, workers).bottleneck
-
-    assert bottleneck(WORKERS) == "decoding"
-    assert bottleneck(OWN) == "cores"
-    assert bottleneck(OWN[:1]) == "decoding"
+# What workers did
 
 
-def test_a_streams_workers_come_with_their_work_for_this_stream(clock: Clock) -> None:
+def test_a_worker_has_its_work_for_this_stream_and_shares_of_its_own_time(clock: Clock) -> None:
     meter = Meter()
     meter.worked("host:1", Work(clips=30, busy_s=2.0, free_s=1.0, wire_s=1.0), (), clock.now)
     meter.worked("gone:9", Work(clips=50, busy_s=2.0), (), clock.now)
-    stats = read(meter)
-    one, two = stats.workers
+    one, two = read(meter).workers
     assert (one.name, one.clips, one.clips_per_s) == ("host:1", 30, 15.0)
     assert (one.busy_share, one.wire_share) == (0.5, 0.25)
-    assert (two.clips, two.clips_per_s, two.busy_share) == (0, 0.0, 0.0), (
-        "and no other stream's work"
-    )
+    assert (two.clips, two.clips_per_s, two.busy_share) == (0, 0.0, 0.0)
     clock.now += 60
     assert read(meter, window_s=30).workers[0].clips == 0
-    assert WORKERS[0].stats(Work(clips=6, busy_s=3.0), 10.0).busy_share == pytest.approx(0.3)
+    work = Work(clips=30, leases=30, busy_s=3.0)
+    for age_s, share in ((3.0, 1.0), (6.0, 0.5), (600.0, 0.3)):
+        record = WORKERS[0]._replace(work=work, age_s=age_s)
+        assert record.stats(work, 10.0).busy_share == pytest.approx(share)
 
 
 def test_answers_count_at_once_and_in_their_own_time(clock: Clock) -> None:
@@ -194,9 +229,26 @@ def test_answers_count_at_once_and_in_their_own_time(clock: Clock) -> None:
         meter.worked("host:1", Work(clips=1, busy_s=0.5), [(count, 0.5)], clock.now)
         clock.now += 1
         if count in (3, 70, 140):
-            assert meter.work(-float("inf"))["host:1"].clips == count
+            assert meter.work(-math.inf)["host:1"].clips == count
     assert read(meter, window_s=10).workers[0].clips == pytest.approx(10, abs=1)
     assert sum(file.clips for file in read(meter).slowest_files) == 8
+
+
+def test_old_windows_are_exact_to_an_eighth_and_none_is_lost(clock: Clock) -> None:
+    meter, all_s, began = Meter(), 16_000, clock.now
+    for second in range(all_s):
+        meter.worked("a", Work(clips=1, busy_s=0.5), (), began + second)
+    meter.worked("b", Work(clips=7), (), began + all_s - 0.5)
+    clock.now += all_s
+    assert {name: work.clips for name, work in meter.work(clock.now - 3).items()} == {
+        "a": 3,
+        "b": 7,
+    }
+    for window_s in (30, 300, 3000, 10_000):
+        clips = meter.work(clock.now - window_s)["a"].clips
+        assert clips == pytest.approx(window_s, rel=0.25)
+    assert meter.work(-math.inf)["a"].clips == meter.work(began)["a"].clips == all_s
+    assert meter.work(clock.now + 100) == {}
 
 
 def test_a_clips_time_is_split_and_slow_files_have_their_paths(clock: Clock) -> None:
@@ -209,58 +261,21 @@ def test_a_clips_time_is_split_and_slow_files_have_their_paths(clock: Clock) -> 
     meter.worked("host:1", work, [(3, 0.4), *lies, *[(4, 0.01)] * 9], clock.now)
     stats = read(meter)
     assert stats.clip_times == ClipTimes(*(0.01, 0.002, 0.003, 0.02, 0.005, 0.005, 0.1, 0.05))
-    assert isinstance(stats.slowest_files[0], SlowFile)
     assert {file.path: file.clips for file in stats.slowest_files} == {"3.avi": 1, "4.avi": 9}
+    assert stats.slowest_files[1].clip_s == pytest.approx(0.01)
 
 
-def test_the_ceiling_is_what_the_trainer_could_take_without_waiting(clock: Clock) -> None:
-    meter = Meter()
-    for _ in range(3):
-        take(meter, clock, wait_s=0.5)
-        clock.now += 1.5
-    stats = read(meter)
-    assert (stats.steps_per_s, stats.ceiling_steps_per_s) == pytest.approx((3 / 4.5, 1.0))
-    meter.ceiling = 1.25
-    assert read(meter).ceiling_steps_per_s == 1.25
+def test_workers_on_this_host_are_distinguished_from_others(clock: Clock) -> None:
+    for workers, bottleneck in ((WORKERS, "decoding"), (OWN, "cores"), (OWN[:1], "decoding")):
+        meter = clock.play([(1.0, 0.1)] * 9)
+        for worker in workers:
+            meter.worked(worker.name, Work(clips=40, busy_s=5.0, core_s=5.0), (), clock.now)
+        assert read(meter, workers).bottleneck == bottleneck
 
 
-def test_a_mark_tells_the_time_since_its_last_call(clock: Clock) -> None:
-    meter = Meter()
-    assert meter.since("stats") == float("inf")
-    clock.now += 3
-    assert (meter.since("stats"), meter.since("epoch")) == (3.0, float("inf"))
-
-
-def test_bad_videos_and_copies_are_passed_on(clock: Clock) -> None:
-    meter = Meter()
-    take(meter, clock, wait_s=1.0)
-    meter.copied += 2
-    bad = (BadVideo("a.avi", "broken"),)
-    stats = meter.read(WORKERS, bad)
-    assert (stats.copied, stats.bad_videos) == (2, bad)
-
-
-def test_print_shows_one_line(clock: Clock) -> None:
-    meter = Meter()
-    take(meter, clock, wait_s=0.5)
-    assert str(read(meter)) == (
-        "8 clips in 1 batch, 16 clips/s, 2 workers busy 0%. Decoding keeps up. The trainer waits "
-        "100% of the time, most of it for the first batches (0.5 s)."
-    )
-    meter.copied = 3
-    bad = (BadVideo("a.avi", "broken"),)
-    assert ", 3 batches copied, 1 bad video. " in str(meter.read(WORKERS, bad))
-
-
-def test_reading_the_figures_changes_nothing(clock: Clock) -> None:
-    meter = Meter()
-    take(meter, clock, wait_s=1.0)
-    first = read(meter)
-    clock.now += 10
-    assert read(meter) == first
-
-
-def test_the_share_of_clips_from_the_frame_store_is_that_of_its_window(clock: Clock) -> None:
+def test_the_shares_of_clips_from_the_frame_store_and_without_room_are_those_of_a_window(
+    clock: Clock,
+) -> None:
     meter = Meter()
     assert read(meter).kept_share == 0
     assert "frame store" not in str(read(meter))
@@ -270,15 +285,28 @@ def test_the_share_of_clips_from_the_frame_store_is_that_of_its_window(clock: Cl
     meter.worked("gone:9", Work(clips=2, kept=1), (), clock.now)
     assert read(meter).kept_share == 9 / 40
     assert read(meter, window_s=30).kept_share == 0.9
-    assert "90% of the clips from the frame store" in str(read(meter, window_s=30))
-
-
-def test_a_full_store_is_told_by_the_share_of_clips_that_are_decoded_each_time(
-    clock: Clock,
-) -> None:
-    meter = Meter()
-    meter.worked("host:1", Work(clips=1000, no_room=10), (), clock.now)
-    assert "frame store" not in read(meter).verdict, "too few"
+    assert "90%" in str(read(meter, window_s=30))
+    meter.worked("host:1", Work(clips=960, no_room=10), (), clock.now)
+    assert "full" not in read(meter).verdict, "too few"
     meter.worked("host:1", Work(clips=1000, no_room=490), (), clock.now)
     assert read(meter).no_room_share == 0.25
-    assert "frame store is full: 25%" in read(meter).verdict
+    assert "full: 25%" in read(meter).verdict
+
+
+def test_what_is_printed_has_the_figures_bad_videos_and_copies(clock: Clock) -> None:
+    meter = Meter()
+    clock.take(meter, wait_s=0.5)
+    for word in ("8 clips", "1 batch", "16 clips/s", "2 workers", read(meter).verdict):
+        assert word in str(read(meter))
+    meter.copied += 3
+    bad = (BadVideo("a.avi", "broken"),)
+    stats = meter.read(WORKERS, bad)
+    assert (stats.copied, stats.bad_videos) == (3, bad)
+    assert "3 batches copied, 1 bad video" in str(stats)
+
+
+def test_a_mark_tells_the_time_since_its_last_call(clock: Clock) -> None:
+    meter = Meter()
+    assert meter.since("stats") == math.inf
+    clock.now += 3
+    assert (meter.since("stats"), meter.since("epoch")) == (3.0, math.inf)
