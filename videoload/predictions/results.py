@@ -16,6 +16,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 from xxhash import xxh3_64_hexdigest
@@ -36,21 +37,34 @@ Writers = Mapping[str, Callable[[Path, FileScores], None]]
 _log = logging.getLogger(__name__)
 
 
-class Files:
-    """A folder with files for each row, by their suffixes. ``entries``: the journal's line of each
-    row that is done, by the row's name."""
+class Place:
+    """A folder with files for each row, by their suffixes; or the file of a ``table`` of all rows,
+    in the order of the catalog. ``entries``: the journal's line of each row that is done, by the
+    row's name."""
 
     def __init__(
-        self, folder: Path, journal: str, settings: Mapping[str, str], writers: Writers,
-        names: Sequence[str],
+        self, journal: Path, settings: Mapping[str, str], names: Sequence[str],
+        writers: Writers = MappingProxyType({}), table: Path | None = None,
     ) -> None:  # fmt: skip
-        self._folder, self._writers = folder, writers
-        file = folder / journal
-        there = None if file.exists() else next(filter(Path.exists, self._files(names)), None)
+        """Raises VideoloadError if there are other results; OSError."""
+        self._folder, self._names, self._writers = journal.parent, names, writers
+        self.table = table
+        files = self._files(names) if table is None else [table]
+        there = None if journal.exists() else next(filter(Path.exists, files), None)
         if there is not None:
-            raise VideoloadError(f"{there} exists, and {file.name} does not: take another folder")
-        self._journal = _opened(file, settings)
-        self.entries = {entry["row"]: entry for entry in self._journal.entries}
+            raise VideoloadError(f"{there} exists, and {journal.name} does not: write elsewhere")
+        self._journal = Journal(journal, {"results": dict(settings)})
+        entries = self._journal.entries
+        self.entries = {entry["row"]: entry for entry in entries if "row" in entry}
+        self._written = [entry["table"] for entry in entries if "table" in entry]
+        found = Identity(settings).difference(self._journal.head.get("results") or {})
+        flaw = f"{journal} is of other results ({found})" if found else ""
+        if table is not None and table.exists():
+            is_ours = xxh3_64_hexdigest(table.read_bytes()) in self._written
+            flaw = flaw or f"{table} was changed since it was written" * (not is_ours)
+        if flaw:
+            self.close()
+            raise VideoloadError(f"{flaw}: write elsewhere, or delete {journal} and the results")
 
     def _files(self, names: Iterable[str]) -> Iterator[Path]:
         return (self._folder / f"{name}{suffix}" for name in names for suffix in self._writers)
@@ -75,55 +89,20 @@ class Files:
             file.unlink(missing_ok=True)
 
     def finish(self) -> None:
-        """The run ends: all is written."""
-
-    def close(self) -> None:
-        self._journal.close()
-
-
-class OneTable:
-    """A table of all rows, in the order of the catalog; otherwise like `Files`."""
-
-    def __init__(
-        self, file: Path, settings: Mapping[str, str], table: Table, names: Sequence[str]
-    ) -> None:
-        self._file, self._table, self._names = file, table, names
-        progress = file.with_name(f"{file.name}.progress")
-        if file.exists() and not progress.exists():
-            raise VideoloadError(
-                f"{file} exists, and {progress.name} beside it does not: write to another file"
-            )
-        self._journal = _opened(progress, settings)
-        entries = self._journal.entries
-        self.entries = {entry["row"]: entry for entry in entries if "row" in entry}
-        self._written = [entry["table"] for entry in entries if "table" in entry]
-        if file.exists() and xxh3_64_hexdigest(file.read_bytes()) not in self._written:
-            self.close()
-            raise VideoloadError(
-                f"{file} was changed since it was written: delete it and {progress}"
-            )
-
-    def has(self, name: str) -> bool:
-        return name in self.entries
-
-    def write(self, name: str, scores: FileScores, entry: Entry) -> None:
-        self.entries[name] = entry | {"lines": self._table.lines(scores)}
-        self._journal.append(self.entries[name])
-
-    def drop(self, name: str) -> None:
-        self.entries.pop(name, None)
-
-    def finish(self) -> None:
+        """The run ends: write the table. Raises OSError."""
+        if self.table is None:
+            return
         done = (self.entries[name]["lines"] for name in self._names if name in self.entries)
         content = (HEAD + "".join(done)).encode("utf-8", "surrogateescape")
         digest = xxh3_64_hexdigest(content)
         if self._written[-1:] != [digest]:
             self._written.append(digest)
             self._journal.append({"table": digest})
-        with _unfinished(self._file) as unfinished:
+        with _unfinished(self.table) as unfinished:
             unfinished.write_bytes(content)
 
     def close(self) -> None:
+        """Let another process go on."""
         self._journal.close()
 
 
@@ -137,18 +116,19 @@ class Results:
     ) -> None:  # fmt: skip
         """Begin, or go on. ``marks``: of the rows of a catalog, by their names. Raises
         VideoloadError if there are results of other windows, or nothing can be written."""
-        self._marks, self._names = marks, (names := [*marks])
-        self._places: list[Files | OneTable] = []
+        self._marks, self._names, self._lines = marks, (names := [*marks]), table
+        self._places: list[Place] = []
         with_table = {**settings, "top": str(table.top), "names": repr(tuple(table.classes))}
         try:
-            if to_csv is not None and Path(to_csv).suffix.lower() == ".csv":
-                self._places.append(OneTable(Path(to_csv), with_table, table, names))
+            if to_csv is not None and (file := Path(to_csv)).suffix.lower() == ".csv":
+                journal = file.with_name(f"{file.name}.progress")
+                self._places.append(Place(journal, with_table, names, table=file))
             elif to_csv is not None:
-                lines = {".csv": table.write}
-                self._places.append(Files(Path(to_csv), ".csv.progress", with_table, lines, names))
+                journal = Path(to_csv, ".csv.progress")
+                self._places.append(Place(journal, with_table, names, {".csv": table.write}))
             if to_npy is not None:
                 arrays = {".npy": _write_scores, ".times.npy": _write_times}
-                self._places.append(Files(Path(to_npy), ".npy.progress", settings, arrays, names))
+                self._places.append(Place(Path(to_npy, ".npy.progress"), settings, names, arrays))
             self._drop_others()
         except BaseException as error:
             self.close()
@@ -182,7 +162,10 @@ class Results:
                 if scores is None:
                     place.drop(name)
                 elif not place.has(name):
-                    place.write(name, scores, {"row": name, **self._marks[name]._asdict()})
+                    entry = {"row": name, **self._marks[name]._asdict()}
+                    if place.table is not None:
+                        entry["lines"] = self._lines.lines(scores)
+                    place.write(name, scores, entry)
         except OSError as error:
             raise _not_written(error.filename or name, error) from None
 
@@ -228,18 +211,6 @@ def segment_of(video: Video) -> str:
 
 def _exact(seconds: float | None) -> str:
     return "" if seconds is None else repr(float(seconds)).removesuffix(".0")
-
-
-def _opened(file: Path, settings: Mapping[str, str]) -> Journal:
-    """The journal of a place. Raises VideoloadError if it is of other results; OSError."""
-    journal = Journal(file, {"results": dict(settings)})
-    if found := Identity(settings).difference(journal.head.get("results") or {}):
-        journal.close()
-        raise VideoloadError(
-            f"{file} is of other results ({found}): write to another place, or delete it and the "
-            "results"
-        )
-    return journal
 
 
 def _write_scores(file: Path, scores: FileScores) -> None:

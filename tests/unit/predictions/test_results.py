@@ -109,18 +109,18 @@ def test_a_file_has_its_scores_and_times_and_its_lines(tmp_path: Path) -> None:
 
 def test_what_is_not_ours_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "all.csv").write_text("mine")
-    with pytest.raises(VideoloadError, match=r"all\.csv exists, and all\.csv\.progress beside it"):
+    with pytest.raises(VideoloadError, match=r"all\.csv .*all\.csv\.progress"):
         run(tmp_path)
     assert found(tmp_path) == {"all.csv": b"mine"}
     (tmp_path / "all.csv").unlink()
     run(tmp_path)
     (tmp_path / "all.csv").write_text("cut")
-    with pytest.raises(VideoloadError, match="was changed since it was written: delete it"):
+    with pytest.raises(VideoloadError, match=r"all\.csv was changed"):
         run(tmp_path)
     shutil.rmtree(tmp_path / "npy")
     (tmp_path / "npy").mkdir()
     (tmp_path / "npy/2.avi.npy").write_text("mine")
-    with pytest.raises(VideoloadError, match=r"2\.avi\.npy exists, and \.npy\.progress does not"):
+    with pytest.raises(VideoloadError, match=r"2\.avi\.npy .*\.npy\.progress"):
         run(tmp_path, places="arrays")
 
 
