@@ -255,7 +255,7 @@ def test_a_name_that_moves_is_followed(videos: Videos, programs: Programs, tmp_p
     hosts.write_text("127.0.0.2")  # an address where nobody listens
     with Client(workers=0, listen=LISTEN) as client:
         worker = named_worker(programs, videos, client, hosts)
-        worker.wait_for("cannot be reached (or has keys: give --keys)", 30 * SECOND)
+        worker.wait_for("cannot be reached; still trying", 30 * SECOND)
         hosts.write_text("127.0.0.1")
         client.wait_for_workers(1, timeout_s=30 * SECOND)
         for _ in make(client, videos, 1).batches():

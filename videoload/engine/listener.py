@@ -70,7 +70,8 @@ class Listener:
     @property
     def turned_away(self) -> int:
         """How many connection attempts were turned away because of their key."""
-        return 0 if self._authenticator is None else self._authenticator.turned_away
+        unknown = 0 if self._authenticator is None else self._authenticator.turned_away
+        return unknown + sum(router.turned_away for router in self.routers)
 
     @property
     def endpoints(self) -> list[str]:

@@ -1,11 +1,11 @@
 """The connections to a trainer's socket, as the kernel knows them: who is connected, how many bytes
 came, and which connections go too far.
 
-ZeroMQ reports which descriptors it accepts (a socket monitor), but not what comes on them. It
-closes them in its own thread, so a number may stand for another connection, or another file, by
-the time it is used. So each look is at a duplicate, which cannot change, and it counts only if it
-is the socket (by its inode) that was accepted. All duplicates use one descriptor that is set aside,
-so a look needs no free descriptor.
+ZeroMQ reports which descriptors it accepts (a socket monitor), and that keys do not fit, but not
+what comes on them. It closes them in its own thread, so a number may stand for another connection,
+or another file, by the time it is used. So each look is at a duplicate, which cannot change, and it
+counts only if it is the socket (by its inode) that was accepted. All duplicates use one descriptor
+that is set aside, so a look needs no free descriptor.
 
 One call handles a bounded number of events and looks.
 """
@@ -23,7 +23,9 @@ import zmq
 
 from videoload.transport.limits import Limits
 
-_EVENTS = zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED
+_EVENTS = zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+# In the place of a descriptor: one side alone has keys, or both have them and they do not fit.
+_OTHER_KEYS = zmq.PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH, zmq.PROTOCOL_ERROR_ZMTP_CRYPTOGRAPHIC
 _EVENT = struct.Struct("=hi")  # event and descriptor: zmq_socket_monitor(3)
 _RECEIVED = struct.Struct("=128xQ")  # tcp_info.tcpi_bytes_received
 _CREDENTIALS = struct.Struct("=iII")  # ucred: pid, uid, gid
@@ -49,9 +51,12 @@ class Connections:
         on at once."""
         self.limits = limits
         self.name: int | bytes | None = None  # the port, or the name of a Unix socket
+        self.turned_away = 0  # because of other keys than this side's
         self._children = children
         self._bound = bound
         self._inodes: dict[int, int] = {}
+        self._hosts: dict[int, str] = {}
+        self._has_other_keys = False  # the connection that ends next
         self._to_look_at: list[int] = []  # connections that this round of looks has still to see
         self._next_look = 0.0
         self._spare = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -76,6 +81,17 @@ class Connections:
             except zmq.Again:
                 break
             event, number = _EVENT.unpack(frames[0])
+            if event == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL:
+                self._has_other_keys = number in _OTHER_KEYS
+                continue
+            host = self._hosts.pop(number, "somebody")
+            if self._has_other_keys:
+                self._has_other_keys = False
+                self.turned_away += 1
+                self._lines.append(
+                    f"{host} is turned away: it has no keys or others than this trainer; both need "
+                    "those of one 'videoload keygen'"
+                )
             self._inodes.pop(number, None)
             self.limits.disconnected(number)
             if event == zmq.EVENT_ACCEPTED and (inode := self._attach(number)) is not None:
@@ -125,6 +141,8 @@ class Connections:
         self.limits.connected(number, time.monotonic())
         if self._children is None:
             self._inodes[number] = inode
+            with suppress(OSError):  # it has hung up
+                self._hosts[number] = self._look.getpeername()[0].removeprefix("::ffff:")
             return
         with suppress(OSError, struct.error):
             credentials = self._look.getsockopt(

@@ -21,6 +21,7 @@ import errno
 import math
 import os
 import re
+import struct
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -51,6 +52,10 @@ _CONNECT_MS = 1000  # the kernel's own first pause between two attempts
 _BACKLOG = 1024  # connections not accepted yet; with 100, many of a thousand at once wait a second
 _CONNECTIONS = 8192
 _RECEIVED = 64  # messages of one worker that wait to be read; it owes half as many answers at most
+_EVENT = struct.Struct("=Hi")  # event and its value: zmq_socket_monitor(3)
+_REFUSALS = zmq.EVENT_HANDSHAKE_FAILED_AUTH, zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+_NO_DETAIL = zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
+_ENDS = zmq.EVENT_DISCONNECTED | _NO_DETAIL | _REFUSALS[0] | _REFUSALS[1]
 _DRAIN_MS = 2000  # a leaving worker waits at most this long until its last messages are sent
 
 
@@ -201,6 +206,11 @@ class Router:
         """Readable when somebody connects or disconnects; None if connections are not watched."""
         return None if self._connections is None else self._connections.events
 
+    @property
+    def turned_away(self) -> int:
+        """How many connection attempts were made with other keys than this side's, or without."""
+        return 0 if self._connections is None else self._connections.turned_away
+
     def inspect(self, now: float) -> tuple[list[str], float]:
         """Hang up on connections that cost too much. Returns a line for each, which says why, and
         when to look again (infinity: when `events` is readable)."""
@@ -246,6 +256,7 @@ class Dealer:
     ) -> None:
         """Begin to dial ``endpoint``. Raises TransportError: not an address, or no keys."""
         check_address(endpoint, keys, insecure)
+        self.was_refused = False
         with _socket(context, zmq.DEALER, f"dial {endpoint}", keys, WORKER) as self.socket:
             self.socket.setsockopt(zmq.IMMEDIATE, 1)
             self.socket.setsockopt(zmq.MAXMSGSIZE, _BODY_BYTES)
@@ -256,7 +267,7 @@ class Dealer:
             self.socket.setsockopt(zmq.CONNECT_TIMEOUT, _CONNECT_MS)
             if keys is not None:
                 self.socket.curve_serverkey = load_key(Path(keys) / f"{TRAINER}.key")[0]
-            self._ends = self.socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
+            self._ends = self.socket.get_monitor_socket(_ENDS)
             self._ends.setsockopt(zmq.RCVHWM, 0)  # else ZeroMQ's thread would wait for this one
             try:
                 self.socket.connect(endpoint)
@@ -266,11 +277,16 @@ class Dealer:
                 raise
 
     def hung_up(self) -> bool:
-        """Whether its connection ended since the last call. ZeroMQ makes another one."""
+        """Whether its connection ended since the last call. ZeroMQ makes another one. It
+        ``was_refused`` if somebody is there who hangs up, as a trainer with other keys does."""
         ended = False
         with suppress(zmq.Again):
-            while self._ends.recv_multipart(zmq.DONTWAIT):
-                ended = True
+            while frames := self._ends.recv_multipart(zmq.DONTWAIT):
+                event, value = _EVENT.unpack(frames[0])
+                ended |= event == zmq.EVENT_DISCONNECTED
+                self.was_refused |= event in _REFUSALS
+                # The other side may close before it has told that it has keys, or others.
+                self.was_refused |= event == _NO_DETAIL and value in (errno.EPIPE, errno.ECONNRESET)
         return ended
 
     def receive(self) -> FromTrainer | None:

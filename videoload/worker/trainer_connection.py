@@ -211,11 +211,14 @@ class TrainerConnection:
         )  # fmt: skip
         if self.say(hello):
             self._greeted = self._heard = now
-        elif now > self._warn_at:
-            key = (
-                "has keys: give --keys" if self._settings.keys is None else "does not know this key"
-            )
-            self._warn_unreachable(now, f"cannot be reached (or {key}); still trying")
+        elif now > self._warn_at and self.dealer is not None:
+            self.dealer.hung_up()  # or refused it
+            why = "cannot be reached"
+            if self.dealer.was_refused:
+                has_keys = self._settings.keys is not None
+                cause = "does not know this key" if has_keys else "has keys: give --keys"
+                why = f"hangs up (it {cause})"
+            self._warn_unreachable(now, f"{why}; still trying")
 
     def _warn_unreachable(self, now: float, what: str) -> None:
         _log.warning("trainer %s %s", self._label, what)

@@ -188,6 +188,27 @@ def test_only_admitted_keys_are_let_in(
         knocking.close()
 
 
+@pytest.mark.parametrize("has_keys", [True, False])
+def test_both_sides_know_that_keys_do_not_fit(
+    has_keys: bool, context: zmq.Context[zmq.Socket[bytes]], keys: tuple[Path, Path],
+    tmp_path: Path,
+) -> None:  # fmt: skip
+    theirs = make_keys(tmp_path / "theirs")[1] if has_keys else None
+    router, lines = Router(context, "tcp://127.0.0.1:*", keys=keys[0]), list[str]()
+    dealer = Dealer(context, router.endpoint, keys=theirs)
+
+    def is_known() -> bool:
+        lines.extend(router.inspect(time.monotonic())[0])
+        dealer.hung_up()
+        return dealer.was_refused and len(lines) == router.turned_away > 0
+
+    try:
+        wait_until(is_known, 30 * SECOND)
+    finally:
+        dealer.close()
+        router.close()
+
+
 def test_a_key_that_is_deleted_or_added_counts_at_once_and_for_open_connections(
     context: zmq.Context[zmq.Socket[bytes]], keys: tuple[Path, Path], tmp_path: Path
 ) -> None:
