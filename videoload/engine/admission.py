@@ -35,7 +35,8 @@ _PEERS_KEPT = 4096  # remote workers that are remembered, to recognise one that 
 
 @dataclass(eq=False, slots=True)
 class ConnectedWorker:
-    """A worker that is connected. ``is_child``: this process started it."""
+    """A worker that is connected. ``is_child``: this process started it. ``number`` tells it from
+    others of its host name and pid: containers of one node may have both in common."""
 
     host: str
     pid: int
@@ -47,11 +48,12 @@ class ConnectedWorker:
     heard: float = math.inf  # when its last message came
     last_error: str = ""
     storage: str = ""  # what its storage says instead of giving the videos
+    number: int = 1
 
     @property
     def name(self) -> str:
-        """Its name in messages to people."""
-        return f"{self.host}:{self.pid}"
+        """Its name in messages to people, and in figures. No other connected worker has it."""
+        return f"{self.host}:{self.pid}" + (f"#{self.number}" if self.number > 1 else "")
 
     def record(self, now: float) -> WorkerRecord:
         """What is known of it now, without its work."""
@@ -120,7 +122,8 @@ class Admission(Generic[PeerT]):
             for other, worker in self.workers.items()
             if worker.is_child and worker.pid == hello.pid and other != peer
         )
-        return Admitted(ConnectedWorker(hello.host, hello.pid, is_child=True), replaces)
+        worker = ConnectedWorker(hello.host, hello.pid, is_child=True)
+        return self._numbered(peer, worker, replaces)
 
     def remote(self, peer: PeerT, hello: Hello) -> Admitted[PeerT] | Refusal:
         """Decide on the HELLO of a worker that dialled in."""
@@ -143,4 +146,12 @@ class Admission(Generic[PeerT]):
         worker = ConnectedWorker(
             hello.host, hello.pid, is_child=False, copy=hello.copy, fetches=hello.fetches
         )
-        return Admitted(worker, (last,) if last != peer else ())
+        return self._numbered(peer, worker, (last,) if last != peer else ())
+
+    def _numbered(
+        self, peer: PeerT, worker: ConnectedWorker, replaces: tuple[PeerT, ...]
+    ) -> Admitted[PeerT]:
+        names = {w.name for other, w in self.workers.items() if other not in (peer, *replaces)}
+        while worker.name in names:
+            worker.number += 1
+        return Admitted(worker, replaces)

@@ -137,6 +137,14 @@ def test_a_worker_is_known_by_its_id_host_and_pid_together(
     assert admit(admission, 2, other).replaces == ()
 
 
+def test_workers_of_one_host_name_and_pid_have_two_names(admission: Admission[int]) -> None:
+    admit(admission, 1, hello(token=TOKEN), child=True)
+    names = [admit(admission, peer, hello(f"{peer}")).worker.name for peer in (2, 3)]
+    assert len({"here:11", *names}) == 3
+    again = admit(admission, 4, hello("2"))
+    assert (again.worker.name, again.replaces) == (names[0], (2,)), "it keeps its name"
+
+
 PEERS = st.integers(0, 7)
 WORKERS = st.sampled_from("abcd")
 
