@@ -7,6 +7,8 @@ import os
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from fractions import Fraction
+from io import BytesIO
 from pathlib import Path
 from typing import Any, cast
 
@@ -25,6 +27,7 @@ from tests.support.servers import objects
 from tests.support.thorough import rest_nightly
 from videoload import Catalog, Client, ClipSpec, SpecError, VideoError, decode_serially, torch
 from videoload.clips.clip_spec import silent
+from videoload.decoding.decoder import Decoder
 
 Floats = npt.NDArray[np.float32]
 
@@ -185,6 +188,7 @@ def test_clips_of_real_files_have_what_a_complete_decode_has(name: str) -> None:
 
 def test_a_file_without_sound_is_silent_and_says_so(root: Path) -> None:
     [(sample, info)] = heard(root / "a", "silent.avi", epochs=1)
+    assert not Decoder(root / "a").sound("silent.avi")
     assert info.has_sound.tolist() == [False]
     assert sample["sound"].shape == (9_600,)
     assert (sample["sound"] == 0).all()
@@ -280,12 +284,14 @@ def test_sound_begins_with_the_first_frame_that_comes_out(name: str, tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("name", "sound"),
-    [("a.mp4", "aac"), ("o.mkv", "libopus"), ("f.mkv", "flac"), ("p.mov", "pcm_s16le")],
-)
-def test_eight_channels_are_mixed(name: str, sound: str, tmp_path: Path) -> None:
-    """PyAV tells nine planes of eight, and cannot free those of a MOV, with an order of its own."""
-    made = sounds.make(tmp_path / name, sound=sound, rate=48_000, layout="7.1")
+    ("name", "sound", "layout"),
+    [("a.mp4", "aac", "7.1"), ("o.mkv", "libopus", "7.1"), ("f.mkv", "flac", "7.1"),
+     ("p.mov", "pcm_s16le", "7.1"), ("s.mp4", "aac", "5.1(side)"), ("d.mp4", "aac", "6.1")],
+)  # fmt: skip
+def test_many_channels_are_mixed(name: str, sound: str, layout: str, tmp_path: Path) -> None:
+    """PyAV tells nine planes of eight, and cannot free those of a MOV, with an order of its own. An
+    MP4's header does not tell the channels of some AAC."""
+    made = sounds.make(tmp_path / name, sound=sound, rate=48_000, layout=layout)
     if name == "p.mov":  # as other writers tell the same channels: sides before backs
         told = b"chan" + bytes(4) + struct.pack(">III", 1 << 16, 0x63F, 0)
         assert told in made.read_bytes()
@@ -293,6 +299,8 @@ def test_eight_channels_are_mixed(name: str, sound: str, tmp_path: Path) -> None
         made.write_bytes(made.read_bytes().replace(told, other))
     both = replace(CLIP, sound_channels=2)
     [(sample, info)] = heard(tmp_path, name, both, epochs=1)
+    assert info.has_sound.tolist() == [True]
+    assert Decoder(tmp_path).sound(name)
     for number in filter(sounds.is_white, info.frames[0].tolist()):
         at = round((number / sounds.FPS - info.times[0, 0]) * RATE)
         if 200 < at < sample["sound"].shape[1] - 200:
@@ -300,18 +308,76 @@ def test_eight_channels_are_mixed(name: str, sound: str, tmp_path: Path) -> None
             assert np.abs(sample["sound"][:, at - 5 : at + 6]).max() > 0.3, loudest
 
 
-def test_sound_that_cannot_be_decoded_makes_the_clip_bad(tmp_path: Path) -> None:
-    sounds.make(tmp_path / "noise.avi", sound="libmp3lame")
-    header, chunks = split((tmp_path / "noise.avi").read_bytes())
+@pytest.mark.parametrize(
+    ("coded", "first", "then"),
+    [("adts", (48_000, "stereo"), (32_000, "stereo")), ("adts", (32_000, "mono"), (48_000, "mono")),
+     ("ac3", (48_000, "stereo"), (48_000, "5.1"))],
+)  # fmt: skip
+def test_a_track_whose_form_changes_is_heard_on(
+    coded: str, first: tuple[int, str], then: tuple[int, str], tmp_path: Path
+) -> None:
+    """Each part has a tone of its own, and lasts for two seconds."""
+    packets = [*_tone(coded, *first, 500), *_tone(coded, *then, 900)]
+    with av.open(str(tmp_path / "a.ts"), "w", format="mpegts") as out:
+        pictures: Any = out.add_stream("mpeg2video", rate=25)
+        pictures.width, pictures.height, pictures.pix_fmt = 64, 48, "yuv420p"
+        sound = out.add_stream("aac" if coded == "adts" else coded, rate=first[0])
+        frames = [av.VideoFrame(64, 48, "yuv420p") for _ in range(100)]
+        at_s, made = 0.0, [packet for frame in (*frames, None) for packet in pictures.encode(frame)]
+        for data, lasts_s in packets:
+            packet: Any = av.Packet(data)
+            packet.stream, packet.time_base = sound, Fraction(1, 90_000)
+            packet.pts = packet.dts = round(90_000 * at_s)
+            at_s += lasts_s
+            made.append(packet)
+        for packet in sorted(made, key=lambda each: float((each.dts or 0) * each.time_base)):
+            out.mux(packet)
+    for begin, tone in ((0.5, 500), (2.2, 900), (3.2, 900)):
+        row = {"path": ["a.ts"], "start_s": [begin], "end_s": [begin + 0.32]}
+        catalog = Catalog.from_table(row, root=tmp_path)
+        spec = ClipSpec(8, fps=25, size=(48, 64), sound=RATE)
+        clips, _, _ = next(decode_serially(catalog, spec, 1, info=True))
+        waves = np.abs(np.fft.rfft(clips["sound"][0] * np.hanning(clips["sound"].shape[1])))
+        assert abs(waves.argmax() / 0.32 - tone) < 6
+
+
+def _tone(coded: str, rate: int, layout: str, tone: int) -> Iterator[tuple[bytes, float]]:
+    """Packets of a tone of two seconds, each with how long it lasts, in seconds."""
+    file = BytesIO()
+    samples = 0.3 * np.sin(np.arange(2 * rate) * (2 * np.pi * tone / rate)).astype(np.float32)
+    with av.open(file, "w", format=coded) as out:
+        stream: Any = out.add_stream("aac" if coded == "adts" else coded, rate=rate, layout=layout)
+        for packet in sounds.coded(stream, samples):
+            out.mux(packet)
+    file.seek(0)
+    with av.open(file) as made:
+        for packet in cast(Any, made).demux(audio=0):
+            if packet.size:
+                yield bytes(packet), stream.codec_context.frame_size / rate
+
+
+def _noise(path: Path) -> None:
+    """MP3 whose packets are zeros."""
+    header, chunks = split(sounds.make(path, sound="libmp3lame").read_bytes())
     broken = [
         chunk._replace(data=bytes(len(chunk.data))) if chunk.name == b"01wb" else chunk
         for chunk in chunks
     ]
-    (tmp_path / "noise.avi").write_bytes(join(header, broken))
-    with pytest.raises(VideoError, match=r"noise\.avi: has sound here that cannot be decoded"):
-        list(
-            decode_serially(Catalog(["noise.avi"], [0], ["a"], tmp_path), CLIP, 1, on_error="raise")
-        )
+    path.write_bytes(join(header, broken))
+
+
+def _miscounted(path: Path) -> None:
+    """FFmpeg writes a header by which each packet is six seconds behind the one before it."""
+    sounds.make(path, sound="eac3", rate=48_000)
+
+
+@pytest.mark.parametrize("write", [_noise, _miscounted])
+def test_sound_that_nobody_can_hear_makes_the_clip_bad(
+    write: Callable[[Path], None], tmp_path: Path
+) -> None:
+    write(tmp_path / "bad.avi")
+    with pytest.raises(VideoError, match=r"bad\.avi: .* sound"):
+        list(decode_serially(Catalog(["bad.avi"], [0], ["a"], tmp_path), CLIP, 1, on_error="raise"))
 
 
 @pytest.fixture(scope="module")

@@ -67,14 +67,15 @@ def make(
             made += pictures.encode(frame)
         made += pictures.encode(None)
         if heard is not None:
-            made += _coded(heard, clicks(rate, frames) if samples is None else samples)
+            made += coded(heard, clicks(rate, frames) if samples is None else samples)
         made.sort(key=lambda packet: float((packet.dts or 0) * packet.time_base))
         for packet in made:
             container.mux(packet)
     return path
 
 
-def _coded(stream: Any, samples: Floats) -> list[Any]:
+def coded(stream: Any, samples: Floats) -> list[Any]:
+    """The packets of these samples, the same in all channels."""
     context = stream.codec_context
     context.open()
     channels = context.layout.nb_channels

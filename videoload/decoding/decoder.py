@@ -220,6 +220,12 @@ class Decoder:
             self.decode(path, _SMALL, [Request(0, segment=segment)], out, tick)
         return index, report
 
+    def sound(self, path: str, tick: Tick = lambda: None) -> str:
+        """The codec of the sound that clips of ``path`` have; "" if they have none, "unknown" if it
+        cannot be read. Raises VideoError, StorageError."""
+        with errors_of(path):
+            return self._sounds.codec(path, tick)
+
     def fingerprint(self, path: str, salt: int = 0) -> int:
         """63 bits that two copies of a file, or of a sample's files, have in common. Raises
         VideoError, StorageError."""

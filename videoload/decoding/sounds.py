@@ -42,13 +42,25 @@ class Sounds:
 
         return self._storage.run(path, read, tick)
 
+    def codec(self, path: str, tick: Tick) -> str:
+        """As `Decoder.sound`."""
+
+        def find() -> str:
+            try:
+                with closing(Track(self._storage.resolve(path), tick)) as track:
+                    return track.codec
+            except UnreadableError:
+                return "unknown"
+
+        return self._storage.run(path, find, tick)
+
     def _read(self, file: VideoFile, begin: Fraction, wanted: Wanted, tick: Tick) -> Samples | None:
         try:
-            with closing(Track(file)) as track:
-                return self._reader.read(track, begin, wanted, tick)
+            with closing(Track(file, tick)) as track:
+                return self._reader.read(track, begin, wanted)
         except NotSoughtError:
-            with closing(Track(file)) as track:
-                return self._reader.read(track, begin, wanted, tick, seek=False)
+            with closing(Track(file, tick)) as track:
+                return self._reader.read(track, begin, wanted, seek=False)
 
 
 def prepare_with_sound(

@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 
 class Report(NamedTuple):
     """What a complete decode tells people about a file: ``frames`` that came out, ``refused``
-    packets, ``repaired`` frames. ``kinds``: the first frame of each kind to be scaled. ``sound``:
-    the codec of its sound, "" without."""
+    packets, ``repaired`` frames. ``kinds``: the first frame of each kind to be scaled."""
 
     container: str
     codec: str
@@ -40,7 +39,6 @@ class Report(NamedTuple):
     refused: int
     repaired: int
     kinds: list[int]
-    sound: str = ""
 
 
 class _Packet(NamedTuple):
@@ -84,7 +82,6 @@ def decode_index(file: VideoFile, tick: Tick) -> tuple[VideoIndex, Report]:
         report = Report(
             opened.container.format.name, opened.stream.codec.name, pixels, opened.stream.frames,
             len(packets), len(sums), len(opened.refused), repaired, list(kinds.values()),
-            next((sound.codec.name for sound in opened.container.streams.audio), ""),
         )  # fmt: skip
         timing = timing_in(opened, [packets[n].shown if n >= 0 else None for n in numbers])
         info = info_of_file(opened, len(sums), size, timing, display_of(opened, tick))

@@ -193,7 +193,7 @@ def _facts(decoder: Decoder, path: str, tick: Callable[[], None]) -> dict[str, A
         "header_frames": sum(report.header_frames for _, report in found),
         "packets": sum(report.packets for _, report in found),
         "key_frames": sum(len(index.order.starts) for index, _ in found),
-        "sound": max(report.sound for _, report in found), "damage": "; ".join(damage),
+        "sound": max(decoder.sound(file, tick) for file in files), "damage": "; ".join(damage),
         "fingerprint": fingerprint_text(decoder.fingerprint(path)),
     }  # fmt: skip
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, cast
 from zlib import crc32
 
 import av
+from av.audio.stream import AudioStream
 from av.container import InputContainer
 from av.format import Flags
 from av.stream import Disposition
@@ -258,6 +259,13 @@ def video_stream(container: InputContainer, file: VideoFile) -> VideoStream:
         told = f" ({name!r})" if name else ""
         raise UnreadableError(f"has a video codec that FFmpeg does not know{told}")
     return stream
+
+
+def sound_stream(container: InputContainer, video: VideoStream) -> AudioStream | None:
+    """The sound that is heard with a video; None: there is none. FFmpeg has no best one of those
+    whose rate or channels it does not know yet."""
+    best = cast("AudioStream | None", container.streams.best("audio", related=video))
+    return best or next(iter(container.streams.audio), None)
 
 
 def _weight(stream: VideoStream) -> tuple[bool, int]:

@@ -21,7 +21,8 @@ class Row:
 
     ``frames`` is the file's true frame count. It is 0 if nothing can be decoded; ``damage`` then
     says why. ``header_frames`` is the count that the header claims, ``packets`` how many are coded,
-    ``key_frames`` how many of them decoding can start at, ``sound`` the codec of its sound.
+    ``key_frames`` how many of them decoding can start at, ``sound`` the codec of its sound
+    ("unknown" if it cannot be read).
     """
 
     path: str

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import closing
 from fractions import Fraction
-from itertools import chain
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -15,9 +15,8 @@ from cachetools import LRUCache
 
 from videoload.reading.containers import UnreadableError
 from videoload.sound.resampling import Resampler, Samples, floats, limited, mixed
-from videoload.sound.timeline import first_sample, stretch
-from videoload.sound.track import Track
-from videoload.storage.files import Tick
+from videoload.sound.timeline import Stretch, first_sample, stretch
+from videoload.sound.track import Track, UndecodableError
 
 _RESAMPLERS = 8  # that go on from one clip to the next, 0.1 MB each
 _TYPES = {"u8": "u1", "s16": "i2", "s32": "i4", "s64": "i8", "flt": "f4", "dbl": "f8"}
@@ -40,56 +39,109 @@ class SoundReader:
         self._resamplers: LRUCache[tuple[str, int, int, int], Resampler] = LRUCache(_RESAMPLERS)
 
     def read(
-        self, track: Track, begin: Fraction, wanted: Wanted, tick: Tick, *,
-        seek: bool = True,
-    ) -> Samples | None:  # fmt: skip
+        self, track: Track, begin: Fraction, wanted: Wanted, *, seek: bool = True
+    ) -> Samples | None:
         """The sound from ``begin`` on, in seconds of the container, float32 [channels, samples];
         None if the file has no sound. Without ``seek``, all that comes before is read. Raises
         UnreadableError, NotSoughtError."""
         if not track.has_sound:
             return None
         end = begin + Fraction(wanted.samples, wanted.rate)
-        with closing(track.decode(begin, end, tick, seek=seek)) as pieces:
-            if (piece := next(pieces, None)) is None:
-                return np.zeros((wanted.channels, wanted.samples), np.float32)
-            first = first_sample(begin, wanted.rate)
-            return limited(self._resampled(track, piece, pieces, first, wanted))
+        with closing(track.decode(begin, end, seek=seek)) as pieces:
+            rows = _rows(track, pieces, first_sample(begin, wanted.rate), wanted)
+        made = [self._resampled(row, track.order, wanted) for row in rows]
+        if not made:
+            return np.zeros((wanted.channels, wanted.samples), np.float32)
+        return limited(sum(made[1:], start=made[0]))
 
-    def _resampled(
-        self, track: Track, piece: AudioFrame, others: Iterator[AudioFrame], first: int,
-        wanted: Wanted,
-    ) -> Samples:  # fmt: skip
-        """The samples from number ``first`` on, of the pieces around them."""
-        form = _form(piece)
-        rate, channels, kind = form
-        part = stretch(first, wanted.samples, wanted.rate, rate)
-        silence = 128 if kind.startswith("u8") else 0
-        whole = np.full((channels, part.length), silence, _TYPES[kind.removesuffix("p")])
-        placing = track.placing(rate)
-        for decoded in chain((piece,), others):
-            if _form(decoded) != form:
-                continue  # a track that changes is silent from there on
-            at = placing.begin(decoded.pts, decoded.samples)
-            if at is None:
-                continue
-            if at >= part.end:
-                break
-            low, high = max(at, part.begin), min(at + decoded.samples, part.end)
-            if low < high:
-                _write(decoded, low - at, whole[:, low - part.first : high - part.first])
-        sound = mixed(floats(whole[track.order], silence), wanted.channels)
-        if len(sound) == wanted.channels and rate == wanted.rate:
+    def _resampled(self, row: _Row, order: list[int], wanted: Wanted) -> Samples:
+        whole, part, form = row.samples, row.part, row.form
+        if len(order) == len(whole):
+            whole = whole[order]
+        sound = mixed(floats(whole, form.silence), wanted.channels)
+        if len(sound) == wanted.channels and form.rate == wanted.rate:
             return sound[:, part.skip : part.skip + wanted.samples]
-        how = _layout(piece, len(sound)), rate, wanted.channels, wanted.rate
+        how = form.layout_of(len(sound)), form.rate, wanted.channels, wanted.rate
         resample = self._resamplers.pop(how, None) or Resampler(*how)
         made = resample(sound, part.skip, wanted.samples)
         self._resamplers[how] = resample  # one that raises an error is not used again
         return made
 
 
-def _form(piece: AudioFrame) -> tuple[int, int, str]:
-    """Samples a second, channels, and the format of a sample."""
-    return piece.sample_rate, piece.layout.nb_channels, piece.format.name
+class _Form(NamedTuple):
+    """Samples a second, where channels belong, how many there are, and the type of a sample."""
+
+    rate: int
+    layout: str
+    channels: int
+    kind: str
+
+    @property
+    def silence(self) -> int:
+        """The sample that is silent."""
+        return 128 if self.kind.startswith("u8") else 0
+
+    def layout_of(self, channels: int) -> str:
+        """FFmpeg's name for where so many channels belong. Raises UnreadableError."""
+        if channels > 2 and not self.layout.endswith("channels"):
+            return self.layout
+        if channels > len(_LAYOUTS):
+            raise UnreadableError(f"has sound with {channels} channels")
+        return _LAYOUTS[channels - 1]
+
+
+class _Row:
+    """The samples of a track that a clip needs, as far as they have this form."""
+
+    def __init__(self, form: _Form, part: Stretch) -> None:
+        self.form, self.part = form, part
+        kind = _TYPES[form.kind.removesuffix("p")]
+        self.samples = np.full((form.channels, part.length), form.silence, kind)
+
+    def write(self, piece: AudioFrame, at: int) -> None:
+        """Write a piece that begins with sample number ``at``."""
+        part = self.part
+        low, high = max(at, part.begin), min(at + piece.samples, part.end)
+        if low < high:
+            _write(piece, low - at, self.samples[:, low - part.first : high - part.first])
+
+    def end_at(self, seconds: Fraction) -> None:
+        """Be silent from a moment on: there the track goes on in another form."""
+        at = math.ceil(seconds * self.form.rate)
+        self.samples[:, max(0, at - self.part.first) :] = self.form.silence
+
+
+def _rows(track: Track, pieces: Iterator[AudioFrame], first: int, wanted: Wanted) -> list[_Row]:
+    """What a clip needs of a track, from sample number ``first`` on at the rate of the clip: a row
+    for each form. Raises UndecodableError."""
+    rows: dict[_Form, _Row] = {}
+    row, placing = None, track.placing(1)
+    for piece in pieces:
+        layout = piece.layout
+        form = _Form(piece.sample_rate, layout.name, layout.nb_channels, piece.format.name)
+        is_other = row is None or form != row.form
+        if row is None or is_other:
+            after = None
+            if row is not None and placing.end is not None:
+                after = Fraction(placing.end, row.form.rate)
+            placing = track.placing(form.rate, after)
+            part = stretch(first, wanted.samples, wanted.rate, form.rate)
+            row = rows.setdefault(form, _Row(form, part))
+        ended, at = placing.end, placing.begin(piece.pts, piece.samples)
+        if at is None:
+            continue
+        if not track.has_gaps and ended is not None and at - ended > form.rate:
+            raise UndecodableError("lacks more than a second of its sound here, or counts it wrong")
+        if at >= row.part.end:
+            break
+        if is_other:
+            for other in rows.values():
+                if other is not row:
+                    other.end_at(Fraction(at, form.rate))
+        row.write(piece, at)
+    if row is not None and placing.end is None:
+        raise UndecodableError("has sound that does not say when it is heard")
+    return [*rows.values()]
 
 
 def _write(piece: AudioFrame, begin: int, out: npt.NDArray[Any]) -> None:
@@ -103,12 +155,3 @@ def _write(piece: AudioFrame, begin: int, out: npt.NDArray[Any]) -> None:
     else:
         for plane, to in zip(planes, out, strict=True):
             to[:] = np.frombuffer(plane, out.dtype, piece.samples)[begin:end]
-
-
-def _layout(piece: AudioFrame, channels: int) -> str:
-    """FFmpeg's name for where so many channels of a piece belong. Raises UnreadableError."""
-    if channels > 2 and not piece.layout.name.endswith("channels"):
-        return piece.layout.name
-    if channels > len(_LAYOUTS):
-        raise UnreadableError(f"has sound with {channels} channels")
-    return _LAYOUTS[channels - 1]

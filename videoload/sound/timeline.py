@@ -5,7 +5,8 @@ FFmpeg decodes it from its beginning, trims what the file says an encoder has ad
 of the container say where each decoded piece begins. Where there is no piece, there is silence. The
 row is resampled once, as a whole, so that sample m of the result is the sound at m / rate seconds.
 The sound of a clip is a stretch of this row: it begins with the sample nearest to the moment at
-which the first frame of the clip is shown.
+which the first frame of the clip is shown. A track whose rate or channels change has a row for each
+form, silent where another one is heard, and their sum is the sound.
 
 Nobody decodes the whole row for a clip. A resampler that turns M samples into L repeats itself
 every M samples: so what it makes of a stretch that begins at a multiple of M is what it makes of
@@ -68,28 +69,30 @@ class Placing:
     from the track's beginning on, if that is within the rounding.
     """
 
-    def __init__(self, tick: Fraction, grid: tuple[int, int] | None = None) -> None:
+    def __init__(
+        self, tick: Fraction, grid: tuple[int, int] | None = None, end: int | None = None
+    ) -> None:
         """``tick``: of the container, in samples. ``grid``: the end of the track's first piece, and
-        the length of the next one."""
+        the length of the next one. ``end``: of the piece before its first one."""
         self._samples, self._ticks = tick.numerator, tick.denominator
         self._rounding = max(1, math.ceil(_TOLERATED_TICKS * tick))
         self._grid = grid
-        self._end: int | None = None
+        self.end = end
 
     def begin(self, pts: int | None, samples: int) -> int | None:
         """Where a piece of so many samples begins, by its time in ticks; None if nothing tells."""
-        at = self._end
+        at = self.end
         if pts is not None:
             told = (2 * pts * self._samples + self._ticks) // (2 * self._ticks)
             at = self._placed(told, samples)
         if at is not None:
-            self._end = at + samples
+            self.end = at + samples
         return at
 
     def _placed(self, told: int, samples: int) -> int:
         tolerated = self._tolerated(samples)
-        if self._end is not None and abs(told - self._end) <= tolerated:
-            return self._end
+        if self.end is not None and abs(told - self.end) <= tolerated:
+            return self.end
         origin, length = self._grid or (0, 0)
         if samples == length > 2 * tolerated:  # a finer grid has a place everywhere
             near = origin + (told - origin + length // 2) // length * length

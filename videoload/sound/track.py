@@ -21,7 +21,13 @@ from av.audio.frame import AudioFrame
 from av.audio.layout import AudioLayout
 from av.stream import Discard
 
-from videoload.reading.containers import UnreadableError, open_container, packets, video_stream
+from videoload.reading.containers import (
+    UnreadableError,
+    open_container,
+    packets,
+    sound_stream,
+    video_stream,
+)
 from videoload.reading.frame_decoder import REFUSALS
 from videoload.sound.timeline import Placing, first_sample
 from videoload.storage.files import Tick, VideoFile
@@ -61,15 +67,19 @@ class Track:
 
     Attributes:
         has_sound: Whether there is any. If not, nothing can be decoded.
-        order: Which of the decoded channels is the first, the second, ... of the layout.
+        order: Which of the decoded channels is the first, the second, ... of the layout, if the
+            container has an order of its own; else empty.
+        has_gaps: Whether pieces may be apart. In an AVI they follow each other.
     """
 
-    def __init__(self, file: VideoFile) -> None:
+    def __init__(self, file: VideoFile, tick: Tick) -> None:
         """Raises UnreadableError."""
+        self._tick = tick
         self._container = _open(file)
         self._decoded: list[AudioFrame] = []  # of the packets at the beginning
-        self._grid: tuple[int, int] | None = None
+        self._grid: tuple[int, int] | None = None  # at the rate of the beginning
         self._refused = 0
+        self.has_gaps = self._container.format.name != "avi"
         try:
             self.has_sound = self._find(video_stream(self._container, file))
         except BaseException as error:
@@ -80,7 +90,7 @@ class Track:
 
     def _find(self, video: VideoStream) -> bool:
         container = self._container
-        stream = cast("AudioStream | None", container.streams.best("audio", related=video))
+        stream = sound_stream(container, video)
         if stream is None:
             return False
         if stream.codec_context is None:
@@ -93,20 +103,26 @@ class Track:
             if other is not stream:
                 other.discard = Discard.all
         self._following, self._first = self._packets(), stream.start_time
-        is_avi = container.format.name == "avi"
-        if is_avi:  # what it states is not when its first packet begins
-            packets = [*islice(self._following, 1)]
-            self._following = chain(packets, self._following)
-            self._first = packets[0].pts if packets else None
-        tick = self._base * (self._context.sample_rate or 1)
-        if tick != 1 and not (is_avi and tick.denominator == 1):  # times are rounded
+        if not self.has_gaps:  # what it states is not when its first packet begins
+            begins = [*islice(self._following, 1)]
+            self._following = chain(begins, self._following)
+            self._first = begins[0].pts if begins else None
+        tick = self._base * self._rate
+        if tick != 1 and (self.has_gaps or tick.denominator > 1):  # times are rounded
             self._probe()
-        return True
+        return bool(self._rate or self._decoded or self._refused)
+
+    @property
+    def codec(self) -> str:
+        """The name of its codec; "" if there is no sound."""
+        return self._context.codec.name if self.has_sound else ""
 
     def _packets(self) -> Iterator[SoundPacket]:
         """The packets from where the file stands."""
         stream = cast("VideoStream", self._stream)  # any kind will do
-        return cast("Iterator[SoundPacket]", packets(self._container, stream))
+        for packet in packets(self._container, stream):
+            self._tick()
+            yield cast("SoundPacket", packet)
 
     def _probe(self) -> None:
         """Decode the first two pieces: they tell where whole pieces begin."""
@@ -121,13 +137,13 @@ class Track:
             begins = first_sample(frames[0].pts * self._base, frames[0].sample_rate)
             self._grid = begins + frames[0].samples, frames[1].samples
 
-    def placing(self, rate: int) -> Placing:
-        """Where its pieces begin, in samples at this rate."""
-        return Placing(self._base * rate, self._grid)
+    def placing(self, rate: int, after: Fraction | None = None) -> Placing:
+        """Where its pieces begin, in samples at this rate. ``after``: where the one before them has
+        ended, in seconds."""
+        grid = self._grid if rate == self._rate else None
+        return Placing(self._base * rate, grid, None if after is None else round(after * rate))
 
-    def decode(
-        self, begin: Fraction, end: Fraction, tick: Tick, *, seek: bool
-    ) -> Generator[AudioFrame]:
+    def decode(self, begin: Fraction, end: Fraction, *, seek: bool) -> Generator[AudioFrame]:
         """The pieces of sound from before ``begin`` until after ``end``, in seconds. Without
         ``seek``, all that comes before is read. Raises NotSoughtError, UndecodableError."""
         is_low = self._context.name.startswith("mp3") and self._rate < _LOW_RATE
@@ -136,13 +152,15 @@ class Track:
         frames, came = self._decoded, 0
         try:
             for packet in chain(self._from(wanted, seek=seek), (None,)):
-                tick()
-                if packet is not None and packet.pts is not None and packet.pts > last:
-                    break
-                frames += self._decode(packet)
+                time = None if packet is None or not self.has_gaps else packet.pts
+                is_behind = time is not None and time > last
+                if not is_behind:
+                    frames += self._decode(packet)
                 came += len(frames)
                 while frames:
                     yield frames.pop(0)
+                if is_behind:
+                    break
         except REFUSALS as error:
             raise UndecodableError(f"has sound here that cannot be read ({error})") from None
         if self._refused and not came:
@@ -177,17 +195,24 @@ class Track:
     def _decode(self, packet: SoundPacket | None) -> list[AudioFrame]:
         """The pieces of a packet, none if it is refused; of None, those that are held back."""
         try:
-            return self._context.decode(packet)
+            pieces = self._context.decode(packet)
         except REFUSALS:
             self._refused += 1
             return []
+        if packet is not None and packet.pos is None:
+            # FFmpeg has taken the packet out of a longer one, and guesses its time by the rate
+            # that the track began with.
+            for piece in pieces:
+                if piece.sample_rate != self._rate:
+                    piece.pts = None
+        return pieces
 
     def close(self) -> None:
         """Close the file."""
         self._container.close()
 
 
-def _set_up(context: AudioCodecContext) -> list[int] | slice:
+def _set_up(context: AudioCodecContext) -> list[int]:
     """Returns the `Track.order`. Raises UnreadableError."""
     context.thread_type = "NONE"
     context.thread_count = 1
@@ -195,7 +220,7 @@ def _set_up(context: AudioCodecContext) -> list[int] | slice:
     # it. So it is asked for once, and the decoder is told another one before that object goes.
     layout = context.layout
     if _OWN not in layout.name:
-        return slice(None)
+        return []
     names = [channel.name for channel in layout.channels]
     usual = sorted(names, key=lambda name: _ORDER.index(name) if name in _ORDER else len(_ORDER))
     try:
@@ -222,9 +247,11 @@ def _open(file: VideoFile) -> InputContainer:
 
 
 def _headers_tell(container: InputContainer) -> bool:
-    sounds = container.streams.audio
-    is_avi = container.format.name == "avi"
-    if len(sounds) > 1 or not (is_avi or container.format.name.startswith("mov")):
+    """Whether headers tell all of the sound, as far as they were read: FFmpeg has no best stream of
+    those whose rate or channels it does not know yet."""
+    sounds = len(container.streams.audio)
+    if sounds > 1 or not (
+        container.format.name == "avi" or container.format.name.startswith("mov")
+    ):
         return False
-    contexts = [stream.codec_context for stream in sounds]
-    return all(context is None or context.sample_rate for context in contexts)
+    return not sounds or container.streams.best("audio") is not None
