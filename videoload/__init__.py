@@ -15,7 +15,12 @@ A name is loaded on first use, so a worker process imports only what it needs.
 from __future__ import annotations
 
 import importlib
+import os
+import sys
 from typing import TYPE_CHECKING
+
+if sys.platform != "linux" or not hasattr(os, "sched_getaffinity"):
+    raise ImportError(f"videoload runs on Linux, and this is {sys.platform}: take a container")
 
 if TYPE_CHECKING:  # "as" tells type checkers that a name is public
     from videoload import jax as jax

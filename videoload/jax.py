@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from videoload.errors import VideoloadError
 from videoload.frameworks import yuv
 
 if TYPE_CHECKING:
@@ -28,8 +29,12 @@ def to_rgb(clips: jax.Array) -> jax.Array:
 
     Raises:
         SpecError: The shape is another one.
+        VideoloadError: JAX is not installed.
     """
-    import jax.numpy as jnp
+    try:
+        import jax.numpy as jnp
+    except ImportError:
+        raise VideoloadError("JAX is not installed: pip install jax") from None
 
     *lead, rows, width = clips.shape
     arrays = yuv.Arrays(

@@ -10,8 +10,11 @@ try:
     from videoload.frameworks.keras_layers import ToRGB, with_mask
     from videoload.trainer.position import Position
 except ModuleNotFoundError as error:
-    if error.name != "keras":
+    if (error.name or "").startswith("videoload"):
         raise
-    raise VideoloadError("videoload.keras needs Keras: pip install tensorflow") from None
+    raise VideoloadError(
+        f"videoload.keras needs Keras and its backend ({error}): pip install tensorflow, or set "
+        "KERAS_BACKEND to one that is installed"
+    ) from None
 
 __all__ = ["Position", "ToRGB", "with_mask"]

@@ -29,8 +29,11 @@ from videoload.plan.plan import Batch, BatchWithInfo
 
 try:
     import keras
-except ImportError:
-    raise VideoloadError("stream.sequence needs Keras: pip install tensorflow") from None
+except ImportError as error:
+    raise VideoloadError(
+        f"stream.sequence needs Keras and its backend ({error}): pip install tensorflow, or set "
+        "KERAS_BACKEND to one that is installed"
+    ) from None
 
 _ENDLESS = 1 << 40  # steps: a reading in order continues in the next epochs
 
