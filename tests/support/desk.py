@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from videoload.catalog.catalog import Catalog
 from videoload.errors import Fault, VideoloadError
-from videoload.leases.commands import Command, Grant, Identify, Ready, Stop
+from videoload.leases.commands import Command, Evict, Grant, Identify, Ready, Stop
 from videoload.leases.records import Stream, Worker
 from videoload.leases.silence import Look
 from videoload.leases.table import LeaseTable
@@ -175,6 +175,77 @@ class Desk:
         for worker in workers:
             self.join(worker)
             self.die(worker)
+
+    def play(self, story: str, fault: Fault = Fault.VIDEO) -> None:
+        """What happens to video 0. ``a b joins+dies`` is done by one worker after the other,
+        ``wait 3`` with heartbeats of all, ``silence 3`` without. ``good``, ``bad`` and ``bad 2``:
+        none, it, or so many are bad by now. ``fails`` and ``is-asked`` are about its clip."""
+        for phrase in story.split(";"):
+            match phrase.split():
+                case ["wait", seconds]:
+                    here = (str(worker.id) for worker in self.table.pool.heard_of)
+                    self.wait(float(seconds), *here)
+                case ["silence", seconds]:
+                    self.wait(float(seconds))
+                case ["good"]:
+                    assert self.bad == [], phrase
+                case ["bad", *count]:
+                    assert len(self.bad) == int(*count or ["1"]), (phrase, self.bad)
+                    assert self.bad[0] == "0.avi"
+                case ["found"]:
+                    self.streams[0].quarantine.add(0, "found elsewhere")
+                case ["done"]:
+                    assert 0 in self.steps()
+                case [*workers, verbs]:
+                    for worker in workers:
+                        for verb in verbs.split("+"):
+                            known = (w for w in self.workers if w.partition(":")[0] == worker)
+                            self._act(next(known, worker), verb, fault)
+
+    def _act(self, worker: str, verb: str, fault: Fault) -> None:
+        match verb.partition("=")[::2]:
+            case "joins", copy:
+                self.join(worker + f":{copy}" * bool(copy))
+            case "silent", seconds:
+                self.wait(float(seconds or STALL_S + 1))
+            case "dies", _:
+                self.die(worker)
+            case "dies-idle", _:
+                self.die(worker, at_work=0)
+            case "leaves", _:
+                self.leave(worker)
+            case "answers", _:
+                self.answer(worker)
+            case "returns", _:
+                self.table.worker_returned(worker)
+            case "heard", _:
+                self.heard(worker)
+            case "sends", _:  # a part of a message
+                self.table.pool.sends(worker, self.now)
+            case ("imports" | "calls") as busy, _:
+                what = "import" if busy == "imports" else "function"
+                self.heard(worker, frames=0, busy=what)
+            case "fails", _:
+                while self.leases[worker] and self.owes(worker)[:1] != [[0]]:
+                    self.answer(worker)
+                assert self.owes(worker) == [[0]], worker
+                self.fail(worker, fault=fault)
+            case ("burns" | "sleeps" | "blocks") as how, share:  # as the kernel tells
+                self.looks[worker] = float(share or 0), how == "blocks"
+            case "storage-answers", _:
+                self.table.pool.storage_answered(worker)
+            case "idles", seconds:
+                self.wait(float(seconds), worker, frames=7)
+            case "quiet", _:
+                assert self.take(Evict) == []
+            case "killed", _:
+                assert self.take(Evict) == [Evict(worker)]
+            case "is-asked", _:
+                assert [0] in self.owes(worker), worker
+            case "is-not-asked", _:
+                assert [0] not in self.owes(worker), worker
+            case _:
+                raise ValueError(verb)
 
     def heard(self, *workers: str, frames: int | None = None, busy: str = "") -> None:
         for worker in workers:

@@ -48,15 +48,6 @@ def test_the_first_answer_counts_whoever_sends_it(late: bool) -> None:
     assert (desk.steps(), desk.bad) == ([0], [])
 
 
-def test_after_a_late_answer_the_clips_are_not_granted_again() -> None:
-    desk = Desk("a", steps=1)
-    desk.wait(3)
-    desk.answer("a")
-    assert desk.steps() == [0]
-    desk.join("b")
-    assert not desk.granted
-
-
 def test_a_void_lease_counts_as_work_until_it_is_answered_and_blames_nothing() -> None:
     desk, first, again = passed_over(credit=1)
     desk.answer_lease(again)
@@ -109,18 +100,6 @@ def test_a_slot_is_not_reused_while_a_local_worker_may_still_write_into_it(ends:
     assert desk.owes("A") == desk.owes("B") == []
     desk.answer("A") if ends == "answers" else desk.die("A")
     assert (desk.granted[0].slot, desk.granted[0].samples[0].video) == (0, 20)
-
-
-def test_a_slot_waits_for_all_its_local_writers_and_comes_back_once() -> None:
-    desk = Desk("A", "B", "C", slots=1, batch=3, steps=9)
-    desk.end()
-    desk.start(11, steps=range(5, 9))
-    desk.answer("B")
-    desk.die("A")
-    assert [lease.worker for lease in desk.granted] == ["C"]
-    desk.answer("C")
-    assert len(desk.granted) == 2
-    assert desk.streams[0].free == []
 
 
 def test_a_slot_does_not_wait_for_remote_workers() -> None:
@@ -215,40 +194,6 @@ def test_the_reader_that_is_asked_last_gets_the_slots() -> None:
     assert sorted(lease.slot for lease in desk.granted) == [0, 1, 2]
 
 
-@pytest.mark.parametrize("ordered", [True, False])
-def test_a_reader_that_was_left_continues_where_its_consumer_was(ordered: bool) -> None:
-    desk = Desk("a", slots=3, credit=9, steps=6 if ordered else 4, ordered=ordered)
-    desk.answer_all()
-    desk.slot_back(0) if ordered else desk.slot_back(1)
-    desk.start(11, steps=range(50, 51))
-    desk.take(Recall)
-    back = [step for step in desk.steps() if step != (0 if ordered else 1)]
-    desk.recalled(*back)
-    desk.answer_all()
-    assert desk.steps(11) == [50]
-    kept = desk.steps()
-    desk.want()
-    assert desk.take(Recall) == [Recall(11)]
-    desk.recalled(reader=11)
-    desk.slot_back(50, reader=11)
-    desk.answer_all()
-    assert kept == [0 if ordered else 1]
-    assert desk.steps()[1:] == ([1, 2, 3] if ordered else [0, 2, 3])
-
-
-def test_a_complete_batch_that_waited_for_an_earlier_one_is_decoded_again() -> None:
-    desk = Desk("a", credit=9, slots=4, steps=3)
-    first, _, third = desk.granted
-    desk.answer_lease(third)
-    desk.answer_lease(first)
-    desk.start(11, steps=range(50, 51))
-    desk.answer_all()
-    desk.want()
-    assert desk.owes("a") == [[4, 5, 6, 7], [8, 9, 10, 11]]
-    desk.answer_all()
-    assert desk.steps() == [0, 1, 2]
-
-
 def test_a_reader_that_waits_gets_a_batch_before_another_takes_over() -> None:
     desk = Desk("a", steps=9)
     desk.start(11)
@@ -289,25 +234,3 @@ def test_a_reader_that_does_not_wait_or_has_everything_takes_no_turn_from_others
     desk.want()
     desk.wait(5, "a")
     assert desk.take(Recall) == [], "reader 11 was the last to be asked"
-
-
-def test_a_reader_that_waits_continues_when_another_ends() -> None:
-    desk = Desk("a", slots=2, steps=9)
-    desk.start(11)
-    desk.end()
-    assert desk.owes("a") == [], "a is busy with void leases"
-    desk.leave("a")
-    desk.join("b")
-    assert desk.owes("b") == [[0, 1, 2, 3], [4, 5, 6, 7]]
-    assert desk.steps() == []
-
-
-def test_a_reader_that_ends_gives_all_its_slots_back_and_may_end_again() -> None:
-    desk = Desk("a", "b", slots=2, batch=2, steps=9)
-    for lease in desk.granted[2:]:
-        desk.answer_lease(lease)  # step 1 is complete and waits for step 0
-    desk.end()
-    assert sorted(desk.streams[0].free) == [0, 1]
-    desk.end()
-    desk.want()
-    assert sorted(desk.streams[0].free) == [0, 1]

@@ -121,14 +121,6 @@ def test_a_reader_begins_and_ends_at_its_steps_and_opens_a_batch_for_each_slot()
     assert not desk.granted
 
 
-def test_a_worker_that_says_hello_twice_is_one_worker() -> None:
-    desk = Desk("a", steps=9)
-    desk.join("a")
-    assert desk.table.pool.taking == 1
-    desk.answer("a", "a")
-    assert len(desk.granted) == 2
-
-
 @pytest.mark.parametrize("hosts", [1, 2, 400])
 @pytest.mark.parametrize("are_measured", [False, True])
 def test_a_worker_that_joins_a_crowd_costs_no_look_at_each_of_the_others(
@@ -311,10 +303,3 @@ def test_all_clips_are_decoded_once_whoever_decodes_them(hosts: int) -> None:
     leases = desk.answer_all()
     assert are_whole(desk, leases, 8)
     assert all(isinstance(lease.rows, range) for lease in leases) or hosts > 1
-
-
-def test_the_clips_of_a_host_that_left_go_to_the_others() -> None:
-    desk = Desk("x/a", "y/b", batch=8, slots=2, steps=2)
-    desk.die("x/a")
-    desk.answer_all("y/b")
-    assert desk.steps() == [0, 1]
