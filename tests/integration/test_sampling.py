@@ -34,6 +34,7 @@ from videoload import (
     PerFrame,
     Points,
     SpecError,
+    TooManyBadVideos,
     TransformError,
     VideoError,
     decode_serially,
@@ -258,15 +259,20 @@ def test_a_video_of_another_size_is_bad_at_native_size(tmp_path: Path) -> None:
         list(decode_serially(catalog, ClipSpec(4), 2, on_error="raise"))
 
 
-def test_native_size_without_local_videos_says_what_to_pass() -> None:
-    catalog = Catalog(["x/a.avi"], [0], ["x"])
-    with pytest.raises(SpecError, match="no root"):
-        decode_serially(catalog, ClipSpec(4), 1)
-    with (
-        Client(workers=0, listen="tcp://127.0.0.1:*") as client,
-        pytest.raises(SpecError, match="give size="),
-    ):
-        client.stream(catalog, ClipSpec(4), 1)
+def test_the_native_size_is_that_of_the_first_good_file_wherever_it_lies(
+    programs: Programs, tmp_path: Path
+) -> None:
+    make_avi(tmp_path / "x/b.avi", frames=12, size=(70, 90))
+    make_avi(tmp_path / "x/c.avi", frames=12, size=(80, 90))
+    (tmp_path / "x/a.avi").write_text("not a video")
+    catalog = Catalog(["x/a.avi", "x/b.avi", "x/c.avi"])
+    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
+        programs.worker(client.endpoints[0], tmp_path)
+        assert client.stream(catalog, ClipSpec(4), 1).clip.shape == (4, 70, 90, 3)
+        with pytest.raises(TooManyBadVideos, match=r"x/a.avi"):
+            client.stream(catalog[:1], ClipSpec(4), 1)
+    with pytest.raises(TooManyBadVideos, match=r"x/a.avi"):
+        decode_serially(Catalog(["x/a.avi"], root=tmp_path), ClipSpec(4), 1)
 
 
 # Transforms

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import shutil
 import signal
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 
@@ -14,6 +16,7 @@ import av
 import numpy as np
 import pytest
 
+from tests.support.processes import children_of
 from tests.support.programs import Programs
 from tests.support.thorough import rest_nightly
 from tests.support.videos import Videos, make_avi
@@ -157,6 +160,31 @@ def test_a_stopped_scan_continues_where_it_was(programs: Programs, tmp_path: Pat
     assert programs.videoload(*arguments).wait(60 * SECOND) == 0
     codecs = {path: row["codec"] for path, row in read(out).items()}
     assert codecs == {f"x/{i}.avi": "known" if i < 4 else "mpeg4" for i in range(10)}
+
+
+@pytest.mark.slow
+def test_a_file_that_crashes_its_decoders_has_a_row_like_any_other(
+    programs: Programs, tmp_path: Path
+) -> None:
+    make_avi(tmp_path / "videos/x/a.avi", frames=12)
+    make_long_avi(tmp_path / "videos/x/b.avi")
+    out, bad = tmp_path / "found.csv", tmp_path / "found.bad.csv"
+    program = programs.videoload(
+        "scan", str(tmp_path / "videos"), "--output", str(out), "--workers", "1"
+    )
+
+    def crash() -> bool:
+        for pid in children_of(program.pid):
+            with suppress(OSError):  # it has just ended
+                files = [each.readlink().name for each in Path(f"/proc/{pid}/fd").iterdir()]
+                if "b.avi" in files:
+                    os.kill(pid, signal.SIGSEGV)
+        return bad.exists()
+
+    wait_until(crash, 60 * SECOND)
+    assert program.wait(60 * SECOND) == 0, program.err
+    assert list(read(out)) == ["x/a.avi"]
+    assert read(bad)["x/b.avi"]["damage"]
 
 
 def test_a_file_that_changed_is_decoded_again(videos: Videos, tmp_path: Path) -> None:

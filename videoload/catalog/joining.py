@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from videoload.arguments import real
@@ -13,17 +12,12 @@ from videoload.catalog.catalog import Catalog
 from videoload.catalog.table import Ints, Part
 from videoload.catalog.turns import weights
 from videoload.clips.affine import Matrices
-from videoload.clips.choices import TRIED_FOR_SIZE
-from videoload.clips.clip_spec import ClipSpec, at_native_size
-from videoload.clips.sample_spec import SampleSpec, Spec, lacks_size, leader_of
-from videoload.clips.video_info import VideoInfo
-from videoload.errors import SpecError, VideoError
+from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.sample_spec import SampleSpec, Spec, leader_of
+from videoload.errors import SpecError
 from videoload.storage.paths import parts_of
 
 _log = logging.getLogger(__name__)
-
-# Tells of videos below a root, one after the other, what is known of them or wrong with them.
-Look = Callable[[str, Sequence[str]], Iterator[VideoInfo | VideoError]]
 
 
 def mix(parts: Mapping[str, tuple[Catalog, float]]) -> Catalog:
@@ -89,29 +83,10 @@ def file_rows(catalog: Catalog, side: int | None = None) -> Catalog:
     )
 
 
-def with_native_size(catalog: Catalog, spec: Spec, look: Look) -> Spec:
-    """The spec with the size of the catalog's first good video, if it has no size; of several files
-    as one sample, each clip with that of its part.
-
-    Raises SpecError if the videos are not on this host, VideoError if none of the first is good.
-    """
-    if not lacks_size(spec):
-        return spec
-    if catalog.root is None:
-        raise SpecError("size=None needs the videos on this host (root=); give size=")
-    if isinstance(spec, SampleSpec):
-        clips: dict[str, Any] = {
-            name: with_native_size(file_rows(catalog, side), clip, look)
-            for side, (name, clip) in enumerate(spec.clips.items())
-        }
-        return replace(spec, clips=clips)
-    failed = None
-    for found in look(str(catalog.root), catalog.paths[:TRIED_FOR_SIZE]):
-        if isinstance(found, VideoInfo):
-            return at_native_size(spec, *found.shown_size(spec))
-        failed = found
-    assert failed is not None
-    raise failed
+def whole_files(catalog: Catalog, paths: Iterable[str]) -> Catalog:
+    """Some of its files, each once, and nothing else that it says of them."""
+    rows = file_rows(catalog)
+    return rows._replaced(table=rows._table.replaced(list(dict.fromkeys(paths)), {}), sides=None)
 
 
 def with_windows(catalog: Catalog, windows: Ints | None) -> Catalog:

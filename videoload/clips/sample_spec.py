@@ -23,6 +23,7 @@ from videoload.errors import SpecError
 By = Literal["time", "frames"]
 
 # What is the part's own. All else is drawn once, as the first clip's spec says.
+REPORT_BYTES = 8192
 _OWN = (
     "frames", "resize", "size", "pixels", "transform", "output", "rotate",
     "jitter", "grayscale", "scaling", "sound", "sound_channels", "offsets",
@@ -177,21 +178,37 @@ class SampleSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class WindowCounts:
-    """Asks workers how many windows segments have, or frames for clips of any length, in the place
-    of clips: a sample is what `count_windows` gives, int64 [2]."""
+class FileFacts:
+    """Asks workers for facts of videos, in the place of clips.
+
+    Attributes:
+        clip: Decides which windows are counted.
+        is_complete: Whether files are decoded to their ends. Then a sample is what
+            `decoding.reports` writes, JSON in uint8 [`REPORT_BYTES`] with zeros behind it. Else it
+            is what `count_windows` gives, and (width, height) of the frames that ``clip`` crops:
+            int64 [4].
+    """
 
     clip: ClipSpec | SampleSpec
-    shape: tuple[int, ...] = (2,)
-    dtype: str = "int64"
+    is_complete: bool = False
 
     @classmethod
-    def of(cls, clip: ClipSpec | SampleSpec) -> WindowCounts:
+    def of(cls, clip: ClipSpec | SampleSpec) -> FileFacts:
         """What counts the windows of ``clip``: its fields that do not matter have defaults."""
         if isinstance(clip, ClipSpec):
             return cls(_windows_alone(clip))
         clips = {name: _windows_alone(part) for name, part in clip.clips.items()}
         return cls(replace(clip, clips=clips))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one sample."""
+        return (REPORT_BYTES,) if self.is_complete else (4,)
+
+    @property
+    def dtype(self) -> str:
+        """NumPy's name of its type."""
+        return "uint8" if self.is_complete else "int64"
 
     @property
     def clip_bytes(self) -> int:
@@ -203,11 +220,11 @@ def _windows_alone(clip: ClipSpec) -> ClipSpec:
     return ClipSpec(
         clip.frames, clip.stride, clip.fps, size=(2, 2), sampling=clip.sampling, hop=clip.hop,
         short=clip.short, hop_s=clip.hop_s, edges=clip.edges,
-        max_frames=clip.max_frames,
+        max_frames=clip.max_frames, rotate=clip.rotate,
     )  # fmt: skip
 
 
-Spec = ClipSpec | SampleSpec | WindowCounts
+Spec = ClipSpec | SampleSpec | FileFacts
 T = TypeVar("T", bound=Spec)
 # What a caller gives: a dict for a catalog of several parts.
 GivenSpec = Spec | Mapping[str, ClipSpec]
@@ -219,7 +236,7 @@ def lacks_size(spec: Spec) -> TypeGuard[ClipSpec | SampleSpec]:
     return isinstance(leader, ClipSpec) and leader.size is None
 
 
-def leader_of(spec: Spec) -> ClipSpec | WindowCounts:
+def leader_of(spec: Spec) -> ClipSpec | FileFacts:
     """The spec that decides how many samples a video gives, and which frames they show."""
     return spec.leader if isinstance(spec, SampleSpec) else spec
 
@@ -236,7 +253,7 @@ def with_frames(spec: T, frames: int) -> T:
 
 
 def clips_of(spec: Spec) -> list[ClipSpec]:
-    """The specs of all parts; of counts, none."""
+    """The specs of all parts; of facts, none."""
     if isinstance(spec, SampleSpec):
         return [*spec.clips.values()]
     return [spec] if isinstance(spec, ClipSpec) else []
@@ -244,7 +261,7 @@ def clips_of(spec: Spec) -> list[ClipSpec]:
 
 def frames_shape(spec: Spec) -> tuple[int, ...]:
     """Shape of a sample's frame numbers: (T,), or (k, T) for several views, those of the leader.
-    Counts have none."""
+    Facts have none."""
     clip = leader_of(spec)
     if not isinstance(clip, ClipSpec):
         return (0,)

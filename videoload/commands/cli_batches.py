@@ -65,10 +65,9 @@ def preview(
     """
     from videoload.clips import call_text
     from videoload.commands import sources
-    from videoload.decoding.native_size import native_size
     from videoload.plan.options import StreamArguments
     from videoload.trainer import contact_sheet
-    from videoload.trainer.serial import decode_serially
+    from videoload.trainer.serial import decode_serially, sized
 
     spec = parse_clip(clip, _CLIP)
     import_from_here()
@@ -78,9 +77,9 @@ def preview(
         options.setdefault("batch_size", 8)
     contact_sheet.check(output, spec)
     catalog = sources.load(videos, root)
-    sized = contact_sheet.check(output, native_size(catalog, spec))
-    shown = decode_serially(catalog, sized, **options, start_step=step, epochs=_ENDLESS, info=True)
-    clips = contact_sheet.save(output, islice(shown, batches), catalog, sized)
+    drawn = contact_sheet.check(output, sized(catalog, spec))
+    shown = decode_serially(catalog, drawn, **options, start_step=step, epochs=_ENDLESS, info=True)
+    clips = contact_sheet.save(output, islice(shown, batches), catalog, drawn)
     typer.echo(f"{output}: {clips} clips, from step {step}")
 
 

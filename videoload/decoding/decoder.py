@@ -13,7 +13,7 @@ from xxhash import xxh3_64_intdigest
 from videoload import native
 from videoload.clips.clip_params import ClipParams
 from videoload.clips.clip_spec import ClipSpec, silent
-from videoload.clips.sample_spec import SampleSpec, Spec, WindowCounts, transforms_of
+from videoload.clips.sample_spec import FileFacts, SampleSpec, Spec, transforms_of
 from videoload.clips.video_info import VideoInfo
 from videoload.clips.windows import Request, Segment
 from videoload.decoding.expected import Expected
@@ -117,7 +117,7 @@ class Decoder:
     ) -> Prepared:
         if isinstance(spec, SampleSpec):
             return self._prepare_samples(path, spec, requests, out, tick)
-        if isinstance(spec, WindowCounts):
+        if isinstance(spec, FileFacts):
             return prepare_counts(path, spec, requests, out, partial(self.info, tick=tick))
         return self._prepare_clips(path, spec, requests, out, tick)
 

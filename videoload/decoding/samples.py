@@ -15,7 +15,7 @@ from videoload.clips.affine import Matrices
 from videoload.clips.clip_params import ClipParams
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.followers import SampleParams, common_frames, sample_params
-from videoload.clips.sample_spec import SampleSpec, WindowCounts, arrays_of
+from videoload.clips.sample_spec import FileFacts, SampleSpec, arrays_of
 from videoload.clips.video_info import VideoInfo
 from videoload.clips.windows import Request, Segment, count_windows, frames_in
 from videoload.decoding.prepared import Ordinals, Prepared, Times, renewing
@@ -74,12 +74,12 @@ def prepare_samples(
 
 def prepare_counts(
     path: str,
-    spec: WindowCounts,
+    spec: FileFacts,
     requests: Sequence[Request],
     out: Buffer,
     info_of: Callable[[str], VideoInfo],
 ) -> Prepared:
-    """Count the windows of segments of a file, or of a sample, into ``out``: see `count_windows`.
+    """Count the windows of segments of a file, or of a sample, into ``out``: see `FileFacts`.
     Raises VideoError, UnfitError."""
     count = _counter(path, spec.clip, info_of)
     for request, row in zip(requests, out, strict=True):
@@ -89,14 +89,19 @@ def prepare_counts(
 
 def _counter(
     path: str, clip: ClipSpec | SampleSpec, info_of: Callable[[str], VideoInfo]
-) -> Callable[[Segment], tuple[int, int]]:
+) -> Callable[[Segment], tuple[int, ...]]:
     if isinstance(clip, ClipSpec):
         info = info_of(path)
-        return lambda segment: count_windows(clip, info, frames_in(segment, info))
+        return lambda segment: (
+            *count_windows(clip, info, frames_in(segment, info)), *info.shown_size(clip),
+        )  # fmt: skip
     spec = of_recording(path, clip)
     videos = _videos(path, spec, info_of)
     leader, info = spec.leader, videos[spec.leading]
-    return lambda segment: count_windows(leader, info, common_frames(spec, videos, segment))
+    return lambda segment: (
+        *count_windows(leader, info, common_frames(spec, videos, segment)),
+        *info.shown_size(leader),
+    )
 
 
 def _videos(

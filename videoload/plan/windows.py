@@ -1,31 +1,35 @@
 """How many windows ``sampling="dense"`` takes of each video, how many frames a clip of any length
-has, and what is worth a warning. Pure.
+has, which size the clips have if the spec names none, and what is worth a warning. Pure.
 
 A catalog often does not tell: its files have other rates, or were never scanned. Then one pass over
-the indexes of all videos counts, before the stream is planned. `read` of `counted` is that pass:
-through a client's workers, or in this process.
+the indexes of all videos counts, before the stream is planned. `Read` is that pass: through a
+client's workers, or in this process.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from videoload.catalog.catalog import Catalog
-from videoload.catalog.joining import do_lengths_decide, file_rows, with_windows
+from videoload.catalog.joining import do_lengths_decide, file_rows, whole_files, with_windows
 from videoload.catalog.table import Ints
 from videoload.catalog.targets import look_like_marks
-from videoload.clips.choices import MOVED_CROPS
-from videoload.clips.clip_spec import ClipSpec, hop_seconds
-from videoload.clips.sample_spec import SampleSpec, Spec, WindowCounts, leader_of
+from videoload.clips.choices import MOVED_CROPS, TRIED_FOR_SIZE
+from videoload.clips.clip_spec import ClipSpec, at_native_size, hop_seconds
+from videoload.clips.sample_spec import FileFacts, SampleSpec, Spec, lacks_size, leader_of
 from videoload.errors import SpecError, TooManyBadVideos
 from videoload.plan import padding
 from videoload.plan.lengths import needed_frames, windows_in
 
-Read = Callable[[Catalog, WindowCounts], Iterator[tuple[Any, Any, Any]]]
+COUNTED_AT_ONCE = 64  # videos in a batch of counts
+
+# Asks for facts of videos, so many at once. Gives (facts, labels, info) of them, in order.
+Read = Callable[[Catalog, FileFacts, int], Iterator[tuple[Any, Any, Any]]]
 
 
 def counted(
@@ -44,9 +48,28 @@ def counted(
         return catalog
     counts = np.array([[1], [0]]).repeat(len(catalog), 1)
     with suppress(TooManyBadVideos):  # none of them can be read
-        for found, _, info in read(file_rows(catalog), WindowCounts.of(clip)):
-            counts[:, info.video] = found.T
+        for found, _, info in read(file_rows(catalog), FileFacts.of(clip), COUNTED_AT_ONCE):
+            counts[:, info.video] = found.T[:2]
     return with_windows(catalog, counts)
+
+
+def with_native_size(catalog: Catalog, spec: Spec, read: Read) -> Spec:
+    """The spec with the size of the catalog's first good video, if it has no size; of several files
+    as one sample, each clip with that of its part. Raises TooManyBadVideos if none of the first is
+    good.
+    """
+    if not lacks_size(spec):
+        return spec
+    if isinstance(spec, SampleSpec):
+        parts: dict[str, Any] = {
+            name: with_native_size(file_rows(catalog, side), clip, read)
+            for side, (name, clip) in enumerate(spec.clips.items())
+        }
+        return replace(spec, clips=parts)
+    files = whole_files(catalog, catalog.paths[:TRIED_FOR_SIZE])
+    facts = FileFacts.of(ClipSpec(1, rotate=spec.rotate))
+    found, *_ = next(read(files, facts, 1))
+    return at_native_size(spec, *found[0, 2:].tolist())
 
 
 def windows_of(catalog: Catalog, spec: ClipSpec, videos: range) -> tuple[Ints, Ints]:

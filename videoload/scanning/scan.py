@@ -1,8 +1,7 @@
 """Decode every file of a catalog once, in parallel, for a row of facts about each.
 
-Each decoder is a process that gets one file at a time, because a file may hang or crash it. The
-process is then killed and replaced, and the file has its row like any other. A journal writes rows
-as they come, so a scan that was stopped continues from there.
+A file may hang a decoder or crash it. So workers decode the files, one at a time. A journal writes
+rows as they come, so a scan that was stopped continues from there.
 """
 
 from __future__ import annotations
@@ -10,15 +9,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
+
+import msgspec
 
 from videoload.catalog.catalog import Catalog
+from videoload.catalog.joining import whole_files
 from videoload.catalog.table import class_name
+from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.sample_spec import FileFacts
 from videoload.errors import VideoloadError
-from videoload.processes.inspector import Inspector, ask_all
 from videoload.scanning.journal import Journal, Row, row_of
+from videoload.trainer.client import Client
+from videoload.trainer.planning import once
 
 _STALL_S = 20.0  # a decoder that shows no progress for so long hangs
+_AWAY_S = 10.0  # storage that refuses all decoders for so long ends the scan
 
 
 def scan(
@@ -50,7 +55,7 @@ def scan(
                 rows[path] = known
                 on_row(known)
     left = [path for path in labels if path not in rows]
-    for row in _decode_all(catalog.root, left, labels, processes, cache):
+    for row in _decode_all(catalog, left, labels, processes, cache):
         rows[row.path] = row
         if journal is not None:
             journal.add(row)
@@ -90,10 +95,23 @@ def segments_of(catalog: Catalog, rows: Mapping[str, Row]) -> list[Row]:
 
 
 def _decode_all(
-    root: Path | str, paths: list[str], labels: dict[str, str], processes: int, cache: str | None
+    catalog: Catalog, paths: list[str], labels: dict[str, str], processes: int, cache: str | None
 ) -> Iterator[Row]:
-    def start() -> Inspector:
-        return Inspector(str(root), cache, is_complete=True, silence_s=_STALL_S)
-
-    for path, facts in ask_all(paths, processes, start):
-        yield row_of(root, path, labels[path], facts)
+    root = catalog.root
+    assert root is not None
+    if not paths:
+        return
+    facts = FileFacts(ClipSpec(1, size=(2, 2)), is_complete=True)
+    with Client(
+        min(processes, len(paths)),
+        cache=cache or False,
+        stall_s=_STALL_S,
+        storage_timeout_s=_AWAY_S,
+    ) as client:
+        stream = client.stream(whole_files(catalog, paths), facts, 1, **once(ordered=False))
+        for (report,), _, info in stream.batches(0, info=True):
+            path = paths[int(info.video[0])]
+            told = msgspec.json.decode(report.tobytes().rstrip(b"\0"))
+            yield row_of(root, path, labels[path], told)
+        for path, reason in stream.quarantine:  # their decoders gave no answer
+            yield row_of(root, path, labels[path], {"damage": reason})

@@ -28,9 +28,9 @@ from videoload.catalog.table import Ints
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.facts import matrices
 from videoload.clips.sample_spec import (
+    FileFacts,
     GivenSpec,
     Spec,
-    WindowCounts,
     frames_shape,
     transforms_of,
     with_frames,
@@ -45,14 +45,14 @@ from videoload.patched import check_threads
 from videoload.plan.options import Balance, OnError, StreamArguments, StreamOptions
 from videoload.plan.plan import BatchWithInfo, Clips
 from videoload.plan.quarantine import Quarantine
+from videoload.plan.windows import with_native_size
 from videoload.processes.fresh_import import checked_code
-from videoload.processes.native_size import native_size
 from videoload.stats.meter import Meter
 from videoload.stats.stats import WorkerStats
 from videoload.storage.files import status_of
 from videoload.storage.keep import Folders, cache_folder
 from videoload.storage.roots import is_url, open_storage
-from videoload.trainer.planning import COUNTED_AT_ONCE, COUNTING, given_as, make_plan
+from videoload.trainer.planning import given_as, make_plan, once
 from videoload.trainer.ranks import check_ranks, ranks_here
 from videoload.trainer.stream import NO_COPY, Stream
 from videoload.transport.messages import MAX_FRAMES
@@ -259,7 +259,7 @@ class Client:
 
         The clips of each batch and their pixels follow from the arguments alone: not from the
         number of workers, their hosts, their speed or their end. Nothing is decoded before the
-        stream is read. If ``clip.size`` is None, a first video is opened for its size. With
+        stream is read. If ``clip.size`` is None, a worker tells the size of a first video. With
         ``sampling="dense"``, the workers read the index of each video and count its windows, if the
         catalog does not tell them (``videoload scan --output``), or for ``fps`` and ``hop_s``; with
         ``buckets`` they count its frames.
@@ -316,8 +316,8 @@ class Client:
             SpecError: The arguments contradict each other, or the catalog cannot give such clips.
             TransformError: The transform is another one here than workers import.
             StorageError: The catalog's root is a URL, and the extra ``[remote]`` is not installed.
-            VideoError: ``clip.size`` is None, and no video of the catalog tells the native size.
-            WorkerError: ``clip.size`` is None, and no process can be started to find it.
+            TooManyBadVideos: ``clip.size`` is None, and no video of the catalog tells the native
+                size.
             MemoryError: There is no shared memory for the slots, or they need more than nine
                 tenths of what is left on this host or within the limit of its container.
             ClosedError: The client is closed.
@@ -338,8 +338,8 @@ class Client:
         check_numbers(catalog, [each.catalog for ref in self._open if (each := ref()) is not None])
 
         counting: list[tuple[Ints, Stream]] = []
-        catalog, plan = make_plan(catalog, clip, options, partial(self._count, counting))
-        clip = native_size(catalog, clip, silence_s=self._stall_s, cache=self._cache)
+        catalog, plan = make_plan(catalog, clip, options, partial(self._facts, counting))
+        clip = with_native_size(catalog, clip, partial(self._facts, []))
         check_shapes(catalog, clip)
         if self.endpoints and clip.clip_bytes > PIXEL_BYTES:
             raise SpecError(
@@ -360,7 +360,7 @@ class Client:
             catalog,
             clip,
             plan,
-            Quarantine(catalog, plan, options, tells=not isinstance(clip, WindowCounts)),
+            Quarantine(catalog, plan, options, tells=not isinstance(clip, FileFacts)),
             Arena(held, batch_bytes),
             options.ordered,
             storage,
@@ -380,12 +380,12 @@ class Client:
         self._open.append(weakref.ref(readers))
         return Stream(readers)
 
-    def _count(
-        self, counting: list[tuple[Ints, Stream]], rows: Catalog, counts: WindowCounts
+    def _facts(
+        self, asked: list[tuple[Ints, Stream]], rows: Catalog, facts: FileFacts, at_once: int
     ) -> Iterator[BatchWithInfo]:
-        """The ``counts`` of all rows. What this host has the files of, processes of its own count:
-        the plan does not rest on the word of a worker that has dialled in. The streams that count
-        are added to ``counting``, with the rows of each."""
+        """The facts of all rows. What this host has the files of, processes of its own look at: the
+        plan does not rest on the word of a worker that has dialled in. The streams that ask are
+        added to ``asked``, with the rows of each."""
         is_own = np.zeros(len(rows), bool)
         if self.endpoints and rows.root is not None and not is_url(str(rows.root)):
             is_own[:] = [status_of(rows.root, path) is not None for path in rows.paths]
@@ -395,11 +395,11 @@ class Client:
             with ExitStack() as stack:
                 client = self
                 if is_own[at[0]]:
-                    workers = min(self._workers or cores(), len(at))
+                    workers = min(self._workers or cores(), len(at), at_once)
                     client = Client(workers, stall_s=self._stall_s, cache=self._cache or False)
                     stack.enter_context(client)
-                stream = client.stream(rows.subset(at), counts, COUNTED_AT_ONCE, **COUNTING)
-                counting.append((at, stream))
+                stream = client.stream(rows.subset(at), facts, at_once, **once())
+                asked.append((at, stream))
                 for found, labels, info in stream.batches(0, info=True):
                     yield found, labels, info._replace(video=at[info.video])
 

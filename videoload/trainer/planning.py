@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from videoload.catalog.catalog import Catalog
-from videoload.clips.sample_spec import GivenSpec, Spec, WindowCounts, in_stream, sample_spec
+from videoload.clips.sample_spec import FileFacts, GivenSpec, Spec, in_stream, sample_spec
 from videoload.errors import SpecError
 from videoload.plan.options import StreamArguments, StreamOptions
 from videoload.plan.plan import Plan, check_lengths
@@ -19,10 +19,13 @@ from videoload.plan.windows import Read, counted, warnings_of
 
 _log = logging.getLogger(__name__)
 
-COUNTED_AT_ONCE = 64  # videos in a batch of counts
 _TOLD_S = 10.0  # between two lines about how far the counting is
-# Every video is counted once, and what cannot be read is left to the stream itself, also to name.
-COUNTING: StreamArguments = {"drop_remainder": False, "on_error": "skip", "max_bad": 1.0}
+
+
+def once(*, ordered: bool = True) -> StreamArguments:
+    """The options with which each video tells its facts once. What cannot be read is left to the
+    stream itself, also to name."""
+    return {"drop_remainder": False, "on_error": "skip", "max_bad": 1.0, "ordered": ordered}
 
 
 def given_as(catalog: Catalog, clip: GivenSpec, *, shuffle: bool) -> Spec:
@@ -51,13 +54,13 @@ def make_plan(
 def _telling(read: Read) -> Read:
     """Counts as ``read``, and says how far it is: that of many files may take minutes."""
 
-    def told(rows: Catalog, counts: WindowCounts) -> Iterator[tuple[Any, Any, Any]]:
+    def told(rows: Catalog, facts: FileFacts, at_once: int) -> Iterator[tuple[Any, Any, Any]]:
         due = time.monotonic() + _TOLD_S
-        for batch in read(rows, counts):
+        for batch in read(rows, facts, at_once):
             yield batch
             if time.monotonic() > due:
                 due += _TOLD_S
-                done = min((batch[2].step + 1) * COUNTED_AT_ONCE, len(rows))
+                done = min((batch[2].step + 1) * at_once, len(rows))
                 _log.warning("the stream is planned by the lengths of its videos, which are read "
                              "once: %d of %d are known", done, len(rows))  # fmt: skip
 

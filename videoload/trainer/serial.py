@@ -17,14 +17,13 @@ from videoload.catalog.joining import check_shapes
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.facts import facts_type
 from videoload.clips.sample_spec import (
+    FileFacts,
     GivenSpec,
     Spec,
-    WindowCounts,
     frames_shape,
     with_frames,
 )
 from videoload.decoding.decoder import Decoder
-from videoload.decoding.native_size import native_size
 from videoload.decoding.prepared import ShortVideoError
 from videoload.errors import OneClipError, SpecError, VideoError, named
 from videoload.plan.digests import with_digest
@@ -32,9 +31,10 @@ from videoload.plan.lengths import Lengths
 from videoload.plan.options import Balance, OnError, StreamArguments, StreamOptions
 from videoload.plan.plan import Batch, BatchWithInfo, Clips, Plan, Sample, asked, batch_of
 from videoload.plan.quarantine import Quarantine
+from videoload.plan.windows import with_native_size
 from videoload.storage.files import NO_FOLDER
 from videoload.storage.keep import Folders, Keep
-from videoload.trainer.planning import COUNTED_AT_ONCE, COUNTING, given_as, make_plan
+from videoload.trainer.planning import given_as, make_plan, once
 
 _log = logging.getLogger(__name__)
 
@@ -135,9 +135,9 @@ def decode_serially(
 
     Raises:
         SpecError: The arguments contradict each other, or the catalog cannot give such clips.
-        VideoError: A clip cannot be decoded, with ``on_error="raise"``; or ``clip.size`` is None
-            and no video of the catalog tells the native size.
-        TooManyBadVideos: More videos are bad than ``max_bad`` allows.
+        VideoError: A clip cannot be decoded, with ``on_error="raise"``.
+        TooManyBadVideos: More videos are bad than ``max_bad`` allows; or ``clip.size`` is None and
+            no video of the catalog tells the native size.
         TransformError: The transform cannot be imported, or failed.
     """
     options = StreamOptions(
@@ -148,11 +148,8 @@ def decode_serially(
     if catalog.root is None:
         raise SpecError("the catalog has no root: give root= the folder that holds its videos")
 
-    def read(rows: Catalog, counts: WindowCounts) -> Iterator[BatchWithInfo]:
-        return decode_serially(rows, counts, COUNTED_AT_ONCE, info=True, **COUNTING)
-
-    catalog, plan = make_plan(catalog, clip, options, read)
-    clip = native_size(catalog, clip)
+    catalog, plan = make_plan(catalog, clip, options, _read)
+    clip = with_native_size(catalog, clip, _read)
     check_shapes(catalog, clip)
     kept = Keep.of(frame_store, None, name="frame_store")
     folders = Folders(frame_store=kept).beside(catalog.root)
@@ -160,6 +157,15 @@ def decode_serially(
     lengths, steps = Lengths(catalog, clip), plan.steps(start_step or 0, epochs)
     batches = _batches(decoder, catalog, clip, plan, options, steps, lengths, info)
     return _telling(batches, lengths)
+
+
+def sized(catalog: Catalog, clip: ClipSpec) -> Spec:
+    """The spec with the size of the videos, if it has no size. Raises VideoError."""
+    return with_native_size(catalog, clip, _read)
+
+
+def _read(rows: Catalog, facts: FileFacts, at_once: int) -> Iterator[BatchWithInfo]:
+    return decode_serially(rows, facts, at_once, info=True, **once())
 
 
 def _telling(batches: Iterator[Any], lengths: Lengths) -> Iterator[Any]:
@@ -181,7 +187,7 @@ def _batches(
     lengths: Lengths,
     with_info: bool,
 ) -> Iterator[Batch | BatchWithInfo]:
-    tells = not isinstance(clip, WindowCounts)
+    tells = not isinstance(clip, FileFacts)
     quarantine = Quarantine(catalog, plan, options, tells=tells)
     specs = {frames: with_frames(clip, frames) for frames in plan.sizes}
     scanned, others = catalog._table.column("fingerprint"), set[str]()

@@ -36,7 +36,7 @@ from typing import Annotated, Literal, NamedTuple, TypeVar
 import msgspec
 
 from videoload.clips.clip_spec import ClipSpec, crops_of
-from videoload.clips.sample_spec import SampleSpec, Spec, WindowCounts, lacks_size, leader_of
+from videoload.clips.sample_spec import FileFacts, SampleSpec, Spec, lacks_size, leader_of
 from videoload.clips.windows import Natural, Request, Seconds
 from videoload.errors import Fault, ProtocolError, printable
 
@@ -50,6 +50,7 @@ Id = Natural
 _Text = Annotated[str, msgspec.Meta(max_length=_MAX_TEXT)]
 _Ordinal = Annotated[int, msgspec.Meta(gt=-(1 << 48), lt=1 << 48)]  # see `clips.edges`
 _Word = Annotated[str, msgspec.Meta(max_length=_MAX_WORD)]
+_Facts = Literal["", "counts", "report"]
 _Ordinals = Annotated[list[_Ordinal], msgspec.Meta(max_length=MAX_FRAMES)]
 _Times = Annotated[list[float], msgspec.Meta(max_length=MAX_FRAMES)]
 _Matrices = Annotated[list[float], msgspec.Meta(max_length=6 * MAX_FRAMES)]
@@ -120,7 +121,7 @@ class Place(msgspec.Struct, forbid_unknown_fields=True):
 
 class Lease(_Message, tag="lease"):
     """Decode these clips in this order. Without a ``place``, send them.
-    ``counts``: tell how many windows each has (`WindowCounts`), without pixels.
+    ``facts``: tell facts of each video instead (`FileFacts`).
 
     With a ``salt``, the worker finds the fingerprint of each clip's file with it, and `sealed` it
     must be the one in ``files``; 0: any file will do. So only who has the file can show it."""
@@ -132,7 +133,7 @@ class Lease(_Message, tag="lease"):
     # Digests of the user's modules, as they are at the trainer.
     code: Annotated[dict[_Word, _Word], msgspec.Meta(max_length=4096)] = {}
     sample: SampleSpec | None = None  # in place of it: msgspec cannot tell two kinds of maps apart
-    counts: bool = False
+    facts: _Facts = ""
     files: Annotated[list[Id], msgspec.Meta(max_length=4096)] = []
     salt: Id | None = None
 
@@ -162,18 +163,21 @@ class Lease(_Message, tag="lease"):
         salt: int | None = None,
     ) -> Lease:
         """A lease of clips. ``files``: fingerprints, 0 where any file will do."""
-        asked = spec.clip if isinstance(spec, WindowCounts) else spec
+        facts: _Facts
+        asked, facts = spec, ""
+        if isinstance(spec, FileFacts):
+            asked, facts = spec.clip, "report" if spec.is_complete else "counts"
         clip = asked if isinstance(asked, ClipSpec) else None
         sample = asked if isinstance(asked, SampleSpec) else None
-        counts, digests = isinstance(spec, WindowCounts), list(map(sealed, files))
-        return cls(lease, clip, clips, place, dict(code), sample, counts, digests, salt)
+        digests = list(map(sealed, files))
+        return cls(lease, clip, clips, place, dict(code), sample, facts, digests, salt)
 
     @property
     def asked(self) -> Spec:
         """The spec of clips or samples."""
         clip = self.spec or self.sample
         assert clip is not None
-        return WindowCounts(clip) if self.counts else clip
+        return FileFacts(clip, self.facts == "report") if self.facts else clip
 
 
 class Spent(msgspec.Struct, forbid_unknown_fields=True, array_like=True, frozen=True):

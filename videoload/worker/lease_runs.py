@@ -12,8 +12,10 @@ from itertools import groupby
 import numpy as np
 import numpy.typing as npt
 
+from videoload.clips.sample_spec import FileFacts
 from videoload.decoding.decoder import Decoder
 from videoload.decoding.prepared import Prepared, ShortVideoError
+from videoload.decoding.reports import prepare_report
 from videoload.errors import (
     Fault,
     OneClipError,
@@ -106,6 +108,8 @@ class LeaseRuns:
         clips, row = self._lease.clips[first:last], _row(self._lease, first)
         out = self._out[row : row + last - first]
         asked, requests = self._lease.asked, [clip.request for clip in clips]
+        if isinstance(asked, FileFacts) and asked.is_complete:
+            return prepare_report(self._decoder, clips[0].path, out)
         return self._decoder.prepare(clips[0].path, asked, requests, out, self._tick)
 
     def _decode(self, first: int, last: int, prepared: Prepared | None = None) -> None:

@@ -13,7 +13,7 @@ import pytest
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.target_columns import Points
 from videoload.clips.clip_spec import ClipSpec
-from videoload.clips.sample_spec import SampleSpec, WindowCounts
+from videoload.clips.sample_spec import FileFacts, SampleSpec
 from videoload.errors import SpecError
 from videoload.plan.identity import Identity
 from videoload.plan.options import StreamOptions
@@ -36,12 +36,18 @@ class Reader:
     def __init__(self) -> None:
         self.asked: list[tuple[list[str], Any]] = []
 
-    def __call__(self, rows: Catalog, counts: WindowCounts) -> Iterator[tuple[Any, Any, Any]]:
-        self.asked.append(([video.path for video in rows], counts.clip))
+    def __call__(
+        self, rows: Catalog, facts: FileFacts, at_once: int
+    ) -> Iterator[tuple[Any, Any, Any]]:
+        self.asked.append(([video.path for video in rows], facts.clip))
         for i, video in enumerate(rows):
             number = int(video.path[1])
             if number:
-                yield np.array([[number, number - 1]]), None, SimpleNamespace(video=np.array([i]))
+                yield (
+                    np.array([[number, number - 1, 0, 0]]),
+                    None,
+                    SimpleNamespace(video=np.array([i])),
+                )
 
 
 def test_frame_counts_suffice_for_windows_by_frames() -> None:

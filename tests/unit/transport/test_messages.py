@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.support.thorough import either
 from videoload.clips.choices import WHOLE_FRAME, Crop, Pixels, Short, Span
 from videoload.clips.clip_spec import ClipSpec
-from videoload.clips.sample_spec import By, SampleSpec, Spec, WindowCounts
+from videoload.clips.sample_spec import By, FileFacts, SampleSpec, Spec
 from videoload.clips.windows import Request, Segment
 from videoload.errors import Fault, ProtocolError
 from videoload.transport.messages import (
@@ -204,14 +204,14 @@ def test_a_spec_arrives_as_the_same_spec(spec: Spec) -> None:
 
 def test_a_lease_may_ask_for_numbers_of_windows() -> None:
     clip = ClipSpec(4, fps=5, hop_s=0.5, size=(9, 9), sampling="dense", flip=True)
-    counts = WindowCounts.of(clip)
+    counts = FileFacts.of(clip)
     clips = [Clip("a.avi", Request(2, segment=Segment(start_s=1.5)))]
     lease = unpack_from_trainer(pack(Lease.of(1, counts, clips)))
     assert isinstance(lease, Lease)
     assert lease.asked == counts
     assert lease.clips == clips
     sides = SampleSpec(dict.fromkeys("ab", clip), "time", {"b": 0.5})
-    of_samples = WindowCounts.of(sides)
+    of_samples = FileFacts.of(sides)
     lease = unpack_from_trainer(pack(Lease.of(1, of_samples, [Clip("a.avi\nb.avi", Request(2))])))
     assert isinstance(lease, Lease)
     assert lease.asked == of_samples
@@ -252,7 +252,7 @@ def test_other_messages_have_another_version() -> None:
 
     types = bare(msgspec.json.schema_components([FromWorker, FromTrainer]))
     digest = hashlib.sha256(json.dumps(types, sort_keys=True).encode()).hexdigest()
-    assert (VERSION, digest[:8]) == (b"videoload/4", "cce4ea85"), (
+    assert (VERSION, digest[:8]) == (b"videoload/4", "5c0ae8f6"), (
         "the messages are others: note their digest here, and raise VERSION, unless it is as new "
         "as they are"
     )

@@ -1,0 +1,72 @@
+"""What a complete decode of a file, or of a recording in pieces, tells people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from videoload.clips.sample_spec import REPORT_BYTES
+from videoload.decoding.decoder import Decoder
+from videoload.decoding.prepared import Ordinals, Prepared
+from videoload.errors import VideoError, errors_in
+from videoload.index.complete_decode import Report
+from videoload.index.index import VideoIndex
+from videoload.pixels.planes import Buffer
+from videoload.storage.content import fingerprint_text
+from videoload.storage.files import Tick
+from videoload.storage.paths import pieces_of
+
+_DAMAGE = REPORT_BYTES // 8  # characters: in JSON, most have up to six bytes
+
+
+def prepare_report(decoder: Decoder, path: str, out: Buffer) -> Prepared:
+    """Tell the facts of a video, or only its ``damage`` if it cannot be decoded: see `FileFacts`.
+    Raises StorageError."""
+
+    def decode(tick: Tick) -> Ordinals:
+        try:
+            facts = _facts(decoder, path, tick)
+        except VideoError as error:
+            facts = {"damage": error.reason}
+        text = msgspec.json.encode(facts | {"damage": facts["damage"][:_DAMAGE]})
+        out[...] = 0
+        out[:, : len(text)] = np.frombuffer(text, np.uint8)
+        return np.empty((len(out), 0), np.int64)
+
+    return Prepared(decode)
+
+
+def _facts(decoder: Decoder, path: str, tick: Tick) -> dict[str, Any]:
+    files = pieces_of(path)
+    found, damage = [], []
+    for file in files:
+        with errors_in(path, f"piece {file}") if len(files) > 1 else nullcontext():
+            index, report = decoder.report(file, tick)
+        found.append((index, report))
+        if damaged := "; ".join(_damage(index, report)):
+            damage.append(f"{file}: {damaged}" if len(files) > 1 else damaged)
+    info = decoder.info(path, tick)
+    return {
+        "frames": info.frames, "width": info.width, "height": info.height,
+        "fps": round(float(info.fps), 4), "container": report.container.split(",")[0],
+        "codec": report.codec, "pixels": report.pixels,
+        "header_frames": sum(report.header_frames for _, report in found),
+        "packets": sum(report.packets for _, report in found),
+        "key_frames": sum(len(index.order.starts) for index, _ in found),
+        "sound": max(decoder.sound(file, tick) for file in files), "damage": "; ".join(damage),
+        "fingerprint": fingerprint_text(decoder.fingerprint(path)),
+    }  # fmt: skip
+
+
+def _damage(index: VideoIndex, report: Report) -> Iterator[str]:
+    """What is wrong with a file that can be decoded."""
+    if report.refused:
+        yield f"{report.refused} of {report.packets} packets cannot be decoded"
+    if report.repaired:
+        yield f"{report.repaired} frames were repaired"
+    if index.info.frames != report.frames:
+        yield f"{report.frames} of {index.info.frames} pictures come out"
