@@ -72,7 +72,7 @@ def no_folder() -> str:
 def broken_pipe() -> str:
     """Everything that this process writes to has gone, and SIGPIPE is at its default."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    for message in (Unshare(1), Share(1, "/")):
+    for message in (Unshare(1), Share(1, b"/")):
         channel, theirs = PrivateChannel.pair()
         theirs.close()
         channel.send(message, 1 if isinstance(message, Share) else None)

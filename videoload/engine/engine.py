@@ -14,6 +14,9 @@ does.
 The thread waits for nothing but its sockets, and takes a bounded number of events in a turn. So the
 sockets are always drained, and slots bound the memory. Other threads do two things only: they
 `post` calls for this thread, and they take batches from a `ReaderQueue`.
+
+A fault ends what it belongs to: what a message raises, its peer's connection; what a call or a
+command about a stream raises, that stream. Only what belongs to neither ends the client.
 """
 
 from __future__ import annotations
@@ -94,6 +97,7 @@ _HEARTBEAT_S = 0.5  # between two heartbeats of this trainer, which also find wo
 _START_S = 30.0
 _STOP_S = 10.0
 _DESCRIPTORS = "/proc/self/fd"
+_THREAD = "videoload-io"
 
 
 class Engine:
@@ -153,7 +157,7 @@ class Engine:
             self.post,
         )  # fmt: skip
         self._tick_at = self._heartbeat_at = time.monotonic()
-        self._thread = threading.Thread(target=self._run, name="videoload-io", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=_THREAD, daemon=True)
 
     # Called from any thread
 
@@ -172,16 +176,23 @@ class Engine:
         thread while every worker has its leases; it is then made before the next answer."""
         self.calls.post(call, wake=lambda: self.has_credit or not about_leases)
 
+    def post_about(
+        self, stream: OpenStream, call: Callable[[], None], *, about_leases: bool = False
+    ) -> None:
+        """As `post`. What the call raises ends this stream, and nothing else."""
+        self.post(partial(self._about, stream, call), about_leases=about_leases)
+
     def stop(self) -> None:
         """End the thread, its sockets and its workers. It takes two seconds at most. Further calls
-        do nothing."""
+        do nothing. Garbage may be collected in the thread of another client, which waits for
+        nothing: there, the end is only asked for."""
         if os.getpid() != self._pid:  # in a fork's copy, the thread is the parent's
             return
         self._stopping = True
         self.post(lambda: None)
         if self._thread.ident is None:  # it was never started
             self.calls.close()
-        elif self._thread is not threading.current_thread():
+        elif threading.current_thread().name != _THREAD:
             self._thread.join(_STOP_S)
 
     @property
@@ -401,7 +412,25 @@ class Engine:
         """Carry out the table's commands in order, and the commands that follow from them."""
         while data := self._table.data_to_send():
             for command in data:
-                self._carry_out(command)
+                try:
+                    self._carry_out(command)
+                except Exception as error:
+                    if (stream := self.streams.of(command)) is None:
+                        raise
+                    self._end_stream(stream, error)
+
+    def _about(self, stream: OpenStream, call: Callable[[], None]) -> None:
+        try:
+            call()
+        except Exception as error:
+            self._end_stream(stream, error)
+
+    def _end_stream(self, stream: OpenStream, error: Exception) -> None:
+        if not isinstance(error, VideoloadError):
+            _log.error("a stream of videoload broke", exc_info=error)
+            error = VideoloadError(f"this stream broke in the I/O thread of videoload: {error!r}")
+        self.streams.stop(stream, error)
+        self._table.stop_stream(stream.id, error)
 
     def _carry_out(self, command: commands.Command) -> None:
         match command:
@@ -456,15 +485,17 @@ class Engine:
 
     def _take_identified(self) -> None:
         """Take all fingerprints that are known by now: each one alone would grant leases."""
-        found = []
+        found: dict[int, list[tuple[int, int, int]]] = {}
         for _ in range(len(self._identified)):
-            stream, video, what = self._identified.popleft()
+            number, video, what = self._identified.popleft()
+            if (stream := self.streams.by_id.get(number)) is None:
+                continue
             if isinstance(what, int):
-                found.append((stream, video, what))
+                found.setdefault(number, []).append((number, video, what))
             else:
-                self._unread(stream, video, what)
-        if found:
-            self._table.identified(found)
+                self._about(stream, partial(self._unread, number, video, what))
+        for number, files in found.items():
+            self._about(self.streams.by_id[number], partial(self._table.identified, files))
 
     def _unread(self, stream: int, video: int, error: VideoloadError) -> None:
         now = time.monotonic()

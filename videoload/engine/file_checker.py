@@ -87,8 +87,9 @@ class FileChecker:
         self._reads = [thread for thread in self._reads if thread.is_alive()]
         for path in paths[: max(0, _WAITING - len(self._reads))]:
             thread = threading.Thread(target=read, args=(path,), name="videoload-read", daemon=True)
-            self._reads.append(thread)
-            thread.start()
+            with suppress(RuntimeError):  # no thread can be started: there is no answer
+                thread.start()
+                self._reads.append(thread)
 
     def close(self) -> None:
         """Drop the checks that wait. What waits for storage is left behind."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import logging
 import math
+import os
 import threading
 import time
 import weakref
@@ -26,7 +27,7 @@ from videoload.catalog.catalog import Catalog
 from videoload.clips.facts import facts_type
 from videoload.clips.sample_spec import Spec, transforms_of, with_frames
 from videoload.errors import VideoloadError, named
-from videoload.leases.commands import Grant, Ready
+from videoload.leases.commands import Command, Grant, Ready, Recall
 from videoload.leases.files import Files
 from videoload.leases.records import Stream
 from videoload.leases.table import LeaseTable
@@ -36,7 +37,6 @@ from videoload.processes.supervisor import Supervisor
 from videoload.stats.meter import Meter
 from videoload.stats.stats import StreamRecord, WorkerRecord
 from videoload.storage.files import NO_FOLDER, Storage
-from videoload.storage.roots import copy_name
 from videoload.transport.messages import Clip, Lease, Place
 from videoload.transport.private_messages import Share
 from videoload.transport.slots import Arena, spans
@@ -82,6 +82,7 @@ class OpenStream:
     meter: Meter
     code: Mapping[str, str] = field(default_factory=dict)
     readers: dict[int, ReaderQueue] = field(default_factory=dict)
+    copy: str | None = None  # the trainer's own copy, as workers name theirs
     lent: dict[int, Ready] = field(default_factory=dict)  # by slot: batches that readers have
     loans: dict[int, Loan] = field(default_factory=dict)  # by slot; consumers add to it
     error: VideoloadError | None = None
@@ -187,10 +188,16 @@ class OpenStreams:
             name_of=lambda video: catalog[video].path,
             function=" or ".join(transforms_of(stream.spec)),
             files=stream.files,
-            copy=None if stream.storage is None else copy_name(stream.storage.root),
+            copy=stream.copy,
         ))  # fmt: skip
-        root = str(stream.catalog.root or NO_FOLDER)
+        root = os.fsencode(stream.catalog.root or NO_FOLDER)
         self.supervisor.share(Share(stream.id, root), stream.arena.fd)
+
+    def of(self, command: Command) -> OpenStream | None:
+        """The stream that a command of the table is about, if it is about one."""
+        if isinstance(command, Ready | Recall):
+            return self.by_reader.get(command.reader)
+        return self.by_id.get(getattr(command, "stream", -1))
 
     def drop(self, stream: OpenStream) -> None:
         if self.by_id.pop(stream.id, None) is None:

@@ -80,8 +80,10 @@ class Readers:
         self._resting: dict[int, _Reading] = {}
         self.look: Callable[[BatchWithInfo], None] | None = None
         self.error: VideoloadError | None = None
-        engine.post(lambda: engine.streams.add(source))
-        weakref.finalize(self, engine.post, lambda: engine.streams.drop(source)).atexit = False
+        engine.post_about(source, lambda: engine.streams.add(source))
+        weakref.finalize(
+            self, engine.post_about, source, lambda: engine.streams.drop(source)
+        ).atexit = False
 
     @property
     def copies(self) -> str:
@@ -174,7 +176,9 @@ class Readers:
                     # No variable holds the arrays: it would keep the slot.
                     yield self._hand_over(batch, queue, idle, info=info)
                 else:
-                    engine.post(partial(engine.streams.give_back, source, batch), about_leases=True)
+                    engine.post_about(
+                        source, partial(engine.streams.give_back, source, batch), about_leases=True
+                    )
                     queue.handed_over()
                     if pauses:
                         yield None
@@ -202,7 +206,7 @@ class Readers:
         reading = _Reading(engine, source, self.new_reader(), steps.start)
         number, queue = reading.id, reading.queue
         ahead = range(steps.start, steps.start + _ENDLESS) if goes_on else steps
-        engine.post(lambda: engine.streams.begin(source, number, queue, ahead))
+        engine.post_about(source, lambda: engine.streams.begin(source, number, queue, ahead))
         return reading
 
     def _awaited(
@@ -246,7 +250,7 @@ class Readers:
         ended the stream, and what ``idle`` raises."""
         engine = self._engine
         # This is posted in each turn: another reader's turn may have taken the batch back.
-        engine.post(lambda: engine.streams.want(reader), about_leases=True)
+        engine.post_about(self._source, lambda: engine.streams.want(reader), about_leases=True)
         if idle is not None and engine.has_credit:  # A worker waits as well, maybe for a slot.
             idle()
         batch = queue.take(_WAIT_S if idle is None else _IDLE_WAIT_S)
@@ -277,7 +281,9 @@ class Readers:
                     whole[to] = whole[row]
 
         def give_back() -> None:
-            engine.post(lambda: engine.streams.give_back(source, batch), about_leases=True)
+            engine.post_about(
+                source, lambda: engine.streams.give_back(source, batch), about_leases=True
+            )
 
         most = source.arena.slots - min(_KEPT, source.arena.slots // 2)
         held = self._held()
@@ -306,7 +312,10 @@ class Readers:
             info=info or look is not None,
         )  # fmt: skip
         if look is not None and len(made) == 3:
-            look(made)
+            try:
+                look(made)
+            except Exception:  # who draws for people ends no training
+                _log.exception("the live page cannot show a batch")
         return made if info else made[:2]
 
     def _held(self) -> int:
@@ -363,5 +372,7 @@ class _Reading:
 
     def __init__(self, engine: Engine, source: OpenStream, number: int, step: int) -> None:
         self.id, self.queue, self.next = number, ReaderQueue(), step
-        self.end = weakref.finalize(self, engine.post, lambda: engine.streams.end(source, number))
+        self.end = weakref.finalize(
+            self, engine.post_about, source, lambda: engine.streams.end(source, number)
+        )
         self.end.atexit = False

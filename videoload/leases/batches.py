@@ -8,7 +8,7 @@ sockets, no threads, no clock.
     waits gets one batch before another reader may take over; then readers that wait take turns. So
     two iterators over one stream, in one thread or in two, never wait for each other for good.
   * Read-ahead decides nothing. If too many videos are bad, or a transform failed, the stream ends
-    at the batch that this belongs to, after all batches before it.
+    at the batch that this belongs to, after all batches before it, once a consumer waits for it.
 """
 
 from __future__ import annotations
@@ -46,6 +46,9 @@ class Batches:
         owner = asking.stream.owner
         if owner is asking or owner is None or not owner.owed:
             self._give_turn(asking)
+        self._deliver(asking)  # it may be the batch at which the stream ends
+        if (batch := asking.filling.get(asking.due)) is not None:
+            self.stop_if_due(batch)
 
     def recalled(self, reader: int, batches: list[tuple[int, int]]) -> None:
         """(step, slot) of the batches that a `Recall` took back from the consumer."""
@@ -166,7 +169,8 @@ class Batches:
                 whole = error is None
                 error = reader.stream.quarantine.due(at, samples, complete=whole) or error
                 if error is not None:
-                    self.stop(reader.stream, error)
+                    if reader.waiting:
+                        self.stop(reader.stream, error)
                     return
                 del reader.complete[at]
                 ready = Ready(reader.id, at, batch.slot, tuple(samples), batch.frames)
@@ -190,7 +194,7 @@ class Batches:
         """Stop at the next batch if its first clips, as far as they are decided on, show already
         that too many videos are bad. If all are bad, the batch would never be complete."""
         stream = batch.reader.stream
-        if stream.ordered and batch.step != batch.reader.due:
+        if not batch.reader.waiting or (stream.ordered and batch.step != batch.reader.due):
             return
         open_rows = [chunk.rows for chunk in batch.chunks] + [batch.left[:1]]
         end = min((rows[0] for rows in open_rows if rows), default=len(batch.samples))

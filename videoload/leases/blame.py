@@ -201,12 +201,16 @@ class Blame:
             stream.quarantine.add(video, reason)
         except VideoloadError as too_many:
             self._batches.stop(stream, too_many)
+        # Once the stream is stopped, by this clip or by one before, its batches are gone.
         for batch in [batch for r in stream.readers.values() for batch in r.filling.values()]:
+            if stream.stopped:
+                return
             waiting = [chunk for chunk in batch.chunks if chunk.state is ChunkState.WAITING]
             for chunk in [*waiting, batch.cut(batch.left)] if batch.left else waiting:
                 (chunk.requeue if chunk.size == 1 else chunk.requeue_one_by_one)()
             for chunk in list(batch.chunks):
-                if chunk.state is ChunkState.WAITING and chunk.samples[0].video == video:
+                is_open = chunk.state is ChunkState.WAITING and not stream.stopped
+                if is_open and chunk.samples[0].video == video:
                     chunk.void_leases()
                     self._condemn(chunk, 0, reason)
 

@@ -142,7 +142,7 @@ class Reader:
     @property
     def unfinished(self) -> bool:
         """Whether batches are still to come."""
-        return bool(self.opened < self.stop or self.again or self.filling)
+        return bool(self.opened < self.stop or self.again or self.filling or self.complete)
 
     @property
     def stands_still(self) -> bool:

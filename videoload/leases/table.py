@@ -83,6 +83,11 @@ class LeaseTable:
         del self._streams[stream]
         self._note_what_is_fetched()
 
+    def stop_stream(self, stream: int, error: VideoloadError) -> None:
+        """A stream ends with an error that the table does not know of."""
+        if (known := self._streams.get(stream)) is not None and not known.stopped:
+            self._batches.stop(known, error)
+
     def start_reader(self, stream: int, reader: int, start: int, stop: int) -> None:
         """A consumer begins to read steps start..stop-1."""
         self._batches.begin(self._streams[stream], reader, start, stop)

@@ -51,7 +51,7 @@ from videoload.stats.meter import Meter
 from videoload.stats.stats import WorkerStats
 from videoload.storage.files import status_of
 from videoload.storage.keep import Folders, cache_folder
-from videoload.storage.roots import is_url, open_storage
+from videoload.storage.roots import copy_name, is_url, open_storage
 from videoload.trainer.planning import given_as, make_plan, once
 from videoload.trainer.ranks import check_ranks, ranks_here
 from videoload.trainer.stream import NO_COPY, Stream
@@ -372,6 +372,7 @@ class Client:
                 " or ".join(transforms_of(clip)),
             ),
             code,
+            copy=None if storage is None else copy_name(storage.root),
         )
         readers = Readers(self._engine, source, options, self.close)
         for at, counted in counting:

@@ -20,7 +20,7 @@ from videoload.catalog import targets
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.table import class_name
 from videoload.catalog.target_columns import Marks, PerFrame, values_of
-from videoload.clips.clip_spec import ClipSpec, clip_shape
+from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.sample_spec import SampleSpec, Spec, with_frames
 from videoload.errors import SpecError, VideoloadError, named
 from videoload.plan.plan import BatchWithInfo
@@ -89,10 +89,13 @@ def drawable(spec: Spec) -> Drawable:
     if not isinstance(spec, Drawable):
         raise SpecError("a preview is of clips, and these are counts")
     for clip in spec.clips.values() if isinstance(spec, SampleSpec) else [spec]:
-        if clip.output is not None and (clip.output[1] != "uint8" or clip_shape(clip)[-1:] != (3,)):
+        if clip.output is None:
+            continue
+        shape, dtype = clip.output
+        if dtype != "uint8" or len(shape) != 4 or shape[-1] != 3:
             raise SpecError(
                 "a preview is of pictures, uint8 [T, H, W, 3], and what the transform makes of "
-                f"clips is {clip.output[1]} {list(clip_shape(clip))}"
+                f"clips is {dtype} {list(shape)}"
             )
     return spec
 

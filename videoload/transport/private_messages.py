@@ -37,10 +37,11 @@ class WorkerSettings(_Private, tag="settings"):
 
 
 class Share(_Private, tag="share"):
-    """A stream's arena, whose descriptor travels along. Its videos lie under ``root``."""
+    """A stream's arena, whose descriptor travels along. Its videos lie under ``root``, which the
+    file system may not spell in UTF-8."""
 
     arena: Id
-    root: str
+    root: bytes
 
 
 class Unshare(_Private, tag="unshare"):

@@ -6,6 +6,7 @@ A worker that dials in has one root. A worker that a trainer started gets roots 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
 import numpy as np
@@ -94,7 +95,8 @@ class Decoders:
                 message, descriptor = got
                 if isinstance(message, Share):
                     assert descriptor is not None
-                    self._shares[message.arena] = Window(descriptor), self._decoder(message.root)
+                    decoder = self._decoder(os.fsdecode(message.root))
+                    self._shares[message.arena] = Window(descriptor), decoder
                     if message.arena == wait_for:
                         wait_for = None  # go on: a poll does not see what was read already
                 elif isinstance(message, Unshare):

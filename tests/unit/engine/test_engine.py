@@ -12,6 +12,7 @@ from videoload import Catalog, ClipSpec
 from videoload.engine.admission import ConnectedWorker
 from videoload.engine.engine import Engine
 from videoload.engine.open_streams import OpenStream, ReaderQueue
+from videoload.errors import VideoloadError
 from videoload.leases.records import Worker
 from videoload.plan.options import StreamOptions
 from videoload.plan.plan import Plan
@@ -148,15 +149,42 @@ class LeaseSink:
         """Nothing is limited."""
 
 
-def open_stream() -> OpenStream:
+def open_stream(number: int = 0) -> OpenStream:
     options = StreamOptions(1)
     catalog = Catalog([f"v{i}.avi" for i in range(8)], [0] * 8, ["class"])
     spec = ClipSpec(frames=1, size=(2, 2))
     plan = Plan(len(catalog), 1, options)
     return OpenStream(
-        0, catalog, spec, plan, Quarantine(catalog, plan, options), Arena(3, spec.clip_bytes),
+        number, catalog, spec, plan, Quarantine(catalog, plan, options), Arena(3, spec.clip_bytes),
         True, None, None, Meter(),
     )  # fmt: skip
+
+
+def broken() -> None:
+    raise RuntimeError("a defect")
+
+
+def test_what_a_call_or_a_command_about_a_stream_raises_ends_this_stream_alone(
+    engine: Engine, crowd: Crowd
+) -> None:
+    streams, queues = [open_stream(number) for number in range(3)], [ReaderQueue() for _ in "012"]
+    worker = Peer(LeaseSink(), b"worker")  # type: ignore[arg-type]
+    engine._workers[worker] = ConnectedWorker("here", 1, is_child=True)
+    for stream, queue in zip(streams, queues, strict=True):
+        engine.post_about(stream, partial(engine.streams.add, stream))
+        engine.post_about(stream, partial(engine.streams.begin, stream, stream.id, queue, range(8)))
+    engine.post_about(streams[0], broken)
+    streams[1].forms.clear()  # no lease of it can be made
+    take_a_turn(engine)
+    engine._table.worker_joined(Worker(worker, local=True, joined=0.0))
+    engine._send()
+    for stream, queue in zip(streams[:2], queues, strict=False):
+        assert isinstance(stream.error, VideoloadError)
+        with pytest.raises(VideoloadError):
+            queue.take(0)
+    assert streams[2].error is None
+    assert engine._table.pool.held(worker), "of the stream that is sound"
+    engine.check()
 
 
 def test_a_recall_is_answered_before_the_slots_are_granted_to_the_other_reader(

@@ -7,8 +7,16 @@ from typing import Any
 import pytest
 
 from tests.support.desk import STALL_S, TICK_S, Desk
-from videoload.errors import Fault, SpecError, TooManyBadVideos, TransformError, VideoError
-from videoload.leases.commands import Grant, Pause, Warn
+from videoload.errors import (
+    Fault,
+    SpecError,
+    TooManyBadVideos,
+    TransformError,
+    UnreadableError,
+    VideoError,
+)
+from videoload.leases.commands import Grant, Pause, Stop, Warn
+from videoload.leases.files import Files
 
 # Clips that cannot be decoded
 
@@ -120,12 +128,51 @@ def test_a_failure_ahead_ends_the_stream_at_its_own_batch_and_no_earlier(
     assert desk.error() is None
     desk.answer_all()
     assert desk.steps() == [0, 1]
+    assert desk.error() is None, "nobody has asked for batch 2"
+    desk.want()
     ended = desk.error()
     assert type(ended) is error
     assert "broken" in str(ended) or failures > 1
     if isinstance(ended, VideoError):
         assert (ended.path, ended.reason) == ("8.avi", "broken")
     assert desk.bad[:1] == ["8.avi"] * (fault is Fault.VIDEO)
+
+
+@pytest.mark.parametrize("on_error", ["raise", "substitute", "skip"])
+def test_a_file_that_the_trainer_cannot_read_ends_the_stream_in_whichever_batches_it_is(
+    on_error: str,
+) -> None:
+    files = Files(4, has_own=True)
+    desk = Desk("a:1", videos=4, slots=4, credit=1, on_error=on_error, files=files, max_bad=0.0)
+    desk.streams[0].quarantine.limit = 0
+    desk.start(steps=8)  # each batch has the file
+    error = UnreadableError("0.avi", "an input/output error")
+    for _ in range(8 * 70):
+        if videos := [video for video in desk.asked if video == 0]:
+            desk.asked = [video for video in desk.asked if video]
+            desk.unread(*videos, error=error)
+        if others := [video for video in desk.asked if video]:
+            desk.asked = []
+            desk.identified(*others, file=7)
+        desk.answer_all()
+        desk.want()
+        desk.wait(0.25, "a:1")
+        if ended := desk.take(Stop):
+            assert isinstance(ended[0].error, VideoError | TooManyBadVideos)
+            assert "0.avi" in str(ended[0].error)
+            return
+    pytest.fail("the stream does not end")
+
+
+def test_a_failure_that_nobody_has_asked_for_leaves_the_steps_before_it_readable() -> None:
+    desk = Desk("A", credit=4, on_error="raise", videos=100, steps=4)
+    desk.fail_lease(next(lease for lease in desk.granted if lease.slot == 2))
+    desk.answer_all()
+    desk.start(11, steps=2)
+    desk.answer_all()
+    desk.want(11)
+    desk.answer_all()
+    assert (desk.steps(11), desk.error()) == ([0, 1], None)
 
 
 def test_of_two_bad_clips_of_a_batch_the_first_one_is_named() -> None:

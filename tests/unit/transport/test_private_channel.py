@@ -112,14 +112,14 @@ def test_a_message_larger_than_the_sockets_buffer_arrives(ends: Ends) -> None:
 def test_each_share_brings_its_own_descriptor(ends: Ends) -> None:
     files = [os.memfd_create("one"), os.memfd_create("other")]
     try:
-        ends[0].send(Share(1, "/"), files[0])
+        ends[0].send(Share(1, b"/"), files[0])
         ends[0].send(Unshare(2))
         ends[0].send(Unshare(5))
-        ends[0].send(Share(3, "/"), files[1])
+        ends[0].send(Share(3, b"/"), files[1])
         got = [ends[1].receive(30 * SECOND) for _ in range(4)]
         descriptors = [found[1] for found in got if found is not None]
         assert [found[0] for found in got if found is not None] == [
-            Share(1, "/"), Unshare(2), Unshare(5), Share(3, "/"),
+            Share(1, b"/"), Unshare(2), Unshare(5), Share(3, b"/"),
         ]  # fmt: skip
         one, *none, other = descriptors
         assert none == [None, None]
@@ -165,7 +165,7 @@ def test_nobody_waits_for_a_process_that_does_not_read_and_it_gets_everything_la
     with memory() as file:
         sent: list[tuple[Private, int | None]] = []
         for arena in range(MANY):
-            sent += [(Share(arena, "/"), file), (Unshare(MANY + arena), None)]
+            sent += [(Share(arena, b"/"), file), (Unshare(MANY + arena), None)]
         for message, descriptor in sent:
             ends[0].send(message, descriptor)
         assert ends[0].is_full
@@ -182,17 +182,17 @@ def test_nobody_waits_for_a_process_that_does_not_read_and_it_gets_everything_la
 def test_an_arena_that_is_dropped_before_it_was_sent_is_never_sent(ends: Ends) -> None:
     with memory() as first:
         for arena in range(MANY):
-            ends[0].send(Share(arena, "/"), first)
+            ends[0].send(Share(arena, b"/"), first)
         for arena in range(MANY):
             ends[0].send(Unshare(arena))
     with memory() as later:  # whose descriptor is the same number
         assert later == first
-        ends[0].send(Share(MANY, "/"), later)
+        ends[0].send(Share(MANY, b"/"), later)
         got = receive_all(ends)
         expected = file_of(later)
     *shared, (last, descriptor) = [found for found in got if isinstance(found[0], Share)]
     assert 0 < len(shared) < MANY / 4, "only the ones that were sent"
-    assert last == Share(MANY, "/")
+    assert last == Share(MANY, b"/")
     assert descriptor is not None
     assert file_of(descriptor) == expected
     ended = [message for message, _ in got if isinstance(message, Unshare)]
@@ -205,7 +205,7 @@ def test_an_arena_that_is_dropped_before_it_was_sent_is_never_sent(ends: Ends) -
 def test_only_a_few_descriptors_are_on_the_way_at_once(ends: Ends) -> None:
     with memory() as file:
         for arena in range(MANY):
-            ends[0].send(Share(arena, "/"), file)
+            ends[0].send(Share(arena, b"/"), file)
     on_the_way = 0
     while (found := ends[1].receive(0)) is not None:
         assert found[1] is not None

@@ -50,7 +50,7 @@ PRIVATE: st.SearchStrategy[Private] = st.one_of(
         insecure=st.booleans(),
         transforms=st.none() | st.lists(WORDS, max_size=3),
     ),
-    st.builds(Share, arena=NUMBERS, root=WORDS),
+    st.builds(Share, arena=NUMBERS, root=st.binary()),
     st.builds(Unshare, arena=NUMBERS),
 )
 
@@ -86,7 +86,7 @@ def test_a_truncated_private_message_is_refused(message: Private, data: st.DataO
 
 
 @pytest.mark.parametrize(
-    "message", [WorkerSettings(["tcp://h:1"], root="/"), Share(1, "/"), Unshare(1)]
+    "message", [WorkerSettings(["tcp://h:1"], root="/"), Share(1, b"/"), Unshare(1)]
 )
 def test_nobody_who_dials_in_can_send_private_messages(message: Private) -> None:
     for unpack in (unpack_from_worker, unpack_from_trainer):
