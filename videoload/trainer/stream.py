@@ -45,7 +45,8 @@ class Stream(Generic[C]):
 
     The arrays stay valid for as long as they are referenced, also after the client is closed. Until
     then their slot is not filled again. A consumer that keeps nearly all slots gets copies from
-    then on; a warning says so once.
+    then on; a warning says so once. A process made by ``fork`` shares their memory and does not
+    keep it: give it ``clips.copy()``.
 
     Attributes:
         options: Its options, by their names in `Client.stream`.
