@@ -27,6 +27,7 @@ from videoload.plan import padding
 from videoload.plan.lengths import needed_frames, windows_in
 
 COUNTED_AT_ONCE = 64  # videos in a batch of counts
+_MOST = 1 << 32  # windows of a video, whoever counts them: 4 years of frames
 
 # Asks for facts of videos, so many at once. Gives (facts, labels, info) of them, in order.
 Read = Callable[[Catalog, FileFacts, int], Iterator[tuple[Any, Any, Any]]]
@@ -49,7 +50,7 @@ def counted(
     counts = np.array([[1], [0]]).repeat(len(catalog), 1)
     with suppress(TooManyBadVideos):  # none of them can be read
         for found, _, info in read(file_rows(catalog), FileFacts.of(clip), COUNTED_AT_ONCE):
-            counts[:, info.video] = found.T[:2]
+            counts[:, info.video] = np.clip(found.T[:2], 0, leader.max_frames or _MOST)
     return with_windows(catalog, counts)
 
 

@@ -108,6 +108,16 @@ def test_one_pass_counts_what_the_catalog_does_not_tell() -> None:
     assert mine.fingerprint != other.fingerprint
 
 
+@pytest.mark.parametrize(("told", "taken"), [(-5, 0), (2**62, 8)])
+def test_a_count_is_one_that_a_video_can_have(told: int, taken: int) -> None:
+    def read(rows: Catalog, _: object) -> Iterator[Any]:
+        yield np.full((len(rows), 2), told), None, SimpleNamespace(video=np.arange(len(rows)))
+
+    spec = ClipSpec("all", max_frames=8, size=(8, 8))
+    known = counted(catalog(None, None), spec, read, (4, 8))
+    assert windows_of(known, spec, range(2))[0].tolist() == [taken, taken]
+
+
 def test_what_was_counted_for_another_stream_does_not_count() -> None:
     videos = counted(catalog(12, 12, 12), BY_TIME, Reader())
     by_frames = counted(videos, BY_FRAMES, Reader())
