@@ -110,7 +110,7 @@ def test_one_pass_counts_what_the_catalog_does_not_tell() -> None:
 
 @pytest.mark.parametrize(("told", "taken"), [(-5, 0), (2**62, 8)])
 def test_a_count_is_one_that_a_video_can_have(told: int, taken: int) -> None:
-    def read(rows: Catalog, _: object) -> Iterator[Any]:
+    def read(rows: Catalog, *_: object) -> Iterator[Any]:
         yield np.full((len(rows), 2), told), None, SimpleNamespace(video=np.arange(len(rows)))
 
     spec = ClipSpec("all", max_frames=8, size=(8, 8))
