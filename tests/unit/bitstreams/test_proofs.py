@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,7 +22,6 @@ from tests.support.bitstreams import (
     av1_unit,
     avc_configuration,
     avcc,
-    bits,
     coded,
     h264_slice,
     hevc_configuration,
@@ -42,7 +40,6 @@ from tests.support.bitstreams import (
     vp9,
 )
 from videoload.bitstreams.h264 import is_unreferenced
-from videoload.bitstreams.pictures import INTER, INTRA, NONE, B, Bits, are_settings_known, by_types
 from videoload.bitstreams.proofs import PROVABLE, JpegHeader, jpeg_header, prove
 
 
@@ -135,97 +132,6 @@ def test_one_mjpeg_picture_that_is_no_whole_frame_proves_nothing(
     assert proven("mjpeg", *many)
     many[at] = odd + bytes(more)
     assert not proven("mjpeg", *many)
-
-
-# The order of pictures by their types; settings; bits
-
-
-@given(
-    st.lists(
-        st.lists(st.integers(0, 3), min_size=1, max_size=6).map(lambda g: [0, *g[1:]]),
-        min_size=1, max_size=5,
-    )
-)  # fmt: skip
-def test_b_pictures_are_shown_before_the_reference_that_they_follow(
-    shown: list[list[int]],
-) -> None:
-    """Each number is how many B-pictures stand before a reference of a group."""
-    order: list[tuple[int, int]] = []  # (type, the ordinal that it is shown at)
-    at = 0
-    for group in shown:
-        for number, before in enumerate(group):
-            order.append((INTER if number else INTRA, at + before))
-            order += [(B, at + i) for i in range(before)]
-            at += before + 1
-    types = np.array([kind for kind, _ in order])
-    pictures = by_types(types)
-    assert pictures is not None
-    assert pictures.frames == at
-    assert pictures.starts.tolist() == np.flatnonzero(types == INTRA).tolist()
-    ordinals = range(at) if pictures.ordinals is None else pictures.ordinals.tolist()
-    assert [*ordinals] == [ordinal for _, ordinal in order]
-
-
-@given(st.lists(st.sampled_from((INTRA, INTER, B, NONE)), min_size=1, max_size=40))
-def test_every_frame_comes_from_one_packet_whatever_the_types(types: list[int]) -> None:
-    pictures = by_types(np.array(types))
-    assert (pictures is None) is (types[0] != INTRA)
-    if pictures is None:
-        return
-    ordinals = range(len(types)) if pictures.ordinals is None else pictures.ordinals.tolist()
-    assert sorted(o for o in ordinals if o >= 0) == list(range(pictures.frames))
-    assert all(o < 0 for o, kind in zip(ordinals, types, strict=True) if kind == NONE)
-
-
-def test_b_pictures_after_only_one_reference_are_not_shown() -> None:
-    pictures = by_types(np.array([INTRA, B, B, INTER, B]))
-    assert pictures is not None
-    assert pictures.ordinals is not None
-    assert pictures.ordinals.tolist() == [0, -1, -1, 2, 1]
-
-
-@pytest.mark.parametrize(
-    ("found", "told", "are_known"),
-    [
-        ({}, b"", True),
-        ({0: b"a", 12: b"a"}, b"", True),
-        ({0: b"a"}, b"a", True),  # the container told them
-        ({0: b"a"}, b"", False),  # who begins at 12 would not know them
-        ({0: b"a", 12: b"b"}, b"a", False),  # they change
-        ({0: b"a", 5: b"a", 12: b"a"}, b"", True),
-    ],
-)
-def test_settings_are_known_wherever_decoding_begins(
-    found: dict[int, bytes], told: bytes, are_known: bool
-) -> None:
-    assert are_settings_known(found, told, [0, 12]) == are_known
-
-
-@given(st.lists(st.tuples(st.integers(1, 20), st.integers(0, 1 << 20)), max_size=20))
-def test_bits_are_read_as_they_were_written(written: list[tuple[int, int]]) -> None:
-    read = Bits(coded(" ".join(f"{n}:{value % (1 << n)} g{value}" for n, value in written)))
-    for count, value in written:
-        assert read.take(count) == value % (1 << count)
-        assert read.golomb() == value
-    assert "1" + "0" * 7 in read.rest() + "0000000"
-
-
-@pytest.mark.parametrize("zeros", [0, 1, 31, 32, 33])
-def test_reading_beyond_the_last_bit_or_a_longer_code_raises(zeros: int) -> None:
-    read = Bits(b"\0")
-    assert read.take(8) == 0
-    with pytest.raises(EOFError):
-        read.take(1)
-    code = Bits(coded(f"{'0' * zeros}1{'1' * zeros}"))
-    if zeros > 32:
-        with pytest.raises(EOFError):
-            code.golomb()
-    else:
-        assert code.golomb() == 2 * ((1 << zeros) - 1)
-    with pytest.raises(EOFError):
-        Bits(b"\0\0").golomb()
-    assert [Bits(coded(f"g{n}")).signed_golomb() for n in range(5)] == [0, 1, -1, 2, -2]
-    assert bits("g4") == "00101"
 
 
 def orders(found: Proof | None) -> list[int]:
@@ -368,12 +274,12 @@ def held(pictures: int | None, *, full: bool = False) -> bytes:
 @pytest.mark.parametrize("order_type", [0, 2])
 def test_each_packet_is_a_picture_and_decoding_begins_at_idrs(order_type: int) -> None:
     idr, *others = (
-        h264_slice(number, None if order_type else 2 * number, idr=not number)
+        h264_slice(number, None if order_type else 2 * number, idr=not number, reference=number < 2)
         for number in range(3)
     )
     head = annex_b(sps(order_type=order_type), PPS, SEI, idr)
     found = proven("h264", head, *map(annex_b, others), head)
-    assert found == Proof([0, 1, 2, 3], [0, 3], [0] * 4)
+    assert found == Proof([0, 1, 2, 3], [0, 3], [0, 0, 1, 0])
     # The container may tell the settings.
     told = avc_configuration(sps(order_type=order_type))
     assert proven("h264", avcc(idr), avcc(DELIMITER, others[0]), extradata=told)

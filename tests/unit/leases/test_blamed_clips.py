@@ -104,7 +104,7 @@ def test_whatever_else_happens_these_clips_are_named_and_no_others(first: int) -
 
 @pytest.mark.parametrize(
     ("workers", "where", "down_s"),
-    in_pairs([2, 1, 8, 32], ["remote", "one host"], [5.0, 15.0, 1.0, 100.0]),
+    in_pairs([2, 1, 8], ["remote", "one host"], [5.0, 15.0, 100.0]),
 )
 def test_a_line_that_breaks_again_and_again_names_nothing(
     workers: int, where: str, down_s: float
@@ -141,7 +141,7 @@ def test_storage_that_stands_still_names_nothing(
 
 @pytest.mark.parametrize(
     ("dying", "lives_s", "local"),
-    in_pairs([(1, 1), (8, 1), (32, 4), (16, 16)], [0.3, 0.0, 0.02], [True, False]),
+    in_pairs([(1, 1), (8, 1), (16, 4)], [0.3, 0.0, 0.02], [True, False]),
 )
 def test_workers_that_die_whatever_they_get_name_nothing(
     dying: tuple[int, int], lives_s: float, local: bool
@@ -162,7 +162,7 @@ def test_workers_that_die_whatever_they_get_name_nothing(
     simulation.read()
     for _ in range(flapping):
         join_and_die()
-    assert simulation.run(10.0) > 0.5 * good / CLIP_S
+    assert simulation.run(6.0) > 0.5 * good / CLIP_S
     assert not named(simulation)
 
 

@@ -157,7 +157,7 @@ EVENTS = [
 ]
 
 
-@pytest.mark.parametrize("seed", rest_nightly(range(40), 8))
+@pytest.mark.parametrize("seed", rest_nightly(range(40), 5))
 def test_whatever_happens_each_consumer_gets_the_right_batches(seed: int) -> None:
     for number in range(20):
         play = Play(f"{seed}.{number}")
@@ -172,7 +172,7 @@ def test_whatever_happens_each_consumer_gets_the_right_batches(seed: int) -> Non
 
 def test_the_same_events_lead_to_the_same_decisions() -> None:
     kept: list[list[object]] = []
-    for number in range(either(15, 40)):
+    for number in range(either(8, 40)):
         told = []
         for _ in range(2):
             play = Play(f"again {number}")
