@@ -20,8 +20,6 @@ import signal
 import socket
 import time
 from collections import Counter
-from collections.abc import Generator
-from contextlib import closing
 from typing import NamedTuple
 
 from videoload import native
@@ -259,29 +257,10 @@ def keep_running(
     ignore_warnings()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda got, _: stopped_by.append(got))
-    try:
-        with closing(watch(workers, settings, stall_s)) as states:
-            for now in states:
-                state = now
-                if stopped_by:
-                    _log.info("%s came; ending the workers", signal.Signals(stopped_by[0]).name)
-                    break
-    finally:
-        if scrapes is not None:
-            scrapes.close()
-    return 130 if stopped_by[0] == signal.SIGINT else 0
-
-
-def watch(
-    workers: int, settings: WorkerSettings, stall_s: float = STALL_S
-) -> Generator[State, None, None]:
-    """Keep ``workers`` worker processes alive while the generator is asked for their state, and
-    stop them when it is closed. A worker without progress is killed and replaced, as in
-    `keep_running`. Raises WorkerError."""
     supervisor = Supervisor()
     try:
         supervisor.start(workers, settings)
-        while True:
+        while not stopped_by:
             select.select(supervisor.watched(), [], [], _CHECK_S)
             supervisor.flush()
             for child in supervisor.children:
@@ -291,6 +270,10 @@ def watch(
                     child.process.kill()
             for pid, how, _ in supervisor.reap():
                 _log.warning("worker process %d ended (%s); another takes its place", pid, how)
-            yield supervisor.state()
+            state = supervisor.state()
+        _log.info("%s came; ending the workers", signal.Signals(stopped_by[0]).name)
     finally:
         supervisor.stop()
+        if scrapes is not None:
+            scrapes.close()
+    return 130 if stopped_by[0] == signal.SIGINT else 0
