@@ -22,6 +22,7 @@ import pytest
 from av.video.frame import VideoFrame
 
 import videoload as vl
+from tests.support.avi_files import join, split
 from tests.support.codecs import KINDS, make
 from tests.support.thorough import THOROUGH, either
 from tests.support.videos import Videos, make_avi
@@ -217,6 +218,14 @@ def test_damage_in_the_middle_is_decoded_around_and_always_the_same_way(
     assert refused > 0
 
 
+def _hevc_as_raw_video(good: bytes) -> bytes:
+    """As FFmpeg writes it into an AVI, where it has no name for it."""
+    header, chunks = split(good)
+    at = header.index(b"strf") + 24
+    hevc = [each._replace(data=b"\0\0\0\1\x40\1" + bytes(50)) for each in chunks]
+    return join(header[:at] + bytes(4) + header[at + 4 :], hevc)
+
+
 def bad_file(kind: str, folder: Path, videos: Videos) -> Path:
     """A file named .avi (or something like it) that cannot be decoded."""
     path = folder / "bad.avi"
@@ -254,6 +263,8 @@ def bad_file(kind: str, folder: Path, videos: Videos) -> Path:
             path.write_bytes(b"GIF89a" + bytes(999))
         case "a sound file":
             path.write_bytes(b"RIFF\x24\0\0\0WAVEfmt " + bytes(999))
+        case "HEVC as raw video":
+            path.write_bytes(_hevc_as_raw_video(good))
         case "a folder":
             path.mkdir()
         case "a pipe":
@@ -284,6 +295,7 @@ def bad_file(kind: str, folder: Path, videos: Videos) -> Path:
         ("noise", "is not a video that can be opened"),
         ("sound alone", "has no video stream"),
         ("an unknown codec", r"codec that FFmpeg does not know \('\?!\?!'\)|no frame"),
+        ("HEVC as raw video", "HEVC"),
         ("a folder", "is not a file"),
         ("a pipe", "is not a file"),
         ("a link to nothing", "No such file"),

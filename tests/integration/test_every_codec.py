@@ -49,10 +49,11 @@ QUICK = {
     "mpeg4_truncated", "mpeg4_interlaced_bframes", "mpeg4_n_vop_at_end", "msmpeg4v3", "wmv2",
     "flv1", "mpeg1_bframes", "mpeg2_bframes", "h264", "h264_bframes", "h264_reordering_begins_late",
     "h264_intra_refresh", "h264_interlaced", "mjpeg", "mjpeg_tables_in_first",
-    "huffyuv_rgb", "ffv1_inter", "cinepak", "vp8", "raw_gray", "mp4_bframes_named_avi",
-    "ts_h264_named_avi", "matroska_ffv1_bt709_full", "mov_rawvideo_bt2020", "avi_mpeg4_uneven",
-    "mp4_h264_uneven", "mp4_mpeg4_trimmed_by_5", "mp4_h264_open_gop_trimmed_by_17",
-    "mp4_mpeg4_empty_samples", "mp4_hevc_empty_samples",
+    "huffyuv_rgb", "ffv1_inter", "cinepak", "vp8", "raw_gray", "raw_short_chunks",
+    "raw_long_chunks", "mp4_bframes_named_avi", "ts_h264_named_avi",
+    "matroska_ffv1_bt709_full", "mov_rawvideo_bt2020", "avi_mpeg4_uneven", "mp4_h264_uneven",
+    "mp4_mpeg4_trimmed_by_5", "mp4_h264_open_gop_trimmed_by_17", "mp4_mpeg4_empty_samples",
+    "mp4_hevc_empty_samples",
 }  # fmt: skip
 # And a push runs one kind of each other codec, container and oddity.
 SLOW = {

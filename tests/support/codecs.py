@@ -170,6 +170,16 @@ def _with_dropped_frames(chunks: list[Chunk]) -> list[Chunk]:
     return [c._replace(data=b"") if i % 7 == 3 and i >= 10 else c for i, c in enumerate(chunks)]
 
 
+def _cut_or_grown(by: int) -> Callable[[list[Chunk]], list[Chunk]]:
+    """Every fifth chunk is so much longer, or shorter."""
+
+    def change(chunks: list[Chunk]) -> list[Chunk]:
+        longer = [c._replace(data=(c.data + bytes(9))[: len(c.data) + by]) for c in chunks]
+        return [longer[i] if i % 5 == 3 else each for i, each in enumerate(chunks)]
+
+    return change
+
+
 def _with_another_every_fifth(another: Chunk) -> Callable[[list[Chunk]], list[Chunk]]:
     def change(chunks: list[Chunk]) -> list[Chunk]:
         out = []
@@ -546,6 +556,8 @@ KINDS = [
     Kind("raw_uyvy422", "rawvideo", pixels="uyvy422"),
     Kind("raw_gray", "rawvideo", pixels="gray"),
     Kind("raw_pal8", "rawvideo", pixels="pal8", is_proven=False),
+    Kind("raw_short_chunks", "rawvideo", is_proven=False, then=_chunks(_cut_or_grown(-1))),
+    Kind("raw_long_chunks", "rawvideo", then=_chunks(_cut_or_grown(5))),
     Kind("dv", "dvvideo", size=(720, 576), frames=6),
     Kind("mp4_tag_not_ascii", "mpeg4", container="mp4", is_proven=False,
          then=lambda data: data.replace(b"mp4v", b"mp4\xff")),

@@ -86,6 +86,12 @@ def prove_hevc(packets: Packets) -> Pictures | None:
     return _shown(pictures, starts, sequence)
 
 
+def is_hevc(packet: bytes) -> bool:
+    """Whether a packet begins as the first one of a file with start codes does."""
+    first = next(nal_units(packet, 0), b"")
+    return packet.startswith(START_CODES) and first[:2] in (b"\x40\1", b"\x46\1")
+
+
 class _Found(NamedTuple):
     """The header of the first slice in a packet, the settings before it, and 0 or 1 where a
     sequence ends before the picture or after it."""

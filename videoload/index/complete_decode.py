@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from av.video.frame import VideoFrame
 
+from videoload.bitstreams.hevc import is_hevc
 from videoload.bitstreams.pictures import compact
 from videoload.index.index import VideoIndex, info_of_file
 from videoload.index.packets import timing_in
@@ -95,8 +96,13 @@ def decode_index(file: VideoFile, tick: Tick) -> tuple[VideoIndex, Report]:
 
 
 def _noted(opened: OpenedVideo, packets: list[_Packet]) -> Iterator[VideoPacket]:
-    """The packets of a file, which are noted."""
+    """The packets of a file, which are noted. Raises UnreadableError."""
     for packet in opened.packets:
+        if not packets and opened.decoder.context.name == "rawvideo" and is_hevc(bytes(packet)):
+            raise UnreadableError(
+                "has HEVC in a container that says raw video: `ffmpeg -vcodec hevc -i FILE -c copy "
+                "NEW.mp4` writes a file that says what it is"
+            )
         packets.append(_Packet.of(opened, packet))
         yield packet
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
+from av.packet import Packet
 from av.stream import Stream
 
 from videoload.bitstreams.pictures import (
@@ -35,8 +36,12 @@ from videoload.reading.containers import (
     changes_decoding,
     checksum_of,
 )  # fmt: skip
+from videoload.reading.frame_decoder import REFUSALS, FrameDecoder
 from videoload.storage.content import Content
 from videoload.storage.files import Tick, VideoFile
+
+if TYPE_CHECKING:
+    from videoload.reading.frame_decoder import VideoPacket
 
 _PASS_BYTES = 64 << 20  # a pass keeps so many bytes of packets
 _AHEAD = 64  # packets that are fetched before they are read
@@ -69,7 +74,7 @@ def read_packets(opened: OpenedVideo, content: Content, tick: Tick) -> PacketTab
     index = _from_index(opened, content, moov)
     if index is None:
         return _by_pass(opened, content, tick)
-    pictures = prove(_packets(opened, index.sizes, index))
+    pictures = _prove(opened, index.sizes, index)
     if pictures is None:
         return None
     offsets = display_offsets(moov, opened.stream.id, len(index.times)) if is_mov else 0
@@ -102,12 +107,24 @@ def _by_places(opened: OpenedVideo, positions: Ints, sizes: Ints) -> AviPackets:
     return AviPackets(codec, told, opened.stream.index, compact(positions), compact(sizes))
 
 
-def _packets(opened: OpenedVideo, sizes: Ints, reader: _AtPlaces | _InPasses) -> Packets:
+def _prove(opened: OpenedVideo, sizes: Ints, reader: _AtPlaces | _InPasses) -> Pictures | None:
     context = opened.decoder.context
-    return Packets(
-        context.name, context.extradata or b"", (context.width, context.height),
-        sizes, reader.heads, reader.data, reader.whole,
+    if context.name == "rawvideo" and not (len(sizes) and _is_picture(opened, sizes.min().item())):
+        return None
+    return prove(
+        Packets(
+            context.name, context.extradata or b"", (context.width, context.height),
+            sizes, reader.heads, reader.data, reader.whole,
+        )
     )  # fmt: skip
+
+
+def _is_picture(opened: OpenedVideo, size: int) -> bool:
+    """Whether a packet of raw video with so many bytes is a picture. One with more is then, too."""
+    decoder = FrameDecoder.create("rawvideo", opened.decoder.told, strict=True)
+    with suppress(*REFUSALS):
+        return bool(decoder.decode(cast("VideoPacket", Packet(size))))
+    return False
 
 
 def _shown(times: Sequence[int | None], pictures: Pictures) -> Sequence[int | None]:
@@ -263,7 +280,7 @@ def _by_pass(opened: OpenedVideo, content: Content, tick: Tick) -> PacketTable |
         tick()
     positions, sizes, times = np.array(places, np.int64).reshape(-1, 3).T.copy()
     with closing(_InPasses(opened.file, kept, sizes)) as reader:
-        pictures = prove(_packets(opened, sizes, reader))
+        pictures = _prove(opened, sizes, reader)
     if pictures is None:
         return None
     timing = timing_in(opened, _shown(shown, pictures))
