@@ -27,22 +27,14 @@ def test_arguments_are_read_as_python_reads_them(text: str, found: list[str]) ->
 
 
 @pytest.mark.parametrize(
-    ("text", "flaw"),
+    ("text", "named"),
     [
-        ("frames", "is not like: frames=16"),
-        ("frames=", "is not like"),
-        ("16", "is not like"),
-        ("**{'frames': 16}", "is not like"),
-        ("frames=open('x')", "is not like"),
-        ("frames=1+1", "is not like"),
-        ("frames=1), g(2", "is not like"),
-        ("frames=16, strid=2", "--clip: there is no strid=: there are frames, size, crop"),
-        ("frames=" + 9000 * "(" + "1", "is not like"),
-        ("frames=1\0", "is not like"),
+        *((text, "frames=16") for text in ("frames", "frames=", "16", "**{'frames': 16}",
+          "frames=open('x')", "frames=1+1", "frames=1), g(2", "frames=1\0",
+          "frames=" + 9000 * "(" + "1")),
+        ("frames=16, strid=2", "strid=: there are frames, size, crop"),
     ],
 )  # fmt: skip
-def test_an_invalid_argument_is_reported_in_one_line(text: str, flaw: str) -> None:
-    with pytest.raises(SpecError) as raised:
+def test_an_invalid_argument_is_reported_in_one_line(text: str, named: str) -> None:
+    with pytest.raises(SpecError, match=rf"^--clip: [^\n]*{named}"):
         call_text.parse(text, NAMES, "--clip")
-    assert flaw in str(raised.value)
-    assert str(raised.value).startswith("--clip: ")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import re
 from dataclasses import replace
 from functools import partial
 from types import FunctionType
@@ -13,13 +12,7 @@ import numpy as np
 import pytest
 
 from tests.support import transforms
-from videoload.clips.clip_spec import (
-    ClipSpec,
-    at_native_size,
-    crops_of,
-    decoded_shape,
-    height_and_width,
-)
+from videoload.clips.clip_spec import ClipSpec, at_native_size, crops_of, decoded_shape
 from videoload.clips.sample_spec import arrays_of, frames_shape, with_frames
 from videoload.errors import SpecError
 
@@ -30,178 +23,100 @@ def spec(**changes: Any) -> ClipSpec:
     return ClipSpec(**default | changes)
 
 
-# Shapes
-
-
 @pytest.mark.parametrize(
-    ("pixels", "shape", "clip_bytes"),
+    ("changes", "shape", "clip_bytes"),
     [
-        ("rgb24", (8, 20, 30, 3), 14400),
-        ("gray", (8, 20, 30, 1), 4800),
-        ("yuv420p", (8, 30, 30), 7200),
+        ({}, (8, 20, 30, 3), 14400),
+        ({"pixels": "gray"}, (8, 20, 30, 1), 4800),
+        ({"pixels": "gray16"}, (8, 20, 30, 1), 9600),
+        ({"pixels": "yuv420p"}, (8, 30, 30), 7200),
+        ({"views": 3, "flip": True}, (3, 8, 20, 30, 3), 43200),
+        ({"crop": "five"}, (8, 20, 30, 3), 14400),
+        ({"transform": "a:f", "output": ([4, 2], "f4")}, (4, 2), 32),
+        ({"transform": "a:f", "output": ([4, 2], "f4"), "views": 3}, (3, 4, 2), 96),
     ],
 )
-def test_a_clip_has_the_shape_of_its_pixels(
-    pixels: str, shape: tuple[int, ...], clip_bytes: int
+def test_a_clip_has_the_shape_that_the_spec_says(
+    changes: dict[str, Any], shape: tuple[int, ...], clip_bytes: int
 ) -> None:
-    made = spec(size=(20, 30), pixels=pixels)
-    assert made.shape == shape
-    assert made.clip_bytes == clip_bytes
-    assert height_and_width(made) == (20, 30)
+    made = spec(size=[20, 30], **changes)
+    assert (made.shape, made.clip_bytes) == (shape, clip_bytes)
+    assert frames_shape(made) == ((3, 8) if "views" in changes else (8,))
+    assert crops_of(made) == (5 if "crop" in changes else 1)
+    assert arrays_of(made, np.zeros((5, clip_bytes), np.uint8)).shape == (5, *shape)
+    assert decoded_shape(replace(made, pixels="rgb24")) == (8, 20, 30, 3)
 
 
-def test_one_number_is_height_and_width() -> None:
-    assert spec(size=12) == spec(size=(12, 12))
+CALLED = {"transform": "a:f"}
+REFUSED: list[tuple[str, list[dict[str, Any]]]] = [
+    *((f"{name} must be", [{name: value} for value in (0, -1, 1.0, True)])
+      for name in ("frames", "stride", "clips_per_video", "resize", "views", "max_frames")),
+    *((f"{name} must be .*got 'x'", [{name: "x"}])
+      for name in ("crop", "sampling", "short", "pixels", "span", "scaling", "edges", "frames")),
+    *((f"{name} must be", [{"sampling": "dense", name: 0}]) for name in ("hop", "hop_s")),
+    *((f"{name} must be .*2147483647", [{"sampling": sampling, name: 2**31}]) for name, sampling in
+      (("stride", None), ("clips_per_video", None), ("hop", "dense"), ("size", None))),
+    *((f'"{crop}" needs a size', [{"crop": crop, "size": None}])
+      for crop in ("random", "resized", "three", "five", "pad", "stretch", "box")),
+    ("max_frames", [{"frames": "all"}]),
+    ("frames must be 7", [{"max_frames": 7}]),
+    ("flip must be", [{"flip": 1}, {"flip": 0.5}]),
+    ("rotate must be", [{"rotate": 90}]),
+    ("fps must be", [{"fps": v} for v in (0, -25, 1e-9, float("nan"), float("inf"), "25", True)]),
+    ("stride or fps", [{"fps": 10, "stride": 2}]),
+    ("resize must be .*127", [{"resize": 127}]),
+    ("resize must be .*16384", [{"resize": 16386}]),
+    ("size must be", [{"size": size} for size in (0, (112,), (1, 2, 3), (0, 16), (16, 16.0))]),
+    ("yuv420p.*even", [{"size": size, "pixels": "yuv420p"} for size in ((16, 15), (15, 16))]),
+    ("size.*resize=16", [{"size": (18, 18), "resize": 16, "crop": crop}
+                         for crop in ("center", "random", "three")]),
+    ("clips_per_video", [{"sampling": "dense", "clips_per_video": 2}]),
+    ("hop_s", [{"sampling": "dense", "fps": 12.5, "hop": 3}, {"hop_s": 0.5},
+               {"sampling": "dense", "hop_s": 0.5, "hop": 3}]),
+    ('hop is for .*"dense"', [{"hop": 4}]),
+    ("span", [{"span": "video", **more} for more in
+              ({"stride": 2}, {"fps": 5}, {"sampling": "dense"}, {"sampling": "at"})]),
+    ("resize", [{"crop": "pad", "resize": 16}, {"crop": "stretch", "resize": 16}]),
+    ('area is for .*"resized"', [{"area": (0.5, 1)}]),
+    ('ratio is for .*"resized"', [{"ratio": (1, 1), "crop": "random"}]),
+    ('box_scale is for .*"box"', [{"box_scale": 1.2}]),
+    ("box_scale must be", [{"crop": "box", "box_scale": wrong} for wrong in ((2, 1), 0, 101)]),
+    ("area must be", [{"crop": "resized", "area": wrong}
+                      for wrong in (0.5, (0.5, 0.4), (0, 1), (0.1, 2), (0.1, 0.2, 0.3))]),
+    ("ratio must be", [{"crop": "resized", "ratio": wrong} for wrong in (("1", 2), (1, 1001))]),
+    ("views", [{"views": 2, "sampling": "center"}]),
+    ("views", [{"views": 2, "crop": "three", "sampling": "center"}]),
+    ("offsets", [
+        {"frames": 0, "sampling": "at", "offsets": wrong} for wrong in ((), (1, 1), (2, 1), 3, "a")
+    ]),
+    ("offsets", [{"sampling": "at", "offsets": (0, 1)}]),
+    *(("offsets", [{"frames": 0, "offsets": (0, 1), **more}]) for more in
+      ({}, {"sampling": "dense"}, {"sampling": "at", "stride": 2}, {"sampling": "at", "fps": 5})),
+    ("edges", [{"edges": "hold"}, {"edges": "zero", "sampling": "at", "short": "drop"}]),
+    ("transform", [{"output": ((2,), "f4")}]),
+    ("output", [{"transform": "a:f", "output": wrong}
+                for wrong in ((2, "f4"), ((2,), "O"), (2,), "f4")]),
+    ("transform must be", [{"transform": wrong} for wrong in (
+        3, "augment", "a.b:", ":f", "a:b:c", "../a:c", "a:b.c", "a b:c", "a:b; x")]),
+    ("lambda", [{"transform": lambda clip, rng: clip}]),
+    ("module", [{"transform": np.ndarray.copy}, {"transform": partial(np.flip, axis=1)}]),
+    ("notebook", [{"transform": "__main__.a:f"}, {"transform": "__main__:f"}]),
+    ("gray16", [{"pixels": "gray16", "grayscale": 0.5}]),
+    *((f"max_frames.*{name}='?{value}", [{"frames": "all", "max_frames": 64, name: value, **more}])
+      for name, value, more in (
+        ("short", "loop", {}), ("short", "error", {}), ("sampling", "dense", {}),
+        ("sampling", "at", {"edges": "zero"}), ("span", "video", {}))),
+    (r"max_frames.*offsets=\(0, 1\)", [{"frames": "all", "max_frames": 2, "offsets": (0, 1)}]),
+    ("max_frames.*output=", [
+        {"frames": "all", "max_frames": 2, "transform": "m:f", "output": ((1,), "uint8")}]),
+]  # fmt: skip
 
 
-def test_views_and_outputs_have_the_shapes_that_the_spec_says() -> None:
-    views = spec(views=3, flip=True)
-    assert (views.shape, frames_shape(views)) == ((3, 8, 16, 16, 3), (3, 8))
-    assert (frames_shape(spec()), views.clip_bytes) == ((8,), 3 * spec().clip_bytes)
-    made = spec(transform="a:f", output=([4, 2], "f4"))
-    assert (made.shape, made.dtype, made.clip_bytes) == ((4, 2), "float32", 32)
-    assert decoded_shape(made) == spec().shape
-    both = replace(made, views=3)
-    assert (both.shape, both.clip_bytes) == ((3, 4, 2), 96)
-    assert arrays_of(both, np.zeros((5, 96), np.uint8)).shape == (5, 3, 4, 2)
-    assert hash(made) == hash(spec(transform="a:f", output=((4, 2), "float32")))
-
-
-@pytest.mark.parametrize(("crop", "crops"), [("center", 1), ("three", 3), ("five", 5)])
-def test_each_crop_is_a_row(crop: str, crops: int) -> None:
-    made = spec(crop=crop)
-    assert crops_of(made) == crops
-    assert made.shape == spec().shape
-
-
-# Contradictory specs
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        *(
-            ({name: value}, f"{name} must be a whole number of at least 1, got {value!r}")
-            for name in ("frames", "stride", "clips_per_video", "resize", "views")
-            for value in (0, -1, 1.0, True)
-        ),
-        (
-            {"crop": "left"},
-            "crop must be one of center, random, resized, three, five, pad, stretch, "
-            "box, none, got",
-        ),
-        ({"sampling": "first"}, "sampling must be one of random, center, uniform, dense, at, got"),
-        ({"short": "wait"}, "short must be one of loop, hold, zero, drop, error, got 'wait'"),
-        ({"frames": "all"}, 'frames="all" needs max_frames='),
-        ({"frames": "half"}, 'frames must be a whole number of at least 1, or "all", got'),
-        ({"max_frames": 7}, "frames must be 7 at most, got 8"),
-        ({"max_frames": 0}, "max_frames must be a whole number of at least 1, got 0"),
-        ({"pixels": "bgr24"}, "pixels must be one of rgb24, gray, gray16, yuv420p, got 'bgr24'"),
-        ({"flip": 1}, "flip must be True or False, got 1"),
-        ({"flip": 0.5}, "flip must be True or False, got 0.5"),
-        *(
-            ({"fps": fps}, f"fps must be a number of at least 0.001, got {fps!r}")
-            for fps in (0, -25, 1e-9, float("nan"), float("inf"), "25", True)
-        ),
-        ({"fps": 10, "stride": 2}, "give stride or fps, not both"),
-        ({"resize": 127}, "resize must be even, got 127"),
-        ({"resize": 10**9}, "resize must be 16384 at most, got 1000000000"),
-        ({"stride": 2**31}, "stride must be 2147483647 at most, got 2147483648"),
-        ({"clips_per_video": 10**12}, "clips_per_video must be 2147483647 at most, got 1000000"),
-        ({"sampling": "dense", "hop": 10**20}, "hop must be 2147483647 at most, got 1000000"),
-        ({"size": None, "crop": "resized"}, 'crop="resized" needs a size'),
-        ({"size": 0}, "size must be a whole number of at least 1, got 0"),
-        ({"size": (112,)}, "size must be (height, width) or one number, got (112,)"),
-        ({"size": (1, 2, 3)}, "size must be (height, width) or one number, got (1, 2, 3)"),
-        ({"size": (0, 16)}, "size must be a whole number of at least 1, got 0"),
-        ({"size": (16, 16.0)}, "size must be a whole number of at least 1, got 16.0"),
-        ({"size": (16, 15), "pixels": "yuv420p"}, 'pixels="yuv420p" needs an even size'),
-        ({"size": (15, 16), "pixels": "yuv420p"}, 'pixels="yuv420p" needs an even size'),
-        ({"size": (18, 18), "resize": 16}, "size (18, 18) does not fit into resize=16"),
-        ({"size": (20, 18), "resize": 16, "crop": "random"}, "does not fit into resize=16"),
-        ({"sampling": "dense", "clips_per_video": 2}, "leave clips_per_video out"),
-        ({"sampling": "dense", "fps": 12.5, "hop": 3}, "with fps, give hop_s in seconds"),
-        ({"sampling": "dense", "hop_s": 0}, "hop_s must be a number of at least 0.001, got 0"),
-        ({"sampling": "dense", "hop_s": 0.5, "hop": 3}, "hop (source frames) or hop_s (seconds)"),
-        ({"hop_s": 0.5}, 'hop_s is for sampling="dense"'),
-        ({"sampling": "dense", "hop": 0}, "hop must be a whole number of at least 1, got 0"),
-        ({"hop": 4}, 'hop is for sampling="dense"'),
-        ({"span": "all"}, "span must be one of window, video, got 'all'"),
-        ({"span": "video", "stride": 2}, 'span="video" takes a frame from each part: leave stride'),
-        (
-            {"span": "video", "fps": 5},
-            'span="video" takes a frame from each part: leave stride and',
-        ),
-        ({"span": "video", "sampling": "dense"}, 'takes windows: leave span="video" out'),
-        *(
-            ({"crop": crop, "size": None}, f'crop="{crop}" needs a size')
-            for crop in ("three", "five", "pad", "stretch", "box")
-        ),
-        ({"crop": "three", "size": (18, 18), "resize": 16}, "does not fit into resize=16"),
-        ({"crop": "pad", "resize": 16}, 'crop="pad" scales the frame to size: leave resize out'),
-        ({"crop": "stretch", "resize": 16}, 'crop="stretch" scales the frame to size'),
-        ({"area": (0.5, 1)}, 'area is for crop="resized"'),
-        ({"ratio": (1, 1), "crop": "random"}, 'ratio is for crop="resized"'),
-        ({"box_scale": 1.2}, 'box_scale is for crop="box"'),
-        ({"crop": "box", "box_scale": (2, 1)}, "box_scale must be (least, most), got (2, 1)"),
-        ({"crop": "box", "box_scale": 0}, "box_scale must be a number from 0.001 to 100, got 0"),
-        ({"crop": "resized", "area": 0.5}, "area must be (least, most), got 0.5"),
-        ({"crop": "resized", "area": (0.5, 0.4)}, "area must be (least, most), got (0.5, 0.4)"),
-        ({"crop": "resized", "area": (0, 1)}, "area must be a number from 0.001 to 1, got 0"),
-        ({"crop": "resized", "area": (0.1, 2)}, "area must be a number from 0.001 to 1, got 2"),
-        ({"crop": "resized", "ratio": ("1", 2)}, "ratio must be a number from 0.001 to 1000"),
-        ({"views": 2, "sampling": "center"}, "the 2 views of a sample would all be the same"),
-        ({"views": 2, "crop": "three", "sampling": "center"}, "would all be the same"),
-        ({"rotate": 90}, "rotate must be True or False, got 90"),
-        ({"output": ((2,), "f4")}, "output is what a transform returns: give transform"),
-        ({"transform": "a:f", "output": (2, "f4")}, "output[0] must be a tuple of lengths, got 2"),
-        ({"transform": "a:f", "output": ((2,), "O")}, "output[1] must be the name of a NumPy type"),
-        ({"transform": "a:f", "output": (2,)}, "output must be (shape, type), got (2,)"),
-        ({"transform": "a:f", "output": "f4"}, "output must be (shape, type), got 'f4'"),
-        *(
-            ({"transform": wrong}, 'transform must be a function of a module, or "package.module:f')
-            for wrong in (
-                3,
-                "augment",
-                *["a.b:", ":f", "a:b:c", "../a:c", "a:b.c"],
-                "a b:c",
-                "a:b; x",
-            )
-        ),
-        (
-            {"transform": lambda clip, rng: clip},
-            "a lambda has no name to import it by: write a d",
-        ),
-        ({"transform": np.ndarray.copy}, "it is no function of a module: write a def in a module"),
-        ({"transform": partial(np.flip, axis=1)}, "it is no function of a module"),
-        ({"transform": "__main__.a:f"}, "workers cannot import from a script or notebook: move"),
-        ({"transform": "__main__:f"}, "workers cannot import from a script or notebook: move"),
-        ({"pixels": "gray16", "grayscale": 0.5}, 'pixels="gray16" has no colours'),
-        ({"scaling": "bicubic"}, "scaling must be one of bilinear, nearest, got 'bicubic'"),
-    ],
-)
-def test_an_invalid_spec_is_refused(changes: dict[str, Any], words: str) -> None:
-    with pytest.raises(SpecError, match=re.escape(words)):
-        spec(**changes)
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"short": "loop"}, "short='loop'"),
-        ({"short": "error"}, "short='error'"),
-        ({"sampling": "dense"}, "sampling='dense'"),
-        ({"sampling": "at", "edges": "zero"}, "sampling='at'"),
-        ({"span": "video"}, "span='video'"),
-        ({"offsets": (0, 1)}, "offsets=(0, 1)"),
-        ({"transform": "m:f", "output": ((1,), "uint8")}, "output=((1,), 'uint8')"),
-    ],
-)
-def test_clips_of_any_length_show_a_video_from_its_first_frame_on(
-    changes: dict[str, Any], words: str
-) -> None:
-    with pytest.raises(SpecError, match=re.escape(f"any length (max_frames) have no {words}")):
-        spec(frames="all", max_frames=64, **changes)
+@pytest.mark.parametrize(("words", "refused"), REFUSED)
+def test_an_invalid_spec_is_refused(words: str, refused: list[dict[str, Any]]) -> None:
+    for changes in refused:
+        with pytest.raises(SpecError, match=words):
+            spec(**changes)
 
 
 def test_a_function_is_kept_by_the_name_that_workers_import_it_by() -> None:
@@ -211,44 +126,34 @@ def test_a_function_is_kept_by_the_name_that_workers_import_it_by() -> None:
     def nested(clip: Any, rng: Any) -> Any:
         return clip
 
-    with pytest.raises(SpecError, match="it is defined inside another function: move it to the to"):
+    with pytest.raises(SpecError, match="inside another function"):
         spec(transform=nested)
     stale = FunctionType(transforms.invert.__code__, {}, "invert")
-    stale.__module__ = "tests.support.transforms"
-    with pytest.raises(SpecError, match="transforms:invert is another object now: import it again"):
-        spec(transform=stale)
-    stale.__module__ = "__main__"
-    with pytest.raises(SpecError, match="workers cannot import from a script or notebook: move it"):
-        spec(transform=stale)
+    for module, words in (("tests.support.transforms", "import"), ("__main__", "notebook")):
+        stale.__module__ = module
+        with pytest.raises(SpecError, match=words):
+            spec(transform=stale)
 
 
 @pytest.mark.parametrize(
     "changes",
     [
-        {"frames": 1},
-        {"size": (16, 16), "resize": 16},
-        {"size": (15, 17)},
-        {"fps": 12},
-        {"fps": 0.001},
-        {"size": (16, 18), "resize": 16},
-        {"size": (18, 16), "resize": 16},
-        {"size": None},
-        {"size": None, "pixels": "yuv420p"},
-        {"sampling": "dense", "hop": 1},
+        {"frames": 1}, {"size": (15, 17)}, {"fps": 12}, {"fps": 0.001}, {"resize": 16384},
+        {"stride": 2**31 - 1}, {"size": (16, 16), "resize": 16}, {"size": (16, 18), "resize": 16},
+        {"size": (18, 16), "resize": 16}, {"size": (32, 32), "resize": 16, "crop": "resized"},
+        {"size": None, "pixels": "yuv420p"}, {"sampling": "dense", "hop": 1},
         {"sampling": "dense", "hop_s": 0.5, "stride": 2},
         {"sampling": "dense", "hop_s": 0.5, "fps": 12.5},
-        {"transform": "a:f"},
-        {"transform": "a.b_2._c:__f3"},
-        {"transform": "__main__2:f"},
+        {"frames": 2, "sampling": "at", "offsets": (-1, 5)},
+        {"frames": 1, "sampling": "dense", "edges": "hold", "offsets": (3,)},
+        {"transform": "a.b_2._c:__f3"}, {"transform": "__main__2:f"},
         {"span": "video", "sampling": "uniform", "clips_per_video": 3},
-        {"views": 2, "sampling": "random"},
-        {"views": 2, "transform": "a:f"},
-        {"crop": "resized", "area": (0.3, 0.3), "ratio": (0.5, 2.0)},
-        {"size": (32, 32), "resize": 16, "crop": "resized"},
-        {"crop": "five"},
+        {"views": 2, "sampling": "random"}, {"views": 2, "transform": "a:f"},
+        {"crop": "resized", "area": (0.3, 0.3), "ratio": (0.5, 1000.0)},
+        {"crop": "box", "box_scale": (0.001, 100.0)},
         {"size": None, "transform": "a:f", "output": ((), "float16")},
     ],
-)
+)  # fmt: skip
 def test_a_spec_at_the_edge_is_accepted(changes: dict[str, Any]) -> None:
     made = spec(**changes)
     assert all(getattr(made, name) == value for name, value in changes.items())
@@ -260,14 +165,17 @@ def test_a_spec_at_the_edge_is_accepted(changes: dict[str, Any]) -> None:
         ({"frames": "all", "max_frames": 8}, {"frames": 8, "max_frames": 8, "short": "zero"}),
         ({"frames": 0, "max_frames": 8}, {"frames": "all", "max_frames": 8}),
         ({"frames": 4, "short": None}, {"frames": 4, "short": "loop"}),
+        ({"size": 12}, {"size": (12, 12)}),
+        ({"size": [16, 16]}, {}),
+        ({"output": ([4], "f4")} | CALLED, {"output": ((4,), "float32")} | CALLED),
     ],
-)
+)  # fmt: skip
 def test_what_a_spec_says_in_several_ways_is_the_same(
     given: dict[str, Any], equal: dict[str, Any]
 ) -> None:
     made = spec(**given)
     assert made == spec(**equal)
-    assert repr(made) == repr(spec(**equal))
+    assert hash(made) == hash(spec(**equal))
     assert eval(repr(made), {"ClipSpec": ClipSpec}) == made
     assert isinstance(made.frames, int)
 
@@ -283,27 +191,14 @@ def test_a_bucket_has_fewer_frames_than_the_longest_clips() -> None:
     longest = spec(frames="all", max_frames=64)
     assert longest.shape == (64, 16, 16, 3)
     assert with_frames(longest, 16) == spec(frames=16, max_frames=64)
-    assert with_frames(longest, 16).shape == (16, 16, 16, 3)
     assert with_frames(spec(frames=8), 16) == spec(frames=8), "it has one length"
 
 
-def test_a_size_given_as_a_list_becomes_a_tuple() -> None:
-    assert spec(size=[16, 16]) == spec(size=(16, 16))
-    assert hash(spec(size=[16, 16])) == hash(spec())
-
-
-# Native size
-
-
 def test_without_a_size_a_clip_has_no_shape_yet() -> None:
-    made = spec(size=None)
-    for name in ("shape", "clip_bytes"):
-        with pytest.raises(SpecError, match="the stream finds it in its first video"):
-            getattr(made, name)
-
-
-def test_an_odd_native_size_is_refused_for_half_size_planes() -> None:
     made = spec(size=None, pixels="yuv420p")
+    for name in ("shape", "clip_bytes"):
+        with pytest.raises(SpecError):
+            getattr(made, name)
     assert at_native_size(made, 64, 48).shape == (8, 72, 64)
-    with pytest.raises(SpecError, match="needs an even size"):
+    with pytest.raises(SpecError, match="even"):
         at_native_size(made, 63, 48)

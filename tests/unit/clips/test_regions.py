@@ -116,21 +116,17 @@ def test_what_of_a_region_lies_in_the_frame_keeps_its_scale(
         assert not even or (at % 2, shown[axis] % 2) == (0, 0)
 
 
-def test_without_resize_frames_keep_their_size() -> None:
-    assert scaled_size(321, 243, None) == (321, 243)
-
-
 @pytest.mark.parametrize(
-    ("width", "height", "wanted"),
+    ("frame", "resize", "wanted"),
     [
-        (320, 240, (170, 128)),
-        (240, 320, (128, 170)),
-        (128, 128, (128, 128)),
-        (1280, 720, (228, 128)),
+        ((321, 243), None, (321, 243)),
+        ((320, 240), 128, (170, 128)),
+        ((240, 320), 128, (128, 170)),
+        ((1280, 720), 128, (228, 128)),
     ],
 )
-def test_usual_sizes_are_scaled_as_listed(width: int, height: int, wanted: tuple[int, int]) -> None:
-    assert scaled_size(width, height, 128) == wanted
+def test_usual_sizes_are_scaled_as_listed(frame: Size, resize: int | None, wanted: Size) -> None:
+    assert scaled_size(*frame, resize) == wanted
 
 
 # Regions
@@ -138,13 +134,9 @@ def test_usual_sizes_are_scaled_as_listed(width: int, height: int, wanted: tuple
 
 @patient
 @given(
-    frame=st.tuples(st.integers(1, 3000), st.integers(1, 3000)),
-    low=st.floats(0.001, 1),
-    high=st.floats(0.001, 1),
-    flat=st.floats(0.001, 1000),
-    wide=st.floats(0.001, 1000),
-    key=st.integers(0, 2**64 - 1),
-)
+    frame=st.tuples(*[st.integers(1, 3000)] * 2), low=st.floats(0.001, 1), high=st.floats(0.001, 1),
+    flat=st.floats(0.001, 1000), wide=st.floats(0.001, 1000), key=st.integers(0, 2**64 - 1),
+)  # fmt: skip
 def test_every_random_region_lies_inside_the_frame(
     frame: tuple[int, int], low: float, high: float, flat: float, wide: float, key: int
 ) -> None:
@@ -155,37 +147,23 @@ def test_every_random_region_lies_inside_the_frame(
     assert 0 <= y < y + height <= frame[1]
 
 
-def test_a_resized_region_keeps_its_ranges() -> None:
-    for key in range(500):
-        _, _, width, height = resized_region(
-            (2000, 1500), (0.3, 0.4), (1.0, 1.2), random.Random(key).random
-        )
-        assert 0.299 < width * height / (2000 * 1500) < 0.401
-        assert 0.99 < width / height < 1.21
-
-
 # Places
 
 
 @pytest.mark.parametrize(
-    ("frame", "places"),
+    ("crop", "frame", "places"),
     [
-        ((340, 256), [(0, 16), (58, 16), (116, 16)]),
-        ((256, 340), [(16, 0), (16, 58), (16, 116)]),
-        ((256, 256), [(0, 16), (16, 16), (32, 16)]),
-        ((341, 256), [(0, 16), (58, 16), (116, 16)]),  # an odd pixel is left at the end
-        ((224, 224), [(0, 0)] * 3),
+        ("three", (340, 256), [(0, 16), (58, 16), (116, 16)]),
+        ("three", (256, 340), [(16, 0), (16, 58), (16, 116)]),
+        ("three", (256, 256), [(0, 16), (16, 16), (32, 16)]),
+        ("three", (341, 256), [(0, 16), (58, 16), (116, 16)]),  # an odd pixel is left at the end
+        ("five", (340, 256), [(0, 0), (116, 0), (0, 32), (116, 32), (58, 16)]),
     ],
 )
-def test_three_crops_are_along_the_long_side(
-    frame: tuple[int, int], places: list[tuple[int, int]]
+def test_crops_are_along_the_long_side_or_in_the_corners(
+    crop: str, frame: Size, places: list[Size]
 ) -> None:
-    assert [corner("three", frame, (224, 224), number) for number in range(3)] == places
-
-
-def test_five_crops_are_in_the_corners_and_in_the_middle() -> None:
-    found = [corner("five", (340, 256), (224, 224), number) for number in range(5)]
-    assert found == [(0, 0), (116, 0), (0, 32), (116, 32), (58, 16)]
+    assert [corner(crop, frame, (224, 224), number) for number in range(len(places))] == places
 
 
 @pytest.mark.parametrize(
@@ -195,10 +173,7 @@ def test_five_crops_are_in_the_corners_and_in_the_middle() -> None:
         ((240, 320), False, ((84, 112), (14, 0))),
         ((320, 241), False, ((112, 84), (0, 13))),  # 84.35 lines, so 13.8 above
         ((320, 241), True, ((112, 84), (0, 12))),
-        ((1920, 1080), False, ((112, 63), (0, 24))),
         ((1920, 1080), True, ((112, 62), (0, 24))),
-        ((224, 224), False, ((112, 112), (0, 0))),
-        ((40, 30), False, ((112, 84), (0, 14))),
         ((4000, 2), False, ((112, 1), (0, 55))),
         ((4000, 2), True, ((112, 2), (0, 54))),
     ],

@@ -28,9 +28,11 @@ FLOATS = ClipSpec(4, size=(5, 5), transform="a:g", output=((3,), "float32"))
 SIDES = Sides(("rgb", "depth", "bones"), "time", {"depth": 0.5, "rgb": 0.2})
 
 
-def made(**changes: Any) -> SampleSpec:
-    specs: dict[str, Any] = {"bones": FLOATS, "rgb": CLIP, "depth": SMALL}
-    spec = sample_spec(SIDES, specs | changes)
+ALL: dict[str, Any] = {"bones": FLOATS, "rgb": CLIP, "depth": SMALL}
+
+
+def made() -> SampleSpec:
+    spec = sample_spec(SIDES, ALL)
     assert isinstance(spec, SampleSpec)
     return spec
 
@@ -66,29 +68,22 @@ def test_the_parts_of_a_sample_are_views_of_its_bytes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "reason"),
+    ("sides", "clips", "words"),
     [
-        ({"depth": ClipSpec(2, size=(10, 11), stride=3)}, "stride is drawn for part 'rgb'"),
-        ({"depth": ClipSpec(2)}, "give size="),
-        ({"bones": "a:load"}, "part 'bones' must be a ClipSpec"),
-        ({"more": SMALL}, "'more' is none of them"),
+        (SIDES, {**ALL, "depth": ClipSpec(2, size=(10, 11), stride=3)}, "stride.*'rgb'"),
+        (SIDES, {**ALL, "depth": ClipSpec(2)}, "size="),
+        (SIDES, {**ALL, "bones": "a:load"}, "'bones'.*ClipSpec"),
+        (SIDES, {**ALL, "more": SMALL}, "'more'"),
+        (SIDES, CLIP, "rgb, depth, bones"),
+        (None, {"rgb": CLIP}, "side_by_side"),
+        (Sides(("rgb", "b"), "time", {"c": 1.0}), {"rgb": CLIP, "b": SMALL}, "'?c'?.*no part"),
+        (Sides(("rgb", "b"), "frames", {"b": 1.0}), {"rgb": CLIP, "b": SMALL}, "offset_s"),
     ],
 )
-def test_specs_that_contradict_each_other_are_refused(changes: dict[str, Any], reason: str) -> None:
-    with pytest.raises(SpecError, match=reason):
-        made(**changes)
-
-
-def test_a_dict_and_several_parts_need_each_other() -> None:
-    with pytest.raises(SpecError, match=r"Catalog\.side_by_side"):
-        sample_spec(None, {"rgb": CLIP})
-    with pytest.raises(SpecError, match="the parts rgb, depth, bones"):
-        sample_spec(SIDES, CLIP)
+def test_specs_that_contradict_each_other_are_refused(sides: Any, clips: Any, words: str) -> None:
     assert sample_spec(None, CLIP) is CLIP
-    with pytest.raises(SpecError, match="which is no part"):
-        sample_spec(Sides(("rgb", "b"), "time", {"c": 1.0}), {"rgb": CLIP, "b": SMALL})
-    with pytest.raises(SpecError, match="offset_s is in seconds"):
-        sample_spec(Sides(("rgb", "b"), "frames", {"b": 1.0}), {"rgb": CLIP, "b": SMALL})
+    with pytest.raises(SpecError, match=words):
+        sample_spec(sides, clips)
 
 
 @pytest.mark.parametrize("shuffle", [True, False])
@@ -108,5 +103,5 @@ def test_clips_are_drawn_where_the_stream_is_shuffled_and_they_do_not_say(shuffl
     if shuffle:
         assert in_stream(views, shuffle=True).views == 2
     else:
-        with pytest.raises(SpecError, match="views of a sample would all be the same"):
+        with pytest.raises(SpecError, match="views"):
             in_stream(views, shuffle=False)

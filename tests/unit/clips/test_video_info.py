@@ -18,21 +18,14 @@ INFOS = [
 
 
 @pytest.mark.parametrize("info", INFOS)
-def test_a_video_s_properties_survive_as_bytes(info: VideoInfo) -> None:
-    assert VideoInfo.from_bytes(info.to_bytes()) == info
-
-
-@pytest.mark.parametrize("info", INFOS)
-def test_bytes_that_are_cut_or_longer_are_refused(info: VideoInfo) -> None:
+def test_properties_survive_as_bytes_and_others_are_those_of_a_video_or_refused(
+    info: VideoInfo,
+) -> None:
     packed = info.to_bytes()
+    assert VideoInfo.from_bytes(packed) == info
     for wrong in (b"", packed[:-1], packed[:10], packed + b"x", bytes(len(packed))):
-        with pytest.raises(ValueError, match="no video's properties"):
+        with pytest.raises(ValueError, match="video"):
             VideoInfo.from_bytes(wrong)
-
-
-@pytest.mark.parametrize("info", INFOS)
-def test_bytes_of_which_one_is_another_are_a_video_s_properties_or_refused(info: VideoInfo) -> None:
-    packed = info.to_bytes()
     for at in range(len(packed)):
         for value in range(256):
             wrong = packed[:at] + bytes((value,)) + packed[at + 1 :]
