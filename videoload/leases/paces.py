@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+import numpy as np
+
 from videoload.leases.bytes_in_flight import leases_on_the_way
 
 _SLOW = 2.0  # a slow worker takes at least this many times as long as the quick ones
@@ -104,12 +106,15 @@ class Paces:
         self._rate = 0.0  # clips that all of them finish in the time for an average one
 
     def compare(self, paces: Iterable[Pace]) -> None:
-        """Find out how quick the quick ones are."""
+        """Find out how quick the quick ones are: the quickest that do a quarter of the work. A
+        quarter of the heads may be slow, where many of them are behind one line."""
         paces = list(paces)
-        known = sorted(pace.value for pace in paces if pace.is_known)
-        self.quick = known[(len(known) - 1) // 4] if known else None
+        known = np.sort([pace.value for pace in paces if pace.is_known])
+        work = np.cumsum(1 / known)
+        self._rate = float(work[-1]) if len(known) else 0.0
+        at = np.searchsorted(work, self._rate / 4)
+        self.quick = float(known[at]) if len(known) else None
         self.on_the_way = sum(pace.on_the_way for pace in paces)
-        self._rate = sum(1 / value for value in known)
 
     def is_slow(self, pace: Pace) -> bool:
         """Whether a worker is slow. It also is if it was not measured yet, and others were."""

@@ -184,16 +184,16 @@ class Batch:
         for row in rows if quarantine.avoids else ():
             self.samples[row] = quarantine.replace(self.samples[row])
 
-    def cut(self, rows: Sequence[int], host: Hashable = None) -> Chunk:
-        """The first rows that are in no chunk yet become one, or the first ones that prefer this
-        host."""
-        if host is None or self.by_host is None:
+    def cut(self, rows: Sequence[int], own: list[int] | None = None) -> Chunk:
+        """The first rows that are in no chunk yet become one; or the first ones of ``own``, those
+        that prefer a host."""
+        if own is None:
             self.left = self.left[len(rows) :]
             self.by_host = None
         else:
             taken = set(rows)
             self.left = [row for row in self.left if row not in taken]
-            self.by_host[host] = self.by_host[host][len(rows) :]
+            del own[: len(rows)]
         if not self.left:
             self.reader.splitting.remove(self)
         return Chunk(self, rows)

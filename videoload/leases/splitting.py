@@ -47,7 +47,7 @@ class Splitting:
         if affinity.has_choice:
             for batch in self._open_batches(reader):
                 own = affinity.own(batch, worker.host)
-                if own and (found := self._cut(batch, worker, own, is_own=True)):
+                if own and (found := self._cut(batch, worker, own, own)):
                     return found
         for batch in self._open_batches(reader) if others else ():
             if found := self._cut(batch, worker, batch.left):
@@ -70,14 +70,14 @@ class Splitting:
             yield batch
 
     def _cut(
-        self, batch: Batch, worker: Worker, rows: Sequence[int], *, is_own: bool = False
+        self, batch: Batch, worker: Worker, rows: Sequence[int], own: list[int] | None = None
     ) -> Chunk | None:
         """A chunk of these rows, as many as suit the worker, if it may decode their files."""
         rows = rows[: self._size(batch, worker, rows)]
         batch.choose_substitutes(rows)
         if not self.may_decode(worker, batch.reader.stream, [batch.samples[row] for row in rows]):
             return None
-        return batch.cut(rows, worker.host if is_own else None)
+        return batch.cut(rows, own)
 
     def may_decode(self, worker: Worker, stream: Stream, samples: Sequence[Sample]) -> bool:
         """Whether it is known which files the worker must have for these samples."""

@@ -40,6 +40,27 @@ def test_a_slow_worker_makes_no_stream_slower_than_it_is_without(
         assert both.workers["1"].clips > 40 * 22.2 / 2, "and it does its part"
 
 
+@pytest.mark.parametrize(
+    ("local", "remote", "line"), [(1, 16, 20.0), (4, 16, 20.0), (2, 16, 100.0)]
+)
+def test_workers_behind_a_slow_line_make_no_stream_slower(
+    local: int, remote: int, line: float
+) -> None:
+    """Most of the workers are slow then, and do little of the work."""
+
+    def clips_s(remote: int) -> float:
+        simulation = Simulation(batch=16, slots=8 + (local + remote) // 4, line=line, videos=4000)
+        for number in range(local):
+            simulation.add_worker(f"L{number}", 0.02, local=True)
+        for number in range(remote):
+            host = f"host{number // 4}"
+            simulation.add_worker(f"r{number}", 0.02, local=False, away_s=0.001, host=host)
+        simulation.read()
+        return simulation.run(20.0)
+
+    assert clips_s(remote) > 0.95 * clips_s(0)
+
+
 def test_a_remote_worker_that_beats_and_never_answers_delays_no_batch() -> None:
     # It becomes a thousand times slower. A local one would have to end before others may write.
     simulation = Simulation()
