@@ -73,6 +73,7 @@ class Desk:
         self.leases: dict[Hashable, list[Grant]] = defaultdict(list)
         self.workers: dict[str, Worker] = {}
         self.looks: dict[str, tuple[float, bool]] = {}
+        self.hung: set[str] = set()
         self.streams: dict[int, Stream] = {}
         self.stream(0, **stream)
         self.join(*workers)
@@ -178,13 +179,14 @@ class Desk:
 
     def play(self, story: str, fault: Fault = Fault.VIDEO) -> None:
         """What happens to video 0. ``a b joins+dies`` is done by one worker after the other,
-        ``wait 3`` with heartbeats of all, ``silence 3`` without. ``good``, ``bad`` and ``bad 2``:
-        none, it, or so many are bad by now. ``fails`` and ``is-asked`` are about its clip."""
+        ``wait 3`` with heartbeats of all that do not hang, ``silence 3`` without. ``good``, ``bad``
+        and ``bad 2``: none, it, or so many are bad by now. ``fails`` and ``is-asked`` are about its
+        clip."""
         for phrase in story.split(";"):
             match phrase.split():
                 case ["wait", seconds]:
-                    here = (str(worker.id) for worker in self.table.pool.heard_of)
-                    self.wait(float(seconds), *here)
+                    here = {str(worker.id) for worker in self.table.pool.heard_of} - self.hung
+                    self.wait(float(seconds), *sorted(here))
                 case ["silence", seconds]:
                     self.wait(float(seconds))
                 case ["good"]:
@@ -194,8 +196,8 @@ class Desk:
                     assert self.bad[0] == "0.avi"
                 case ["found"]:
                     self.streams[0].quarantine.add(0, "found elsewhere")
-                case ["done"]:
-                    assert 0 in self.steps()
+                case ["done" | "open" as what]:
+                    assert (0 in self.steps()) is (what == "done")
                 case [*workers, verbs]:
                     for worker in workers:
                         for verb in verbs.split("+"):
@@ -206,6 +208,8 @@ class Desk:
         match verb.partition("=")[::2]:
             case "joins", copy:
                 self.join(worker + f":{copy}" * bool(copy))
+            case "hangs", _:  # it sends no heartbeats any more
+                self.hung.add(worker)
             case "silent", seconds:
                 self.wait(float(seconds or STALL_S + 1))
             case "dies", _:
@@ -219,6 +223,7 @@ class Desk:
             case "returns", _:
                 self.table.worker_returned(worker)
             case "heard", _:
+                self.hung.discard(worker)
                 self.heard(worker)
             case "sends", _:  # a part of a message
                 self.table.pool.sends(worker, self.now)

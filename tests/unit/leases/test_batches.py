@@ -6,86 +6,23 @@ import numpy as np
 import pytest
 
 from tests.support.desk import Desk
-from videoload.leases.commands import Evict, Grant, Recall
-
-
-def passed_over(**options: object) -> tuple[Desk, Grant, Grant]:
-    """The lease of a remote worker "a" that fell silent, and of "b", which got the same clips."""
-    desk = Desk("a", **{"steps": 1, **options})  # type: ignore[arg-type]
-    [first] = desk.granted
-    desk.wait(1)
-    desk.join("b")
-    assert not desk.leases["b"]
-    desk.wait(1.5, "b")
-    [again] = desk.leases["b"]
-    assert (again.slot, again.rows, again.samples) == (first.slot, first.rows, first.samples)
-    return desk, first, again
-
+from videoload.leases.commands import Evict, Recall
 
 # Answers that count
 
 
-def test_an_answer_without_a_lease_is_dropped() -> None:
-    desk = Desk("A", "b", steps=9)
-    first = desk.granted[0]
-    for worker, lease in (("b", first.lease), ("z", first.lease), ("A", 99)):
-        assert desk.table.lease(worker, lease) is None
-    known = desk.table.lease("A", first.lease)
-    assert known is not None
-    assert (known.stream, known.slot, known.rows) == (0, 0, range(2))
-
-
-@pytest.mark.parametrize("late", [False, True])
-def test_the_first_answer_counts_whoever_sends_it(late: bool) -> None:
-    desk, first, again = passed_over()
-    wins, loses = (first, again) if late else (again, first)
-    desk.answer_lease(wins)
-    assert desk.steps() == [0]
-    assert desk.is_void(loses)
-    desk.answer_lease(loses)
-    desk.answer_lease(wins)
-    desk.fail_lease(wins)
-    assert (desk.steps(), desk.bad) == ([0], [])
-
-
 def test_a_void_lease_counts_as_work_until_it_is_answered_and_blames_nothing() -> None:
-    desk, first, again = passed_over(credit=1)
-    desk.answer_lease(again)
-    desk.wait(0.25, "a", "b")
+    desk = Desk("a", credit=1, steps=1)
+    desk.play("a silent=3; b joins+answers; a heard; done")
     assert desk.table.pool.taking == 2
     desk.start(11)
-    assert desk.leases["a"] == [first]
+    assert desk.owes("a") == []
     desk.fail("a")
     assert desk.owes("a")
     assert desk.bad == []
 
 
 # The fence
-
-
-def test_a_lease_that_writes_into_shared_memory_makes_the_remote_ones_void() -> None:
-    desk = Desk("a", steps=1)
-    desk.wait(3)
-    desk.join("B")
-    assert (desk.owes("a"), desk.owes("B")) == ([], [[0, 1, 2, 3]])
-    desk.answer("a")
-    assert desk.steps() == []
-    desk.answer("B")
-    assert desk.steps() == [0]
-
-
-def test_the_clips_of_a_local_worker_are_granted_to_no_other_before_it_is_dead() -> None:
-    desk = Desk("B", steps=1)
-    desk.join("c", "D")
-    desk.wait(10, "c", "D")
-    assert desk.said == []
-    desk.wait(5, "c", "D")
-    assert desk.take(Evict) == [Evict("B")], "once"
-    assert [lease.worker for lease in desk.granted] == ["B"]
-    assert desk.owes("B"), "its answer may come before the signal"
-    desk.leave("c")
-    desk.die("B")
-    assert [lease.worker for lease in desk.granted] == ["D"]
 
 
 @pytest.mark.parametrize("ends", ["answers", "dies", "hangs and dies"])
@@ -170,7 +107,9 @@ def test_a_dropped_stream_is_forgotten() -> None:
     desk.table.drop_stream(0)
     desk.start(20, stream=1)
     assert [(g.stream, desk.is_void(g)) for g in desk.granted] == [(0, True), (1, False)]
+    assert (desk.table.file_of("A"), desk.table.file_of("z")) == ("", "")
     desk.answer("A")
+    assert desk.table.file_of("A") == "0", "the path, as the stream names it"
     desk.table.slot_back(0, 3)
     for reader in (10, 11):
         desk.want(reader)

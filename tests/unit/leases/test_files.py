@@ -106,6 +106,16 @@ def test_a_file_that_changed_everywhere_is_nobodys_mistake() -> None:
     assert expected(desk) == [(OTHER,)]
 
 
+def test_a_file_that_a_worker_of_the_trainers_own_copy_found_changed_is_looked_at_again() -> None:
+    desk = desk_of("a:1", steps=1)
+    identify(desk)
+    for stream in (0, 7):
+        desk.table.changed(stream, 0)
+    desk.leave("a:1")
+    desk.join("b:2")
+    assert (desk.asked, desk.granted) == ([0], [])
+
+
 @pytest.mark.parametrize("found", [MISSING, OTHER])
 @pytest.mark.parametrize("agreed", ["own", "scanned"])
 def test_no_number_of_other_copies_condemns_a_file_that_is_agreed_on(

@@ -83,62 +83,45 @@ def test_a_worker_that_is_to_be_killed_gets_no_leases_and_its_answer_counts() ->
     assert len(desk.owes("A")) == 1
 
 
-def test_a_silent_remote_worker_is_passed_over_and_gets_work_once_it_is_heard() -> None:
+SILENT: dict[str, str] = {
+    # The clips of a silent remote worker go to others after two seconds, and to one at a time.
+    "passed over": "a joins+hangs; wait 1; B joins; wait 1; B is-not-asked; wait 0.25; B is-asked;"
+    "wait 60; a B quiet; B answers; done",
+    "the first answer counts": "a joins+silent=3; b joins; b answers; done; a answers; good",
+    "also a late one": "a joins+silent=3; b joins+is-asked; a answers; done; b answers; good",
+    "before another is asked": "a joins+silent=3+answers; done; b joins+is-not-asked",
+    "heard again": "a joins+hangs; wait 3; b c joins; b is-asked; c is-not-asked; b hangs;"
+    "a heard; wait 3; c is-not-asked; a hangs; b heard; wait 3; c is-not-asked; a leaves;"
+    "c is-not-asked; b leaves; c is-asked",
+    "two are silent": "a joins+hangs; wait 3; b joins+hangs; c joins; wait 7; c is-asked; d joins;"
+    "b leaves; d is-not-asked; c leaves; d is-asked",
+    "it ends": "a joins+silent=3+leaves; B joins+is-asked; C joins+is-not-asked",
+    "it dies": "a joins+silent=3+dies; B joins+is-asked; C joins+is-not-asked",
+    # The fence: a local one may write until it is dead.
+    "a local one hangs": "B joins+hangs; c D joins; wait 10; B quiet; wait 0.5; B killed; wait 60;"
+    "c D B quiet; c D is-not-asked; c leaves; B dies; D is-asked",
+    "its answer counts": "B joins+silent=11+killed+answers; done",
+    "remote answers count no more": "a joins+silent=3; B joins+is-asked; a is-not-asked+answers;"
+    "open; B answers; done",
+}
+
+
+@pytest.mark.parametrize("story", SILENT)
+def test_who_is_asked_for_the_clip_of_a_silent_worker(story: str) -> None:
+    Desk(batch=1, steps=1).play(SILENT[story])
+
+
+def test_a_worker_takes_leases_while_it_is_heard_of() -> None:
     desk = Desk("a", steps=2)
-    desk.wait(1)
-    desk.join("B")
-    desk.wait(1, "B")
-    assert desk.leases["B"] == []
-    assert desk.table.pool.taking == 2
-    desk.wait(0.25, "B")
-    assert desk.owes("B") == [[0, 1, 2, 3], [4, 5, 6, 7]]
-    assert desk.table.pool.taking == 1
-    desk.wait(60, "B")
-    assert desk.said == []
+    for seconds, taking in ((2.0, 1), (0.25, 0)):
+        desk.wait(seconds)
+        assert desk.table.pool.taking == taking
     desk.heard("a")
-    assert desk.table.pool.taking == 2
+    assert desk.table.pool.taking == 1
     desk.answer("a", "a")
     desk.stream(1)
     desk.start(20, stream=1)
-    assert len(desk.owes("a")) == 2
-
-
-def test_clips_stay_granted_as_long_as_one_of_their_workers_is_heard_of() -> None:
-    desk = Desk("a", steps=1)
-    desk.wait(3)
-    desk.join("b", "c")
-    assert (len(desk.owes("b")), desk.leases["c"]) == (1, [])
-    desk.wait(3, "a", "c")  # b falls silent, a works on it again
-    desk.wait(3, "b", "c")  # and the other way round
-    assert desk.leases["c"] == []
-    desk.leave("a")
-    assert desk.leases["c"] == [], "b works on it"
-    desk.leave("b")
-    assert len(desk.owes("c")) == 1
-
-
-def test_clips_of_several_silent_workers_go_to_one_other_at_a_time() -> None:
-    desk = Desk("a", steps=1)
-    desk.wait(3)
-    desk.join("b", "c")
-    desk.wait(7, "c")
-    assert len(desk.leases["c"]) == 1
-    desk.join("d")
-    desk.leave("b")
-    assert desk.leases["d"] == [], "a is silent, but c works on it"
-    desk.leave("c")
-    assert len(desk.leases["d"]) == 1
-
-
-@pytest.mark.parametrize("died", [False, True])
-def test_clips_whose_silent_worker_ends_wait_once(died: bool) -> None:
-    desk = Desk("a", steps=1)
-    desk.wait(3)
-    desk.leave("a", died=died)
-    desk.join("B", "C")
-    assert sorted(desk.owes("B") + desk.owes("C")) == ([[0], [1]] if died else [[0, 1, 2, 3]]), (
-        "those that one died over come one by one"
-    )
+    assert desk.owes("a")
 
 
 # Silence that the kernel explains: the share of a core that a worker takes, and if it is blocked

@@ -73,7 +73,8 @@ CASES: dict[str, tuple[Figures, list[WorkerRecord], dict[str, Any], str, list[st
         [*workers(2, core=0.95), *workers(2, "there", core=0.6, no_core=0.4)], {}, "cores",
         ["2 cores", "host there", "Add"]),
     "only other hosts": (
-        figures(0.5), workers(2, "there", core=0.6, no_core=0.4), {}, "cores", ["host there"]),
+        figures(0.5), workers(2, "there", core=0.6, no_core=0.4), {}, "cores",
+        ["All cores of host there"]),
     "both of them": (
         figures(0.5),
         [*workers(2, "there", core=0.6, no_core=0.4), *workers(1, "far", core=0.6, no_core=0.4)],
