@@ -26,6 +26,13 @@ def identity(catalog: Catalog = CATALOG, spec: Any = CLIP, **options: Any) -> Id
 MIXED = mix({"a": (CATALOG, 0.5), "b": (Catalog(["b/0.avi"], [0], ["a", "b"]), 0.5)})
 
 
+def catalog(classes: str = "ab", label: int = 0, **columns: Any) -> Catalog:
+    return Catalog(PATHS, [label] * 10, [*classes], **columns)
+
+
+NONE, TEN = "none before, 10 .* now", "10 .* before, 10 .* now"
+
+
 @pytest.mark.parametrize(
     ("other", "words"),
     [
@@ -35,25 +42,18 @@ MIXED = mix({"a": (CATALOG, 0.5), "b": (Catalog(["b/0.avi"], [0], ["a", "b"]), 0
         (identity(shard=(1, 2)), r"shard: \(0, 1\) before, \(1, 2\) now"),
         (identity(balance="class"), "balance: None before, 'class' now"),
         (identity(balance=[1] * 9 + [2]), r"balance: None before, 10 \(\w{16}\) now"),
-        (identity(Catalog(PATHS, [0] * 10, ["a", "b"], at=[3] * 10)), "moments: none before, 10 "),
-        (identity(Catalog(PATHS, [0] * 10, ["a", "b"], at_s=[3.5] * 10)), "seconds: none before, "),
-        (identity(spec=replace(CLIP, stride=2)), "stride: 1 before, 2 now"),
-        (
-            identity(buckets=(2, 4)),
-            r"buckets: None before, \(2, 4\) now; lengths: none before, 10 ",
-        ),
+        (identity(catalog(at=[3] * 10)), f"moments: {NONE}"),
+        (identity(catalog(at_s=[3.5] * 10)), f"seconds: {NONE}"),
+        (identity(spec=replace(CLIP, stride=2), seed=7), "stride: 1 before, 2 now; seed: "),
+        (identity(buckets=(2, 4)), rf"buckets: None before, \(2, 4\) now; lengths: {NONE}"),
         (identity(batch_size=None, batch_frames=8), "batch_size: .*; batch_frames: None before, 8"),
         (identity(spec=ClipSpec(4, max_frames=4, size=(8, 8))), "max_frames: None before, 4 now"),
-        (identity(spec=replace(CLIP, stride=2), seed=7), "stride: .*; seed: "),
         (identity(CATALOG[:9]), r"videos: 10 \(\w{16}\) before, 9 \(\w{16}\) now; labels: "),
-        (
-            identity(Catalog(PATHS, [1] * 10, ["a", "b"])),
-            r"labels: 10 \(.*\) before, 10 \(.*\) now",
-        ),
-        (identity(Catalog(PATHS, [0] * 10, ["a", "c"])), r"classes: 2 \(.*\) before, 2 \(.*\) now"),
-        (identity(Catalog(PATHS, [0] * 10, ["a", "b"], starts=[1] * 10)), "videos: "),
-        (identity(CATALOG.with_targets(np.arange(10.0))), r"targets: none before, 10 \(.*\) now"),
-        (identity(MIXED), r"videos: .*; mixture: none before, 2 \(.*\) now"),
+        (identity(catalog(label=1)), f"labels: {TEN}"),
+        (identity(catalog("ac")), "classes: 2 .* before, 2 .* now"),
+        (identity(catalog(starts=[1] * 10)), f"videos: {TEN}"),
+        (identity(CATALOG.with_targets(np.arange(10.0))), f"targets: {NONE}"),
+        (identity(MIXED), "videos: .*; mixture: none before, 2 .* now"),
     ],
 )
 def test_what_differs_is_named_with_both_values(other: Identity, words: str) -> None:
@@ -66,8 +66,8 @@ def test_what_differs_is_named_with_both_values(other: Identity, words: str) -> 
     "other",
     [
         identity(max_bad=0.5),
-        identity(Catalog(PATHS, [0] * 10, ["a", "b"], frames=[40] * 10)),
-        identity(Catalog(PATHS, [0] * 10, ["a", "b"], "/")),
+        identity(catalog(frames=[40] * 10)),
+        identity(catalog(root="/")),
     ],
     ids=["more bad videos allowed", "lengths are known", "another root"],
 )
@@ -78,7 +78,7 @@ def test_what_decides_on_no_batch_is_no_part_of_it(other: Identity) -> None:
 
 def test_lengths_are_part_of_it_if_clips_are_dense() -> None:
     dense = replace(CLIP, sampling="dense")
-    short, long = (Catalog(PATHS, [0] * 10, ["a", "b"], frames=[n] * 10) for n in (40, 80))
+    short, long = (catalog(frames=[n] * 10) for n in (40, 80))
     difference = identity(long, dense).difference(identity(short, dense).settings)
     assert difference.startswith("lengths: 10 ")
 

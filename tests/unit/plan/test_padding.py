@@ -52,10 +52,8 @@ def test_of_many_lengths_some_are_tried(lengths: list[int]) -> None:
 
 def test_buckets_that_pad_much_more_than_others_would_are_named() -> None:
     lengths = [10] * 90 + [40] * 10
-    assert warnings_of(lengths, (16, 64)) == [
-        "buckets=(16, 64) pad these clips by 60% of their frames: max_frames=40 and "
-        "buckets=(10, 40) by 0%"
-    ]
+    [told] = warnings_of(lengths, (16, 64))
+    assert all(word in told for word in ("(16, 64)", "60%", "max_frames=40", "(10, 40)"))
     assert warnings_of(lengths, (10, 44)) == []
     assert warnings_of([10, 10], (8, 9, 10)) == []
 

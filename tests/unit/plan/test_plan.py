@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 import time
 import tracemalloc
 from collections import Counter
@@ -13,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.chances import chi_square
@@ -80,65 +79,64 @@ def test_clips_of_one_file_stand_together_in_a_shuffled_batch(shuffle: bool) -> 
 
 @patient
 @given(
-    videos=st.integers(1, 40),
-    clips=st.integers(1, 4),
-    batch=st.integers(1, 50),
-    shuffle=st.booleans(),
-    seed=st.integers(-3, 2**70),
-    number=st.integers(0, 5),
-)
-def test_an_epoch_has_every_clip_of_every_video_once(
-    videos: int, clips: int, batch: int, shuffle: bool, seed: int, number: int
-) -> None:
-    plan = Plan(
-        videos, clips, options(batch_size=batch, shuffle=shuffle, seed=seed, drop_remainder=False)
-    )
-    batches = epoch(plan, number)
-    samples = [sample for batch in batches for sample in batch]
-    assert sorted((s.video, s.clip) for s in samples) == [
-        (video, clip) for video in range(videos) for clip in range(clips)
-    ]
-    assert [len(batch) for batch in batches[:-1]] == [batch] * (len(plan) - 1)
-    assert {s.epoch for s in samples} == {number}
-    assert all(s.origin == s.video * clips + s.clip and s.attempt == 0 for s in samples)
+    counts=st.integers(1, 4) | st.lists(st.integers(0, 4), min_size=1, max_size=30).filter(any),
+    videos=st.integers(1, 30), crops=st.integers(1, 5), world=st.integers(1, 7),
+    size=st.integers(1, 20), drop=st.booleans(), shuffle=st.booleans(),
+    seed=st.integers(-3, 2**70), number=st.integers(0, 3),
+)  # fmt: skip
+def test_an_epoch_has_every_clip_once_shared_out_among_the_ranks(
+    counts: int | list[int], videos: int, crops: int, world: int, size: int, drop: bool,
+    shuffle: bool, seed: int, number: int,
+) -> None:  # fmt: skip
+    each = counts if isinstance(counts, list) else [counts] * videos
+    clips = counts if isinstance(counts, int) else np.array(counts, np.int64)
+    listed = [(video, clip) for video, count in enumerate(each) for clip in range(count)]
 
+    def plan(rank: int) -> Plan:
+        how = options(
+            batch_size=size, shard=(rank, world), drop_remainder=drop, shuffle=shuffle, seed=seed
+        )
+        return Plan(len(each), clips, how, crops=crops)
 
-@patient
-@given(videos=st.integers(1, 60), batch=st.integers(1, 20), drop=st.booleans())
-def test_only_the_remainder_is_dropped(videos: int, batch: int, drop: bool) -> None:
-    wanted = videos // batch if drop else -(-videos // batch)
-    if not wanted:
-        with pytest.raises(SpecError, match="do not fill one batch"):
-            Plan(videos, 1, options(batch_size=batch, drop_remainder=drop))
+    def alone(**changes: Any) -> list[Sample]:
+        how = options(batch_size=7, seed=seed, drop_remainder=False, **changes)
+        return [s for batch in epoch(Plan(len(each), clips, how), number) for s in batch]
+
+    # The catalog's order, and that of the epoch: seeds depend on neither ranks, size nor order.
+    unshuffled, whole = alone(shuffle=False), alone(shuffle=shuffle)
+    assert [(s.video, s.clip) for s in unshuffled] == listed
+    assert all((s.origin, s.epoch) == (at, number) for at, s in enumerate(unshuffled))
+    assert sorted(whole, key=lambda s: s.origin) == unshuffled
+    assert shuffle or whole == unshuffled
+    if len(listed) // world * crops < (size if drop else 1):
+        for rank in range(world):
+            with pytest.raises(SpecError, match=f"{world} shards" if world > 1 else "batch"):
+                plan(rank)
         return
-    plan = Plan(videos, 1, options(batch_size=batch, drop_remainder=drop))
-    assert len(plan) == wanted
-    seen = origins(epoch(plan))
-    assert len(set(seen)) == len(seen) == (wanted * batch if drop else videos)
+    plans = [plan(rank) for rank in range(world)]
+    assert (plans[0].samples, plans[0].videos) == (len(listed), sum(map(bool, each)))
+    shards = [epoch(plan, number) for plan in plans]
+    for rank, batches in enumerate(shards):
+        rows = [s for batch in batches for s in batch]
+        share = [clip._replace(crop=crop) for clip in whole[rank::world] for crop in range(crops)]
+        assert rows == share[: len(rows)]
+    for step, of_step in enumerate(zip(*shards, strict=True)):
+        sizes = [len(batch) for batch in of_step]
+        full = drop or step < len(shards[0]) - 1
+        assert set(sizes) == {size} if full else max(sizes) - min(sizes) <= crops
+        assert 1 <= min(sizes) <= max(sizes) <= size
+    left_out = len(listed) * crops - sum(len(batch) for shard in shards for batch in shard)
+    assert 0 <= left_out <= (world - 1) * crops + (world * (size - 1) if drop else 0)
+    # Without drop, a clip is left out only if the batches that all ranks have are full.
+    assert drop or not left_out or all(len(shard[-1]) == size for shard in shards)
 
 
-def test_without_shuffle_every_epoch_has_the_order_of_the_catalog() -> None:
-    plan = Plan(9, 2, options(shuffle=False, batch_size=3, drop_remainder=False))
-    assert origins(epoch(plan)) == origins(epoch(plan, 4)) == list(range(18))
-
-
-def test_with_shuffle_each_epoch_has_its_own_order() -> None:
+def test_each_epoch_and_each_seed_has_its_own_order() -> None:
     plan = Plan(50, 1, options(batch_size=5))
     orders = {tuple(origins(epoch(plan, number))) for number in range(20)}
-    assert len(orders) == 20
+    orders |= {tuple(origins(epoch(Plan(50, 1, options(seed=seed))))) for seed in range(-10, 10)}
+    assert len(orders) >= 39
     assert tuple(range(50)) not in orders
-
-
-def test_the_seed_decides_the_order() -> None:
-    orders = {tuple(origins(epoch(Plan(50, 1, options(seed=seed))))) for seed in range(-10, 10)}
-    assert len(orders) == 20
-
-
-def test_the_order_does_not_depend_on_the_batch_size() -> None:
-    orders = {
-        tuple(origins(epoch(Plan(60, 1, options(batch_size=batch))))) for batch in (1, 3, 4, 60)
-    }
-    assert len(orders) == 1
 
 
 @patient
@@ -187,135 +185,20 @@ def test_each_sample_of_each_epoch_has_its_own_seed() -> None:
     assert max(keys) > 2**63 > min(keys)
 
 
-def test_a_samples_seed_follows_from_seed_epoch_and_sample_alone() -> None:
-    def keys(videos: int, **changes: Any) -> dict[int, int]:
-        return {s.origin: s.seed for b in epoch(Plan(videos, 1, options(**changes)), 1) for s in b}
-
-    shuffled = keys(40)
-    assert keys(40, shuffle=False) == keys(40, batch_size=10) == shuffled
-    assert keys(80, shuffle=False).items() > shuffled.items()
-    assert keys(40, shard=(1, 2)).items() < shuffled.items()
-    assert not set(keys(40, seed=1).values()) & set(shuffled.values())
-
-
-# Shards
-
-
-@patient
-@given(
-    videos=st.integers(1, 60),
-    world=st.integers(1, 7),
-    batch=st.integers(1, 9),
-    drop=st.booleans(),
-    shuffle=st.booleans(),
-    number=st.integers(0, 3),
+@pytest.mark.parametrize(
+    ("clips", "changes", "words"),
+    [
+        (3, {}, r"^3 clips .*drop_remainder=False"),
+        (3, {"shard": (0, 4)}, r"4 shards.*batch_size$"),
+        (3, {"shard": (0, 4), "drop_remainder": False}, r"4 shards.*batch_size$"),
+    ],
 )
-def test_shards_are_disjoint_equally_long_and_complete_up_to_the_remainder(
-    videos: int, world: int, batch: int, drop: bool, shuffle: bool, number: int
-) -> None:
-    def plan(rank: int) -> Plan:
-        return Plan(
-            videos,
-            1,
-            options(batch_size=batch, shard=(rank, world), drop_remainder=drop, shuffle=shuffle),
-        )
-
-    if videos // world < (batch if drop else 1):
-        for rank in range(world):
-            with pytest.raises(
-                SpecError,
-                match=f"in each of {world} shards" if world > 1 else "do not fill one batch of",
-            ):
-                plan(rank)
-        return
-    shards = [epoch(plan(rank), number) for rank in range(world)]
-    assert len({len(shard) for shard in shards}) == 1
-    seen = origins(itertools.chain.from_iterable(shards))
-    assert len(set(seen)) == len(seen)
-    left_out = videos - len(seen)
-    for step, batches in enumerate(zip(*shards, strict=True)):
-        sizes = [len(batch) for batch in batches]
-        if drop or step < len(shards[0]) - 1:
-            assert set(sizes) == {batch}
-        else:
-            assert max(sizes) - min(sizes) <= 1
-            assert min(sizes) >= 1
-    if drop:
-        assert left_out < world * batch
-    else:
-        assert left_out < world
-        # It is left out only if the batches that all ranks have are full.
-        assert not left_out or all(len(shard[-1]) == batch for shard in shards)
-
-
-@patient
-@given(videos=st.integers(1, 60), world=st.integers(1, 5), batch=st.integers(1, 9))
-def test_batch_k_of_all_ranks_together_is_a_contiguous_part_of_the_epoch(
-    videos: int, world: int, batch: int
-) -> None:
-    if videos < world:
-        return
-    ranks = [
-        Plan(videos, 1, options(batch_size=batch, shard=(rank, world), drop_remainder=False))
-        for rank in range(world)
-    ]
-    whole = origins(epoch(Plan(videos, 1, options(drop_remainder=False))))
-    for step in range(len(ranks[0])):
-        together = set(origins(plan[step] for plan in ranks))
-        first = step * batch * world
-        assert together == set(whole[first : first + len(together)])
-
-
-def test_a_shard_takes_every_worldth_sample() -> None:
-    plan = Plan(10, 1, options(batch_size=2, shard=(1, 3), shuffle=False))
-    assert origins(epoch(plan)) == [1, 4]
-    rest = Plan(10, 1, options(batch_size=2, shard=(0, 3), shuffle=False, drop_remainder=False))
-    assert origins(epoch(rest)) == [0, 3, 6, 9]
-
-
-def test_the_error_about_too_few_samples_says_what_to_do() -> None:
-    with pytest.raises(SpecError, match=r"^3 clips do not fill one batch of 4: "):
-        Plan(3, 1, options())
-    with pytest.raises(SpecError, match=r"or set drop_remainder=False$"):
-        Plan(3, 1, options())
-    with pytest.raises(SpecError, match=r"lower batch_size$"):
-        Plan(3, 1, options(shard=(0, 4)))
+def test_too_few_clips_are_refused(clips: int, changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(SpecError, match=words):
+        Plan(clips, 1, options(**changes))
 
 
 # Several clips from each video
-
-
-@patient
-@given(
-    counts=st.lists(st.integers(0, 5), min_size=1, max_size=30).filter(any),
-    number=st.integers(0, 3),
-    shuffle=st.booleans(),
-)
-def test_an_epoch_has_all_clips_of_each_video_if_their_numbers_differ(
-    counts: list[int], number: int, shuffle: bool
-) -> None:
-    clips = np.array(counts, np.int64)
-    plan = Plan(len(counts), clips, options(drop_remainder=False, shuffle=shuffle))
-    samples = sorted(s for batch in epoch(plan, number) for s in batch)
-    wanted = [(video, clip) for video, count in enumerate(counts) for clip in range(count)]
-    assert [(s.video, s.clip) for s in samples] == wanted
-    assert [s.origin for s in samples] == list(range(len(wanted)))
-    assert plan.samples == len(wanted)
-    assert plan.videos == sum(count > 0 for count in counts)
-
-
-def test_one_number_of_clips_and_an_array_of_it_give_the_same_plan() -> None:
-    one = Plan(20, 3, options())
-    other = Plan(20, np.full(20, 3), options())
-    assert epoch(one) == epoch(other)
-    assert [one.substitute(s) for s in one[0]] == [other.substitute(s) for s in other[0]]
-    assert one.videos == other.videos == 20
-
-
-def test_a_substitute_is_a_video_that_has_clips() -> None:
-    plan = Plan(4, np.array([0, 2, 0, 1]), options(batch_size=1))
-    stand_ins = [plan.substitute(Sample(0, origin, 0, 1, 0, 0)) for origin in range(100)]
-    assert {(other.video, other.clip) for other in stand_ins} == {(1, 0), (1, 1), (3, 0)}
 
 
 def catalog(*lengths: int | None, **columns: Any) -> Catalog:
@@ -326,130 +209,61 @@ def catalog(*lengths: int | None, **columns: Any) -> Catalog:
 DENSE = ClipSpec(frames=4, stride=2, size=(8, 8), sampling="dense", hop=5)  # a clip spans 7
 
 
-def test_dense_takes_all_windows_of_each_video() -> None:
-    plan = Plan.of(catalog(7, 11, 12, 100, 3), DENSE, options(drop_remainder=False))
-    counts = Counter(s.video for batch in epoch(plan) for s in batch)
-    assert counts == {0: 1, 1: 1, 2: 2, 3: 19, 4: 1}
-
-
-def test_dense_takes_the_windows_of_a_segment() -> None:
-    videos = catalog(100, 100, None, starts=[90, 0, 10], ends=[None, 12, 24])
-    plan = Plan.of(videos, DENSE, options(batch_size=1))
-    counts = Counter(s.video for batch in epoch(plan) for s in batch)
-    assert counts == {0: 1, 1: 2, 2: 2}
-
-
-def test_dense_leaves_out_short_videos_if_they_are_dropped() -> None:
-    spec = replace(DENSE, short="drop")
-    plan = Plan.of(catalog(6, 7, 6), spec, options(batch_size=1))
-    assert (plan.samples, plan.videos) == (1, 1)
-    assert plan[0][0].video == 1
-    with pytest.raises(SpecError, match='short="drop" leaves none of the 2 videos'):
-        Plan.of(catalog(6, 6), spec, options(batch_size=1))
-
-
-def test_other_samplings_need_no_frame_counts() -> None:
-    spec = ClipSpec(frames=4, size=(8, 8), sampling="uniform", clips_per_video=3)
-    plan = Plan.of(catalog(None, 5), spec, options(batch_size=6))
-    assert sorted((s.video, s.clip) for s in plan[0]) == [
-        (video, clip) for video in range(2) for clip in range(3)
-    ]
-
-
-# Several crops of a clip
-
-
-def rows(plan: Plan) -> list[tuple[int, int, int]]:
-    return [(s.video, s.clip, s.crop) for batch in epoch(plan) for s in batch]
-
-
-@patient
-@given(
-    videos=st.integers(1, 20),
-    clips=st.integers(1, 4),
-    crops=st.integers(1, 5),
-    world=st.integers(1, 4),
-    batch_size=st.integers(1, 9),
-    shuffle=st.booleans(),
-)
-def test_crops_of_a_clip_follow_each_other_on_one_rank_and_none_is_left_out(
-    videos: int, clips: int, crops: int, world: int, batch_size: int, shuffle: bool
+@pytest.mark.parametrize(
+    ("videos", "changes", "rows"),
+    [
+        (catalog(7, 11, 12, 100, 3), {}, {0: 1, 1: 1, 2: 2, 3: 19, 4: 1}),
+        (catalog(7, 11, 12, 100, 3), {"crop": "five"}, {0: 5, 1: 5, 2: 10, 3: 95, 4: 5}),
+        (catalog(100, 100, None, starts=[90, 0, 10], ends=[None, 12, 24]), {}, {0: 1, 1: 2, 2: 2}),
+        (catalog(6, 7, 6), {"short": "drop"}, {1: 1}),
+        (catalog(None, 5), {"sampling": "uniform", "hop": None, "clips_per_video": 3},
+         {0: 3, 1: 3}),
+    ],
+)  # fmt: skip
+def test_a_video_has_as_many_rows_as_its_length_and_the_spec_give(
+    videos: Catalog, changes: dict[str, Any], rows: dict[int, int]
 ) -> None:
-    assume(videos * clips >= world)
-    how: dict[str, Any] = {"batch_size": batch_size, "shuffle": shuffle, "drop_remainder": False}
-    plans = [
-        Plan(videos, clips, options(**how, shard=(rank, world)), crops=crops)
-        for rank in range(world)
-    ]
-    assert len({len(plan) for plan in plans}) == 1
-    seen: list[tuple[int, int, int]] = []
-    for plan in plans:
-        samples = [sample for batch in epoch(plan) for sample in batch]
-        assert [sample.crop for sample in samples] == [i % crops for i in range(len(samples))]
-        for i in range(0, len(samples), crops):
-            assert len({sample._replace(crop=0) for sample in samples[i : i + crops]}) == 1
-        seen += rows(plan)
-    assert len(seen) == len(set(seen))
-    assert len(seen) > (videos * clips - world) * crops
-    if world == 1:
-        assert sorted(seen) == list(itertools.product(range(videos), range(clips), range(crops)))
+    plan = Plan.of(videos, replace(DENSE, **changes), options(batch_size=1))
+    assert Counter(s.video for batch in epoch(plan) for s in batch) == rows
+    assert (len(plan), plan.videos) == (sum(rows.values()), len(rows))
 
 
-def test_crops_change_neither_the_order_of_clips_nor_their_seeds() -> None:
-    one = [s for batch in epoch(Plan(10, 2, options())) for s in batch]
-    three = [s for batch in epoch(Plan(10, 2, options(), crops=3)) for s in batch]
-    assert [s for s in three if s.crop == 0] == one
-
-
-def test_the_substitutes_of_all_crops_are_crops_of_one_clip() -> None:
-    plan = Plan(1000, 3, options(), crops=3)
-    instead = [plan.substitute(sample) for sample in plan[0][:3]]
-    assert [sample.crop for sample in instead] == [0, 1, 2]
-    assert len({sample._replace(crop=0) for sample in instead}) == 1
-
-
-def test_the_number_of_rows_follows_from_the_spec() -> None:
-    spec = ClipSpec(4, size=(8, 8), sampling="uniform", clips_per_video=10, crop="three")
-    plan = Plan.of(catalog(None, None), spec, options(batch_size=30))
-    assert len(plan) == 2
-    dense = replace(DENSE, crop="five")
-    one, five = (Plan.of(catalog(11, 20), s, options(batch_size=1)) for s in (DENSE, dense))
-    assert len(five) == 5 * len(one)
+def test_if_dense_finds_no_window_at_all_the_error_says_why() -> None:
+    with pytest.raises(SpecError, match=r'short="drop".* 2 videos'):
+        Plan.of(catalog(6, 6), replace(DENSE, short="drop"), options(batch_size=1))
 
 
 # Substitutes
 
 
-def test_a_substitute_is_another_clip_in_the_same_place() -> None:
-    plan = Plan(1000, 3, options())
-    sample = plan[0][0]
-    other = plan.substitute(sample)
-    assert (other.epoch, other.origin, other.attempt) == (sample.epoch, sample.origin, 1)
-    assert (other.video, other.clip) != (sample.video, sample.clip)
-    assert other.seed != sample.seed
+def chain(plan: Plan, sample: Sample, length: int = 20) -> list[Sample]:
+    """The sample, and its substitutes one after the other."""
+    found = [sample]
+    while len(found) <= length:
+        found.append(plan.substitute(found[-1]))
+    return found
 
 
-def test_a_chain_of_substitutes_moves_on_and_is_the_same_in_every_run() -> None:
-    def chain(plan: Plan) -> list[Sample]:
-        sample, found = plan[3][1], []
-        for _ in range(20):
-            sample = plan.substitute(sample)
-            found.append(sample)
-        return found
+def test_substitutes_are_other_clips_in_the_same_place_and_the_same_in_every_run() -> None:
+    plan, again = (Plan(10**6, 3, options(), crops=3) for _ in range(2))
+    first, seeds = plan[0][0], set()
+    for sample in (first, plan[0][3], plan[len(plan)][0]):
+        found = chain(plan, sample)
+        assert found == chain(again, sample)
+        assert [s.attempt for s in found] == list(range(21))
+        assert {(s.epoch, s.origin, s.crop) for s in found} == {(*sample[:2], sample.crop)}
+        assert len({s.video for s in found}) == 21
+        seeds |= {s.seed for s in found}
+    assert len(seeds) == 3 * 21
+    assert Plan(10**6, 3, options(seed=1)).substitute(first) != plan.substitute(first)
+    crops = [plan.substitute(sample) for sample in plan[0][:3]]
+    assert crops == [crops[0]._replace(crop=crop) for crop in range(3)]
 
-    first = chain(Plan(1000, 1, options()))
-    assert chain(Plan(1000, 1, options())) == first
-    assert [sample.attempt for sample in first] == list(range(1, 21))
-    assert len({sample.video for sample in first}) > 15
-    assert len({sample.seed for sample in first}) == 20
 
-
-def test_substitutes_differ_between_samples_and_between_epochs() -> None:
-    plan = Plan(10**6, 1, options())
-    others = [plan.substitute(s) for step in (0, len(plan)) for s in plan[step]]
-    assert len({other.video for other in others}) == 8
-    seeded = Plan(10**6, 1, options(seed=1))
-    assert seeded.substitute(plan[0][0]) != plan.substitute(plan[0][0])
+def test_a_substitute_is_a_video_that_has_clips() -> None:
+    plan = Plan(4, np.array([0, 2, 0, 1]), options(batch_size=1))
+    stand_ins = [plan.substitute(Sample(0, origin, 0, 1, 0, 0)) for origin in range(100)]
+    assert {(other.video, other.clip) for other in stand_ins} == {(1, 0), (1, 1), (3, 0)}
 
 
 def test_every_clip_is_equally_likely_as_a_substitute() -> None:
@@ -509,85 +323,39 @@ def test_rows_without_a_label_are_left_out_of_the_balance() -> None:
     assert plan.videos == 5
     drawn = Counter(s.video for n in range(6) for batch in epoch(plan, n) for s in batch)
     assert set(drawn) == {1, 2, 3, 5, 7}
-    with pytest.raises(SpecError, match='balance="class" needs labels: all are -1'):
+    with pytest.raises(SpecError, match=r"balance.*labels"):
         balanced(catalog.subset([0, 4, 6]))
-
-
-@pytest.mark.parametrize("shuffle", [True, False])
-def test_every_class_comes_equally_often_in_an_epoch(shuffle: bool) -> None:
-    catalog = classes(50, 7, 3)
-    plan = balanced(catalog, batch_size=9, shuffle=shuffle)
-    assert len(plan) == 60 // 9
-    everything = balanced(catalog, batch_size=9, shuffle=shuffle, drop_remainder=False)
-    for number in range(3):
-        drawn = [catalog.labels[s.video] for b in epoch(everything, number) for s in b]
-        assert Counter(drawn) == {0: 20, 1: 20, 2: 20}
-    counts = Counter(catalog.labels[s.video] for b in epoch(plan, 1) for s in b)
-    assert max(counts.values()) - min(counts.values()) <= 2
-
-
-def test_a_pool_repeats_no_clip_before_all_had_their_turn() -> None:
-    plan = balanced(classes(50, 7, 3), drop_remainder=False, batch_size=6)
-    seen = Counter(s.video for batch in epoch(plan) for s in batch)
-    assert {seen[video] for video in range(50)} == {0, 1}
-    assert {seen[video] for video in range(50, 57)} <= {2, 3}
-    assert {seen[video] for video in range(57, 60)} <= {6, 7}
-    later = Counter(s.video for n in range(5) for batch in epoch(plan, n) for s in batch)
-    assert {later[video] for video in range(50)} == {2}, "it goes on in the next epoch"
-
-
-def test_the_videos_of_a_class_come_equally_often() -> None:
-    first: Counter[int] = Counter()
-    for seed in range(either(200, 600)):
-        plan = balanced(classes(9, 1), batch_size=5, seed=seed)
-        first.update(s.video for s in epoch(plan)[0] if s.video < 9)
-    assert chi_square(first, 9) < 26.1, "8 degrees of freedom"
 
 
 @patient
 @given(
-    st.lists(st.integers(1, 12), min_size=1, max_size=5),
-    st.integers(1, 3),
-    st.integers(1, 4),
-    st.booleans(),
-)
-def test_each_rank_is_balanced_and_no_two_share_clips(
-    sizes: list[int], clips: int, world: int, shuffle: bool
+    st.lists(st.integers(1, 12), min_size=1, max_size=5), st.integers(1, 3), st.integers(1, 4),
+    st.booleans(), st.integers(1, 3),
+)  # fmt: skip
+def test_each_rank_is_balanced_and_no_clip_comes_again_before_all_had_their_turn(
+    sizes: list[int], clips: int, world: int, shuffle: bool, epochs: int
 ) -> None:
-    catalog = classes(*sizes)
-    every: list[tuple[int, int]] = []
-    for rank in range(world):
+    catalog, seen = classes(*sizes), Counter[tuple[int, int]]()
+    for rank, number in itertools.product(range(world), range(epochs)):
         plan = balanced(
             catalog, clips, shard=(rank, world), batch_size=3, drop_remainder=False, shuffle=shuffle
         )
-        mine = [(s.video, s.clip) for batch in epoch(plan) for s in batch]
+        mine = [(s.video, s.clip) for batch in epoch(plan, number) for s in batch]
         counts = Counter(int(catalog.labels[video]) for video, _ in mine)
         assert len(set(counts.values())) == 1
         assert set(counts) == set(range(len(sizes)))
-        every += mine
-    seen = Counter(every)
+        seen.update(mine)
     for label in range(len(sizes)):
-        of_class = [
-            seen[video, clip]
-            for video in np.flatnonzero(catalog.labels == label).tolist()
-            for clip in range(clips)
-        ]
-        assert max(of_class) - min(of_class) <= 1, "no clip again before all had their turn"
+        videos = np.flatnonzero(catalog.labels == label).tolist()
+        of_class = [seen[each] for each in itertools.product(videos, range(clips))]
+        assert max(of_class) - min(of_class) <= 1
 
 
 def test_a_substitute_is_of_the_same_class() -> None:
     catalog = classes(20, 5)
     for sample in balanced(catalog)[2]:
-        other = replace_all(balanced(catalog), sample)
-        assert {catalog.labels[video] for video in other} == {catalog.labels[sample.video]}
-
-
-def replace_all(plan: Plan, sample: Sample) -> list[int]:
-    found = []
-    for _ in range(8):
-        sample = plan.substitute(sample)
-        found.append(sample.video)
-    return found
+        found = chain(balanced(catalog), sample, 8)
+        assert {catalog.labels[s.video] for s in found} == {catalog.labels[sample.video]}
 
 
 def test_a_balanced_stream_is_the_same_in_every_release() -> None:
@@ -688,35 +456,18 @@ def test_batches_of_all_buckets_come_in_turn_if_they_are_shuffled() -> None:
     assert [s.video for batch in epoch(plan) for s in batch] == list(range(11))
     assert plan.sizes == {2: 2, 10: 2, 20: 2}
     drawn = Plan.of(catalog(*LENGTHS), ANY, options(**BUCKETS, drop_remainder=False))
-    orders = {
-        tuple(frames_at(drawn, 6 * number + step) for step in range(6)) for number in range(20)
-    }
+    orders = {tuple(frames_at(drawn, 6 * n + step) for step in range(6)) for n in range(20)}
     assert len(orders) > 10
     assert {tuple(sorted(order)) for order in orders} == {tuple(kinds)}
     assert len({tuple(sorted(s.video for s in drawn[step])) for step in range(600)}) > 12, "pairs"
-
-
-def test_a_batch_of_frames_has_as_many_clips_as_fill_it() -> None:
-    how = {"buckets": (2, 10, 20), "batch_size": None, "batch_frames": 22}
-    plan = Plan.of(catalog(*LENGTHS), ANY, options(**how, shuffle=False, drop_remainder=False))
-    assert plan.sizes == {2: 11, 10: 2, 20: 1}
-    assert [len(batch) for batch in epoch(plan)] == [6, 2, 1, 1, 1]
-
-
-def test_one_bucket_is_as_none() -> None:
-    videos = catalog(*LENGTHS)
-    one, none = (Plan.of(videos, ANY, options(buckets=each)) for each in ((20,), None))
+    one, none = (Plan.of(catalog(*LENGTHS), ANY, options(buckets=each)) for each in ((20,), None))
     assert epoch(one, 3) == epoch(none, 3)
-    assert frames_at(one, 5) == frames_at(none, 5) == 20
 
 
 def test_a_substitute_is_of_the_same_bucket_unless_all_of_it_are_bad() -> None:
     plan = Plan.of(catalog(*[4] * 50, *[9] * 50, 60), ANY, options(**BUCKETS, drop_remainder=False))
     for first in [s for batch in epoch(plan) for s in batch]:
-        chain = [first]
-        while len(chain) < 40:
-            chain.append(plan.substitute(chain[-1]))
-        videos = [s.video for s in chain]
+        videos = [s.video for s in chain(plan, first, 39)]
         own = {0: range(50), 1: range(50, 100), 2: range(100, 101)}[first.video // 50]
         assert all(video in own for video in videos[:8])
         assert not all(video in own for video in videos)
@@ -726,23 +477,15 @@ def test_clips_of_a_bucket_that_fills_no_batch_are_told() -> None:
     plan = Plan.of(catalog(*LENGTHS), ANY, options(buckets=(2, 10, 20), batch_size=3))
     assert set(plan.sizes) == {2, 20}
     (told,) = plan.never_comes()
-    assert told.startswith(
-        "the 2 clips of bucket 10 never come: they do not fill one batch of 3; join"
-    )
-    assert told.endswith("join buckets, or set drop_remainder=False")
+    assert all(word in told for word in ("2 clips", "bucket 10", "of 3", "drop_remainder=False"))
     how: dict[str, Any] = {"buckets": (2, 10, 20), "batch_size": 1, "drop_remainder": False}
     (told,) = Plan.of(catalog(*LENGTHS), ANY, options(**how, shard=(0, 3))).never_comes()
-    assert told.endswith("not fill one batch of 1 in each of 3 shards; join buckets"), (
-        "nothing is dropped already"
-    )
-    with pytest.raises(SpecError, match=r"lower batch_size$"):
+    assert "3 shards" in told
+    assert "drop_remainder" not in told, "nothing is dropped already"
+    with pytest.raises(SpecError, match=r"batch_size$"):
         Plan.of(catalog(1, 9, 60), ANY, options(**how, shard=(0, 2)))
-
-
-def test_an_epoch_without_a_whole_batch_of_any_bucket_is_refused() -> None:
-    how: dict[str, Any] = {"buckets": (2, 10, 20), "batch_size": None, "batch_frames": 200}
-    words = "11 clips do not fill one batch of 10 in any bucket: lower batch_f"
-    with pytest.raises(SpecError, match=words):
+    how = {"buckets": (2, 10, 20), "batch_size": None, "batch_frames": 200}
+    with pytest.raises(SpecError, match=r"11 clips .* 10 .*bucket.*batch_frames"):
         Plan.of(catalog(*LENGTHS), ANY, options(**how))
 
 
@@ -756,23 +499,24 @@ def test_a_plan_of_large_buckets_is_small() -> None:
     assert most_bytes < 1_000_000
 
 
+MIXED = mix({"a": (catalog(4, 9), 1)})
+
+
 @pytest.mark.parametrize(
-    ("spec", "changes", "words"),
+    ("videos", "spec", "changes", "words"),
     [
-        (ANY, {"buckets": (10, 30)}, "the last of buckets must be max_frames=20, got (10, 30)"),
-        (ANY, {"buckets": (10,)}, "the last of buckets must be max_frames=20, got (10,)"),
-        (DENSE, {"buckets": (4,)}, 'are for clips of any length: give ClipSpec(frames="all"'),
-        (DENSE, {"batch_frames": 8, "batch_size": None}, "are for clips of any length"),
-        (replace(ANY, frames=10), {}, 'give frames="all", or frames=10 without max_frames'),
-        (ANY, {"buckets": (20,), "balance": "class"}, "balance= has weights, and in buckets"),
+        (catalog(4, 9), ANY, {"buckets": (10, 30)}, "buckets.* max_frames=20"),
+        (catalog(4, 9), ANY, {"buckets": (10,)}, "buckets.* max_frames=20"),
+        (catalog(4, 9), DENSE, {"buckets": (4,)}, "max_frames"),
+        (catalog(4, 9), DENSE, {"batch_frames": 8, "batch_size": None}, "batch_frames.*max_frames"),
+        (catalog(4, 9), replace(ANY, frames=10), {}, "frames=10"),
+        (catalog(4, 9), ANY, {"buckets": (20,), "balance": "class"}, "balance=.*buckets"),
+        (MIXED, ANY, {"buckets": (20,)}, "mixture.*buckets"),
     ],
 )
 def test_options_that_contradict_the_lengths_of_clips_are_refused(
-    spec: ClipSpec, changes: dict[str, Any], words: str
+    videos: Catalog, spec: ClipSpec, changes: dict[str, Any], words: str
 ) -> None:
-    with pytest.raises(SpecError, match=re.escape(words)):
-        check_lengths(catalog(4, 9), spec, options(**changes))
-    mixed = mix({"a": (catalog(4, 9), 1)})
-    with pytest.raises(SpecError, match="a mixture has shares"):
-        check_lengths(mixed, ANY, options(buckets=(20,)))
-    check_lengths(mixed, ANY, options())
+    with pytest.raises(SpecError, match=words):
+        check_lengths(videos, spec, options(**changes))
+    check_lengths(MIXED, ANY, options())

@@ -78,11 +78,11 @@ def test_a_row_and_a_class_come_as_often_as_their_weights_say_rounded_down_or_up
     assert len(found) == sum(map(len, shares)) > len(everything) - world
 
 
-def test_equal_weights_are_every_clip_once() -> None:
+@pytest.mark.parametrize("number", range(3))
+def test_equal_weights_are_every_clip_once(number: int) -> None:
     spec = ClipSpec(frames=4, size=(8, 8), sampling="uniform", clips_per_video=3)
-    for number in range(3):
-        drawn = epoch(plan_of(catalog_of(40), [0.3] * 40, spec), number)
-        assert len({(sample.video, sample.clip) for sample in drawn}) == len(drawn) == 120
+    drawn = epoch(plan_of(catalog_of(40), [0.3] * 40, spec), number)
+    assert len({(sample.video, sample.clip) for sample in drawn}) == len(drawn) == 120
 
 
 def test_rows_that_take_turns_in_the_catalog_come_in_every_epoch() -> None:
@@ -96,7 +96,7 @@ def test_rows_that_take_turns_in_the_catalog_come_in_every_epoch() -> None:
 
 def test_each_row_needs_a_weight() -> None:
     windows = ClipSpec(frames=4, size=(8, 8), sampling="random")
-    with pytest.raises(SpecError, match="balance= has 3 weights, and the catalog 2 rows"):
+    with pytest.raises(SpecError, match=r"balance= .*3 .* 2 "):
         plan_of(catalog_of(2), [1.0, 2.0, 3.0], windows)
 
 
