@@ -29,14 +29,16 @@ C = TypeVar("C")
 def a_stream(
     number: int, *, videos: int = 400, batch: int = 4, shuffle: bool = False, clips: int = 1,
     on_error: Any = "substitute", max_bad: float = 0.01, ordered: bool = True, slots: int = 8,
-    buckets: Mapping[int, Pool] = MappingProxyType({}), **more: Any,
+    buckets: Mapping[int, Pool] = MappingProxyType({}), rows: int = 1, **more: Any,
 ) -> Stream:  # fmt: skip
-    """A stream as the table has it. Video 5 is ``5.avi``."""
+    """A stream as the table has it. Video 5 is ``5.avi``; or 5 modulo the number of files, where
+    each file has several ``rows``."""
     options = StreamOptions(
         batch, shuffle, 0, (0, 1), False, ordered, on_error=on_error, max_bad=max_bad
     )
     plan = Plan(videos, clips, options, buckets=buckets)
-    catalog = Catalog([f"{video}.avi" for video in range(videos)], [0] * videos, ["class"])
+    names = [f"{video % (videos // rows)}.avi" for video in range(videos)]
+    catalog = Catalog(names, [0] * videos, ["class"], duplicates=rows > 1)
     quarantine = Quarantine(catalog, plan, options)
     return Stream(number, plan, quarantine, slots=slots, ordered=ordered, **more)
 

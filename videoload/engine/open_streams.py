@@ -177,7 +177,6 @@ class OpenStreams:
 
     def add(self, stream: OpenStream) -> None:
         self.by_id[stream.id] = stream
-        catalog = stream.catalog  # the table must not keep the stream, and so its memory, alive
         clip_bytes = stream.spec.clip_bytes
         self.table.add_stream(Stream(
             stream.id, stream.plan, stream.quarantine,
@@ -185,7 +184,6 @@ class OpenStreams:
             lease_clips=_LEASE_BYTES // (clip_bytes + facts_type(stream.spec).itemsize),
             clip_bytes=clip_bytes,
             fetched=stream.storage is not None and stream.storage.fetches,
-            name_of=lambda video: catalog[video].path,
             function=" or ".join(transforms_of(stream.spec)),
             files=stream.files,
             copy=stream.copy,

@@ -63,8 +63,8 @@ class Affinity:
     def own(self, batch: Batch, host: Hashable) -> list[int]:
         """The rows that are in no chunk yet and prefer this host."""
         if batch.by_host is None or batch.sorted_by != self._version:
-            name_of = batch.reader.stream.name_of
-            videos = keys(name_of(batch.samples[row].video) for row in batch.left)
+            path_of = batch.reader.stream.quarantine.path_of
+            videos = keys(path_of(batch.samples[row].video) for row in batch.left)
             batch.by_host, batch.sorted_by = {}, self._version
             for row, at in zip(batch.left, best(videos, self._keys, self._weights), strict=True):
                 batch.by_host.setdefault(self._names[at], []).append(row)

@@ -90,7 +90,7 @@ class Blame:
         elif doubt.is_of_worker:
             self._pool.count_mistake(doubt.worker, doubt.reason)
         elif doubt.fault is Fault.UNREAD:
-            why = f"{named(stream.name_of(video))} {doubt.reason}; it is tried again"
+            why = f"{named(stream.quarantine.path_of(video))} {doubt.reason}; it is tried again"
             self._outbox.append(Warn(doubt.worker.id, why))
         one = chunk.single_out(at)
         one.doubts.append(doubt)
@@ -107,6 +107,7 @@ class Blame:
 
     def decoded(self, chunk: Chunk) -> None:
         """The chunk was decoded after all: workers that said it cannot be were wrong."""
+        chunk.batch.reader.stream.was_read(sample.video for sample in chunk.samples)
         for doubt in chunk.doubts:
             if not doubt.is_of_worker and doubt.fault is not Fault.UNREAD:  # that was counted
                 self._pool.count_mistake(doubt.worker, doubt.reason)
@@ -114,7 +115,7 @@ class Blame:
     def _settle_or_requeue(self, chunk: Chunk) -> None:
         """Decide on a doubted clip, or ask another worker."""
         if unread := chunk.unread:
-            if self._pool.now - unread[0].at < UNREAD_S:
+            if self._pool.now - self._unread_since(chunk) < UNREAD_S:
                 chunk.requeue()
             else:
                 chunk.void_leases()  # as below
@@ -141,6 +142,10 @@ class Blame:
         chunk.doubts.clear()
         chunk.void_leases()  # a silent worker may be heard of again
         self._believe(chunk, 0, doubt)
+
+    def _unread_since(self, chunk: Chunk) -> float:
+        """Since when the file of a clip cannot be read; other rows of it may have shown that."""
+        return chunk.batch.reader.stream.unread_since(chunk.samples[0].video, chunk.unread[0].at)
 
     def _may_others_come(self, said: list[Doubt]) -> bool:
         """Whether all that said so have just dialled in. If several are started together, one with
@@ -178,6 +183,7 @@ class Blame:
         files = stream.files
         if files is None:
             return
+        stream.was_read([video])
         if files.identified(video, fingerprint):
             self._outbox.append(Changed(stream.id, video))
         waiting, stream.other_copies = stream.other_copies, []
@@ -191,7 +197,9 @@ class Blame:
         """The trainer could not read its own copy of a video. Storage that is away is waited for.
         A file that cannot be read for long is bad: no worker's copy stands in for it."""
         limit_s = math.inf if isinstance(error, StorageError) else UNREAD_S
-        if stream.files is None or not stream.files.unread(video, self._pool.now, limit_s):
+        now = self._pool.now
+        since_s = now - stream.unread_since(video, now)
+        if stream.files is None or not stream.files.unread(video, now, since_s, limit_s):
             return
         if known := stream.files.expected(video):  # it was read before
             self.identified(stream, video, known)
@@ -294,7 +302,7 @@ class Blame:
         other."""
         if unread := chunk.unread:
             is_same = any(worker.copy == doubt.worker.copy for doubt in unread)
-            again = unread[-1].at + again_s(unread[-1].at - unread[0].at)
+            again = unread[-1].at + again_s(unread[-1].at - self._unread_since(chunk))
             return not is_same or self._pool.now >= again
         asked = [doubt.worker for doubt in chunk.doubts]
         if worker in asked:

@@ -61,8 +61,7 @@ class Files:
         self._prints, self._given = np.zeros(videos, np.int64), np.zeros(videos, np.int64)
         first = FileState.UNKNOWN if has_own else FileState.ABSENT
         self._states = np.full(videos, first, np.uint8)
-        # Files that could not be read: since when, and when each is to be asked for again.
-        self._unread: dict[int, tuple[float, float]] = {}
+        self._unread: dict[int, float] = {}  # files that could not be read: when to ask again
 
     def are_known(self, videos: Iterable[int]) -> bool:
         """Whether clips of these videos may be granted."""
@@ -98,22 +97,22 @@ class Files:
         self._states[video] = FileState.PINNED if before else FileState.ABSENT
         return False
 
-    def unread(self, video: int, now: float, limit_s: float) -> bool:
-        """The trainer's own copy could not be read. It is asked for again, after pauses that grow.
-        Returns whether this has lasted for ``limit_s``: then it is not."""
+    def unread(self, video: int, now: float, since_s: float, limit_s: float) -> bool:
+        """The trainer's own copy could not be read, for ``since_s``. It is asked for again, after
+        pauses that grow. Returns whether this has lasted for ``limit_s``: then it is not."""
         if self._states[video] != FileState.ASKED:
             return False
-        since, _ = self._unread.pop(video, (now, now))
-        if now - since >= limit_s:
+        if since_s >= limit_s:
+            self._unread.pop(video, None)
             return True
-        self._unread[video] = since, now + again_s(now - since)
+        self._unread[video] = now + again_s(since_s)
         return False
 
     def to_ask_again(self, now: float) -> tuple[int, ...]:
         """The videos that could not be read, and are asked for again now."""
-        due = {video: since for video, (since, at) in self._unread.items() if at <= now}
-        self._unread |= {video: (since, math.inf) for video, since in due.items()}
-        return tuple(due)
+        due = tuple(video for video, at in self._unread.items() if at <= now)
+        self._unread |= dict.fromkeys(due, math.inf)
+        return due
 
     def accepts(self, video: int, fingerprint: int) -> bool:
         """Whether a clip of the file with this fingerprint is taken. The first one is pinned."""

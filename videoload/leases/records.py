@@ -37,7 +37,7 @@ granted again, who is blamed and who is removed follow from the state:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, InitVar, dataclass, field
 from enum import Enum, auto
 from heapq import heappush
@@ -75,7 +75,6 @@ class Stream:
     clip_bytes: int = 0  # of the largest clip that is sent
     fetched: bool = False  # local workers get its files from another host
     function: str = ""  # of the user's, that makes its clips; "" if there is none
-    name_of: Callable[[int], str] = str  # of a video, the same for all streams that have it
     files: Files | None = None  # None: it matters to nobody which file a clip comes from
     copy: Hashable = None  # the trainer's own copy of the videos, as workers name it
     # Workers had another copy of these videos, whose own file is being looked at again.
@@ -87,6 +86,7 @@ class Stream:
     stopped: bool = False
     granted: int = 0  # the number of its last lease
     frame_s: float = math.inf  # the time to decode a frame of a clip, a moving average
+    unread: dict[str, float] = field(default_factory=dict)  # files that cannot be read, since when
     stood_still_in: set[tuple[int, int]] = field(default_factory=set)  # clips, in the function
 
     def __post_init__(self) -> None:
@@ -96,6 +96,15 @@ class Stream:
     def checks(self, worker: Worker) -> bool:
         """Whether a worker reads another copy, and so has to show which file its clips are of."""
         return self.files is not None and worker.copy not in (None, self.copy)
+
+    def unread_since(self, video: int, now: float) -> float:
+        """The file of a video cannot be read, now; returns since when."""
+        return self.unread.setdefault(self.quarantine.path_of(video), now)
+
+    def was_read(self, videos: Iterable[int]) -> None:
+        """The files of these videos were read."""
+        for video in videos if self.unread else ():
+            self.unread.pop(self.quarantine.path_of(video), None)
 
     def clip_s(self, sample: Sample) -> float:
         """The time to decode a clip of this sample's batch; infinite if it is not known."""

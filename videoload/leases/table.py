@@ -142,7 +142,7 @@ class LeaseTable:
         lease = None if known is None else known.current_lease
         if lease is None or lease.stream not in self._streams:
             return ""
-        return self._streams[lease.stream].name_of(lease.videos[0])
+        return self._streams[lease.stream].quarantine.path_of(lease.videos[0])
 
     def worker_joined(self, worker: Worker) -> None:
         """A worker is admitted."""

@@ -94,6 +94,10 @@ class Quarantine:
         if self._exhausted and not self.skips:
             raise self._nothing_left(reason)
 
+    def path_of(self, video: int) -> str:
+        """The path of a video, as its catalog has it."""
+        return self._catalog[video].path
+
     def due(
         self, step: int, samples: Sequence[Sample], *, complete: bool = True
     ) -> VideoloadError | None:

@@ -138,6 +138,27 @@ def test_a_failure_ahead_ends_the_stream_at_its_own_batch_and_no_earlier(
     assert desk.bad[:1] == ["8.avi"] * (fault is Fault.VIDEO)
 
 
+def test_a_file_that_cannot_be_read_is_waited_for_once_and_not_for_each_of_its_rows() -> None:
+    desk = Desk("A", "B", videos=40, rows=20, max_bad=1.0, steps=10)  # files 0.avi, 1.avi
+    waits = []
+    for step in range(10):
+        began = desk.now
+        while step not in desk.steps():
+            for lease in desk.granted:
+                bad = [at for at, sample in enumerate(lease.samples) if sample.video % 2 == 0]
+                if bad:
+                    desk.fail_lease(lease, bad[0], Fault.UNREAD)
+                else:
+                    desk.answer_lease(lease)
+            desk.wait(0.25, "A", "B")
+            assert desk.now < 400
+        waits.append(desk.now - began)
+        desk.slot_back(step)
+        desk.want()
+    assert sum(wait > 10 for wait in waits) == 1
+    assert 60 <= sum(waits) < 90
+
+
 @pytest.mark.parametrize("on_error", ["raise", "substitute", "skip"])
 def test_a_file_that_the_trainer_cannot_read_ends_the_stream_in_whichever_batches_it_is(
     on_error: str,
