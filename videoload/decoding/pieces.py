@@ -8,10 +8,11 @@ pieces. A piece that fails makes the recording bad, and is named.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from fractions import Fraction
 from functools import partial
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -127,10 +128,12 @@ class PiecesClips:
         requests: Sequence[Request],
         given: list[ClipParams] | None = None,
         of: VideoInfo | None = None,
+        identities: Mapping[str, bytes] = MappingProxyType({}),
     ) -> None:
         """As of `VideoClips`."""
         self._tools, self._recordings, self._path = tools, recordings, path
         self._spec, self._requests, self._given, self._of = spec, requests, given, of
+        self._identities = identities
         self._files = pieces_of(path)
 
     def prepare(self, tick: Tick, clips: Sequence[Buffer]) -> Prepared:
@@ -169,7 +172,7 @@ class PiecesClips:
         self._parts: list[tuple[str, Prepared]] = []
         for number, (own, places) in sorted(drawn.items()):
             file, of = self._files[number], pieces.infos[number]
-            made = VideoClips(self._tools, file, self._spec, (), own, of)
+            made = VideoClips(self._tools, file, self._spec, (), own, of, self._identities)
             with errors_in(self._path, f"piece {file}"):
                 self._parts.append((file, made.prepare(tick, places)))
 

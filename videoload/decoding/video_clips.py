@@ -3,9 +3,11 @@ frame store."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
+from typing import Protocol
 
 import numpy as np
 from av.video.frame import VideoFrame
@@ -16,7 +18,6 @@ from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.edges import pictures
 from videoload.clips.video_info import VideoInfo
 from videoload.clips.windows import Request
-from videoload.decoding.open_files import OpenFiles
 from videoload.decoding.prepared import Ordinals, OtherFileError, Prepared, Times, draw, fitting
 from videoload.errors import OneClipError, VideoError
 from videoload.frame_store.clip_frames import ClipFrames, ClipStore, FormatChangedError
@@ -26,22 +27,34 @@ from videoload.pixels.chains import Chains
 from videoload.pixels.clip_pixels import ClipPixels, SourceFrame
 from videoload.pixels.planes import Buffer
 from videoload.reading.containers import UnreadableError
-from videoload.reading.frames import StaleIndexError, read_frames
+from videoload.reading.frames import StaleIndexError, Standing, read_frames
 from videoload.reading.video import Video
 from videoload.stopwatch import Stopwatch
-from videoload.storage.files import Storage, Tick
+from videoload.storage.files import Storage, Tick, VideoFile
+
+
+class Files(Protocol):
+    """Keeps files open that may be read again."""
+
+    def take(self, file: VideoFile) -> Video | None:
+        """The file, if it is here and has not changed."""
+
+    def put(self, opened: Video) -> None:
+        """Keep the file, or close it."""
 
 
 @dataclass(frozen=True)
 class Tools:
-    """What a decoder has for all videos below its root."""
+    """What a decoder has for all videos below its root. ``standing``: reading goes on where the
+    last clip has ended."""
 
     storage: Storage
     indexes: Indexes
-    files: OpenFiles[Video]
+    files: Files
     chains: Chains
     store: ClipStore | None
     watch: Stopwatch
+    standing: Standing | None = None
 
 
 class VideoClips:
@@ -55,11 +68,13 @@ class VideoClips:
         requests: Sequence[Request],
         given: list[ClipParams] | None = None,
         of: VideoInfo | None = None,
+        identities: Mapping[str, bytes] = MappingProxyType({}),
     ) -> None:
         """``given``: of clips that are a part of samples, or of a recording in pieces, what they
-        show. ``of``: the file for which that was drawn."""
+        show. ``of``: the file for which that was drawn. ``identities``: of files by their paths
+        that no others may take the place of."""
         self._tools, self._path, self._spec, self._requests = tools, path, spec, requests
-        self._given, self._of = given, of
+        self._given, self._of, self._identities = given, of, identities
 
     def prepare(self, tick: Tick, clips: Sequence[Buffer]) -> Prepared:
         """Find out what the clips show, and ask for the bytes that this needs. ``clips``: where
@@ -82,6 +97,8 @@ class VideoClips:
         store, stored, found = tools.store, None, None
         with tools.watch.phase("open"):
             file = self._file = tools.storage.resolve(path)
+        if self._identities.get(path, file.identity) != file.identity:
+            raise OtherFileError
         if store is not None and (found := store.find(path, file, spec, tick)) is not None:
             self._check(found.info)
             self._params = self._given or draw(spec, found.info, self._requests)
@@ -162,7 +179,7 @@ class VideoClips:
             wanted, also = sorted(self._places), []
             if stored is not None:
                 wanted, also = stored.missing, stored.also(index.order)
-            if read_frames(opened, index.order, wanted, write, tick, also):
+            if read_frames(opened, index.order, wanted, write, tick, also, tools.standing):
                 tools.files.put(opened)
                 if stored is not None:
                     stored.commit()

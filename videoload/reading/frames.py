@@ -71,6 +71,7 @@ class Standing:
     """Where reading has ended in an open file, so that it can go on from there."""
 
     def __init__(self) -> None:
+        self.video: Video | None = None
         self.group, self.at = -2, 0  # no group; the next frame in it
         self.frames: Iterator[tuple[int, VideoFrame]] = iter(())
 
@@ -89,7 +90,7 @@ def read_frames(
     ``opened`` may be used again.
 
     ``also``: further frames, used only if there is no complaint. ``standing``: where the last call
-    has ended, if it read this file. Raises UnreadableError if no frame comes out, StaleIndexError
+    has ended. Raises UnreadableError if no frame comes out, StaleIndexError
     if it is not the file indexed.
     """
     try:
@@ -123,9 +124,10 @@ def _read_strictly(
                 take(ordinal, frame)
                 del frame
             continue
-        if standing.group != group or standing.at > ordinals[0]:
+        is_here = standing.video is video and standing.group == group
+        if not is_here or standing.at > ordinals[0]:
             every, last = order.members(group), order.last_packet(group)
-            standing.group, standing.at = group, every.start
+            standing.video, standing.group, standing.at = video, group, every.start
             standing.frames = _show_group(video, order, group, last, every, tick)
         for ordinal in ordinals:
             while standing.at <= ordinal:

@@ -1,9 +1,8 @@
 """`Recording`: one video file, or several that are its pieces, as an array of its frames.
 
-Frame i is the same frame, with the same pixels, as in a clip. So a recording is another way to ask
-for what `reading.frames` and `pixels.clip_pixels` make. It keeps the file that was read last open,
-and reading goes on where the last call ended, so frames that are asked for in order are each
-decoded once.
+Frames that are asked for are those of a clip, made as `decoding` makes it: so they have the same
+pixels. The file that was read last is kept open, and reading goes on where the last call ended, so
+frames that are asked for in order are each decoded once.
 """
 
 from __future__ import annotations
@@ -11,12 +10,11 @@ from __future__ import annotations
 import operator
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
-from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NoReturn, Self, SupportsIndex, TypeVar
+from typing import Literal, Self, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
@@ -26,32 +24,21 @@ from videoload.clips.choices import Pixels
 from videoload.clips.clip_params import clip_params
 from videoload.clips.clip_spec import ClipSpec, at_native_size, decoded_shape, height_and_width
 from videoload.clips.moments import shown_at
-from videoload.clips.pieces import Pieces
-from videoload.clips.video_info import VideoInfo
-from videoload.errors import (
-    ClosedError,
-    SpecError,
-    StorageError,
-    VideoError,
-    errors_in,
-    errors_of,
-    named,
-)
+from videoload.clips.windows import Request
+from videoload.decoding.pieces import PiecesClips, Recordings, find_file
+from videoload.decoding.prepared import OtherFileError
+from videoload.decoding.video_clips import Tools, VideoClips
+from videoload.errors import ClosedError, SpecError, VideoError, errors_of, named
 from videoload.index.index import VideoIndex, open_video
-from videoload.pixels.clip_pixels import ClipPixels, SourceFrame
-from videoload.reading.containers import UnreadableError
-from videoload.reading.frames import StaleIndexError, Standing, read_frames
+from videoload.reading.frames import Standing
 from videoload.reading.video import Video
 from videoload.recordings.tools import tools
-from videoload.storage.files import Storage, VideoFile
+from videoload.stopwatch import Stopwatch
+from videoload.storage.files import VideoFile
 from videoload.storage.keep import cache_folder
 from videoload.storage.paths import joined, pieces_of
 from videoload.storage.roots import is_url, normal_url, open_storage
 
-if TYPE_CHECKING:
-    from av.video.frame import VideoFrame
-
-T = TypeVar("T")
 OnePath = str | os.PathLike[str]
 Where = OnePath | Sequence[OnePath]
 Frames = npt.NDArray[np.uint8]
@@ -105,8 +92,8 @@ class Recording:
     ``video[a:b:c]`` an array [n, H, W, 3], and a loop gives all in order, as quickly as they are
     decoded.
 
-    It can be pickled and copied; a copy opens the file again. Threads may share a recording, and
-    take turns then; to decode at the same time, each thread needs its own.
+    It can be pickled and copied; a copy opens the file again. Threads may share a recording: each
+    opens the file for itself.
 
     Attributes:
         path: The file, as it was given to `open`; of several, as a row of a catalog has them: str.
@@ -142,25 +129,21 @@ class Recording:
         self.path = joined(paths)
         self._open_again = partial(Recording, resize=resize, pixels=pixels, cache=cache)
         self._is_closed = False
-        self._set_up()
-        storages: dict[str, Storage] = {}
-        self._files = [_File(each, cache_folder(cache), storages) for each in paths]
-        self._pieces = Pieces([self._of(file, file.find) for file in self._files])
-        self._keep_open(self._files[0])
-        if (misfit := self._pieces.misfit()) is not None:
-            raise VideoError(self.path, f"piece {paths[misfit[0]]}: {misfit[1]}")
-        info = self._info = self._pieces.info
+        self._root, names = _places(paths)
+        self._name = joined(names)
+        self._reader = _Reader(self._root, cache_folder(cache))
+        with self._reading() as reader:
+            pieces = reader.recordings.find(self._name, _no_tick) if len(names) > 1 else None
+            found = {name: reader.find(name) for name in pieces_of(self._name)}
+        info = self._info = pieces.info if pieces else found[self._name][1].info
+        self._identities = {name: file.identity for name, (file, _) in found.items()}
         self._spec = at_native_size(spec, *info.shown_size(spec))
         self._params = clip_params(self._spec, info, 0)
         self._shape = decoded_shape(self._spec)[1:]
         self._times: npt.NDArray[np.float64] | None = None
         self.size = height_and_width(self._spec)
         self.fps = float(info.fps)
-        self.is_proven = all(file.index.order.is_proven for file in self._files)
-
-    def _set_up(self) -> None:
-        self._process = os.getpid()
-        self._lock = threading.RLock()
+        self.is_proven = all(index.order.is_proven for _, index in found.values())
 
     # What is in it
 
@@ -184,8 +167,8 @@ class Recording:
         Raises:
             VideoError: The file is not there any more.
         """
-        with self._turn():
-            return self._of(self._files[0], lambda: self._files[0].codec)
+        with self._reading() as reader:
+            return reader.codec(pieces_of(self._name)[0])
 
     def __repr__(self) -> str:
         height, width = self.size
@@ -257,15 +240,12 @@ class Recording:
         Raises:
             VideoError: As in `frames`.
         """
-        frame_bytes = int(np.prod(self._shape))
-        ahead = max(1, min(_AHEAD_FRAMES, _AHEAD_BYTES // frame_bytes))
+        ahead = max(1, min(_AHEAD_FRAMES, _AHEAD_BYTES // int(np.prod(self._shape))))
+        block = np.empty((ahead, *self._shape), self._spec.dtype)
         for first in range(0, len(self), ahead):
-            ordinals = range(first, min(first + ahead, len(self)))
-            rows = [
-                np.empty(self._shape, self._spec.dtype) for _ in ordinals
-            ]  # each lives by itself
-            self._read(ordinals, rows)
-            yield from rows
+            some = block[: len(self) - first]
+            self._read(range(first, first + len(some)), some)
+            yield from map(np.copy, some)  # each lives by itself
 
     # How they are read
 
@@ -275,56 +255,44 @@ class Recording:
             raise IndexError(f"{self.path} has {count} frames, there is no frame {number}")
         return number % count
 
-    def _read(self, ordinals: Sequence[int], rows: Sequence[Frames] | Frames) -> None:
-        """Write each frame into its row."""
-        places: dict[int, list[Frames]] = {}
-        for ordinal, row in zip(ordinals, rows, strict=True):
-            places.setdefault(ordinal, []).append(row)
-        if not places:
+    def _read(self, ordinals: Sequence[int], out: Frames) -> None:
+        """Write the frames of these numbers into ``out``."""
+        if not ordinals:
             return
-        pieces = self._pieces
-        with self._turn():
-            for piece, own in groupby(sorted(places), pieces.piece_of):
-                first, file = pieces.firsts[piece], self._files[piece]
-                made = ClipPixels(
-                    self._spec, pieces.infos[piece], self._params, tools.chains, rows[0][None]
-                )
-                write = partial(_write, made, places, first)
-                self._keep_open(file)
-                self._of(file, partial(file.decode, [at - first for at in own], write))
-
-    def _keep_open(self, file: _File) -> None:
-        for other in self._files:
-            if other is not file:
-                other.close()
-
-    def _of(self, file: _File, work: Callable[[], T]) -> T:
-        """Do ``work`` with a file. Errors name the path as the caller knows it."""
-        if len(self._files) < 2:
-            return file.run(work)
-        with errors_in(self.path, f"piece {file.path}"):
-            return file.run(work)
+        shown = [self._params._replace(frames=np.array(ordinals))]
+        given = self._name, self._spec, [Request(0)], shown, self._info, self._identities
+        clips: VideoClips | PiecesClips
+        with self._reading() as reader:
+            if len(pieces_of(self._name)) > 1:
+                clips = PiecesClips(reader.tools, reader.recordings, *given)
+            else:
+                clips = VideoClips(reader.tools, *given)
+            clips.prepare(_no_tick, [out]).decode(_no_tick)
 
     @contextmanager
-    def _turn(self) -> Iterator[None]:
-        if self._process != os.getpid():  # a forked process shares the file's position
-            self._set_up()
-            storages: dict[str, Storage] = {}
-            for file in self._files:
-                file.set_up(storages)
-        with self._lock:
-            if self._is_closed:
-                raise ClosedError(f"{self.path} is closed: open it again")
-            yield
+    def _reading(self) -> Iterator[_Reader]:
+        """What this thread reads with. Errors name the path as the caller knows it."""
+        if self._is_closed:
+            raise ClosedError(f"{self.path} is closed: open it again")
+        try:
+            with errors_of(self.path):
+                try:
+                    yield self._reader.here()
+                except OtherFileError:
+                    raise VideoError(self.path, "has changed since it was opened") from None
+        except VideoError as error:
+            reason = error.reason
+            if self._root == "/" and reason.startswith("piece "):
+                reason = reason.replace("piece ", "piece /", 1)
+            raise VideoError(self.path, reason) from None
 
     # Its end, and its copies
 
     def close(self) -> None:
-        """Close the file. Its frames cannot be read any more."""
-        with self._lock:
-            self._is_closed = True
-            for file in self._files:
-                file.close()
+        """Close the file. Its frames cannot be read any more. (If other threads have read it, their
+        descriptors are closed when the recording is gone.)"""
+        self._is_closed = True
+        self._reader.close()
 
     def __enter__(self) -> Self:
         return self
@@ -333,122 +301,72 @@ class Recording:
         self.close()
 
     def __reduce__(self) -> tuple[Callable[..., Recording], tuple[str | list[str]]]:
-        whole = [file.whole_path for file in self._files]
+        whole = [f"{self._root.rstrip('/')}/{name}" for name in pieces_of(self._name)]
         return self._open_again, (whole if len(whole) > 1 else whole[0],)
 
 
-def _write(
-    made: ClipPixels, places: Mapping[int, list[Frames]], first: int, at: int, frame: VideoFrame
-) -> None:
-    """Write frame ``at`` of a piece, whose ``first`` frame has that number, to its places."""
-    place, *others = places[first + at]
-    made.out = place[None]
-    made.take(SourceFrame(frame), 0)
-    made.finish()
-    for other in others:
-        np.copyto(other, place)
+class _Reader(threading.local):
+    """What reads a recording: each thread has its own, and a forked process begins anew."""
 
+    def __init__(self, root: str, cache: str | None) -> None:
+        self._of, self._process = (root, cache), 0
 
-class _File:
-    """One file of a recording.
+    def here(self) -> Self:
+        """The reader of this process, which shares the position of no file with another one."""
+        if self._process != os.getpid():
+            (root, cache), self._process = self._of, os.getpid()
+            storage, indexes = open_storage(root), tools.indexes(cache, root)
+            self._opened: Video | None = None
+            self.recordings = Recordings(storage, indexes)
+            self.tools = Tools(
+                storage, indexes, self, tools.chains, None, Stopwatch(), Standing()
+            )  # fmt: skip
+        return self
 
-    Attributes:
-        path: As the caller knows it.
-        index: What is known of it, once `find` was called.
-    """
+    def find(self, name: str) -> tuple[VideoFile, VideoIndex]:
+        """A file, and what is known of it. Raises VideoError, StorageError."""
+        return find_file(self.tools.storage, self.tools.indexes, name, _no_tick)
 
-    index: VideoIndex
+    def codec(self, name: str) -> str:
+        """FFmpeg's name of a file's codec. Raises VideoError, StorageError, UnreadableError."""
+        file, index = self.find(name)
+        if index.avi is not None:
+            return index.avi.codec
+        opened = self.take(file) or open_video(file, index)
+        self.put(opened)
+        return str(opened.decoder.context.codec.name)
 
-    def __init__(self, path: str, cache: str | None, storages: dict[str, Storage]) -> None:
-        self.path = path
-        self._root, self._name = _place(path)
-        self._indexes = tools.indexes(cache, self._root)
-        self._opened: Video | None = None
-        self._file: VideoFile | None = None
-        self.set_up(storages)
+    # The file that was read last
 
-    def set_up(self, storages: dict[str, Storage]) -> None:
-        """Begin, also in a process that was forked: it shares the file's position, and has none of
-        the threads that fetch. ``storages``: of the other files, by their roots."""
-        if self._root not in storages:
-            storages[self._root] = open_storage(self._root)
-        self._storage = storages[self._root]
-        self._opened, self._standing = None, Standing()
-        if self._file is None:
-            with suppress(VideoError, StorageError):  # `find` raises it
-                self._storage.expect(self._name)
-        elif self._storage.fetches:
-            self._file = self.run(lambda: self._storage.resolve(self._name))
+    def take(self, file: VideoFile) -> Video | None:
+        """As `Files.take`."""
+        opened, self._opened = self._opened, None
+        if opened is None or (opened.file.path, opened.file.identity) == (file.path, file.identity):
+            return opened
+        opened.close()
+        return None
 
-    def find(self) -> VideoInfo:
-        """Find out what is in it. Raises UnreadableError, VideoError."""
-        file = self._file = self._storage.resolve(self._name)
-        self.index, self._opened = self._indexes.find(self._name, file, _no_tick)
-        return self.index.info
-
-    @property
-    def codec(self) -> str:
-        """FFmpeg's name of the codec."""
-        if self.index.avi is not None:
-            return self.index.avi.codec
-        return str(self._open().decoder.context.codec.name)
-
-    @property
-    def whole_path(self) -> str:
-        """The path from any working directory."""
-        return self.path if is_url(self.path) else f"/{self._name}"
-
-    def decode(self, wanted: list[int], write: Callable[[int, VideoFrame], None]) -> None:
-        """Call ``write`` with each of these frames, which rise."""
-        index = self.index
-        index.want(self._known, wanted)
-        opened, standing = self._open(), self._standing
-        self._opened, self._standing = None, Standing()  # unless all goes well
-        try:
-            if read_frames(opened, index.order, wanted, write, _no_tick, standing=standing):
-                self._opened, self._standing = opened, standing
-        except StaleIndexError:
-            self._indexes.forget(self._name, index)
-            self._changed()
-
-    def run(self, work: Callable[[], T]) -> T:
-        """Do ``work`` with the file. Raises VideoError, StorageError."""
-        with errors_of(self.path):
-            try:
-                anew = None if self._file is None else self._changed
-                return self._storage.run(self._name, work, _no_tick, self._file, anew)
-            except UnreadableError as error:
-                raise VideoError(self.path, str(error)) from None
-            except VideoError as error:
-                raise VideoError(self.path, error.reason) from None
+    def put(self, opened: Video) -> None:
+        """As `Files.put`."""
+        self._opened = opened
 
     def close(self) -> None:
         """Close the file."""
-        if self._opened is not None:
+        if self._process == os.getpid() and self._opened is not None:
             self._opened.close()
-        self._opened, self._standing = None, Standing()
-
-    @property
-    def _known(self) -> VideoFile:
-        assert self._file is not None
-        return self._file
-
-    def _open(self) -> Video:
-        if self._opened is None:
-            self._opened = open_video(self._known, self.index)
-        return self._opened
-
-    def _changed(self) -> NoReturn:
-        raise VideoError(self.path, "has changed since it was opened")
+            self._process = 0
 
 
-def _place(path: str) -> tuple[str, str]:
-    """The root of a file, and its path there. The root of a local file is that of all files."""
-    if not is_url(path):
-        return "/", str(Path.cwd() / path)[1:]
-    root, _, name = path.rpartition("/")
+def _places(paths: Sequence[str]) -> tuple[str, list[str]]:
+    """The root of files, and their paths there. The root of local files is that of all files.
+    Raises SpecError."""
+    if not any(map(is_url, paths)):
+        return "/", [str(Path.cwd() / path)[1:] for path in paths]
+    root = paths[0].rpartition("/")[0]
+    while root and not all(path.startswith(f"{root}/") for path in paths):
+        root = root.rpartition("/")[0]
     try:
-        return normal_url(root), name
+        return normal_url(root), [path[len(root) + 1 :] for path in paths]
     except ValueError as error:
         raise SpecError(str(error)) from None
 
