@@ -6,6 +6,7 @@ files is refused, and so is every other format; the refusal names what the file 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from fractions import Fraction
@@ -26,7 +27,7 @@ from videoload.reading.clock import Clock
 from videoload.reading.frame_decoder import REFUSALS, FrameDecoder, told_by_container
 from videoload.reading.refusals import codec_of, kind_of
 from videoload.stopwatch import Stopwatch
-from videoload.storage.files import VideoFile
+from videoload.storage.files import MOST_BETWEEN, VideoFile
 
 if TYPE_CHECKING:
     from videoload.reading.frame_decoder import VideoPacket
@@ -36,6 +37,8 @@ _OPTIONS = {"format_whitelist": _CONTAINERS, "protocol_whitelist": "file"}
 _HEADERS_ONLY = {"codec_whitelist": "none", "probesize": "2048"}
 _DEFAULT_WEIGHT = 5_000_000  # pixels: ffmpeg prefers a stream that is flagged as the default one
 _NEAR = 4  # reading so many packets on takes less time than a seek
+
+_log = logging.getLogger(__name__)
 
 
 class UnreadableError(Exception):
@@ -205,11 +208,18 @@ class OpenedVideo:
 
 def packets(container: InputContainer, stream: VideoStream) -> Iterator[VideoPacket]:
     """What is coded in a stream, from where the file stands on. An empty packet says that nothing
-    changes: FFmpeg's own command passes over it."""
+    changes: FFmpeg's own command passes over it. The file ends where FFmpeg finds no packet of any
+    stream in more bytes than a picture can have: a recorder that lost power leaves zeros."""
+    source, index = container.file.file, stream.index
+    source.left = MOST_BETWEEN
     with suppress(*REFUSALS):  # the file cannot be read any further
-        for packet in container.demux(stream):
-            if packet.size:
-                yield packet
+        for packet in container.demux():
+            if source.left > 0:
+                source.left = MOST_BETWEEN
+            if packet.size and packet.stream_index == index:
+                yield cast("VideoPacket", packet)
+    if source.left <= 0:
+        _log.warning("%s: nothing is found in its last %d MB", source.name, MOST_BETWEEN >> 20)
 
 
 def open_container(file: VideoFile, *, decodes: bool = True) -> InputContainer:

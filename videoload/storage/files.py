@@ -31,6 +31,7 @@ Tick = Callable[[], None]
 Work = Callable[[], T]
 
 SMALL_BYTES = 4 << 20  # a file up to this size is read in one go when its index is made
+MOST_BETWEEN = 600 << 20  # bytes that FFmpeg reads for a packet: no picture has as many
 NO_FOLDER = os.devnull  # the root of a training without files: nothing lies in it
 # What is looked at to tell one copy of a file from another: all of a small one; of a longer one its
 # beginning, its end, and a place in each of so many equal parts.
@@ -220,10 +221,11 @@ class LocalFile:
 
 
 class _OpenLocalFile:
-    """An `OpenFile`, and a file object for FFmpeg, which has one position."""
+    """An `OpenFile`, and a file object for FFmpeg, which has one position. FFmpeg gets as much as
+    is ``left``."""
 
     def __init__(self, file: LocalFile) -> None:
-        self._file, self._at, self._raw = file, 0, -1
+        self._file, self._at, self._raw, self.left = file, 0, -1, MOST_BETWEEN
         root = os.open(file.root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         place, flags = file.path[len(file.root) :].lstrip("/"), os.O_RDONLY | os.O_CLOEXEC
         try:  # a pipe that has come in its place is not waited for
@@ -248,8 +250,9 @@ class _OpenLocalFile:
     def read(self, length: int) -> bytes:
         """Some bytes from here on. A failure is raised once: FFmpeg asks again, and PyAV would
         print the second one."""
-        data = b"" if self._file.has_failed else self.pread(length, self._at)
+        data = b"" if self._file.has_failed or self.left <= 0 else self.pread(length, self._at)
         self._at += len(data)
+        self.left -= len(data)
         return data
 
     def seek(self, offset: int, whence: int = 0) -> int:

@@ -22,7 +22,7 @@ from videoload.errors import UnreadableError
 from videoload.storage.blocks import BLOCK_BYTES, Blocks, numbers_of, requests
 from videoload.storage.fetching import Fetcher, NoPartsError, Part, tells_versions, writing_whole
 from videoload.storage.file_cache import FileCache
-from videoload.storage.files import IDENTITY_BYTES, ChangedError
+from videoload.storage.files import IDENTITY_BYTES, MOST_BETWEEN, ChangedError
 from videoload.storage.stores import RefusedError, UnavailableError
 
 FILE_BYTES = 32 << 20  # of one file that stay in memory
@@ -196,7 +196,8 @@ class RemoteFile:
 
 
 class Reader:
-    """An `OpenFile`, and a file object for FFmpeg. It has one position. Where bytes were not asked
+    """An `OpenFile`, and a file object for FFmpeg, which gets as much as is ``left``. It has one
+    position. Where bytes were not asked
     for, it asks for more and more behind them while it goes on from there."""
 
     def __init__(self, file: RemoteFile, *, is_noted: bool = False) -> None:
@@ -205,11 +206,14 @@ class Reader:
         self._file = file
         self._is_noted = is_noted
         self._at = self._ahead = self._ask_at = 0
+        self.left = MOST_BETWEEN
 
     def read(self, length: int = -1) -> bytes:
         """Some bytes from here on; none at the end. Raises OSError if none come, but only once:
         FFmpeg asks again, and PyAV would print the second error."""
-        return bytes(self._read_view(length))
+        data = bytes(self._read_view(length)) if self.left > 0 else b""
+        self.left -= len(data)
+        return data
 
     def _read_view(self, length: int) -> memoryview:
         if self._file.failure is not None:
