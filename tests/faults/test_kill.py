@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 import os
+import platform
 import signal
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -228,6 +229,24 @@ def test_dialled_in_workers_that_die_or_are_told_to_leave_change_nothing(
         left = [message for message in caplog.messages if message.endswith(" left")]
         assert len(left) == 2, "a message each"
         assert sum(message.endswith(f":{leaving.pid} left") for message in left) == 1
+
+
+@pytest.mark.slow
+def test_a_silent_dialled_in_worker_is_not_here_until_it_is_heard_again(
+    videos: Videos,
+    programs: Programs,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr("videoload.engine.membership.GONE_S", 1.0 * SECOND)
+    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
+        silent, *_ = dial_in(client, programs, videos, 2)
+        silent.signal(signal.SIGSTOP)
+        wait_until(lambda: len(client.workers) == 1, SOON_S, "it is not counted")
+        assert silent.pid not in clips_by_pid(client)
+        wait_until(lambda: platform.node() in caplog.text, SOON_S, "its host is named")
+        silent.signal(signal.SIGCONT)
+        client.wait_for_workers(2, timeout_s=SOON_S)
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -29,8 +30,10 @@ from videoload.transport.sockets import Peer
 _log = logging.getLogger(__name__)
 
 _REASON = 300  # letters of what a worker says that are passed on
+GONE_S = 10.0  # a worker of another host that is silent for so long is not here
 _ALONE_S = 5.0  # without a worker while a consumer waits: warn
 _REMIND_S = 60.0
+_LOOK_S = 1.0
 _COMINGS = 32  # workers that join at once, each in a line
 _REFUSED = 8  # workers whose refusal is shown
 
@@ -67,6 +70,7 @@ class Membership:
     unreadable: tuple[float, str] | None = None
     _changed: threading.Condition = field(default_factory=threading.Condition)
     _warn_alone_at: float | None = None
+    _silent: set[str] = field(default_factory=set)  # hosts
 
     def __post_init__(self) -> None:
         self._workers: dict[Peer, ConnectedWorker] = self.admission.workers
@@ -76,14 +80,27 @@ class Membership:
     def records(self) -> list[WorkerRecord]:
         """The connected workers, without their work."""
         now = time.monotonic()
-        return [worker.record(now) for worker in list(self._workers.values())]
+        return [worker.record(now) for worker in self._here(now)]
+
+    def _here(self, now: float) -> list[ConnectedWorker]:
+        """The connected workers, without those of which nothing was heard for long: a host that
+        lost its power says no goodbye."""
+        return [
+            worker
+            for worker in list(self._workers.values())
+            if worker.is_child or now - worker.heard < GONE_S
+        ]
 
     def wait_for(self, count: int, timeout_s: float, is_over: Callable[[], bool]) -> int:
         """Wait until ``count`` workers are connected, or time is out, or ``is_over``; returns how
         many are connected."""
+        until = time.monotonic() + timeout_s
         with self._changed:
-            self._changed.wait_for(lambda: len(self._workers) >= count or is_over(), timeout_s)
-            return len(self._workers)
+            while True:
+                here, now = len(self._here(time.monotonic())), time.monotonic()
+                if here >= count or now >= until or is_over():
+                    return here
+                self._changed.wait(min(until - now, _LOOK_S))  # a silent one may be heard again
 
     @property
     def refused(self) -> int:
@@ -207,9 +224,18 @@ class Membership:
             self.gone(peer, died=True, more_leave=peer is not gone[-1])
 
     def tick(self, now: float, *, is_read: bool) -> None:
-        """Warn if a stream is read and no worker is connected."""
+        """Warn of hosts with silent workers, and if a stream is read and no worker is here."""
         self.comings.tell(now)
-        if self._workers or not is_read:
+        here = self._here(now)
+        silent = Counter(worker.host for worker in self._workers.values())
+        silent.subtract(worker.host for worker in here)
+        for host in [host for host, count in (+silent).items() if host not in self._silent]:
+            what = (
+                f"{silent[host]} workers of {host} are silent for {GONE_S:g} s, and count as gone"
+            )
+            self.warnings.add(what, now)
+        self._silent = {*+silent}
+        if here or not is_read:
             self._warn_alone_at = None
         elif self._warn_alone_at is None:
             self._warn_alone_at = now + _ALONE_S
