@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-from tests.support.quick import rest_marked
-
 THOROUGH = bool(os.environ.get("VIDEOLOAD_TEST_THOROUGH"))
 
 
@@ -23,7 +21,14 @@ def either(usual: int, thorough: int) -> int:
 def rest_nightly(cases: Iterable[Any], usual: int = 1) -> list[Any]:
     """The arguments of a parametrized test. A push runs the first ``usual`` cases; the others say
     the same of more cases, at night."""
-    return rest_marked(cases, usual, pytest.mark.nightly)
+    return [
+        case
+        if number < usual
+        else pytest.param(
+            *(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.nightly
+        )
+        for number, case in enumerate(cases)
+    ]
 
 
 def in_pairs(*options: Iterable[Any]) -> list[tuple[Any, ...]]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from array import array
-from bisect import bisect_right
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import accumulate, pairwise
@@ -71,10 +70,6 @@ class Pieces:
             if found != first:
                 return piece, f"is {found}, and the first piece {first}"
         return None
-
-    def piece_of(self, frame: int) -> int:
-        """The piece that gives a frame."""
-        return bisect_right(self.firsts, frame) - 1
 
     def runs(self, frames: npt.NDArray[np.int64]) -> list[Run]:
         """Which pieces give these frames; -1: a missing one, which any piece may give."""
