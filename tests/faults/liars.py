@@ -9,17 +9,13 @@ sends other pixels cannot be told from an honest one.
 from __future__ import annotations
 
 import math
-import random
-import threading
 from types import TracebackType
 from typing import Any
 
 import msgspec
-import zmq
 
 from tests.faults.raw_peers import dealer
 from videoload.clips.sample_spec import frames_shape
-from videoload.errors import ProtocolError
 from videoload.pixels.software import software_and_code
 from videoload.transport.messages import (
     VERSION,
@@ -127,42 +123,3 @@ class Liar:
             "bye": {"reason": "tired", "kept_from_leases": False},
         }  # fmt: skip
         return honest[kind]
-
-
-def draw_lie(draw: random.Random) -> tuple[str, str, dict[str, Any]]:
-    """A message with no lie, one or two: in its kind, its pixels, or its fields."""
-    kind = draw.choice(["result"] * 4 + ["failed"] * 4 + [*FIELDS])
-    fields = draw.sample(FIELDS[kind], draw.randint(0, min(2, len(FIELDS[kind]))))
-    pixels = "right" if draw.random() < 0.7 else draw.choice(PIXELS)
-    return kind, pixels, {field: draw.choice(VALUES) for field in fields}
-
-
-class LyingWorker:
-    """A liar in a thread, until it is stopped. It answers each lease with a lie."""
-
-    def __init__(self, endpoint: str, name: str, seed: int) -> None:
-        self._over = threading.Event()
-        self._draw = random.Random(seed)
-        self.lies = 0
-        self.error: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, args=(endpoint, name), name=name)
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Make it hang up. Raises what went wrong in it."""
-        self._over.set()
-        self._thread.join()
-        if self.error is not None:
-            raise self.error
-
-    def _run(self, endpoint: str, name: str) -> None:
-        try:
-            with Liar(endpoint, name) as liar:
-                while not self._over.is_set():
-                    liar.hear(20)
-                    if liar.leases:
-                        kind, pixels, fields = draw_lie(self._draw)
-                        liar.say(kind, pixels, **fields)
-                        self.lies += 1
-        except (zmq.ZMQError, ProtocolError) as error:
-            self.error = error
