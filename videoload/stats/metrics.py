@@ -66,16 +66,21 @@ def families(
     yield _metric("counter", "workers_refused_total", "Workers that were refused, each time.",
                   [({}, refused)])  # fmt: skip
     wanted = workers_wanted([s.stats for s in streams], len(workers))
-    yield _metric("gauge", "workers_wanted", "Worker processes that are enough.", [({}, wanted)])
+    # What nobody knows is no number: an autoscaler keeps what it has where there is no sample.
+    known = [] if wanted is None else [({}, wanted)]
+    yield _metric("gauge", "workers_wanted", "Worker processes that are enough.", known)
 
 
-def workers_wanted(streams: Sequence[StreamStats], workers: int) -> int:
-    """How many workers the verdicts on all streams ask for together: at most twice the present
-    ones, the present ones if nothing is known, and 0 if nobody reads."""
+def workers_wanted(streams: Sequence[StreamStats], workers: int) -> int | None:
+    """How many workers the verdicts on all streams ask for together, at most twice the present
+    ones; 0 if nobody reads. None if it is not known: before the first steps of a training, and
+    while its storage does not answer."""
     if not any(stats.clips_per_s or stats.wait_share for stats in streams):
         return 0
-    wanted = sum(stats.workers_wanted or 0 for stats in streams) or workers
-    return max(1, min(wanted, _MAX_TIMES * workers))
+    told = [stats.workers_wanted for stats in streams if stats.workers_wanted is not None]
+    if not told and workers:
+        return None
+    return max(1, min(sum(told), _MAX_TIMES * workers))
 
 
 def _metric(

@@ -72,7 +72,8 @@ def judge(
     works = total(worker.work for worker in workers)
     utilisation = works.busy_s / works.passed_s if works.passed_s > 0 else 0.0
     computes = ceiling is not None or found.step_s >= _COMPUTES_S
-    need = workers_needed(found, workers) if computes else None
+    # While the storage refuses, more workers would ask it more often.
+    need = workers_needed(found, workers) if computes and not storage else None
     wanted = None if need is None else max(1, math.ceil(need))
 
     def verdict(bottleneck: Bottleneck, *sentences: str) -> Verdict:
@@ -114,11 +115,12 @@ def judge(
             f"{_decode(len(workers))}: {found.clips_per_s:.0f} clips/s.",
         )
     if bottleneck == "decoding":
+        if storage:
+            return verdict("storage", f"{waits}.", f"Workers cannot read the videos: {storage}.")
         bottleneck, why = _more(workers, wanted, cores, own_host)
         if bottleneck == "decoding" and waited > _STORAGE:
             bottleneck = "storage"
-            says = f" ({storage})" if storage else ""
-            why = f"Workers spend {waited:.0%} of their work waiting for their storage{says}. {why}"
+            why = f"Workers spend {waited:.0%} of their work waiting for their storage. {why}"
     return verdict(bottleneck, f"Decoding is too slow. {waits}{_steps(found, ceiling)}.", why)
 
 

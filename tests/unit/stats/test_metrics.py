@@ -79,13 +79,14 @@ def test_metric_names_follow_the_rules_of_prometheus() -> None:
         ([2], 4, 2),
         ([4], 2, 4),
         ([9], 2, 4),  # no more than twice as many at once
-        ([None], 3, 3),  # nothing is known yet
+        ([None], 3, None),  # nothing is known yet
+        ([None, 2], 3, 2),
         ([2, 1], 4, 3),  # streams share the workers
         ([None], 0, 1),
     ],
 )
 def test_the_verdicts_tell_how_many_workers_are_wanted(
-    told: list[int | None], workers: int, wanted: int
+    told: list[int | None], workers: int, wanted: int | None
 ) -> None:
     streams = [replace(stats(100, 0.5), workers_wanted=number) for number in told]
     assert workers_wanted(streams, workers) == wanted

@@ -87,8 +87,7 @@ CASES: dict[str, tuple[Figures, list[WorkerRecord], dict[str, Any], str, list[st
     "slow storage": (
         figures(0.75), workers(1, core=0.25, no_core=0.05), {}, "storage", ["70%", "3 workers"]),
     "storage that refuses": (
-        figures(0.75), workers(1, core=0.25), {"storage": "s3://b: 503"}, "storage",
-        ["s3://b: 503"]),
+        figures(0.75), workers(1), {"storage": "s3://b: 503"}, "storage", ["503", "!2 workers"]),
     "half of it is a core's": (figures(0.75), workers(1, core=0.6), {}, "decoding", []),
     "the kernel does not report it": (figures(0.75), workers(1), {}, "decoding", []),
     "a full line": (
