@@ -67,8 +67,8 @@ def families(
                   [({}, refused)])  # fmt: skip
     wanted = workers_wanted([s.stats for s in streams], len(workers))
     # What nobody knows is no number: an autoscaler keeps what it has where there is no sample.
-    known = [] if wanted is None else [({}, wanted)]
-    yield _metric("gauge", "workers_wanted", "Worker processes that are enough.", known)
+    yield _metric("gauge", "workers_wanted", "Worker processes that are enough.",
+                  [] if wanted is None else [({}, wanted)])  # fmt: skip
 
 
 def workers_wanted(streams: Sequence[StreamStats], workers: int) -> int | None:
