@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 
 from tests.support.frames import clip_of, frame_of
 from tests.support.thorough import in_pairs
-from videoload.clips.affine import affine, affines
+from videoload.clips.affine import affine
 from videoload.clips.clip_params import clip_params
 from videoload.clips.clip_spec import ClipSpec, at_native_size, height_and_width
 from videoload.clips.video_info import VideoInfo
@@ -93,13 +92,3 @@ def test_a_box_around_a_spot_shows_it_in_the_middle(
         assert np.hypot(*(found - told)) < 0.5, (key, found, told)
         middle = (width - 1) / 2, (height - 1) / 2
         assert np.abs(told - middle).max() < 5, "regions begin at even pixels"
-
-
-def test_a_mirrored_clip_has_a_mirrored_matrix() -> None:
-    spec = ClipSpec(1, size=(144, 176), flip=True)
-    both = [clip_params(spec, INFO, key) for key in range(20)]
-    plain, mirrored = (next(p for p in both if p.flip is flip) for flip in (False, True))
-    made = affines([plain, mirrored])
-    assert made.dtype == np.float32
-    assert made.tolist() == [[[1, 0, 0], [0, 1, 0]], [[-1, 0, 175], [0, 1, 0]]]
-    assert affine(clip_params(replace(spec, flip=False), INFO, 3)) == ((1, 0, 0), (0, 1, 0))

@@ -18,7 +18,6 @@ from videoload.clips.choices import UnfitError
 from videoload.clips.clip_params import clip_params
 from videoload.clips.clip_spec import ClipSpec, dense_hop, hop_seconds
 from videoload.clips.edges import pictures, told
-from videoload.clips.moments import shown_in
 from videoload.clips.video_info import VideoInfo
 from videoload.clips.windows import Segment, count_windows, frames_in
 
@@ -145,23 +144,6 @@ def test_a_rate_and_the_times_that_it_gives_are_the_same_windows(
         clips = {0, 1, 2, windows // 2, windows - 1}
         shown = [clip_params(spec, video, seed, k, Segment(start)).frames.tolist() for k in clips]
         found.append((windows, left, shown))
-    assert found[0] == found[1]
-
-
-@patient
-@given(st.integers(2, 120), RATES, st.integers(0, 9000), st.integers(1, 4000))
-def test_a_rate_and_the_times_that_it_gives_are_the_same_segments_and_moments(
-    count: int, fps: Fraction, start_ms: int, length_ms: int
-) -> None:
-    times = array("d", [float(k / fps) for k in range(count)])
-    start_s, end_s = start_ms / 1000, (start_ms + length_ms) / 1000
-    found: list[Any] = []
-    for video in (even(count, fps), VideoInfo(count, fps, 64, 48, times=times)):
-        try:
-            inside: Any = frames_in(Segment(start_s=start_s, end_s=end_s), video)
-        except UnfitError as error:
-            inside = str(error)[:20]
-        found.append((inside, shown_in(start_s, video)))
     assert found[0] == found[1]
 
 

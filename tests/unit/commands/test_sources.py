@@ -30,14 +30,14 @@ def test_a_folder_without_sub_folders_has_no_labels(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_read_as_classes_is_not_taken_as_one(tmp_path: Path) -> None:
     make(tmp_path, "data/run/a.avi", "data/walk/b.avi", "elsewhere/c.avi", "data/loose.avi")
     (tmp_path / "data/walk/linked.avi").symlink_to(tmp_path / "elsewhere/c.avi")
-    with pytest.raises(CatalogError, match=r"the symlink .* leads out of the root"):
+    with pytest.raises(CatalogError, match=r"symlink .*linked\.avi"):
         sources.load(tmp_path / "data", None)
     with pytest.raises(CatalogError, match="has no videos"):
         sources.load(make(tmp_path / "none", "notes.txt"), None)
 
 
 def test_a_single_video_is_no_catalog(tmp_path: Path) -> None:
-    with pytest.raises(VideoloadError, match="is a video: give the folder that it is in"):
+    with pytest.raises(VideoloadError, match=r"a\.avi.*folder"):
         sources.load(make(tmp_path, "a.avi") / "a.avi", None)
 
 
@@ -49,9 +49,7 @@ def test_a_list_whose_videos_lie_elsewhere_asks_for_the_root(tmp_path: Path) -> 
     table = tmp_path / "lists/test.csv"
     table.write_text("path,label\nBowling/b.avi,1\n")
     for file in (split, table):
-        with pytest.raises(
-            VideoloadError, match=r"lists 'Bowling/b.avi'.* give --root, the folder"
-        ):
+        with pytest.raises(VideoloadError, match=r"'Bowling/b.avi'.*--root"):
             sources.load(file, None)
         assert sources.load(file, tmp_path / "ucf101")[0].path == "Bowling/b.avi"
     beside = tmp_path / "ucf101/split.txt"

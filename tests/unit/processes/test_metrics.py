@@ -32,9 +32,6 @@ def test_the_counts_of_a_replaced_process_stay() -> None:
     before = told(State(0.0, {7: counts(10), 8: counts(30)}))
     after = told(State(0.0, {8: counts(30), 9: counts(0)}, {}, counts(10), 1))
     assert after["clips_total"] == before["clips_total"]
-
-
-def test_before_there_is_a_process_nothing_is_counted() -> None:
     assert told(State(0.0))["processes"] == 0
 
 

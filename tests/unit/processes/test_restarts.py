@@ -21,11 +21,8 @@ def pauses(count: int) -> list[float]:
 
 
 def test_each_start_that_fails_is_followed_by_a_longer_pause() -> None:
+    assert Restarts().is_due(0.0), "the first one waits for nothing"
     assert pauses(9) == [0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 15.0, 15.0]
-
-
-def test_the_first_start_waits_for_nothing() -> None:
-    assert Restarts().is_due(0.0)
 
 
 def test_workers_that_were_started_together_and_fail_together_count_once() -> None:

@@ -24,9 +24,9 @@ def written(folder: Path, *names: str, frames: int = 250) -> Row:
 def test_a_file_that_no_scan_wrote_is_not_overwritten(tmp_path: Path) -> None:
     out = tmp_path / "train.csv"
     out.write_text("path,label\nx/a.avi,x\n")
-    with pytest.raises(VideoloadError, match="is not the output of a scan"):
+    with pytest.raises(VideoloadError, match=r"train\.csv"):
         Journal(out)
-    with pytest.raises(VideoloadError, match="is not a file that a scan could be written to"):
+    with pytest.raises(VideoloadError, match=tmp_path.name):
         Journal(tmp_path)
 
 
@@ -64,7 +64,7 @@ def test_a_left_over_table_of_bad_files_is_named(tmp_path: Path) -> None:
     assert not (tmp_path / "t.csv").exists()
     written(tmp_path / "two", "b.avi")
     journal = Journal(tmp_path / "t.csv")
-    with pytest.raises(VideoloadError, match=r"t\.bad\.csv has rows of 1 other videos, and a\.avi"):
+    with pytest.raises(VideoloadError, match=r"t\.bad\.csv.*a\.avi"):
         journal.check(tmp_path / "two", ["b.avi"])
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from tests.support.videos import make_avi
 from videoload.errors import VideoloadError
 from videoload.scanning import report
 from videoload.scanning.advice import groups_of_copies
+from videoload.scanning.journal import Row
 
 
 def content(file: Path) -> dict[str, Any]:
@@ -26,30 +28,42 @@ def content(file: Path) -> dict[str, Any]:
     return shown
 
 
-@given(st.lists(st.integers(1, 10**6), min_size=1) | st.lists(st.floats(0, 1e6), min_size=1))
+def page_of(rows: list[Row]) -> dict[str, Any]:
+    """What the page of files that are not here shows."""
+    with NamedTemporaryFile(suffix=".html") as file:
+        report.write(Path(file.name), rows, rows, "set", None)
+        return content(Path(file.name))
+
+
+@given(st.lists(st.integers(1, 10**6) | st.floats(1, 1e6), min_size=1, max_size=30))
 def test_a_histogram_has_every_value_once(values: list[float]) -> None:
-    found = report._histogram("frames", values, [])
-    assert sum(found["counts"]) == len(values)
-    assert len(found["edges"]) == len(found["counts"]) + 1
+    rows = [row(str(i), frames=int(n), file_bytes=n) for i, n in enumerate(values)]
+    for chart in page_of(rows)["charts"]:
+        assert sum(chart["counts"]) == len(rows)
+        assert "bars" in chart or len(chart["edges"]) == len(chart["counts"]) + 1
 
 
 def test_kinds_that_are_rare_are_one_bar() -> None:
-    found = report._kinds("fps", map(str, [*range(12), 0]), [""])
-    assert found["bars"][0][:2] == ("0", 2)
-    assert found["bars"][-1][:2] == ("4 others", 4)
-    assert found["advice"] == []
+    page = page_of([row(str(i), codec=f"codec {i % 12}") for i in range(13)])
+    (bars,) = [chart["bars"] for chart in page["charts"] if chart["title"] == "codec"]
+    assert (bars[0][1], bars[-1][:2]) == (2, ["4 others", 4])
 
 
-def test_what_is_wrong_is_said_of_each_file() -> None:
-    for wrong, said in (
-        (row("a", frames=0, damage="no frame"), "no frame"),
-        (row("a", frames=3), "short: 3 frames"),
-        (row("a", frames=100, header_frames=250), "its header says 250 frames, and it has 100"),
-        (row("a", frames=900, header_frames=900, key_frames=1), "one key frame"),
-        (row("a", fps=0.0), "tells no frame rate"),
-    ):
-        assert said in "; ".join(report._remarks(wrong)), wrong
-    assert report._remarks(row("a", header_frames=251)) == []
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [
+        ({"frames": 0, "damage": "no frame"}, ["no frame"]),
+        ({"frames": 3}, ["3 frames"]),
+        ({"frames": 100}, ["250", "100"]),
+        ({"frames": 900, "header_frames": 900, "key_frames": 1}, ["one key frame"]),
+        ({"fps": 0.0}, ["frame rate"]),
+        ({"header_frames": 251}, []),
+    ],
+)
+def test_what_is_wrong_is_said_of_each_file(facts: dict[str, Any], words: list[str]) -> None:
+    wrong = page_of([row("good"), row("a", **facts)])["wrong"]
+    assert [each["path"] for each in wrong] == ["a"] * bool(words)
+    assert all(word in "; ".join(each["remarks"]) for each in wrong for word in words)
 
 
 def test_a_page_has_pictures_of_classes_of_what_is_wrong_and_of_copies(tmp_path: Path) -> None:
@@ -106,13 +120,13 @@ def test_many_equal_files_are_counted(tmp_path: Path) -> None:
 
 
 def test_a_page_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    with pytest.raises(VideoloadError, match=r"cannot write .*: No such file"):
+    with pytest.raises(VideoloadError, match=r"none/out\.html"):
         report.write(tmp_path / "none/out.html", [row("a")], [row("a")], "set", None)
 
 
 def test_lengths_advise_clips_that_fit() -> None:
     rows = [row(str(frames), frames=frames) for frames in np.linspace(40, 400, 50).astype(int)]
-    fits = report._of_lengths(rows)
-    assert len(fits) == 1
-    assert "frames=16, stride=4 fits" in fits[0]
-    assert "fewer than 16 frames: 1 file" in report._of_lengths([*rows, row("x", frames=3)])[1]
+    lengths, *_ = page_of([*rows, row("x", frames=3)])["charts"]
+    told = "\n".join(lengths["advice"])
+    assert "frames=16, stride=4" in told
+    assert "fewer than 16 frames: 1 file" in told
