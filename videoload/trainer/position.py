@@ -196,6 +196,7 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes w
                     f"{self._folder}: another training has saved here meanwhile: give each its own "
                     "folder"
                 )
+            before = None if here is None else self.model_file
             self._known = [here, content]
             self.model.save(self._unfinished)
             number.write_bytes(content)
@@ -210,9 +211,8 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes w
             why = error.strerror or error
             raise VideoloadError(f"{self._folder}: the model cannot be saved: {why}") from None
         self._saved = self.batches
-        for other in self._folder.glob("model-*.keras"):
-            if other != self.model_file:
-                other.unlink(missing_ok=True)
+        if before not in (None, self.model_file):
+            before.unlink(missing_ok=True)
 
     def _model_after(self, batches: int) -> Path:
         return self._folder / f"model-{batches}.keras"

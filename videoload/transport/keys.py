@@ -50,10 +50,12 @@ def make_keys(folder: str | os.PathLike[str]) -> tuple[Path, Path]:
     trainer, worker = base / TRAINER, base / WORKER
     if trainer.exists() or worker.exists():
         raise TransportError(f"{base} holds keys already; they are not overwritten")
+    made: list[Path] = []
     try:
-        trainer.mkdir(parents=True, mode=0o700)  # its parents get the usual mode
+        for home in (trainer, worker):  # their parents get the usual mode
+            home.mkdir(parents=True, mode=0o700)  # fails if somebody else has just made it
+            made.append(home)
         (trainer / _ADMITTED).mkdir(mode=0o700)
-        worker.mkdir(mode=0o700)
         for home, name, others in (
             (trainer, TRAINER, worker),
             (worker, WORKER, trainer / _ADMITTED),
@@ -62,7 +64,7 @@ def make_keys(folder: str | os.PathLike[str]) -> tuple[Path, Path]:
             _write_key(others / f"{name}.key", public)
             _write_key(home / f"{name}.key_secret", public, secret)
     except OSError as error:
-        for half_made in (trainer, worker):
+        for half_made in made:
             shutil.rmtree(half_made, ignore_errors=True)
         raise TransportError(f"cannot make keys in {base}: {error.strerror}") from None
     return trainer, worker

@@ -119,11 +119,16 @@ def test_position_is_public() -> None:
 
 def test_a_fit_is_saved_every_few_batches_and_at_its_end(build: Build, tmp_path: Path) -> None:
     stream, stop = fake(), Event()
+    mine = [tmp_path / "run" / name for name in ("model-best.keras", "model-0.keras")]
+    (tmp_path / "run").mkdir()
+    for file in mine:
+        file.write_bytes(b"days of training")
     position = vl.keras.Position(tmp_path / "run", stream, every=3, stop=stop)
     assert position.batches == 0
     assert seen(build(), position, 2, stop_after(8, stop)) == list(range(8))
     assert position.batches == 8
-    assert models(tmp_path / "run") == ["model-8.keras"]
+    assert all(file.read_bytes() == b"days of training" for file in mine)
+    assert models(tmp_path / "run") == ["model-0.keras", "model-8.keras", "model-best.keras"]
 
 
 def test_a_killed_training_continues_from_the_last_saving(build: Build, tmp_path: Path) -> None:

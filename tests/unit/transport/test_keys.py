@@ -78,10 +78,15 @@ def test_a_secret_key_is_private_from_the_moment_it_exists(
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
+@pytest.mark.parametrize("come_just_now", [False, True])
 @pytest.mark.parametrize("there", ["trainer", "worker"])
-def test_keys_are_never_overwritten(there: str, tmp_path: Path) -> None:
+def test_keys_are_never_overwritten(
+    there: str, come_just_now: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / there).mkdir()
-    with pytest.raises(TransportError, match="holds keys already; they are not overwritten"):
+    if come_just_now:  # after the look whether there are any
+        monkeypatch.setattr(Path, "exists", lambda _: False)
+    with pytest.raises(TransportError, match=str(tmp_path)):
         make_keys(tmp_path)
     assert [path.name for path in tmp_path.rglob("*")] == [there]
 
