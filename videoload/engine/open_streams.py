@@ -36,7 +36,7 @@ from videoload.plan.quarantine import Quarantine
 from videoload.processes.supervisor import Supervisor
 from videoload.stats.meter import Meter
 from videoload.stats.stats import StreamRecord, WorkerRecord
-from videoload.storage.files import NO_FOLDER, Storage
+from videoload.storage.files import Storage
 from videoload.transport.messages import Clip, Lease, Place
 from videoload.transport.private_messages import Share
 from videoload.transport.slots import Arena, spans
@@ -188,7 +188,7 @@ class OpenStreams:
             files=stream.files,
             copy=stream.copy,
         ))  # fmt: skip
-        root = os.fsencode(stream.catalog.root or NO_FOLDER)
+        root = os.fsencode(stream.catalog.root or "")  # without one, there are no local workers
         self.supervisor.share(Share(stream.id, root), stream.arena.fd)
 
     def of(self, command: Command) -> OpenStream | None:

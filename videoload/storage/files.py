@@ -32,7 +32,6 @@ Work = Callable[[], T]
 
 SMALL_BYTES = 4 << 20  # a file up to this size is read in one go when its index is made
 MOST_BETWEEN = 600 << 20  # bytes that FFmpeg reads for a packet: no picture has as many
-NO_FOLDER = os.devnull  # the root of a training without files: nothing lies in it
 # What is looked at to tell one copy of a file from another: all of a small one; of a longer one its
 # beginning, its end, and a place in each of so many equal parts.
 _PLACES, _PLACE_BYTES = 32, 4096

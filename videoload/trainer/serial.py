@@ -32,7 +32,6 @@ from videoload.plan.options import Balance, OnError, StreamArguments, StreamOpti
 from videoload.plan.plan import Batch, BatchWithInfo, Clips, Plan, Sample, asked, batch_of
 from videoload.plan.quarantine import Quarantine
 from videoload.plan.windows import with_native_size
-from videoload.storage.files import NO_FOLDER
 from videoload.storage.keep import Folders, Keep
 from videoload.trainer.planning import given_as, make_plan, once
 
@@ -145,15 +144,15 @@ def decode_serially(
         buckets, batch_frames,
     )  # fmt: skip
     clip = given_as(catalog, clip, shuffle=shuffle)
-    if catalog.root is None:
+    if (root := catalog.root) is None:
         raise SpecError("the catalog has no root: give root= the folder that holds its videos")
 
     catalog, plan = make_plan(catalog, clip, options, _read)
     clip = with_native_size(catalog, clip, _read)
     check_shapes(catalog, clip)
     kept = Keep.of(frame_store, None, name="frame_store")
-    folders = Folders(frame_store=kept).beside(catalog.root)
-    decoder = Decoder(catalog.root or NO_FOLDER, folders=folders)
+    folders = Folders(frame_store=kept).beside(root)
+    decoder = Decoder(root, folders=folders)
     lengths, steps = Lengths(catalog, clip), plan.steps(start_step or 0, epochs)
     batches = _batches(decoder, catalog, clip, plan, options, steps, lengths, info)
     return _telling(batches, lengths)

@@ -130,8 +130,7 @@ class Stream(Generic[C]):
             SpecError: ``start_step`` lies after the end of epoch ``epochs``.
             VideoError: A clip cannot be decoded, with ``on_error="raise"``.
             TooManyBadVideos: More videos are bad than ``max_bad`` allows.
-            TransformError: The transform, or the load function, cannot be imported, is not allowed,
-                or failed.
+            TransformError: The transform cannot be imported, is not allowed, or failed.
             WorkerError: The workers of this host end at their start.
             ClosedError: The client is closed.
         """
