@@ -7,19 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.catalogs import pairs, refused
+from tests.support.catalogs import pairs, refused, tree
 from videoload.catalog.catalog import Catalog
 
 
-def made(root: Path, *paths: str) -> Path:
-    for path in paths:
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).touch()
-    return root
-
-
 def test_ntu_has_one_folder_and_classes_in_names(tmp_path: Path) -> None:
-    root = made(tmp_path, *(f"S001C00{c}P001R001A0{a}_rgb.avi" for c in (1, 2) for a in (10, 43)))
+    root = tree(tmp_path, *(f"S001C00{c}P001R001A0{a}_rgb.avi" for c in (1, 2) for a in (10, 43)))
     catalog = Catalog.from_folder(root, label=r"A(\d{3})")
     train, test = catalog.split(0.5, by=r"C(\d{3})")
     assert catalog.classes == ("010", "043")
@@ -28,17 +21,15 @@ def test_ntu_has_one_folder_and_classes_in_names(tmp_path: Path) -> None:
     names = [f"action {n}" for n in range(1, 61)]
     named = Catalog.from_folder(root, label=r"A(\d{3})", classes=names)
     assert pairs(named)[:2] == [(catalog[0].path, "action 10"), (catalog[1].path, "action 43")]
-    with refused("names the class '043', not one of action 1"):
+    with refused("'043'", "action 1"):
         Catalog.from_folder(root, label=r"A(\d{3})", classes=names[:42])
-    with refused("label='B(.)' finds nothing in", "every path must name its class"):
+    with refused("label='B(.)'"):
         Catalog.from_folder(root, label="B(.)")
 
 
 def test_a_flat_folder_is_told_what_to_do(tmp_path: Path) -> None:
-    root = made(tmp_path, "a_1.avi", "b_2.webm")
-    with refused(
-        "its 2 videos need class sub-folders", "label=REGEX", "label=None", "Catalog.from_table"
-    ):
+    root = tree(tmp_path, "a_1.avi", "b_2.webm")
+    with refused("2 videos", "label=REGEX", "label=None", "Catalog.from_table"):
         Catalog.from_folder(root)
     assert pairs(Catalog.from_folder(root, label="[ab]")) == [("a_1.avi", "a"), ("b_2.webm", "b")]
 
@@ -46,7 +37,7 @@ def test_a_flat_folder_is_told_what_to_do(tmp_path: Path) -> None:
 def test_folders_of_the_system_are_no_classes_and_empty_ones_are_named(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    root = made(
+    root = tree(
         tmp_path, "jump/a.avi", "jump/@eaDir/a.avi/t.avi", "@eaDir/x.avi", "__MACOSX/jump/a.avi",
         "System Volume Information/y.avi", "lost+found/z.avi", "$RECYCLE.BIN/w.avi",
     )  # fmt: skip
@@ -64,7 +55,7 @@ def test_a_list_of_kinetics_is_joined_with_the_files_that_are_there(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     files = "abseiling/-3B32lodo2M_000059_000069.mp4", "x/0347ZoDXyP0_000095_000105.webm"
-    root = made(tmp_path / "k400", *files)
+    root = tree(tmp_path / "k400", *files)
     (tmp_path / "val.csv").write_text(
         "label,youtube_id,time_start,time_end,split\nabseiling,-3B32lodo2M,59,69,validate\n"
         "zumba,0347ZoDXyP0,95,105,validate\nzumba,gone,1,11,validate\n"
@@ -76,15 +67,3 @@ def test_a_list_of_kinetics_is_joined_with_the_files_that_are_there(
     assert "gone_000001_000011" in caplog.text
     with refused("lists videos without their paths: give root="):
         Catalog.from_table(tmp_path / "val.csv", path=name)
-
-
-def test_lists_and_tables_say_from_where_they_count(tmp_path: Path) -> None:
-    (tmp_path / "list.txt").write_text("a.avi 0\nb.avi 1\n")
-    with refused("class number 0, which is not one of 1..2", "a split file counts from 1 ('jump')"):
-        Catalog.from_list(tmp_path / "list.txt", None, classes=["jump", "run"])
-    (tmp_path / "t.csv").write_text("path,label\na.avi,1\nb.avi,2\n")
-    with refused("line 3", "label 2", "a table counts from 0", "subtract 1"):
-        Catalog.from_table(tmp_path / "t.csv", None, classes=["jump", "run"])
-    (tmp_path / "twice.txt").write_text("a.avi 1\na.avi 1\n")
-    with refused("the same segment"):
-        Catalog.from_list(tmp_path / "twice.txt", None, classes=["jump"])

@@ -42,27 +42,27 @@ def test_without_offsets_rows_are_as_of_catalogs_side_by_side(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("table", "why"),
+    ("table", "words"),
     [
-        ("rgb,depth,label\na,b,0\nc,,0\n", "line 3: there is no file in the column 'depth'"),
-        ("rgb,depth,label\n,b,0\n", "line 2: there is no file in the column 'rgb'"),
-        ("rgb,depth,label\na,../b,0\n", "line 2: the path '../b' does not lie inside the root"),
-        ("rgb,label\na,0\n", "has no column 'depth' for parts=: its columns are rgb, label"),
-        ("rgb,depth,depth_offset_s,label\na,b,late,0\n", "line 2: depth_offset_s must be a number"),
-        ("rgb,depth,depth_offset_s,label\na,b,nan,0\n", "line 2: depth_offset_s must be a number"),
-        ("rgb,depth,depht_offset_s,label\na,b,1,0\n", "'depht_offset_s'"),
-        ("rgb,depth,depth_offset,label\na,b,1,0\n", "'depth_offset'"),
+        ("rgb,depth,label\na,b,0\nc,,0\n", ["line 3", "'depth'"]),
+        ("rgb,depth,label\n,b,0\n", ["line 2", "'rgb'"]),
+        ("rgb,depth,label\na,../b,0\n", ["line 2", "'../b'"]),
+        ("rgb,label\na,0\n", ["'depth'", "parts="]),
+        ("rgb,depth,depth_offset_s,label\na,b,late,0\n", ["line 2", "depth_offset_s"]),
+        ("rgb,depth,depth_offset_s,label\na,b,nan,0\n", ["line 2", "depth_offset_s"]),
+        ("rgb,depth,depht_offset_s,label\na,b,1,0\n", ["'depht_offset_s'"]),
+        ("rgb,depth,depth_offset,label\na,b,1,0\n", ["'depth_offset'"]),
     ],
 )
-def test_what_is_wrong_is_named_with_its_line(tmp_path: Path, table: str, why: str) -> None:
-    with refused(why):
+def test_what_is_wrong_is_named_with_its_line(tmp_path: Path, table: str, words: list[str]) -> None:
+    with refused(*words):
         Catalog.from_table(text(tmp_path, table), tmp_path, parts=("rgb", "depth"))
 
 
 def test_parts_are_two_columns_at_least_and_offsets_are_seconds(tmp_path: Path) -> None:
     table = text(tmp_path, TABLE)
     for parts in (("rgb",), "rgb", ("rgb", "rgb")):
-        with refused("parts are the names of at least two columns"):
+        with refused("parts", "two"):
             Catalog.from_table(table, tmp_path, parts=parts)
-    with refused('offset_s is in seconds: leave by="frames" out'):
+    with refused('by="frames"'):
         Catalog.from_table(table, tmp_path, parts=PARTS, by="frames")
