@@ -132,12 +132,13 @@ def test_what_is_no_folder_or_cannot_be_listed_is_named(
 def test_links_of_files_inside_the_root_are_videos_and_all_others_are_skipped(
     tmp_path: Path,
 ) -> None:
+    """Also those that lead nowhere: decoders name them."""
     tree(tmp_path, "real/jump/a.avi", "real/.store/b", "readme.txt")
     (tmp_path / "link").symlink_to("real")
     jump = tmp_path / "real/jump"
     os.mkfifo(jump / "pipe.avi")
     for name, to in (
-        ("b.avi", "../.store/b"), ("gone.avi", "none.avi"), ("self.avi", "self.avi"),  # for decoders
+        ("b.avi", "../.store/b"), ("gone.avi", "none.avi"), ("self.avi", "self.avi"),
         ("loop", tmp_path / "real"), ("folder.avi", jump), ("readme.txt", tmp_path / "readme.txt"),
         ("../alias", "jump"),
     ):  # fmt: skip
