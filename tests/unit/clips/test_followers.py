@@ -71,7 +71,7 @@ def test_a_window_is_drawn_where_all_parts_have_frames() -> None:
     ]
     assert min(starts) in range(29, 34)
     assert max(starts) in range(50, 56)
-    with pytest.raises(UnfitError, match="no frames at the same time"):
+    with pytest.raises(UnfitError, match="same time"):
         params(a, b, offset_s=5.0)
 
 
@@ -79,15 +79,16 @@ def test_another_number_of_frames_divides_the_same_time() -> None:
     made = params(video(), video(45, 15), follows=3, stride=2)
     assert made.clips["b"][0].frames.tolist() == (made.frames[::2] // 2).tolist()
     made = params(video(45, 15), video(), frames=3, follows=6)
-    first = 2 * made.frames[0]
-    assert made.clips["b"][0].frames.tolist() == list(range(first, first + 6))
+    assert made.clips["b"][0].frames.tolist() == [
+        *range(2 * made.frames[0], 2 * made.frames[0] + 6)
+    ]
 
 
 def test_frames_of_the_same_number_need_no_rate() -> None:
     made = params(video(90), video(40, 0), by="frames", sampling="random", seed=5)
     assert made.clips["b"][0].frames.tolist() == made.frames.tolist()
     assert made.frames.max() < 40
-    with pytest.raises(UnfitError, match="part 'b' has no frame rate"):
+    with pytest.raises(UnfitError, match=r"'b'.*frame rate"):
         params(video(90), video(40, 0))
 
 
@@ -132,5 +133,5 @@ def test_segments_and_views_are_the_leaders() -> None:
 
 def test_a_part_that_does_not_fit_is_named() -> None:
     small = video()._replace(width=16)
-    with pytest.raises(UnfitError, match="part 'b': frames of 16x48 pixels are smaller"):
+    with pytest.raises(UnfitError, match=r"'b'.*16x48"):
         params(video(), small)

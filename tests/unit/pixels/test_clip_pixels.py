@@ -54,10 +54,8 @@ def test_a_crop_is_cut_out_of_the_scaled_frame_to_the_byte(
 ) -> None:
     length += length % 2 if pixels == "yuv420p" else 0
     facts, frame = VideoInfo(100, Fraction(25), *size), frame_of(picture(*size), source)
-    spec, chains = (
-        ClipSpec(1, resize=resize, size=(length, length), crop=crop, pixels=pixels),
-        Chains(),
-    )
+    spec = ClipSpec(1, resize=resize, size=(length, length), crop=crop, pixels=pixels)
+    chains = Chains()
     expected = whole(frame, spec, facts)
     for key in range(8):
         x, y, *_ = clip_params(spec, facts, key).part
@@ -134,15 +132,17 @@ def test_frames_whose_size_changes_within_a_file_are_brought_to_its_first() -> N
     assert apart(made[0], made[1])[0] < 4
 
 
-def test_mirrored_frames_are_mirrored_frames() -> None:
-    frame = frame_of(picture(320, 240), "yuv420p")
-    for pixels in ("rgb24", "gray", "yuv420p"):
-        plain = spec_of(pixels)
-        flip = ClipSpec(frames=1, resize=128, size=(112, 112), pixels=plain.pixels, flip=True)
-        turns = {clip_params(flip, INFO, key).flip: key for key in range(20)}
-        one, other = (write(frame, flip, INFO, turns[turn])[:112] for turn in (False, True))
-        assert np.array_equal(one, write(frame, plain, INFO)[:112])
-        assert np.array_equal(one, other[:, ::-1])
+@pytest.mark.parametrize("pixels", get_args(Pixels))
+def test_mirrored_frames_are_mirrored_frames(pixels: Pixels) -> None:
+    frame, flip = frame_of(picture(320, 240), "yuv420p"), replace(spec_of(pixels), flip=True)
+    turns = {clip_params(flip, INFO, key).flip: key for key in range(20)}
+    one, other = (
+        planes_of(write(frame, flip, INFO, turns[each]), pixels) for each in (False, True)
+    )
+    plain = planes_of(write(frame, spec_of(pixels), INFO), pixels)
+    for each, mirrored, own in zip(one, other, plain, strict=True):
+        assert np.array_equal(each, own)
+        assert np.array_equal(each, mirrored[:, ::-1])
 
 
 @pytest.mark.parametrize("pixels", ["rgb24", "gray", "yuv420p"])
@@ -181,10 +181,7 @@ def test_a_padded_frame_is_the_stretched_one_within_black(
         expected = planes_of(write(frame, inner, facts), pixels)
         for i, (plane, part) in enumerate(zip(shown, expected, strict=True)):
             half = 2 if i else 1
-            where = (
-                slice(y // half, (y + height) // half),
-                slice(x // half, (x + width) // half),
-            )
+            where = np.s_[y // half : (y + height) // half, x // half : (x + width) // half]
             assert np.array_equal(plane[where], part)
             plane[where] = black = 0 if pixels != "yuv420p" else 128 if i else 16
             assert (plane == black).all()
@@ -203,12 +200,6 @@ def test_a_stretched_frame_is_the_whole_frame_whatever_its_shape() -> None:
     frame = frame_of(picture(320, 240), "yuv420p")
     shown = write(frame, ClipSpec(1, size=(240, 320), crop="stretch"), INFO)
     assert np.array_equal(shown, write(frame, ClipSpec(1, size=(240, 320)), INFO))
-    left, right = shown[:, :160].mean((0, 1)), shown[:, 160:].mean((0, 1))
-    for size in ((47, 200), (120, 30), (31, 33)):
-        made = write(frame, ClipSpec(1, size=size, crop="stretch"), INFO).astype(float)
-        half = size[1] // 2
-        assert np.abs(made[:, :half].mean((0, 1)) - left).max() < 6
-        assert np.abs(made[:, -half:].mean((0, 1)) - right).max() < 6
 
 
 @pytest.mark.parametrize("crop", ["three", "five"])
@@ -273,8 +264,6 @@ def test_gray_of_16_bits_arrives_bit_for_bit(name: str) -> None:
     frame, pixels = noise(name)
     spec = ClipSpec(1, size=(240, 320), pixels="gray16")
     assert np.array_equal(write(frame, spec, INFO)[..., 0], pixels)
-    flipped = [write(frame, replace(spec, flip=True), INFO, key)[..., 0] for key in range(8)]
-    assert any(np.array_equal(each[:, ::-1], pixels) for each in flipped)
     turned = write(frame, replace(spec, size=(320, 240)), INFO._replace(turns=1))
     assert np.array_equal(turned[..., 0], np.rot90(pixels, -1))
 

@@ -87,10 +87,8 @@ def test_every_size_is_the_same_to_the_byte(
 
 @pytest.mark.parametrize("source", ["yuv420p", "yuvj420p"])
 def test_a_kept_frame_takes_half_the_space_of_rgb(source: str) -> None:
-    spec, info = (
-        ClipSpec(1, resize=128, size=(112, 112), crop="random"),
-        VideoInfo(100, Fraction(25), 320, 240),
-    )
+    spec = ClipSpec(1, resize=128, size=(112, 112), crop="random")
+    info = VideoInfo(100, Fraction(25), 320, 240)
     format_ = FrameFormat(320, 240, source, 2, 1)
     scaled = scaling_way(spec, info, clip_params(spec, info, 0), format_).made
     assert frame_bytes(scaled) == 170 * 128 * 3 // 2

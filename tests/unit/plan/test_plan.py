@@ -28,18 +28,7 @@ patient = settings(deadline=None, max_examples=either(40, 100))
 
 
 def options(**changes: Any) -> StreamOptions:
-    """The default options, but shuffled and in batches of 4."""
-    default: dict[str, Any] = {
-        "batch_size": 4,
-        "shuffle": True,
-        "seed": 0,
-        "shard": (0, 1),
-        "drop_remainder": True,
-        "ordered": True,
-        "on_error": "substitute",
-        "max_bad": 0.01,
-    }
-    return StreamOptions(**default | changes)
+    return StreamOptions(**{"batch_size": 4, "shuffle": True, "drop_remainder": True} | changes)
 
 
 def epoch(plan: Plan, number: int = 0) -> list[list[Sample]]:
@@ -141,10 +130,9 @@ def test_each_epoch_and_each_seed_has_its_own_order() -> None:
 
 @patient
 @given(
-    videos=st.integers(4, 10**6),
+    videos=st.integers(4, 10**6), seed=st.integers(0, 100),
     steps=st.lists(st.integers(0, 10**9), min_size=1, max_size=8),
-    seed=st.integers(0, 100),
-)
+)  # fmt: skip
 def test_a_batch_does_not_depend_on_the_order_in_which_the_plan_is_read(
     videos: int, steps: list[int], seed: int
 ) -> None:
@@ -156,7 +144,7 @@ def test_a_batch_does_not_depend_on_the_order_in_which_the_plan_is_read(
 
 
 def test_a_negative_step_is_an_index_error() -> None:
-    with pytest.raises(IndexError, match="at least 0, got -1"):
+    with pytest.raises(IndexError, match="-1"):
         Plan(8, 1, options())[-1]
 
 
@@ -189,16 +177,16 @@ def test_each_sample_of_each_epoch_has_its_own_seed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("clips", "changes", "words"),
+    ("changes", "words"),
     [
-        (3, {}, r"^3 clips .*drop_remainder=False"),
-        (3, {"shard": (0, 4)}, r"4 shards.*batch_size$"),
-        (3, {"shard": (0, 4), "drop_remainder": False}, r"4 shards.*batch_size$"),
+        ({}, r"^3 clips .*drop_remainder=False"),
+        ({"shard": (0, 4)}, r"4 shards.*batch_size$"),
+        ({"shard": (0, 4), "drop_remainder": False}, r"4 shards.*batch_size$"),
     ],
 )
-def test_too_few_clips_are_refused(clips: int, changes: dict[str, Any], words: str) -> None:
+def test_too_few_clips_are_refused(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(SpecError, match=words):
-        Plan(clips, 1, options(**changes))
+        Plan(3, 1, options(**changes))
 
 
 # Several clips from each video
@@ -285,11 +273,8 @@ def test_every_clip_is_equally_likely_as_a_substitute() -> None:
 
 def test_the_order_and_the_seeds_never_change() -> None:
     plan = Plan(10, 1, options())
-    assert [origins([plan[step]]) for step in range(3)] == [
-        [7, 6, 3, 2],
-        [0, 4, 9, 5],
-        [0, 5, 9, 4],
-    ]
+    orders = [origins([plan[step]]) for step in range(3)]
+    assert orders == [[7, 6, 3, 2], [0, 4, 9, 5], [0, 5, 9, 4]]
     assert plan[0][0] == Sample(0, 7, 0, 7, 0, 1055144352801279116)
     assert plan[2][0] == Sample(1, 0, 0, 0, 0, 3645061807790173498)
 

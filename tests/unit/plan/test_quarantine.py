@@ -22,16 +22,7 @@ patient = settings(deadline=None, max_examples=100)
 
 
 def options(**changes: Any) -> StreamOptions:
-    default: dict[str, Any] = {
-        "batch_size": 1,
-        "shuffle": True,
-        "seed": 0,
-        "shard": (0, 1),
-        "drop_remainder": False,
-        "ordered": True,
-        "on_error": "substitute",
-        "max_bad": 0.01,
-    }
+    default = {"batch_size": 1, "shuffle": True, "drop_remainder": False}
     return StreamOptions(**default | changes)
 
 
