@@ -246,13 +246,15 @@ def test_what_a_spec_a_root_or_a_table_may_ask_for_is_no_garbage(unpack: Any, me
 def test_other_messages_have_another_version() -> None:
     def bare(schema: Any) -> Any:
         if isinstance(schema, dict):
-            words = ("title", "description")
-            return {name: bare(value) for name, value in schema.items() if name not in words}
+            words = ("title", "description", "minItems")  # versions of msgspec differ in it
+            found = {name: bare(value) for name, value in schema.items() if name not in words}
+            found.get("anyOf", []).sort(key=str)
+            return found
         return [*map(bare, schema)] if isinstance(schema, list | tuple) else schema
 
     types = bare(msgspec.json.schema_components([FromWorker, FromTrainer]))
     digest = hashlib.sha256(json.dumps(types, sort_keys=True).encode()).hexdigest()
-    assert (VERSION, digest[:8]) == (b"videoload/4", "5c0ae8f6"), (
+    assert (VERSION, digest[:8]) == (b"videoload/4", "487eecf7"), (
         "the messages are others: note their digest here, and raise VERSION, unless it is as new "
         "as they are"
     )
