@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 
 _REAL = "VIDEOLOAD_AVI"
 _LOOK_S = 0.01
+_SMALL_DISK = 4 << 30
 _CHECKED = ("integration", "faults")
 _UNIT = Path(__file__).parent / "unit"
 
@@ -61,12 +62,27 @@ hypothesis.settings.register_profile("videoload", deadline=None, max_examples=ei
 hypothesis.settings.load_profile("videoload")
 
 
+def _roomy(statvfs: Callable[[Any], os.statvfs_result]) -> Callable[[Any], os.statvfs_result]:
+    """A store without a limit keeps nothing where less than a fifth of the disk is free. Half of
+    each disk is, however full the one of the tests may be; a small one is a test's own."""
+
+    def roomy(path: Any) -> os.statvfs_result:
+        found = statvfs(path)
+        if found.f_blocks * found.f_frsize < _SMALL_DISK:
+            return found
+        free = max(found.f_bavail, found.f_blocks // 2)
+        return os.statvfs_result((*found[:3], free, free, *found[5:]))
+
+    return roomy
+
+
 def pytest_configure(config: pytest.Config) -> None:
     mark_descendants()
     _end_in_time(config)
     # Of the random streams of test_matrix.py; all processes of a run have the same.
     os.environ.setdefault("VIDEOLOAD_TEST_SEED", str(random.randrange(10**6)))
     os.environ["VIDEOLOAD_CACHE"] = ""  # a test that wants indexes kept says where
+    vars(os)["statvfs"] = _roomy(os.statvfs)  # of this process: in others, a test gives a limit
     # TensorFlow leaves it off on processors without AVX-512, where 3D convolutions then take ten
     # times as long.
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")

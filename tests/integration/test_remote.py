@@ -131,7 +131,7 @@ def test_a_kept_file_is_asked_for_only_once_a_training(
         kept = sum(file.stat().st_size for file in tmp_path.glob("disk/*.avi"))
         return kept == sum((videos.root / path).stat().st_size for path in read)
 
-    with Client(workers=2, keep=tmp_path / "disk") as client:
+    with Client(workers=2, keep=tmp_path / "disk", keep_gb=1) as client:
         stream = client.stream(at(videos, server.url), SPEC, 2, shuffle=True)
         assert digest(stream.batches(epochs=2)) == reference
         wait_until(is_kept, 30 * SECOND)
