@@ -33,10 +33,7 @@ def catalog(name: str, videos: int, *classes: str) -> Catalog:
 
 def stream(mixed: Catalog, steps: range, clip: Any = CLIP, **changes: Any) -> list[int]:
     """The videos of these batches of 10."""
-    default: dict[str, Any] = {
-        "batch_size": 10, "shuffle": True, "seed": 0, "shard": (0, 1), "drop_remainder": True,
-        "ordered": True, "on_error": "substitute", "max_bad": 0.01,
-    }  # fmt: skip
+    default: dict[str, Any] = {"batch_size": 10, "shuffle": True}
     plan = Plan.of(mixed, clip, StreamOptions(**default | changes))
     return [sample.video for step in steps for sample in plan[step]]
 
@@ -69,33 +66,29 @@ def test_roots_become_the_nearest_folder_above_them(tmp_path: Path) -> None:
     assert Catalog.join([ucf, ucf.subset([0])]).root == ucf.root
 
 
-def test_roots_known_of_some_only_are_refused(tmp_path: Path) -> None:
-    with refused("all need a folder as root"):
-        Catalog.join([catalog("a", 1), Catalog(["b.avi"], [0], ["jump"], root=tmp_path)])
-
-
-def test_catalogs_with_the_same_url_are_joined(tmp_path: Path) -> None:
+def test_catalogs_with_the_same_url_are_joined_and_no_others(tmp_path: Path) -> None:
     one, two, other = (
         Catalog([f"{i}.avi"], [0], ["jump"], root)
         for i, root in enumerate(("s3://clips/a", "s3://clips/a/", "s3://clips/b"))
     )
+    here = Catalog(["b.avi"], [0], ["jump"], tmp_path)
     assert Catalog.join([one, two]).root == "s3://clips/a"
     assert mix({"one": (one, 1), "two": (two, 1)}).root == "s3://clips/a"
-    for wrong in (other, Catalog(["b.avi"], [0], ["jump"], tmp_path), catalog("a", 1)):
-        with refused("or the same root", "s3://clips/a", str(wrong.root)):
+    for wrong in (other, here, catalog("a", 1)):
+        with refused("root", "s3://clips/a", str(wrong.root)):
             Catalog.join([one, wrong])
+    with refused("root"):
+        Catalog.join([catalog("a", 1), here])
+    nothing: list[Any] = [[], [catalog("a", 1), None]]
+    for parts in nothing:
+        with refused("catalogs"):
+            Catalog.join(parts)
 
 
 def test_a_segment_may_be_in_two_catalogs() -> None:
     one = catalog("a", 3)
     twice = Catalog.join([one, one[1:2]])
     assert [video.path for video in twice[2:]] == ["a2.avi", "a1.avi"]
-
-
-@pytest.mark.parametrize("wrong", [[], [catalog("a", 1), None]])
-def test_join_refuses_other_objects(wrong: Any) -> None:
-    with refused("join takes catalogs, at least one"):
-        Catalog.join(wrong)
 
 
 # Mixed
@@ -115,11 +108,6 @@ def test_shares_hold_in_every_batch_and_over_epochs() -> None:
         assert videos.sum() == 600
         assert set(batches.tolist()) <= {1, 2, 3, 4, 5}
         assert not shuffle or len(set(batches.tolist())) == 1, "a block is as long as a batch"
-
-
-def test_mix_refuses_a_tiny_share() -> None:
-    with pytest.raises(SpecError, match="too small: at least 1 in 10000"):
-        mix({"a": (catalog("a", 3), 1), "b": (catalog("b", 3), 1e-6)})
 
 
 def test_a_part_goes_through_all_its_videos_before_it_repeats_one_across_epochs() -> None:
@@ -159,26 +147,16 @@ def test_ranks_of_a_mixture_share_a_pass_and_have_the_same_shares(
         assert not every or max(counts) - min(counts) <= 2 + 4 * world / len(part) + 1
 
 
-def test_steps_of_a_mixture_are_random_access() -> None:
-    mixed = mix({"a": (catalog("a", 300), 0.5), "b": (catalog("b", 9), 0.5)})
-    straight = [stream(mixed, range(step, step + 1)) for step in range(80)]
-    assert [stream(mixed, range(step, step + 1)) for step in (79, 3, 41)] == [
-        straight[79], straight[3], straight[41],
-    ]  # fmt: skip
-    assert stream(mixed, range(10**9, 10**9 + 1))
-
-
 def test_the_same_video_has_other_parameters_each_time_it_comes_in_an_epoch() -> None:
     mixed = mix({"a": (catalog("a", 60), 0.5), "b": (catalog("b", 1), 0.5)})
-    options = StreamOptions(10, True, 0, (0, 1), True, True, "substitute", 0.01)
-    plan = Plan.of(mixed, CLIP, options)
+    plan = Plan.of(mixed, CLIP, StreamOptions(10, shuffle=True))
     seeds = [sample.seed for step in range(12) for sample in plan[step] if sample.video == 60]
     assert len(set(seeds)) == len(seeds) == 60
 
 
 def test_a_substitute_is_of_the_same_part_while_there_is_one() -> None:
     mixed = mix({"a": (catalog("a", 30), 0.5), "b": (catalog("b", 3), 0.5)})
-    plan = Plan.of(mixed, CLIP, StreamOptions(10, True, 0, (0, 1), True, True, "substitute", 0.01))
+    plan = Plan.of(mixed, CLIP, StreamOptions(10, shuffle=True))
     for sample in plan[0] + plan[7]:
         part, found = sample.video >= 30, sample
         for _ in range(8):
@@ -191,24 +169,19 @@ def test_a_substitute_is_of_the_same_part_while_there_is_one() -> None:
 def test_targets_are_of_frames_and_pictures_that_samples_have() -> None:
     check_shapes(catalog("a", 2).with_targets(PerFrame([[1], [2]])), CLIP)
     marks = catalog("a", 2).with_targets({"nose": Points(np.zeros((2, 1, 2)), part="rgb")})
-    with pytest.raises(
-        SpecError, match="nose are points or boxes in part 'rgb', which is no clip of the"
-    ):
+    with pytest.raises(SpecError, match=r"nose.*'rgb'"):
         check_shapes(marks, CLIP)
 
 
 @pytest.mark.parametrize(
     ("parts", "words"),
     [
-        ({}, "at least one"),
-        ([catalog("a", 1)], "at least one"),
-        ({"a": catalog("a", 1)}, "must be"),
-        ({"a": (catalog("a", 1),)}, "must be"),
-        ({"a": (catalog("a", 1), 0)}, "share of 'a'"),
-        ({"a": (catalog("a", 1), "much")}, "share of 'a'"),
-        ({"a": (catalog("a", 1), 1, CLIP)}, "must be"),
+        ({}, "at least one"), ([catalog("a", 1)], "at least one"), ({"a": catalog("a", 1)}, "a"),
+        ({"a": (catalog("a", 1),)}, "a"), ({"a": (catalog("a", 1), 0)}, "'a'"),
+        ({"a": (catalog("a", 1), "much")}, "'a'"), ({"a": (catalog("a", 1), 1, CLIP)}, "a"),
+        ({"a": (catalog("a", 3), 1), "b": (catalog("b", 3), 1e-6)}, "1 in 10000"),
     ],
-)
+)  # fmt: skip
 def test_invalid_parts_are_refused(parts: Any, words: str) -> None:
     with pytest.raises(SpecError, match=words):
         mix(parts)
@@ -216,15 +189,12 @@ def test_invalid_parts_are_refused(parts: Any, words: str) -> None:
 
 def test_a_mixture_is_no_part_and_has_no_subsets() -> None:
     mixed = mix({"a": (catalog("a", 2), 1)})
-    with refused("mixture"):
-        mix({"b": (mixed, 1)})
-    with refused("mixture"):
-        mixed[:1]
-    with refused("mixture"):
-        mixed.split(0.5)
-    options = StreamOptions(1, False, 0, (0, 1), True, True, "substitute", 0.01, "class")
-    with pytest.raises(SpecError, match="leave balance= out"):
-        Plan.of(mixed, CLIP, options)
+    acts: list[Any] = [lambda: mix({"b": (mixed, 1)}), lambda: mixed[:1], lambda: mixed.split(0.5)]
+    for act in acts:
+        with refused("mixture"):
+            act()
+    with pytest.raises(SpecError, match="balance="):
+        Plan.of(mixed, CLIP, StreamOptions(1, balance="class"))
 
 
 def test_classes_of_two_streams_have_the_same_numbers(caplog: pytest.LogCaptureFixture) -> None:
@@ -232,7 +202,7 @@ def test_classes_of_two_streams_have_the_same_numbers(caplog: pytest.LogCaptureF
     lacking = Catalog(["a.avi", "c.avi"], [0, 1], ["jump", "walk"])
     turned = Catalog(["a.avi"], [0], ["walk", "run", "jump"])
     for one, other in ((train, lacking), (lacking, train), (turned, train)):
-        with pytest.raises(SpecError, match=r"is number . in one stream of this client and . in"):
+        with pytest.raises(SpecError, match="is number "):
             check_numbers(one, [other])
     others = Catalog(["a.avi"], [0], ["swim", "ride"])
     first = Catalog(["a.avi"], [0], ["jump", "run"])

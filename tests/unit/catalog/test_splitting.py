@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -30,11 +31,8 @@ def test_no_recording_is_on_both_sides() -> None:
         train, test = UCF.split(0.8, seed=seed, by=RECORDING)
         assert not recordings(train) & recordings(test)
         assert Counter(train.labels.tolist()) == {0: 60, 1: 60}, "20 of 25 groups of each class"
-
-
-def test_without_groups_some_recording_is_on_both_sides() -> None:
     train, test = UCF.split(0.8, seed=0)
-    assert recordings(train) & recordings(test)
+    assert recordings(train) & recordings(test), "without groups, some are"
 
 
 def test_a_pattern_names_the_group_by_its_parentheses() -> None:
@@ -78,21 +76,13 @@ def test_a_split_by_groups_is_a_partition_whatever_their_order(
     assert {v.path for v in again} == {v.path for v in first}
 
 
-def test_a_path_without_a_group_is_refused() -> None:
-    with refused("finds nothing", "'Archery/v_Archery_g01_c01.avi'"):
-        UCF.split(0.8, by=r"(S\d+)")
-    with refused("no regular expression"):
-        UCF.split(0.8, by="(")
-    with refused("by=", "150"):
-        UCF.split(0.8, by=[1, 2])
-
-
-def test_segments_of_a_file_are_in_one_group() -> None:
+def test_groups_that_cannot_be_meant_are_refused() -> None:
     film = Catalog(["a.avi", "a.avi", "b.avi"], [0, 0, 0], ["jump"], starts=[0, 5, 0])
-    with refused("'a.avi'", "'1' and '2'"):
-        film.split(0.5, by=[1, 2, 2])
-
-
-def test_one_group_cannot_be_split() -> None:
-    with pytest.raises(ValueError, match="no class has two groups"):
-        UCF.split(0.5, by=lambda video: "all")
+    by: Any
+    for catalog, by, words in (
+        (UCF, r"(S\d+)", ["'Archery/v_Archery_g01_c01.avi'"]), (UCF, "(", ["("]),
+        (UCF, [1, 2], ["by=", "150"]), (UCF, lambda video: "all", ["two groups"]),
+        (film, [1, 2, 2], ["'a.avi'", "'1' and '2'"]),  # segments of a file are in one group
+    ):  # fmt: skip
+        with refused(*words):
+            catalog.split(0.5, by=by)
