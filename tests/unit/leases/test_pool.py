@@ -89,6 +89,7 @@ SILENT: dict[str, str] = {
     "wait 60; a B quiet; B answers; done",
     "the first answer counts": "a joins+silent=3; b joins; b answers; done; a answers; good",
     "also a late one": "a joins+silent=3; b joins+is-asked; a answers; done; b answers; good",
+    "a failure counts for all": "a joins+silent=3; b joins+is-asked; a fails; bad; b answers; open",
     "before another is asked": "a joins+silent=3+answers; done; b joins+is-not-asked",
     "heard again": "a joins+hangs; wait 3; b c joins; b is-asked; c is-not-asked; b hangs;"
     "a heard; wait 3; c is-not-asked; a hangs; b heard; wait 3; c is-not-asked; a leaves;"
