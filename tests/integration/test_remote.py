@@ -128,7 +128,7 @@ def test_a_kept_file_is_asked_for_only_once_a_training(
     read = {video.path for video in videos.catalog}
 
     def is_kept() -> bool:
-        kept = sum(file.stat().st_size for file in tmp_path.glob("disk/*.avi"))
+        kept = sum(file.stat().st_size for file in tmp_path.glob("disk/*/*.avi"))
         return kept == sum((videos.root / path).stat().st_size for path in read)
 
     with Client(workers=2, keep=tmp_path / "disk", keep_gb=1) as client:
