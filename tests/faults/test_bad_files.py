@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from tests.support.digests import digests
@@ -305,22 +304,6 @@ def test_one_good_video_among_many_bad_ones_is_enough(
 
 def long_clip(short: Any, frames: int = 25) -> ClipSpec:
     return ClipSpec(frames=frames, resize=36, size=(32, 32), short=short, clips_per_video=2)
-
-
-@pytest.mark.parametrize("short", ["loop", "hold"])
-def test_short_videos_are_looped_or_held(short: str, videos: Videos, client: Client) -> None:
-    catalog, clip = videos.catalog, long_clip(short)
-    expected = digests(decode_serially(catalog, clip, BATCH, shuffle=True, info=True))
-    stream = client.stream(catalog, clip, BATCH, shuffle=True)
-    assert digests(stream.batches(epochs=1, info=True)) == expected
-    assert not stream.quarantine
-    for _, _, info in stream.batches(epochs=1, info=True):
-        for video, frames in zip(info.video, info.frames, strict=True):
-            count = videos.frames[catalog[int(video)].path]
-            if count < 25:
-                turns = np.arange(25)
-                looped = turns % count if short == "loop" else np.minimum(turns, count - 1)
-                assert np.array_equal(frames, looped)
 
 
 def test_short_videos_are_silently_dropped_if_the_spec_says_so(

@@ -28,7 +28,7 @@ from tests.faults.raw_peers import dealer
 from tests.support.digests import digests
 from tests.support.programs import Program, Programs
 from tests.support.thorough import either
-from tests.support.videos import Videos, make_avi, make_white_avi
+from tests.support.videos import Videos, make_avi
 from tests.support.waiting import SECOND, in_background, wait_until
 from videoload import Catalog, Client, ClipSpec, decode_serially
 from videoload.pixels.software import software_and_code
@@ -263,25 +263,3 @@ def test_no_faults_together_change_a_byte_or_blame_a_good_file(
         assert {bad.path for bad in stream.quarantine} <= BAD
     assert got == expected
     assert any(store.glob("*/*/*"))
-
-
-def test_a_video_that_kills_dialled_in_workers_is_still_named(
-    tmp_path: Path, programs: Programs
-) -> None:
-    # A worker that was cut off and comes back withdraws the suspicion; a dead worker does not.
-    for i in range(5):
-        make_avi(tmp_path / f"x/{i}.avi", frames=12, seed=i)
-    make_white_avi(tmp_path / "x/white.avi")
-    catalog = Catalog.from_folder(tmp_path)
-    spec = ClipSpec(
-        frames=4, resize=36, size=(32, 32), transform="tests.support.transforms:crash_on_white"
-    )
-    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
-        programs.worker(
-            client.endpoints[0], tmp_path, "--workers", "2", "--allow", "tests.support.transforms"
-        )
-        stream = client.stream(catalog, spec, 3, drop_remainder=False)
-        seen = [int(v) for _, _, info in stream.batches(epochs=2, info=True) for v in info.video]
-    assert [video.path for video in stream.quarantine] == ["x/white.avi"]
-    assert "workers died or hung" in stream.quarantine[0].reason
-    assert len(seen) == 2 * len(catalog)

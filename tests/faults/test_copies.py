@@ -5,41 +5,29 @@ from __future__ import annotations
 
 import errno
 import logging
-import math
 import os
 import shutil
 import threading
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-import zmq
 
+from tests.faults.liars import Liar
 from tests.support.digests import digests
 from tests.support.programs import Programs
 from tests.support.thorough import rest_nightly
 from tests.support.videos import Videos, make_avi
-from tests.support.waiting import SECOND, wait_until
+from tests.support.waiting import SECOND, in_background, wait_until
 from videoload import Catalog, Client, ClipSpec, decode_serially
-from videoload.clips.sample_spec import frames_shape
-from videoload.errors import Fault
-from videoload.pixels.software import software_and_code
 from videoload.scanning.journal import Journal
 from videoload.scanning.scan import scan
-from videoload.transport.messages import (
-    Failed,
-    FromWorker,
-    Heartbeat,
-    Hello,
-    Lease,
-    Notice,
-    Refused,
-    Result,
-)  # fmt: skip
-from videoload.transport.sockets import Dealer
 
 pytestmark = pytest.mark.timeout(90 * SECOND)
 
@@ -306,60 +294,13 @@ def test_a_file_that_changes_everywhere_during_a_training_is_taken_as_it_is_now(
     assert "class/a.avi has changed" in caplog.text
 
 
-class Liar(threading.Thread):
-    """A worker that answers every lease with a lie about its files."""
-
-    def __init__(self, endpoint: str, lie: Callable[[Lease], FromWorker], number: int = 0) -> None:
-        super().__init__(name=f"liar{number}", daemon=True)
-        self._endpoint = endpoint
-        self._lie = lie
-        self.leases = 0
-        self.told: list[str] = []
-        self.over = threading.Event()
-
-    def run(self) -> None:
-        context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        dealer = Dealer(context, self._endpoint)
-        greeted = False
-        while not self.over.is_set():
-            if not greeted:
-                me = self.name
-                greeted = dealer.send(Hello(me, me, 1, software_and_code(), copy=f"that of {me}"))
-            dealer.send(Heartbeat(self.leases))
-            dealer.socket.poll(20)
-            while (message := dealer.receive()) is not None:
-                if isinstance(message, Lease):
-                    self.leases += 1
-                    answer = self._lie(message)
-                    shape = (len(message.clips), message.asked.clip_bytes)
-                    pixels = np.zeros(shape, np.uint8) if isinstance(answer, Result) else None
-                    dealer.send(answer, pixels)
-                elif isinstance(message, Notice | Refused):
-                    self.told.append(str(message))
-        dealer.close()
-        context.term()
-
-
-def fewer_frames(lease: Lease) -> FromWorker:
-    return Failed(lease.lease, 0, "segment starts at frame 0, the video has 0")
-
-
-def short(lease: Lease) -> FromWorker:
-    return Failed(lease.lease, 0, "has 2 frames, a clip spans 7", Fault.SHORT)
-
-
-def fatal(lease: Lease) -> FromWorker:
-    return Failed(lease.lease, len(lease.clips), "transform x:y cannot be imported", Fault.FUNCTION)
-
-
-def another_file(lease: Lease) -> FromWorker:
-    frames = [[0] * math.prod(frames_shape(lease.asked)) for _ in lease.clips]
-    return Result(lease.lease, frames, 0.001, [12345] * len(lease.clips))
-
-
-def told_file(lease: Lease) -> FromWorker:
-    frames = [[0] * math.prod(frames_shape(lease.asked)) for _ in lease.clips]
-    return Result(lease.lease, frames, 0.001, lease.files)
+LIES: dict[str, tuple[str, dict[str, Any]]] = {
+    "fewer frames": ("failed", {"reason": "segment starts at frame 0, the video has 0", "file": 0}),
+    "short": ("failed", {"reason": "has 2 frames, a clip spans 7", "fault": "short", "file": 0}),
+    "fatal": ("failed", {"reason": "cannot be imported", "fault": "function", "at": 0, "file": 0}),
+    "another file": ("result", {}),
+    "the told file": ("result", {"files": None}),
+}
 
 
 @pytest.mark.slow
@@ -367,56 +308,50 @@ def told_file(lease: Lease) -> FromWorker:
     ("lie", "own", "liars"),
     rest_nightly(
         [
-            *[(told_file, True, 1), (fewer_frames, False, 3), (short, True, 3), (fatal, False, 1)],
-            *[(another_file, True, 1), (fewer_frames, True, 3), (short, False, 1)],
-            *[(fatal, True, 2), (fatal, False, 3)],
+            *[("the told file", True, 1), ("fewer frames", False, 3), ("short", True, 3)],
+            *[("fatal", False, 1), ("another file", True, 1), ("fewer frames", True, 3)],
+            *[("short", False, 1), ("fatal", True, 2), ("fatal", False, 3)],
         ],
         usual=4,
     ),
 )
 def test_workers_that_lie_about_files_change_no_byte_and_condemn_none(
-    lie: Callable[[Lease], FromWorker],
-    own: bool,
-    liars: int,
-    videos: Videos,
-    expected: list[str],
-    programs: Programs,
+    lie: str, own: bool, liars: int, videos: Videos, expected: list[str], programs: Programs,
     tmp_path: Path,
-) -> None:
-    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
-        lying = [Liar(client.endpoints[0], lie, number) for number in range(liars)]
+) -> None:  # fmt: skip
+    kind, fields = LIES[lie]
+    answers: Counter[str] = Counter()
+    with Client(workers=0, listen="tcp://127.0.0.1:*") as client, ExitStack() as stack:
         programs.worker(client.endpoints[0], videos.root)
         if not own:
             shutil.copytree(videos.root, tmp_path / "other")
             programs.worker(client.endpoints[0], tmp_path / "other")
         client.wait_for_workers(1 if own else 2, 30 * SECOND)
-        for liar in lying:
-            liar.start()
+
+        def answer(name: str, over: threading.Event) -> None:
+            with Liar(client.endpoints[0], name) as liar:
+                while not over.is_set():
+                    liar.hear(20)
+                    liar.say("heartbeat")
+                    for lease in list(liar.leases.values()):
+                        of_lease: dict[str, Any] = {"files": lease.files, "at": len(lease.clips)}
+                        liar.say(kind, **{f: of_lease.get(f, told) for f, told in fields.items()})
+                        answers[name] += 1
+
+        for number in range(liars):
+            stack.enter_context(in_background(partial(answer, f"liar{number}")))
         client.wait_for_workers(liars + (1 if own else 2), 30 * SECOND)
         stream = client.stream(catalog_of(videos, own=own), CLIP, BATCH, **ORDER)
-        try:
-            assert digests(stream.batches(epochs=EPOCHS, info=True)) == expected
-        finally:
-            for liar in lying:
-                liar.over.set()
-                liar.join(30 * SECOND)
+        assert digests(stream.batches(epochs=EPOCHS, info=True)) == expected
         assert stream.quarantine == []
-        assert all(liar.leases for liar in lying), "they got leases"
+    assert len(answers) == liars, "they got leases"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("who", "part"),
     rest_nightly(
-        [
-            ("local", "."),
-            ("local", "jump"),
-            ("of another folder", "."),
-            ("of another folder", "jump"),
-            ("of the same folder", "."),
-            ("of the same folder", "jump"),
-        ],
-        usual=2,
+        product(("local", "of another folder", "of the same folder"), (".", "jump")), usual=2
     ),
 )
 def test_a_folder_that_is_away_for_a_while_is_waited_for(

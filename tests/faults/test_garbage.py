@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 import zmq
 
+from tests.faults.liars import Liar
 from tests.faults.raw_peers import Trainer, answer, answer_if_any, dealer, hello, say
 from tests.faults.readings import Reading
 from tests.support.digests import digests
@@ -33,7 +34,6 @@ from tests.support.waiting import SECOND, in_background, wait_until
 from videoload import Client, ClipSpec, decode_serially
 from videoload.clips.windows import Request
 from videoload.errors import Fault
-from videoload.storage.files import Storage
 from videoload.storage.roots import open_storage
 from videoload.transport.messages import (
     VERSION,
@@ -48,7 +48,6 @@ from videoload.transport.messages import (
     Result,
     Welcome,
     pack,
-    unpack_from_trainer,
 )
 
 pytestmark = [pytest.mark.timeout(120 * SECOND), pytest.mark.xdist_group("garbage")]
@@ -245,73 +244,25 @@ def test_workers_that_come_and_go_fill_no_log(
 
 
 @pytest.mark.slow
-def test_a_worker_that_comes_and_goes_and_lies_changes_nothing(stand: Stand) -> None:
-    with dealer(stand.client.endpoints[0]) as made:
-        say(made, hello())
-        assert isinstance(answer(made), Welcome)
-        comings = 0
-
-        def lie(over: threading.Event) -> None:
-            nonlocal comings
-            while not over.wait(0.001):
-                number = random.randrange(10**6, 10**7)  # no file has these names
-                say(made, Result(number, [[0] * CLIP.frames] * 2), bytes(2 * CLIP.clip_bytes))
-                say(made, Failed(number, 0, "not mine"))
-                # it takes no work: it leaves, and comes back
-                if isinstance(answer_if_any(made), Lease):
-                    comings += 1
-                    say(made, Bye("not for me"))
-                    say(made, hello())
-
-        with in_background(lie):
-            stand.read_until(lambda: comings >= 3)
-
-
-def answer_wrongly(made: zmq.Socket[bytes], how: str, lease: Lease, own: Storage) -> None:
-    rows = len(lease.clips)
-    frames = [[0] * CLIP.frames] * rows
-    body = bytes(rows * CLIP.clip_bytes)
-    files = [own.fingerprint(clip.path, lease.salt or 0) for clip in lease.clips]
-    match how:
-        case "too few bytes":
-            say(made, Result(lease.lease, frames, files=files), body[1:])
-        case "too many bytes":
-            say(made, Result(lease.lease, frames, files=files), body + b"1")
-        case "no pixels":
-            say(made, Result(lease.lease, frames, files=files))
-        case "other frames":
-            say(made, Result(lease.lease, [*frames[1:], [0]], files=files), body)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("how", ["too few bytes", "other frames", "too many bytes", "no pixels"])
+@pytest.mark.parametrize("how", ["short", "long", "none", "other frames"])
 def test_an_answer_of_the_wrong_size_is_refused_and_its_lease_goes_to_another(
     how: str, stand: Stand, videos: Videos
 ) -> None:
-    refused: list[str] = []
     own = open_storage(videos.root)  # it has the files, and so can show that
-    with dealer(stand.client.endpoints[0]) as made:
-        greeting = hello(pid=sum(map(ord, how)))  # another worker than that of the test before
-        say(made, greeting)
-        assert isinstance(answer(made), Welcome)
+    with Liar(stand.client.endpoints[0], how) as liar:
 
         def lie(over: threading.Event) -> None:
             while not over.is_set():
-                if not made.poll(20):
-                    continue
-                match unpack_from_trainer(made.recv_multipart()):
-                    case Lease() as lease:
-                        answer_wrongly(made, how, lease, own)
-                    case Refused() as said:
-                        refused.append(said.reason)
-                        say(made, greeting)
-                    case _:
-                        pass
+                liar.hear(20)
+                for lease in list(liar.leases.values()):
+                    files = [own.fingerprint(clip.path, lease.salt or 0) for clip in lease.clips]
+                    if how == "other frames":
+                        liar.say("result", files=files, frames=[[0]] * len(files))
+                    else:
+                        liar.say("result", how, files=files)
 
         with in_background(lie):
-            stand.read_until(lambda: refused)
-    expected = "answer does not" if how == "other frames" else "bytes of pixels came, the lease has"
-    assert all(expected in reason for reason in refused), refused
+            stand.read_until(lambda: liar.refused)
 
 
 @pytest.mark.slow

@@ -3,7 +3,6 @@ long."""
 
 from __future__ import annotations
 
-import logging
 import os
 import platform
 import signal
@@ -106,18 +105,6 @@ def test_a_local_worker_that_dies_in_mid_epoch_changes_nothing(
 
 
 @pytest.mark.slow
-def test_all_local_workers_killed_at_once_change_nothing(videos: Videos, serial: list[str]) -> None:
-    def kill_all() -> None:
-        for pid in local_workers():
-            os.kill(pid, signal.SIGKILL)
-
-    with Client(workers=2) as client:
-        client.wait_for_workers(2, timeout_s=SOON_S)
-        got = read(make(client, videos), {5: kill_all})
-    assert got == serial[:BATCHES]
-
-
-@pytest.mark.slow
 def test_a_local_worker_that_hangs_is_killed_and_replaced(
     videos: Videos,
     serial: list[str],
@@ -204,31 +191,6 @@ def test_a_hanging_worker_is_replaced_and_a_waiting_one_is_not(
         assert several.err.count("hangs; killing it") == 1, several.err
         several.signal(signal.SIGTERM)
         assert several.wait(SOON_S) == 0
-
-
-@pytest.mark.slow
-def test_dialled_in_workers_that_die_or_are_told_to_leave_change_nothing(
-    videos: Videos,
-    serial: list[str],
-    programs: Programs,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    with (
-        caplog.at_level(logging.INFO, "videoload"),
-        Client(workers=0, listen="tcp://127.0.0.1:*") as client,
-    ):
-        (victim, leaving, _) = dial_in(client, programs, videos, 3)
-        events = {
-            6: lambda: victim.signal(signal.SIGKILL), 14: lambda: leaving.signal(signal.SIGTERM)
-        }  # fmt: skip
-        got = read(make(client, videos), events)
-        assert got == serial[:BATCHES]
-        assert leaving.wait(SOON_S) == 0
-        wait_until(lambda: victim.pid not in clips_by_pid(client), SOON_S, "its end is noticed")
-        wait_until(lambda: leaving.pid not in clips_by_pid(client), SOON_S, "its end is noticed")
-        left = [message for message in caplog.messages if message.endswith(" left")]
-        assert len(left) == 2, "a message each"
-        assert sum(message.endswith(f":{leaving.pid} left") for message in left) == 1
 
 
 @pytest.mark.slow

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import msgspec
 import pytest
 
 import videoload
@@ -20,7 +19,7 @@ from tests.support.waiting import SECOND
 from videoload import Client, ClipSpec, StorageError, decode_serially
 from videoload.engine.admission import Admission
 from videoload.pixels.software import software_and_code
-from videoload.transport.messages import VERSION, Bye, Hello, Lease, Refused, Welcome
+from videoload.transport.messages import Bye, Hello, Lease, Refused, Welcome
 
 pytestmark = [pytest.mark.timeout(120 * SECOND), pytest.mark.xdist_group("peers")]
 
@@ -84,32 +83,6 @@ def test_a_worker_that_would_give_other_pixels_is_refused_in_one_line_on_both_si
     ):
         say(made, other)
         assert isinstance(answer(made), Welcome)
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"type": "result", "lease": 1, "frames": [[2**63]]},
-        {"type": "result", "lease": 1, "frames": [[2**64 - 1]]},
-        {"type": "result", "lease": 2**64 - 1, "frames": [[0]]},
-        {"type": "compared", "stream": 2**64 - 1, "files": {0: 0}},
-        {"type": "compared", "stream": 0, "files": {2**64 - 1: 2**64 - 1}},
-        {"type": "hello", "worker": "w", "host": "h", "pid": 2**64 - 1, "software": "s"},
-    ],
-)
-def test_a_too_large_number_is_refused(
-    fields: dict[str, object], listening: Client, videos: Videos
-) -> None:
-    expected = digests(decode_serially(videos.catalog, CLIP, BATCH))
-    stream = listening.stream(videos.catalog, CLIP, BATCH)
-    with dealer(listening.endpoints[0]) as made:
-        say(made, Hello("w", "h", 1, software_and_code()))
-        answer(made)
-        made.send_multipart([VERSION, msgspec.msgpack.encode(fields)])
-        while not isinstance(said := answer(made), Refused):
-            pass
-    assert "not a message of this protocol" in said.reason
-    assert digests(stream.batches()) == expected
 
 
 def test_streams_end_if_no_worker_can_read_the_videos_for_as_long_as_was_said(

@@ -252,24 +252,3 @@ def test_a_clip_that_kills_dialled_in_workers_is_named_and_the_others_come_once(
     tell(f"an epoch of 40 clips, one of which {how}, {hosts} x {workers} workers: {took_s:.1f} s")
     if THOROUGH:  # the next worker may meet it only when the one before is replaced
         assert took_s < 4 * stall_s + 2 + 3 * START_S
-
-
-@pytest.mark.parametrize("how", rest_nightly(["crash_on_white", "hang_on_white"]))
-def test_a_video_that_kills_dialled_in_and_local_workers_is_named(
-    how: str, tmp_path: Path, programs: Programs
-) -> None:
-    stall_s = (2 if how.startswith("hang") else 10) * SECOND
-    for i in range(5):
-        make_avi(tmp_path / f"x/{i}.avi", frames=12, seed=i)
-    make_white_avi(tmp_path / "x/white.avi")
-    catalog = Catalog.from_folder(tmp_path)
-    spec = replace(TRANSFORMED, transform=f"tests.support.transforms:{how}")
-    with Client(workers=1, listen="tcp://127.0.0.1:*", stall_s=stall_s) as client:
-        programs.script(SEVERAL, client.endpoints[0], str(tmp_path), "2", str(stall_s))
-        client.wait_for_workers(3, 60 * SECOND)
-        stream = client.stream(catalog, spec, 3, drop_remainder=False)
-        seen = [int(v) for _, _, info in stream.batches(epochs=2, info=True) for v in info.video]
-        assert [video.path for video in stream.quarantine] == ["x/white.avi"]
-        assert re.search(NAMED, stream.quarantine[0].reason)
-    assert len(seen) == 2 * len(catalog)
-    assert 5 not in seen

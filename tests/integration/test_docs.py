@@ -273,9 +273,6 @@ def name_of_ours(node: ast.AST) -> str:
     return ""
 
 
-# The blocks are found, and a page that is wrong fails
-
-
 # Commands
 
 
@@ -350,6 +347,3 @@ def test_links_to_files_of_the_repository_exist() -> None:
         for file in re.findall(r"`(\w+/\w+\.py)`", text):
             places = (PROJECT / file, PROJECT / "videoload" / file)
             assert any(place.exists() for place in places), (page, file)
-
-
-# What the pages say about other libraries, at night

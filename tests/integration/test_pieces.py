@@ -15,7 +15,6 @@ import videoload as vl
 from tests.support import sounds
 from tests.support.digests import digests
 from tests.support.pieces import FRAMES, PIECES, cut, make_pieces
-from tests.support.programs import Programs
 from tests.support.thorough import rest_nightly
 from tests.support.videos import make_avi
 from tests.support.waiting import SECOND
@@ -258,17 +257,6 @@ def test_a_file_of_a_sample_that_is_replaced_is_read_anew(copy: Path, replaced: 
 # Wherever it is read
 
 
-def test_a_clip_may_lie_in_a_piece_that_is_kept_and_in_one_that_is_not(
-    whole: Catalog, pieces: Catalog, tmp_path: Path
-) -> None:
-    clip = spec(sampling="random", clips_per_video=12)
-    with Client(1, frame_store=tmp_path / "store") as client:
-        found = client.stream(pieces, clip, 3, seed=2, drop_remainder=False)
-        got = digests(found.batches(start_step=0, epochs=3, info=True))
-        assert got == stream(whole, clip, epochs=3)
-        assert not found.quarantine
-
-
 def test_a_copy_of_another_host_must_have_the_same_pieces(copy: Path, root: Path) -> None:
     path = "run/0.avi // 1.avi // 2.avi"
     one, other = Decoder(root), Decoder(copy)
@@ -303,12 +291,6 @@ def test_catalogs_of_them_are_split_joined_and_mixed(copy: Path, root: Path) -> 
         stream = client.stream(mixed, clip, 3, shuffle=True, seed=4)
         found = digests(stream)
     assert found == digests(decode_serially(mixed, clip, 3, shuffle=True, seed=4))
-
-
-def test_a_preview_names_it(pieces: Catalog, client: Client, tmp_path: Path) -> None:
-    pytest.importorskip("PIL", reason="needs videoload[preview]")
-    client.stream(pieces, spec(), 1).preview(tmp_path / "sheet.png")
-    assert (tmp_path / "sheet.png").stat().st_size > 1000
 
 
 def test_each_window_of_it_is_predicted(
@@ -360,41 +342,3 @@ def test_pieces_of_other_rates_keep_their_times(tmp_path: Path) -> None:
         last = 0.6 + 0.34 * 4 / 3 + np.array([0, 0.04])
         wanted = np.concatenate([np.arange(10) / 25, 0.4 + np.arange(10) / 50, third, last])
         np.testing.assert_allclose(video.times, wanted, atol=1e-6)
-
-
-def test_all_windows_of_a_miniscope_recording_are_there(tmp_path: Path) -> None:
-    """Twelve files of 100 frames and a last one of 37, as UCLA's Miniscope writes them."""
-    folder = tmp_path / "m1/10_23_51/My_V4_Miniscope"
-    for number in range(12):
-        make_avi(
-            folder / f"{number}.avi", frames=37 if number == 11 else 100, first=100 * number,
-            size=(60, 60), codec="ffv1", pixels="gray", rate=20,
-        )  # fmt: skip
-    (folder / "timeStamps.csv").write_text("Frame Number,Time Stamp (ms)\n0,0\n")
-    catalog = Catalog.from_folder(tmp_path, chain=r"(.*)/\d+\.avi", label=None)
-    clip = ClipSpec(frames=32, sampling="dense", hop=16, size=(60, 60), pixels="gray")
-    made = [*decode_serially(catalog, clip, 8, info=True, drop_remainder=False)]
-    starts = [int(first) for _, _, info in made for first in info.frames[:, 0]]
-    assert starts == [*range(0, 1137 - 31, 16)]
-    assert len(starts) == 70
-    make_avi(tmp_path / "whole.avi", frames=1137, size=(60, 60), codec="ffv1", pixels="gray")
-    with vl.open(tmp_path / "whole.avi", pixels="gray") as video:
-        for clips, _, info in made:
-            for each, frames in zip(clips, info.frames, strict=True):
-                np.testing.assert_array_equal(each, video.frames(frames.tolist()))
-
-
-def test_pictures_of_a_host_with_another_piece_are_not_taken(
-    copy: Path, root: Path, pieces: Catalog, programs: Programs
-) -> None:
-    for number in range(1, PIECES - 1):
-        make_avi(copy / f"run/{number}.avi", frames=12, seed=8)
-    clip = spec(sampling="random", clips_per_video=40)
-    with Client(0, listen="tcp://127.0.0.1:*") as client:
-        programs.worker(client.endpoints[0], copy)
-        programs.worker(client.endpoints[0], root)
-        client.wait_for_workers(2, timeout_s=60 * SECOND)
-        stream = client.stream(pieces, clip, 2, shuffle=True)
-        found = digests(stream.batches(epochs=1, info=True))
-    assert found == digests(decode_serially(pieces, clip, 2, shuffle=True, info=True))
-    assert not stream.quarantine

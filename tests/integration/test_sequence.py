@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from tests.support.digests import digests
-from tests.support.models import recorder, small_model
+from tests.support.models import recorder
 from tests.support.thorough import either, rest_nightly
 from tests.support.videos import Videos, make_levels
 from tests.support.waiting import SECOND, wait_until
@@ -195,16 +195,6 @@ def arenas() -> list[str]:
         with suppress(FileNotFoundError):
             found.append(str(descriptor.readlink()))
     return [each for each in found if "memfd:videoload (" in each]
-
-
-@pytest.mark.nightly
-def test_many_epochs_inside_tensorflow_never_deadlock_on_slots(
-    tf: Any, of_fit: Client, videos: Videos
-) -> None:
-    model = small_model(tf)
-    stream = of_fit.stream(videos.catalog, CLIP, slots=4, **HOW)
-    model.fit(stream.sequence(), epochs=10, shuffle=False, **FIT)
-    assert stream.stats().batches >= 10 * len(stream)
 
 
 def test_the_error_that_ends_the_stream_is_raised(client: Client, videos: Videos) -> None:

@@ -14,10 +14,8 @@ from typing import Any, cast
 
 import av
 import numpy as np
-import numpy.typing as npt
 import pytest
 
-from benchmarks.object_server import ObjectServer
 from tests.support import sounds
 from tests.support.avi_files import Chunk, join, split
 from tests.support.digests import digest
@@ -28,8 +26,6 @@ from tests.support.thorough import rest_nightly
 from videoload import Catalog, Client, ClipSpec, SpecError, VideoError, decode_serially, torch
 from videoload.clips.clip_spec import silent
 from videoload.decoding.decoder import Decoder
-
-Floats = npt.NDArray[np.float32]
 
 RATE = 16_000
 CLIP = ClipSpec(frames=15, fps=25, size=(48, 64), sampling="random", sound=RATE)
@@ -408,24 +404,23 @@ def test_workers_give_what_the_serial_stream_gives(
 
 
 @pytest.fixture(scope="module")
-def server(root: Path) -> Iterator[ObjectServer]:
+def far(root: Path) -> Iterator[str]:
     with objects(root, "a/pcm.avi") as made:
-        yield made
-
-
-def test_a_bucket_gives_the_same_sound(catalog: Catalog, server: ObjectServer) -> None:
-    paths = [video.path for video in catalog]
-    far = Catalog(paths, catalog.labels, catalog.classes, server.url)
-    made = decode_serially(far, CLIP, 3, shuffle=True)
-    assert digest(made) == digest(decode_serially(catalog, CLIP, 3, shuffle=True))
+        yield made.url
 
 
 @pytest.mark.slow
-def test_pixels_from_the_frame_store_have_the_same_sound(catalog: Catalog, tmp_path: Path) -> None:
-    reference = digest(decode_serially(catalog, CLIP, 3, shuffle=True))
+@pytest.mark.parametrize("where", ["a bucket", "kept frames"])
+def test_sound_is_the_same_from_a_bucket_and_beside_kept_frames(
+    where: str, root: Path, far: str, catalog: Catalog, tmp_path: Path
+) -> None:
+    paths = [video.path for video in catalog]
+    at: Any = far if where == "a bucket" else root
+    read = Catalog(paths, catalog.labels, catalog.classes, at)
     for _ in range(2):
-        kept = decode_serially(catalog, CLIP, 3, shuffle=True, frame_store=tmp_path)
-        assert digest(kept) == reference
+        store = tmp_path if at is root else None
+        made = decode_serially(read, CLIP, 3, shuffle=True, frame_store=store)
+        assert digest(made) == digest(decode_serially(catalog, CLIP, 3, shuffle=True))
 
 
 def test_one_part_of_several_files_may_have_sound(root: Path) -> None:

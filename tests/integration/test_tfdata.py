@@ -83,12 +83,6 @@ def decoded(client: Client) -> int:
 # What a dataset yields
 
 
-def _list(videos: Videos, count: int) -> Path:
-    path = videos.root.parent / f"list{count}.txt"
-    path.write_text("".join(f"{name}\n" for name in sorted(videos.frames)[:count]))
-    return path
-
-
 def test_shapes_are_static_and_the_cardinality_is_known(
     tf: Any, client: Client, videos: Videos
 ) -> None:
