@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.chances import chi_square
 from tests.support.thorough import either
 from videoload.catalog.catalog import Catalog
 from videoload.clips.clip_spec import ClipSpec
@@ -111,6 +112,9 @@ def test_a_bad_row_of_much_weight_is_replaced() -> None:
                 break
         assert replaced.video != 0
         assert replaced.origin == sample.origin
+    alike = plan_of(catalog_of(4), [1.0] * 4, spec, shuffle=False)
+    instead = [alike.substitute(sample).video for n in range(99) for sample in epoch(alike, n)]
+    assert chi_square(Counter(instead), 4) < 16.3  # 3 degrees of freedom: p = 0.001
 
 
 def test_a_weighted_stream_is_the_same_in_every_release() -> None:
