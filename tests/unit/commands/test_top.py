@@ -75,10 +75,26 @@ def test_no_line_is_wider_than_the_terminal_and_the_main_figures_are_shown(width
         assert text in shown.words, width
 
 
-def test_a_wide_terminal_shows_more_of_each_worker() -> None:
-    wide, narrow = Shown(snapshot(), 120).words, Shown(snapshot(), 60).words
-    for text in ("last error", "is not a video", "4001"):
-        assert (text in wide, text in narrow) == (True, False)
+@pytest.mark.parametrize(
+    ("shown", "there", "absent"),
+    [
+        (Shown(snapshot(), 120), ["last error", "is not a video", "4001"], ["frame store"]),
+        (Shown(snapshot(), 60), [], ["last error", "is not a video", "4001"]),
+        # Names are no markup.
+        (Shown(snapshot(), 120), ["312 Archery/v_Archery_g01_c01.avi", "Bowling/[bold].avi"], []),
+        (Shown(snapshot(workers=50, more=7), 100, 30), ["and 43 more"], []),
+        (Shown(ClientRecord("gpu1:1", (), ()), 80), ["trainer gpu1:1"], []),
+        (Shown(snapshot(batch=-1), 80), ["not begun"], []),
+        (Shown(snapshot(readers=0), 80), ["nobody reads"], []),
+        (Shown(snapshot(kept_share=0.75), 100), ["75% from the frame store"], []),
+    ],
+)
+def test_what_is_known_is_shown_where_there_is_room(
+    shown: Shown, there: list[str], absent: list[str]
+) -> None:
+    assert all(text in shown.words for text in there)
+    assert not any(text in shown.words for text in absent)
+    assert len(shown.lines) <= shown.height
 
 
 def test_control_characters_of_names_are_escaped() -> None:
@@ -95,30 +111,6 @@ def test_control_characters_of_names_are_escaped() -> None:
     )
     for text in (r"gpu\x1b[2J:1", r"host\n\x9b31m:2", r"\x07reason", r"a\x1b]0;title\x07.avi"):
         assert text in shown
-
-
-def test_names_are_not_parsed_as_markup() -> None:
-    words = Shown(snapshot(), 120).words
-    assert "312 Archery/v_Archery_g01_c01.avi" in words
-    assert "Bowling/[bold].avi has no video" in words
-
-
-def test_workers_that_do_not_fit_are_counted() -> None:
-    lines = Shown(snapshot(workers=50, more=7), 100, 30).lines
-    assert "and 43 more" in lines
-    assert len(lines) <= 30
-
-
-def test_a_stream_that_has_not_begun_says_so() -> None:
-    empty = Shown(ClientRecord("gpu1:1", (), ()), 80)
-    assert "trainer gpu1:1" in empty.words
-    assert "not begun" in Shown(snapshot(batch=-1), 80).words
-    assert "nobody reads" in Shown(snapshot(readers=0), 80).words
-
-
-def test_the_share_from_the_frame_store_is_shown_if_there_is_any() -> None:
-    assert "frame store" not in Shown(snapshot(), 100).words
-    assert "75% from the frame store" in Shown(snapshot(kept_share=0.75), 100).words
 
 
 def test_q_ends_it_and_other_keys_do_not() -> None:

@@ -32,7 +32,7 @@ def test_targets_per_frame_need_a_row_for_each_frame(rows: int) -> None:
     catalog = Catalog(["a.avi", "b.avi"]).with_targets(
         {"other": [1, 2], "pose": PerFrame([np.zeros(7), np.zeros(rows)])}
     )
-    with pytest.raises(SpecError, match=rf"b\.avi: pose has {rows} rows, and the file has 96 fram"):
+    with pytest.raises(SpecError, match=rf"b\.avi.*pose.*{rows}.*96"):
         told(catalog, [7, 96])
     assert not Lengths(catalog, CLIP).warnings()
     lengths = Lengths(catalog, CLIP)
@@ -55,23 +55,22 @@ def test_another_frame_count_is_told_when_the_file_was_opened(
 @pytest.mark.parametrize(
     ("columns", "frames", "words"),
     [
-        ({"ends": [40, 41]}, [40, 40], "1 of 2 rows end behind the last frame of their file"),
-        ({"ends": [40, 41]}, [40, 40], "b.avi ends at 41, and has 40 frames"),
-        ({"ends_s": [4.0, 4.2]}, [40, 40], "1 of 2 rows end behind their file"),
-        ({"frames": [40, 24000]}, [40, 379], "b.avi should have 24000, and has 379 frames"),
-        ({}, [14, 40], "1 of 2 videos are shorter than a clip, and repeat their frames"),
-        ({}, [14, 40], "a.avi has 14 frames, and a clip takes 15"),
-        ({}, [14, -1], "1 of 1 videos are shorter than a clip"),
-        ({}, [15, 40], ""),
-        ({"ends": [40, 40], "frames": [40, 40]}, [40, 40], ""),
-        ({"ends_s": [4.0, 4.1]}, [40, 40], ""),
+        ({"ends": [40, 41]}, [40, 40], ["1 of 2 rows", "b.avi", "41", "40 frames"]),
+        ({"ends_s": [4.0, 4.2]}, [40, 40], ["1 of 2 rows", "b.avi"]),
+        ({"frames": [40, 24000]}, [40, 379], ["b.avi", "24000", "379"]),
+        ({}, [14, 40], ["1 of 2 videos", "a.avi", "14", "15"]),
+        ({}, [14, -1], ["1 of 1 videos"]),
+        ({}, [15, 40], []),
+        ({"ends": [40, 40], "frames": [40, 40]}, [40, 40], []),
+        ({"ends_s": [4.0, 4.1]}, [40, 40], []),
     ],
 )
 def test_rows_that_do_not_fit_their_files_are_told_with_their_number(
-    columns: Any, frames: list[int], words: str
+    columns: Any, frames: list[int], words: list[str]
 ) -> None:
     found = told(Catalog(["a.avi", "b.avi"], **columns), frames)
-    assert any(words in text for text in found) if words else not found
+    assert bool(found) == bool(words)
+    assert all(word in text for text in found for word in words)
 
 
 @pytest.mark.parametrize(("fps", "is_short"), [(10.0, True), (5.0, False)])
