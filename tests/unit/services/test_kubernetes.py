@@ -1,4 +1,7 @@
-"""services/kubernetes/ is valid, matches the code, and allows no more than needed."""
+"""services/kubernetes/ is valid, matches the code, and allows no more than needed.
+
+What it starts is run in tests/integration/test_kubernetes.py.
+"""
 
 from __future__ import annotations
 
@@ -98,66 +101,20 @@ def test_the_frames_of_a_pod_fit_into_its_volume_below_its_top() -> None:
     assert 2**30 * float(size.removesuffix("Gi")) > 1e9 * float(given["VIDEOLOAD_FRAME_STORE_GB"])
 
 
-def test_the_workers_connect_to_the_trainers_port() -> None:
+def test_the_name_that_workers_connect_to_is_that_of_the_trainer_s_pods() -> None:
     (trainer,) = pods(OBJECTS)["trainer"]["containers"]
-    (worker,) = pods(OBJECTS)["worker"]["containers"]
-    service = one(OBJECTS, "Service", "trainer")
+    service = one(OBJECTS, "Service", "trainer")["spec"]
     listen = environment(trainer)["VIDEOLOAD_LISTEN"]
-    assert environment(worker)["VIDEOLOAD_CONNECT"] == listen.replace("0.0.0.0", "trainer")
-    assert [port["port"] for port in service["spec"]["ports"]] == [int(listen.split(":")[-1])]
-    assert service["spec"]["selector"] == SERVED
+    assert [port["port"] for port in service["ports"]] == [int(listen.split(":")[-1])]
+    assert service["selector"] == SERVED
     assert one(OBJECTS, "Job", "trainer")["spec"]["template"]["metadata"]["labels"] == SERVED
-    assert service["spec"]["clusterIP"] == "None", "the name stands for the pods themselves"
-    assert service["spec"]["publishNotReadyAddresses"] is True
+    assert service["clusterIP"] == "None", "the name stands for the pods themselves"
 
 
-def test_ranks_know_their_number_and_all_addresses() -> None:
-    objects = render("ranks")
-    job = one(objects, "Job", "trainer")["spec"]
-    (container,) = job["template"]["spec"]["containers"]
-    domain, port = job["template"]["spec"]["subdomain"], container["ports"][0]["containerPort"]
-    told = environment(container)["VIDEOLOAD_RANKS"].split()
-    assert told == [f"trainer-{i}.{domain}:{port}" for i in range(job["completions"])]
-    assert job["parallelism"] == job["completions"] > 1
-    assert one(objects, "Service", domain)["spec"]["selector"] == SERVED
-    assert job["completionMode"] == "Indexed"
-    (rank,) = [entry for entry in container["env"] if entry["name"] == "VIDEOLOAD_RANK"]
-    assert "job-completion-index" in rank["valueFrom"]["fieldRef"]["fieldPath"]
-    assert environment(container).keys() - {"TF_CPP_MIN_LOG_LEVEL"} <= options("trainer").keys()
-
-
-def test_ranks_reach_each_other_and_the_end_of_one_is_no_failure_of_another() -> None:
-    objects = render("ranks")
-    drained, lost = one(objects, "Job", "trainer")["spec"]["podFailurePolicy"]["rules"]
-    assert drained["onPodConditions"] == [{"type": "DisruptionTarget", "status": "True"}]
-    assert lost["onExitCodes"] == {
-        "containerName": "trainer", "operator": "In", "values": [train.LOST_RANK],
-    }  # fmt: skip
-    assert drained["action"] == lost["action"] == "Ignore"
-    _, between = one(objects, "NetworkPolicy", "trainer")["spec"]["ingress"]
-    (container,) = pods(objects)["trainer"]["containers"]
-    probe = container["startupProbe"]
-    assert probe["periodSeconds"] * probe["failureThreshold"] == 3600, "TensorFlow waits for ranks"
-    assert between == {"from": [{"podSelector": {"matchLabels": SERVED}}]}, "NCCL takes any port"
-
-
-@pytest.mark.parametrize("role", ROLES)
-def test_with_a_bucket_a_secret_says_where_the_videos_are_and_no_volume_has_them(role: str) -> None:
-    objects = render("cloud")
-    pod = pods(objects)[role]
-    (container,) = pod["containers"]
-    names = {volume["name"] for volume in pod["volumes"]}
-    assert {mount["name"] for mount in container["volumeMounts"]} == names
-    assert "videos" not in names
-    assert container["envFrom"] == [{"secretRef": {"name": "bucket"}}]
-    name = {"trainer": "VIDEOLOAD_VIDEOS", "worker": "VIDEOLOAD_ROOT"}[role]
-    (entry,) = [entry for entry in container["env"] if entry["name"] == name]
-    assert entry == {
-        "name": name, "valueFrom": {"secretKeyRef": {"name": "bucket", "key": "VIDEOS"}},
-    }  # fmt: skip
-    egress = one(objects, "NetworkPolicy", "bucket")["spec"]
-    assert egress["podSelector"] == one(objects, "NetworkPolicy", "worker")["spec"]["podSelector"]
-    assert egress["egress"] == [{"ports": [{"protocol": "TCP", "port": 443}]}]
+def test_the_end_of_a_rank_is_no_failure_of_another() -> None:
+    rules = one(render("ranks"), "Job", "trainer")["spec"]["podFailurePolicy"]["rules"]
+    assert [rule["action"] for rule in rules] == ["Ignore", "Ignore"]
+    assert rules[1]["onExitCodes"]["values"] == [train.LOST_RANK]
 
 
 def test_the_autoscaler_finds_the_workers_and_no_replicas_overrule_it() -> None:
