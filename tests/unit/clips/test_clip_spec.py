@@ -13,7 +13,14 @@ import pytest
 
 from tests.support import transforms
 from videoload.clips.clip_spec import ClipSpec, at_native_size, crops_of, decoded_shape
-from videoload.clips.sample_spec import arrays_of, frames_shape, with_frames
+from videoload.clips.sample_spec import (
+    SampleSpec,
+    Sides,
+    arrays_of,
+    frames_shape,
+    sample_spec,
+    with_frames,
+)
 from videoload.errors import SpecError
 
 
@@ -192,6 +199,11 @@ def test_a_bucket_has_fewer_frames_than_the_longest_clips() -> None:
     assert longest.shape == (64, 16, 16, 3)
     assert with_frames(longest, 16) == spec(frames=16, max_frames=64)
     assert with_frames(spec(frames=8), 16) == spec(frames=8), "it has one length"
+    for clips, frames in ((longest, 16), (spec(frames=8), 8)):
+        sample = sample_spec(Sides(("a", "b")), {"a": clips, "b": replace(clips, size=4)})
+        shorter = with_frames(sample, 16)
+        assert isinstance(shorter, SampleSpec)
+        assert [each.frames for each in shorter.clips.values()] == [frames] * 2
 
 
 def test_without_a_size_a_clip_has_no_shape_yet() -> None:

@@ -28,7 +28,8 @@ def test_the_sound_lasts_as_long_as_the_frames_of_the_clip() -> None:
     [
         ({"frames": 16, "sound": 16_000}, "sound needs fps"),
         ({"frames": 16, "span": "video", "sound": 16_000}, "sound needs fps"),
-        ({**CLIP, "sound": 10}, "sound must be"),
+        ({**CLIP, "sound": 999}, "sound must be"),
+        ({**CLIP, "sound": 384_001}, "sound must be"),
         ({**CLIP, "sound": True}, "sound must be"),
         ({**CLIP, "sound": 16_000, "sound_channels": 3}, "sound_channels must be"),
         ({**CLIP, "sound_channels": 2}, "give sound="),
