@@ -11,7 +11,7 @@ import pytest
 from tests.support.frames import clip_of, frame_of
 from tests.support.thorough import in_pairs
 from videoload.clips.affine import affine
-from videoload.clips.clip_params import clip_params
+from videoload.clips.clip_params import ClipParams, clip_params
 from videoload.clips.clip_spec import ClipSpec, at_native_size, height_and_width
 from videoload.clips.video_info import VideoInfo
 from videoload.clips.windows import Segment
@@ -46,6 +46,18 @@ def spot(at: tuple[float, float]) -> Buffer:
     return picture
 
 
+def looked_for(
+    at: tuple[float, float], spec: ClipSpec, info: VideoInfo, params: ClipParams
+) -> tuple[Any, Any, tuple[int, int]]:
+    """Where the matrix says that a spot lies in a clip, where it does, and (width, height)."""
+    [clip] = clip_of([frame_of(spot(at), "yuv420p")], spec, info, params)
+    height, width = height_and_width(spec)
+    luma = (clip[:height] if spec.pixels == "yuv420p" else clip[..., 0]).astype(float)
+    bright, (rows, columns) = np.where(luma > 60, luma, 0), np.mgrid[0:height, 0:width]
+    found = [(bright * each).sum() / max(bright.sum(), 1) for each in (columns, rows)]
+    return np.array(affine(params)) @ [*at, 1], np.array(found), (width, height)
+
+
 @pytest.mark.parametrize(("kind", "info", "flip"), in_pairs(KINDS, SHOWN, [False, True]))
 def test_a_spot_lies_where_the_matrix_says(kind: str, info: VideoInfo, *, flip: bool) -> None:
     seen = 0
@@ -53,18 +65,10 @@ def test_a_spot_lies_where_the_matrix_says(kind: str, info: VideoInfo, *, flip: 
     if spec.size is None:
         spec = at_native_size(spec, *info.shown_size(spec))
     for key, at in enumerate(SPOTS):
-        params = clip_params(spec, info, key)
-        [clip] = clip_of([frame_of(spot(at), "yuv420p")], spec, info, params)
-        is_yuv, [height, _] = spec.pixels == "yuv420p", height_and_width(spec)
-        luma = (clip[:height] if is_yuv else clip[..., 0]).astype(float)
-        bright = np.where(luma > 60, luma, 0)
-        (x, y), (height, width) = np.array(affine(params)) @ [*at, 1], luma.shape
-        if not (12 < x < width - 12 and 12 < y < height - 12):
-            continue
-        rows, columns = np.mgrid[0:height, 0:width]
-        found = [(bright * each).sum() / bright.sum() for each in (columns, rows)]
-        assert np.hypot(found[0] - x, found[1] - y) < 0.5, (key, found, (x, y))
-        seen += 1
+        told, found, (width, height) = looked_for(at, spec, info, clip_params(spec, info, key))
+        if 12 < told[0] < width - 12 and 12 < told[1] < height - 12:
+            assert np.hypot(*(found - told)) < 0.5, (key, found, told)
+            seen += 1
     assert seen
 
 
@@ -83,12 +87,7 @@ def test_a_box_around_a_spot_shows_it_in_the_middle(
     for key, (x, y) in enumerate(SPOTS):
         box = np.array([x + 0.5 - 18, y + 0.5 - 15, x + 0.5 + 18, y + 0.5 + 15], "<f4")
         params = clip_params(spec, info, key, segment=Segment(boxes=box.tobytes()))
-        [clip] = clip_of([frame_of(spot((x, y)), "yuv420p")], spec, info, params)
-        height, width = BOXED[kind]["size"]
-        luma = (clip[:height] if spec.pixels == "yuv420p" else clip[..., 0]).astype(float)
-        bright, (rows, columns) = np.where(luma > 60, luma, 0), np.mgrid[0:height, 0:width]
-        found = [(bright * each).sum() / bright.sum() for each in (columns, rows)]
-        told = np.array(affine(params)) @ [x, y, 1]
+        told, found, (width, height) = looked_for((x, y), spec, info, params)
         assert np.hypot(*(found - told)) < 0.5, (key, found, told)
         middle = (width - 1) / 2, (height - 1) / 2
         assert np.abs(told - middle).max() < 5, "regions begin at even pixels"
