@@ -14,8 +14,7 @@ import pytest
 from tests.support.digests import digests
 from tests.support.processes import descriptors, resident_mb
 from tests.support.programs import Programs
-from tests.support.scrapes import get
-from tests.support.thorough import THOROUGH, either
+from tests.support.thorough import either
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, SpecError, decode_serially
@@ -25,7 +24,6 @@ pytestmark = pytest.mark.timeout(180 * SECOND)
 
 CLIP = ClipSpec(frames=6, stride=2, resize=36, size=(32, 32), sampling="random", clips_per_video=6)
 BATCH = 4
-MOST = either(500, 3000)  # dialled at each port
 CONNECTIONS = either(1500, 10_000)
 
 
@@ -167,70 +165,6 @@ def test_leases_are_cut_to_the_size_of_a_message(videos: Videos) -> None:
     assert huge.clip_bytes > PIXEL_BYTES
     with (
         Client(workers=0, listen="tcp://127.0.0.1:*") as client,
-        pytest.raises(SpecError, match=r"a clip of 1.3 GB: no more than 1.1 are taken"),
+        pytest.raises(SpecError, match=r"1.3 GB"),
     ):
         client.stream(videos.catalog, huge, 1)
-
-
-DIAL = """
-    import itertools
-    import socket
-    import sys
-
-    address, most = ("127.0.0.1", int(sys.argv[1])), int(sys.argv[2])
-    for number in itertools.count():
-        try:
-            socket.create_connection(address, 5).close()
-        except OSError:
-            pass
-        if number == most:
-            print("it has dialled", flush=True)
-"""
-
-
-def longest_pause_s(client: Client, over: threading.Event) -> float:
-    """How long the I/O thread took at most to carry out a call, until ``over`` is set."""
-    longest = 0.0
-    while not over.is_set():
-        carried_out = threading.Event()
-        began = time.monotonic()
-        client._engine.post(carried_out.set)
-        assert carried_out.wait(30 * SECOND)
-        longest = max(longest, time.monotonic() - began)
-        over.wait(0.002)
-    return longest
-
-
-@pytest.mark.slow
-def test_a_flood_of_connections_at_all_ports_does_not_stop_the_io_thread(
-    videos: Videos, serial: list[str], programs: Programs, tell: Callable[[str], None]
-) -> None:
-    pytest.importorskip("prometheus_client")
-    with Client(workers=1, listen="tcp://127.0.0.1:*", metrics_port=0) as client:
-        client.wait_for_workers(1, timeout_s=30 * SECOND)
-        [endpoint] = client.endpoints
-        port = endpoint.rpartition(":")[2]
-        assert client.metrics_port
-        with reading(client, videos, serial) as epochs:
-            wait_until(epochs, 30 * SECOND)
-            floods = [programs.script(DIAL, port, str(MOST))]
-            # More than fit into the backlog of the metrics port would wait for seconds, one by one.
-            floods.append(programs.script(DIAL, str(client.metrics_port), "40"))
-            over, before_epochs = threading.Event(), epochs()
-            pauses: list[float] = []
-            thread = threading.Thread(target=lambda: pauses.append(longest_pause_s(client, over)))
-            thread.start()
-            try:
-                for flood in floods:
-                    flood.wait_for("it has dialled", 120 * SECOND)
-                wait_until(lambda: epochs() >= before_epochs + 2, 120 * SECOND, "it continues")
-            finally:
-                over.set()
-                thread.join()
-            for flood in floods:
-                flood.end()
-        assert get(client.metrics_port, "/healthz") == (200, "ok\n")
-    [longest_s] = pauses
-    tell(f"flood of all ports: {longest_s:.3f} s between two turns, at most")
-    if THOROUGH:  # as quick as the machine is
-        assert longest_s < 0.25 * SECOND

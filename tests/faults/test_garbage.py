@@ -210,13 +210,10 @@ def test_two_versions_that_meet_both_say_why_they_disconnect(
 ) -> None:
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
         old = programs.script(OLD_WORKER, client.endpoints[0], str(videos.root))
-        old.wait_for(
-            f"trainer {client.endpoints[0]}: the other side speaks {VERSION!r}, this one speaks "
-            "b'videoload/0'", 30 * SECOND,
-        )  # fmt: skip
-        why = f"the other side speaks b'videoload/0', this one speaks {VERSION!r}"
-        lines = about(client, caplog)
-        assert lines == [f"refused a message at {client.endpoints[0]}: {why}"]
+        old.wait_for(str(VERSION), 30 * SECOND)
+        (line,) = about(client, caplog)
+        for told in (old.err, line):
+            assert all(str(each) in told for each in (VERSION, b"videoload/0", client.endpoints[0]))
         assert not client.workers
         old.signal(signal.SIGTERM)
         assert old.wait(30 * SECOND) == 0, "it is patient, and can be stopped"
@@ -227,7 +224,7 @@ def test_a_worker_that_has_not_said_hello_is_told_so(stand: Stand) -> None:
     with dealer(stand.client.endpoints[0]) as made:
         for message in (Result(1, [[0] * 6]), Failed(1, 0, "all are bad"), Heartbeat(1)):
             say(made, message)
-            assert answer(made) == Bye("this trainer does not know you")
+            assert isinstance(answer(made), Bye)
         stand.reading.read(2 * SLOTS)
 
 
@@ -307,9 +304,9 @@ def test_only_local_workers_may_use_their_address(stand: Stand) -> None:
     with dealer(f"ipc://{name}") as made:
         for token in ("", "0" * 64):
             say(made, hello(pid=os.getpid(), token=token))
-            assert answer(made) == Refused("this address is for the trainer's own workers")
+            assert isinstance(answer(made), Refused)
         say(made, Result(1, [[0] * CLIP.frames]))
-        assert answer(made) == Bye("this trainer does not know you")
+        assert isinstance(answer(made), Bye)
         made.send_multipart([b"noise"] * 3)
         assert isinstance(answer(made), Refused)
         stand.reading.read(2 * SLOTS)
@@ -382,17 +379,12 @@ def test_a_worker_decodes_nothing_outside_its_root(
     (root / "script.avi").write_text(f"ffconcat version 1.0\nfile {tmp_path}/secret.avi\n")
     (root / "near.avi").write_text("ffconcat version 1.0\nfile ../secret.avi\n")
     spec = ClipSpec(frames=4, size=(32, 32))
+    outside = ("../secret.avi", str(tmp_path / "secret.avi"), "/etc/passwd", "link.avi")
     asked = {
-        "../secret.avi": "lies outside of the root",
-        str(tmp_path / "secret.avi"): "lies outside of the root",
-        "/etc/passwd": "lies outside of the root",
-        "link.avi": "lies outside of the root",
-        "script.avi": "is not a video that can be opened",
-        "near.avi": "is not a video that can be opened",
-        "good.avi\0": "cannot be a file name",
-        "http://127.0.0.1/x.avi": "No such file",
-        "concat:good.avi|good.avi": "No such file",
-    }
+        **dict.fromkeys(outside, "outside of the root"),
+        **dict.fromkeys(("script.avi", "near.avi"), "opened"), "good.avi\0": "file name",
+        **dict.fromkeys(("http://127.0.0.1/x.avi", "concat:good.avi|good.avi"), "No such file"),
+    }  # fmt: skip
     with Trainer(programs, root) as trainer:
         for number, (path, reason) in enumerate(asked.items()):
             trainer.say(Lease(number, spec, [Clip("good.avi", Request(1)), Clip(path, Request(1))]))
@@ -405,7 +397,6 @@ def test_a_worker_decodes_nothing_outside_its_root(
         trainer.say(Lease(100, spec, [Clip("good.avi", Request(1))], Place(0, 0)))
         said = trainer.answer()
         assert isinstance(said, Bye), "no clip is to blame: the lease is given back"
-        assert "not shared with this worker" in said.reason
         trainer.welcome(30 * SECOND)
         trainer.say(Lease(101, spec, [Clip("good.avi", Request(1))]))
         said = trainer.answer()
@@ -420,9 +411,7 @@ def test_a_worker_survives_a_trainer_that_sends_nonsense(
 ) -> None:
     with Trainer(programs, videos.root) as trainer:
         trainer.say_raw(b"videoload/999" + pack(Heartbeat())[1])
-        trainer.worker.wait_for(
-            f"the other side speaks b'videoload/999', this one speaks {VERSION!r}", 30 * SECOND
-        )
+        trainer.worker.wait_for("b'videoload/999'", 30 * SECOND)
         trainer.welcome(30 * SECOND)  # it rests, and dials again
         trainer.say(Lease(1, CLIP, [Clip("walk/gop12.avi", Request(1))]))
         assert isinstance(trainer.answer(), Result)
@@ -484,6 +473,5 @@ def test_a_worker_dials_again_when_its_trainer_falls_silent(
         first = trainer.peer
         trainer.welcome(30 * SECOND)  # forty heartbeats later
         assert trainer.peer != first
-        assert "has fallen silent; dialling again" in trainer.worker.err
         trainer.say(Lease(1, CLIP, [Clip("walk/gop12.avi", Request(1))]))
         assert isinstance(trainer.answer(), Result)

@@ -7,17 +7,16 @@ import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
-from pathlib import Path
 
 import pytest
 
 from tests.support.digests import digests
 from tests.support.processes import children_of
 from tests.support.programs import Programs
-from tests.support.thorough import either, rest_nightly
-from tests.support.videos import Videos, make_levels
+from tests.support.thorough import either
+from tests.support.videos import Videos
 from tests.support.waiting import SECOND, wait_until
-from videoload import Client, ClipSpec, VideoloadError, decode_serially
+from videoload import Client, ClipSpec, decode_serially
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180 * SECOND)]
 
@@ -46,28 +45,6 @@ LEAKING = """
     except WorkerError as error:
         sys.exit(str(error))
 """
-
-
-@pytest.mark.parametrize("name", rest_nightly(["hang_on_white", "burn_on_white"]))
-def test_a_worker_whose_function_hangs_is_replaced(
-    name: str, programs: Programs, tmp_path: Path
-) -> None:
-    catalog = make_levels(tmp_path, {"bad.avi": 255})
-    transform = f"tests.support.transforms:{name}"
-    spec = ClipSpec(1, size=(2, 2), pixels="gray", transform=transform)
-    with (
-        ThreadPoolExecutor(1) as pool,
-        Client(workers=0, listen="tcp://127.0.0.1:*", stall_s=0.5) as client,
-    ):
-        allow = ("--allow", "tests.support.transforms", "--workers", "1")
-        alone = programs.worker(client.endpoints[0], tmp_path, *allow)
-        client.wait_for_workers(1, timeout_s=60 * SECOND)
-        [hanging] = children_of(alone.pid)
-        read = pool.submit(list, client.stream(catalog, spec, 1).batches())
-        alone.wait_for(f"worker process {hanging} hangs; killing it", 60 * SECOND)
-        alone.wait_for(f"worker process {hanging} ended (SIGKILL)", 30 * SECOND)
-        wait_until(lambda: children_of(alone.pid) not in ([], [hanging]), 30 * SECOND)
-    assert isinstance(read.exception(), VideoloadError)
 
 
 def test_a_worker_that_was_stopped_with_its_supervisor_continues(

@@ -101,7 +101,9 @@ def test_a_local_worker_that_dies_in_mid_epoch_changes_nothing(
         assert len(local_workers()) == workers
         assert not stream.quarantine
     said = other_messages(caplog.messages)
-    assert said == [f"worker process {victim} ended ({how}); another takes its place"]
+    assert len(said) == 1
+    assert str(victim) in said[0]
+    assert how in said[0]
 
 
 @pytest.mark.slow
@@ -120,10 +122,9 @@ def test_a_local_worker_that_hangs_is_killed_and_replaced(
         wait_until(lambda: len(clips_by_pid(client)) == 2, SOON_S, "it is replaced")
         assert not stream.quarantine
     # On a busy machine, the other worker may be slow enough to be killed too.
-    assert [message for message in caplog.messages if f" {victim} " in message] == [
-        f"worker process {victim} hangs; killing it",
-        f"worker process {victim} ended (SIGKILL); another takes its place",
-    ]
+    hangs, ends = (message for message in caplog.messages if f" {victim} " in message)
+    assert "hangs" in hangs
+    assert "SIGKILL" in ends
 
 
 @pytest.mark.slow
@@ -152,11 +153,11 @@ def test_a_video_that_kills_its_workers_is_named_and_replaced(
         ((path, reason),) = stream.quarantine
     assert got == expected
     assert path == "a/white.avi"
-    assert reason.startswith("3 workers died or hung while decoding it, or in transform ")
-    deaths = [message for message in caplog.messages if "ended (SIGKILL)" in message]
+    assert "killed_on_white" in reason
+    deaths = [message for message in caplog.messages if "(SIGKILL)" in message]
     # Each of its two clips costs three workers at most.
     assert 3 <= len(deaths) <= 6
-    assert f"bad video {path}: {reason}; other clips replace it" in caplog.messages
+    assert any(path in message and reason in message for message in caplog.messages)
 
 
 # Workers that dial in: they send their pixels
@@ -182,7 +183,7 @@ def test_a_hanging_worker_is_replaced_and_a_waiting_one_is_not(
         client.wait_for_workers(2, timeout_s=SOON_S)
         hanging, waiting = children_of(several.pid)
         os.kill(hanging, signal.SIGSTOP)
-        several.wait_for(f"worker process {hanging} ended (SIGKILL)", SOON_S)
+        several.wait_for(f" {hanging} ended (SIGKILL)", SOON_S)
         wait_until(
             lambda: len(clips_by_pid(client)) == 2 and hanging not in clips_by_pid(client),
             SOON_S, "it is replaced",

@@ -1,25 +1,13 @@
-"""A trainer and its workers in network namespaces of their own: cables that are pulled, and lines
-that lose, delay, double and reorder packets. The kernel's TCP is in between, as between hosts.
-
-    trainer's namespace          worker's namespace
-    10.77.0.1 ═══════ veth ═══════ 10.77.0.2          a cable: `ip link set down` sends no RST
-    10.77.0.1 ── tun ── Line ── tun ── 10.77.0.2      a bad line, packet by packet, from a seed
-"""
+"""A trainer and its workers in network namespaces of their own. Cables are pulled, which sends no
+RST, and the kernel's TCP is in between, as between hosts."""
 
 from __future__ import annotations
 
 import os
-import random
-import select
 import shutil
 import subprocess
-import threading
-import time
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from heapq import heappop, heappush
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,7 +15,6 @@ import pytest
 from tests.support.digests import digests
 from tests.support.namespaces import Namespace
 from tests.support.programs import Program, Programs
-from tests.support.thorough import rest_nightly
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, decode_serially
@@ -51,9 +38,6 @@ WORKER = """
     sys.argv = ["videoload", "worker", *flags]
     main()
 """
-
-ENOUGH = 10  # faults of each kind
-_PACKET_BYTES = 2048  # more than the 1500 that a device sends
 
 
 @pytest.fixture
@@ -128,9 +112,6 @@ class Reading:
             assert digests([next(self._batches)]) == digests([next(self._expected)])
 
 
-# Cables
-
-
 @pytest.mark.slow
 def test_a_worker_whose_cable_is_pulled_loses_its_leases_and_continues_when_it_is_back(
     namespaces: list[Namespace],
@@ -189,106 +170,3 @@ def test_the_only_worker_dials_again_after_a_long_cut(
         reading.read(10 * SLOTS)
         assert worker.err.count("serving trainer") >= 2
         assert len(client.workers) == 1
-
-
-# Bad lines
-
-
-class Line:
-    """Carries packets between two devices. Of a hundred packets, 3 are lost, 3 come twice, and 5
-    come late, after the next ones. All take 2 to 4 ms."""
-
-    def __init__(self, ends: tuple[int, int], seed: int) -> None:
-        self.done: Counter[str] = Counter()
-        self._ends = ends
-        self._draw = random.Random(seed)
-        self._late: list[tuple[float, int, int, bytes]] = []  # heap: when, a number, where, what
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._carry)
-
-    def __enter__(self) -> Line:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._over.set()
-        self._thread.join()
-        for end in self._ends:
-            os.close(end)
-
-    def _carry(self) -> None:
-        one, other = self._ends
-        while not self._over.is_set():
-            ready, _, _ = select.select(self._ends, [], [], 0.001)
-            now = time.monotonic()
-            for end in ready:
-                self._take(os.read(end, _PACKET_BYTES), other if end == one else one, now)
-            while self._late and self._late[0][0] <= now:
-                _, _, end, packet = heappop(self._late)
-                os.write(end, packet)
-
-    def _take(self, packet: bytes, end: int, now: float) -> None:
-        self.done["sent"] += 1
-        chance = self._draw.random()
-        if chance < 0.03:
-            self.done["lost"] += 1
-            return
-        delay_s = self._draw.uniform(0.002, 0.004)
-        if chance < 0.06:
-            self.done["twice"] += 1
-            heappush(self._late, (now + delay_s, 2 * self.done["sent"], end, packet))
-        elif chance < 0.11:
-            self.done["late"] += 1
-            delay_s += 0.02
-        heappush(self._late, (now + delay_s, 2 * self.done["sent"] + 1, end, packet))
-
-
-@contextmanager
-def relayed(trainer: Namespace, worker: Namespace) -> Iterator[tuple[str, Callable[[], int]]]:
-    """A bad line in user space. Yields the trainer's address, and how often each fault has happened
-    at least."""
-    if not Path("/dev/net/tun").exists():
-        pytest.skip("this kernel has no tun")
-    with Line((trainer.tun("10.77.0.1"), worker.tun("10.77.0.2")), seed=1) as line:
-        yield "10.77.0.1", lambda: min(line.done[what] for what in ("lost", "twice", "late"))
-
-
-@contextmanager
-def netem(trainer: Namespace, worker: Namespace) -> Iterator[tuple[str, Callable[[], int]]]:
-    """A bad line in the kernel."""
-    tool = shutil.which("tc", path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
-    if tool is None:
-        pytest.skip("this machine has no tc")
-    host = cable(trainer, worker, 0)
-    faults = ["delay", "3ms", "1ms", "loss", "3%", "duplicate", "3%", "reorder", "5%", "25%"]
-    for namespace, device in ((trainer, "trainer0"), (worker, "worker0")):
-        with namespace:
-            added = subprocess.run(
-                [tool, "qdisc", "add", "dev", device, "root", "netem", *faults],
-                check=False, capture_output=True, timeout=10,
-            )  # fmt: skip
-        if added.returncode:
-            pytest.skip("this kernel has no netem")
-    yield host, lambda: ENOUGH
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("line", rest_nightly([relayed, netem]))
-def test_a_line_that_loses_doubles_and_reorders_packets_changes_nothing(
-    line: Callable[[Namespace, Namespace], Iterator[tuple[str, Callable[[], int]]]],
-    namespaces: list[Namespace],
-    videos: Videos,
-    programs: Programs,
-) -> None:
-    trainer, place, _ = namespaces
-    with (
-        line(trainer, place) as (host, faults),  # type: ignore[attr-defined]
-        client_in(trainer) as client,
-    ):
-        for _ in range(2):
-            worker_in(place, host, client, videos, programs)
-        client.wait_for_workers(2, timeout_s=30 * SECOND)
-        reading = Reading(client, videos)
-        reading.read(5 * SLOTS)
-        while faults() < ENOUGH:
-            reading.read(1)

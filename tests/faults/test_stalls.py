@@ -177,7 +177,7 @@ def test_a_function_that_takes_longer_than_stall_s_ends_the_stream_and_condemns_
 ) -> None:
     with Client(workers=workers, stall_s=1 * SECOND) as client:
         stream = client.stream(make_levels(tmp_path, numbers(4)), SLOW, 1, max_bad=1.0)
-        with pytest.raises(TransformError, match=r"^no sign of life for .* s in transform "):
+        with pytest.raises(TransformError, match="transforms:takes_long"):
             next(iter(stream))
         assert not stream.quarantine
 

@@ -58,9 +58,8 @@ def test_workers_that_are_killed_at_their_start_are_an_error_after_some_pauses(
     python.chmod(0o755)
     trainer = programs.script(KILLED, str(videos.root), str(python))
     assert trainer.wait(60 * SECOND) == 0, trainer.err
-    assert trainer.out.startswith(
-        "6 workers in a row ended before they could work, the last one with SIGKILL; memory may"
-    )
+    assert "SIGKILL" in trainer.out
+    assert "memory" in trainer.out
     assert trainer.err.count("ended (SIGKILL)") <= 12
 
 

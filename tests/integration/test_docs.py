@@ -344,6 +344,6 @@ def test_links_to_files_of_the_repository_exist() -> None:
             assert ((PROJECT / page).parent / link).exists(), (page, link)
         for link in without:
             assert (PROJECT / link).exists(), (page, link)
-        for file in re.findall(r"`(\w+/\w+\.py)`", text):
-            places = (PROJECT / file, PROJECT / "videoload" / file)
+        for file in re.findall(r"`(\w+/[\w/]*\w\.py)`", text):
+            places = (PROJECT / file, PROJECT / "videoload" / file, PROJECT / "tests" / file)
             assert any(place.exists() for place in places), (page, file)

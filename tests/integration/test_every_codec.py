@@ -10,7 +10,6 @@ import os
 import random
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import av
@@ -21,13 +20,12 @@ from av.video.frame import VideoFrame
 
 from tests.support.codecs import KINDS, Kind, make
 from tests.support.frames import clip_of
-from tests.support.tables import tell
 from tests.support.thorough import either, rest_nightly
 from videoload.clips.clip_params import clip_params
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.windows import Request, Segment
 from videoload.decoding.decoder import Decoder
-from videoload.index.complete_decode import Report, decode_index
+from videoload.index.complete_decode import decode_index
 from videoload.index.index import VideoIndex, find_index, open_video, prove_index
 from videoload.pixels.chains import Chains
 from videoload.pixels.planes import Buffer
@@ -66,34 +64,6 @@ SLOW = {
 }  # fmt: skip
 
 
-@dataclass
-class Ledger:
-    """What was compared, for the table at the end of the run."""
-
-    rows: list[tuple[str, str, str, int, int, int, int]] = field(default_factory=list)
-
-    def add(self, name: str, codec: str, index: VideoIndex, compared: int, wrong: int) -> None:
-        known = "proven" if index.order.is_proven else "decoded"
-        frames, starts = index.info.frames, len(index.order.starts)
-        self.rows.append((name, codec, known, frames, starts, compared, wrong))
-
-    def table(self) -> str:
-        lines = [f"{'file':44} {'codec':10} {'index':7} frames  starts  compared  wrong"]
-        lines += [
-            f"{name[-44:]:44} {codec:10} {known:7} {frames:6} {starts:7} {compared:9} {wrong:6}"
-            for name, codec, known, frames, starts, compared, wrong in self.rows
-        ]
-        compared, wrong = sum(row[5] for row in self.rows), sum(row[6] for row in self.rows)
-        return "\n".join([*lines, f"{len(self.rows)} files, {compared} frames, {wrong} wrong"])
-
-
-@pytest.fixture(scope="module")
-def ledger(request: pytest.FixtureRequest) -> Iterator[Ledger]:
-    ledger = Ledger()
-    yield ledger
-    tell(request.config, ledger.table())
-
-
 def fingerprint(frame: VideoFrame) -> str:
     """A digest of the visible pixels, independent of how the planes lie in memory."""
     picture = frame.to_ndarray(format="rgb24", threads=1)
@@ -119,9 +89,9 @@ def decode_from_start_to_end(path: Path) -> Iterator[VideoFrame]:
                 yield frames.pop(0)
 
 
-def index_of(file: VideoFile) -> tuple[VideoIndex, Report]:
+def index_of(file: VideoFile) -> VideoIndex:
     """The index as a decoder makes it, and as a complete decode makes it."""
-    decoded, report = decode_index(file, lambda: None)
+    decoded, _ = decode_index(file, lambda: None)
     proven, _ = find_index(file, lambda: None)
     with closing(Content(file)) as content:
         by_ffmpeg = prove_index(OpenedVideo(file), content, lambda: None)
@@ -129,14 +99,14 @@ def index_of(file: VideoFile) -> tuple[VideoIndex, Report]:
     if proven is not None and by_ffmpeg is not None:
         assert proven.info == by_ffmpeg.info == decoded.info
         assert proven.order.starts[:, :2].tolist() == by_ffmpeg.order.starts[:, :2].tolist()
-    return proven or decoded, report
+    return proven or decoded
 
 
-def compare(name: str, path: Path, ledger: Ledger) -> VideoIndex:
+def compare(name: str, path: Path) -> VideoIndex:
     """Compare random windows with every stride from 1 to 8 with the reference; a used decoder makes
     half of them."""
     file = LocalFile(str(path), path.stat())
-    index, report = index_of(file)
+    index = index_of(file)
     params, chains = clip_params(CLIP, index.info, 0), Chains()
     reference, scaled = [], []
     for frame in decode_from_start_to_end(path):
@@ -145,7 +115,7 @@ def compare(name: str, path: Path, ledger: Ledger) -> VideoIndex:
         del frame
     assert index.info.frames == len(reference)
     draw = random.Random(name)
-    compared, wrong = 0, []
+    wrong: list[int] = []
     kept: list[Video] = []
 
     def look(ordinal: int, frame: VideoFrame) -> None:
@@ -160,9 +130,7 @@ def compare(name: str, path: Path, ledger: Ledger) -> VideoIndex:
         if read_frames(opened, index.order, wanted, look, lambda: None):
             kept.append(opened)
         assert shown.keys() == set(wanted)
-        compared += len(shown)
         wrong += [ordinal for ordinal, right in shown.items() if not right]
-    ledger.add(name, report.codec, index, compared, len(wrong))
     assert not wrong
     compare_clips(path, scaled, draw)
     return index
@@ -192,14 +160,12 @@ def when(kind: Kind) -> tuple[pytest.MarkDecorator, ...]:
 @pytest.mark.parametrize(
     "kind", [pytest.param(kind, marks=when(kind)) for kind in KINDS], ids=lambda kind: kind.name
 )
-def test_every_frame_equals_the_one_of_a_sequential_decode(
-    kind: Kind, tmp_path: Path, ledger: Ledger
-) -> None:
+def test_every_frame_equals_the_one_of_a_sequential_decode(kind: Kind, tmp_path: Path) -> None:
     try:
         path = make(kind, tmp_path)
     except (av.error.FFmpegError, ValueError) as error:
         pytest.skip(f"this FFmpeg cannot write {kind.name}: {error}")
-    index = compare(kind.name, path, ledger)
+    index = compare(kind.name, path)
     assert index.order.is_proven == kind.is_proven
 
 
@@ -227,8 +193,8 @@ def real_files() -> list[str]:
 @pytest.mark.slow
 @pytest.mark.skipif(not real_files(), reason="VIDEOLOAD_AVI names no folder of real AVI files")
 @pytest.mark.parametrize("name", rest_nightly(real_files(), usual=8))
-def test_every_frame_of_a_real_file_is_right(name: str, ledger: Ledger) -> None:
-    index = compare(name, Path(os.environ["VIDEOLOAD_AVI"]) / name, ledger)
+def test_every_frame_of_a_real_file_is_right(name: str) -> None:
+    index = compare(name, Path(os.environ["VIDEOLOAD_AVI"]) / name)
     assert index.order.is_proven == (name not in UNPROVEN)
 
 
@@ -242,7 +208,7 @@ def test_most_codecs_can_be_sought(tmp_path: Path) -> None:
         except (av.error.FFmpegError, ValueError):
             continue
         file = LocalFile(str(path), path.stat())
-        index, _ = index_of(file)
+        index = index_of(file)
         assert index.order.is_proven, kind.name
         touched = 0
 
@@ -272,7 +238,7 @@ def test_a_frame_is_shown_when_its_container_says(name: str, times: bool, tmp_pa
         path = make(kind, tmp_path)
     except (av.error.FFmpegError, ValueError) as error:
         pytest.skip(f"this FFmpeg cannot write {name}: {error}")
-    index, _ = index_of(LocalFile(str(path), path.stat()))
+    index = index_of(LocalFile(str(path), path.stat()))
     told = [frame.time or 0.0 for frame in decode_from_start_to_end(path)]
     shown = np.sort(told) - min(told)
     assert (index.info.times is not None) == times

@@ -246,28 +246,6 @@ def test_trainer_and_worker_read_a_bucket_with_what_its_secret_says(
     assert expected(data) in trainer.out
 
 
-@pytest.mark.nightly  # test_ranks.py trains with ranks in each push
-@pytest.mark.slow
-@needs_tensorflow
-def test_ranks_train_together_each_on_its_share_and_resume(
-    programs: Programs, tmp_path: Path, data: Path
-) -> None:
-    namespace = Namespace(programs, tmp_path, data, render("ranks"))
-    namespace.make_keys()
-    namespace.start("worker", WORKERS="1")
-    for epochs in (1, 2):
-        settings = {**ONCE, "EPOCHS": str(epochs)}
-        ranks = [namespace.start("trainer", rank, "tensorflow", **settings) for rank in range(2)]
-        for rank, program in enumerate(ranks):
-            assert program.wait(90 * SECOND) == 0, program.err
-            assert expected(data, (rank, 2)) in program.out
-            assert ("continuing after" in program.out) == (epochs == 2)
-            assert program.out.count("loss") == 1
-        losses = {re.findall(rf"epoch {epochs}/{epochs}: loss (.+)", p.out)[0] for p in ranks}
-        assert len(losses) == 1, "they train in step"
-    assert [path.name for path in (tmp_path / "models").iterdir()] == ["model.keras"]
-
-
 @pytest.mark.nightly
 @pytest.mark.slow
 @needs_tensorflow

@@ -6,8 +6,6 @@ import re
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,8 +15,8 @@ from tests.support.digests import digests
 from tests.support.programs import Program, Programs
 from tests.support.thorough import THOROUGH
 from tests.support.videos import Videos
-from tests.support.waiting import SECOND, wait_until
-from videoload import Catalog, Client, ClipSpec, Stream, decode_serially
+from tests.support.waiting import SECOND
+from videoload import Client, ClipSpec, Stream, decode_serially
 from videoload.clips.windows import Request
 from videoload.transport.messages import Clip, Heartbeat, Hello, Lease, Welcome
 from videoload.transport.sockets import Router
@@ -60,32 +58,6 @@ def clips(client: Client) -> int:
     return sum(worker.clips for worker in client.workers)
 
 
-def decode_s(client: Client) -> float:
-    """The seconds that workers have spent on this trainer, according to their RESULTs."""
-    return sum(w.clips / w.clips_per_s for w in client.workers if w.clips)
-
-
-@contextmanager
-def reading(*streams: Stream) -> Iterator[None]:
-    """Threads read these streams as fast as they can, until the block is left."""
-    over = threading.Event()
-
-    def read(stream: Stream) -> None:
-        for _ in stream.batches(epochs=10**6):
-            if over.is_set():
-                return
-
-    threads = [threading.Thread(target=read, args=(stream,)) for stream in streams]
-    for thread in threads:
-        thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        for thread in threads:
-            thread.join()
-
-
 @pytest.mark.slow
 def test_two_trainers_share_two_workers_and_each_gets_its_own_stream(
     videos: Videos, serial: dict[int, list[str]], programs: Programs
@@ -114,40 +86,6 @@ def test_two_trainers_share_two_workers_and_each_gets_its_own_stream(
     assert second, "both progress, not one after the other"
     if THOROUGH:
         assert FAIR[0] < second / first < FAIR[1]
-
-
-@pytest.mark.nightly
-@pytest.mark.slow
-@pytest.mark.xdist_group("timing")
-def test_heavy_clips_do_not_starve_light_ones(
-    videos: Videos, programs: Programs, tell: Callable[[str], None]
-) -> None:
-    # A heavy lease takes a hundred times as long. If leases went by turns, the light ones would get
-    # a hundredth of the time.
-    long = Catalog(["jump/long.avi"], [0], ["jump"], root=videos.root)
-    short = Catalog(["run/mjpeg.avi"], [0], ["run"], root=videos.root)
-    heavy = ClipSpec(110, resize=128, size=(128, 128), sampling="random", clips_per_video=40)
-    light = ClipSpec(1, resize=32, size=(32, 32), sampling="random", clips_per_video=40)
-    with Client(workers=0, listen=LISTEN) as one, Client(workers=0, listen=LISTEN) as other:
-        share_workers(programs, videos, 1, one.endpoints[0], other.endpoints[0])
-        for client in (one, other):
-            client.wait_for_workers(1, timeout_s=30 * SECOND)
-        with reading(
-            one.stream(long, heavy, 8, shuffle=True), other.stream(short, light, 8, shuffle=True)
-        ):
-            wait_until(lambda: clips(one) > 8 and clips(other) > 8, 20 * SECOND)
-            before = decode_s(one), decode_s(other)
-            clips_before = clips(one), clips(other)
-            wait_until(lambda: clips(one) >= clips_before[0] + 160, 40 * SECOND)
-            after = decode_s(one), decode_s(other)
-            clips_after = clips(one), clips(other)
-    spent = [end - begin for begin, end in zip(before, after, strict=True)]
-    counts = [end - begin for begin, end in zip(clips_before, clips_after, strict=True)]
-    tell(f"heavy and light: {counts} clips, {spent[0]:.2f} and {spent[1]:.2f} s")
-    # Half, if the light trainer has a core to itself. Otherwise the worker sometimes waits in vain
-    # for its next lease, and continues with the heavy one.
-    assert 0.02 < spent[1] / spent[0] < FAIR[1]
-    assert counts[1] > 5 * counts[0]
 
 
 TRAINER = """

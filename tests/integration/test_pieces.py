@@ -130,7 +130,7 @@ def test_an_open_recording_has_all_frames(root: Path, pieces: Catalog) -> None:
         assert "(11 pieces)" in repr(many)
     with vl.open(f"{root}/{pieces.paths[0]}") as many:
         assert len(many) == FRAMES
-    with pytest.raises(vl.SpecError, match="there is none"):
+    with pytest.raises(vl.SpecError, match="none"):
         vl.open([])
 
 
@@ -140,9 +140,9 @@ def test_a_worker_opens_no_piece_outside_of_its_root(root: Path, tmp_path: Path)
     decoder, clip = Decoder(tmp_path / "a"), spec()
     out = np.empty((1, *clip.shape), np.uint8)
     for path in ("0.avi // ../secret.avi", f"0.avi // {tmp_path}/secret.avi"):
-        with pytest.raises(VideoError, match=r"piece .*secret\.avi: .*lies outside of the root"):
+        with pytest.raises(VideoError, match=r"secret\.avi.*root"):
             decoder.decode(path, clip, [Request(0)], out)
-    with pytest.raises(vl.CatalogError, match="does not lie inside the root"):
+    with pytest.raises(vl.CatalogError, match=r"secret.*root"):
         Catalog([["0.avi", "../secret.avi"]], root=tmp_path / "a")
 
 

@@ -7,13 +7,10 @@ the namespace. So there is nothing to clean up after a crash.
 from __future__ import annotations
 
 import ctypes
-import fcntl
 import os
-import struct
 import subprocess
 
 _CLONE_NEWNET = 0x40000000
-_TUNSETIFF, _IFF_TUN, _IFF_NO_PI = 0x400454CA, 0x0001, 0x1000
 
 
 class Namespace:
@@ -43,16 +40,6 @@ class Namespace:
         """Run ``ip`` there."""
         with self:
             subprocess.run(["ip", *arguments], check=True, capture_output=True, timeout=10)
-
-    def tun(self, address: str) -> int:
-        """A device there whose packets are read from and written to the descriptor."""
-        with self:
-            descriptor = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
-            name = struct.pack("16sH14x", b"line", _IFF_TUN | _IFF_NO_PI)
-            fcntl.ioctl(descriptor, _TUNSETIFF, name)
-        self.ip("address", "add", f"{address}/30", "dev", "line")
-        self.ip("link", "set", "line", "up")
-        return descriptor
 
 
 def enter(path: str) -> None:
