@@ -57,10 +57,7 @@ def reading(client: Client, videos: Videos, serial: list[str]) -> Iterator[Calla
 
 @pytest.mark.slow
 def test_any_number_of_connections_leaves_nothing_behind_and_silent_ones_are_closed(
-    videos: Videos,
-    serial: list[str],
-    tell: Callable[[str], None],
-    monkeypatch: pytest.MonkeyPatch,
+    videos: Videos, serial: list[str], tell: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("videoload.transport.sockets._HANDSHAKE_MS", 500)
     draw = random.Random(1)

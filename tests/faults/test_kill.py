@@ -108,9 +108,7 @@ def test_a_local_worker_that_dies_in_mid_epoch_changes_nothing(
 
 @pytest.mark.slow
 def test_a_local_worker_that_hangs_is_killed_and_replaced(
-    videos: Videos,
-    serial: list[str],
-    caplog: pytest.LogCaptureFixture,
+    videos: Videos, serial: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     with Client(workers=2, stall_s=1.5 * SECOND) as client:
         client.wait_for_workers(2, timeout_s=SOON_S)
@@ -214,10 +212,7 @@ def test_a_silent_dialled_in_worker_is_not_here_until_it_is_heard_again(
 
 @pytest.mark.slow
 def test_a_silent_dialled_in_worker_loses_its_leases_and_may_return(
-    videos: Videos,
-    serial: list[str],
-    programs: Programs,
-    monkeypatch: pytest.MonkeyPatch,
+    videos: Videos, serial: list[str], programs: Programs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("videoload.engine.engine._SILENCE_S", 1.0 * SECOND)
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:

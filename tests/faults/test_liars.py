@@ -148,10 +148,7 @@ def test_lying_workers_change_no_batch_and_memory_stays_constant(
         decode_serially(videos.catalog, CLIP, BATCH, shuffle=True, epochs=2, info=True)
     )
     with Client(
-        workers=1,
-        listen="tcp://127.0.0.1:*",
-        frame_store=tmp_path,
-        frame_store_gb=1e-3,
+        workers=1, listen="tcp://127.0.0.1:*", frame_store=tmp_path, frame_store_gb=1e-3
     ) as Lies.client:
         Lies.client.wait_for_workers(1, timeout_s=20 * SECOND)
         list(Lies.client.stream(videos.catalog, CLIP, BATCH))
@@ -174,9 +171,7 @@ def test_lying_workers_change_no_batch_and_memory_stays_constant(
     assert grown_mb < 32
 
 
-def test_what_a_liar_counts_decides_nothing_where_the_trainer_has_the_files(
-    videos: Videos,
-) -> None:
+def test_what_a_liar_counts_decides_nothing_where_the_trainer_has_the_files(videos: Videos) -> None:
     dense, own = replace(CLIP, sampling="dense", clips_per_video=1), open_storage(videos.root)
     expected = sum(1 for _ in decode_serially(videos.catalog, dense, BATCH))
     with (

@@ -57,9 +57,7 @@ def is_served(client: Client, number: int) -> None:
         say(stranger, Bye("that was all"))
 
 
-def test_any_number_of_streams_never_waits_for_a_worker_that_does_not_read(
-    videos: Videos,
-) -> None:
+def test_any_number_of_streams_never_waits_for_a_worker_that_does_not_read(videos: Videos) -> None:
     with with_a_stopped_worker() as (client, pid):
         streams = []
         for number in range(STREAMS):

@@ -114,10 +114,7 @@ class Reading:
 
 @pytest.mark.slow
 def test_a_worker_whose_cable_is_pulled_loses_its_leases_and_continues_when_it_is_back(
-    namespaces: list[Namespace],
-    videos: Videos,
-    programs: Programs,
-    monkeypatch: pytest.MonkeyPatch,
+    namespaces: list[Namespace], videos: Videos, programs: Programs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("videoload.engine.engine._SILENCE_S", 1.0)
     # Within this test, a worker does not dial again: it does after forty heartbeats. Ticks are as
@@ -150,10 +147,7 @@ def test_a_worker_whose_cable_is_pulled_loses_its_leases_and_continues_when_it_i
 
 @pytest.mark.slow
 def test_the_only_worker_dials_again_after_a_long_cut(
-    namespaces: list[Namespace],
-    videos: Videos,
-    programs: Programs,
-    monkeypatch: pytest.MonkeyPatch,
+    namespaces: list[Namespace], videos: Videos, programs: Programs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Forty heartbeats of silence: two seconds here. Its old connection stays, half open.
     monkeypatch.setattr("videoload.engine.engine._BEAT_S", 0.05)

@@ -22,14 +22,7 @@ from tests.support.programs import Programs
 from tests.support.thorough import THOROUGH, rest_nightly
 from tests.support.videos import Videos, make_avi, make_levels, make_white_avi, other_messages
 from tests.support.waiting import SECOND
-from videoload import (
-    Catalog,
-    Client,
-    ClipSpec,
-    Stream,
-    TransformError,
-    decode_serially,
-)
+from videoload import Catalog, Client, ClipSpec, Stream, TransformError, decode_serially
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180 * SECOND)]
 

@@ -170,11 +170,7 @@ def test_every_frame_equals_the_one_of_a_sequential_decode(kind: Kind, tmp_path:
 
 
 # Real files that have to be decoded completely.
-UNPROVEN = {
-    "odd/opencv_cinepak.avi",
-    "odd/opencv_indeo5.avi",
-    "odd/opencv_wmv9.avi",
-}
+UNPROVEN = {"odd/opencv_cinepak.avi", "odd/opencv_indeo5.avi", "odd/opencv_wmv9.avi"}
 
 
 def real_files() -> list[str]:

@@ -19,14 +19,7 @@ from tests.support.models import recorder
 from tests.support.thorough import either, rest_nightly
 from tests.support.videos import Videos, make_levels
 from tests.support.waiting import SECOND, wait_until
-from videoload import (
-    Client,
-    ClipSpec,
-    ClosedError,
-    SpecError,
-    Stream,
-    decode_serially,
-)
+from videoload import Client, ClipSpec, ClosedError, SpecError, Stream, decode_serially
 
 pytestmark = [pytest.mark.timeout(240 * SECOND), pytest.mark.usefixtures("tf")]
 

@@ -169,9 +169,7 @@ def test_each_role_gets_its_own_keys_once(deployment: Deployment, tmp_path: Path
 
 @pytest.mark.slow
 @needs_tensorflow
-def test_a_stopped_trainer_resumes_and_its_workers_wait_for_it(
-    deployment: Deployment,
-) -> None:
+def test_a_stopped_trainer_resumes_and_its_workers_wait_for_it(deployment: Deployment) -> None:
     deployment.make_keys()
     workers = [deployment.start("worker") for _ in range(2)]
     stranger = deployment.start("worker", KEYS="")
