@@ -20,7 +20,7 @@ from tests.support.ports import free_port
 from tests.support.processes import catches, children_of, maps_of
 from tests.support.programs import Program, Programs
 from tests.support.run_here import RunHere
-from tests.support.thorough import either, in_pairs, rest_nightly
+from tests.support.thorough import either, in_pairs
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, decode_serially
@@ -49,95 +49,51 @@ def one_line(program: Program, status: int = 1) -> str:
 
 # Mistakes of the user: status 1 and one line
 
+WORKER = ["worker", "--root", "{tmp}", "--connect"]
+HERE = "tcp://127.0.0.1:1"
+
 
 @pytest.mark.parametrize(
-    ("arguments", "line"),
+    ("arguments", "words"),
     [
-        (
-            ["--connect", "tcp://127.0.0.1:5555", "--root", "{tmp}/none"],
-            "videoload: --root {tmp}/none: no such folder",
-        ),
-        (
-            ["--connect", "tcp://127.0.0.1:5555", "--root", "{tmp}/file"],
-            "videoload: --root {tmp}/file: no such folder",
-        ),
-        (
-            ["--connect", "127.0.0.1:5555", "--root", "{tmp}"],
-            "videoload: '127.0.0.1:5555' is not an address: tcp://HOST:PORT is",
-        ),
-        (
-            ["--connect", "tcp://127.0.0.1", "--root", "{tmp}"],
-            "videoload: 'tcp://127.0.0.1' is not an address: tcp://HOST:PORT is",
-        ),
-        (
-            ["--connect", "tcp://localhost:70000", "--root", "{tmp}"],
-            "videoload: 'tcp://localhost:70000' is not an address: tcp://HOST:PORT is",
-        ),
-        (
-            ["--connect", "tcp://127.0.0.1:*", "--root", "{tmp}"],
-            "videoload: cannot dial tcp://127.0.0.1:*: it names no port",
-        ),
-        (
-            ["--connect", "tcp://127.0.0.1:1,tcp://127.0.0.1:2", "--root", "{tmp}"],
-            "videoload: 'tcp://127.0.0.1:1,tcp://127.0.0.1:2' is not an address: tcp://HOST:PORT "
-            "is",
-        ),
-        (
-            ["--connect", "http://127.0.0.1:80", "--root", "{tmp}"],
-            "videoload: 'http://127.0.0.1:80' is not an address: tcp://HOST:PORT is",
-        ),
-        (
-            ["--connect", "tcp://127.0.0.1:1", "--connect", "tcp://gpu-7:5555", "--root", "{tmp}"],
-            "videoload: tcp://gpu-7:5555 can be reached from other hosts, so it needs keys: make "
-            "them with 'videoload keygen DIR' and give DIR/trainer to the trainer, DIR/worker to "
-            "the workers; or accept anybody, with --insecure (insecure=True)",
-        ),
-        *(
-            (
-                ["--connect", "tcp://127.0.0.1:1", "--root", "{tmp}", "--allow", module],
-                f"videoload: --allow {module}: there is no such module on this host; install it, "
-                "or add its folder to PYTHONPATH",
-            )
-            for module in ("tests.transfroms", "transforms.mine")
-        ),
+        *((["worker", "--connect", HERE, "--root", root], ["--root", root])
+          for root in ("{tmp}/none", "{tmp}/file")),
+        *(([*WORKER, address], [address, "tcp://HOST:PORT"]) for address in (
+            "127.0.0.1:5555", "tcp://127.0.0.1", "tcp://localhost:70000", "http://127.0.0.1:80",
+            "tcp://127.0.0.1:1,tcp://127.0.0.1:2", "tcp://::1:5555")),
+        ([*WORKER, "tcp://127.0.0.1:*"], ["tcp://127.0.0.1:*", "port"]),
+        ([*WORKER, HERE, "--connect", "tcp://gpu-7:5555"],
+         ["tcp://gpu-7:5555", "videoload keygen", "--insecure"]),
+        *(([*WORKER, HERE, "--allow", module], [f"--allow {module}", "PYTHONPATH"])
+          for module in ("tests.transfroms", "transforms.mine")),
+        ([*WORKER, "tcp://gpu-7:5555", "--keys", "{tmp}/none"],
+         ["{tmp}/none/worker.key_secret", "videoload keygen"]),
+        (["scan", "{videos}", "--root", "{tmp}"], ["{videos}", "{tmp}"]),
+        (["scan", "{videos}/run/wide.avi"], ["wide.avi", "folder"]),
+        (["scan", "{videos}", "--output", "{tmp}/latin.csv"], ["{tmp}/latin.csv"]),
+        (["scan", "{videos}", "--html", "{tmp}/none/page.html", "--output", "{tmp}/scan.csv"],
+         ["{tmp}/none/page.html", "No such file"]),
+        (["scan", "{tmp}/" + "n" * 5000], ["File name too long"]),
+        (["scan", "{tmp}/no:x:where"], ["{tmp}/no:x:where"]),
+        (["preview", "{videos}", "--clip", "size=(112, 112)"], ["--clip", "frames="]),
+        (["top", "tcp://*:5555"], ["tcp://*:5555"]),
+        (["keygen", "{tmp}/file"], ["{tmp}/file", "Not a directory"]),
     ],
-    ids=[
-        "no root", "a file as root", "no scheme", "no port", "a port too high", "any port",
-        "two in one", "another scheme", "another host without keys",
-        "no such module", "no such package",
-    ],
+    ids=lambda told: " ".join(told)[:60],
 )  # fmt: skip
-def test_a_worker_that_cannot_start_says_why_in_one_line(
-    arguments: list[str], line: str, run_here: RunHere, tmp_path: Path
+def test_every_mistake_is_reported_in_one_line(
+    arguments: list[str], words: list[str], run_here: RunHere, videos: Videos, tmp_path: Path
 ) -> None:
     (tmp_path / "file").touch()
-    said = run_here("worker", *(a.format(tmp=tmp_path) for a in arguments))
-    assert said == (1, "", line.format(tmp=tmp_path) + "\n")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "line"),
-    [
-        (["scan", "{videos}", "--root", "{tmp}"], "does not lie in the root {tmp}"),
-        (["scan", "{videos}/run/wide.avi"], "wide.avi is a video: give the folder that it is in"),
-        (["scan", "{videos}", "--output", "{tmp}/latin.csv"], "is not the output of a scan"),
-        (["scan", "{tmp}/" + "n" * 5000], "File name too long"),
-        (["preview", "{videos}", "--clip", "size=(112, 112)"], "--clip needs frames=, as in "),
-        (["worker", "--connect", "tcp://::1:5555", "--root", "{videos}"], "is not an address"),
-        (["top", "tcp://*:5555"], "tcp://*:5555"),
-    ],
-    ids=lambda told: " ".join(told)[:40] if isinstance(told, list) else "",
-)
-def test_every_mistake_is_reported_in_one_line(
-    arguments: list[str], line: str, run_here: RunHere, videos: Videos, tmp_path: Path
-) -> None:
     (tmp_path / "latin.csv").write_bytes(b"n\xe4me\n")
     places = {"videos": videos.root, "tmp": tmp_path}
-    status, _, err = run_here(*(argument.format(**places) for argument in arguments))
+    status, out, err = run_here(*(argument.format(**places) for argument in arguments))
     assert status == 1, err
-    assert line.format(**places) in err
+    assert arguments[0] != "worker" or not out
     assert err.startswith("videoload: ")
     assert err.count("\n") == 1
+    assert all(word.format(**places) in err for word in words), err
+    assert not (tmp_path / "scan.csv").exists()
 
 
 def test_a_full_disk_is_reported_in_one_line(videos: Videos, programs: Programs) -> None:
@@ -146,7 +102,7 @@ def test_a_full_disk_is_reported_in_one_line(videos: Videos, programs: Programs)
         command, shell=True, check=False, capture_output=True, text=True, timeout=40 * SECOND
     )
     assert done.returncode == 1
-    assert done.stderr.endswith("videoload: No space left on device\n")
+    assert "No space left on device" in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr
 
 
@@ -168,15 +124,8 @@ def test_ctrl_c_while_a_command_is_imported_prints_no_traceback() -> None:
 def test_a_process_that_cannot_start_says_why_in_one_line(
     programs: Programs, tmp_path: Path
 ) -> None:
-    words = ("worker", "--connect", "tcp://gpu-7:5555", "--root")
-    lost = programs.videoload(*words, str(tmp_path / "none"), "--insecure")
-    without = programs.videoload(*words, str(tmp_path), "--keys", str(tmp_path / "none"))
-    assert one_line(lost) == f"videoload: --root {tmp_path}/none: no such folder"
-    file = tmp_path / "none/worker.key_secret"
-    assert one_line(without) == (
-        f"videoload: no usable key {file} (Invalid certificate file: {file}); make keys with: "
-        "videoload keygen DIR, and give DIR/trainer to the trainer, DIR/worker to the workers"
-    )
+    words = ("worker", "--connect", "tcp://gpu-7:5555", "--root", str(tmp_path / "none"))
+    assert str(tmp_path / "none") in one_line(programs.videoload(*words, "--insecure"))
 
 
 def test_a_worker_takes_options_from_the_environment_and_a_flag_wins(
@@ -221,34 +170,20 @@ def test_keygen_makes_keys_that_only_their_owner_can_read_and_never_overwrites_t
     before = [path.read_bytes() for path in secrets]
     for path in secrets:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert (
-        one_line(programs.videoload("keygen", str(folder)))
-        == f"videoload: {folder} holds keys already; they are not overwritten"
-    )
+    assert str(folder) in one_line(programs.videoload("keygen", str(folder)))
     assert [path.read_bytes() for path in secrets] == before
-
-
-def test_keygen_says_so_if_it_cannot_write(programs: Programs, tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    program = programs.videoload("keygen", str(tmp_path / "file"))
-    assert one_line(program) == f"videoload: cannot make keys in {tmp_path}/file: Not a directory"
 
 
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["worker"],
-        ["worker", "--connect", "tcp://127.0.0.1:5555"],
-        ["worker", "--connect", "tcp://127.0.0.1:5555", "--root", ".", "--workers", "0"],
-        ["worker", "--connect", "tcp://127.0.0.1:5555", "--root", ".", "--workers", "many"],
-        ["worker", "--no-such-flag"],
-        ["keygen"],
-        ["no-such-command"],
+        "worker", f"worker --connect {HERE}", f"worker --connect {HERE} --root . --workers 0",
+        f"worker --connect {HERE} --root . --workers many", "worker --no-such-flag", "keygen",
+        "no-such-command",
     ],
-    ids=" ".join,
-)
-def test_wrong_usage_is_status_two(arguments: list[str], run_here: RunHere) -> None:
-    status, _, err = run_here(*arguments)
+)  # fmt: skip
+def test_wrong_usage_is_status_two(arguments: str, run_here: RunHere) -> None:
+    status, _, err = run_here(*arguments.split())
     assert status == 2
     assert "Usage: " in err
 
@@ -311,18 +246,6 @@ def test_a_worker_says_that_it_cannot_reach_its_trainers_and_serves_one_later(
     assert worker.wait(SOON_S) == 0
 
 
-def test_a_worker_serves_two_trainers_at_once(videos: Videos, programs: Programs) -> None:
-    expected = digest(decode_serially(videos.catalog, CLIP, 4, shuffle=True))
-    with (
-        Client(workers=0, listen="tcp://127.0.0.1:*") as first,
-        Client(workers=0, listen="tcp://127.0.0.1:*") as second,
-    ):
-        programs.worker(first.endpoints[0], videos.root, "--connect", second.endpoints[0])
-        streams = [c.stream(videos.catalog, CLIP, 4, shuffle=True) for c in (first, second)]
-        pairs = list(zip(*streams, strict=True))
-        assert digest(a for a, _ in pairs) == digest(b for _, b in pairs) == expected
-
-
 @pytest.mark.parametrize(
     ("state", "processes", "number"),
     in_pairs(["waiting for a trainer", "decoding"], [1, 2], [signal.SIGTERM, signal.SIGINT]),
@@ -352,16 +275,13 @@ def test_a_worker_ends_within_two_seconds_of_the_signal(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("processes", rest_nightly([2, 1]))
 def test_ctrl_c_in_a_terminal_reaches_all_processes_and_prints_no_traceback(
-    processes: int, videos: Videos, programs: Programs
+    videos: Videos, programs: Programs
 ) -> None:
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
-        worker = programs.worker(
-            client.endpoints[0], videos.root, "--workers", str(processes),
-            start_new_session=True,
-        )  # fmt: skip
-        client.wait_for_workers(processes, timeout_s=START_S)
+        words = (client.endpoints[0], videos.root, "--workers", "2")
+        worker = programs.worker(*words, start_new_session=True)
+        client.wait_for_workers(2, timeout_s=START_S)
         os.killpg(worker.pid, signal.SIGINT)
         assert worker.wait(SOON_S) == 130
         assert "Traceback" not in worker.err
@@ -390,31 +310,18 @@ def test_a_worker_process_that_is_killed_is_replaced(videos: Videos, programs: P
         worker.wait_for(f"worker process {killed} ended (SIGKILL)", START_S)
         wait_until(lambda: len(set(children_of(worker.pid)) - {killed}) == 2, START_S)
         others = set(children_of(worker.pid)) - {killed}
-        wait_until(
-            lambda: {worker.pid for worker in client.workers} == others,
-            START_S,
-        )
+        wait_until(lambda: {worker.pid for worker in client.workers} == others, START_S)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("processes", rest_nightly([2, 1]))
-def test_a_worker_never_loads_tensorflow(
-    processes: int, videos: Videos, programs: Programs
-) -> None:
+def test_a_worker_never_loads_tensorflow(videos: Videos, programs: Programs) -> None:
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
-        worker = programs.worker(client.endpoints[0], videos.root, "--workers", str(processes))
-        client.wait_for_workers(processes, timeout_s=START_S)
+        worker = programs.worker(client.endpoints[0], videos.root, "--workers", "2")
+        client.wait_for_workers(2, timeout_s=START_S)
         list(client.stream(videos.catalog, CLIP, 4))
         family = [worker.pid, *children_of(worker.pid)]
-        assert len(family) == 1 + processes
+        assert len(family) == 3
         for pid in family:
             maps = "\n".join(maps_of(pid))
             assert "libzmq" in maps, "it is a worker whose maps these are"
             assert "tensorflow" not in maps
-
-
-@pytest.mark.slow
-def test_a_name_with_colons_is_printed_unchanged(programs: Programs, tmp_path: Path) -> None:
-    program = programs.videoload("scan", str(tmp_path / "no:x:where"))
-    assert program.wait(START_S) == 1
-    assert "no:x:where" in program.err

@@ -88,9 +88,9 @@ def test_files_are_listed_by_class_then_sub_folder_then_name(tmp_path: Path) -> 
     some = listed(tmp_path, labelled=True, class_names=["run", "jump"])
     assert (some.classes, some.labels.tolist()) == (("run", "jump"), [0, 0, 0, 1, 1])
     assert some.paths == (*files[2:], *files[:2])
-    with pytest.raises(SpecError, match=r"class_names=.'walk'. are none of the sub-folders"):
+    with pytest.raises(SpecError, match="class_names=.*'walk'"):
         listed(tmp_path, labelled=True, class_names=["run", "walk"])
-    with pytest.raises(CatalogError, match=r"validation_split=0.1 of 5 videos leaves one side"):
+    with pytest.raises(CatalogError, match=r"validation_split=0\.1 of 5"):
         split(found, 0.1)
 
 
@@ -102,21 +102,14 @@ def test_a_recording_on_both_sides_is_told_by_names_like_those_of_ucf101(
     split(Catalog(["Bowling/1.avi", "Bowling/2.avi"]), 0.5)
     assert not caplog.messages
     split(films, 0.25)
-    assert "recordings (that of Bowling/v_Bowling_g02_c01.avi) are on both sides" in caplog.text
+    assert "Bowling/v_Bowling_g02_c01.avi" in caplog.text
 
 
 def test_one_line_trains_on_the_stream_that_it_stands_for(
-    tf: Any,
-    videos: Videos,
-    capsys: pytest.CaptureFixture[str],
-    caplog: pytest.LogCaptureFixture,
+    tf: Any, videos: Videos, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     train, val = video_dataset_from_directory(videos.root, **SMALL, **SPLIT)
-    assert capsys.readouterr().out.splitlines() == [
-        "Found 8 files belonging to 3 classes.",
-        "Using 5 files for training.",
-        "Using 3 files for validation.",
-    ]
+    assert re.findall(r"\d+", capsys.readouterr().out) == ["8", "3", "5", "3"]
     assert isinstance(train, tf.data.Dataset)
     assert train.element_spec == (
         tf.TensorSpec((2, 4, 32, 48, 3), tf.uint8),
@@ -191,24 +184,17 @@ def test_nothing_of_a_clip_for_validation_is_random(crop: Any) -> None:
 
 
 def test_wrong_arguments_are_told(videos: Videos) -> None:
-    mistakes: dict[str, dict[str, Any]] = {
-        "give validation_split and subset together": {"subset": "both"},
-        "validation_split must be between 0 and 1, got 2": {
-            "validation_split": 2, "subset": "both",
-        },
-        "seed must be a whole number, got None": {"seed": None},
-        'label_mode="binary" is for 2 classes, and there are': {"label_mode": "binary"},
-        "label_mode must be one of ('int', 'categorical', 'binary', None)": {"label_mode": "float"},
-        "color_mode must be one of ['rgb', 'grayscale'], got 'rgba'": {"color_mode": "rgba"},
-        "size must be (height, width) or one number": {"image_size": (1, 2, 3)},
-        "give one of crop_to_aspect_ratio": {"crop_to_aspect_ratio": True, "resize": 64},
-        "batch_size must be a whole number of at least 1, got 0": {"batch_size": 0},
-        "seed must be a whole number, got '1'": {"seed": "1"},
-    }  # fmt: skip
-    for text, wrong in mistakes.items():
-        with pytest.raises(SpecError, match=re.escape(text)):
+    for argument, wrong in (
+        ("subset", {"subset": "both"}), ("validation_split.* 2", {**SPLIT, "validation_split": 2}),
+        ("seed.* None", {"seed": None}), ("seed.* '1'", {"seed": "1"}),
+        ('label_mode="binary"', {"label_mode": "binary"}), ("label_mode", {"label_mode": "float"}),
+        ("color_mode.* 'rgba'", {"color_mode": "rgba"}), ("size", {"image_size": (1, 2, 3)}),
+        ("crop_to_aspect_ratio", {"crop_to_aspect_ratio": True, "resize": 64}),
+        ("batch_size.* 0", {"batch_size": 0}),
+    ):  # fmt: skip
+        with pytest.raises(SpecError, match=argument):
             video_dataset_from_directory(videos.root, **{**SMALL, **wrong})
-    with pytest.raises(TypeError, match="no argument strides=: did you mean stride="):
+    with pytest.raises(TypeError, match="strides=.* stride="):
         video_dataset_from_directory(videos.root, strides=2)
 
 
@@ -218,7 +204,7 @@ def test_a_class_with_another_label_in_another_directory_is_told(
     for name in ("run", "walk"):
         shutil.copytree(videos.root / name, tmp_path / name)
     train = video_dataset_from_directory(videos.root, **SMALL)
-    with pytest.raises(SpecError, match="class 'run' is number 0 in one stream of this client and"):
+    with pytest.raises(SpecError, match="'run' is number 0"):
         video_dataset_from_directory(tmp_path, **SMALL)
     test = video_dataset_from_directory(tmp_path, class_names=train.class_names[1:], **SMALL)
     assert train.class_names[1:] == test.class_names
@@ -257,28 +243,3 @@ def test_a_cell_that_runs_twice_and_ctrl_c_leave_nothing(
     program.signal(signal.SIGINT)
     assert program.wait(60 * SECOND) != 0
     wait_until(lambda: not any(map(is_alive, inside)), 30 * SECOND, "its workers have ended")
-
-
-@pytest.mark.slow
-@needs_tensorflow
-def test_videos_that_are_all_bad_are_told_in_one_line_of_the_log(
-    programs: Programs, tmp_path: Path
-) -> None:
-    for number in range(6):
-        (tmp_path / "bad").mkdir(exist_ok=True)
-        (tmp_path / f"bad/{number}.avi").write_text("not a video")
-    program = programs.script(
-        f"""
-        import keras, videoload as vl
-        train = vl.video_dataset_from_directory(
-            {str(tmp_path)!r}, batch_size=2, frames=2, image_size=16, workers=1, verbose=False)
-        model = keras.Sequential([keras.layers.Rescaling(1 / 255),
-            keras.layers.GlobalAveragePooling3D(), keras.layers.Dense(1)])
-        model.compile("sgd", "mse")
-        model.fit(train, verbose=0, shuffle=False)
-        """,
-        imported="tensorflow",
-    )
-    assert program.wait(60 * SECOND) == 1
-    [told] = [line for line in program.err.splitlines() if "the stream stopped: " in line]
-    assert "bad/0.avi" in told

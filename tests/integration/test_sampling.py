@@ -4,7 +4,6 @@ transforms that run in the workers."""
 from __future__ import annotations
 
 import math
-import re
 import signal
 import threading
 import time
@@ -24,7 +23,7 @@ from tests.support import transforms
 from tests.support.digests import digest
 from tests.support.programs import Programs
 from tests.support.thorough import either, rest_nightly
-from tests.support.videos import Videos, make_avi, make_white_avi
+from tests.support.videos import Videos, make_avi
 from tests.support.waiting import SECOND, wait_until
 from videoload import (
     Catalog,
@@ -136,8 +135,8 @@ def test_segments_in_seconds_have_the_frames_of_their_time(
     assert "shorter than a clip" not in caplog.text
     table.write_text("path,label,start,end\na.avi,x,1,2\na.avi,y,2,4\n")
     next(decode_serially(Catalog.from_table(table, root=tmp_path), spec, 1))
-    assert "all 2 segments of the catalog are shorter than a clip" in caplog.text
-    assert "name these columns start_s and end_s" in caplog.text
+    assert "all 2 segments" in caplog.text
+    assert "start_s and end_s" in caplog.text
 
 
 @pytest.mark.parametrize("edges", ["hold", "zero"])
@@ -155,15 +154,9 @@ def test_each_labelled_frame_is_in_the_middle_of_a_window_with_its_labels(
     dots = {
         name: np.stack([np.arange(n), np.arange(n) / 2], 1)[:, None] for name, n in lengths.items()
     }
-    catalog = catalog.with_targets(
-        {
-            "label": PerFrame([labels[name] for name in paths]),
-            "dot": Points([dots[name] for name in paths]),
-        }
-    )
-    spec = ClipSpec(
-        offsets=(-4, -2, -1, 0, 1, 3), sampling="at", edges=edges, size=(64, 64), flip=False
-    )
+    label, dot = PerFrame([labels[name] for name in paths]), Points([dots[name] for name in paths])
+    catalog = catalog.with_targets({"label": label, "dot": dot})
+    spec = ClipSpec(offsets=(-4, -2, -1, 0, 1, 3), sampling="at", edges=edges, size=(64, 64))
     seen = 0
     for clips, rows, info in decode_serially(catalog, spec, 5, info=True):
         for clip, row, dot, told, video in zip(
@@ -200,14 +193,14 @@ def test_a_moment_that_cannot_be_shown_is_named(tmp_path: Path) -> None:
     make_avi(tmp_path / "a.avi", frames=20)
     catalog = Catalog(["a.avi"] * 2, root=tmp_path, at=[1, 9])
     spec = ClipSpec(frames=5, size=(32, 32), sampling="at")
-    with pytest.raises(VideoError, match=r"beyond frames 0 to 19; give edges=\"hold\""):
+    with pytest.raises(VideoError, match=r"0 to 19.*edges="):
         list(decode_serially(catalog, spec, 1, on_error="raise"))
     (_, _, info), *_ = decode_serially(catalog, replace(spec, short="drop"), 1, info=True)
     assert info.frames.tolist() == [[7, 8, 9, 10, 11]]
     late = Catalog(["a.avi"], root=tmp_path, at_s=[7.5])
-    with pytest.raises(VideoError, match=r"its moment is 7.5 s, and the video has frames 0 to 19"):
+    with pytest.raises(VideoError, match=r"7\.5 s.*0 to 19"):
         list(decode_serially(late, spec, 1, on_error="raise"))
-    with pytest.raises(SpecError, match="needs moments: give the catalog at= or at_s="):
+    with pytest.raises(SpecError, match="at= or at_s="):
         decode_serially(Catalog(["a.avi"], root=tmp_path), spec, 1)
 
 
@@ -237,42 +230,30 @@ def test_clips_of_one_visit_are_decoded_in_one_pass(videos: Videos, both_ways: B
 # Native size
 
 
-def test_without_a_size_clips_have_the_size_of_the_first_video(tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        make_avi(tmp_path / f"x/{name}.avi", frames=12, size=(70, 90))
-    catalog = Catalog.from_folder(tmp_path)
-    clips, _ = next(decode_serially(catalog, ClipSpec(4), 2))
-    assert clips.shape == (2, 4, 70, 90, 3)
-    clips, _ = next(decode_serially(catalog, ClipSpec(4, resize=56), 2))
-    assert clips.shape == (2, 4, 56, 72, 3)
-    with Client(workers=1) as client:
-        stream = client.stream(catalog, ClipSpec(4), 2)
-        assert stream.clip == at_native_size(ClipSpec(4, sampling="center"), 90, 70)
-        assert digest(stream) == digest(decode_serially(catalog, ClipSpec(4), 2))
-
-
-def test_a_video_of_another_size_is_bad_at_native_size(tmp_path: Path) -> None:
-    make_avi(tmp_path / "x/a.avi", frames=12, size=(70, 90))
-    make_avi(tmp_path / "x/b.avi", frames=12, size=(80, 90))
-    catalog = Catalog.from_folder(tmp_path)
-    with pytest.raises(VideoError, match=r"x/b.avi: frames are 90x80 .* give resize and size"):
-        list(decode_serially(catalog, ClipSpec(4), 2, on_error="raise"))
-
-
-def test_the_native_size_is_that_of_the_first_good_file_wherever_it_lies(
+def test_without_a_size_clips_have_the_size_of_the_first_good_file_wherever_it_lies(
     programs: Programs, tmp_path: Path
 ) -> None:
-    make_avi(tmp_path / "x/b.avi", frames=12, size=(70, 90))
-    make_avi(tmp_path / "x/c.avi", frames=12, size=(80, 90))
-    (tmp_path / "x/a.avi").write_text("not a video")
-    catalog = Catalog(["x/a.avi", "x/b.avi", "x/c.avi"])
+    (tmp_path / "a.avi").write_text("not a video")
+    for name, height in (("b", 70), ("c", 70), ("d", 80)):
+        make_avi(tmp_path / f"{name}.avi", frames=12, size=(height, 90))
+    catalog = Catalog(["a.avi", "b.avi", "c.avi", "d.avi"])
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
         programs.worker(client.endpoints[0], tmp_path)
         assert client.stream(catalog, ClipSpec(4), 1).clip.shape == (4, 70, 90, 3)
-        with pytest.raises(TooManyBadVideos, match=r"x/a.avi"):
+        with pytest.raises(TooManyBadVideos, match="a.avi"):
             client.stream(catalog[:1], ClipSpec(4), 1)
-    with pytest.raises(TooManyBadVideos, match=r"x/a.avi"):
-        decode_serially(Catalog(["x/a.avi"], root=tmp_path), ClipSpec(4), 1)
+    here = Catalog(catalog.paths, root=tmp_path)
+    for resize, size in ((None, (70, 90)), (56, (56, 72))):
+        clips, _ = next(decode_serially(here[1:3], ClipSpec(4, resize=resize), 2))
+        assert clips.shape == (2, 4, *size, 3)
+    with Client(workers=1) as client:
+        stream = client.stream(here[1:3], ClipSpec(4), 2)
+        assert stream.clip == at_native_size(ClipSpec(4, sampling="center"), 90, 70)
+        assert digest(stream) == digest(decode_serially(here[1:3], ClipSpec(4), 2))
+    with pytest.raises(VideoError, match=r"d.avi: .*90x80 .*resize and size"):
+        list(decode_serially(here[1:], ClipSpec(4), 2, on_error="raise"))
+    with pytest.raises(TooManyBadVideos, match="a.avi"):
+        decode_serially(here[:1], ClipSpec(4), 1)
 
 
 # Transforms
@@ -300,12 +281,12 @@ def test_a_numpy_product_does_not_depend_on_the_number_of_cores(
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("raises", r"failed on a clip of .*\.avi: RuntimeError\('no luck'\)"),
-        ("exits", r"failed on a clip of .*\.avi: SystemExit\('enough'\)"),
-        ("wrong_shape", r"returned uint8\[1, 32, 32, 3\], not uint8\[4, 32, 32, 3\]"),
-        ("wrong_type", r"returned float64\["),
-        ("not_there", "cannot be imported"),
-        ("not_a_function", "is not a function"),
+        ("raises", r"\.avi: RuntimeError\('no luck'\)"),
+        ("exits", r"\.avi: SystemExit\('enough'\)"),
+        ("wrong_shape", r"uint8\[1, 32, 32, 3\].* uint8\[4, 32, 32, 3\]"),
+        ("wrong_type", r"float64\["),
+        ("not_there", "not_there"),
+        ("not_a_function", "not_a_function"),
     ],
 )
 def test_a_transform_that_fails_stops_the_stream_and_blames_no_video(
@@ -379,36 +360,8 @@ def test_a_script_is_named_as_such_instead_of_imported_as_a_module(
     monkeypatch.syspath_prepend(tmp_path)
     with Client(workers=workers) as client:
         spec = ClipSpec(**TRANSFORMED, transform="a_script:invert")
-        with pytest.raises(TransformError, match=r"its module exits \(SystemExit\(2\)\); what is "):
+        with pytest.raises(TransformError, match=r"SystemExit\(2\)"):
             next(iter(client.stream(videos.catalog, spec, 4)))
         # It does not find the worker's own arguments.
         spec = ClipSpec(**TRANSFORMED, transform="with_words:invert")
         list(client.stream(videos.catalog, spec, 4))
-
-
-# Videos that kill or hang their worker
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "stall_s"),
-    rest_nightly([("crash_on_white", 10.0), ("hang_on_white", 1.0)]),
-)
-def test_a_video_that_kills_or_hangs_its_workers_is_named_and_replaced(
-    tmp_path: Path, name: str, stall_s: float
-) -> None:
-    for i in range(5):
-        make_avi(tmp_path / f"x/{i}.avi", frames=12, seed=i)
-    make_white_avi(tmp_path / "x/white.avi")
-    catalog = Catalog.from_folder(tmp_path)
-    spec = ClipSpec(**TRANSFORMED, transform=f"tests.support.transforms:{name}")
-    with Client(workers=2, stall_s=stall_s * SECOND) as client:
-        stream = client.stream(catalog, spec, 3, drop_remainder=False)
-        seen = [
-            int(video) for _, _, info in stream.batches(epochs=2, info=True) for video in info.video
-        ]
-    assert [video.path for video in stream.quarantine] == ["x/white.avi"]
-    said = r"^3 workers died or hung while decoding it, or in transf|^no sign of life for .* transf"
-    assert re.search(said, stream.quarantine[0].reason)
-    assert len(seen) == 2 * len(catalog)
-    assert 5 not in seen

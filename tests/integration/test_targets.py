@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.videos import Videos, make_avi
 from tests.support.waiting import SECOND
-from videoload import Catalog, Client, ClipSpec, PerFrame, decode_serially, evaluate, mix
+from videoload import Catalog, Client, ClipSpec, PerFrame, decode_serially, evaluate
 from videoload.errors import SpecError
 
 pytestmark = pytest.mark.timeout(240 * SECOND)
@@ -28,19 +28,6 @@ HOW: dict[str, Any] = {"batch_size": 5, "shuffle": True, "seed": 3}
 AROUND = replace(CLIP, sampling="at", edges="hold")
 
 
-def asked(kind: str, videos: Videos) -> tuple[Catalog, dict[str, Any]]:
-    """A catalog and options of a stream."""
-    catalog, how = videos.catalog, dict(HOW)
-    if kind == "targets":
-        return catalog.with_targets(targets(videos)), how
-    if kind == "balance":
-        return catalog.subset(range(len(catalog) - 1)), how | {"balance": "class"}
-    if "ranks" in kind:
-        how |= {"shard": (0, 2), "drop_remainder": False}
-    half = len(catalog) // 2
-    return mix({"a": (catalog[:half], 0.7), "b": (catalog[half:], 0.3)}), how
-
-
 def targets(videos: Videos) -> dict[str, Any]:
     catalog = videos.catalog
     return {
@@ -50,18 +37,6 @@ def targets(videos: Videos) -> dict[str, Any]:
             [np.arange(videos.frames[path]) + 1000 * i for i, path in enumerate(catalog.paths)]
         ),
     }
-
-
-def assert_same(one: Any, other: Any) -> None:
-    if isinstance(one, dict):
-        assert list(one) == list(other)
-        for name in one:
-            assert_same(one[name], other[name])
-    elif isinstance(one, np.ndarray):
-        assert (one.dtype, one.shape) == (other.dtype, other.shape)
-        np.testing.assert_array_equal(one, other)
-    else:
-        assert one == other
 
 
 def test_a_moment_that_a_part_does_not_have_costs_its_clip_and_not_its_video(
@@ -99,14 +74,9 @@ def test_another_number_of_targets_than_frames_ends_the_stream_and_names_the_vid
     videos: Videos, client: Client
 ) -> None:
     catalog = videos.catalog.with_targets(PerFrame([np.arange(500)] * len(videos.catalog)))
-    for batches in (
-        iter(client.stream(catalog, CLIP, **HOW)),
-        decode_serially(catalog, CLIP, **HOW),
-    ):
-        with pytest.raises(
-            SpecError, match=r"avi: PerFrame has 500 rows, and the file has \d+ frames"
-        ):
-            next(batches)
+    for batches in (client.stream(catalog, CLIP, **HOW), decode_serially(catalog, CLIP, **HOW)):
+        with pytest.raises(SpecError, match=r"avi: PerFrame.* 500 rows"):
+            next(iter(batches))
 
 
 def test_an_evaluation_averages_the_clips_of_each_video(videos: Videos, client: Client) -> None:
@@ -133,8 +103,7 @@ def test_other_containers_are_found_and_read_and_other_files_are_reported(
         catalog = Catalog.from_folder(tmp_path)
     assert sorted(video.path[-3:] for video in catalog) == ["MOV", "avi", "mkv", "mp4"]
     [told] = [record.getMessage() for record in caplog.records]
-    for what in ("2 *.txt", "1 *.wmv", "1 files without a suffix", "1 videos outside of class"):
-        assert what in told
+    assert all(what in told for what in ("2 *.txt", "1 *.wmv", "1 files", "1 videos"))
     [(clips, _, info)] = decode_serially(
         catalog, ClipSpec(frames=4, size=(72, 96)), 4, info=True, on_error="raise"
     )
@@ -146,8 +115,8 @@ TOLD = ("video", "clip", "crop", "frames", "times", "lengths", "mask")
 
 
 def test_datasets_have_targets_and_info(tf: Any, videos: Videos, client: Client) -> None:
-    catalog, how = asked("targets", videos)
-    stream = client.stream(catalog, CLIP, **how)
+    catalog = videos.catalog.with_targets(targets(videos))
+    stream = client.stream(catalog, CLIP, **HOW)
     dataset = stream.dataset(info=True)
     clips, told, info = dataset.element_spec
     assert {name: (spec.shape.as_list(), spec.dtype) for name, spec in told.items()} == {
@@ -159,14 +128,12 @@ def test_datasets_have_targets_and_info(tf: Any, videos: Videos, client: Client)
         "affine": ([5, 2, 3], tf.float32), "lengths": ([5], tf.int64), "mask": ([5, 4], tf.bool),
     }  # fmt: skip
     assert clips.shape == (5, *CLIP.shape)
-    reference = decode_serially(catalog, CLIP, info=True, **how)
+    reference = decode_serially(catalog, CLIP, info=True, **HOW)
     for ours, expected in zip(dataset.as_numpy_iterator(), reference, strict=True):
         np.testing.assert_array_equal(ours[0], expected[0])
-        as_bytes = [text.encode() for text in expected[1]["text"]]
-        assert_same(ours[1] | {"text": as_bytes}, expected[1] | {"text": as_bytes})
-        assert ours[1]["text"].tolist() == as_bytes
+        for name, rows in expected[1].items():
+            wanted = [text.encode() for text in rows] if name == "text" else rows
+            np.testing.assert_array_equal(ours[1][name], wanted)
         assert ours[2]["path"].tolist() == [path.encode() for path in expected[2].path]
-        assert_same(
-            {name: ours[2][name] for name in TOLD},
-            {name: getattr(expected[2], name) for name in TOLD},
-        )
+        for name in TOLD:
+            np.testing.assert_array_equal(ours[2][name], getattr(expected[2], name))
