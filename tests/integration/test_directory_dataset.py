@@ -88,7 +88,7 @@ def test_files_are_listed_by_class_then_sub_folder_then_name(tmp_path: Path) -> 
     some = listed(tmp_path, labelled=True, class_names=["run", "jump"])
     assert (some.classes, some.labels.tolist()) == (("run", "jump"), [0, 0, 0, 1, 1])
     assert some.paths == (*files[2:], *files[:2])
-    with pytest.raises(SpecError, match="class_names=.*'walk'"):
+    with pytest.raises(SpecError, match=r"class_names=.*'walk'"):
         listed(tmp_path, labelled=True, class_names=["run", "walk"])
     with pytest.raises(CatalogError, match=r"validation_split=0\.1 of 5"):
         split(found, 0.1)
@@ -194,7 +194,7 @@ def test_wrong_arguments_are_told(videos: Videos) -> None:
     ):  # fmt: skip
         with pytest.raises(SpecError, match=argument):
             video_dataset_from_directory(videos.root, **{**SMALL, **wrong})
-    with pytest.raises(TypeError, match="strides=.* stride="):
+    with pytest.raises(TypeError, match=r"strides=.* stride="):
         video_dataset_from_directory(videos.root, strides=2)
 
 

@@ -72,19 +72,14 @@ def test_a_model_of_clips_of_any_length_gets_their_mask(inputs: list[str] | None
 
 def test_scores_are_averaged_by_video_whatever_the_batches_are() -> None:
     drawn = np.random.default_rng(0)
-    video = drawn.integers(0, 3, 60) + (drawn.integers(0, 3, 60) == 2)  # Uneven counts.
+    video = drawn.integers(0, 3, 60) * 2  # 1 and 3 have no clips, and are left out
     scores = drawn.normal(size=(60, 2))
     batches = ((0, 7), (7, 8), (8, 60))
-    found = means_by_video([(video[a:b], scores[a:b]) for a, b in batches], 4)
+    found = means_by_video([(video[a:b], scores[a:b]) for a, b in batches], 6)
     assert found.video.tolist() == sorted(set(video.tolist()))
     for row, which in enumerate(found.video):
         np.testing.assert_allclose(found.scores[row], scores[video == which].mean(axis=0))
     assert found.clips.tolist() == [(video == which).sum() for which in found.video]
-
-
-def test_a_video_without_clips_is_left_out() -> None:
-    found = means_by_video([(np.array([2, 0]), np.ones((2, 2)))], 4)
-    assert found.video.tolist() == [0, 2]
 
 
 # What is measured follows from the catalog
@@ -97,7 +92,7 @@ def test_classes_have_an_accuracy() -> None:
     ints = catalog(targets=np.array([1, 0, 1, 0]))
     assert evaluated(ints, lambda clips: np.eye(2)[1 - clips % 2]).accuracy() == 1.0
     for measure in (found.mae, found.rmse, found.r2, found.average_precision):
-        with pytest.raises(SpecError, match='evaluation of "class", which has no such measure'):
+        with pytest.raises(SpecError, match='"class"'):
             measure()
 
 
@@ -113,8 +108,8 @@ def test_numbers_have_errors_and_no_accuracy(model: Callable[[Any], Any]) -> Non
     np.testing.assert_allclose(found.rmse(), np.sqrt((errors**2).mean()))
     np.testing.assert_allclose(found.r2(), 1 - (errors**2).sum() / ((truth - 2.5) ** 2).sum())
     assert found.worst(1) == [Mistake("5.avi", "5", "-999", 1004.0)]
-    assert repr(found).splitlines()[1].startswith("MAE 1002, RMSE 1002, R2 -3.44e+05")
-    with pytest.raises(SpecError, match='evaluation of "numbers"'):
+    assert "MAE 1002" in repr(found)
+    with pytest.raises(SpecError, match='"numbers"'):
         found.accuracy()
 
 
@@ -125,7 +120,7 @@ def test_several_numbers_are_measured_by_themselves() -> None:
     np.testing.assert_allclose(found.mae(), [0.125, 7.5])
     assert [each.path for each in found.worst(2)] == ["1.avi", "2.avi"]
     assert found.worst(2)[1] == Mistake("2.avi", "0 2", "2.5", 0.5)
-    assert "0: MAE 0.125, RMSE 0.25, R2 0.95" in repr(found)
+    assert "MAE 0.125, RMSE 0.25, R2 0.95" in repr(found)
     assert np.isnan(evaluated(catalog(targets=np.full(4, 2.5)), lambda c: 0.0 * c).r2()).all()
     points = catalog(targets=np.zeros((4, 2, 2)))
     assert evaluated(points, lambda clips: np.ones((len(clips), 2, 2))).mae().tolist() == [1] * 4
@@ -138,7 +133,7 @@ def test_several_labels_have_an_average_precision_each() -> None:
     assert found.kind == "labels"
     np.testing.assert_allclose(found.average_precision(), [(1 + 2 / 3) / 2, 1 / 3])
     assert found.worst() == []
-    assert repr(found).splitlines()[1] == "mAP 58.3% of 2 labels"
+    assert "mAP 58.3%" in repr(found)
     wrong = evaluated(catalog(targets=truth), lambda clips: scores[clips, ::-1])
     assert wrong.worst(1) == [Mistake("0.avi", "run", "sit", 1.0)]
 
@@ -160,50 +155,45 @@ def test_the_precision_of_random_scores_is_the_share_of_hits_above_each(
         np.testing.assert_allclose(average, np.mean(hits) if hits else np.nan)
 
 
-@pytest.mark.parametrize(
-    ("made", "words"),
-    [
-        (catalog([-1, 0]), "1 of 2 rows have no label to compare with"),
-        (catalog(targets=PerFrame([np.zeros(3)] * 4)), "targets of each frame, points"),
-        (catalog(targets=np.array(list("abcd"))), "targets of each frame, points"),
-        (catalog(targets=dict.fromkeys("ab", np.zeros(4))), r"with_targets.catalog.targets\['a'"),
-        (mix({"a": (catalog([0]), 1)}), "evaluate the parts of a mixture alone"),
-    ],
-)  # fmt: skip
-def test_what_cannot_be_evaluated_is_refused_before_anything_is_read(
-    made: Catalog, words: str
-) -> None:
+REFUSED: list[tuple[Catalog, str]] = [
+    (catalog([-1, 0]), "1 of 2 rows"),
+    (catalog(targets=PerFrame([np.zeros(3)] * 4)), "each frame"),
+    (catalog(targets=np.array(list("abcd"))), "each frame"),
+    (catalog(targets=dict.fromkeys("ab", np.zeros(4))), r"targets\['a'"),
+    (mix({"a": (catalog([0]), 1)}), "mixture"),
+]
+
+
+def test_what_cannot_be_evaluated_is_refused_before_anything_is_read() -> None:
     client: Any = None
-    with pytest.raises(SpecError, match=words):
-        evaluate(lambda clips: clips, client, made, ClipSpec(frames=1, size=8))
+    for made, words in REFUSED:
+        with pytest.raises(SpecError, match=words):
+            evaluate(lambda clips: clips, client, made, ClipSpec(frames=1, size=8))
 
 
-@pytest.mark.parametrize(
-    ("made", "model", "words"),
-    [
-        (catalog(), lambda c: np.ones(len(c)), r"returns \[1\] for a clip, not a score for "),
-        (catalog(), lambda c: np.ones((len(c), 2, 2)), "not a score for each of 2 classes"),
-        (catalog(), lambda c: np.ones((1, 2)), r"returned \[1, 2\] for 2 clips"),
-        (catalog(targets=np.ones(4)), lambda c: np.ones((len(c), 3)), "returns 3 numbers for a "),
-    ],
-)  # fmt: skip
-def test_scores_that_do_not_fit_are_refused(made: Catalog, model: Any, words: str) -> None:
-    with pytest.raises(SpecError, match=words):
-        evaluated(made, model)
+def test_scores_that_do_not_fit_are_refused() -> None:
+    numbers, counts = catalog(targets=np.ones(4)), catalog(targets=np.arange(4))
+    softmax: dict[str, Any] = {"average": "softmax"}
+    made: Catalog
+    model: Any
+    how: dict[str, Any]
+    for made, model, how, words in (
+        (catalog(), lambda c: np.ones(len(c)), {}, r"\[1\]"),
+        (catalog(), lambda c: np.ones((len(c), 2, 2)), {}, "2 classes"),
+        (catalog(), lambda c: np.ones((1, 2)), {}, r"\[1, 2\].* 2 clips"),
+        (numbers, lambda c: np.ones((len(c), 3)), {}, "3 numbers"),
+        (numbers, lambda c: c * 1.0, softmax, "classes"),
+        (counts, lambda c: c * 1.0, softmax, "classes"),
+    ):
+        with pytest.raises(SpecError, match=words):
+            evaluated(made, model, **how)
+    with pytest.raises(VideoloadError, match=r"NaN.*2\.avi"):
+        evaluated(catalog(), lambda clips: np.where(clips[:, None] == 2, np.nan, [[0.0, 1]]))
 
 
 def test_a_softmax_is_for_classes() -> None:
     found = evaluated(catalog(), lambda clips: np.eye(2)[clips % 2] * 9, average="softmax")
     np.testing.assert_allclose(found.scores.sum(axis=1), 1)
-    with pytest.raises(SpecError, match="is for the scores of classes"):
-        evaluated(catalog(targets=np.ones(4)), lambda clips: clips * 1.0, average="softmax")
-    with pytest.raises(SpecError, match="is for the scores of classes"):
-        evaluated(catalog(targets=np.arange(4)), lambda clips: clips * 1.0, average="softmax")
-
-
-def test_a_model_that_gives_no_numbers_is_an_error_that_names_the_file() -> None:
-    with pytest.raises(VideoloadError, match=r"the model gives NaN for a clip of 2\.avi"):
-        evaluated(catalog(), lambda clips: np.where(clips[:, None] == 2, np.nan, [[0.0, 1]]))
 
 
 def test_accuracy_counts_the_highest_scores() -> None:
@@ -271,14 +261,9 @@ def test_a_label_that_the_model_does_not_know_is_a_mistake() -> None:
 
 
 def test_it_is_shown_in_three_lines() -> None:
-    assert repr(TOLD).splitlines() == [
-        "Evaluation of 6 videos in 3 classes, 10 clips each",
-        "top-1 66.7%, mean of classes 66.7%",
-        "most often: sit taken for run (1 of 2); walk taken for run (1 of 2)",
-    ]
-    many = Evaluation(np.arange(2), np.eye(2, 8), np.arange(2), np.array([1, 3]))
-    assert repr(many).splitlines() == [
-        "Evaluation of 2 videos in 8 classes, 1 to 3 clips each",
-        "top-1 100.0%, top-5 100.0%, mean of classes 100.0%",
-        "most often: no mistake",
-    ]
+    first, second, third = repr(TOLD).splitlines()
+    assert all(word in first for word in ("6 videos", "3 classes", "10 clips"))
+    assert second.count("66.7%") == 2, "of videos, and the mean of classes"
+    assert all(word in third for word in ("sit taken for run (1 of 2)", "walk taken for run"))
+    many = repr(Evaluation(np.arange(2), np.eye(2, 8), np.arange(2), np.array([1, 3])))
+    assert all(word in many for word in ("8 classes", "1 to 3 clips", "top-1 100.0%", "top-5"))

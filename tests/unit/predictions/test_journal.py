@@ -34,12 +34,8 @@ def test_a_line_counts_if_it_is_whole(tmp_path: Path) -> None:
         assert [entry["video"] for entry in last.entries] == [*told, 9]
         last.close()
     assert seen == {(), (1,), (1, 2)}
-
-
-def test_it_says_what_it_is_of(tmp_path: Path) -> None:
-    Journal(tmp_path / "journal", ONE).close()
-    other = Journal(tmp_path / "journal", {"hop": "4"})
-    assert other.head == ONE
+    other = Journal(file, {"hop": "4"})
+    assert other.head == ONE, "it says what it is of"
     other.close()
 
 
@@ -52,11 +48,17 @@ def test_a_file_that_is_no_journal_is_refused_and_stays(tmp_path: Path, text: st
     assert file.read_text() == text
 
 
-def test_a_journal_of_another_job_stays_as_it_is(tmp_path: Path) -> None:
+def test_a_journal_of_another_job_stays_as_it_is_and_one_process_at_a_time_goes_on(
+    tmp_path: Path,
+) -> None:
     file = tmp_path / "lines"
     file.write_text('{"a": 1}\n{"b": 2}')
-    Journal(file, ONE).close()
+    journal = Journal(file, ONE)
+    with pytest.raises(VideoloadError, match="another process"):
+        Journal(file, ONE)
+    journal.close()
     assert file.read_text() == '{"a": 1}\n{"b": 2}'
+    Journal(file, ONE).close()
 
 
 class Full:
@@ -91,11 +93,3 @@ def test_a_disk_that_is_full_in_the_middle_of_a_line_takes_no_other_line_along(
     again.close()
     told = [entry["video"] for entry in again.entries]
     assert told == ([1, 2, 3] if for_a_moment else [1, 3])
-
-
-def test_one_process_at_a_time_goes_on(tmp_path: Path) -> None:
-    first = Journal(tmp_path / "journal", ONE)
-    with pytest.raises(VideoloadError, match="another process writes there"):
-        Journal(tmp_path / "journal", ONE)
-    first.close()
-    Journal(tmp_path / "journal", ONE).close()

@@ -26,15 +26,12 @@ def test_a_window_has_a_line_for_each_of_its_best_classes() -> None:
         '"a ""b"",c.avi",1200.066667,,x,0.3333333',
         '"a ""b"",c.avi",1200.066667,,z,1e-09',
     ]
-
-
-def test_classes_without_names_have_numbers() -> None:
-    lines = Table(1, ("one",)).lines(FILE).splitlines()
-    assert [line.split(",")[-2] for line in lines] == ["1", "0"]
+    unnamed = Table(1, ("one",)).lines(FILE).splitlines()
+    assert [line.split(",")[-2] for line in unnamed] == ["1", "0"], "names do not fit: numbers"
 
 
 def test_features_are_no_table() -> None:
-    with pytest.raises(SpecError, match=r"a CSV needs a score for each class.*\[4, 3\]: to_npy="):
+    with pytest.raises(SpecError, match=r"\[4, 3\]: to_npy="):
         Table(1, ()).lines(FILE._replace(scores=np.zeros((2, 4, 3))))
 
 

@@ -111,12 +111,6 @@ def models(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.glob("*.keras"))
 
 
-def test_position_is_public() -> None:
-    from videoload.trainer.position import Position
-
-    assert vl.keras.Position is Position
-
-
 def test_a_fit_is_saved_every_few_batches_and_at_its_end(build: Build, tmp_path: Path) -> None:
     stream, stop = fake(), Event()
     mine = [tmp_path / "run" / name for name in ("model-best.keras", "model-0.keras")]
@@ -129,19 +123,6 @@ def test_a_fit_is_saved_every_few_batches_and_at_its_end(build: Build, tmp_path:
     assert position.batches == 8
     assert all(file.read_bytes() == b"days of training" for file in mine)
     assert models(tmp_path / "run") == ["model-0.keras", "model-8.keras", "model-best.keras"]
-
-
-def test_a_killed_training_continues_from_the_last_saving(build: Build, tmp_path: Path) -> None:
-    stream = fake()
-    position = vl.keras.Position(tmp_path, stream, every=3)
-    position.set_model(build())
-    position.on_epoch_begin(0)
-    for batch in range(5):
-        position.on_train_batch_end(batch)
-    again = vl.keras.Position(tmp_path, stream, every=3)
-    assert again.batches == 3
-    assert again.model_file == tmp_path / "model-3.keras"
-    assert models(tmp_path) == ["model-3.keras"]
 
 
 def test_the_rest_of_an_epoch_comes_first_and_then_whole_epochs(
@@ -179,80 +160,65 @@ def test_a_training_that_stops_early_has_no_second_part(build: Build, tmp_path: 
     assert seen(model, position, 4, early) == [2, 3, 4]
 
 
+DENSE = ClipSpec(frames=4, size=(8, 8), sampling="dense")
+
+
+def listed(label: str = "a", root: Path | None = None, **more: Any) -> Catalog:
+    return Catalog(PATHS, [0] * 10, [label], root, **more)
+
+
 @pytest.mark.parametrize(
     ("other", "setting"),
     [
         ({"catalog": Catalog([f"b/{i}.avi" for i in range(10)], [0] * 10, ["a"])}, "videos"),
-        ({"catalog": Catalog([f"a/{i}.avi" for i in range(10)], [0] * 10, ["b"])}, "classes"),
+        ({"catalog": listed("b")}, "classes"),
         ({"clip": ClipSpec(frames=4, stride=2, size=(8, 8))}, "stride"),
         ({"options": replace(OPTIONS, seed=1)}, "seed"),
         ({"options": replace(OPTIONS, batch_size=1)}, "batch_size"),
+        ({"options": replace(OPTIONS, max_bad=0.5)}, ""),
+        ({"catalog": listed(frames=[40] * 10)}, ""),
+        ({"catalog": listed(root=Path(__file__).parent)}, ""),
     ],
-    ids=["other videos", "another class", "another clip", "another seed", "another batch size"],
-)
+)  # fmt: skip
 def test_a_position_of_another_stream_is_refused_and_says_what_differs(
     other: dict[str, Any], setting: str, build: Build, tmp_path: Path
 ) -> None:
     position = vl.keras.Position(tmp_path, fake())
     assert seen(build(), position, 1) == list(range(STEPS))
     assert vl.keras.Position(tmp_path, fake()).batches == STEPS
-    with pytest.raises(VideoloadError, match=rf"belongs to another stream \({setting}: "):
-        vl.keras.Position(tmp_path, fake(**other))
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        {"options": replace(OPTIONS, max_bad=0.5)},
-        {"catalog": Catalog(PATHS, [0] * 10, ["a"], frames=[40] * 10)},
-        {"catalog": Catalog(PATHS, [0] * 10, ["a"], Path(__file__).parent)},
-    ],
-    ids=["more bad videos allowed", "lengths are known", "another root"],
-)
-def test_any_stream_with_the_same_batches_can_use_a_position(
-    other: dict[str, Any], build: Build, tmp_path: Path
-) -> None:
-    seen(build(), vl.keras.Position(tmp_path, fake()), 1)
-    assert vl.keras.Position(tmp_path, fake(**other)).batches == STEPS
+    if setting:
+        with pytest.raises(VideoloadError, match=rf"another stream \({setting}: "):
+            vl.keras.Position(tmp_path, fake(**other))
+    else:  # any stream with the same batches
+        assert vl.keras.Position(tmp_path, fake(**other)).batches == STEPS
 
 
 def test_lengths_matter_if_clips_are_dense(build: Build, tmp_path: Path) -> None:
-    dense = ClipSpec(frames=4, size=(8, 8), sampling="dense")
-    before, after = (
-        fake(clip=dense, catalog=Catalog(PATHS, [0] * 10, ["a"], frames=[length] * 10))
-        for length in (40, 80)
-    )
+    before, after = (fake(clip=DENSE, catalog=listed(frames=[n] * 10)) for n in (40, 80))
     seen(build(), vl.keras.Position(tmp_path, before), 1)
     assert vl.keras.Position(tmp_path, before).batches == STEPS
-    with pytest.raises(VideoloadError, match=r"belongs to another stream \(lengths: "):
+    with pytest.raises(VideoloadError, match="lengths: "):
         vl.keras.Position(tmp_path, after)
 
 
-@pytest.mark.parametrize("other", [{"ordered": False}, {"on_error": "skip"}])
-def test_streams_whose_batches_have_no_number_are_refused(
-    other: dict[str, Any], tmp_path: Path
-) -> None:
-    with pytest.raises(SpecError, match="a position needs ordered=True, and on_error="):
-        vl.keras.Position(tmp_path, fake(options=replace(OPTIONS, **other)))
+def test_what_has_no_position_is_refused(tmp_path: Path) -> None:
+    for option in ({"ordered": False}, {"on_error": "skip"}):
+        with pytest.raises(SpecError, match=r"ordered=True.* on_error="):
+            vl.keras.Position(tmp_path, fake(options=replace(OPTIONS, **option)))
+    with pytest.raises(SpecError, match=r"every.* 0"):
+        vl.keras.Position(tmp_path, fake(), every=0)
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "",
-        "{",
-        "{}",
-        "[]",
-        "null",
-        '{"batches": 5}',
-        '{"batches": "x", "stream": {}}',
-        '{"batches": -5, "stream": {}}',
-        '{"batches": true, "stream": {}}',
+        "", "{", "{}", "[]", "null", '{"batches": 5}', '{"batches": "x", "stream": {}}',
+        '{"batches": -5, "stream": {}}', '{"batches": true, "stream": {}}',
     ],
-)
+)  # fmt: skip
 def test_the_error_names_a_damaged_position(text: str, tmp_path: Path) -> None:
     (tmp_path / "position.json").write_text(text)
-    with pytest.raises(VideoloadError, match=r"position\.json is damaged: use another folder"):
+    with pytest.raises(VideoloadError, match=r"position\.json.* another folder"):
         vl.keras.Position(tmp_path, fake())
     with pytest.raises(VideoloadError, match=r"position\.json: File exists"):
         vl.keras.Position(tmp_path / "position.json", fake())
@@ -260,7 +226,7 @@ def test_the_error_names_a_damaged_position(text: str, tmp_path: Path) -> None:
 
 def test_the_model_that_was_saved_last_is_loaded(build: Build, tmp_path: Path) -> None:
     position = vl.keras.Position(tmp_path, fake(), every=3)
-    with pytest.raises(VideoloadError, match=f"no model was saved in {tmp_path} yet"):
+    with pytest.raises(VideoloadError, match=str(tmp_path)):
         position.load_model()
     position.set_model(build())
     position.on_epoch_begin(0)
@@ -272,7 +238,7 @@ def test_the_model_that_was_saved_last_is_loaded(build: Build, tmp_path: Path) -
     assert position.batches == 3, "those of this model"
     for damage in (lambda file: os.truncate(file, 500), Path.unlink):
         damage(position.model_file)
-        with pytest.raises(VideoloadError, match=r"model-3\.keras is missing or damaged"):
+        with pytest.raises(VideoloadError, match=r"model-3\.keras"):
             position.load_model()
 
 
@@ -311,7 +277,7 @@ def test_loading_the_saved_model_during_a_fit_changes_no_count(
 def test_a_second_training_in_the_same_folder_is_refused(build: Build, tmp_path: Path) -> None:
     one, other = (vl.keras.Position(tmp_path, fake(), every=2) for _ in range(2))
     assert seen(build(), one, 1) == list(range(5))
-    with pytest.raises(VideoloadError, match="another training has saved here meanwhile"):
+    with pytest.raises(VideoloadError, match="another training"):
         seen(build(), other, 1)
     assert models(tmp_path) == ["model-5.keras"]
     assert seen(build(), one, 2) == list(range(5, 10))
@@ -334,9 +300,8 @@ def test_a_second_process_in_the_same_folder_is_refused(programs: Programs, tmp_
         str(tmp_path),
     )
     assert other.wait(60 * SECOND) == 0, other.err
-    assert other.out == (
-        f"{tmp_path} is in use by process {os.getpid()}: wait for its end, or use another folder\n"
-    )
+    assert str(tmp_path) in other.out
+    assert str(os.getpid()) in other.out
     assert vl.keras.Position(tmp_path, fake()).batches == position.batches, (
         "a cell of a notebook may run again"
     )
@@ -351,31 +316,24 @@ def test_a_full_disk_is_reported_in_one_line(
 
     position = vl.keras.Position(tmp_path, fake(), every=2)
     monkeypatch.setattr("keras.Model.save", full)
-    with pytest.raises(VideoloadError, match="the model cannot be saved: No space left on device"):
+    with pytest.raises(VideoloadError, match="No space left"):
         seen(build(), position, 1)
     assert models(tmp_path) == []
 
 
 def test_batches_are_counted_with_steps_per_execution(build: Build, tmp_path: Path) -> None:
     position = vl.keras.Position(tmp_path, fake(), every=7)
-    model = build(steps_per_execution=STEPS)
-    assert seen(model, position, 3) == [4, 9, 14]
+    assert seen(build(steps_per_execution=STEPS), position, 3) == [4, 9, 14]
     assert position.batches == 15
-
-
-def test_steps_per_execution_that_do_not_divide_an_epoch_are_refused(
-    build: Build, tmp_path: Path
-) -> None:
-    position = vl.keras.Position(tmp_path, fake())
-    with pytest.raises(SpecError, match="steps_per_execution=2 does not divide the 5 batches"):
-        seen(build(steps_per_execution=2), position, 1)
+    with pytest.raises(SpecError, match=r"steps_per_execution=2.* 5"):
+        seen(build(steps_per_execution=2), position, 4)
 
 
 def test_a_fit_without_the_position_is_an_error(build: Build, tmp_path: Path) -> None:
     position = vl.keras.Position(tmp_path, fake())
     parts = position.remaining(1)
     build().fit(**next(parts), verbose=0)
-    with pytest.raises(VideoloadError, match="give the position to fit"):
+    with pytest.raises(VideoloadError, match="fit"):
         next(parts)
 
 
@@ -384,11 +342,6 @@ def test_nothing_is_trained_once_stop_is_set(tmp_path: Path) -> None:
     position = vl.keras.Position(tmp_path, fake(), stop=stop)
     stop.set()
     assert list(position.remaining(1)) == []
-
-
-def test_every_is_a_number_of_batches(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match="every must be a whole number of at least 1, got 0"):
-        vl.keras.Position(tmp_path, fake(), every=0)
 
 
 def test_at_any_moment_of_a_saving_one_complete_model_is_there(

@@ -50,10 +50,9 @@ def test_several_ranks_without_shard_are_one_warning(
     assert caplog.messages == []
     for _ in range(2):
         ranks.check_ranks(StreamOptions(4, shuffle=True))
-    assert caplog.messages == [
-        "WORLD_SIZE says that there are 2 ranks, and this stream has no shard=: each rank would "
-        "train on all clips; give shard=(rank, 2)"
-    ]
+    (told,) = caplog.messages
+    assert "WORLD_SIZE" in told
+    assert "shard=(rank, 2)" in told
 
 
 def test_a_single_process_is_not_warned(
