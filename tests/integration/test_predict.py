@@ -170,36 +170,6 @@ def test_a_segment_that_cannot_be_decoded_takes_no_other_with_it(
     }
 
 
-def test_a_later_run_does_what_is_missing(
-    catalog: vl.Catalog, client: vl.Client, tmp_path: Path
-) -> None:
-    rows, calls = segments(catalog), 0
-    places: dict[str, Any] = {"to_csv": tmp_path / "a.csv", "to_npy": tmp_path / "npy"}
-    places["name"] = "numbers"
-
-    def model(clips: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        nonlocal calls
-        calls += 1
-        return read_numbers(clips)
-
-    vl.predict(model, client, rows[:2], CLIP, 4, **places)
-    expected, first = files(tmp_path), calls
-    (tmp_path / "npy/a.avi.100-200.npy").unlink()
-    vl.predict(model, client, rows[:2], CLIP, 4, **places)
-    assert files(tmp_path) == expected
-    assert 0 < calls - first < first
-    vl.predict(model, client, rows, CLIP, 4, **places)
-    whole = tmp_path / "whole"
-    again: dict[str, Any] = {"to_csv": whole / "a.csv", "to_npy": whole / "npy", "name": "numbers"}
-    vl.predict(model, client, rows, CLIP, 4, **again)
-    assert (whole / "a.csv").read_bytes() == (tmp_path / "a.csv").read_bytes()
-    now = calls
-    vl.predict(model, client, rows, CLIP, 4, **places)
-    assert calls == now
-    vl.predict(model, client, rows, CLIP, 4, **places | {"to_csv": tmp_path / "each"})
-    assert len(list((tmp_path / "each").rglob("*.avi*.csv"))) == 5
-
-
 def test_what_a_model_says_is_written_as_it_is_and_named_if_it_is_no_number(
     catalog: vl.Catalog, client: vl.Client, caplog: pytest.LogCaptureFixture
 ) -> None:

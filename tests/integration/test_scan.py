@@ -187,18 +187,6 @@ def test_a_file_that_crashes_its_decoders_has_a_row_like_any_other(
     assert read(bad)["x/b.avi"]["damage"]
 
 
-def test_a_file_that_changed_is_decoded_again(videos: Videos, tmp_path: Path) -> None:
-    make_avi(tmp_path / "videos/x/a.avi", frames=12)
-    make_avi(tmp_path / "videos/x/b.avi", frames=12)
-    catalog = Catalog.from_folder(tmp_path / "videos")
-    out = tmp_path / "found.csv"
-    scan(catalog, processes=1, journal=Journal(out))
-    make_avi(tmp_path / "videos/x/b.avi", frames=20)
-    rows = scan(catalog, processes=1, journal=Journal(out))
-    assert [row.frames for row in rows] == [12, 20]
-    assert [int(row["frames"]) for row in read(out).values()] == [12, 20]
-
-
 def test_every_segment_and_label_of_a_table_keeps_its_row(videos: Videos, tmp_path: Path) -> None:
     make_avi(tmp_path / "videos/a.avi", frames=30)
     make_avi(tmp_path / "videos/b.avi", frames=12)

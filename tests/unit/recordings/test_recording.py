@@ -188,7 +188,7 @@ def test_what_is_wrong_is_said_with_the_path(videos: Videos, tmp_path: Path) -> 
         ("https://me:secret@host/a.avi", {}, "user"),
     ):
         with pytest.raises(vl.SpecError, match=argument):
-            vl.open(at, **how)  # type: ignore[arg-type]
+            vl.open(at, **how)
 
 
 def test_a_file_that_changes_while_it_is_open_is_no_wrong_frame(tmp_path: Path) -> None:
