@@ -15,15 +15,15 @@ import errno
 import json
 import logging
 import math
-import secrets
+import os
+import shutil
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from videoload.frame_store import sets
 from videoload.frame_store.pace import Pace
 from videoload.frame_store.stored_video import Head, StoredVideo
 from videoload.storage.files import Tick
@@ -33,6 +33,7 @@ T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
+_ABOUT = "set.json"
 _ALL = ".all"  # the name of a set whose videos have room reserved for all frames
 _PAUSE_S = 5.0  # after a failure, the disk is left alone for so long
 _TRIES = 2  # to find room: once more after some was made
@@ -95,7 +96,7 @@ class FrameStore:
         parts = [range(head.file_bytes)] if scaling.all_frames else head.parts(ordinals, new=True)
 
         def create() -> StoredVideo | None:
-            if not (self._set(scaling) / sets.ABOUT).exists():  # somebody deleted it
+            if not (self._set(scaling) / _ABOUT).exists():  # somebody deleted it
                 self._describe(self._set(scaling), scaling)
             video = StoredVideo.create(self._path(path, scaling), head)
             if video is not None and self._has_blocks_taken(scaling):
@@ -210,35 +211,55 @@ class FrameStore:
     def _describe(self, folder: Path, scaling: Scaling) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         about = {"root": self._root, "scaling": scaling.text, "software": self._software}
-        new = folder / f"set.{secrets.token_hex(4)}"
-        new.write_text(json.dumps(about))
-        new.replace(folder / sets.ABOUT)  # its time of change: when the set was last used
+        (folder / _ABOUT).write_text(json.dumps(about))  # its time of change: when it was used last
 
     def _make_room(self, but: Path) -> bool:
         """Delete of the set that was used longest ago, if nobody uses it. False: there is none that
         can be deleted."""
         until = time.monotonic() + _MAKE_ROOM_S
         for _, left in sorted(self._left_behind(but)):
-            with suppress(OSError):  # it may be another user's
-                if sets.delete(left, until):
+            with suppress(OSError):
+                if _delete(left, until):
                     self._room.deleted()
                     return True
         return False
 
     def _left_behind(self, but: Path) -> Iterable[tuple[float, Path]]:
-        for folder in sets.sets_in(self._folder):
+        for about in self._folder.glob(f"*/{_ABOUT}"):
             with suppress(OSError):
-                used = (folder / sets.ABOUT).stat().st_mtime
-                if folder != but and time.time() - used > _IN_USE_S:
-                    yield used, folder
+                used = about.stat().st_mtime
+                if about.parent != but and time.time() - used > _IN_USE_S:
+                    yield used, about.parent
 
     def _measure(self) -> int:
         """The bytes that all videos in the store have reserved."""
         total = 0
-        for folder in sets.sets_in(self._folder):
-            is_all = folder.name.endswith(_ALL)
-            with suppress(OSError):
-                for file in sets.videos_in(folder):
-                    total += file.st_size if is_all else 512 * file.st_blocks
-                    self.tick()
+        for about in self._folder.glob(f"*/{_ABOUT}"):
+            is_all = about.parent.name.endswith(_ALL)
+            for file in _videos_in(about.parent):
+                with suppress(FileNotFoundError):  # it has just been deleted
+                    found = file.stat(follow_symlinks=False)
+                    total += found.st_size if is_all else 512 * found.st_blocks
+                self.tick()
         return total
+
+
+def _videos_in(one: Path) -> Iterator[os.DirEntry[str]]:
+    """The files of a set's videos."""
+    for part in one.glob("??"):
+        with suppress(OSError), os.scandir(part) as files:
+            yield from files
+
+
+def _delete(one: Path, until: float) -> bool:
+    """Delete a set, or as much of it as can be deleted until this time of the monotonic clock: a
+    disk may take minutes for it. A set whose deletion was stopped still has its description.
+    Returns whether something was deleted. Raises OSError."""
+    deleted = False
+    for file in _videos_in(one):
+        if time.monotonic() >= until:
+            return deleted
+        Path(file).unlink(missing_ok=True)
+        deleted = True
+    shutil.rmtree(one)
+    return True

@@ -234,6 +234,37 @@ def test_a_set_that_was_left_behind_makes_room_the_oldest_first(tmp_path: Path) 
     assert store(tmp_path, root="/old").open("a.avi", IDENTITY, S128) is not None
 
 
+def left_behind(folder: Path, files: int, used: float = 1) -> Path:
+    """A set that nobody uses."""
+    (folder / "ab").mkdir(parents=True)
+    (folder / "set.json").write_text("{}")
+    os.utime(folder / "set.json", (used, used))
+    for number in range(files):
+        (folder / "ab" / f"{number:030x}").write_bytes(bytes(HEAD.file_bytes))
+    return folder
+
+
+def test_a_set_that_cannot_be_deleted_leaves_the_next_one_to_make_room(tmp_path: Path) -> None:
+    stuck = left_behind(tmp_path / "stuck.all", files=1)
+    (stuck / "ab" / "folder").mkdir()
+    old = left_behind(tmp_path / "old.all", files=1, used=2)
+    made(store(tmp_path, 2 * HEAD.file_bytes), "1.avi", 1)
+    assert not old.exists()
+    assert (stuck / "set.json").exists()
+
+
+def test_a_deletion_that_takes_long_goes_on_with_other_videos(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("videoload.frame_store.store._MAKE_ROOM_S", -1.0)
+    old = left_behind(tmp_path / "old.all", files=3)
+    assert store(tmp_path, 2 * HEAD.file_bytes).create("1.avi", S128, HEAD, range(4)) is None
+    assert len(list(old.rglob("*"))) == 5
+    monkeypatch.undo()
+    made(store(tmp_path, 2 * HEAD.file_bytes), "1.avi", 1)
+    assert not old.exists()
+
+
 def test_a_set_that_is_used_for_long_is_not_left_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
