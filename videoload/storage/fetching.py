@@ -173,8 +173,6 @@ class Fetcher:
                 raise NoPartsError
             got = self._request(part, store, is_part=False)
             assert got is not None
-        self._good = part.name
-        self._refused.discard(part.name)
         part.is_of(got.meta)
         if not is_part and part.end < part.size and not self._told:
             self._told = True
@@ -188,6 +186,8 @@ class Fetcher:
             at += len(chunk)
             if at >= part.end:
                 break
+        self._good = part.name
+        self._refused.discard(part.name)
         if at - begin >= _FEWEST_BYTES:
             self._note_rate((at - begin) / max(1e-9, time.monotonic() - began))
 
