@@ -40,50 +40,71 @@ def make(videos: int, clips_per_video: int = 1, **changes: Any) -> tuple[Plan, Q
 # How many are too many
 
 
-@pytest.mark.parametrize(
-    ("videos", "max_bad", "limit"),
-    [
-        (10, 0.0, 3),
-        (399, 0.01, 3),
-        (400, 0.01, 4),
-        (1000, 0.0, 3),
-        (21, 0.95, 19),
-    ],
-)
-def test_the_stream_ends_with_the_first_bad_video_above_the_limit(
-    videos: int, max_bad: float, limit: int
-) -> None:
-    plan, quarantine = make(videos, max_bad=max_bad, shuffle=False)
-    for video in range(limit):
-        quarantine.add(video, "broken")
-        assert quarantine.due(video, [quarantine.replace(plan[video][0])]) is None
-    assert len(quarantine.videos) == limit
-    quarantine.add(limit, "broken as well")
-    error = quarantine.due(limit, [quarantine.replace(plan[limit][0])])
-    assert isinstance(error, TooManyBadVideos)
-    assert error.limit == limit
-    assert sorted(error.videos) == sorted(quarantine.videos)
-    assert BadVideo(path(limit), "broken as well") in error.videos
-    for words in (f"{limit + 1} of {videos} videos", f"max_bad allows {limit}"):
-        assert words in str(error)
+SOME = st.sets(st.integers(0, 39))
 
 
-def test_bad_videos_of_later_batches_do_not_end_the_stream_before_them() -> None:
-    plan, quarantine = make(100, shuffle=False)
-    good = [i for i in range(100) if i not in (7, 20, 30, 40)]
-    for video in (40, 30, 20, 7):  # They are found ahead, in any order.
-        quarantine.add(video, "broken")
-    for step in range(40):
-        samples = [quarantine.replace(plan[step][0])]
-        assert samples[0].video in good
-        assert quarantine.due(step, samples) is None
-    error = quarantine.due(40, [quarantine.replace(plan[40][0])])
-    assert isinstance(error, TooManyBadVideos)
-    assert [video.path for video in error.videos] == [path(v) for v in (7, 20, 30, 40)]
-    # A second reading ends at the same batch. A reading from a later step ends at once.
-    assert quarantine.due(39, [plan[39][0]]) is None
-    assert quarantine.due(40, [quarantine.replace(plan[40][0])]) is not None
-    assert quarantine.due(50, [plan[50][0]]) is not None
+@patient
+@given(
+    videos=st.integers(2, 40), clips=st.integers(1, 3), size=st.integers(1, 6), bad=SOME,
+    short=SOME, known=st.lists(st.integers(0, 39), unique=True), seed=st.integers(0, 1000),
+    on_error=st.sampled_from(["substitute", "skip", "raise"]), shuffle=st.booleans(),
+    max_bad=st.sampled_from([0.0, 0.1, 0.2, 0.5, 1.0]),
+)  # fmt: skip
+def test_clips_are_replaced_and_the_stream_ends_as_in_a_run_that_finds_each_bad_video_late(
+    videos: int, clips: int, size: int, bad: set[int], short: set[int], known: list[int],
+    seed: int, on_error: str, shuffle: bool, max_bad: float,
+) -> None:  # fmt: skip
+    bad = {video for video in bad | short if video < videos} - {seed % videos}
+    how: dict[str, Any] = {"batch_size": size, "on_error": on_error, "shuffle": shuffle}
+    plan, quarantine = make(videos, clips, seed=seed, max_bad=max_bad, **how)
+    limit = 0 if on_error == "raise" else max(3, int(max_bad * videos))
+    for video in filter(bad.__contains__, known):  # found ahead, in any order
+        quarantine.add(video, "broken", dropped=video in short)
+    met: list[int] = []
+    before: list[Sample] = []
+    for step in range(2 * len(plan)):
+        wanted: list[Sample] = []
+        for planned in plan[step]:
+            sample = planned
+            while sample.video in bad:
+                if sample.video not in short and sample.video not in met:
+                    met.append(sample.video)
+                if on_error == "skip":
+                    break
+                sample = plan.substitute(sample)
+            else:
+                wanted.append(sample)
+        rows: list[Sample] = []
+        for planned in quarantine.kept(plan[step]):
+            sample = quarantine.replace(planned)
+            while sample.video in bad:
+                quarantine.add(sample.video, "broken", dropped=sample.video in short)
+                if on_error == "skip":
+                    break
+                sample = quarantine.replace(sample)
+            else:
+                rows.append(sample)
+        assert rows == wanted
+        error = quarantine.due(step, rows)
+        if len(met) <= limit:
+            assert error is None
+            before = rows
+            continue
+        ended = [BadVideo(path(video), "broken") for video in met[: limit + 1]]
+        if on_error == "raise":
+            assert isinstance(error, VideoError)
+            assert BadVideo(error.path, error.reason) == ended[0]
+        else:
+            assert isinstance(error, TooManyBadVideos)
+            assert (error.videos, error.limit) == (tuple(ended), limit)
+            for words in (f"{limit + 1} of {videos} videos", f"max_bad allows {limit}"):
+                assert words in str(error)
+        # A second reading ends at the same batch, and one from a later step on at once.
+        assert not step or quarantine.due(step - 1, before) is None
+        assert quarantine.due(step + 1, rows[:0], complete=False) is not None
+        break
+    assert {video.path for video in quarantine.videos} >= {path(video) for video in met}
+    assert not {video.path for video in quarantine.videos} & {path(video) for video in short}
 
 
 def test_files_are_counted_not_segments() -> None:
@@ -120,33 +141,6 @@ def test_a_bad_video_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
 # The other modes
 
 
-def test_on_error_raise_ends_at_the_first_bad_video_in_the_order_of_the_batches() -> None:
-    plan, quarantine = make(1000, on_error="raise", max_bad=1.0, shuffle=False)
-    quarantine.add(5, "found ahead")
-    quarantine.add(3, "no frame")
-    for step in range(3):
-        assert quarantine.due(step, plan[step]) is None
-    error = quarantine.due(3, [quarantine.replace(plan[3][0])])
-    assert isinstance(error, VideoError)
-    assert (error.path, error.reason) == ("v3.avi", "no frame")
-
-
-def test_a_skipped_video_is_listed_and_counted_and_nothing_replaces_it() -> None:
-    plan, quarantine = make(100, batch_size=10, on_error="skip", shuffle=False)
-    for video in (15, 3, 4, 55):
-        quarantine.add(video, "broken")
-    assert quarantine.replace(plan[0][3]) == plan[0][3]
-    wrong = {0: None, 10: None, 50: TooManyBadVideos}
-    for step in (0, 1, 5):
-        kept = quarantine.kept(plan[step])
-        assert {s.video for s in plan[step]} - {s.video for s in kept} == {
-            video for video in (15, 3, 4, 55) if video // 10 == step
-        }
-        error = quarantine.due(step, kept)
-        assert (None if error is None else type(error)) == wrong[10 * step]
-    assert [video.path for video in quarantine.videos] == [path(v) for v in (15, 3, 4, 55)]
-
-
 def test_the_stream_ends_if_all_videos_are_skipped() -> None:
     _, quarantine = make(2, on_error="skip", max_bad=1.0, shuffle=False)
     quarantine.add(0, "broken")
@@ -178,15 +172,6 @@ def test_the_list_can_be_read_while_it_grows() -> None:
         sys.setswitchinterval(before)
         logging.disable(logging.NOTSET)
     assert lengths == sorted(lengths)
-
-
-@pytest.mark.parametrize("on_error", ["substitute", "raise"])
-def test_dropped_videos_are_avoided_but_not_counted(on_error: str) -> None:
-    plan, quarantine = make(20, on_error=on_error)
-    for video in range(19):
-        quarantine.add(video, "short", dropped=True)
-    assert quarantine.videos == []
-    assert {quarantine.replace(plan[step][0]).video for step in range(20)} == {19}
 
 
 @pytest.mark.parametrize(
@@ -242,41 +227,6 @@ def test_videos_without_clips_do_not_count_as_sound_ones() -> None:
     assert quarantine.replace(plan[0][0]).video == 3
     with pytest.raises(TooManyBadVideos, match="3 of 5 videos"):
         quarantine.add(3, "broken")
-
-
-# Substitutes
-
-
-@patient
-@given(
-    videos=st.integers(2, 12), clips=st.integers(1, 3), bad=st.sets(st.integers(0, 11)),
-    known=st.sets(st.integers(0, 11)), seed=st.integers(0, 1000),
-)  # fmt: skip
-def test_the_substitute_does_not_depend_on_when_a_video_is_known_to_be_bad(
-    videos: int, clips: int, bad: set[int], known: set[int], seed: int
-) -> None:
-    bad = {video for video in bad if video < videos} - {seed % videos}
-
-    def by_trial(plan: Plan, quarantine: Quarantine, sample: Sample) -> Sample:
-        sample = quarantine.replace(sample)
-        while sample.video in bad:
-            quarantine.add(sample.video, "broken")
-            sample = quarantine.replace(sample)
-        return sample
-
-    def alone(plan: Plan, sample: Sample) -> Sample:
-        while sample.video in bad:
-            sample = plan.substitute(sample)
-        return sample
-
-    plan, fresh = make(videos, clips, max_bad=1.0, seed=seed)
-    _, informed = make(videos, clips, max_bad=1.0, seed=seed)
-    for video in known & bad:
-        informed.add(video, "found by another sample")
-    steps = range(2 * len(plan))
-    wanted = [alone(plan, plan[step][0]) for step in steps]
-    assert [by_trial(plan, fresh, plan[step][0]) for step in steps] == wanted
-    assert [by_trial(plan, informed, plan[step][0]) for step in reversed(steps)] == wanted[::-1]
 
 
 # Videos that also have sound clips
