@@ -220,21 +220,15 @@ def test_every_segment_and_label_of_a_table_keeps_its_row(videos: Videos, tmp_pa
 
 @pytest.mark.parametrize(
     ("names", "bad"),
-    rest_nightly(
-        [
-            (("archery", "bowling", "diving"), "archery"),
-            (("0.5", "1.5", "2.5"), "0.5"),
-            (("1", "2", "10"), ""),
-            (("a;b", "c", "d"), ""),
-            (("0.5", "1.5", "run"), ""),
-        ],
-        usual=2,
-    ),
-)
+    rest_nightly([
+        ("archery bowling diving", "archery"), ("0.5 1.5 2.5", "0.5"), ("1 2 10", ""),
+        ("a;b c d", ""), ("0.5 1.5 run", ""),
+    ], usual=2),
+)  # fmt: skip
 def test_its_csv_numbers_the_classes_as_the_folder_does(
-    names: tuple[str, ...], bad: str, tmp_path: Path
+    names: str, bad: str, tmp_path: Path
 ) -> None:
-    for name in names:
+    for name in names.split():
         make_avi(tmp_path / f"videos/{name}/v.avi", frames=6)
         if name == bad:
             (tmp_path / f"videos/{name}/v.avi").write_text("no pictures here")
@@ -245,8 +239,7 @@ def test_its_csv_numbers_the_classes_as_the_folder_does(
     assert found.classes == catalog.classes
     assert found.targets is None
     kept = catalog.subset([video for video in range(3) if catalog.classes[video] != bad])
-    assert [video.path for video in found] == [video.path for video in kept]
-    assert found.labels.tolist() == kept.labels.tolist()
+    assert (found.paths, found.labels.tolist()) == (kept.paths, kept.labels.tolist())
 
 
 def test_several_labels_of_a_video_are_not_written_as_one(tmp_path: Path) -> None:

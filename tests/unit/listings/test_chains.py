@@ -24,17 +24,12 @@ def test_files_of_a_recording_are_one_row_in_natural_order(tmp_path: Path) -> No
     assert catalog.paths == (f"m1/10_23/{numbers}", f"m2/10_23/{numbers}")
 
 
-def test_groups_may_name_it_wherever_they_are() -> None:
+def test_groups_may_name_it_wherever_they_are_and_names_are_in_natural_order() -> None:
     gopro = ["GX010001.MP4", "GX020001.MP4", "GX010002.MP4"]
-    assert recordings(gopro, r"GX\d\d(\d{4})") == [
-        "GX010001.MP4 // GX020001.MP4", "GX010002.MP4",
-    ]  # fmt: skip
-
-
-def test_names_are_in_natural_order() -> None:
-    names = ["10.avi", "9.avi", "a", "009.avi", "1_10.avi", "1_9.avi"]
-    wanted = ["1_9.avi", "1_10.avi", "009.avi", "9.avi", "10.avi", "a"]
-    assert sorted(names, key=natural) == wanted
+    wanted = ["GX010001.MP4 // GX020001.MP4", "GX010002.MP4"]
+    assert recordings(gopro, r"GX\d\d(\d{4})") == wanted
+    names = ["1_9.avi", "1_10.avi", "009.avi", "9.avi", "10.avi", "a"]
+    assert sorted({*names}, key=natural) == names
 
 
 def test_other_files_stay_as_they_are_and_are_counted(caplog: pytest.LogCaptureFixture) -> None:

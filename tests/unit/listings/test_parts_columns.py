@@ -8,7 +8,6 @@ import pytest
 
 from tests.support.catalogs import refused, text
 from videoload.catalog.catalog import Catalog
-from videoload.clips.sample_spec import Sides
 from videoload.storage.paths import files_of, offsets_of
 
 TABLE = """rgb,depth,skeleton,label,start_s,end_s,depth_offset_s
@@ -23,7 +22,6 @@ PARTS = ("rgb", "depth", "skeleton")
 def test_each_row_of_a_table_is_a_sample(tmp_path: Path) -> None:
     table = text(tmp_path, TABLE)
     catalog = Catalog.from_table(table, tmp_path, parts=PARTS)
-    assert catalog._sides == Sides(PARTS, "time", {})
     assert [files_of(video.path) for video in catalog] == [
         [f"r/{i}.avi", f"d/{i}", f"s/{i}.npy"] for i in (1, 2, 3)
     ]

@@ -194,6 +194,8 @@ def test_scores_that_do_not_fit_are_refused() -> None:
 def test_a_softmax_is_for_classes() -> None:
     found = evaluated(catalog(), lambda clips: np.eye(2)[clips % 2] * 9, average="softmax")
     np.testing.assert_allclose(found.scores.sum(axis=1), 1)
+    large = softmax(np.array([[1000.0, 1000.0], [0.0, np.log(3)]]))
+    np.testing.assert_allclose(large, [[0.5, 0.5], [0.25, 0.75]])
 
 
 def test_accuracy_counts_the_highest_scores() -> None:
@@ -204,17 +206,11 @@ def test_accuracy_counts_the_highest_scores() -> None:
     assert found.accuracy(99) == 1
 
 
-def test_softmax_is_of_each_row_and_takes_large_numbers() -> None:
-    found = softmax(np.array([[1000.0, 1000.0], [0.0, np.log(3)]]))
-    np.testing.assert_allclose(found, [[0.5, 0.5], [0.25, 0.75]])
-
-
 # As it is reported
 
 NAMES = ("run", "sit", "walk")
-SCORES = np.array(
-    [[5.0, 1, 0], [4, 1, 2], [0, 3, 1], [1, 0, 4], [9, 0, 1], [2, 2, 0]]
-)  # taken for: run, run, sit, walk, run, run
+# Taken for: run, run, sit, walk, run, run.
+SCORES = np.array([[5.0, 1, 0], [4, 1, 2], [0, 3, 1], [1, 0, 4], [9, 0, 1], [2, 2, 0]])
 TOLD = Evaluation(
     np.arange(6) * 2, SCORES, np.array([0, 0, 1, 2, 2, 1]), np.full(6, 10),
     [f"{n}.avi" for n in range(6)], NAMES,
@@ -250,12 +246,9 @@ def test_the_worst_mistakes_are_named() -> None:
     assert TOLD.worst(1) == [Mistake("4.avi", "walk", "run", 8.0)]
     assert [each.path for each in TOLD.worst()] == ["4.avi", "5.avi"]
     assert TOLD.worst(0) == []
-    with pytest.raises(SpecError, match="n must be a whole number"):
+    with pytest.raises(SpecError, match="n "):
         TOLD.worst(-1)
-
-
-def test_a_label_that_the_model_does_not_know_is_a_mistake() -> None:
-    found = TOLD._replace(labels=np.array([0, 0, 1, 2, 2, 3]))
+    found = TOLD._replace(labels=np.array([0, 0, 1, 2, 2, 3]))  # the model does not know 3
     assert found.confusion()[3].tolist() == [1, 0, 0, 0]
     assert found.worst(2)[1] == Mistake("5.avi", "3", "run", 2.0)
 

@@ -264,11 +264,8 @@ def test_loading_the_saved_model_during_a_fit_changes_no_count(
 ) -> None:
     import keras
 
-    def look(*_: Any) -> None:
-        position.load_model()
-
     position = vl.keras.Position(tmp_path, fake(), every=2)
-    looks = keras.callbacks.LambdaCallback(on_epoch_end=look)
+    looks = keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: position.load_model())
     assert seen(build(), position, 3, looks) == list(range(15))
     assert position.batches == 15
     assert models(tmp_path) == ["model-15.keras"]
@@ -329,17 +326,15 @@ def test_batches_are_counted_with_steps_per_execution(build: Build, tmp_path: Pa
         seen(build(steps_per_execution=2), position, 4)
 
 
-def test_a_fit_without_the_position_is_an_error(build: Build, tmp_path: Path) -> None:
-    position = vl.keras.Position(tmp_path, fake())
+def test_a_fit_without_the_position_is_an_error_and_none_begins_once_stop_is_set(
+    build: Build, tmp_path: Path
+) -> None:
+    stop = Event()
+    position = vl.keras.Position(tmp_path, fake(), stop=stop)
     parts = position.remaining(1)
     build().fit(**next(parts), verbose=0)
     with pytest.raises(VideoloadError, match="fit"):
         next(parts)
-
-
-def test_nothing_is_trained_once_stop_is_set(tmp_path: Path) -> None:
-    stop = Event()
-    position = vl.keras.Position(tmp_path, fake(), stop=stop)
     stop.set()
     assert list(position.remaining(1)) == []
 
