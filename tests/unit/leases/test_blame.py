@@ -564,13 +564,16 @@ def test_a_doubted_clip_is_given_up_if_the_only_other_worker_is_silent() -> None
     assert desk.is_void(asked), "the slot is the consumer's"
 
 
-def test_a_worker_that_fails_at_clips_that_others_decode_is_paused_for_longer_each_time() -> None:
+@pytest.mark.parametrize("fault", [Fault.VIDEO, Fault.CODE, Fault.COPY])
+def test_a_worker_that_fails_at_clips_that_others_decode_is_paused_for_longer_each_time(
+    fault: Fault,
+) -> None:
     desk = Desk("bad:2", "good:1", batch=1, slots=4, videos=9999, steps=9999)
     for _ in range(90 * 4):
         for lease in desk.granted:
             if not desk.is_void(lease):
                 fails = lease.worker == "bad:2"
-                desk.fail_lease(lease) if fails else desk.answer_lease(lease)
+                desk.fail_lease(lease, 0, fault) if fails else desk.answer_lease(lease)
         desk.slot_back(*desk.steps())
         desk.ready.clear()
         desk.wait(TICK_S, "good:1", "bad:2")
