@@ -124,26 +124,19 @@ def test_gray_clips_are_gray() -> None:
     clips = noise(1, 3, 40, 60, 1)
     spec = ClipSpec(frames=3, size=(40, 60), pixels="gray")
     (row,) = contact_sheet.rows_of(batch(clips), CATALOG, spec)
-    assert row.pictures.shape == (3, 40, 60, 3)
-    assert np.array_equal(row.pictures[..., 1:2], clips[0])
+    np.testing.assert_array_equal(row.pictures, clips[0].repeat(3, axis=-1))
 
 
-@pytest.mark.parametrize(
-    ("luma", "blue", "red", "seen"),
-    [
+def test_the_planes_of_the_codec_are_shown_in_colour() -> None:
+    spec = ClipSpec(frames=3, size=(40, 60), pixels="yuv420p")
+    for luma, blue, red, seen in (
         (16, 128, 128, (0, 0, 0)), (235, 128, 128, (255, 255, 255)),
         (81, 90, 240, (254, 0, 0)), (41, 240, 110, (0, 0, 255)),
-    ],
-    ids=["black", "white", "red", "blue"],
-)  # fmt: skip
-def test_the_planes_of_the_codec_are_shown_in_colour(
-    luma: int, blue: int, red: int, seen: tuple[int, int, int]
-) -> None:
-    spec = ClipSpec(frames=3, size=(40, 60), pixels="yuv420p")
-    clips = np.full((1, 3, 60, 60), luma, np.uint8)
-    clips[:, :, 40:50], clips[:, :, 50:] = blue, red
-    (row,) = contact_sheet.rows_of(batch(clips), CATALOG, spec)
-    assert np.abs(row.pictures.astype(int) - seen).max() <= 2
+    ):  # fmt: skip
+        clips = np.full((1, 3, 60, 60), luma, np.uint8)
+        clips[:, :, 40:50], clips[:, :, 50:] = blue, red
+        (row,) = contact_sheet.rows_of(batch(clips), CATALOG, spec)
+        assert np.abs(row.pictures.astype(int) - seen).max() <= 2
 
 
 def test_labels_that_are_no_classes_are_shown_as_they_are() -> None:
