@@ -43,7 +43,7 @@ def test_the_column_comes_before_targets_and_of_these_one_is_taken() -> None:
 
 def test_a_stream_without_boxes_is_refused() -> None:
     others = {"several": Boxes(np.ones((2, 3, 4))), "pose": Points(np.ones((2, 1, 2)))}
-    long = Boxes([np.ones((MAX_BOXES_BYTES // 16 + 1, 4))] * 2)
+    last, long = (Boxes([np.ones((MAX_BOXES_BYTES // 16 + n, 4))] * 2) for n in (0, 1))
     two = {"face": Boxes(BOX), "hand": Boxes(BOX)}
     for made, word in (
         (catalog(), 'crop="box"'), (catalog().with_targets(others), 'crop="box"'),
@@ -53,7 +53,8 @@ def test_a_stream_without_boxes_is_refused() -> None:
     ):  # fmt: skip
         with pytest.raises(SpecError, match=word):
             Plan.of(made, CLIP, OPTIONS)
-    Plan.of(catalog(box=[BOX[0], [np.nan] * 4]), CLIP, OPTIONS)
+    for made in (catalog(box=[BOX[0], [np.nan] * 4]), catalog().with_targets(last)):
+        Plan.of(made, CLIP, OPTIONS)
 
 
 def test_boxes_go_to_workers_and_into_the_identity_where_they_are_used() -> None:

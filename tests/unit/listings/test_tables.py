@@ -81,6 +81,7 @@ def test_targets_are_text_only_if_all_of_them_are(cells: list[Any], wrong: str) 
         (["a"], np.array(["b", "a"]), ("b", "a"), [1]),
         (["a;b"], ["a;b", "c"], ("a;b", "c"), [0]),  # a class may have a semicolon if it is given
         (["", ""], None, (), [-1, -1]),
+        (["-1", "-1"], None, (), [-1, -1]),
         (["-1", "run", "jump"], None, TWO, [-1, 1, 0]),
         (["-1", "2"], None, ("0", "1", "2"), [-1, 2]),
     ],
