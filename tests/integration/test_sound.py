@@ -400,6 +400,7 @@ def test_workers_give_what_the_serial_stream_gives(
     assert without.fingerprint != stream.fingerprint
     for (pixels, _), (both, *_) in zip(without, reference, strict=False):
         np.testing.assert_array_equal(pixels, cast(Any, both)["video"])
+    pytest.importorskip("PIL", reason="needs videoload[preview]")
     stream.preview(tmp_path / "sheet.png")
 
 

@@ -23,6 +23,7 @@ BATCH = 3
 def test_top_shows_what_happens_and_changes_nothing(
     videos: Videos, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    pytest.importorskip("prometheus_client", reason="needs videoload[metrics]")
     with Client(workers=1, metrics_port=0) as client:
         client.wait_for_workers(1, 60 * SECOND)
         stream = client.stream(videos.catalog, CLIP, BATCH)

@@ -199,7 +199,8 @@ def test_a_folder_has_a_storage_of_its_own(tmp_path: Path) -> None:
     assert isinstance(open_storage(tmp_path), Folder)
 
 
-def test_a_url_has_a_storage_that_fetches(tmp_path: Path) -> None:
+def test_a_url_has_a_storage_that_fetches() -> None:
+    pytest.importorskip("obstore", reason="needs videoload[remote]")
     storage = open_storage("s3://no-such-bucket-anywhere/x")
     assert isinstance(storage, RemoteStorage)
     assert (storage.root, storage.fetches) == ("s3://no-such-bucket-anywhere/x", True)
