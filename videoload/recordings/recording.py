@@ -289,8 +289,8 @@ class Recording:
     # Its end, and its copies
 
     def close(self) -> None:
-        """Close the file. Its frames cannot be read any more. (If other threads have read it, their
-        descriptors are closed when the recording is gone.)"""
+        """Close the file. Its frames cannot be read any more. What other threads have opened of it
+        is closed when the recording is gone."""
         self._is_closed = True
         self._reader.close()
 
