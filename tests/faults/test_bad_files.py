@@ -285,20 +285,6 @@ def test_a_catalog_without_one_good_video_is_an_error(tmp_path: Path, client: Cl
             assert len(error.videos) == count
 
 
-def test_one_good_video_among_many_bad_ones_is_enough(
-    videos: Videos, tmp_path: Path, client: Client
-) -> None:
-    only_bad(tmp_path, 30)
-    shutil.copy(videos.root / "walk/gop12.avi", tmp_path / "good.avi")
-    paths = [*(f"{number}.avi" for number in range(30)), "good.avi"]
-    catalog = Catalog(paths, [0] * 31, ["any"], tmp_path)
-    options: dict[str, Any] = {"shuffle": True, "max_bad": 1.0}
-    expected = digests(decode_serially(catalog, CLIP, BATCH, info=True, **options))
-    stream = client.stream(catalog, CLIP, BATCH, **options)
-    assert digests(stream.batches(epochs=1, info=True)) == expected
-    assert len(stream.quarantine) == 30
-
-
 # Short ones
 
 

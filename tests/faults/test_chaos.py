@@ -67,7 +67,7 @@ class Chaos:
         self._proxy = stack.enter_context(Proxy(client.endpoints[0], seed))
         self._undo: list[tuple[int, Callable[[], object]]] = []
         self._deck: list[Callable[[], None]] = []
-        self._at, self._next = 0, 5
+        self._at, self._next, self._decks = 0, 5, 0
         self._remote = {at: dial(at) for at in (client.endpoints[0], self._proxy.endpoint)}
 
     def complete(self) -> bool:
@@ -88,11 +88,13 @@ class Chaos:
                 self._deck += [partial(self.join, root) for root in self._roots]
                 self._deck += [self.kill_all, self._proxy.cut_all, self.lie, self.say_poison]
                 self._r.shuffle(self._deck)
+                self._decks += 1
             self._deck.pop()()
             self._next += self._r.choice([0, 1, 6, 8, 10, 12])
 
     def end(self) -> None:
         """Mend everything, and wait until all are back."""
+        assert self._decks > 1, "everything happened"
         self._undo_until(10**9)
         self._proxy.disarm()
         self._proxy.release()

@@ -1,65 +1,15 @@
-"""A tenth of a catalog is damaged, in all the ways in which files get damaged. The stream is the
-same serially, from local workers, and from workers that dial in."""
+"""Videos of which a part is damaged: the rest is used, the same way serially and by workers."""
 
 from __future__ import annotations
 
-import random
 from typing import Any, Literal
 
 import av
 import pytest
 
-from tests.support.codecs import KINDS, make
-from tests.support.digests import digest, digests
-from tests.support.mutants import mutant
-from tests.support.programs import Programs
+from tests.support.digests import digests
 from tests.support.videos import make_avi
-from tests.support.waiting import SECOND
 from videoload import Catalog, Client, ClipSpec, decode_serially
-
-GOOD = ("mpeg4_xvid", "mpeg4_bframes", "h264_bframes", "mjpeg", "msmpeg4v3", "mpeg4_odd_size")
-CLIP = ClipSpec(
-    frames=6, stride=2, resize=48, size=(40, 40), crop="random", flip=True, sampling="random"
-)
-HOW: dict[str, Any] = {
-    "batch_size": 5, "shuffle": True, "seed": 4, "drop_remainder": False, "max_bad": 0.2,
-}  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def damaged(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
-    """54 good files and 6 damaged ones."""
-    folder = tmp_path_factory.mktemp("damaged")
-    sources = [make(kind, folder).read_bytes() for kind in KINDS if kind.name in GOOD]
-    (folder / "videos/all").mkdir(parents=True)
-    draw = random.Random(1)
-    for number in range(60):
-        data = sources[number % len(sources)]
-        if number % 10 == 3:
-            data = mutant(data, draw.getrandbits(32))
-        if number in (13, 43):
-            data = data[: draw.randrange(len(data))] if number == 13 else b"no video at all"
-        (folder / f"videos/all/{number:02d}.avi").write_bytes(data)
-    return Catalog.from_folder(folder / "videos")
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(120 * SECOND)
-def test_with_a_tenth_of_the_files_damaged_every_way_gives_the_same_bytes(
-    damaged: Catalog, client: Client, programs: Programs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("videoload.leases.blame._COMING_S", 0.5 * SECOND)
-    serial = digest(decode_serially(damaged, CLIP, epochs=2, info=True, **HOW))
-    assert damaged.root is not None
-    local = client.stream(damaged, CLIP, **HOW)
-    assert digest(local.batches(epochs=2, info=True)) == serial
-    assert 0 < len(local.quarantine) <= 6
-    with Client(workers=0, listen="tcp://127.0.0.1:*") as trainer:
-        for _ in range(2):
-            programs.worker(trainer.endpoints[0], damaged.root)
-        trainer.wait_for_workers(2, 30 * SECOND)
-        stream = trainer.stream(damaged, CLIP, **HOW)
-        assert digest(stream.batches(epochs=2, info=True)) == serial
 
 
 @pytest.fixture(scope="module")

@@ -33,34 +33,42 @@ def test_ctrl_c_in_a_terminal_does_not_end_a_worker_that_is_about_to_start() -> 
     assert end_all([child]) == []
 
 
-KILLED = """
+TRAINER = """
     import sys
     from unittest import mock
 
     from videoload import Catalog, Client, ClipSpec, WorkerError
 
     mock.patch("videoload.processes.restarts._PAUSE_S", 0.02).start()
-    sys.executable = sys.argv[2]  # a Python that is killed as soon as it runs
+    sys.executable = sys.argv[2]  # a Python that cannot run
     with Client(workers=2) as client:
-        try:
-            list(client.stream(Catalog.from_folder(sys.argv[1]), ClipSpec(2, size=(8, 8)), 2))
-        except WorkerError as error:
-            print(error)
+        stream = client.stream(Catalog.from_folder(sys.argv[1]), ClipSpec(2, size=(8, 8)), 2)
+        for what in (
+            lambda: list(stream), lambda: list(stream), lambda: client.wait_for_workers(1),
+            lambda: client.stream(stream.catalog, stream.clip, 2),
+        ):
+            try:
+                what()
+            except WorkerError as error:
+                print(error)
 """
 
 
 @pytest.mark.slow
-def test_workers_that_are_killed_at_their_start_are_an_error_after_some_pauses(
-    videos: Videos, programs: Programs, tmp_path: Path
+@pytest.mark.parametrize(
+    ("python", "how"), [("exit 1", "exit status 1"), ("kill -KILL $$", "SIGKILL")]
+)
+def test_workers_that_cannot_start_are_an_error_and_not_a_hang(
+    python: str, how: str, videos: Videos, programs: Programs, tmp_path: Path
 ) -> None:
-    python = tmp_path / "python"
-    python.write_text("#!/bin/sh\nkill -KILL $$\n")
-    python.chmod(0o755)
-    trainer = programs.script(KILLED, str(videos.root), str(python))
+    (tmp_path / "python").write_text(f"#!/bin/sh\n{python}\n")
+    (tmp_path / "python").chmod(0o755)
+    trainer = programs.script(TRAINER, str(videos.root), str(tmp_path / "python"))
     assert trainer.wait(60 * SECOND) == 0, trainer.err
-    assert "SIGKILL" in trainer.out
-    assert "memory" in trainer.out
-    assert trainer.err.count("ended (SIGKILL)") <= 12
+    assert len(set(trainer.out.splitlines())) == 1
+    assert trainer.out.count(how) == 4
+    assert ("memory" in trainer.out) == (how == "SIGKILL")
+    assert trainer.err.count(f"ended ({how})") <= 12
 
 
 @pytest.mark.slow

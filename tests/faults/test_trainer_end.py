@@ -208,32 +208,6 @@ def test_closing_ends_a_consumer_that_waits(workers: int, videos: Videos) -> Non
     assert [type(error) for error in caught] == [ClosedError]
 
 
-@pytest.mark.slow
-def test_workers_that_cannot_start_are_an_error_and_not_a_hang(
-    videos: Videos, programs: Programs
-) -> None:
-    script = """
-        import sys
-        from videoload import Catalog, Client, ClipSpec, WorkerError
-
-        sys.executable = "/bin/false"  # a Python that cannot run
-        with Client(workers=2) as client:
-            stream = client.stream(Catalog.from_folder(sys.argv[1]), ClipSpec(2, size=(8, 8)), 2)
-            for what in (
-                lambda: list(stream), lambda: list(stream), lambda: client.wait_for_workers(1),
-                lambda: client.stream(stream.catalog, stream.clip, 2),
-            ):
-                try:
-                    what()
-                except WorkerError as error:
-                    print(error)
-    """
-    trainer = programs.script(script, str(videos.root))
-    assert trainer.wait(START_S) == 0, trainer.err
-    assert len(set(trainer.out.splitlines())) == 1
-    assert trainer.out.count("exit status 1") == 4
-
-
 # TensorFlow
 
 
