@@ -8,22 +8,20 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
 
 import pytest
 
-from tests.support.digests import digests
+from tests.faults.readings import Reading
 from tests.support.namespaces import Namespace
 from tests.support.programs import Program, Programs
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND, wait_until
-from videoload import Client, ClipSpec, decode_serially
+from videoload import Client, ClipSpec
 
 pytestmark = pytest.mark.timeout(120 * SECOND)
 
 CLIP = ClipSpec(frames=4, stride=2, resize=36, size=(32, 32), sampling="random", clips_per_video=40)
 BATCH, SLOTS = 4, 4
-EPOCHS = 1000  # of 80 batches; nobody reads further
 
 # It is forked by a process that lives in this namespace.
 WORKER = """
@@ -96,22 +94,6 @@ def is_silent(client: Client, worker: Program) -> bool:
     return "silent" in {stats.state for stats in client.workers if stats.pid == worker.pid}
 
 
-class Reading:
-    """Reads one epoch after the other, as far as it is asked to, beside the serial one."""
-
-    def __init__(self, client: Client, videos: Videos) -> None:
-        catalog = videos.catalog
-        how: Any = {"shuffle": True, "epochs": EPOCHS, "info": True}
-        self._expected = decode_serially(catalog, CLIP, BATCH, **how)
-        stream = client.stream(catalog, CLIP, BATCH, shuffle=True, slots=SLOTS)
-        self._batches = stream.batches(epochs=EPOCHS, info=True)
-
-    def read(self, count: int) -> None:
-        """Read this many more batches, and check them."""
-        for _ in range(count):
-            assert digests([next(self._batches)]) == digests([next(self._expected)])
-
-
 @pytest.mark.slow
 def test_a_worker_whose_cable_is_pulled_loses_its_leases_and_continues_when_it_is_back(
     namespaces: list[Namespace], videos: Videos, programs: Programs, monkeypatch: pytest.MonkeyPatch
@@ -129,7 +111,7 @@ def test_a_worker_whose_cable_is_pulled_loses_its_leases_and_continues_when_it_i
             for place, host in zip(places, hosts, strict=True)
         )
         client.wait_for_workers(2, timeout_s=30 * SECOND)
-        reading = Reading(client, videos)
+        reading = Reading(client, videos, CLIP, BATCH, slots=SLOTS, epochs=1)
         while not clips_of(client, cut_off):
             reading.read(1)
         trainer.ip("link", "set", "trainer0", "down")
@@ -156,7 +138,7 @@ def test_the_only_worker_dials_again_after_a_long_cut(
     with client_in(trainer) as client:
         worker = worker_in(place, host, client, videos, programs)
         client.wait_for_workers(1, timeout_s=30 * SECOND)
-        reading = Reading(client, videos)
+        reading = Reading(client, videos, CLIP, BATCH, slots=SLOTS, epochs=1)
         reading.read(10)
         place.ip("link", "set", "worker0", "down")
         worker.wait_for("has fallen silent; dialling again", 30 * SECOND)
