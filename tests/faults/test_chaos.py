@@ -35,7 +35,7 @@ from videoload.pixels.software import software_and_code
 from videoload.transport.keys import make_keys
 from videoload.transport.messages import VERSION
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240 * SECOND)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(120 * SECOND)]
 
 CLIP = ClipSpec(frames=4, stride=2, resize=36, size=(32, 32), crop="random", flip=True,
                 sampling="random", clips_per_video=40)  # fmt: skip
@@ -118,6 +118,8 @@ class Chaos:
     def break_wire(self, kind: Kind) -> None:
         """Something happens to a message, or to all that follow."""
         way = self._r.choice([*Way])
+        if kind is Kind.LIE and self._sealed:  # else heartbeats fill up the pixels that are missing
+            way = Way.DOWN
         word = b"" if self._sealed else self._r.choice(WORDS[way])
         self._proxy.arm(Fault(kind, way, word, self._r.uniform(0.1, 0.6)))
         if kind is Kind.HOLD:
