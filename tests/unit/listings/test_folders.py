@@ -176,6 +176,7 @@ def test_a_name_that_is_no_line_of_utf_8_is_passed_over(
     tree(tmp_path, "jump/a.avi", os.fsdecode(name))
     assert pairs(Catalog.from_folder(tmp_path)) == [("jump/a.avi", "jump")]
     assert "1 names" in caplog.text
+    assert "PYTHONUTF8" not in caplog.text, "names are UTF-8 here"
     (tmp_path / "jump/a.avi").unlink()
     with refused("*.avi", "1 names", "UTF-8"):
         Catalog.from_folder(tmp_path)
