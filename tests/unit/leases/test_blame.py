@@ -622,3 +622,4 @@ def test_what_can_be_read_again_is_decoded_or_bad_at_once(breaks: bool) -> None:
     desk.fail("A") if breaks else desk.answer("A")
     assert desk.bad == ["0.avi"] * breaks
     assert desk.steps() == [0] * (not breaks)
+    assert desk.workers["A"].mistakes == 0, "the storage's"
