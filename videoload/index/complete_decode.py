@@ -84,7 +84,7 @@ def decode_index(file: VideoFile, tick: Tick) -> tuple[VideoIndex, Report]:
             opened.container.format.name, opened.stream.codec.name, pixels, opened.stream.frames,
             len(packets), len(sums), len(opened.refused), repaired, list(kinds.values()),
         )  # fmt: skip
-        timing = timing_in(opened, [packets[n].shown if n >= 0 else None for n in numbers])
+        timing = timing_in(opened, [packet.shown for packet in packets], numbers)
         info = info_of_file(opened, len(sums), size, timing, display_of(opened, tick))
     finally:
         opened.close()

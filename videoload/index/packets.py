@@ -78,12 +78,9 @@ def read_packets(opened: OpenedVideo, content: Content, tick: Tick) -> PacketTab
     if pictures is None:
         return None
     offsets = display_offsets(moov, opened.stream.id, len(index.times)) if is_mov else 0
-    shown: Sequence[int | None]
-    if offsets is None:
-        shown = _by_demuxer(opened, tick)
-    else:
-        shown = (_since(opened, index.times + offsets)).tolist()
-    timing = timing_in(opened, _shown(shown, pictures))
+    since = None if offsets is None else _since(opened, index.times + offsets)
+    shown = _by_demuxer(opened, tick) if since is None else since
+    timing = timing_in(opened, shown, _numbers(pictures))
     avi = _by_places(opened, index.positions, index.sizes) if opened.is_avi else None
     return PacketTable(index.positions, index.times, pictures, timing, avi)
 
@@ -96,10 +93,12 @@ def _since(opened: OpenedVideo, shown: Ints) -> Ints:
     return shown if first is None else shown + (first - shown[0])
 
 
-def timing_in(opened: OpenedVideo, shown: Sequence[int | None]) -> Timing:
-    """The timing of pictures of an open file that are shown at these times."""
+def timing_in(
+    opened: OpenedVideo, times: Sequence[int | None] | Ints, numbers: Sequence[int] | Ints
+) -> Timing:
+    """As `timing_of`, of an open file."""
     stream = opened.stream
-    return timing_of(shown, stream.time_base, (stream.guessed_rate, stream.average_rate))
+    return timing_of(times, numbers, stream.time_base, (stream.guessed_rate, stream.average_rate))
 
 
 def _by_places(opened: OpenedVideo, positions: Ints, sizes: Ints) -> AviPackets:
@@ -127,12 +126,13 @@ def _is_picture(opened: OpenedVideo, size: int) -> bool:
     return False
 
 
-def _shown(times: Sequence[int | None], pictures: Pictures) -> Sequence[int | None]:
-    """The times of packets that give a picture."""
-    if pictures.ordinals is None:
-        return times
-    ordinals = pictures.ordinals.tolist()
-    return [time for time, ordinal in zip(times, ordinals, strict=True) if ordinal >= 0]
+def _numbers(pictures: Pictures) -> Ints:
+    """The packet of each frame."""
+    numbers = np.arange(pictures.frames)
+    if pictures.ordinals is not None:
+        giving = (pictures.ordinals >= 0).nonzero()[0]
+        numbers[pictures.ordinals[giving]] = giving
+    return numbers
 
 
 def _by_demuxer(opened: OpenedVideo, tick: Tick) -> list[int | None]:
@@ -283,7 +283,7 @@ def _by_pass(opened: OpenedVideo, content: Content, tick: Tick) -> PacketTable |
         pictures = _prove(opened, sizes, reader)
     if pictures is None:
         return None
-    timing = timing_in(opened, _shown(shown, pictures))
+    timing = timing_in(opened, shown, _numbers(pictures))
     if opened.is_avi and _are_chunks(content, opened.stream.index, positions, sizes):
         return PacketTable(positions, times, pictures, timing, _by_places(opened, positions, sizes))
     if opened.is_avi or (np.diff(positions, prepend=_UNKNOWN) < 1).any():

@@ -4,17 +4,28 @@ Frames that come at equal distances need a rate alone. A container may state a w
 DV, 1000 for recordings of browsers), and what FFmpeg computes is the number of frames divided by a
 rounded duration. So a rate must agree with all times. If frames come at uneven distances (phones,
 browsers, recorders that drop frames), the times are kept.
+
+**Each frame has the time of its own packet**, if times rise with the frames. One that comes out
+too late, and one whose time is unknown, lies between its neighbours. In a container that has no
+times of display, those of its packets rise in the order of the file, whatever the order of the
+frames: there the first frame has the first of them.
 """
 
 from __future__ import annotations
 
+import math
 from array import array
+from bisect import bisect_left
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+
+from videoload.bitstreams.pictures import Ints
+
+Doubles = npt.NDArray[np.float64]
 
 _ROUNDING_S = 0.002  # many containers round times to milliseconds, some to 1/600 s
 _ROUNDING = 1 / 8  # of the distance between two frames
@@ -33,34 +44,80 @@ class Timing(NamedTuple):
 
 
 def timing_of(
-    shown: Sequence[int | None], base: Fraction | None, stated: Sequence[Fraction | None]
+    times: Sequence[int | None] | Ints,
+    numbers: Sequence[int] | Ints,
+    base: Fraction | None,
+    stated: Sequence[Fraction | None],
 ) -> Timing:
-    """The timing of frames that are ``shown`` at these times, in any order, in units of ``base``
-    seconds. ``stated``: what the container may mean by its rate, the best first."""
+    """The timing of frames.
+
+    Args:
+        times: Of packets, in the order of the file, in units of ``base`` seconds; None if unknown.
+        numbers: The packet of each frame; -1 if unknown.
+        base: See ``times``.
+        stated: What the container may mean by its rate, the best first.
+    """
     rates = [rate for rate in stated if rate]
-    known = [] if base is None or None in shown else sorted(shown)  # type: ignore[type-var]
-    ticks = np.array(known, np.int64)
+    ticks = _shown(np.array(times, np.float64), np.array(numbers, np.int64))
     last = len(ticks) - 1
     begins = ticks.item(0) * base if base is not None and len(ticks) else None
     if base is None or last < 1 or ticks[0] == ticks[-1]:
         return Timing(next(iter(rates), Fraction()), None, begins)
     ticks -= ticks[0]
-    times = ticks * base.numerator / base.denominator
+    seconds = ticks * base.numerator / base.denominator
     lasts = ticks.item(-1) * base
     mean = last / lasts
     rounded = min(_ROUNDING_S, _ROUNDING / float(mean), _BASES * float(base))
-    off = times - np.linspace(0, times[-1], len(times))
+    off = seconds - np.linspace(0, seconds[-1], len(seconds))
     if np.abs(off).max() > rounded:
-        return Timing(mean, array("d", times.tobytes()), begins)
+        return Timing(mean, array("d", seconds.tobytes()), begins)
     if (ticks * last == np.arange(len(ticks)) * ticks[-1]).all():
         return Timing(mean, None, begins)  # nothing was rounded
     allowed = max(rounded, np.ptp(off).item())
     usual = Fraction(round(mean)), round(mean / _NTSC) * _NTSC
     candidates = (*stated[:1], *usual, *stated[1:])
-    agreeing = (rate for rate in candidates if rate and _apart(times, rate) <= allowed)
+    agreeing = (rate for rate in candidates if rate and _apart(seconds, rate) <= allowed)
     return Timing(next(agreeing, mean), None, begins)
 
 
-def _apart(times: npt.NDArray[np.float64], rate: Fraction) -> float:
+def _shown(times: Doubles, numbers: Ints) -> Ints:
+    """When each frame is shown, int64 in rising order; nothing if no time is known."""
+    if not len(times) or not len(numbers):
+        return np.empty(0, np.int64)
+    shown = np.where(numbers < 0, np.nan, times[numbers])
+    if not (np.diff(times[~np.isnan(times)]) < 0).any():
+        shown[~np.isnan(shown)] = np.sort(shown[~np.isnan(shown)])
+    if not (np.diff(shown) > 0).all():  # also if one is unknown
+        kept = _rising(shown.tolist())
+        if not kept:
+            return np.empty(0, np.int64)
+        first, last, each = kept[0], kept[-1], np.arange(len(shown))
+        step = (shown[last] - shown[first]) / max(1, last - first)
+        beyond = np.minimum(0, each - first) + np.maximum(0, each - last)
+        shown = np.interp(each, kept, shown[kept]) + beyond * step
+    return np.rint(shown).astype(np.int64)
+
+
+def _rising(times: list[float]) -> list[int]:
+    """The places of as many known times as possible that rise from each to the next; of two that
+    cannot both be kept, the first."""
+    highest: list[float] = []  # minus the first of so many times, as high as it can be
+    begins: list[int] = []  # its place
+    following = [-1] * len(times)
+    for place in reversed(range(len(times))):
+        time = -times[place]
+        if math.isnan(time):
+            continue
+        length = bisect_left(highest, time)
+        highest[length : length + 1], begins[length : length + 1] = [time], [place]
+        following[place] = begins[length - 1] if length else -1
+    kept, place = [], begins[-1] if begins else -1
+    while place >= 0:
+        kept.append(place)
+        place = following[place]
+    return kept
+
+
+def _apart(times: Doubles, rate: Fraction) -> float:
     """By how much the roundings of times differ, if frames come at this rate."""
     return np.ptp(times - np.arange(len(times)) / float(rate)).item()

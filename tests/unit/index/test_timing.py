@@ -22,7 +22,6 @@ def rounded(rate: Fraction, base: Fraction, frames: int = 200) -> list[int | Non
     ("shown", "base", "stated", "rate"),
     [
         ([0, 1, 2, 3], Fraction(1, 25), [Fraction(25)], 25),
-        ([4, 1, 3, 2], Fraction(1, 25), [Fraction(25)], 25),  # in decoding order
         (rounded(NTSC, MS), MS, [NTSC], NTSC),
         (rounded(NTSC, Fraction(1, 600)), Fraction(1, 600), [NTSC], NTSC),
         (range(0, 24000, 2400), Fraction(1, 60000), [Fraction(60000), Fraction(25)], 25),  # DV
@@ -39,7 +38,9 @@ def rounded(rate: Fraction, base: Fraction, frames: int = 200) -> list[int | Non
         (rounded(Fraction(24000, 1001), MS), MS, [None, None], Fraction(24000, 1001)),
         ([7], MS, [Fraction(1000), Fraction(30)], 1000),
         ([5, 5, 5], MS, [None, Fraction(30)], 30),
-        ([0, None, 2], MS, [Fraction(12)], 12),
+        ([0, None, 80, 120], MS, [Fraction(12)], 25),
+        ([None, 40, 80, None], MS, [None], 25),
+        ([None, None], MS, [Fraction(12)], 12),
         ([0, 1, 5], None, [None], 0),
         ([], MS, [], 0),
     ],
@@ -47,10 +48,12 @@ def rounded(rate: Fraction, base: Fraction, frames: int = 200) -> list[int | Non
 def test_frames_at_equal_distances_have_a_rate(
     shown: Sequence[int | None], base: Fraction | None, stated: list[Fraction | None], rate: int
 ) -> None:
-    timing = timing_of(shown, base, stated)
+    timing = timing_of(shown, range(len(shown)), base, stated)
     assert timing[:2] == Timing(Fraction(rate), None)[:2]
-    known = base is not None and None not in shown and len(shown) > 0
-    assert timing.begins == (min(shown) * base if known else None)  # type: ignore[operator,type-var]
+    if base is None or not any(shown):
+        assert timing.begins is None
+    elif shown[0] is not None:
+        assert timing.begins == shown[0] * base
 
 
 @pytest.mark.parametrize(
@@ -66,7 +69,7 @@ def test_frames_at_equal_distances_have_a_rate(
 def test_frames_at_uneven_distances_keep_their_times(
     shown: Sequence[int], base: Fraction | None
 ) -> None:
-    rate, times, begins = timing_of(list(reversed(shown)), base, [Fraction(25)])
+    rate, times, begins = timing_of(shown, range(len(shown)), base, [Fraction(25)])
     if base is None:
         assert rate == 25
         assert times is None
@@ -75,3 +78,24 @@ def test_frames_at_uneven_distances_keep_their_times(
     assert begins == shown[0] * base
     assert times.tolist() == [float((tick - shown[0]) * base) for tick in shown]
     assert rate == (len(shown) - 1) / ((shown[-1] - shown[0]) * base)
+
+
+@pytest.mark.parametrize(
+    ("times", "numbers", "expected"),
+    [
+        ([0, 90, 30, 60, 180, 120, 150], [0, 2, 3, 1, 5, 6, 4], [0, 30, 60, 90, 120, 150, 180]),
+        # An AVI, or what was copied out of one: these are times of decoding.
+        ([0, 30, 60, 90, 300, 330], [0, 2, 3, 1, 5, 4], [0, 30, 60, 90, 300, 330]),
+        # A frame that comes out late shifts no other; nor does one that nothing is known of.
+        ([0, 130, 30, 60, 100, 200, 160], [0, 2, 3, 1, 4, 6, 5], [0, 30, 60, 130, 145, 160, 200]),
+        ([0, 99, 30, 60, 200], [0, 2, 3, 1, -1, 4], [0, 30, 60, 99, 149.5, 200]),
+        # The last picture comes out twice.
+        ([0, 10, 30, 60], [0, 1, 2, 3, 3], [0, 10, 30, 60, 80]),
+    ],
+)
+def test_a_frame_has_the_time_of_its_own_packet(
+    times: list[int | None], numbers: list[int], expected: list[float]
+) -> None:
+    told = timing_of(times, numbers, MS, [None]).times
+    found = told or [number * 30 / 1000 for number in range(len(numbers))]
+    assert [1000 * each for each in found] == pytest.approx(expected, abs=0.6)
