@@ -118,8 +118,6 @@ class Chaos:
     def break_wire(self, kind: Kind) -> None:
         """Something happens to a message, or to all that follow."""
         way = self._r.choice([*Way])
-        if kind is Kind.LIE and self._sealed:  # else heartbeats fill up the pixels that are missing
-            way = Way.DOWN
         word = b"" if self._sealed else self._r.choice(WORDS[way])
         self._proxy.arm(Fault(kind, way, word, self._r.uniform(0.1, 0.6)))
         if kind is Kind.HOLD:

@@ -46,6 +46,7 @@ from videoload.leases.splitting import Splitting
 
 _TRIED_ORPHANS = 32  # so many chunks are looked at for a worker, before it is passed over
 _LATE, _LATE_S = 3.0, 0.1  # a lease is late after this many times what it should take, and 0.1 s
+_UNKNOWN_S = 2.0  # ... or after this, while nobody knows how long it should take
 
 
 class LeaseTable:
@@ -341,7 +342,7 @@ class LeaseTable:
         due_s = chunk.size * clip_s * (self.pool.paces.quick or 1.0)
         due_s *= max(1.0, (lease.before + 1) / self.pool.credit)
         late_s = _LATE * due_s + lease.worker.pace.trip_s + _LATE_S
-        return self.pool.now - lease.granted > late_s
+        return self.pool.now - lease.granted > (late_s if math.isfinite(late_s) else _UNKNOWN_S)
 
     def _next_chunk(self, worker: Worker, *, others: bool = True) -> Chunk | None:
         readers = self._batches.by_need

@@ -34,6 +34,17 @@ def are_whole(desk: Desk, leases: list[Grant], steps: int) -> bool:
 # Who gets what
 
 
+def test_a_worker_that_never_says_a_whole_word_does_not_keep_the_clip_that_is_waited_for() -> None:
+    """How far away it is, nobody knows; and a part of a message is a sign of life."""
+    desk = Desk("a", "b", batch=1, steps=2)
+    desk.answer("b", clip_s=0.01)
+    for _ in range(12):
+        desk.table.pool.sends("a", desk.now)
+        desk.wait(0.25, "b")
+        desk.answer_all("b", clip_s=0.01)
+    assert desk.steps() == [0, 1]
+
+
 @pytest.mark.parametrize("comes_late", [False, True])
 @pytest.mark.parametrize(("workers", "rows"), [("A", [[0, 1, 2, 3]]), ("Ab", [[0, 1], [2, 3]])])
 @pytest.mark.parametrize("credit", [1, 2, 3])
