@@ -253,8 +253,11 @@ class Dealer:
         *,
         keys: str | os.PathLike[str] | None = None,
         insecure: bool = False,
+        as_stranger: bool = False,
     ) -> None:
-        """Begin to dial ``endpoint``. Raises TransportError: not an address, or no keys."""
+        """Begin to dial ``endpoint``. ``as_stranger``, without keys: with some that nobody knows. A
+        trainer that has keys always sees and counts that, which it does not if this side sees first
+        that it has none. Raises TransportError: not an address, or no keys."""
         check_address(endpoint, keys, insecure)
         self.was_refused = False
         with _socket(context, zmq.DEALER, f"dial {endpoint}", keys, WORKER) as self.socket:
@@ -267,6 +270,9 @@ class Dealer:
             self.socket.setsockopt(zmq.CONNECT_TIMEOUT, _CONNECT_MS)
             if keys is not None:
                 self.socket.curve_serverkey = load_key(Path(keys) / f"{TRAINER}.key")[0]
+            elif as_stranger:
+                public, self.socket.curve_secretkey = zmq.curve_keypair()
+                self.socket.curve_publickey = self.socket.curve_serverkey = public
             self._ends = self.socket.get_monitor_socket(_ENDS)
             self._ends.setsockopt(zmq.RCVHWM, 0)  # else ZeroMQ's thread would wait for this one
             try:

@@ -78,6 +78,7 @@ class TrainerConnection:
         self._id = uuid.uuid4().hex  # the same after a cut: this worker is not dead
         self._warn_at = time.monotonic() + UNREACHABLE_S
         self._said = RateLimitedLog(_log)
+        self._was_refused = self._as_stranger = False
         self._pause_s, self._paused_until = _PAUSE_S, -math.inf
         self._beat_s: float | None = None
         self._greeted: float | None = None
@@ -201,6 +202,7 @@ class TrainerConnection:
         self.dealer = Dealer(
             self._context, self.address,
             keys=self._settings.keys, insecure=self._settings.insecure,
+            as_stranger=self._as_stranger,
         )  # fmt: skip
 
     def _greet(self, now: float) -> None:
@@ -211,13 +213,17 @@ class TrainerConnection:
         )  # fmt: skip
         if self.say(hello):
             self._greeted = self._heard = now
-        elif now > self._warn_at and self.dealer is not None:
-            self.dealer.hung_up()  # or refused it
-            why = "cannot be reached"
-            if self.dealer.was_refused:
-                has_keys = self._settings.keys is not None
-                cause = "does not know this key" if has_keys else "has keys: give --keys"
-                why = f"hangs up (it {cause})"
+            self._was_refused = self._as_stranger = False
+            return
+        if self.dealer is not None and self.dealer.hung_up() and self.dealer.was_refused:
+            self._was_refused = True
+            # In turns: the keys of the trainer may go.
+            self._as_stranger = self._settings.keys is None and not self._as_stranger
+            self._pause()
+        if now > self._warn_at:
+            has_keys = self._settings.keys is not None
+            cause = "does not know this key" if has_keys else "has keys: give --keys"
+            why = f"hangs up (it {cause})" if self._was_refused else "cannot be reached"
             self._warn_unreachable(now, f"{why}; still trying")
 
     def _warn_unreachable(self, now: float, what: str) -> None:

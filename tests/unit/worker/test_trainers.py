@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import zmq
 
-from tests.support.waiting import SECOND
+from tests.support.waiting import SECOND, wait_until
 from videoload import Client
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.windows import Request
@@ -191,6 +191,26 @@ def test_a_worker_that_no_trainer_knows_dials_anew_with_the_keys_of_today(
             shutil.copy(new / name, mine / name)
         assert serves(20 * SECOND)
         links.close()
+    context.term()
+
+
+def test_a_worker_without_keys_is_counted_and_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("UNREACHABLE_S", "REMIND_S"):
+        monkeypatch.setattr(f"videoload.worker.trainer_connection.{name}", 0.1)
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    router = Router(context, "tcp://127.0.0.1:*", keys=make_keys(tmp_path / "keys")[0])
+    links = Trainers(context, WorkerSettings([router.endpoint]), lambda name: [])
+
+    def is_known() -> bool:
+        links.tick(time.monotonic(), Heartbeat())
+        router.inspect(time.monotonic())
+        return router.turned_away > 0 and "--keys" in caplog.text
+
+    wait_until(is_known, 30 * SECOND)
+    links.close()
+    router.close()
     context.term()
 
 
