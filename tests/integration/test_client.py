@@ -55,7 +55,7 @@ def test_keys_admit_the_right_worker_and_refuse_one_with_other_keys(
         stream = client.stream(videos.catalog, SMALL, 3, shuffle=True)
         assert digest(stream) == digest(decode_serially(videos.catalog, SMALL, 3, shuffle=True))
         assert len(client.workers) == 1
-        assert str(trainer / "admitted") in caplog.text
+        wait_until(lambda: str(trainer / "admitted") in caplog.text, 30 * SECOND)
         assert "127.0.0.1" in caplog.text
 
 

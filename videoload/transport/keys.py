@@ -19,7 +19,6 @@ from typing import NamedTuple
 
 import zmq
 import zmq.auth
-from cachetools import LRUCache
 
 from videoload.errors import StorageError, TransportError
 from videoload.storage.daemon_pool import DaemonPool
@@ -28,7 +27,6 @@ TRAINER, WORKER = "trainer", "worker"
 
 _ADMITTED = "admitted"
 _MAX_HANDSHAKES = 64  # that one call decides on
-_KNOWN_STRANGERS = 100  # keys that were logged
 _REFRESH_S = 1.5
 
 _Seen = list[tuple[str, int, int]]  # key files, with what changes when one of them does
@@ -119,7 +117,7 @@ def _refuse_others(path: Path, rights: int) -> None:
 
 class KeyAuthenticator:
     """Admits the workers whose public keys are in the trainer's folder, which is read again when it
-    changes. ``tell`` is called once for each other key, with a line for the log.
+    changes. ``tell`` is called with a line for the log, for each attempt with another key too.
 
     Attributes:
         turned_away: How many connection attempts with other keys there were.
@@ -149,7 +147,6 @@ class KeyAuthenticator:
         self._authenticator = zmq.auth.Authenticator(context)
         self._authenticator.start()
         self._folder, self._tell = admitted, tell
-        self._logged: LRUCache[bytes, None] = LRUCache(_KNOWN_STRANGERS)
         self._address = ""  # of the peer that `callback` decides on
         self._authenticator.configure_curve_callback(credentials_provider=self)
         assert self._authenticator.zap_socket is not None
@@ -186,7 +183,6 @@ class KeyAuthenticator:
             added, removed = len(read.keys - self._keys), len(self._keys - read.keys)
             self._tell(f"{self._folder} has changed: {added} keys added, {removed} removed")
             self._keys = read.keys
-            self._logged.clear()
         self._seen = read.seen
 
     def admits(self, key: str) -> bool:
@@ -198,11 +194,7 @@ class KeyAuthenticator:
         if key in self._keys:
             return True
         self.turned_away += 1
-        if key not in self._logged:
-            self._logged[key] = None
-            self._tell(
-                f"a worker at {self._address} is turned away: its key is not in {self._folder}"
-            )
+        self._tell(f"a worker at {self._address} is turned away: its key is not in {self._folder}")
         return False
 
     def close(self) -> None:
