@@ -263,7 +263,7 @@ def preferred(*hosts: str, videos: int = 1000) -> list[str]:
 
 
 def test_a_clip_prefers_the_same_host_in_each_process() -> None:
-    assert "".join(preferred("x", "y", videos=20)) == "yxxxyyyyxxyxxyyxxxxx"
+    assert "".join(preferred("x", "y", videos=20)) == "yxyyyyxxyxyyxxyxyyxx"
 
 
 @settings(max_examples=either(10, 100))
