@@ -3,6 +3,7 @@ all."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from itertools import chain
@@ -18,6 +19,7 @@ from tests.support.codecs import KINDS, Kind, make
 from tests.support.thorough import rest_nightly
 from tests.support.videos import make_avi
 from videoload.bitstreams.pictures import KeyFrame
+from videoload.decoding.decoder import Decoder
 from videoload.index.index import find_index, open_video
 from videoload.index.packets import PacketTable, read_packets
 from videoload.reading.containers import OpenedVideo, UnreadableError
@@ -238,6 +240,27 @@ def test_a_title_that_names_the_list_of_packets_is_none(plain: bytes, tmp_path: 
     title = chunk(b"LIST", b"INFO" + chunk(b"INAM", b"movi and others"))
     path.write_bytes(join(header + title, chunks))
     assert is_by_index(path)
+
+
+@pytest.mark.parametrize(
+    "name", ["mjpeg", "mpeg4_no_index", "mp4_hevc_named_avi", "ts_h264_named_avi"]
+)
+def test_small_packets_are_read_in_few_reads_each_with_a_sign_of_life(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = make(next(kind for kind in KINDS if kind.name == name), tmp_path)
+    monkeypatch.setattr("videoload.storage.content.SMALL_BYTES", 0)
+    seen, pread = list[str](), os.pread
+
+    def read(file: int, length: int, at: int) -> bytes:
+        seen.append("read")
+        return pread(file, length, at)
+
+    monkeypatch.setattr(os, "pread", read)
+    Decoder(tmp_path).info(path.name, lambda: seen.append("tick"))
+    between = "".join(each[0] for each in seen).split("t")
+    assert max(map(len, between)) <= 2
+    assert seen.count("read") < 30
 
 
 @pytest.mark.parametrize("name", ["matroska_ffv1_bt709_full", "mkv_h264_named_avi"])

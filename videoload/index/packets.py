@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from videoload.reading.frame_decoder import VideoPacket
 
 _PASS_BYTES = 64 << 20  # a pass keeps so many bytes of packets
+_SMALL_BYTES = 16 << 10  # of smaller packets, the heads are most of what a disk reads
 _AHEAD = 64  # packets that are fetched before they are read
 _DISCARD = 2  # FFmpeg's flag of an index entry that is not shown; PyAV has it signed
 _UNKNOWN = -1
@@ -159,6 +160,7 @@ class _AtPlaces:
         self.positions, self.sizes, self.times = positions, sizes, times
         self._content, self._before = content, before
         self._following = 0
+        content.is_wanted = bool(sizes.mean() < _SMALL_BYTES)
 
     @cached_property
     def rows(self) -> Bytes:

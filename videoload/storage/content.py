@@ -37,7 +37,8 @@ def _rows(data: bytes | memoryview, begins: Ints, length: int) -> Bytes:
 
 
 class Content:
-    """The bytes of a file. A small file is read into memory as a whole."""
+    """The bytes of a file. A small file is read into memory as a whole. If most of a longer one
+    ``is_wanted``, more is read in one go than is asked for."""
 
     def __init__(self, file: VideoFile) -> None:
         self.size = file.size
@@ -45,6 +46,8 @@ class Content:
         self._is_small = self.size <= SMALL_BYTES
         self._opened: OpenFile | None = None
         self._all: memoryview | None = None
+        self.is_wanted = False
+        self._block, self._block_at = memoryview(b""), 0
 
     def open(self) -> OpenFile:
         """Open the file, if it is not open. Raises OSError."""
@@ -54,7 +57,7 @@ class Content:
 
     def close(self) -> None:
         """Close the file."""
-        self._all = None
+        self._all, self._block = None, memoryview(b"")
         if self._opened is not None:
             self._opened.close()
             self._opened = None
@@ -65,7 +68,12 @@ class Content:
     def read(self, at: int, length: int) -> bytes:
         """``length`` bytes from ``at`` on; fewer at the end of the file. Raises OSError."""
         if not self._is_small:
-            return bytes(self.open().pread(length, at))
+            begin = at - self._block_at
+            if not 0 <= begin <= begin + length <= len(self._block):
+                most = max(length, _RUN_BYTES) if self.is_wanted else length
+                self._block, self._block_at = memoryview(self.open().pread(most, at)), at
+                begin = 0
+            return bytes(self._block[begin : begin + length])
         if self._all is None:
             self._all = memoryview(self.open().pread(self.size, 0))
             self.size = len(self._all)

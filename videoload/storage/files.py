@@ -155,24 +155,26 @@ class Storage(Protocol):
         anew: Work[T] | None = None,
     ) -> T:  # fmt: skip
         """Returns what ``work`` makes of the file at ``path``. ``tick`` is called while bytes are
-        waited for. If bytes did not come, the reason is raised in the place of whatever that led
-        to. If ``work`` raises ChangedError, or a cached copy is of no use, ``anew`` (``work`` if
-        None) is done with the file as it is now. ``file``: the version that ``work`` reads."""
+        waited for, and after each read. If bytes did not come, the reason is raised in the place of
+        whatever that led to. If ``work`` raises ChangedError, or a cached copy is of no use,
+        ``anew`` (``work`` if None) is done with the file as it is now. ``file``: the version that
+        ``work`` reads."""
 
 
 class LocalFile:
     """A `VideoFile` of this host, at an absolute path without links. ``identity``: another one, if
     it is a copy. ``failures``: where it notes under ``name`` that it could not be read: FFmpeg
-    takes that for its end. ``root``: whatever links come meanwhile, it is opened in there."""
+    takes that for its end. ``root``: whatever links come meanwhile, it is opened in there.
+    ``tick``: called after each read."""
 
     fetches = False
     has_version = True
 
     def __init__(
         self, path: str, status: os.stat_result, identity: bytes = b"", name: str = "",
-        failures: dict[str, OSError] | None = None, root: str = "/",
+        failures: dict[str, OSError] | None = None, root: str = "/", tick: Tick = lambda: None,
     ) -> None:  # fmt: skip
-        self.path, self.root = path, root
+        self.path, self.root, self.tick = path, root, tick
         self.size = status.st_size
         self._here = identity_of(status)
         self.identity = identity or self._here
@@ -244,6 +246,7 @@ class _OpenLocalFile:
         except OSError as error:
             self._file.note(error)
             raise
+        self._file.tick()
         return data
 
     def read(self, length: int) -> bytes:
@@ -281,6 +284,7 @@ class Folder:
         self._was_empty = _is_empty(self.root)
         self._sample = fingerprints()
         self._failures: dict[str, OSError] = {}  # by path: why it could not be read
+        self._tick: Tick = lambda: None
 
     def resolve(self, path: str) -> VideoFile:
         try:
@@ -294,10 +298,16 @@ class Folder:
         # Opening a pipe would wait for a writer, for ever.
         if not stat.S_ISREG(status.st_mode):
             raise VideoError(path, "is not a file, but a folder, a pipe or a device")
-        return LocalFile(full, status, name=path, failures=self._failures, root=self.root)
+        return LocalFile(
+            full, status, name=path, failures=self._failures, root=self.root,
+            tick=self._was_read,
+        )  # fmt: skip
+
+    def _was_read(self) -> None:
+        self._tick()
 
     def fingerprint(self, path: str, salt: int = 0) -> int:
-        return self.run(path, lambda: self._sample(path, self.resolve(path), salt), lambda: None)
+        return self.run(path, lambda: self._sample(path, self.resolve(path), salt), self._tick)
 
     def _searched(self, path: str) -> str:
         """Where a file was searched, and which other one there may be meant."""
@@ -328,6 +338,7 @@ class Folder:
         self, path: str, work: Work[T], tick: Tick, file: VideoFile | None = None,
         anew: Work[T] | None = None,
     ) -> T:  # fmt: skip
+        self._tick = tick
         try:
             return self._checked(path, work)
         except ChangedError:

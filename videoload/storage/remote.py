@@ -82,7 +82,7 @@ class RemoteStorage:
         cache = None if name in self._set_aside else self._cache
         cached = None if cache is None else cache.find(name, known.size, known.identity)
         if cached is not None:
-            known.was_cached = True
+            known.was_cached, cached.tick = True, self._fetcher.tick
             return cached
         if not known.has_version:
             cache = None

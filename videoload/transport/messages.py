@@ -232,7 +232,7 @@ class Failed(_Shown, tag_field="type", tag="failed"):
 class Heartbeat(_Shown, tag_field="type", tag="heartbeat"):
     """The sender is alive."""
 
-    progress: Id = 0  # packets that this worker has decoded
+    progress: Id = 0  # packets that this worker has decoded, and reads of files
     # What of the user's the worker begins next: it is silent until that is done.
     busy: Literal["", "import", "function"] = ""
     storage: _Text = ""  # what its storage says instead of giving the bytes that are waited for

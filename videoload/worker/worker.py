@@ -220,7 +220,7 @@ class Worker:
         return {"core": core, "no_core": no_core}
 
     def _tick(self) -> None:
-        """Between two frames."""
+        """Between two packets, and after each read."""
         self._frames += 1
         now = time.monotonic()
         if now < self._next_poll:
