@@ -85,6 +85,7 @@ def own_keys(folder: str | os.PathLike[str], role: str) -> tuple[bytes, bytes]:
     public, secret = load_key(path)
     if secret is None:
         raise TransportError(f"{path} holds no secret key; make keys with: videoload keygen DIR")
+    _refuse_others(path.parent, stat.S_IWOTH)
     return public, secret
 
 
