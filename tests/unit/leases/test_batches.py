@@ -109,7 +109,7 @@ def test_a_dropped_stream_is_forgotten() -> None:
     assert [(g.stream, desk.is_void(g)) for g in desk.granted] == [(0, True), (1, False)]
     assert (desk.table.file_of("A"), desk.table.file_of("z")) == ("", "")
     desk.answer("A")
-    assert desk.table.file_of("A") == "0", "the path, as the stream names it"
+    assert desk.table.file_of("A") == "0.avi", "the path, as the stream names it"
     desk.table.slot_back(0, 3)
     for reader in (10, 11):
         desk.want(reader)
