@@ -146,6 +146,7 @@ class Namespace:
                 file = at / "..data" / item["path"]
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_bytes(self._secret[item["key"]])
+                file.chmod(volume["secret"]["defaultMode"])
                 top = Path(item["path"]).parts[0]
                 (at / top).symlink_to(f"..data/{top}")  # as Kubernetes does
         environment: dict[str, str] = {}

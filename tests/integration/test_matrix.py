@@ -145,10 +145,11 @@ def test_every_stream_equals_the_serial_one(
             assert got == expected[begin:]
         else:
             assert sorted(got) == sorted(expected)
-        if find_spec("torch") and ordered:
-            passes = [
-                vl.torch.batches(stream, dtype="uint8", layout="BTHWC") for _ in range(EPOCHS)
-            ]
+        planes = getattr(there.clip, "pixels", "") == "yuv420p"  # they become RGB
+        if find_spec("torch") and ordered and not planes:
+            import torch
+
+            passes = [vl.torch.batches(stream, dtype=torch.uint8, layout="BTHWC") for _ in "01"]
             assert_same((batch for each in passes for batch in h(each)), serial(here))
 
 

@@ -54,7 +54,7 @@ def test_a_client_exports_what_its_stream_did(videos: Videos) -> None:
         assert told["videoload_clips_total"] == 2 * read
         assert told["videoload_decoded_clips_total"] >= 2 * read
         assert told["videoload_workers"] == 1
-        assert told["videoload_workers_wanted"] >= 1
+        assert "videoload_workers_wanted" not in told, "a loop without steps tells nothing of it"
         first_s = told["videoload_time_to_first_batch_seconds"]
         assert 0 < first_s <= told["videoload_iter_blocked_seconds_total"] < 60
         assert get(port, "/healthz") == get(port, "/readyz") == (200, "ok\n")
