@@ -29,11 +29,10 @@ from videoload.storage.files import Tick
 _CONTAINERS_TELL = ("mov", "matroska")
 _PICTURES_TELL = ("h264", "hevc", "mjpeg")
 _KINDS = range(64)  # of FFmpeg's side data; it has 32 so far
-# What Matroska calls PixelCropBottom, -Top, -Left and -Right: name, length, value.
-_CUT = re.compile(
-    b"".join(rb"\x54\x%s(\x81.|\x82..)" % name for name in (b"aa", b"bb", b"cc", b"dd")),
-    re.DOTALL,
-)
+# What Matroska calls PixelCropBottom, -Top, -Left and -Right: name, length, value. Those that are 0
+# are left out. What is shown stands behind them.
+_CUTS = b"".join(rb"(?:\x54\x%s(\x81.|\x82..))?" % name for name in (b"aa", b"bb", b"cc", b"dd"))
+_CUT = re.compile(_CUTS + rb"\x54[\xb0\xb2]", re.DOTALL)
 
 
 class Display(NamedTuple):
@@ -87,13 +86,12 @@ def _cut_by_container(opened: OpenedVideo) -> tuple[int, int, int, int]:
     """What a container cuts off. PyAV does not tell, but a copy of the file's header does."""
     header = io.BytesIO()
     with suppress(*REFUSALS), av.open(header, "w", format="matroska") as empty:
-        copy = empty.add_stream_from_template(opened.stream)
+        copy = empty.add_stream_from_template(opened.stream, opaque=True)  # without an encoder
         BitStreamFilterContext("null", opened.stream, copy)
         empty.start_encoding()
-    found = _CUT.search(header.getvalue())
-    if found is None:
-        return 0, 0, 0, 0
-    bottom, top, left, right = (int.from_bytes(value[1:], "big") for value in found.groups())
+    found = map(re.Match.groups, _CUT.finditer(header.getvalue()))
+    values = next(filter(any, found), (b"",) * 4)
+    bottom, top, left, right = (int.from_bytes((value or b"")[1:], "big") for value in values)
     context = opened.decoder.context
     is_sound = left + right < context.width and top + bottom < context.height
     return (left, top, right, bottom) if is_sound else (0, 0, 0, 0)
