@@ -217,7 +217,8 @@ def test_clips_of_one_visit_are_decoded_in_one_pass(videos: Videos, both_ways: B
     decoder.index("walk/gop12.avi")
     requests = [Request(7, clip) for clip in range(4)]
     together = decoder.decode("walk/gop12.avi", spec, requests, out, tick).copy()
-    assert ticks <= videos.frames["walk/gop12.avi"] + len(requests)  # a sign for each clip
+    # Signs of life for each frame, each clip and each read. Alone, the clips take 66.
+    assert ticks < 60
     one = np.empty((1, *spec.shape), np.uint8)
     for row, request in enumerate(requests):
         assert np.array_equal(

@@ -132,7 +132,7 @@ class Membership:
             if not decision.worker.is_child:  # it was cut off: its connection is to blame
                 self.table.worker_returned(other)
         worker = decision.worker
-        worker.joined = now
+        worker.joined = worker.heard = now
         with self._changed:
             self._workers[peer] = worker
             self._changed.notify_all()

@@ -46,7 +46,7 @@ from videoload.leases.splitting import Splitting
 
 _TRIED_ORPHANS = 32  # so many chunks are looked at for a worker, before it is passed over
 _LATE, _LATE_S = 3.0, 0.1  # a lease is late after this many times what it should take, and 0.1 s
-_UNKNOWN_S = 2.0  # ... or after this, while nobody knows how long it should take
+_TRIP_S = 2.0  # how far away a worker may be that never said a whole word
 
 
 class LeaseTable:
@@ -341,8 +341,8 @@ class LeaseTable:
         clip_s = chunk.batch.reader.stream.clip_s(lease.sample)
         due_s = chunk.size * clip_s * (self.pool.paces.quick or 1.0)
         due_s *= max(1.0, (lease.before + 1) / self.pool.credit)
-        late_s = _LATE * due_s + lease.worker.pace.trip_s + _LATE_S
-        return self.pool.now - lease.granted > (late_s if math.isfinite(late_s) else _UNKNOWN_S)
+        late_s = _LATE * due_s + min(lease.worker.pace.trip_s, _TRIP_S) + _LATE_S
+        return self.pool.now - lease.granted > late_s
 
     def _next_chunk(self, worker: Worker, *, others: bool = True) -> Chunk | None:
         readers = self._batches.by_need

@@ -239,6 +239,11 @@ class _OpenLocalFile:
         return os.fstat(self._raw) if self._raw >= 0 else os.stat(self.name)
 
     def pread(self, length: int, at: int) -> bytes:
+        data = self._pread(length, at)
+        self._file.tick()
+        return data
+
+    def _pread(self, length: int, at: int) -> bytes:
         try:
             data = os.pread(self._raw, length, at)
             if len(data) < length and at + len(data) < self._file.size:  # bytes before a failure
@@ -246,13 +251,15 @@ class _OpenLocalFile:
         except OSError as error:
             self._file.note(error)
             raise
-        self._file.tick()
         return data
 
     def read(self, length: int) -> bytes:
         """Some bytes from here on. A failure is raised once: FFmpeg asks again, and PyAV would
-        print the second one."""
-        data = b"" if self._file.has_failed or self.left <= 0 else self.pread(length, self._at)
+        print the second one. What a sign of life raises, as when the worker is to stop, it raises
+        again behind the next packet; from here, PyAV would print it."""
+        data = b"" if self._file.has_failed or self.left <= 0 else self._pread(length, self._at)
+        with suppress(BaseException):
+            self._file.tick()
         self._at += len(data)
         self.left -= len(data)
         return data
