@@ -438,7 +438,7 @@ def test_a_file_that_is_replaced_while_it_is_open_is_read_again(tmp_path: Path) 
 
 def unproven(path: Path, seed: int = 0) -> Path:
     """A file that does not prove its frames: only a complete decode counts them."""
-    return make_avi(path, frames=30, codec="asv1", seed=seed)
+    return make_avi(path, frames=30, codec="snow", seed=seed)
 
 
 def no_complete_decode(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -465,7 +465,7 @@ def test_the_result_of_a_complete_decode_is_kept_for_the_next_decoder(
     expected, _ = decode_with(
         Decoder(tmp_path, folders=Folders(cache=str(tmp_path / "kept"))), "made.avi", TINY, 3
     )
-    assert "made.avi (asv1)" in caplog.text
+    assert "made.avi (snow)" in caplog.text
     no_complete_decode(monkeypatch)
     clip, _ = decode_with(
         Decoder(tmp_path, folders=Folders(cache=str(tmp_path / "kept"))), "made.avi", TINY, 3
