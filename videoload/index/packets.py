@@ -25,7 +25,7 @@ from videoload.bitstreams.pictures import (
     Pictures,
     compact,
 )
-from videoload.bitstreams.proofs import INTRA_ONLY, PROVABLE, prove
+from videoload.bitstreams.proofs import PROVABLE, prove
 from videoload.index.avi_index import StreamNumber, is_whole
 from videoload.index.moov import display_offsets, has_one_description, read_moov
 from videoload.index.timing import Timing, timing_of
@@ -109,10 +109,8 @@ def _by_places(opened: OpenedVideo, positions: Ints, sizes: Ints) -> AviPackets:
 
 def _prove(opened: OpenedVideo, sizes: Ints, reader: _AtPlaces | _InPasses) -> Pictures | None:
     context = opened.decoder.context
-    if context.name in INTRA_ONLY and len(sizes):
-        smallest = reader.whole(sizes.argmin().item())
-        if not _is_picture(opened, smallest):
-            return None
+    if context.name == "rawvideo" and not (len(sizes) and _is_picture(opened, sizes.min().item())):
+        return None
     return prove(
         Packets(
             context.name, context.extradata or b"", (context.width, context.height),
@@ -121,13 +119,11 @@ def _prove(opened: OpenedVideo, sizes: Ints, reader: _AtPlaces | _InPasses) -> P
     )  # fmt: skip
 
 
-def _is_picture(opened: OpenedVideo, packet: bytes) -> bool:
-    """Whether a packet is all of a picture. If the smallest one of raw video is, each is."""
-    context, told = opened.decoder.context, opened.decoder.told
-    decoder = FrameDecoder.create(context.codec.name, told, strict=True)
+def _is_picture(opened: OpenedVideo, size: int) -> bool:
+    """Whether a packet of raw video with so many bytes is a picture. One with more is then, too."""
+    decoder = FrameDecoder.create("rawvideo", opened.decoder.told, strict=True)
     with suppress(*REFUSALS):
-        shown = [decoder.decode(cast("VideoPacket", each)) for each in (Packet(packet), None)]
-        return any(shown)
+        return bool(decoder.decode(cast("VideoPacket", Packet(size))))
     return False
 
 
