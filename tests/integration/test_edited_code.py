@@ -68,6 +68,19 @@ def test_no_batch_is_of_two_versions(write: Callable[..., str], catalog: Catalog
         assert again.fingerprint != before
 
 
+def test_a_module_whose_import_hangs_is_named_when_the_stream_is_made(
+    write: Callable[..., str], catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("videoload.processes.fresh_import.IMPORT_S", 0.5 * SECOND)
+    folder = write(2)
+    Path(folder, "edited.py").write_text("import threading\nthreading.Event().wait()\n")
+    with (
+        Client(workers=1, stall_s=1.0 * SECOND) as client,
+        pytest.raises(TransformError, match="edited"),
+    ):
+        client.stream(catalog, CLIP, 2)
+
+
 def test_a_function_object_that_is_not_what_workers_import_is_refused(
     write: Callable[..., str], catalog: Catalog
 ) -> None:

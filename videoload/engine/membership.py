@@ -97,7 +97,8 @@ class Membership:
         until = time.monotonic() + timeout_s
         with self._changed:
             while True:
-                here, now = len(self._here(time.monotonic())), time.monotonic()
+                now = time.monotonic()
+                here = len(self._here(now))
                 if here >= count or now >= until or is_over():
                     return here
                 self._changed.wait(min(until - now, _LOOK_S))  # a silent one may be heard again

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from videoload.processes.still_time import IMPORT_S
+
 # If nothing tells why a worker is silent, it is killed so much later. No clip is blamed: storage
 # that is away for a minute comes back.
 _PATIENCE_S = 60.0
-_IMPORT_S = 60.0  # a worker that imports the user's module says so, and may take so much longer
 # CPU time, as a share of the time that a worker may be silent. With more than the first, it does
 # not wait. With less than the second, it does nothing but wait.
 _BURNS, _RESTS = 0.1, 0.01
@@ -48,7 +49,7 @@ class Silence:
 
     def patience_s(self, stall_s: float) -> float:
         """How long the worker may be silent, unless something else explains its silence."""
-        return stall_s + _IMPORT_S * self._importing
+        return stall_s + IMPORT_S * self._importing
 
     def look(self, look: Look) -> None:
         """What the kernel tells about it now."""

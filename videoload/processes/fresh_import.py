@@ -18,6 +18,7 @@ import msgspec
 from videoload import native
 from videoload.errors import TransformError, VideoloadError
 from videoload.processes.child import ChildProcess, end_all, inherited
+from videoload.processes.still_time import IMPORT_S
 from videoload.user_code import objects
 from videoload.user_code.sources import digest, file_of, own_modules
 
@@ -37,14 +38,15 @@ class Fresh(NamedTuple):
 _known: dict[tuple[str, ...], Fresh] = {}
 
 
-def checked_code(transforms: Iterable[str], *, listens: bool) -> dict[str, str]:
+def checked_code(transforms: Iterable[str], *, listens: bool, stall_s: float) -> dict[str, str]:
     """Digests of the user's modules behind ``transforms``. ``listens``: workers of other hosts may
-    import them. Raises TransformError: what is here, and `decode_serially` runs, is not what an
-    import gives; WorkerError."""
+    import them. ``stall_s``: how long a decoder may be silent. Raises TransformError: what is here,
+    and `decode_serially` runs, is not what an import gives, or the import does not end;
+    WorkerError."""
     code: dict[str, str] = {}
     for name in transforms:
         module = name.partition(":")[0]
-        if (fresh := _fresh(name)) is not None:
+        if (fresh := _fresh(name, stall_s + IMPORT_S)) is not None:
             here = objects.texts(name) if module in sys.modules else fresh.texts
             if told := objects.difference(here, fresh.texts):
                 raise TransformError(f"transform {name}: {told}")
@@ -57,9 +59,9 @@ def checked_code(transforms: Iterable[str], *, listens: bool) -> dict[str, str]:
     return code
 
 
-def _fresh(name: str) -> Fresh | None:
+def _fresh(name: str, timeout_s: float) -> Fresh | None:
     """Import it, unless that was done and the files are as they were. None: that fails, and workers
-    say why."""
+    say why. Raises TransformError after ``timeout_s``."""
     key = (name, *sys.path)
     known = _known.get(key)
     if known and all(digest(Path(file)) == text for file, text in known.files.values()):
@@ -69,6 +71,11 @@ def _fresh(name: str) -> Fresh | None:
         child = ChildProcess(_MODULE, theirs)
         try:
             pipe.send_bytes(name.encode())
+            if not pipe.poll(timeout_s):
+                raise TransformError(
+                    f"transform {name}: importing its module takes longer than {timeout_s:g} s, or "
+                    "hangs; stall_s= of the client allows more"
+                )
             _known[key] = msgspec.json.decode(pipe.recv_bytes(), type=Fresh)
         except (EOFError, OSError):
             return None

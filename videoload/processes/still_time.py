@@ -10,6 +10,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+IMPORT_S = 60.0  # an import of the user's module may be silent for so much longer than a decoder
+
 
 class StillTime:
     """How long something has made no progress.

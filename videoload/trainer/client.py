@@ -333,7 +333,9 @@ class Client:
             raise SpecError("local workers need the catalog's root: give root= when it is made")
         self._folders.beside(catalog.root)
         storage = open_storage(catalog.root) if catalog.root else None
-        code = checked_code(transforms_of(clip), listens=bool(self.endpoints))
+        code = checked_code(
+            transforms_of(clip), listens=bool(self.endpoints), stall_s=self._stall_s
+        )
         check_ranks(options)
         check_numbers(catalog, [each.catalog for ref in self._open if (each := ref()) is not None])
 

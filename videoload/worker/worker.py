@@ -31,6 +31,7 @@ from videoload.errors import ProtocolError, StorageError, VideoloadError
 from videoload.logs import log_to_stderr
 from videoload.processes.child import inherited
 from videoload.processes.counters import SIZE, Counters
+from videoload.processes.still_time import IMPORT_S
 from videoload.transport.addresses import resolve
 from videoload.transport.context import new_context
 from videoload.transport.messages import Bye, Failed, Heartbeat, Lease, Spent
@@ -45,7 +46,6 @@ from videoload.worker.trainers import Resolve, Trainers
 _log = logging.getLogger(__name__)
 
 _POLL_S = 0.02  # between two frames, signals and heartbeats are looked after this often
-_IMPORT_S = 60.0  # an import of the user's module may take so much longer, as at the trainer
 _IDLE_S = 1.0  # after this time without a lease, no file is kept open
 
 
@@ -198,11 +198,11 @@ class Worker:
         since = time.perf_counter()
         if not decoder.has_imported(lease.asked):
             self._trainers.say(self._heartbeat("import"))
-            self.counters.stall_s += _IMPORT_S
+            self.counters.stall_s += IMPORT_S
             try:
                 decoder.import_function(lease.asked)
             finally:
-                self.counters.stall_s -= _IMPORT_S
+                self.counters.stall_s -= IMPORT_S
             self._trainers.say(self._heartbeat())
         return time.perf_counter() - since
 
