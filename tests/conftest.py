@@ -307,6 +307,14 @@ def tf() -> Any:
 
 
 @pytest.fixture(autouse=True)
+def _scheduled_as_before() -> Iterator[None]:
+    """An encoder that leaves this thread a real-time one lets whatever is started later starve."""
+    before = os.sched_getscheduler(0)
+    yield
+    assert os.sched_getscheduler(0) == before, "encode within same_scheduling()"
+
+
+@pytest.fixture(autouse=True)
 def _nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     if request.path.parent.name not in _CHECKED:
         yield

@@ -7,11 +7,9 @@ is noticed.
 
 from __future__ import annotations
 
-import os
 import re
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
 from io import BytesIO
@@ -29,6 +27,7 @@ from av.video.stream import VideoStream
 
 from tests.support.avi_files import Chunk, join, open_dml, split
 from tests.support.mp4_files import empty_samples
+from tests.support.videos import same_scheduling
 
 FRAMES = 40
 Rewrite = Callable[[bytes], bytes]
@@ -69,7 +68,7 @@ def make(kind: Kind, folder: Path) -> Path:
     """Write the file ``folder/<name>.avi``. Raises av.error.FFmpegError if the wheel cannot."""
     path = folder / f"{kind.name}.avi"
     with (
-        _same_scheduling(),
+        same_scheduling(),
         av.open(str(path), "w", format=kind.container, options=kind.muxing) as out,
     ):
         sound = out.add_stream("pcm_s16le", rate=8000, layout="mono") if kind.audio else None
@@ -97,17 +96,6 @@ def make(kind: Kind, folder: Path) -> Path:
     if kind.then is not None:
         path.write_bytes(kind.then(path.read_bytes()))
     return path
-
-
-@contextmanager
-def _same_scheduling() -> Iterator[None]:
-    """Restores the scheduling of this thread: if SVT-AV1 runs as root, it makes the calling thread
-    a real-time one and leaves it so. Everything started later would take the whole machine."""
-    policy, parameters = os.sched_getscheduler(0), os.sched_getparam(0)
-    try:
-        yield
-    finally:
-        os.sched_setscheduler(0, policy, parameters)
 
 
 def _frame(kind: Kind, ordinal: int) -> av.VideoFrame:

@@ -7,7 +7,9 @@ as in UCF-101, so that clips begin before, on and after them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -24,6 +26,18 @@ from videoload import Catalog
 KEYFRAME_EVERY = 12
 
 
+@contextmanager
+def same_scheduling() -> Iterator[None]:
+    """Restores the scheduling of this thread: if SVT-AV1 runs as root, it makes the calling thread
+    a real-time one and leaves it so. Everything started later would take the whole machine."""
+    policy, parameters = os.sched_getscheduler(0), os.sched_getparam(0)
+    try:
+        yield
+    finally:
+        os.sched_setscheduler(0, policy, parameters)
+
+
+@same_scheduling()
 def make_avi(
     path: Path,
     *,
