@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from videoload.trainer.stream import Stream
 
-__all__ = ["batches", "to_rgb"]
+__all__ = ["as_model", "batches", "to_rgb"]
 
 
 class _Batches:
@@ -56,8 +56,8 @@ def batches(
     *,
     layout: str = "BCTHW",
     dtype: torch.dtype | None = None,
-    mean: Sequence[float] | None = None,
-    std: Sequence[float] | None = None,
+    mean: torch_batches.ByPart = None,
+    std: torch_batches.ByPart = None,
     info: bool = False,
 ) -> _Batches:
     """The batches of a stream as tensors on the device. Each loop over them is the next epoch.
@@ -72,15 +72,18 @@ def batches(
         layout: Order of the axes: B, T, H, W, C, and with ``views`` V behind B. Default
             ``"BCTHW"``, as 3D convolutions want it. N means B.
         dtype: Type of the clips. Floats are 0 to 1. Default None: ``torch.float32``.
-        mean: Of each channel, 0 to 1; it is subtracted. Default None.
-        std: Of each channel; it divides. Default None.
+        mean: Of each channel, 0 to 1; it is subtracted. Of several files as one sample, the same
+            for all parts, or a dict of them by part. Default None.
+        std: Of each channel; it divides. As ``mean``. Default None.
         info: Say where each batch came from. Default False.
 
     Returns:
         What a loop reads again and again, with a ``len``, and ``state_dict`` and
         ``load_state_dict`` as a stream has. It yields (clips, labels), or with ``info`` (clips,
-        labels, BatchInfo): tensors on the device, clips of [B, C, T, H, W] and labels int64 [B].
-        Targets are tensors, or dicts of them; text stays NumPy's.
+        labels, BatchInfo): tensors on the device, clips of [B, C, T, H, W] and labels int64 [B];
+        of several files as one sample, a dict of such clips. Sound, and what a ``transform``
+        returns that has other axes than clips, is not changed. Targets are tensors, or dicts of
+        them; text stays NumPy's.
 
     Raises:
         SpecError: ``layout``, ``mean`` or ``std`` do not fit the clips.
@@ -88,6 +91,45 @@ def batches(
     """
     finish = torch_batches.finishing(stream.clip, layout, dtype, mean, std)
     return _Batches(stream, device, finish, info=info)
+
+
+def as_model(
+    net: torch.nn.Module,
+    device: torch.device | str | None = None,
+    *,
+    layout: str = "BCTHW",
+    dtype: torch.dtype | None = None,
+    mean: Sequence[float] | None = None,
+    std: Sequence[float] | None = None,
+) -> torch_batches.NumpyModel:
+    """A module as `videoload.evaluate` and `videoload.predict` want it.
+
+    It is called with clips as a stream gives them, makes of them what `batches` makes, with the
+    same arguments, and calls the module without gradients and in evaluation mode.
+
+    Example::
+
+        model = vl.torch.as_model(net, "cuda", mean=(0.45,) * 3, std=(0.225,) * 3)
+        print(vl.evaluate(model, client, test, clip))
+
+    Args:
+        net: The module. It gets clips, and those of any length with their mask, bool [B, T].
+        device: The module is moved there. Default None: it stays where it is.
+        layout: As in `batches`.
+        dtype: As in `batches`.
+        mean: As in `batches`, the same for all parts.
+        std: As ``mean``.
+
+    Returns:
+        A function of NumPy's arrays [B, T, H, W, C] that returns an array, with a ``state_dict``,
+        by which `videoload.predict` knows it.
+
+    Raises:
+        SpecError: ``layout``, ``mean`` or ``std`` are none, or do not fit the clips.
+        VideoloadError: PyTorch is not installed.
+    """
+    numbers = torch_batches.Numbers(layout, dtype, mean, std)
+    return torch_batches.NumpyModel(net, device, numbers)
 
 
 def to_rgb(clips: torch.Tensor) -> torch.Tensor:

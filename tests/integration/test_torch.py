@@ -18,6 +18,7 @@ from tests.support.needs import needs_torch
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND
 from videoload import Client, ClipSpec, SpecError, decode_serially
+from videoload.predictions.marks import weights_digest
 
 pytestmark = [pytest.mark.timeout(60 * SECOND), pytest.mark.slow, needs_torch]
 
@@ -65,6 +66,55 @@ def test_yuv420p_becomes_the_rgb_of_rgb24(client: Client, videos: Videos) -> Non
     for (clips, _), (pixels, _), path in zip(made, serial, paths, strict=True):
         far = np.abs(clips.numpy().astype(int) - pixels).max()
         assert far <= (3 if "mjpeg" in path else 1), path  # MJPEG is of full range
+
+
+def test_each_part_of_a_sample_is_finished(client: Client, videos: Videos) -> None:
+    import torch
+
+    each = videos.catalog
+    catalog = vl.Catalog.side_by_side(near=each, far=each, grey=each)
+    lead = ClipSpec(frames=4, size=(32, 40), crop="stretch")
+    spec = {
+        "near": lead,
+        "far": replace(lead, pixels="yuv420p"),
+        "grey": replace(lead, pixels="gray"),
+    }
+    mean: dict[str, Any] = {"near": (0.4, 0.5, 0.6), "grey": (0.5,)}
+    stream = client.stream(catalog, spec, 2)
+    made = vl.torch.batches(stream, layout="BTCHW", dtype=torch.float16, mean=mean)
+    for (clips, _), (wanted, _) in zip(made, decode_serially(catalog, spec, 2), strict=True):
+        assert {part.dtype for part in clips.values()} == {torch.float16}
+        for name, part in wanted.items():
+            pixels = wanted["near"] if name == "far" else part  # MJPEG differs by some levels
+            expected = (pixels / 255 - mean.get(name, 0)).transpose(0, 1, 4, 2, 3)
+            levels = 4 if name == "far" else 0.5
+            np.testing.assert_allclose(clips[name].numpy(), expected, atol=levels / 255)
+    for wrong in ({"mean": {"left": (0.5,)}}, {"mean": (0.5,)}, {"std": {"grey": (1, 1, 1)}}):
+        with pytest.raises(SpecError):
+            vl.torch.batches(stream, **cast(Any, wrong))
+
+
+def test_a_module_is_evaluated_by_the_numbers_that_it_was_trained_by(
+    client: Client, videos: Videos
+) -> None:
+    import torch
+
+    net = torch.nn.Sequential(
+        torch.nn.Conv3d(3, 4, 3), torch.nn.BatchNorm3d(4), torch.nn.AdaptiveAvgPool3d(1),
+        torch.nn.Flatten(), torch.nn.Dropout(0.5), torch.nn.Linear(4, len(videos.catalog.classes)),
+    )  # fmt: skip
+    numbers: dict[str, Any] = {"mean": (0.4, 0.5, 0.6), "std": (0.2, 0.25, 0.3)}
+    spec = replace(CLIP, sampling="center", clips_per_video=1)
+    model = vl.torch.as_model(net, **numbers)
+    found = vl.evaluate(model, client, videos.catalog, spec, batch_size=2)
+    assert net.training
+    net.eval()
+    stream = client.stream(videos.catalog, spec, 2)
+    with torch.inference_mode():
+        scores = [net(clips).numpy() for clips, _ in vl.torch.batches(stream, **numbers)]
+    np.testing.assert_allclose(found.scores, np.concatenate(scores), atol=1e-5)
+    other = vl.torch.as_model(net, mean=(0.4, 0.5, 0.6))
+    assert weights_digest(model) not in (weights_digest(other), None)
 
 
 def test_text_comes_as_lists(client: Client, videos: Videos) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from videoload.clips.clip_spec import ClipSpec
-from videoload.clips.sample_spec import Spec
+from videoload.clips.sample_spec import SampleSpec, Spec
 from videoload.engine.readers import Readers
 from videoload.errors import SpecError, VideoloadError
 from videoload.frameworks import yuv
@@ -24,6 +25,11 @@ U = TypeVar("U")
 V = TypeVar("V")
 Numbered = tuple[tuple[int, ...], Any]  # steps, and the batch of the last one
 Finish = Callable[[Any], Any]
+ByPart = Sequence[float] | Mapping[str, Sequence[float]] | None
+
+_AXES = "BTHWC"
+_MOST = {"torch.uint8": 255, "torch.uint16": 65535}
+_VIDEO = "video"  # the pictures of a clip with sound
 
 _log = logging.getLogger(__name__)
 
@@ -188,66 +194,158 @@ def _each(function: Callable[[Any], Any], part: Any, of: type = np.ndarray) -> A
     return function(part) if isinstance(part, of) else part
 
 
+class Numbers:
+    """What a model wants of clips, on the device: `videoload.torch.batches` says what is given.
+    Raises SpecError, and VideoloadError if PyTorch is not installed."""
+
+    def __init__(
+        self,
+        layout: str,
+        dtype: torch.dtype | None,
+        mean: Sequence[float] | None,
+        std: Sequence[float] | None,
+    ) -> None:
+        try:
+            import torch
+        except ImportError:
+            raise VideoloadError("PyTorch is not installed: pip install torch") from None
+        self.layout = layout.replace("N", "B")
+        self.dtype = torch.float32 if dtype is None else dtype
+        self._scale = {"mean": mean, "std": std}
+        if sorted(self.layout.replace("V", "", 1)) != sorted(_AXES):
+            raise SpecError(f"layout must have each letter of {_AXES} once, got {layout!r}")
+        for name, values in self.given():
+            if not isinstance(values, Sized) or len(values) not in (1, 3):
+                raise SpecError(f"{name} needs a number for each channel, got {values!r}")
+            if max(values) > 1:
+                raise SpecError(f"{name} is of values from 0 to 1: divide {values!r} by 255")
+            if not self.dtype.is_floating_point:
+                raise SpecError(f"{name}= needs a dtype of floats, got {self.dtype}")
+        if std is not None and not all(value > 0 for value in std):
+            raise SpecError(f"std divides, so its numbers must be above 0, got {std!r}")
+        # On the device, once: a copy from plain memory waits for all that the device has to do.
+        self._constants: dict[Any, Any] = {}
+
+    def given(self) -> list[tuple[str, Sequence[float]]]:
+        """``mean`` and ``std``, as far as they are given."""
+        return [(name, values) for name, values in self._scale.items() if values is not None]
+
+    def check(self, axes: str, channels: int) -> None:
+        """Raises SpecError if these clips have other axes or channels."""
+        if "V" in self.layout and "V" not in axes:
+            raise SpecError(f"layout={self.layout!r} is of several views, and the clips have one")
+        for name, values in self.given():
+            if len(values) != channels:
+                raise SpecError(f"{name} needs {channels} numbers, one for a channel")
+
+    def finish(self, clips: Any, *, is_yuv: bool) -> Any:
+        """Clips of uint8 or uint16, as they come, or what a function of the user's made of them. It
+        stays as it is if it has other axes."""
+        clips = torch_to_rgb(clips) if is_yuv else clips
+        axes = {5: _AXES, 6: _AXES.replace("B", "BV")}.get(clips.ndim)
+        if axes is None:
+            return clips
+        self.check(axes, clips.shape[-1])
+        wanted = self.layout if "V" in self.layout else self.layout.replace("B", axes[:-4])
+        most = _MOST.get(str(clips.dtype), 1)
+        clips = clips.to(self.dtype)
+        if self.dtype.is_floating_point:
+            clips = clips / most
+            for name, values in self.given():
+                constant = self._constant(name, values, clips.device)
+                if name == "mean":
+                    clips -= constant
+                else:
+                    clips /= constant
+        return clips.permute([axes.index(letter) for letter in wanted]).contiguous()
+
+    def _constant(self, name: str, values: Sequence[float], device: torch.device) -> Any:
+        import torch
+
+        if (name, device) not in self._constants:
+            made = torch.tensor(values, dtype=self.dtype, device=device)
+            self._constants[name, device] = made
+        return self._constants[name, device]
+
+
 def finishing(
     spec: Spec,
     layout: str,
     dtype: torch.dtype | None,
-    mean: Sequence[float] | None,
-    std: Sequence[float] | None,
+    mean: ByPart,
+    std: ByPart,
 ) -> Finish:
-    """What is done with clips on the device. Raises SpecError, and VideoloadError if PyTorch is not
-    installed."""
-    try:
-        import torch
-    except ImportError:
-        raise VideoloadError("PyTorch is not installed: pip install torch") from None
-    dtype = torch.float32 if dtype is None else dtype
-    if not isinstance(spec, ClipSpec):
-        if mean is not None or std is not None:
-            raise SpecError("mean= and std= are for clips alone, not for samples of several files")
-        return lambda clips: clips
-    axes = "BTHWC" if spec.views == 1 else "BVTHWC"
-    wanted = layout.replace("N", "B")
-    wanted = wanted if spec.views == 1 or "V" in layout else wanted.replace("B", "BV", 1)
-    if sorted(wanted) != sorted(axes):
-        raise SpecError(f"layout must have each letter of {axes} once, got {layout!r}")
-    order = [axes.index(letter) for letter in wanted]
-    channels = 1 if spec.pixels in ("gray", "gray16") else 3
-    most = 65535 if spec.pixels == "gray16" else 255
-    for name, values in (("mean", mean), ("std", std)):
-        if values is not None and (not isinstance(values, Sized) or len(values) != channels):
-            raise SpecError(f"{name} needs {channels} numbers, one for a channel, got {values!r}")
-        if values is not None and max(values) > 1:
-            raise SpecError(f"{name} is of values from 0 to 1: divide {values!r} by {most}")
-    if std is not None and not all(value > 0 for value in std):
-        raise SpecError(f"std divides, so its numbers must be above 0, got {std!r}")
-    if not dtype.is_floating_point and (mean is not None or std is not None):
-        raise SpecError(f"mean= and std= need a dtype of floats, got {dtype}")
+    """What is done with clips, or with the parts of a sample, on the device. Raises as `Numbers`
+    does."""
+    parts = spec.clips if isinstance(spec, SampleSpec) else {_VIDEO: spec}
+    for values in (mean, std):
+        if isinstance(values, Mapping) and (unknown := {*values} - {*parts}):
+            raise SpecError(f"mean= and std= name {min(unknown)!r}, which is no part")
 
-    # On the device, once: a copy from plain memory waits for all that the device has to do.
-    constants: dict[str, Any] = {}
+    def of(values: ByPart, name: str) -> Sequence[float] | None:
+        return values.get(name) if isinstance(values, Mapping) else values
 
-    def constant(name: str, values: Sequence[float], device: torch.device) -> Any:
-        if name not in constants:
-            constants[name] = torch.tensor(values, dtype=dtype, device=device)
-        return constants[name]
+    numbers = {name: Numbers(layout, dtype, of(mean, name), of(std, name)) for name in parts}
+    yuvs = set()
+    for name, clip in parts.items():
+        if isinstance(clip, ClipSpec) and clip.output is None:
+            axes = _AXES if clip.views == 1 else _AXES.replace("B", "BV")
+            numbers[name].check(axes, 1 if clip.pixels in ("gray", "gray16") else 3)
+            yuvs |= {name} if clip.pixels == "yuv420p" else set()
 
     def finish(clips: Any) -> Any:
-        if isinstance(clips, dict):  # the sound keeps its type
-            return {**clips, "video": finish(clips["video"])}
-        if spec.pixels == "yuv420p":
-            clips = torch_to_rgb(clips)
-        if dtype.is_floating_point:
-            clips = clips.to(dtype) / most
-            if mean is not None:
-                clips -= constant("mean", mean, clips.device)
-            if std is not None:
-                clips /= constant("std", std, clips.device)
-        else:
-            clips = clips.to(dtype)
-        return clips.permute(order).contiguous()
+        if not isinstance(clips, dict):
+            return numbers[_VIDEO].finish(clips, is_yuv=_VIDEO in yuvs)
+        return {  # the sound keeps its type
+            name: numbers[name].finish(part, is_yuv=name in yuvs) if name in numbers else part
+            for name, part in clips.items()
+        }
 
     return finish
+
+
+class NumpyModel:
+    """A PyTorch module that takes and returns NumPy's arrays: see `videoload.torch.as_model`."""
+
+    def __init__(self, net: torch.nn.Module, device: Any, numbers: Numbers) -> None:
+        self._net = net if device is None else net.to(device)
+        self._numbers = numbers
+
+    def __call__(self, clips: Any, mask: npt.NDArray[np.bool_] | None = None) -> Any:
+        """What the module says of a batch, in evaluation mode and without gradients."""
+        import torch
+
+        device = next((value.device for value in self._net.parameters()), torch.device("cpu"))
+
+        def moved(array: Any) -> Any:
+            # Batches may be read-only, which tensors cannot be.
+            given = torch.from_numpy(array if array.flags.writeable else array.copy()).to(device)
+            is_yuv = array.dtype == np.uint8 and array.ndim > 3 and array.shape[-1] not in (1, 3)
+            return self._numbers.finish(given, is_yuv=is_yuv)
+
+        given = [_each(moved, clips)]
+        if mask is not None:
+            given.append(torch.from_numpy(mask).to(device))
+        modes = [(module, module.training) for module in self._net.modules()]
+        self._net.eval()
+        try:
+            with torch.inference_mode():
+                said = self._net(*given)
+        finally:
+            for module, is_training in modes:
+                module.training = is_training
+        if not isinstance(said, torch.Tensor):
+            return said
+        return (said.float() if said.is_floating_point() else said).cpu().numpy()
+
+    def state_dict(self) -> dict[str, Any]:
+        """The weights of the module, and what is done with its input: what tells it from others."""
+        import torch
+
+        numbers = self._numbers
+        given = {name: torch.tensor(values) for name, values in numbers.given()}
+        how = f"{numbers.layout} {numbers.dtype}"
+        return {**self._net.state_dict(), **given, how: torch.zeros(())}
 
 
 def torch_to_rgb(clips: torch.Tensor) -> torch.Tensor:
