@@ -281,16 +281,6 @@ def programs(tmp_path: Path, pytestconfig: pytest.Config, forking: Forking) -> I
     started.end()
 
 
-@pytest.fixture(scope="module")
-def shared_programs(
-    tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config, forking: Forking
-) -> Iterator[Programs]:
-    """Starts processes that end with the last test of a module."""
-    started = Programs(tmp_path_factory.mktemp("programs"), pytestconfig.rootpath, forking)
-    yield started
-    started.end()
-
-
 @pytest.fixture(scope="session")
 def tf() -> Any:
     """TensorFlow in this process, with the descriptors that it keeps open. A test that asks for it

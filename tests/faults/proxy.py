@@ -138,7 +138,6 @@ class Proxy:
         self._started: Future[tuple[asyncio.AbstractEventLoop, int]] = Future()
         self._thread = threading.Thread(target=self._run, name="proxy", daemon=True)
         self.done: Counter[Kind] = Counter()  # faults that have happened
-        self.accepted = 0  # connections so far
 
     def __enter__(self) -> Proxy:
         self._thread.start()
@@ -156,12 +155,6 @@ class Proxy:
         """Let these faults happen, each to the first message that it fits."""
         with self._lock:
             self._armed += faults
-
-    @property
-    def armed(self) -> list[Fault]:
-        """The faults that have not happened yet."""
-        with self._lock:
-            return list(self._armed)
 
     @property
     def connections(self) -> int:
@@ -217,7 +210,6 @@ class Proxy:
                 await asyncio.sleep(0.01)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.accepted += 1
         try:
             theirs, up = await asyncio.open_connection(*self._target, limit=_READ_BYTES)
         except OSError:

@@ -213,30 +213,6 @@ def test_skipped_clips_make_their_batch_smaller_as_in_a_serial_run(
         assert labels.tolist() == [spoiled[int(video)].label for video in info.video]
 
 
-def test_an_empty_batch_is_left_out(videos: Videos, tmp_path: Path, client: Client) -> None:
-    only_bad(tmp_path, 6)
-    shutil.copytree(videos.root / "walk", tmp_path / "walk")
-    paths = [f"{n}.avi" for n in range(6)] + ["walk/gop12.avi"] * 3
-    catalog = Catalog(
-        paths, [0] * 9, ["any"], tmp_path, starts=[0] * 6 + [0, 4, 8],
-        ends=[None] * 6 + [4, 8, 12],
-    )  # fmt: skip
-    clip = ClipSpec(frames=2, resize=36, size=(32, 32))
-    options: dict[str, Any] = {"on_error": "skip", "max_bad": 1.0, "drop_remainder": False}
-    serial = list(decode_serially(catalog, clip, 2, epochs=3, info=True, **options))
-    assert [(info.step, len(labels)) for _, labels, info in serial] == [
-        (step + 5 * epoch, rows) for epoch in range(3) for step, rows in ((3, 2), (4, 1))
-    ]
-    stream = client.stream(catalog, clip, 2, **options)
-    assert digests(stream.batches(epochs=3, info=True)) == digests(serial)
-    strict = client.stream(catalog, clip, 2, on_error="skip", drop_remainder=False)
-    _, error = read_until_error(
-        decode_serially(catalog, clip, 2, on_error="skip", drop_remainder=False)
-    )
-    assert isinstance(error, TooManyBadVideos)
-    assert str(read_until_error(strict)[1]) == str(error)
-
-
 # Too many
 
 
@@ -313,20 +289,6 @@ def test_short_videos_are_silently_dropped_if_the_spec_says_so(
     assert not got
     assert isinstance(error, SpecError)
     assert 'short="drop"' in str(error)
-
-
-def test_short_videos_are_bad_if_the_spec_says_so(
-    videos: Videos, caplog: pytest.LogCaptureFixture, client: Client
-) -> None:
-    catalog, clip = videos.catalog, long_clip("error")
-    short = sorted(path for path, frames in videos.frames.items() if frames < 25)
-    expected = digests(decode_serially(catalog, clip, BATCH, shuffle=True, epochs=2, info=True))
-    stream = client.stream(catalog, clip, BATCH, shuffle=True)
-    assert digests(stream.batches(epochs=2, info=True)) == expected
-    assert sorted(video.path for video in stream.quarantine) == short
-    assert {video.reason.split(" frames")[0] for video in stream.quarantine} == {
-        "has 1", "has 24",
-    }  # fmt: skip
 
 
 def test_a_clip_larger_than_its_video_is_bad(videos: Videos, client: Client) -> None:

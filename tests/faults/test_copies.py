@@ -3,9 +3,7 @@ a byte, condemns a video or ends a training."""
 
 from __future__ import annotations
 
-import errno
 import logging
-import os
 import shutil
 import threading
 from collections import Counter
@@ -214,51 +212,6 @@ def test_what_a_scan_found_tells_which_copy_is_right(
         assert reading.result() == expected
         assert stream.quarantine == []
     assert f"{LONG} in {root}" in caplog.text
-
-
-def test_while_the_trainer_cannot_read_its_own_files_no_other_copy_is_used(
-    videos: Videos,
-    expected: list[str],
-    copies: Callable[..., list[Path]],
-    programs: Programs,
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    read, failures = os.pread, iter(range(20))
-
-    def flaky(*arguments: Any) -> bytes:
-        if next(failures, None) is not None:
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
-        return read(*arguments)
-
-    monkeypatch.setattr(os, "pread", flaky)
-    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
-        for root in copies(eight_other_bytes, None):
-            programs.worker(client.endpoints[0], root)
-        client.wait_for_workers(2, 30 * SECOND)
-        stream = client.stream(videos.catalog, CLIP, BATCH, **ORDER)
-        assert digests(stream.batches(epochs=EPOCHS, info=True)) == expected
-        assert stream.quarantine == []
-    assert "Input/output error" in caplog.text
-
-
-def test_a_file_that_nobody_can_decode_is_bad(
-    videos: Videos, programs: Programs, tmp_path: Path
-) -> None:
-    roots = [tmp_path / name for name in ("one", "two")]
-    for root in roots:
-        shutil.copytree(videos.root, root)
-        (root / "jump/one_frame.avi").write_bytes(b"not a video")
-    catalog = Catalog.from_folder(roots[0])
-    reference = decode_serially(catalog, CLIP, BATCH, epochs=2, info=True, max_bad=0.5)
-    expected = digests(reference)
-    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
-        for root in roots:
-            programs.worker(client.endpoints[0], root)
-        client.wait_for_workers(2, 30 * SECOND)
-        stream = client.stream(catalog, CLIP, BATCH, max_bad=0.5)
-        assert digests(stream.batches(epochs=2, info=True)) == expected
-        assert [video.path for video in stream.quarantine] == ["jump/one_frame.avi"]
 
 
 @pytest.mark.slow

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import random
 import signal
-import socket
 import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +18,6 @@ import numpy as np
 import pytest
 import zmq
 
-from tests.faults.liars import Liar
 from tests.faults.raw_peers import Trainer, answer, answer_if_any, dealer, hello, say
 from tests.faults.readings import Reading
 from tests.support.digests import digests
@@ -34,7 +30,6 @@ from tests.support.waiting import SECOND, in_background, wait_until
 from videoload import Client, ClipSpec, decode_serially
 from videoload.clips.windows import Request
 from videoload.errors import Fault
-from videoload.storage.roots import open_storage
 from videoload.transport.messages import (
     VERSION,
     Bye,
@@ -86,41 +81,6 @@ def stand(videos: Videos) -> Iterator[Stand]:
 def about(client: Client, caplog: pytest.LogCaptureFixture) -> list[str]:
     """What was logged about its port: the client of other tests may have something to say too."""
     return [line for line in caplog.messages if client.endpoints[0] in line]
-
-
-@pytest.mark.slow
-def test_bytes_that_are_not_zeromq_disturb_nothing(
-    videos: Videos, caplog: pytest.LogCaptureFixture
-) -> None:
-    draw = random.Random(1)
-    greeting = b"\xff" + bytes(8) + b"\x7f\x03\x00NULL".ljust(55, b"\0")
-    sent = 0
-    with Client(workers=1, listen="tcp://127.0.0.1:*") as client:
-        port = int(client.endpoints[0].rpartition(":")[2])
-
-        def shout(over: threading.Event) -> None:
-            nonlocal sent
-            held = []
-            while not over.wait(0.001):
-                body = draw.choice((
-                    b"GET / HTTP/1.1\r\n\r\n", draw.randbytes(draw.randrange(1, 2000)),
-                    greeting[: draw.randrange(64)], greeting + draw.randbytes(200), b"",
-                ))  # fmt: skip
-                with suppress(ConnectionError):
-                    caller = socket.create_connection(("127.0.0.1", port))
-                    caller.sendall(body)
-                    held.append(caller)  # some hang up, some keep the line open
-                if len(held) > 20:
-                    held.pop(draw.randrange(20)).close()
-                sent += 1
-            for caller in held:
-                caller.close()
-
-        with in_background(shout):
-            client.wait_for_workers(1, timeout_s=30 * SECOND)  # it gets in through it
-            Stand(client, videos).read_until(lambda: sent >= 50)
-        assert len(client.workers) == 1
-        assert not about(client, caplog), "noise does not come as far as videoload"
 
 
 @pytest.mark.slow
@@ -217,49 +177,6 @@ def test_two_versions_that_meet_both_say_why_they_disconnect(
         assert not client.workers
         old.signal(signal.SIGTERM)
         assert old.wait(30 * SECOND) == 0, "it is patient, and can be stopped"
-
-
-@pytest.mark.slow
-def test_a_worker_that_has_not_said_hello_is_told_so(stand: Stand) -> None:
-    with dealer(stand.client.endpoints[0]) as made:
-        for message in (Result(1, [[0] * 6]), Failed(1, 0, "all are bad"), Heartbeat(1)):
-            say(made, message)
-            assert isinstance(answer(made), Bye)
-        stand.reading.read(2 * SLOTS)
-
-
-def test_workers_that_come_and_go_fill_no_log(
-    stand: Stand, caplog: pytest.LogCaptureFixture
-) -> None:
-    with caplog.at_level(logging.INFO), dealer(stand.client.endpoints[0]) as made:
-        for pid in range(100):
-            say(made, hello(pid))
-            say(made, Bye("that was all"))
-        say(made, Heartbeat(1))
-        wait_until(lambda: isinstance(answer(made), Bye), 30 * SECOND, "all was heard")
-    assert 2 <= len(caplog.messages) < 60
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("how", ["short", "long", "none", "other frames"])
-def test_an_answer_of_the_wrong_size_is_refused_and_its_lease_goes_to_another(
-    how: str, stand: Stand, videos: Videos
-) -> None:
-    own = open_storage(videos.root)  # it has the files, and so can show that
-    with Liar(stand.client.endpoints[0], how) as liar:
-
-        def lie(over: threading.Event) -> None:
-            while not over.is_set():
-                liar.hear(20)
-                for lease in list(liar.leases.values()):
-                    files = [own.fingerprint(clip.path, lease.salt or 0) for clip in lease.clips]
-                    if how == "other frames":
-                        liar.say("result", files=files, frames=[[0]] * len(files))
-                    else:
-                        liar.say("result", how, files=files)
-
-        with in_background(lie):
-            stand.read_until(lambda: liar.refused)
 
 
 @pytest.mark.slow

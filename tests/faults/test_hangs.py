@@ -13,9 +13,8 @@ import pytest
 from tests.support.digests import digests
 from tests.support.processes import children_of
 from tests.support.programs import Programs
-from tests.support.thorough import either
 from tests.support.videos import Videos
-from tests.support.waiting import SECOND, wait_until
+from tests.support.waiting import SECOND
 from videoload import Client, ClipSpec, decode_serially
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180 * SECOND)]
@@ -68,25 +67,6 @@ def test_a_worker_that_was_stopped_with_its_supervisor_continues(
         assert children_of(alone.pid) == child
         alone.signal(signal.SIGTERM)
         assert alone.wait(30 * SECOND) == 0
-
-
-def test_sigterm_on_a_busy_core_ends_a_worker_with_status_0(
-    videos: Videos, programs: Programs
-) -> None:
-    core = min(os.sched_getaffinity(0))
-    busy = [programs.script("while True: pass") for _ in range(2)]
-    for hog in busy:
-        os.sched_setaffinity(hog.pid, {core})
-    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
-        for _ in range(either(1, 3)):
-            alone = programs.worker(client.endpoints[0], videos.root, "--workers", "1")
-            os.sched_setaffinity(alone.pid, {core})
-            wait_until(lambda: len(client.workers) == 1, 60 * SECOND, "it comes")
-            alone.signal(signal.SIGTERM)
-            assert alone.wait(60 * SECOND) == 0, alone.err
-            wait_until(lambda: not client.workers, 30 * SECOND, "it is gone")
-    for hog in busy:
-        hog.end()
 
 
 def test_a_worker_without_descriptors_condemns_no_video_and_ends(

@@ -107,25 +107,6 @@ def test_a_local_worker_that_dies_in_mid_epoch_changes_nothing(
 
 
 @pytest.mark.slow
-def test_a_local_worker_that_hangs_is_killed_and_replaced(
-    videos: Videos, serial: list[str], caplog: pytest.LogCaptureFixture
-) -> None:
-    with Client(workers=2, stall_s=1.5 * SECOND) as client:
-        client.wait_for_workers(2, timeout_s=SOON_S)
-        victim = local_workers()[0]
-        stream = make(client, videos)
-        got = read(stream, {BATCHES // 3: lambda: os.kill(victim, signal.SIGSTOP)})
-        assert got == serial[:BATCHES]
-        wait_until(lambda: victim not in local_workers(), SOON_S, "it is killed")
-        wait_until(lambda: len(clips_by_pid(client)) == 2, SOON_S, "it is replaced")
-        assert not stream.quarantine
-    # On a busy machine, the other worker may be slow enough to be killed too.
-    hangs, ends = (message for message in caplog.messages if f" {victim} " in message)
-    assert "hangs" in hangs
-    assert "SIGKILL" in ends
-
-
-@pytest.mark.slow
 def test_a_video_that_kills_its_workers_is_named_and_replaced(
     videos: Videos, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -208,27 +189,3 @@ def test_a_silent_dialled_in_worker_is_not_here_until_it_is_heard_again(
         wait_until(lambda: platform.node() in caplog.text, SOON_S, "its host is named")
         silent.signal(signal.SIGCONT)
         client.wait_for_workers(2, timeout_s=SOON_S)
-
-
-@pytest.mark.slow
-def test_a_silent_dialled_in_worker_loses_its_leases_and_may_return(
-    videos: Videos, serial: list[str], programs: Programs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("videoload.engine.engine._SILENCE_S", 1.0 * SECOND)
-    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
-        (victim, _) = dial_in(client, programs, videos, 2)
-        clips: list[int] = []
-
-        def stop() -> None:
-            victim.signal(signal.SIGSTOP)
-            clips.append(clips_by_pid(client)[victim.pid])
-
-        def go_on() -> None:
-            clips.append(clips_by_pid(client)[victim.pid])
-            victim.signal(signal.SIGCONT)
-
-        got = read(make(client, videos), {12: stop, 30: go_on}, epochs=2)
-        clips.append(clips_by_pid(client)[victim.pid])
-    assert got == serial
-    assert clips[1] - clips[0] <= 2 * BATCH, "the answers that it had sent before it was stopped"
-    assert clips[2] > clips[1], "it works again"

@@ -92,20 +92,3 @@ def test_streams_that_end_before_a_worker_hears_of_them_leave_nothing(videos: Vi
         # Python keeps a descriptor of its own for each mapping.
         wait_until(lambda: len(memory_of("self")) <= 2, 30 * SECOND, "the trainer too")
         assert len(memory_of(pid)) <= 1
-
-
-@pytest.mark.parametrize("end", ["the worker is killed", "the client is closed"])
-def test_unsent_messages_are_dropped_with_the_worker_or_the_client(
-    end: str, videos: Videos
-) -> None:
-    with with_a_stopped_worker() as (client, pid):
-        streams = [make(client, videos) for _ in range(STREAMS)]
-        is_served(client, 1)
-        if end == "the client is closed":
-            return  # the fixture of all these tests sees what is left
-        os.kill(pid, signal.SIGKILL)
-        # Its successor hears of all of them when it starts.
-        wait_until(lambda: children_of(os.getpid()) not in ([], [pid]), 30 * SECOND)
-        is_served(client, 2)
-        serial = digests(decode_serially(videos.catalog, CLIP, 2, shuffle=True, info=True))
-        assert digests(streams[-1].batches(epochs=1, info=True)) == serial

@@ -125,24 +125,3 @@ def test_a_worker_whose_cable_is_pulled_loses_its_leases_and_continues_when_it_i
         while clips_of(client, cut_off) < before + 4 * BATCH:
             reading.read(1)
         assert cut_off.err.count("serving trainer") == 1, "it is the same connection"
-
-
-@pytest.mark.slow
-def test_the_only_worker_dials_again_after_a_long_cut(
-    namespaces: list[Namespace], videos: Videos, programs: Programs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Forty heartbeats of silence: two seconds here. Its old connection stays, half open.
-    monkeypatch.setattr("videoload.engine.engine._BEAT_S", 0.05)
-    trainer, place, _ = namespaces
-    host = cable(trainer, place, 0)
-    with client_in(trainer) as client:
-        worker = worker_in(place, host, client, videos, programs)
-        client.wait_for_workers(1, timeout_s=30 * SECOND)
-        reading = Reading(client, videos, CLIP, BATCH, slots=SLOTS, epochs=1)
-        reading.read(10)
-        place.ip("link", "set", "worker0", "down")
-        worker.wait_for("has fallen silent; dialling again", 30 * SECOND)
-        place.ip("link", "set", "worker0", "up")
-        reading.read(10 * SLOTS)
-        assert worker.err.count("serving trainer") >= 2
-        assert len(client.workers) == 1

@@ -201,29 +201,3 @@ def test_prometheus_scrapes_trainer_and_worker_through_the_policies_and_nobody_e
         pending = 'ALERTS{alertname="VideoloadNoWorker", alertstate="pending"}'
         wait_until(lambda: asked(pending), 20 * SECOND)
         del stream
-
-
-def test_ranks_reach_each_other_at_any_port_and_workers_a_bucket_where_there_is_one() -> None:
-    places = {
-        "rank 0": ("videoload", "trainer"), "rank 1": ("videoload", "trainer"),
-        "worker": ("videoload", "worker"), "bucket": ("cloud", "bucket"),
-    }  # fmt: skip
-    ranks = ("rank 0", "rank 1")
-    usual = {
-        (rank, other, port)
-        for rank in ranks
-        for other in (*ranks, "bucket")
-        for port in (443, 40000)
-        if rank != other
-    }
-    for overlay, more in (("ranks", set()), ("all", {("worker", "bucket", 443)})):
-        policies = [found for found in render(overlay) if found["kind"] == "NetworkPolicy"]
-        with cluster(places, policies) as made:
-            reached = {
-                (one, other, port)
-                for one in places
-                for other in places
-                for port in (443, 40000)
-                if one != other and made[one].reaches(made[other], port)
-            }
-        assert reached == usual | more

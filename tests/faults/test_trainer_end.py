@@ -162,20 +162,6 @@ def test_a_dialled_in_worker_waits_for_the_next_trainer_at_the_same_address(
     assert "Traceback" not in worker.err
 
 
-@pytest.mark.slow
-def test_a_trainer_that_restarts_quickly_is_served_again(
-    videos: Videos, programs: Programs
-) -> None:
-    # The worker's socket reconnects by itself: the new trainer must not take it for its own worker.
-    endpoint = f"tcp://127.0.0.1:{free_port()}"
-    expected = digest(decode_serially(videos.catalog, CLIP, 4, shuffle=True))
-    programs.worker(endpoint, videos.root)
-    for _ in range(3):
-        with Client(workers=0, listen=endpoint) as client:
-            stream = client.stream(videos.catalog, CLIP, 4, shuffle=True)
-            assert digest(stream) == expected
-
-
 # Consumers
 
 
@@ -324,37 +310,3 @@ def test_a_signal_ends_the_demo_within_two_seconds_and_nothing_is_left(
     assert "Traceback" not in demo.err
     assert list(temporary.iterdir()) == []
     wait_until(lambda: gone(children), GONE_S, "its workers are gone")
-
-
-STUCK = """
-    import ctypes, tempfile
-    from pathlib import Path
-
-    from rich.console import Console
-    from videoload.commands import demo
-
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        demo._ends_soon(Path(folder), Console()),
-    ):
-        Path(folder, "made.avi").touch()
-        lock, mutex = ctypes.CDLL(None).pthread_mutex_lock, ctypes.create_string_buffer(64)
-        lock(mutex)
-        print("stuck", flush=True)
-        lock(mutex)  # as a destructor of TensorFlow's that waits for a thread
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("number", rest_nightly([signal.SIGHUP, signal.SIGINT, signal.SIGTERM]))
-def test_a_signal_ends_the_demo_even_where_no_exception_can_pass(
-    number: int, programs: Programs, tmp_path: Path
-) -> None:
-    temporary = tmp_path / "temporary"
-    temporary.mkdir()
-    stuck = programs.script(STUCK, env={"TMPDIR": str(temporary)})
-    stuck.wait_for("stuck", START_S)
-    stuck.signal(number)
-    assert stuck.wait(GONE_S) == 128 + number
-    assert "Traceback" not in stuck.err
-    assert list(temporary.iterdir()) == []

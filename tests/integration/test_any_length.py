@@ -19,7 +19,6 @@ from tests.support.videos import make_avi
 from tests.support.waiting import SECOND
 from videoload import Catalog, Client, ClipSpec, PerFrame, SpecError, VideoError, decode_serially
 from videoload import open as open_video
-from videoload.trainer import planning
 
 pytestmark = pytest.mark.timeout(120 * SECOND)
 
@@ -146,22 +145,6 @@ def test_a_file_that_cannot_be_read_is_named_and_its_place_keeps_its_shape(
         bad.unlink()
 
 
-def test_segments_views_and_crops_have_their_own_lengths(catalog: Catalog, client: Client) -> None:
-    names = [path for path in catalog.paths[:12] for _ in range(2)]
-    rows = Catalog(names, root=catalog.root, starts=[0, 5] * 12, ends=[7, 18] * 12)
-    clip = replace(CLIP, size=12, crop="three", views=2, short="hold")
-    how: dict[str, Any] = {**SMALL, "buckets": (4, 64)}
-    got = list(client.stream(rows, clip, **how).batches(info=True))
-    assert digests(got) == digests(decode_serially(rows, clip, info=True, **how))
-    for clips, _, info in got:
-        odd = info.video % 2
-        assert (info.lengths == np.where(odd, 7, 4)).all(), "of 13 and of 7 frames"
-        assert clips.shape[:3] == (len(odd), 2, 64 if odd[0] else 4)
-        assert info.frames[..., :4].max() == (11 if odd[0] else 6)
-        assert (info.frames[:, 1] == info.frames[:, 0]).all()
-    assert sum(len(clips) for clips, _, _ in got) == 24 * 3
-
-
 def test_points_of_frames_follow_the_frames_that_are_shown(catalog: Catalog) -> None:
     some = catalog.subset(range(8))
     lengths = [len_of(some, path) for path in some.paths]
@@ -212,16 +195,6 @@ def test_parts_of_a_sample_have_one_length(tmp_path: Path, client: Client) -> No
     assert [info.lengths.tolist() for _, _, info in got] == [[6], [26], [40]]
     with pytest.raises(SpecError, match="'rgb' has clips of any length: give 'depth' the"):
         client.stream(both, {"rgb": clip, "depth": replace(clip, max_frames=None, frames=8)}, 1)
-
-
-def test_counting_says_how_far_it_is(
-    catalog: Catalog, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(planning, "_TOLD_S", 0.0)
-    next(decode_serially(catalog, CLIP, **HOW))
-    texts = [text for text in caplog.messages if "are known" in text]
-    known = [text.split(": ")[1].split()[0] for text in texts]
-    assert known == ["64", "128", "192", "200"]
 
 
 def test_a_file_that_changes_after_it_was_counted_is_named(tmp_path: Path, client: Client) -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
 
 import av
 import numpy as np
 import pytest
-from rich.console import Console
 
 from benchmarks.check import wrong_frames
 from benchmarks.exam import is_it, thumb
@@ -17,18 +15,13 @@ from benchmarks.exam_readers import pictures
 from benchmarks.faults.judging import Run, Sample, judge
 from benchmarks.files import choose
 from benchmarks.loaders.bare import Plain
-from benchmarks.report import Results, Row, tables
 from benchmarks.videos import Recipe, make_video
 from benchmarks.work import Clip
 from tests.support.codecs import KINDS, make
-from tests.support.needs import needs_tensorflow
 from tests.support.programs import Programs
 from tests.support.thorough import rest_nightly
 from tests.support.videos import make_avi
 from tests.support.waiting import SECOND
-from videoload.index.index import find_index
-from videoload.reading.containers import OpenedVideo
-from videoload.storage.files import Folder
 
 SMALL = Recipe("mpeg4", 160, 120, 40, 12, b_frames=2)
 CLIP = Clip(4, 2, resize=64, crop=56)
@@ -94,26 +87,6 @@ def test_what_cannot_be_compared_is_left_out_with_its_reason(tmp_path: Path) -> 
     assert len([line for line in said if line.startswith("left out: 1 (")]) == 3
 
 
-@pytest.mark.parametrize("busy_cores", [0.1, 1.3])
-def test_a_table_tells_what_is_wrong_and_no_share_of_a_busy_host(busy_cores: float) -> None:
-    rows = [
-        Row("own", "limit", 1, clips_s=200.0, frames=8, others_cores=busy_cores),
-        Row("own", "videoload", 1, clips_s=190.0, frames=8, others_cores=busy_cores),
-        Row("own", "another", 1, clips_s=50.0, frames=8, wrong=6, others_cores=busy_cores),
-        Row("own", "serial", 1, error="[Errno 28] No space left"),
-        Row("own", "SPDL", 1, not_run="spdl.io is not installed"),
-    ]
-    console = Console(file=io.StringIO(), width=160)
-    with console.capture() as capture:
-        for table in tables(Results({}, 2, {"own": "32 files"}, rows)):
-            console.print(table)
-    text = capture.get()
-    assert "190.0" in text
-    assert ("95.0%" in text) == (busy_cores < 1)
-    for told in ("75%", "[Errno 28] No space left", "spdl.io is not installed"):
-        assert told in text
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(240 * SECOND)
 @pytest.mark.parametrize(
@@ -139,57 +112,6 @@ def test_a_benchmark_of_a_single_question_runs(
     assert run.wait(200 * SECOND) == 0, run.err
     assert "refused" not in run.err
     assert json.loads((tmp_path / "rows.json").read_text())["rows"]
-
-
-@pytest.mark.nightly
-@pytest.mark.slow
-@needs_tensorflow
-@pytest.mark.timeout(240 * SECOND)
-def test_a_recipe_runs_beside_an_equivalent_stream(programs: Programs, tmp_path: Path) -> None:
-    run = programs.python(
-        "-m", "benchmarks.recipes", "--recipe", "queues", "--steps", "20", "--out", str(tmp_path)
-    )
-    assert run.wait(200 * SECOND) == 0, run.err
-    rows = json.loads((tmp_path / "recipes.json").read_text())
-    assert all(row["recipe_s"] > 0 and row["videoload_s"] >= row["perfect_s"] > 0 for row in rows)
-    assert len(rows) == 5
-
-
-@pytest.mark.nightly
-@pytest.mark.slow
-@pytest.mark.timeout(240 * SECOND)
-def test_the_kill_test_runs_on_this_loader(programs: Programs, tmp_path: Path) -> None:
-    run = programs.python(
-        "-m", "benchmarks.faults", "--loader", "videoload", "--fault", "a worker is killed",
-        "--out", str(tmp_path / "faults.json"),
-    )  # fmt: skip
-    assert run.wait(200 * SECOND) == 0, run.err
-    assert json.loads((tmp_path / "faults.json").read_text()) == {
-        "videoload": {"a worker is killed": "as without it"}
-    }
-
-
-@pytest.mark.parametrize("b_frames", [1, 2])
-def test_a_packed_file_proves_its_pictures_and_gives_them_in_order(
-    b_frames: int, tmp_path: Path
-) -> None:
-    recipe = Recipe("mpeg4", 160, 120, 31, 600, b_frames)
-    frames = {}
-    for packed in (False, True):
-        make_video(tmp_path / "video.avi", recipe._replace(packed=packed), seed=0)
-        with av.open(str(tmp_path / "video.avi")) as container:
-            decoded = [frame.to_ndarray() for frame in container.decode(video=0)]
-        frames[packed] = np.stack(decoded).astype(np.int16)
-    # Not equal bit for bit: the decoder takes them for files of other encoders.
-    away = [np.abs(frames[False] - frame).mean(axis=(1, 2)) for frame in frames[True]]
-    assert [int(row.argmin()) for row in away] == list(range(recipe.frames))
-    opened = OpenedVideo(Folder(tmp_path).resolve("video.avi"))
-    assert opened.stream.frames == recipe.frames + 1  # the packet of one byte
-    opened.close()
-    index, _ = find_index(opened.file, lambda: None)
-    assert index is not None
-    assert index.info.frames == recipe.frames
-    assert index.order.starts[:, 0].tolist() == [0]
 
 
 @pytest.mark.slow

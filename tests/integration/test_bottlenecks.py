@@ -13,8 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.relay import line
-from tests.support.programs import Program, Programs
 from tests.support.videos import make_levels
 from tests.support.waiting import SECOND
 from videoload import Catalog, Client, ClipSpec, Stream
@@ -29,7 +27,6 @@ pytestmark = [
 CLIP = ClipSpec(1, size=(2, 2), pixels="gray", transform="tests.support.transforms:sleeps")
 BATCH = 4
 STEP_S = 0.05 * SECOND
-WORKER = "import socket, sys; from tests.support.lone_worker import main; {}; main()"
 
 
 def catalog(root: Path, *ms: int, files: int = 40) -> Catalog:
@@ -59,15 +56,6 @@ def four(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
         for _ in client.stream(catalog(tmp_path_factory.mktemp("quick"), 0), CLIP, 1):
             pass
         yield client
-
-
-def remote(programs: Programs, endpoint: str, root: Path, host: str, pace: float = 1) -> Program:
-    """A worker of another host, with a name and a speed of its own."""
-    return programs.python(
-        "-c", WORKER.format(f"socket.gethostname = lambda: {host!r}"), "worker",
-        "--connect", endpoint, "--root", str(root), "--allow", "tests.support.transforms",
-        env={"VIDEOLOAD_TEST_PACE": str(pace)},
-    )  # fmt: skip
 
 
 def test_a_worker_that_is_too_slow_is_said_to_be_the_bottleneck(tmp_path: Path) -> None:
@@ -115,44 +103,3 @@ def test_a_slow_trainer_is_not_told_to_add_workers(four: Client, tmp_path: Path)
     assert stats.verdict.endswith(" 1 worker is enough; 4 are running."), stats
     assert stats.ceiling_steps_per_s == ceiling
     assert sum(worker.clips for worker in stats.workers) > 0
-
-
-@pytest.mark.nightly
-def test_a_few_slow_files_are_counted(four: Client, tmp_path: Path) -> None:
-    files = catalog(tmp_path, *[5] * 19, 300)
-    stats = train(four.stream(files, CLIP, BATCH), 40, 0.005 * SECOND)
-    assert stats.bottleneck == "files", stats
-    assert "2 files take" in stats.verdict
-    assert {file.path for file in stats.slowest_files[:2]} == {"19 300.avi", "39 300.avi"}
-
-
-@pytest.mark.nightly
-def test_a_host_that_is_slower_than_the_others_is_named(programs: Programs, tmp_path: Path) -> None:
-    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
-        for host, pace in (("quick", 1), ("quick", 1), ("snail", 4)):
-            remote(programs, client.endpoints[0], tmp_path, host, pace)
-        client.wait_for_workers(3, 40 * SECOND)
-        stream = client.stream(catalog(tmp_path, 20), CLIP, BATCH)
-        train(stream, 20, 0)  # until their speed is known
-        stats = train(stream, 30, 0.01 * SECOND)
-    assert stats.bottleneck == "host", stats
-    assert "Host snail is " in stats.verdict
-    rates = {worker.host: worker.clips_per_s for worker in stats.workers}
-    assert rates["quick"] > 2.5 * rates["snail"]
-
-
-@pytest.mark.nightly
-def test_a_full_line_is_named(programs: Programs, tmp_path: Path) -> None:
-    large = ClipSpec(1, size=(500, 1000), crop="stretch", pixels="gray")  # 500 kB
-    with (
-        Client(workers=0, listen="tcp://127.0.0.1:*") as client,
-        line(client.endpoints[0], bytes_per_s=1e7) as narrow,
-    ):
-        worker = remote(programs, narrow.endpoint, tmp_path, "far")
-        client.wait_for_workers(1, 40 * SECOND)
-        stats = train(client.stream(catalog(tmp_path, 0), large, BATCH), 20, 0.01 * SECOND)
-        worker.end()
-    assert stats.bottleneck == "line", stats
-    assert "The line from host far is full (" in stats.verdict
-    assert stats.clip_times.wire > 0.02
-    assert stats.workers[0].wire_share > 0.5

@@ -3,17 +3,13 @@ asked to."""
 
 from __future__ import annotations
 
-import os
-import re
 import signal
 import stat
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer
 
 from tests.support.digests import digest
 from tests.support.ports import free_port
@@ -24,7 +20,6 @@ from tests.support.thorough import either, in_pairs
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, decode_serially
-from videoload.commands.cli import app
 from videoload.host import cores
 
 pytestmark = pytest.mark.timeout(90 * SECOND)
@@ -35,7 +30,6 @@ START_S = 30 * SECOND
 
 CLIP = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random", clips_per_video=3)
 BUSY = ClipSpec(frames=32, resize=112, size=(112, 112), sampling="random", clips_per_video=100)
-GROUP: Any = typer.main.get_command(app)
 
 
 def one_line(program: Program, status: int = 1) -> str:
@@ -121,13 +115,6 @@ def test_ctrl_c_while_a_command_is_imported_prints_no_traceback() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
 
 
-def test_a_process_that_cannot_start_says_why_in_one_line(
-    programs: Programs, tmp_path: Path
-) -> None:
-    words = ("worker", "--connect", "tcp://gpu-7:5555", "--root", str(tmp_path / "none"))
-    assert str(tmp_path / "none") in one_line(programs.videoload(*words, "--insecure"))
-
-
 def test_a_worker_takes_options_from_the_environment_and_a_flag_wins(
     videos: Videos, programs: Programs
 ) -> None:
@@ -172,48 +159,6 @@ def test_keygen_makes_keys_that_only_their_owner_can_read_and_never_overwrites_t
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert str(folder) in one_line(programs.videoload("keygen", str(folder)))
     assert [path.read_bytes() for path in secrets] == before
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        "worker", f"worker --connect {HERE}", f"worker --connect {HERE} --root . --workers 0",
-        f"worker --connect {HERE} --root . --workers many", "worker --no-such-flag", "keygen",
-        "no-such-command",
-    ],
-)  # fmt: skip
-def test_wrong_usage_is_status_two(arguments: str, run_here: RunHere) -> None:
-    status, _, err = run_here(*arguments.split())
-    assert status == 2
-    assert "Usage: " in err
-
-
-@pytest.mark.parametrize("command", ["", *GROUP.commands])
-def test_help_tells_what_every_option_is_within_80_columns(
-    command: str, run_here: RunHere, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setenv("TERM", "dumb")
-    status, said, err = run_here(*command.split(), "--help")
-    assert (status, err) == (0, "")
-    assert re.search(rf"Usage: .*videoload {command}", said), "as that of python -m, here"
-    for option in (GROUP.commands[command] if command else GROUP).params:
-        if getattr(option, "hidden", False):
-            continue
-        for name in option.opts if option.param_type_name == "option" else [option.metavar]:
-            assert re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", said), name
-        assert option.help, option.name
-        assert len(option.help.split()) >= 2, option.name
-    assert "--help" in said
-    assert max(map(len, said.splitlines())) <= 80
-    assert "…" not in said, "something is cut off"
-    assert "<bool>" not in said, "a flag takes nothing"
-    if command == "worker":
-        needed, rest, _ = said.partition("Folders that keep things")
-        assert rest
-        assert len(needed.splitlines()) <= 40, "what most people need is on one screen"
-    if not command:
-        assert all(f" {name} " in said for name in GROUP.commands)
 
 
 def test_the_version_is_printed(programs: Programs) -> None:
@@ -275,20 +220,6 @@ def test_a_worker_ends_within_two_seconds_of_the_signal(
 
 
 @pytest.mark.slow
-def test_ctrl_c_in_a_terminal_reaches_all_processes_and_prints_no_traceback(
-    videos: Videos, programs: Programs
-) -> None:
-    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
-        words = (client.endpoints[0], videos.root, "--workers", "2")
-        worker = programs.worker(*words, start_new_session=True)
-        client.wait_for_workers(2, timeout_s=START_S)
-        os.killpg(worker.pid, signal.SIGINT)
-        assert worker.wait(SOON_S) == 130
-        assert "Traceback" not in worker.err
-        wait_until(lambda: not client.workers, START_S, "the trainer notices")
-
-
-@pytest.mark.slow
 def test_workers_whose_supervisor_is_killed_end_with_it(videos: Videos, programs: Programs) -> None:
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
         worker = programs.worker(client.endpoints[0], videos.root, "--workers", "2")
@@ -298,19 +229,6 @@ def test_workers_whose_supervisor_is_killed_end_with_it(videos: Videos, programs
         worker.signal(signal.SIGKILL)
         worker.wait(SOON_S)
         wait_until(lambda: not any(maps_of(pid) for pid in children), SOON_S)
-
-
-@pytest.mark.slow
-def test_a_worker_process_that_is_killed_is_replaced(videos: Videos, programs: Programs) -> None:
-    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
-        worker = programs.worker(client.endpoints[0], videos.root, "--workers", "2")
-        client.wait_for_workers(2, timeout_s=START_S)
-        killed = children_of(worker.pid)[0]
-        os.kill(killed, signal.SIGKILL)
-        worker.wait_for(f"worker process {killed} ended (SIGKILL)", START_S)
-        wait_until(lambda: len(set(children_of(worker.pid)) - {killed}) == 2, START_S)
-        others = set(children_of(worker.pid)) - {killed}
-        wait_until(lambda: {worker.pid for worker in client.workers} == others, START_S)
 
 
 @pytest.mark.slow

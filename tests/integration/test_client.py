@@ -6,12 +6,10 @@ import copy
 import gc
 import os
 import pickle
-import socket
 import threading
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from tests.support.digests import digest
@@ -59,19 +57,6 @@ def test_keys_admit_the_right_worker_and_refuse_one_with_other_keys(
         assert "127.0.0.1" in caplog.text
 
 
-@pytest.mark.slow
-def test_workers_with_keys_and_local_workers_serve_one_client(
-    videos: Videos, programs: Programs, tmp_path: Path
-) -> None:
-    trainer, worker = make_keys(tmp_path / "keys")
-    with Client(workers=1, listen="tcp://127.0.0.1:*", keys=trainer) as client:
-        programs.worker(client.endpoints[0], videos.root, "--keys", str(worker))
-        client.wait_for_workers(2, timeout_s=20 * SECOND)
-        stream = client.stream(videos.catalog, SMALL, 3, shuffle=True)
-        assert digest(stream) == digest(decode_serially(videos.catalog, SMALL, 3, shuffle=True))
-        assert all(w.clips for w in client.workers)
-
-
 def test_a_worker_does_not_make_a_thread_for_each_core_of_the_host(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -105,16 +90,6 @@ def test_a_port_in_use_is_reported_in_one_line() -> None:
         Client(workers=0, listen="tcp://192.0.2.1:5555", insecure=True)
 
 
-def test_a_client_whose_metrics_port_is_taken_leaves_nothing() -> None:
-    pytest.importorskip("prometheus_client", reason="needs videoload[metrics]")
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        before = set(threading.enumerate()), len(os.listdir("/proc/self/fd"))
-        with pytest.raises(TransportError, match="cannot serve metrics") as caught:
-            Client(workers=1, metrics_port=taken.getsockname()[1])
-        now = set(threading.enumerate()), len(os.listdir("/proc/self/fd"))
-        assert now == before, caught.value
-
-
 @pytest.mark.parametrize("port", [None, 0])
 def test_a_client_that_cannot_listen_leaves_nothing(port: int | None) -> None:
     if port is not None:
@@ -124,21 +99,6 @@ def test_a_client_that_cannot_listen_leaves_nothing(port: int | None) -> None:
         with pytest.raises(TransportError) as caught:  # it keeps all frames that it came through
             Client(workers=1, listen=client.endpoints[0], metrics_port=port)
         assert set(threading.enumerate()) == before, caught.value
-
-
-def test_waiting_for_workers_ends_with_an_error_when_the_client_is_closed() -> None:
-    client = Client(workers=0, listen="tcp://127.0.0.1:*")
-    closing = threading.Timer(0.1 * SECOND, client.close)
-    closing.start()
-    with pytest.raises(ClosedError, match="the client is closed"):
-        client.wait_for_workers(1, timeout_s=20 * SECOND)
-    closing.join()
-
-
-def test_a_batch_size_may_be_a_numpy_integer(videos: Videos) -> None:
-    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
-        stream = client.stream(videos.catalog, SMALL, np.uint8(8))  # type: ignore[call-overload]
-        assert len(stream) == len(client.stream(videos.catalog, SMALL, 8))
 
 
 def test_what_cannot_be_copied_or_indexed_says_what_to_do(videos: Videos) -> None:

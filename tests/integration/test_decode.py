@@ -5,13 +5,10 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import json
-import logging
 import os
 import platform
 import random
-import re
 from collections.abc import Iterable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,16 +21,15 @@ from av.video.frame import VideoFrame
 import videoload as vl
 from tests.support.avi_files import join, split
 from tests.support.codecs import KINDS, make
-from tests.support.thorough import THOROUGH, either
+from tests.support.thorough import either
 from tests.support.videos import Videos, make_avi
 from videoload import ClipSpec, VideoError
 from videoload.clips.clip_params import clip_params
 from videoload.clips.windows import Request, Segment
 from videoload.decoding.decoder import Decoder
-from videoload.decoding.prepared import ShortVideoError
 from videoload.index.index import open_video
 from videoload.native import SLOW_GATHER
-from videoload.reading.containers import OpenedVideo, UnreadableError
+from videoload.reading.containers import OpenedVideo
 from videoload.reading.frames import read_frames
 from videoload.reading.video import Video
 from videoload.storage.files import Folder
@@ -188,36 +184,6 @@ def test_a_file_without_an_index_gives_the_same_frames(videos: Videos, tmp_path:
             check_windows(Decoder(tmp_path), name, expected, count=24, seed=3)
 
 
-def test_damage_in_the_middle_is_decoded_around_and_always_the_same_way(
-    videos: Videos, tmp_path: Path
-) -> None:
-    spec = ClipSpec(frames=6, stride=2, resize=32, size=(32, 32), sampling="random")
-    draw = random.Random(7)
-    decoded = refused = 0
-    for number in range(either(40, 200)):
-        source = draw.choice(sorted(videos.frames))
-        body = bytearray((videos.root / source).read_bytes())
-        for _ in range(draw.choice((1, 10, 100))):  # hits headers, index and pictures alike
-            at = draw.randrange(len(body)) if number % 3 else draw.randrange(min(2500, len(body)))
-            body[at] = draw.randrange(256)
-        (tmp_path / f"{number}.avi").write_bytes(body)
-        try:
-            first = decode(tmp_path, f"{number}.avi", spec, number)
-        except VideoError as error:
-            refused += 1
-            with pytest.raises(VideoError, match=re.escape(f"{number}.avi: {error.reason}")):
-                decode(tmp_path, f"{number}.avi", spec, number)
-            continue
-        decoded += 1
-        again = Decoder(tmp_path)
-        decode_with(again, f"{number}.avi", spec, number + 1)  # another clip first: no difference
-        second = decode_with(again, f"{number}.avi", spec, number)
-        assert np.array_equal(second[1], first[1])
-        assert np.array_equal(second[0], first[0])
-    assert decoded > 15
-    assert refused > 0
-
-
 def _hevc_as_raw_video(good: bytes) -> bytes:
     """As FFmpeg writes it into an AVI, where it has no name for it."""
     header, chunks = split(good)
@@ -324,11 +290,6 @@ def test_nothing_outside_of_the_root_is_opened(videos: Videos, tmp_path: Path) -
             decode(root, path)
 
 
-def test_a_root_may_be_a_symlink(videos: Videos, tmp_path: Path) -> None:
-    (tmp_path / "link").symlink_to(videos.root)
-    decode(tmp_path / "link", "walk/gop12.avi")
-
-
 @pytest.mark.parametrize(
     "script",
     [
@@ -346,49 +307,6 @@ def test_a_script_that_names_other_files_is_refused(script: str, tmp_path: Path)
             assert container.format.name == "concat"
     with pytest.raises(VideoError, match=r"script.avi"):
         decode(tmp_path, "script.avi")
-
-
-def test_a_short_video_is_looped_held_dropped_or_an_error(videos: Videos) -> None:
-    def spec(short: Any) -> ClipSpec:
-        return ClipSpec(frames=30, stride=2, size=(32, 32), short=short)
-
-    path, frames = "run/mjpeg.avi", videos.frames["run/mjpeg.avi"]
-    wanted = np.arange(0, 60, 2)
-    looped, ordinals = decode(videos.root, path, spec("loop"))
-    assert ordinals.tolist() == (wanted % frames).tolist()
-    assert np.array_equal(looped[0], looped[frames // 2])
-    held, ordinals = decode(videos.root, path, spec("hold"))
-    assert ordinals.tolist() == np.minimum(wanted, frames - 1).tolist()
-    assert np.array_equal(held[-1], held[frames // 2])
-    with pytest.raises(VideoError, match=r"24 frames.*59") as error:
-        decode(videos.root, path, spec("error"))
-    assert not isinstance(error.value, ShortVideoError)
-    with pytest.raises(ShortVideoError, match=r"24 frames.*59"):
-        decode(videos.root, path, spec("drop"))
-
-
-def test_a_segment_gives_frames_of_the_segment_alone(videos: Videos) -> None:
-    spec = ClipSpec(frames=4, stride=3, size=(32, 32), sampling="random")
-    seen = set()
-    for seed in range(40):
-        _, frames = decode(videos.root, "jump/long.avi", spec, seed, start=50, end=70)
-        seen |= set(frames.tolist())
-    assert seen == set(range(50, 70))
-    with pytest.raises(VideoError, match=r"200.*120"):
-        decode(videos.root, "jump/long.avi", spec, start=200)
-
-
-def test_a_hundred_decodes_leave_no_file_open(videos: Videos) -> None:
-    decoder = Decoder(videos.root)
-    paths = sorted(videos.frames)
-    before = len(os.listdir("/proc/self/fd"))
-    for seed in range(100):
-        decode_with(decoder, paths[seed % len(paths)], TINY, seed)
-        if seed % 10 == 0:
-            with pytest.raises(VideoError):
-                decode_with(decoder, "none.avi", TINY, seed)
-    decoder.rest()
-    assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_only_files_that_are_met_again_stay_open(tmp_path: Path) -> None:
@@ -412,65 +330,9 @@ def test_only_files_that_are_met_again_stay_open(tmp_path: Path) -> None:
     assert kept_after([0] * 3) == 1
 
 
-def test_a_file_that_is_replaced_while_it_is_open_is_read_again(tmp_path: Path) -> None:
-    made, other = (
-        make_avi(tmp_path / name, frames=30, codec="ffv1", seed=seed)
-        for name, seed in (("made.avi", 1), ("other.avi", 2))
-    )
-    expected, _ = decode(tmp_path, "other.avi")
-    decoder = Decoder(tmp_path)
-    first, _ = decode_with(decoder, "made.avi", TINY, 1)
-    assert not np.array_equal(first, expected)
-    # As long as the other file, so that only the file's identity tells them apart.
-    size = max(made.stat().st_size, other.stat().st_size)
-    for path in (made, other):
-        os.truncate(path, size)
-    before = len(os.listdir("/proc/self/fd"))
-    for _ in range(10):
-        decode_with(decoder, "made.avi", TINY, 1)
-    assert len(os.listdir("/proc/self/fd")) == before + 1, "it is kept open"
-    other.replace(made)
-    with suppress(VideoError):  # its index belongs to the old file, which is noticed once
-        decode_with(decoder, "made.avi", TINY, 1)
-    clip, _ = decode_with(decoder, "made.avi", TINY, 1)
-    assert np.array_equal(clip, expected)
-
-
 def unproven(path: Path, seed: int = 0) -> Path:
     """A file that does not prove its frames: only a complete decode counts them."""
     return make_avi(path, frames=30, codec="snow", seed=seed)
-
-
-def no_complete_decode(monkeypatch: pytest.MonkeyPatch) -> None:
-    def decoded_whole(*_: object) -> None:
-        pytest.fail("a whole video is decoded for its index")
-
-    monkeypatch.setattr("videoload.index.indexes.decode_index", decoded_whole)
-
-
-def test_the_index_of_a_usual_file_needs_no_decoding(
-    videos: Videos, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    no_complete_decode(monkeypatch)
-    decoder = Decoder(videos.root)
-    for path, frames in videos.frames.items():
-        assert decoder.index(path).info.frames == frames
-
-
-def test_the_result_of_a_complete_decode_is_kept_for_the_next_decoder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    unproven(tmp_path / "made.avi")
-    caplog.set_level(logging.INFO)
-    expected, _ = decode_with(
-        Decoder(tmp_path, folders=Folders(cache=str(tmp_path / "kept"))), "made.avi", TINY, 3
-    )
-    assert "made.avi (snow)" in caplog.text
-    no_complete_decode(monkeypatch)
-    clip, _ = decode_with(
-        Decoder(tmp_path, folders=Folders(cache=str(tmp_path / "kept"))), "made.avi", TINY, 3
-    )
-    assert np.array_equal(clip, expected)
 
 
 @pytest.mark.slow
@@ -549,17 +411,6 @@ def test_a_damaged_header_of_h263_has_no_effect_beyond_the_next_key_frame(tmp_pa
     assert shown[0][key + 1] == shown[1][key + 1]
 
 
-def test_a_file_that_changes_is_read_again_and_named(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    made = make_avi(tmp_path / "made.avi", frames=30)
-    decoder = Decoder(tmp_path)
-    assert decoder.index("made.avi").info.frames == 30
-    make_avi(made, frames=20)
-    assert decoder.index("made.avi").info.frames == 20
-    assert "made.avi" in caplog.text
-
-
 @pytest.mark.parametrize("b_frames", [0, 2])
 def test_an_avi_file_that_is_known_needs_no_demuxer(
     b_frames: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -615,21 +466,6 @@ def test_swscale_gives_the_same_pixels_with_and_without_gathers(tmp_path: Path) 
         ffmpeg.av_force_cpu_flags(chosen)
     with_gathers, without = clips
     assert np.array_equal(with_gathers, without)
-
-
-def test_a_file_whose_frames_cannot_be_scaled_is_not_reported_as_good(
-    videos: Videos, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    decoder, path = Decoder(videos.root), "walk/gop12.avi"
-    index, report = decoder.report(path)
-    assert (index.info.frames, report.kinds) == (videos.frames[path], [0])
-
-    def refuse(*_: object, **__: object) -> None:
-        raise UnreadableError("has frames that cannot be scaled (for this test)")
-
-    monkeypatch.setattr("videoload.pixels.clip_pixels.ClipPixels.take", refuse)
-    with pytest.raises(VideoError, match="cannot be scaled"):
-        decoder.report(path)
 
 
 def test_an_error_that_nobody_thought_of_is_the_file_s(
@@ -697,22 +533,3 @@ def test_every_window_of_every_real_file_holds_the_frames_of_its_facts(real_vide
         check_windows(decoder, path, expected, count=either(4, 24), seed=4)
         checked += 1
     assert checked >= 20
-
-
-@pytest.mark.slow
-def test_every_real_file_gives_clips(real_videos: Path) -> None:
-    kinds = (("rgb24", "random"), ("gray", "resized"), ("yuv420p", "center"))
-    files = json.loads((real_videos / "facts.json").read_text()).items()
-    for number, (path, facts) in enumerate(files):
-        for pixels, crop in kinds if THOROUGH else kinds[number % 3 :][:1]:
-            spec = ClipSpec(
-                frames=4, stride=3, resize=64, size=(64, 64), crop=crop, pixels=pixels,  # type: ignore[arg-type]
-                sampling="random", flip=True,
-            )  # fmt: skip
-            if facts["decoded_frames"]:
-                clip, frames = decode(real_videos, path, spec, 3)
-                assert clip.std() > 0 or facts["codec"] == "mpeg4", (path, pixels)
-                assert frames.max() < facts["decoded_frames"]
-            else:
-                with pytest.raises(VideoError):
-                    decode(real_videos, path, spec, 3)

@@ -94,17 +94,6 @@ def test_files_are_listed_by_class_then_sub_folder_then_name(tmp_path: Path) -> 
         split(found, 0.1)
 
 
-def test_a_recording_on_both_sides_is_told_by_names_like_those_of_ucf101(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    films = Catalog([f"Bowling/v_Bowling_g0{g}_c0{c}.avi" for g in (1, 2) for c in (1, 2)])
-    split(films, 0.5)
-    split(Catalog(["Bowling/1.avi", "Bowling/2.avi"]), 0.5)
-    assert not caplog.messages
-    split(films, 0.25)
-    assert "Bowling/v_Bowling_g02_c01.avi" in caplog.text
-
-
 def test_one_line_trains_on_the_stream_that_it_stands_for(
     tf: Any, videos: Videos, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -89,8 +89,6 @@ NEEDS = {
     "docs/train/any-length.md": "torch",
     "docs/operate/workers.md": "prometheus_client",
 }
-# Not imported by the page itself.
-OF_AN_EXTRA = {"prometheus_client": "`[metrics]`"}
 
 # Pages whose program runs once for each rank, and how a rank learns which one it is.
 RANKS = {"docs/train/gpus.md": "TF_CONFIG", "docs/train/pytorch.md": "torchrun"}
@@ -234,16 +232,6 @@ def test_the_code_of_a_page_runs(page: str, programs: Programs, folder: Path) ->
 # The tables above are exact
 
 
-@pytest.mark.parametrize("page", NEEDS)
-def test_what_a_page_needs_is_what_it_imports(page: str) -> None:
-    extra, page_text = OF_AN_EXTRA.get(NEEDS[page]), PAGES[page]
-    assert (
-        extra in page_text
-        if extra
-        else re.search(rf"^(import|from) {NEEDS[page]}\b", page_text, re.M)
-    )
-
-
 def test_every_page_uses_names_and_arguments_that_exist() -> None:
     """Of the pages that run at night, a push checks this."""
     seen = 0
@@ -296,13 +284,6 @@ def test_every_command_that_a_page_names_exists() -> None:
 
 def shell_blocks() -> list[str]:
     return [block.code for block in blocks(PAGES["README.md"]) if block.language == "sh"]
-
-
-def test_the_two_commands_of_the_readme_are_one_line_each() -> None:
-    demo, check = shell_blocks()[:2]
-    assert demo.count("\n") == check.count("\n") == 0
-    assert demo.endswith(".venv/bin/videoload demo")
-    assert check.endswith("pip install -q -e '.[tensorflow,dev]' && scripts/check")
 
 
 @pytest.mark.slow

@@ -25,7 +25,7 @@ from videoload.decoding.decoder import Decoder
 from videoload.index.index import find_index, open_video
 from videoload.reading.frame_decoder import checksum
 from videoload.reading.frames import read_canonically, read_frames
-from videoload.storage.files import SMALL_BYTES, LocalFile
+from videoload.storage.files import LocalFile
 
 pytest.importorskip("obstore", reason="needs videoload[remote]")
 pytestmark = pytest.mark.timeout(120 * SECOND)
@@ -98,13 +98,6 @@ def test_a_flipped_bit_gives_the_same_frames_by_every_way(
             monkeypatch.setattr(f"videoload.storage.{module}.SMALL_BYTES", LARGE_BYTES)
     turn, step = KINDS_OF_FILE.index(name), either(3, 1)
     compare(name, chunks, (320, 240), LARGE_BYTES, tmp_path, slice(turn % step, None, step))
-
-
-@pytest.mark.nightly
-@pytest.mark.slow
-@pytest.mark.parametrize("name", KINDS_OF_FILE)
-def test_a_flipped_bit_gives_the_same_frames_of_a_long_file(name: str, tmp_path: Path) -> None:
-    compare(name, 60_000, (96, 64), SMALL_BYTES, tmp_path, slice(0, None, 4))
 
 
 def compare(

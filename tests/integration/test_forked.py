@@ -50,35 +50,6 @@ def test_a_forked_program_looks_like_one_that_was_started(
     assert forked.err == fresh.err == "to stderr"
 
 
-@pytest.mark.parametrize(
-    ("source", "status", "said"),
-    [
-        ("", 0, ""),
-        ("raise RuntimeError('loss is nan')", 1, "RuntimeError: loss is nan\n"),
-        ("import os; os._exit(4)", 4, ""),
-        ("raise KeyboardInterrupt", -signal.SIGINT, "KeyboardInterrupt\n"),
-        ("import atexit, sys; atexit.register(sys.stderr.write, 'bye')", 0, "bye"),
-    ],
-)
-def test_a_forked_program_ends_as_it_would_by_itself(
-    source: str, status: int, said: str, programs: Programs
-) -> None:
-    program = programs.script(source, imported="json")
-    assert program.wait(60 * SECOND) == status
-    assert program.err.endswith(said)
-
-
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_a_forked_program(number: int, programs: Programs) -> None:
-    program = programs.script(
-        "import signal; print('runs', flush=True); signal.pause()", imported="json"
-    )
-    program.wait_for("runs", 60 * SECOND)
-    assert program.process.poll() is None
-    program.signal(number)
-    assert program.wait(60 * SECOND) == -number
-
-
 def test_a_forked_program_is_found_and_killed_if_a_test_leaves_it_behind(
     programs: Programs,
 ) -> None:

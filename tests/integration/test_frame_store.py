@@ -9,9 +9,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -72,16 +70,6 @@ def files_of(folder: Path) -> list[Path]:
     return sorted(folder.glob("*/*/[0-9a-f][0-9a-f]/*"))
 
 
-@pytest.mark.parametrize("name", SPECS)
-def test_what_is_rarely_asked_for_has_the_same_bytes(
-    videos: Videos, tmp_path: Path, name: str
-) -> None:
-    clip = spec(**SPECS[name])
-    expected = stream_of(videos.catalog, clip, None, 3)
-    assert stream_of(videos.catalog, clip, tmp_path / "frames", 3) == expected
-    assert stream_of(videos.catalog, clip, tmp_path / "frames", 3) == expected
-
-
 def test_clips_whose_frames_cannot_be_kept_say_so_once(
     videos: Videos, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -90,25 +78,6 @@ def test_clips_whose_frames_cannot_be_kept_say_so_once(
     told = [r.getMessage() for r in caplog.records if "frame store" in r.getMessage()]
     assert len(told) == 1
     assert 'keeps nothing for crop="resized" without resize=' in told[0]
-
-
-def test_a_worker_that_counts_a_large_store_shows_that_it_is_alive(
-    videos: Videos, tmp_path: Path
-) -> None:
-    keep = Keep(str(tmp_path), 10**9)
-    part = keep.own("frames") / ("0" * 32) / "ab"
-    part.mkdir(parents=True)
-    (part.parent / "set.json").write_text("{}")
-    for number in range(3000):
-        (part / str(number)).touch()
-    out = np.empty((1, *CLIP.shape), np.uint8)
-    counts: list[int] = []
-    for _ in range(2):  # the first one counts the store, for all others
-        ticks: list[None] = []
-        decoder = Decoder(videos.root, folders=Folders(frame_store=keep))
-        decoder.decode("walk/b_frames.avi", CLIP, [Request(7)], out, partial(ticks.append, None))
-        counts.append(len(ticks))
-    assert counts[0] >= 3000 > counts[1]
 
 
 def test_a_clip_whose_frames_are_kept_decodes_nothing(
@@ -145,18 +114,6 @@ def test_a_file_of_the_user_in_the_folder_of_a_store_stays(
     decoder.decode("walk/b_frames.avi", CLIP, [Request(7)], np.empty((1, *CLIP.shape), np.uint8))
     assert files_of(tmp_path)
     assert (tmp_path / "bytes").read_bytes() == b"months of work"
-
-
-def test_after_some_epochs_all_clips_come_from_the_store(videos: Videos, tmp_path: Path) -> None:
-    decoder = Decoder(videos.root, folders=Folders(frame_store=Keep(str(tmp_path), None)))
-    draw, kept = random.Random(0), 0
-    for turn in range(60):
-        for video in videos.catalog:
-            out = np.empty((1, *CLIP.shape), np.uint8)
-            prepared = decoder.prepare(video.path, CLIP, [Request(draw.getrandbits(60))], out)
-            prepared.decode(lambda: None)
-            kept += turn >= 50 and prepared.are_kept
-    assert kept > 0.9 * 10 * len(videos.catalog)
 
 
 def test_workers_share_a_store_with_the_serial_stream(videos: Videos, tmp_path: Path) -> None:
@@ -215,21 +172,6 @@ def test_damage_in_the_store_is_decoded_again(videos: Videos, tmp_path: Path) ->
         assert stream_of(videos.catalog, CLIP, tmp_path) == expected
 
 
-def test_two_trainings_fill_a_store_at_once(videos: Videos, tmp_path: Path) -> None:
-    def train(seed: int, folder: Path | None) -> list[str]:
-        options: dict[str, Any] = {} if folder is None else {"frame_store": folder}
-        return digests(
-            decode_serially(
-                videos.catalog, CLIP, 4, shuffle=True, seed=seed, epochs=EPOCHS, **options
-            )
-        )
-
-    expected = [train(seed, None) for seed in range(2)]
-    with ThreadPoolExecutor(2) as threads:
-        assert list(threads.map(train, range(2), [tmp_path] * 2)) == expected
-    assert [train(seed, tmp_path) for seed in range(2)] == expected
-
-
 def test_a_store_may_be_deleted_while_it_is_read(videos: Videos, tmp_path: Path) -> None:
     expected, ended = filled(videos, tmp_path), threading.Event()
 
@@ -247,20 +189,6 @@ def test_a_store_may_be_deleted_while_it_is_read(videos: Videos, tmp_path: Path)
     finally:
         ended.set()
         thread.join()
-
-
-def test_a_video_that_changes_is_decoded_again(videos: Videos, tmp_path: Path) -> None:
-    root = tmp_path / "videos"
-    shutil.copytree(videos.root, root)
-    folders = Folders(frame_store=Keep(str(tmp_path / "frames"), None))
-    before, after = np.empty((1, *CLIP.shape), np.uint8), np.empty((1, *CLIP.shape), np.uint8)
-    Decoder(root, folders=folders).decode("walk/b_frames.avi", CLIP, [Request(7)], before)
-    shutil.copyfile(root / "jump/long.avi", root / "walk/b_frames.avi")
-    Decoder(root, folders=folders).decode("walk/b_frames.avi", CLIP, [Request(7)], after)
-    expected = np.empty_like(after)
-    Decoder(root).decode("walk/b_frames.avi", CLIP, [Request(7)], expected)
-    assert np.array_equal(after, expected)
-    assert not np.array_equal(after, before)
 
 
 def gray_video(path: Path, level: int) -> None:

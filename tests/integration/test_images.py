@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import av
 import numpy as np
@@ -13,7 +13,7 @@ import pytest
 from tests.support.digests import digest
 from tests.support.frames import clip_of
 from tests.support.image_files import depth, scene, write_images
-from videoload import Catalog, Client, ClipSpec, SpecError, decode_serially
+from videoload import Catalog, Client, ClipSpec, decode_serially
 from videoload.clips.clip_params import clip_params
 from videoload.decoding.decoder import Decoder
 
@@ -79,53 +79,3 @@ def test_a_video_of_images_shows_them_pixel_for_pixel(
     for _ in range(2):  # the second time, most frames come from the store
         kept = decode_serially(catalog, spec, **HOW, epochs=3, info=True, frame_store=tmp_path)
         assert digest(kept) == expected
-
-
-def test_rgb_and_depth_of_16_bits_stay_in_step(tmp_path: Path, client: Client) -> None:
-    """A video of 30 frames a second, depth images at 15 which begin late in some."""
-    table = ["rgb,depth,label,depth_offset_s"]
-    for number, late_s in enumerate((0.2, 0.0, 0.4, 0.1)):
-        name = f"S{number:03}"
-        levels = [np.full((48, 64), 2 * frame, np.uint8) for frame in range(60)]
-        moments = [round(1000 * (late_s + n / 15)) for n in range(24)]
-        shown = [np.full((24, 32), moment, np.uint16) for moment in moments]
-        for part, pictures, rate in (("rgb", levels, 30), ("depth", shown, 15)):
-            names = [f"{i:05}.png" for i in range(len(pictures))]
-            images = write_images(tmp_path / "images" / part / name, names, pictures.__getitem__)
-            pack(images, ".png", tmp_path / f"{part}/a/{name}.avi", rate)
-        table.append(f"rgb/a/{name}.avi,depth/a/{name}.avi,a,{late_s}")
-    (tmp_path / "samples.csv").write_text("\n".join(table))
-    catalog = Catalog.from_table(tmp_path / "samples.csv", tmp_path, parts=("rgb", "depth"))
-    spec = {
-        "rgb": ClipSpec(
-            6, stride=2, resize=32, size=(24, 24), crop="random", flip=True, sampling="random",
-            pixels="gray",
-        ),
-        "depth": ClipSpec(6, resize=16, size=(12, 12), pixels="gray16", scaling="nearest"),
-    }  # fmt: skip
-    expected = []
-    for batch, _, info in decode_serially(catalog, spec, **HOW, epochs=5, info=True):
-        parts = cast(dict[str, Any], batch)
-        assert (parts["depth"].dtype, parts["depth"].shape[1:]) == (np.uint16, (6, 12, 12, 1))
-        rgb_s = parts["rgb"].mean((2, 3, 4)) / 2 / 30
-        depth_s = parts["depth"].mean((2, 3, 4)) / 1000
-        np.testing.assert_allclose(rgb_s, info.times, atol=0.01)
-        assert np.abs(depth_s - rgb_s).max() <= 0.5 / 15 + 0.001
-        expected.append((batch, _, info))
-    stream = client.stream(catalog, spec, **HOW)
-    assert digest(stream.batches(epochs=5, info=True)) == digest(expected)
-
-
-def test_parts_have_the_size_of_their_files_if_no_size_is_given(root: Path, client: Client) -> None:
-    parts: Any = {name: Catalog.from_folder(root / name, root=root) for name in ("jpeg", "depth")}
-    catalog = Catalog.side_by_side(by="frames", **parts)
-    native = {"jpeg": ClipSpec(4, resize=36), "depth": ClipSpec(4, pixels="gray16")}
-    given = {
-        "jpeg": ClipSpec(4, resize=36, size=(36, 48)),
-        "depth": ClipSpec(4, size=(48, 64), pixels="gray16"),
-    }
-    expected = digest(decode_serially(catalog, given, 3, info=True))
-    assert digest(decode_serially(catalog, native, 3, info=True)) == expected
-    assert digest(client.stream(catalog, native, 3).batches(info=True)) == expected
-    with pytest.raises(SpecError, match="have a size: give size= to 'depth'"):
-        decode_serially(catalog, {**native, "jpeg": given["jpeg"]}, 3)

@@ -21,7 +21,6 @@ from typing import Any
 import certifi
 import pytest
 
-from services.trainer.train import LOST_RANK
 from tests.support.kubernetes import one, pods, render, written
 from tests.support.needs import needs_tensorflow
 from tests.support.ports import free_port, free_ports
@@ -245,32 +244,3 @@ def test_trainer_and_worker_read_a_bucket_with_what_its_secret_says(
         trainer = namespace.start("trainer", 0, "tensorflow", **ONCE)
         assert trainer.wait(120 * SECOND) == 0, trainer.err
     assert expected(data) in trainer.out
-
-
-@pytest.mark.nightly
-@pytest.mark.slow
-@needs_tensorflow
-def test_a_rank_that_is_drained_ends_and_the_others_with_a_status_that_is_no_failure(
-    programs: Programs, tmp_path: Path, data: Path
-) -> None:
-    namespace = Namespace(programs, tmp_path, data, render("ranks"))
-    namespace.make_keys()
-    namespace.start("worker", WORKERS="1")
-    settings = {**SMALL, "SAVE_EVERY": "2"}
-    first, second = (
-        namespace.start("trainer", rank, "tensorflow", **settings, EPOCHS="100000")
-        for rank in range(2)
-    )
-    first.wait_for("epoch 2/", 90 * SECOND)
-    second.signal(signal.SIGTERM)
-    assert second.wait(30 * SECOND) == 128 + signal.SIGTERM, second.err
-    assert first.wait(60 * SECOND) == LOST_RANK, first.err
-    assert "trainer: another rank has ended: " in first.err
-    epochs = int(re.findall(r"epoch (\d+)/", first.out)[-1]) + 2
-    again = [
-        namespace.start("trainer", rank, "tensorflow", **settings, EPOCHS=str(epochs))
-        for rank in range(2)
-    ]
-    for program in again:
-        assert program.wait(90 * SECOND) == 0, program.err
-        assert "continuing after" in program.out

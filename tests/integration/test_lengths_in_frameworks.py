@@ -15,8 +15,6 @@ import pytest
 import videoload as vl
 from tests.support.digests import digests
 from tests.support.models import arrays
-from tests.support.needs import needs_torch
-from tests.support.programs import Programs
 from tests.support.thorough import either
 from tests.support.videos import make_lengths
 from tests.support.waiting import SECOND
@@ -147,37 +145,3 @@ def test_a_sequence_of_several_shapes_is_refused(tf: Any, client: Client, catalo
         client.stream(catalog, CLIP, **HOW).sequence()
     sequence = client.stream(catalog, CLIP, **{**HOW, "buckets": None}).sequence()
     assert sequence[0][0].shape == (3, 20, 16, 16, 3)
-
-
-@needs_torch
-@pytest.mark.slow
-def test_batches_of_torch_have_the_length_of_their_bucket(client: Client, catalog: Catalog) -> None:
-    import torch
-
-    stream = client.stream(catalog, CLIP, **HOW)
-    made = vl.torch.batches(stream, dtype=torch.uint8, layout="BTHWC", info=True)
-    got = [(clips.numpy(), labels.numpy(), info) for clips, labels, info in made]
-    wanted = list(decode_serially(catalog, CLIP, info=True, **HOW))
-    assert digests(got) == digests(wanted)
-    assert {clips.shape[1] for clips, _, _ in got} == {5, 10, 20}
-    for _, _, info in got:
-        assert torch.from_numpy(info.mask).sum(1).tolist() == info.lengths.tolist()
-
-
-def test_a_preview_shows_what_is_padding(
-    catalog: Catalog, programs: Programs, tmp_path: Path
-) -> None:
-    image = pytest.importorskip("PIL.Image")
-    out = tmp_path / "out.png"
-    program = programs.videoload(
-        "preview", str(catalog.root), "--output", str(out),
-        "--clip", "frames=all, max_frames=20, stride=2, resize=16, size=16, short=hold",
-        "--stream", "batch_frames=40, buckets=(5, 10, 20), shuffle=True, drop_remainder=False",
-        "--batches", "3",
-    )  # fmt: skip
-    assert program.wait(60 * SECOND) == 0, program.err
-    how: dict[str, Any] = {**HOW, "batch_size": None, "batch_frames": 40, "seed": 0}
-    shown = list(decode_serially(catalog, CLIP, **how, drop_remainder=False, info=True))[:3]
-    assert program.out == f"{out}: {sum(len(clips) for clips, _, _ in shown)} clips, from step 0\n"
-    with image.open(out) as sheet:
-        assert sheet.width > 20 * 16

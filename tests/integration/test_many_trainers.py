@@ -201,19 +201,6 @@ def test_a_name_that_moves_is_followed(videos: Videos, programs: Programs, tmp_p
 
 
 @pytest.mark.slow
-def test_an_unknown_name_is_reported_and_tried_again(videos: Videos, programs: Programs) -> None:
-    with Client(workers=0, listen=LISTEN) as client:
-        worker = programs.worker(
-            client.endpoints[0], videos.root, "--connect", "tcp://no-such.invalid:5555",
-            "--insecure",
-        )  # fmt: skip
-        worker.wait_for("trainer tcp://no-such.invalid:5555 cannot be reached: ", 30 * SECOND)
-        assert re.search(r"cannot be reached: \w.+; still trying\n", worker.err)
-        client.wait_for_workers(1, timeout_s=10 * SECOND)  # the other trainer has it meanwhile
-        assert worker.process.poll() is None
-
-
-@pytest.mark.slow
 def test_a_resolver_that_does_not_answer_delays_nothing(
     videos: Videos, serial: dict[int, list[str]], programs: Programs
 ) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import logging
 import os
-import time
 import weakref
 
 import numpy as np
@@ -13,7 +12,6 @@ import pytest
 
 from tests.support.digests import digests
 from tests.support.processes import arena_maps, children_of
-from tests.support.thorough import either
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND, wait_until
 from videoload import (
@@ -134,19 +132,3 @@ def test_a_consumer_may_write_into_its_batch(client: Client, videos: Videos) -> 
         got += digests([(clips, labels)])
         clips[:] = 0
     assert got == expected
-
-
-@pytest.mark.slow
-def test_a_new_stream_does_not_wait_for_the_leases_of_a_dropped_one(
-    client: Client, videos: Videos
-) -> None:
-    # The workers still have leases of the dropped stream, and are told to free its memory.
-    busy = ClipSpec(frames=32, resize=112, size=(112, 112), clips_per_video=40)
-    list(client.stream(videos.catalog, SMALL, 3))  # the workers are connected and warm
-    for _ in range(3):
-        stream = client.stream(videos.catalog, busy, 8, shuffle=True)
-        next(iter(stream))
-        del stream
-        began = time.monotonic()
-        next(iter(client.stream(videos.catalog, SMALL, 3)))
-        assert time.monotonic() - began < either(20, 2) * SECOND

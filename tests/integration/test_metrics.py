@@ -132,17 +132,6 @@ def test_a_worker_whose_loop_stands_still_is_unhealthy_until_it_continues(videos
         supervisor.stop()
 
 
-def test_a_taken_port_is_reported_in_one_line(videos: Videos, programs: Programs) -> None:
-    with Client(workers=0, listen="tcp://127.0.0.1:*", metrics_port=0) as client:
-        worker = programs.worker(
-            client.endpoints[0], videos.root, "--metrics-port", str(client.metrics_port)
-        )
-        assert worker.wait(30 * SECOND) == 1
-    assert worker.err == (
-        f"videoload: cannot serve metrics at port {client.metrics_port}: Address already in use\n"
-    )
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("prometheus") is None, reason="no Prometheus here")
 def test_prometheus_answers_every_query_of_the_dashboard(

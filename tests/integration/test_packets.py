@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from videoload.bitstreams.pictures import KeyFrame
 from videoload.decoding.decoder import Decoder
 from videoload.index.index import find_index, open_video
 from videoload.index.packets import PacketTable, read_packets
-from videoload.reading.containers import OpenedVideo, UnreadableError
+from videoload.reading.containers import OpenedVideo
 from videoload.storage.content import Content
 from videoload.storage.files import LocalFile
 
@@ -226,14 +226,6 @@ def test_the_length_of_an_mp4s_boxes_is_not_trusted(tmp_path: Path) -> None:
     assert table.pictures.frames == 40
 
 
-def test_a_file_without_a_packet_proves_nothing(plain: bytes, tmp_path: Path) -> None:
-    path = tmp_path / "empty.avi"
-    header, _ = split(plain)
-    path.write_bytes(join(header, []))
-    with suppress(UnreadableError):  # FFmpeg may not open it
-        assert table_of(path) is None
-
-
 def test_a_title_that_names_the_list_of_packets_is_none(plain: bytes, tmp_path: Path) -> None:
     path = tmp_path / "titled.avi"
     header, chunks = split(plain)
@@ -272,18 +264,6 @@ def test_what_a_pass_cannot_keep_is_read_again(
     assert table is not None
     monkeypatch.setattr("videoload.index.packets._PASS_BYTES", 2000)
     assert same(table_of(path), table)
-
-
-def test_a_long_intra_only_file_is_not_decoded_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("videoload.index.packets._PASS_BYTES", 2000)
-    path = make_avi(
-        tmp_path / "a.mkv", frames=60, codec="mjpeg", pixels="yuvj420p", container_format="matroska"
-    )
-    table = table_of(path)
-    assert table is not None
-    assert table.pictures.frames == 60
 
 
 def test_times_of_display_are_those_of_the_container(tmp_path: Path) -> None:

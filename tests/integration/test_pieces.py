@@ -14,7 +14,7 @@ import pytest
 import videoload as vl
 from tests.support import sounds
 from tests.support.digests import digests
-from tests.support.pieces import FRAMES, PIECES, cut, make_pieces
+from tests.support.pieces import FRAMES, PIECES, make_pieces
 from tests.support.thorough import rest_nightly
 from tests.support.videos import make_avi
 from tests.support.waiting import SECOND
@@ -85,13 +85,6 @@ def test_clips_are_those_of_the_recording(whole: Catalog, pieces: Catalog, kind:
     assert stream(pieces, clip, epochs=2) == stream(whole, clip, epochs=2)
 
 
-@pytest.mark.parametrize("how", [{"codec": "mjpeg", "pixels": "yuvj420p"}, {"codec": "ffv1"}])
-def test_so_they_are_with_other_codecs(tmp_path: Path, how: dict[str, Any]) -> None:
-    files = cut(make_avi(tmp_path / "whole.avi", frames=30, **how), tmp_path / "run", 7)
-    found = stream(Catalog([files]), spec(sampling="dense"))
-    assert found == stream(Catalog([tmp_path / "whole.avi"]), spec(sampling="dense"))
-
-
 def test_segments_count_over_the_whole(root: Path, pieces: Catalog) -> None:
     table = {"start_s": [0.4, 2.0], "end_s": [1.0, 4.6], "name": ["whole.avi", pieces.paths[0]]}
     both = Catalog.from_table(table | {"name": ["whole.avi"] * 2}, root, path="name")
@@ -102,17 +95,6 @@ def test_segments_count_over_the_whole(root: Path, pieces: Catalog) -> None:
     assert stream(Catalog(pieces.paths, root=root, **ends), dense) == stream(
         Catalog(["whole.avi"], root=root, **ends), dense
     )
-
-
-def test_targets_of_frames_are_those_of_the_recording(whole: Catalog, pieces: Catalog) -> None:
-    rows = [np.arange(FRAMES, dtype=np.float32)]
-    made = [
-        decode_serially(each.with_targets(vl.PerFrame(rows)), spec(sampling="dense"), 3, info=True)
-        for each in (whole, pieces)
-    ]
-    for (_, expected, _), (_, found, info) in zip(*made, strict=True):
-        np.testing.assert_array_equal(found, expected)
-        np.testing.assert_array_equal(found, info.frames)
 
 
 def test_an_open_recording_has_all_frames(root: Path, pieces: Catalog) -> None:
@@ -255,56 +237,6 @@ def test_a_file_of_a_sample_that_is_replaced_is_read_anew(copy: Path, replaced: 
 
 
 # Wherever it is read
-
-
-def test_a_copy_of_another_host_must_have_the_same_pieces(copy: Path, root: Path) -> None:
-    path = "run/0.avi // 1.avi // 2.avi"
-    one, other = Decoder(root), Decoder(copy)
-    for _ in range(2):  # before it was decoded, and when it is known
-        assert other.fingerprint(path, 7) == one.fingerprint(path, 7)
-        assert other.info(path) == one.info(path)
-    assert other.fingerprint("run/0.avi // 2.avi // 1.avi", 7) != one.fingerprint(path, 7)
-    assert other.version(path) == Decoder(copy).version(path) != one.version(path)
-    make_avi(copy / "run/1.avi", frames=12, seed=3)
-    assert other.fingerprint(path, 7) != one.fingerprint(path, 7)
-
-
-def test_catalogs_of_them_are_split_joined_and_mixed(copy: Path, root: Path) -> None:
-    shutil.copytree(copy / "run", copy / "more/run")
-    make_avi(copy / "b_0.avi", frames=30)
-    catalog = Catalog.from_folder(copy, chain=r"(.*run)/|(b)_", label=None)
-    assert sorted(path.partition(" ")[0] for path in catalog.paths) == [
-        "b_0.avi", "more/run/0.avi", "run/0.avi",
-    ]  # fmt: skip
-    one, other = catalog.split(0.5, by=r"^(more/)?")
-    assert not {*one.paths} & {*other.paths}
-    clip = spec(sampling="random", clips_per_video=3)
-    far = Catalog([[f"{number}.avi" for number in range(PIECES)]], root=root / "run")
-    joined = Catalog.join([catalog, far])
-    assert joined.root not in (copy, root)
-    own = decode_serially(far, clip, 3, seed=1)
-    mixed = vl.mix({"far": (far, 0.5), "here": (catalog, 0.5)})
-    shown = [clips for clips, _ in decode_serially(mixed, clip, 3, epochs=2)]
-    assert len(shown) > 2
-    assert digests(own) == digests(decode_serially(joined.subset([len(catalog)]), clip, 3, seed=1))
-    with Client(1) as client:
-        stream = client.stream(mixed, clip, 3, shuffle=True, seed=4)
-        found = digests(stream)
-    assert found == digests(decode_serially(mixed, clip, 3, shuffle=True, seed=4))
-
-
-def test_each_window_of_it_is_predicted(
-    whole: Catalog, pieces: Catalog, client: Client, tmp_path: Path
-) -> None:
-    def model(clips: Any) -> Any:
-        return np.asarray(clips, np.float32).mean(axis=(1, 2, 3))
-
-    how = spec(sampling="dense", hop=5)
-    made = [vl.predict(model, client, each, how, batch_size=4).files[0] for each in (whole, pieces)]
-    for expected, found in zip(made[0][1:], made[1][1:], strict=True):
-        np.testing.assert_array_equal(found, expected)
-    vl.predict(model, client, pieces, how, batch_size=4, to_npy=tmp_path)
-    np.testing.assert_array_equal(np.load(tmp_path / "run/0.avi+10.npy"), made[0].scores)
 
 
 # Its time

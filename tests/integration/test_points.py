@@ -11,7 +11,7 @@ import pytest
 from tests.support import spots
 from tests.support.thorough import either, rest_nightly
 from tests.support.waiting import SECOND
-from videoload import Boxes, Catalog, Client, ClipSpec, Points, SpecError, decode_serially
+from videoload import Boxes, Catalog, Client, ClipSpec, Points, decode_serially
 from videoload.trainer import contact_sheet
 
 pytestmark = pytest.mark.timeout(120 * SECOND)
@@ -163,12 +163,6 @@ def test_a_row_shows_its_box_by_every_way(
     with Client(workers=1, frame_store=tmp_path / "frames") as keeping:
         for reader in (client, keeping, keeping):
             same(reader.stream(corners, spec, **HOW).batches(epochs=1), reference)
-
-
-def test_a_stream_without_boxes_is_refused(root: Path, client: Client) -> None:
-    for make in (client.stream, decode_serially):
-        with pytest.raises(SpecError, match='crop="box" needs boxes'):
-            make(spots.catalog_of(root), ClipSpec(3, size=(64, 64), crop="box"), 2)
 
 
 def test_a_preview_shows_points_and_boxes(catalog: Catalog, tmp_path: Path) -> None:

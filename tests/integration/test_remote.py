@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 import copy
-import os
 import shutil
-import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 import videoload as vl
 from benchmarks.object_server import ObjectServer
-from tests.support.catalogs import refused
 from tests.support.digests import digest
 from tests.support.programs import Programs
 from tests.support.servers import objects
-from tests.support.thorough import either
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND, wait_until
 from videoload import Catalog, Client, ClipSpec, decode_serially
-from videoload.commands.sources import load
 from videoload.errors import StorageError
 
 pytest.importorskip("obstore", reason="needs videoload[remote]")
@@ -154,72 +147,6 @@ def test_a_kept_file_is_asked_for_only_once_a_training(
 
 
 @pytest.mark.slow
-def test_a_folder_that_is_deleted_and_workers_that_are_killed_change_nothing(
-    videos: Videos, server: ObjectServer, tmp_path: Path
-) -> None:
-    epochs = either(4, 12)
-    reference = digest(decode_serially(videos.catalog, SPEC, 2, shuffle=True, epochs=epochs))
-    disk = tmp_path / "disk"
-    with Client(workers=2, keep=disk) as client:
-        stream = client.stream(at(videos, server.url), SPEC, 2, shuffle=True, slots=2)
-
-        def disturbed() -> Iterator[Any]:
-            for step, batch in enumerate(stream.batches(epochs=epochs)):
-                yield batch
-                if step % 5 == 2:
-                    shutil.rmtree(disk, ignore_errors=True)  # something may be written meanwhile
-                if step % 9 == 4:
-                    client.wait_for_workers(1, timeout_s=60 * SECOND)
-                    with suppress(ProcessLookupError):  # it was killed before
-                        os.kill(client.workers[0].pid, signal.SIGKILL)
-
-        assert digest(disturbed()) == reference
-        assert stream.quarantine == []
-
-
-@pytest.mark.slow
-def test_a_folder_that_cannot_be_written_to_is_reported_in_one_line(
-    server: ObjectServer, programs: Programs, tmp_path: Path
-) -> None:
-    (tmp_path / "file").touch()
-    for keep, what in (
-        (["--keep", str(tmp_path / "file/x")], f"in {tmp_path}/file/x: Not a directory"),
-        (["--keep-gb", "3"], "keep_gb limits the folder of keep=, which is not given"),
-    ):
-        done = programs.worker("tcp://127.0.0.1:5555", server.url, *keep)
-        assert done.wait(60 * SECOND) == 1
-        assert done.err.count("\n") == 1
-        assert what in done.err
-
-
-@pytest.mark.nightly  # it compares shares of time
-def test_a_distant_server_is_named_as_the_bottleneck(videos: Videos) -> None:
-    with ObjectServer(videos.root, 0.8) as far, Client(workers=1) as client:
-        stream = client.stream(at(videos, far.url), SPEC, 2, shuffle=True)
-        for _ in stream.batches(epochs=4):
-            pass
-        stats = stream.stats()
-    assert stats.bottleneck == "storage", stats
-    assert "of their work waiting for their storage" in stats.verdict
-
-
-@pytest.mark.slow
-def test_hosts_may_have_the_same_data_in_different_places(
-    videos: Videos, server: ObjectServer, programs: Programs
-) -> None:
-    reference = digest(decode_serially(videos.catalog, SPEC, 2, shuffle=True, epochs=3))
-    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
-        programs.worker(client.endpoints[0], videos.root)
-        programs.worker(client.endpoints[0], server.url)
-        client.wait_for_workers(2, timeout_s=60 * SECOND)
-        stream = client.stream(videos.catalog, SPEC, 2, shuffle=True)
-        before = len(server.requests)
-        assert digest(stream.batches(epochs=3)) == reference
-        assert len(server.requests) > before
-        assert stream.quarantine == []
-
-
-@pytest.mark.slow
 def test_a_worker_whose_server_does_not_answer_hands_its_leases_back(
     videos: Videos, server: ObjectServer, programs: Programs, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -248,16 +175,6 @@ def test_a_worker_whose_server_does_not_answer_hands_its_leases_back(
         assert stream.quarantine == []
 
 
-@pytest.mark.slow
-def test_the_native_size_is_looked_up_below_a_url(videos: Videos, server: ObjectServer) -> None:
-    catalog = at(videos, server.url).subset([0])
-    with Client(workers=1) as client:
-        found = client.stream(catalog, ClipSpec(frames=2), 1).clip
-    assert isinstance(found, ClipSpec)
-    local = next(decode_serially(videos.catalog.subset([0]), ClipSpec(frames=2), 1))
-    assert found.shape == local[0].shape[1:]
-
-
 def test_a_file_below_a_url_is_opened_like_any_other(videos: Videos, server: ObjectServer) -> None:
     path = "walk/b_frames.avi"
     with vl.open(videos.root / path) as local, vl.open(f"{server.url}/{path}") as remote:
@@ -266,34 +183,6 @@ def test_a_file_below_a_url_is_opened_like_any_other(videos: Videos, server: Obj
     assert len(other) == 40
     with pytest.raises(vl.VideoError, match=r"/none\.avi: cannot be opened: No such file"):
         vl.open(f"{server.url}/none.avi")
-
-
-@pytest.mark.slow
-def test_a_scan_of_a_url_finds_the_same_as_a_scan_of_a_folder(
-    videos: Videos, server: ObjectServer, programs: Programs, tmp_path: Path
-) -> None:
-    table = tmp_path / "videos.csv"
-    lines = [f"{v.path},{videos.catalog.classes[v.label]}" for v in videos.catalog]
-    table.write_text("\n".join(["path,label", *lines, "run/none.avi,run"]))
-    shown = []
-    for root in (str(videos.root), server.url):
-        done = programs.videoload("scan", str(table), "--root", root, "--all")
-        assert done.wait(60 * SECOND) == 0
-        # Where a missing file was searched differs, and with it the width of the table.
-        lines = [" ".join(line.split()) for line in done.out.splitlines()]
-        shown.append(
-            [line for line in lines if "No such file" not in line and "\u2500" not in line]
-        )
-    assert any("none.avi" in line for line in shown[0])
-    # In a folder, files are read again to learn more about them.
-    assert shown[0][: len(shown[1])] == shown[1]
-
-
-def test_a_folder_is_not_searched_if_the_root_is_elsewhere(
-    videos: Videos, server: ObjectServer
-) -> None:
-    with refused("does not lie in the root", server.url):
-        load(videos.root, server.url)
 
 
 def test_a_root_that_cannot_be_listed_or_holds_a_secret_is_refused_in_one_line(

@@ -40,12 +40,9 @@ from videoload import (
     mix,
 )
 from videoload.clips.clip_spec import at_native_size
-from videoload.clips.windows import Request
-from videoload.decoding.decoder import Decoder
 
 pytestmark = [pytest.mark.timeout(180 * SECOND), pytest.mark.xdist_group("sampling")]
 
-SMALL = ClipSpec(frames=4, stride=2, size=(32, 32))
 TRANSFORMED: dict[str, Any] = {"frames": 4, "stride": 2, "size": (32, 32), "sampling": "random"}
 
 
@@ -204,30 +201,6 @@ def test_a_moment_that_cannot_be_shown_is_named(tmp_path: Path) -> None:
         decode_serially(Catalog(["a.avi"], root=tmp_path), spec, 1)
 
 
-def test_clips_of_one_visit_are_decoded_in_one_pass(videos: Videos, both_ways: BothWays) -> None:
-    spec = ClipSpec(frames=8, size=(32, 32), sampling="uniform", clips_per_video=4)
-    decoder = Decoder(videos.root)
-    out = np.empty((4, *spec.shape), np.uint8)
-    ticks = 0
-
-    def tick() -> None:
-        nonlocal ticks
-        ticks += 1
-
-    decoder.index("walk/gop12.avi")
-    requests = [Request(7, clip) for clip in range(4)]
-    together = decoder.decode("walk/gop12.avi", spec, requests, out, tick).copy()
-    # Signs of life for each frame, each clip and each read. Alone, the clips take 66.
-    assert ticks < 60
-    one = np.empty((1, *spec.shape), np.uint8)
-    for row, request in enumerate(requests):
-        assert np.array_equal(
-            decoder.decode("walk/gop12.avi", spec, [request], one)[0], together[row]
-        )
-        assert np.array_equal(one[0], out[row])
-    both_ways(videos.catalog, spec)
-
-
 # Native size
 
 
@@ -258,15 +231,6 @@ def test_without_a_size_clips_have_the_size_of_the_first_good_file_wherever_it_l
 
 
 # Transforms
-
-
-@pytest.mark.parametrize("name", rest_nightly(["add_noise", "invert"]))
-def test_a_transform_gives_the_same_clips_wherever_it_runs(
-    videos: Videos, name: str, both_ways: BothWays
-) -> None:
-    plain = both_ways(videos.catalog, ClipSpec(**TRANSFORMED), shuffle=True)
-    spec = ClipSpec(**TRANSFORMED, transform=f"tests.support.transforms:{name}")
-    assert both_ways(videos.catalog, spec, shuffle=True) != plain
 
 
 @pytest.mark.parametrize("threads", rest_nightly([7, 2, 1]))

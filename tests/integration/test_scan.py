@@ -18,11 +18,9 @@ import pytest
 
 from tests.support.processes import children_of
 from tests.support.programs import Programs
-from tests.support.thorough import rest_nightly
 from tests.support.videos import Videos, make_avi
 from tests.support.waiting import SECOND, wait_until
 from videoload import Catalog, ClipSpec, VideoloadError, decode_serially
-from videoload.scanning import advice
 from videoload.scanning.journal import Journal
 from videoload.scanning.scan import scan
 
@@ -53,15 +51,6 @@ def test_a_scan_finds_true_counts_and_damage(folder: Path, videos: Videos) -> No
     assert rows["walk/text.avi"].frames == 0
     assert "is not a video" in rows["walk/text.avi"].damage
     assert rows["run/mjpeg.avi"].codec == "mjpeg"
-
-
-def test_the_speed_of_short_files_is_measured_without_a_warning(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    make_avi(tmp_path / "a.avi", frames=10)
-    rows = [*scan(Catalog(["a.avi"], root=tmp_path), processes=1)]
-    assert advice.speed(rows, tmp_path, 2).startswith("about ")
-    assert not caplog.text
 
 
 def test_without_a_good_file_no_table_is_written_or_claimed(
@@ -218,30 +207,6 @@ def test_every_segment_and_label_of_a_table_keeps_its_row(videos: Videos, tmp_pa
         assert bad == [("a.avi", "30", ""), ("c.avi", "", "4"), ("c.avi", "4", "8")]
 
 
-@pytest.mark.parametrize(
-    ("names", "bad"),
-    rest_nightly([
-        ("archery bowling diving", "archery"), ("0.5 1.5 2.5", "0.5"), ("1 2 10", ""),
-        ("a;b c d", ""), ("0.5 1.5 run", ""),
-    ], usual=2),
-)  # fmt: skip
-def test_its_csv_numbers_the_classes_as_the_folder_does(
-    names: str, bad: str, tmp_path: Path
-) -> None:
-    for name in names.split():
-        make_avi(tmp_path / f"videos/{name}/v.avi", frames=6)
-        if name == bad:
-            (tmp_path / f"videos/{name}/v.avi").write_text("no pictures here")
-    catalog = Catalog.from_folder(tmp_path / "videos")
-    journal = Journal(tmp_path / "found.csv")
-    scan(catalog, processes=1, journal=journal)
-    found = Catalog.from_table(journal.file, catalog.root, journal.classes)
-    assert found.classes == catalog.classes
-    assert found.targets is None
-    kept = catalog.subset([video for video in range(3) if catalog.classes[video] != bad])
-    assert (found.paths, found.labels.tolist()) == (kept.paths, kept.labels.tolist())
-
-
 def test_several_labels_of_a_video_are_not_written_as_one(tmp_path: Path) -> None:
     make_avi(tmp_path / "a.avi", frames=6)
     (tmp_path / "several.csv").write_text("path,labels\na.avi,cook;talk\n")
@@ -249,17 +214,6 @@ def test_several_labels_of_a_video_are_not_written_as_one(tmp_path: Path) -> Non
     with pytest.raises(VideoloadError, match="several labels"):
         scan(catalog, processes=1, journal=Journal(tmp_path / "found.csv"))
     assert not (tmp_path / "found.csv").exists()
-
-
-def test_a_damaged_output_is_reported_in_one_line(tmp_path: Path) -> None:
-    make_avi(tmp_path / "videos/x/a.avi", frames=6)
-    out = tmp_path / "found.csv"
-    scan(Catalog.from_folder(tmp_path / "videos"), processes=1, journal=Journal(out))
-    rows = out.read_bytes()
-    for flaw in (b"\xff\xfe", b'"' + b"x" * 200_000 + b'"'):
-        out.write_bytes(rows + 200 * rows.splitlines(keepends=True)[1] + flaw)
-        with pytest.raises(VideoloadError, match=r"found\.csv, line "):
-            Journal(out)
 
 
 def test_the_rows_of_another_folder_are_not_replaced(tmp_path: Path) -> None:

@@ -145,23 +145,6 @@ def test_fit_trains_on_each_batch_of_each_epoch_once(
     assert len(model.seen) == 3 * size
 
 
-def test_fit_and_evaluate_read_two_sequences_of_one_client(
-    of_fit: Client, videos: Videos, serial: list[str], tf: Any
-) -> None:
-    stream = make(of_fit, videos)
-    held_back = of_fit.stream(videos.catalog, CLIP, 3)
-    expected = digests(decode_serially(videos.catalog, CLIP, 3, epochs=2))
-    model = recorder(tf)
-    model.fit(
-        stream.sequence(), validation_data=held_back.sequence(), epochs=2, shuffle=False, **FIT
-    )
-    size, n = len(stream), len(held_back)
-    train, check = serial[: 2 * size], expected
-    assert model.seen == [
-        *train[:size], *check[:n], *train[size:], *check[n:]
-    ]  # fmt: skip
-
-
 @pytest.mark.parametrize("way", rest_nightly(["fit", "evaluate", "predict"]))
 def test_a_stream_ends_when_its_fit_has_ended_and_nobody_holds_it(
     way: str, client: Client, tf: Any, tmp_path: Path

@@ -5,17 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, cast
 
-import numpy as np
 import pytest
 
 from tests.support.recordings import (
     MATCH,
-    PARTS,
     WAYS,
     catalog_of,
     check,
     make_recordings,
-    seen,
     specs,
 )
 from tests.support.thorough import either
@@ -29,8 +26,6 @@ from videoload import (
     VideoError,
     decode_serially,
 )
-from videoload.clips.sample_spec import SampleSpec
-from videoload.trainer import contact_sheet
 
 pytestmark = pytest.mark.timeout(120 * SECOND)
 
@@ -54,30 +49,6 @@ def test_all_parts_show_the_same_moment_and_the_same_place(catalog: Catalog, way
         catalog, spec, 3, shuffle=True, seed=5, epochs=either(1, 2), info=True
     )
     assert sum(check(batch) for batch in batches) >= SAMPLES
-
-
-@pytest.mark.parametrize("views", [1, 2])
-def test_the_matrices_of_all_parts_are_told(catalog: Catalog, views: int) -> None:
-    drawn: dict[str, Any] = {"sampling": "random", "crop": "resized", "flip": True, "views": views}
-    for _, _, info in decode_serially(catalog, specs(**drawn), 3, shuffle=True, info=True):
-        affine = cast(dict[str, Any], info.affine)
-        assert list(affine) == [*PARTS]
-        # The infrared camera has the same frames; depth has half their pixels.
-        np.testing.assert_array_equal(affine["rgb"], affine["ir"])
-        assert np.abs(affine["depth"][..., :2] - affine["rgb"][..., :2]).max() < 0.2
-
-
-def test_frames_of_the_same_number_need_no_rates(root: Path) -> None:
-    rgb, depth = (Catalog.from_folder(root / name) for name in ("rgb", "depth"))
-    catalog = Catalog.side_by_side(by="frames", rgb=rgb, depth=depth)
-    spec = {
-        "rgb": ClipSpec(4, resize=32, size=(32, 32), sampling="random"),
-        "depth": ClipSpec(4, size=(32, 32)),
-    }
-    for batch, _, info in decode_serially(catalog, spec, 3, epochs=3, info=True):
-        parts = cast(dict[str, Any], batch)
-        assert info.frames.max() < 36  # the shorter file
-        np.testing.assert_allclose(seen(parts["depth"])[0], info.frames / 15, atol=0.5 / 15)
 
 
 def test_held_batches_keep_their_slots_even_if_only_a_slice_is_held(
@@ -121,22 +92,6 @@ def test_a_part_that_fails_is_named(catalog: Catalog, root: Path, tmp_path: Path
         list(decode_serially(sample, spec, 1, on_error="raise"))
 
 
-def test_a_preview_has_a_row_for_each_part(
-    catalog: Catalog, client: Client, tmp_path: Path
-) -> None:
-    image = pytest.importorskip("PIL.Image")
-    stream = client.stream(catalog, specs(**WAYS["views"]), 2, seed=1)
-    (batch,) = decode_serially(catalog[:2], specs(**WAYS["views"]), 2, seed=1, info=True)
-    rows = [*contact_sheet.rows_of(batch, catalog, cast(SampleSpec, stream.clip))]
-    assert [row.place.rpartition(", ")[2] for row in rows] == [*PARTS] * 4  # 2 samples, 2 views
-    assert rows[2].path == "depth/a/S000_depth.avi"
-    assert rows[3].frames == tuple(batch[2].frames[0, 1])
-    assert not rows[4].frames
-    stream.preview(tmp_path / "a.png")
-    with image.open(tmp_path / "a.png") as made:
-        assert made.size > (100, 100)
-
-
 def test_partners_that_are_missing_are_named(root: Path) -> None:
     rgb, depth = (Catalog.from_folder(root / name) for name in ("rgb", "depth"))
     with pytest.raises(
@@ -165,9 +120,3 @@ def test_what_is_drawn_is_said_once(catalog: Catalog) -> None:
     del spec["dept"]
     with pytest.raises(SpecError, match="rgb, ir, depth: give a spec for 'depth' as"):
         decode_serially(catalog, spec, 2)
-
-
-def test_mistakes_are_told_in_words_of_samples() -> None:
-    folders: Any = {"rgb": "ntu/rgb", "depth": "ntu/depth"}
-    with pytest.raises(CatalogError, match=r"part 'rgb' must be a Catalog, .* got 'ntu/rgb'"):
-        Catalog.side_by_side(**folders)

@@ -60,19 +60,6 @@ def test_no_byte_crosses_a_slow_line_twice(tmp_path: Path) -> None:
     used_share(tmp_path, make(tmp_path, 2e6), 4e6)
 
 
-@pytest.mark.nightly
-@pytest.mark.parametrize(("rate", "total"), [(4e6, 8e6), (0.5e6, 6e6), (20e6, 80e6), (1e6, 12e6)])
-def test_a_slow_line_is_used_and_no_byte_crosses_it_twice(
-    rate: float, total: float, tmp_path: Path
-) -> None:
-    """Other processes may disturb a run, so the best of three counts."""
-    paths = make(tmp_path, total)
-    shares: list[float] = []
-    while len(shares) < 3 and max(shares, default=0) < 0.9:
-        shares.append(used_share(tmp_path, paths, rate))
-    assert max(shares) >= 0.9, shares
-
-
 def used_share(folder: Path, paths: list[str], rate: float) -> float:
     """The share of a line that an epoch of two workers used. No byte may go over it twice."""
     with ObjectServer(folder, 0.02) as server, Client(workers=2, cache=False) as client:

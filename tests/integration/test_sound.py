@@ -20,10 +20,8 @@ from tests.support import sounds
 from tests.support.avi_files import Chunk, join, split
 from tests.support.digests import digest
 from tests.support.mp4_files import empty_samples
-from tests.support.needs import needs_torch
-from tests.support.servers import objects
 from tests.support.thorough import rest_nightly
-from videoload import Catalog, Client, ClipSpec, SpecError, VideoError, decode_serially, torch
+from videoload import Catalog, Client, ClipSpec, VideoError, decode_serially
 from videoload.clips.clip_spec import silent
 from videoload.decoding.decoder import Decoder
 
@@ -404,26 +402,6 @@ def test_workers_give_what_the_serial_stream_gives(
     stream.preview(tmp_path / "sheet.png")
 
 
-@pytest.fixture(scope="module")
-def far(root: Path) -> Iterator[str]:
-    with objects(root, "a/pcm.avi") as made:
-        yield made.url
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("where", ["a bucket", "kept frames"])
-def test_sound_is_the_same_from_a_bucket_and_beside_kept_frames(
-    where: str, root: Path, far: str, catalog: Catalog, tmp_path: Path
-) -> None:
-    paths = [video.path for video in catalog]
-    at: Any = far if where == "a bucket" else root
-    read = Catalog(paths, catalog.labels, catalog.classes, at)
-    for _ in range(2):
-        store = tmp_path if at is root else None
-        made = decode_serially(read, CLIP, 3, shuffle=True, frame_store=store)
-        assert digest(made) == digest(decode_serially(catalog, CLIP, 3, shuffle=True))
-
-
 def test_one_part_of_several_files_may_have_sound(root: Path) -> None:
     parts = [Catalog([f"a/{name}"], [0], ["a"], root) for name in ("late.mp4", "pcm.avi")]
     both = Catalog.side_by_side(rgb=parts[0], other=parts[1])
@@ -435,30 +413,3 @@ def test_one_part_of_several_files_may_have_sound(root: Path) -> None:
     first = round(info.times[0, 0] * RATE)
     whole = sounds.whole(root / "a" / "pcm.avi", RATE)
     np.testing.assert_allclose(arrays["sound"], whole[:, first : first + 9_600], atol=1e-6)
-
-
-def test_predict_refuses_sound_by_name(catalog: Catalog, client: Client) -> None:
-    from videoload import predict
-
-    with pytest.raises(SpecError, match="sound"):
-        predict(lambda clips: clips, client, catalog, replace(CLIP, sampling="dense"))
-
-
-def test_tensorflow_gets_pictures_and_sound(tf: Any, catalog: Catalog, client: Client) -> None:
-    stream = client.stream(catalog, CLIP, 3, drop_remainder=True)
-    reference = decode_serially(catalog, CLIP, 3, info=True, drop_remainder=True)
-    dataset = stream.dataset(info=True)
-    assert dataset.element_spec[0]["sound"].shape == (3, 9_600)
-    for (clips, _, told), (arrays, _, info) in zip(dataset, reference, strict=True):
-        np.testing.assert_array_equal(clips["sound"], cast(Any, arrays)["sound"])
-        np.testing.assert_array_equal(clips["video"], cast(Any, arrays)["video"])
-        np.testing.assert_array_equal(told["has_sound"], info.has_sound)
-
-
-@needs_torch
-@pytest.mark.slow
-def test_pytorch_gets_pictures_and_sound(catalog: Catalog, client: Client) -> None:
-    made = torch.batches(client.stream(catalog, CLIP, 3))
-    for (clips, _), (arrays, _) in zip(made, decode_serially(catalog, CLIP, 3), strict=True):
-        assert tuple(clips["video"].shape) == (3, 3, 15, 48, 64)
-        np.testing.assert_array_equal(clips["sound"].numpy(), cast(Any, arrays)["sound"])

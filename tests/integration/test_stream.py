@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.digests import digest, digests
-from tests.support.programs import Programs
+from tests.support.digests import digests
 from tests.support.videos import Videos, make_avi, other_messages
 from tests.support.waiting import SECOND, wait_until
 from videoload import (
@@ -49,17 +48,6 @@ def test_a_complete_decode_happens_once_for_all_trainings(tmp_path: Path) -> Non
         [file] = cache.glob("*.sqlite")
         changed.append(file.read_bytes())
     assert changed[0] == changed[1]  # the second training decoded nothing for its indexes
-
-
-def test_two_epochs_differ_and_each_has_every_clip_once(videos: Videos, client: Client) -> None:
-    catalog = videos.catalog
-    stream = client.stream(catalog, SMALL, 4, shuffle=True, drop_remainder=False)
-    orders = [[], []]  # type: list[list[int]]
-    for _, _, info in stream.batches(epochs=2, info=True):
-        orders[info.step // len(stream)] += info.video.tolist()
-    assert orders[0] != orders[1]
-    for order in orders:
-        assert Counter(order) == dict.fromkeys(range(len(catalog)), SMALL.clips_per_video)
 
 
 def test_info_names_the_videos_and_frames_of_the_batch(videos: Videos, client: Client) -> None:
@@ -118,17 +106,6 @@ def test_each_loop_over_a_stream_is_the_next_epoch(videos: Videos, client: Clien
     for epoch in range(3):
         mine = whole[epoch * len(stream) : (epoch + 1) * len(stream)]
         assert digests(stream) == mine, f"epoch {epoch}"
-
-
-def test_the_log_has_the_figures_of_each_epoch(
-    videos: Videos, client: Client, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO, "videoload")
-    stream = client.stream(videos.catalog, SMALL, BATCH, shuffle=True)
-    assert len(list(stream.batches(epochs=2))) == 2 * len(stream)
-    told = [text.partition(": ") for text in caplog.messages if text.startswith("epoch ")]
-    assert [epoch for epoch, *_ in told] == ["epoch 1", "epoch 2"]
-    assert all(f"in {len(stream)} batches" in figures for *_, figures in told)
 
 
 def test_an_epoch_is_over_with_its_last_batch_even_if_nobody_asks_for_more(
@@ -217,12 +194,6 @@ def test_a_shuffled_stream_that_is_read_again_by_number_warns_once(
     assert message.startswith("the stream is read from step 0 again and gives the same batches ")
 
 
-def test_ranks_that_agree_have_the_same_fingerprint(videos: Videos, client: Client) -> None:
-    one, other = (client.stream(videos.catalog, CLIP, 2, shard=(rank, 2)) for rank in range(2))
-    less = client.stream(videos.catalog[1:], CLIP, 2, shard=(1, 2))
-    assert one.fingerprint == other.fingerprint != less.fingerprint
-
-
 def test_two_loops_over_one_stream_take_turns(videos: Videos, client: Client) -> None:
     stream = client.stream(videos.catalog, SMALL, 3, shuffle=True)
     whole = digests(stream.batches(epochs=1))
@@ -237,56 +208,10 @@ def test_two_loops_over_one_stream_take_turns(videos: Videos, client: Client) ->
     assert digests(slow) == whole[1:]
 
 
-def test_many_streams_share_the_workers_of_one_client(videos: Videos, client: Client) -> None:
-    streams = [
-        client.stream(videos.catalog, SMALL, 3, shuffle=True, seed=seed) for seed in range(6)
-    ]
-    expected = [
-        digests(decode_serially(videos.catalog, SMALL, 3, shuffle=True, seed=seed))
-        for seed in range(6)
-    ]
-    got: list[list[str]] = [[] for _ in streams]
-    for row in zip(*streams, strict=True):
-        for mine, batch in zip(got, row, strict=True):
-            mine.extend(digests([batch]))
-    assert got == expected
-
-
-def test_catalogs_with_different_roots_share_the_local_workers(
-    videos: Videos, tmp_path: Path, client: Client
-) -> None:
-    other = Videos(tmp_path / "elsewhere")
-    # other pictures under names that both folders have
-    other.add("a/gop12.avi", frames=30, seed=11)
-    other.add("walk/gop12.avi", frames=20, seed=12)
-    catalogs = [videos.catalog, other.catalog]
-    streams = [client.stream(catalog, SMALL, 2, shuffle=True) for catalog in catalogs]
-    for stream, catalog in zip(streams, catalogs, strict=True):
-        expected = digest(decode_serially(catalog, SMALL, 2, shuffle=True))
-        assert digest(stream) == expected
-    assert not any(stream.quarantine for stream in streams)
-
-
 def test_local_workers_need_the_catalogs_root(videos: Videos) -> None:
     rootless = Catalog(["walk/gop12.avi"], [0], ["walk"])
     with Client(workers=1) as client, pytest.raises(SpecError, match="root"):
         client.stream(rootless, SMALL, 1)
-
-
-def test_a_folder_in_the_place_of_a_catalog_is_told() -> None:
-    folder: Any = "ucf101"
-    with pytest.raises(SpecError, match=r"needs a Catalog, as Catalog.from_folder gives, not 'ucf"):
-        next(decode_serially(folder, SMALL, 1))
-
-
-@pytest.mark.slow
-def test_workers_that_dial_in_bring_the_root(videos: Videos, programs: Programs) -> None:
-    rootless = Catalog(["walk/gop12.avi", "run/mjpeg.avi"], [1, 0], ["run", "walk"])
-    rooted = Catalog(["walk/gop12.avi", "run/mjpeg.avi"], [1, 0], ["run", "walk"], videos.root)
-    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
-        programs.worker(client.endpoints[0], videos.root)
-        stream = client.stream(rootless, SMALL, 2, shuffle=True)
-        assert digest(stream) == digest(decode_serially(rooted, SMALL, 2, shuffle=True))
 
 
 def test_two_slots_are_enough(videos: Videos, client: Client) -> None:
@@ -300,18 +225,6 @@ def test_two_slots_are_enough(videos: Videos, client: Client) -> None:
 
 
 # Real files
-
-
-@pytest.mark.slow
-def test_a_stream_of_real_videos_equals_the_serial_one(real_videos: Path, client: Client) -> None:
-    catalog = Catalog.from_folder(real_videos / "actions/train")
-    clip = ClipSpec(
-        frames=16, stride=2, resize=128, size=(112, 112), crop="random", flip=True,
-        sampling="random",
-    )  # fmt: skip
-    expected = digest(decode_serially(catalog, clip, 4, shuffle=True, seed=3, info=True))
-    stream = client.stream(catalog, clip, 4, shuffle=True, seed=3)
-    assert digest(stream.batches(info=True)) == expected
 
 
 def test_a_loop_continues_where_its_state_says(videos: Videos, client: Client) -> None:

@@ -267,17 +267,6 @@ def test_the_thread_that_brings_batches_may_free_an_iterator_over_a_users_genera
     wait_for_slots(client, stream)
 
 
-def test_a_dataset_works_in_tensorflows_debug_mode(tf: Any, client: Client, videos: Videos) -> None:
-    from tensorflow.python.data.ops import debug_mode
-
-    stream = make(client, videos)
-    tf.data.experimental.enable_debug_mode()
-    try:
-        assert digests(arrays(stream.dataset())) == digests(stream.batches(epochs=1))
-    finally:
-        debug_mode.toggle_debug_mode(debug_mode=False)
-
-
 def test_a_fit_that_raises_gives_its_slots_back(tf: Any, client: Client, videos: Videos) -> None:
     class StumbleError(Exception):
         pass
@@ -319,22 +308,6 @@ def test_fit_gets_every_epoch_with_and_without_steps_per_epoch(
     model.fit(stream.dataset(start_step=len(whole) // 2, epochs=3), **FIT)
     assert model.seen == whole[len(whole) // 2 :]
     assert not [m for m in caplog.messages if "begins anew" in m]
-
-
-def test_fit_trains_and_validates_on_two_streams_of_one_client(
-    tf: Any, client: Client, videos: Videos
-) -> None:
-    train, val = make(client, videos), make(client, videos)
-    model = small_model(tf)
-    history = model.fit(
-        train.dataset(epochs=2), validation_data=val.dataset(), epochs=2,
-        steps_per_epoch=len(train), **FIT,
-    ).history  # fmt: skip
-    assert len(history["loss"]) == len(history["val_loss"]) == 2
-    assert train.stats().batches == val.stats().batches == 2 * len(train)
-    for stream in (train, val):
-        wait_for_slots(client, stream)
-        assert stream.stats().copied == 0
 
 
 STARVED = """

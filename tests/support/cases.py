@@ -79,6 +79,8 @@ def _pixels(r: random.Random) -> dict[str, Any]:
         how["resize"] = r.choice([44, 48, 56])
     if r.random() < 0.3:
         how |= {"jitter": (0.4, 0.3, 0.2, 0.05), "grayscale": 0.3}
+    if r.random() < 0.15:
+        how["transform"] = "tests.support.transforms:add_noise"
     return how
 
 
@@ -112,9 +114,21 @@ def _plain(files: Files) -> vl.Catalog:
     return vl.Catalog(list(files.frames), labels, classes, files.root)
 
 
-def whole_videos(r: random.Random, files: Files) -> Drawn:
-    """The clips of files."""
+def files_that_are_missing(r: random.Random, files: Files) -> Drawn:
+    """The clips of files, of which some cannot be read: others replace them, or they are left
+    out."""
+    rows = [name if r.random() < 0.7 else f"{name}.lost.avi" for name in _rows(r, files)]
+    catalog = vl.Catalog([*files.frames, *rows], root=files.root, duplicates=True)
     clip = vl.ClipSpec(**_frames(r), **_pixels(r))
+    return catalog, clip, {"on_error": r.choice(["substitute", "skip"])}
+
+
+def whole_videos(r: random.Random, files: Files) -> Drawn:
+    """The clips of files, some with their sound."""
+    how = _frames(r)
+    if "fps" in how and r.random() < 0.5:
+        how["sound"] = 8000
+    clip = vl.ClipSpec(**how, **_pixels(r))
     balance = clip.sampling != "dense" and clip.short != "drop" and r.random() < 0.2
     return _plain(files), clip, {"balance": "class"} if balance else {}
 
@@ -191,6 +205,6 @@ KINDS: dict[str, Callable[[random.Random, Files], Drawn]] = {
     kind.__name__: kind
     for kind in (
         whole_videos, parts_of_videos, moments, recordings_in_pieces, side_by_side, mixtures,
-        any_length,
+        any_length, files_that_are_missing,
     )
 }  # fmt: skip

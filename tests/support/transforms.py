@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 import random
 import signal
-import socket
 import sys
 import time
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -87,12 +85,6 @@ def never_returns(clip: Clip, rng: np.random.Generator) -> Clip:
     print("it has begun", file=sys.stderr, flush=True)
     while True:
         time.sleep(1)
-
-
-def where(clip: Clip, rng: np.random.Generator) -> np.int64:
-    """Sleeps for 10 ms, and tells on which host that was."""
-    time.sleep(0.01 * SECOND)
-    return np.int64(zlib.crc32(socket.gethostname().encode()))
 
 
 def slow(clip: Clip, rng: np.random.Generator) -> Clip:
