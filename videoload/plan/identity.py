@@ -5,6 +5,7 @@ A saved identity tells which setting differs from the one of today.
 
 from __future__ import annotations
 
+from ast import literal_eval
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from hashlib import blake2b
@@ -16,7 +17,7 @@ from videoload.arguments import not_default
 from videoload.catalog import targets
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import do_lengths_decide
-from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.clip_spec import ClipSpec, crops_of
 from videoload.clips.sample_spec import SampleSpec, Spec, leader_of
 from videoload.plan.options import StreamOptions
 
@@ -39,6 +40,9 @@ class Identity:
     """
 
     settings: Settings
+    regroups: bool = False
+    """Whether a step of all ranks together has the same samples with another number of ranks, where
+    ranks times batch size is the same."""
 
     @classmethod
     def of(
@@ -81,13 +85,22 @@ class Identity:
             settings["mixture"] = _digest(len(catalog.parts), repr(catalog.parts).encode())
         if code:
             settings["code"] = ", ".join(f"{name} ({code[name]})" for name in sorted(code))
-        return cls(settings)
+        return cls(settings, do_ranks_regroup(catalog, spec, options))
 
     @property
     def fingerprint(self) -> str:
         """64 bits in hex. All shards of a stream have the same one."""
-        settings = {**self.settings, "shard": ""}
-        return blake2b(repr(sorted(settings.items())).encode(), digest_size=8).hexdigest()
+        return _hash({**self.settings, "shard": ""})
+
+    @property
+    def of_all_ranks(self) -> str:
+        """What all ranks give together, at each step: 64 bits in hex. "": it needs this number of
+        ranks."""
+        if not self.regroups:
+            return ""
+        _, world = literal_eval(self.settings.get("shard", _DEFAULTS["shard"]))
+        rows = world * int(self.settings["batch_size"])
+        return _hash({**self.settings, "shard": "", "batch_size": f"{rows} of all ranks"})
 
     def difference(self, saved: Settings) -> str:
         """Each setting in which this stream differs from a ``saved`` one, or ""."""
@@ -96,6 +109,16 @@ class Identity:
             for name in {**saved, **self.settings}
             if saved.get(name) != self.settings.get(name)
         )
+
+
+def do_ranks_regroup(catalog: Catalog, spec: Spec, options: StreamOptions) -> bool:
+    """See `Identity.regroups`. Samples that take turns do not: each rank has turns of its own. The
+    last batch of an epoch does not, if it may be smaller."""
+    leader = leader_of(spec)
+    crops = crops_of(leader) if isinstance(leader, ClipSpec) else 1
+    takes_turns = bool(catalog.parts) or options.balance == "class"
+    size = options.batch_size
+    return bool(options.drop_remainder and size and size % crops == 0 and not takes_turns)
 
 
 def settings_of(value: Spec | StreamOptions) -> dict[str, str]:
@@ -115,6 +138,10 @@ def _spec_settings(spec: Spec) -> dict[str, str]:
 
 def _shown(settings: Settings, name: str) -> str:
     return settings.get(name, _DEFAULTS.get(name, "none"))
+
+
+def _hash(settings: Settings) -> str:
+    return blake2b(repr(sorted(settings.items())).encode(), digest_size=8).hexdigest()
 
 
 def _digest(count: int, *parts: bytes) -> str:

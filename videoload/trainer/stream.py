@@ -211,31 +211,44 @@ class Stream(Generic[C]):
 
         Returns:
             ``step``, the number of batches over all epochs; ``fingerprint`` and ``world``, the
-            number of ranks; ``copies``, which copies were used of files that only workers of other
-            hosts have. They can be pickled, and written as JSON.
+            number of ranks; ``all_ranks``, what they give together; ``copies``, which copies were
+            used of files that only workers of other hosts have. They can be pickled, and written as
+            JSON.
         """
         return {
             "step": self._readers.passes.step, "fingerprint": self.fingerprint,
             "world": self.options.shard[1], "copies": self._readers.copies,
+            "all_ranks": self._readers.identity.of_all_ranks,
         }  # fmt: skip
 
     def load_state_dict(self, state: Mapping[str, int | str]) -> None:
         """Have the next pass over the stream continue where `state_dict` was made, in the middle of
         its epoch.
 
+        The number of ranks may be another one, where ranks times ``batch_size`` is the same: each
+        step has the same samples, shared out anew. That needs ``drop_remainder``, a ``batch_size``
+        that the crops of a clip divide, and neither a mixture nor ``balance="class"``.
+
         Args:
             state: What `state_dict` returned, on any rank of a stream of the same arguments.
 
         Raises:
-            VideoloadError: It is of another stream, or of another number of ranks.
+            VideoloadError: It is of another stream, or of a number of ranks that cannot go on here.
         """
         own = self.state_dict()
-        for what in ("fingerprint", "world"):
-            if state.get(what) != own[what]:
-                raise VideoloadError(
-                    f"this state is another stream's: its {what} is {state.get(what)}, and this "
-                    f"stream's is {own[what]}; videos, labels, clip spec and options must be equal"
-                )
+        differs = [what for what in ("fingerprint", "world") if state.get(what) != own[what]]
+        if differs and not (own["all_ranks"] and state.get("all_ranks") == own["all_ranks"]):
+            what = differs[0]
+            ranks = (
+                f"; {state.get('world')} ranks become {own['world']} only where ranks times "
+                "batch_size stays the same, with drop_remainder and without mixtures, balance= and "
+                "batch_frames="
+            )
+            raise VideoloadError(
+                f"this state is another stream's: its {what} is {state.get(what)}, and this "
+                f"stream's is {own[what]}; videos, labels, clip spec and options must be equal"
+                + ("" if state.get("world") == own["world"] else ranks)
+            )
         try:
             self._readers.use_copies(str(state.get("copies", "")))
         except ValueError as error:

@@ -21,6 +21,7 @@ from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import mix
 from videoload.clips.clip_spec import ClipSpec
 from videoload.errors import SpecError
+from videoload.plan.identity import do_ranks_regroup
 from videoload.plan.options import StreamOptions
 from videoload.plan.plan import Plan, Pool, Sample, check_lengths
 
@@ -118,6 +119,44 @@ def test_an_epoch_has_every_clip_once_shared_out_among_the_ranks(
     assert 0 <= left_out <= (world - 1) * crops + (world * (size - 1) if drop else 0)
     # Without drop, a clip is left out only if the batches that all ranks have are full.
     assert drop or crops > 1 or not left_out or all(len(shard[-1]) == size for shard in shards)
+
+
+@patient
+@given(
+    lengths=st.lists(st.integers(1, 40), min_size=1, max_size=60),
+    rows=st.sampled_from([8, 12, 24]), crops=st.sampled_from([1, 3]),
+    buckets=st.none() | st.just((10, 20, 40)), weighted=st.booleans(), shuffle=st.booleans(),
+    step=st.integers(0, 30),
+)  # fmt: skip
+def test_a_step_of_all_ranks_has_the_same_samples_however_many_ranks_share_it(
+    lengths: list[int], rows: int, crops: int, buckets: tuple[int, ...] | None, weighted: bool,
+    shuffle: bool, step: int,
+) -> None:  # fmt: skip
+    catalog = Catalog([f"{i}.avi" for i in range(len(lengths))], frames=lengths)
+    spec = ClipSpec(
+        "all" if buckets else 40, max_frames=40 if buckets else None, size=(8, 8),
+        crop="three" if crops == 3 else "center", clips_per_video=2, sampling="uniform",
+    )  # fmt: skip
+    balance = [1 + i % 3 for i in range(len(lengths))] if weighted and buckets is None else None
+    found: set[Any] = set()
+    for world in (1, 2, 4, 8):
+        every = [
+            StreamOptions(
+                rows // world, shuffle=shuffle, drop_remainder=True, shard=(rank, world),
+                balance=balance, buckets=buckets,
+            )
+            for rank in range(world)
+        ]  # fmt: skip
+        if rows % world or not do_ranks_regroup(catalog, spec, every[0]):
+            continue
+        try:
+            plans = [Plan.of(catalog, spec, each) for each in every]
+        except SpecError:  # they do not fill one batch
+            found.add(None)
+            continue
+        samples = sorted(sample for plan in plans for sample in plan[step])
+        found.add((len(plans[0]), *samples, *map(plans[0].substitute, samples)))
+    assert len(found) <= 1, found  # with no more than some numbers of ranks
 
 
 def test_each_epoch_and_each_seed_has_its_own_order() -> None:
