@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from videoload import Catalog, Client, ClipSpec, SpecError, decode_serially
+from videoload import Client, ClipSpec, SpecError
 from videoload.arguments import real, whole
 from videoload.plan.options import StreamOptions
 from videoload.plan.plan import Plan
@@ -80,16 +80,3 @@ def test_steps_are_checked(start: object, epochs: object, words: str) -> None:
     assert plan.steps(np.int64(10), np.int64(1)) == range(10, 10)  # type: ignore[arg-type]
     with pytest.raises(SpecError, match=words):
         plan.steps(start, epochs)  # type: ignore[arg-type]
-
-
-def test_start_step_needs_an_ordered_stream() -> None:
-    plan = Plan(10, 1, StreamOptions(1, False, 0, (0, 1), True, False, "raise", 0.0))
-    assert plan.steps(0, 2) == range(20)
-    with pytest.raises(SpecError, match="start_step needs ordered=True"):
-        plan.steps(1, 2)
-
-
-def test_decode_serially_reports_an_invalid_argument_at_the_call(tmp_path: object) -> None:
-    catalog = Catalog(["a.avi"], [0], ["class"], str(tmp_path))
-    with pytest.raises(SpecError, match=r"start_step must be in 0\.\.1"):
-        decode_serially(catalog, ClipSpec(2, size=(8, 8)), 1, start_step=2, epochs=1)

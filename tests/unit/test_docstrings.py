@@ -110,14 +110,6 @@ def check(there: dict[str, bool], described: dict[str, str], where: str) -> None
         assert not there[name] or "efault" in description, f"{where}: {name} has a default"
 
 
-def test_the_public_objects_are_found() -> None:
-    assert {"Catalog.split", "Client.stream", "Client.workers", "Stream.batches"} < set(
-        public_objects()
-    )
-    assert {"ClipSpec", "StreamStats", "BatchInfo", "TooManyBadVideos"} < set(classes())
-    assert {"decode_serially", "native.switch_off", "Catalog.from_table"} < set(functions())
-
-
 def test_each_public_object_has_a_docstring() -> None:
     for name, value in public_objects().items():
         assert value.docstring is not None, name
@@ -171,12 +163,6 @@ def test_each_argument_of_a_function_is_documented() -> None:
     for name, function in functions().items():
         there = {} if is_hook(function) else arguments(function)
         check(there, told(function, KINDS.parameters), name)
-
-
-def test_each_return_value_is_documented() -> None:
-    for name, function in functions().items():
-        kinds = set(sections(function)) & {KINDS.returns, KINDS.yields}
-        assert bool(kinds) == (str(function.returns) != "None"), name
 
 
 def test_griffe_finds_nothing_wrong(caplog: pytest.LogCaptureFixture) -> None:

@@ -11,32 +11,8 @@ from typing import Any
 
 import yaml
 
-import videoload
-
 PROJECT = Path(__file__).parents[2]
 SETTINGS: dict[str, Any] = tomllib.loads((PROJECT / "pyproject.toml").read_text())
-
-
-def test_the_version_stands_in_one_place() -> None:
-    project = SETTINGS["project"]
-    assert "version" not in project
-    assert "version" in project["dynamic"]
-    source = PROJECT / SETTINGS["tool"]["hatch"]["version"]["path"]
-    assert re.findall(r'^__version__ = "(.+)"$', source.read_text(), re.M) == [
-        videoload.__version__
-    ]
-
-
-def test_the_checks_are_the_same_as_the_hooks() -> None:
-    config = yaml.safe_load((PROJECT / ".pre-commit-config.yaml").read_text())
-    hooks = [hook["entry"] for repo in config["repos"] for hook in repo["hooks"]]
-    checks = (PROJECT / "scripts/check").read_text().splitlines()
-    assert [hook.replace(" --force-exclude", "") for hook in hooks] == [
-        "ruff check", "ruff format --check", "mypy", 'pytest -q -m "not slow"',
-    ]  # fmt: skip
-    for hook in hooks[:3]:
-        words = hook.replace(" --force-exclude", "")
-        assert any(check.startswith(words) for check in checks), hook
 
 
 GITHUB = PROJECT / ".github"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,14 +11,8 @@ import pytest
 from rich.console import Console
 
 from tests.support.models import small_model
-from videoload.catalog.catalog import Catalog
 from videoload.commands import demo
 from videoload.errors import SpecError, TooManyBadVideos
-
-
-def test_guessing_is_the_share_of_the_most_frequent_class() -> None:
-    test = Catalog(["1", "2", "3", "4"], [0, 2, 2, 1], ["a", "b", "c"])
-    assert demo.guessing(test) == 0.5
 
 
 class Clock:
@@ -116,16 +108,3 @@ def test_no_videos_are_made_where_they_would_lie_beside_others(tmp_path: Path) -
         with pytest.raises(SpecError, match=r"output|empty folder"):
             demo.run(folder, output=output)
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
-
-
-def test_without_tensorflow_one_line_says_what_to_install() -> None:
-    script = (
-        "import sys; sys.modules['tensorflow'] = None\n"
-        "from videoload.__main__ import main; sys.argv = ['videoload', 'demo']; main()"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.returncode == 1
-    assert done.stderr.count("\n") == 1
-    assert "pip install tensorflow" in done.stderr

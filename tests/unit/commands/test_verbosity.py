@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
-import typer
 
 from videoload.commands import verbosity
-from videoload.commands.cli import app
-
-GROUP: Any = typer.main.get_command(app)
 
 
 @pytest.fixture
@@ -21,12 +16,6 @@ def log() -> Iterator[logging.Logger]:
     before = found.level
     yield found
     found.setLevel(before)
-
-
-@pytest.mark.parametrize("command", GROUP.commands)
-def test_every_command_has_the_option(command: str) -> None:
-    (option,) = [p for p in GROUP.commands[command].params if "-v" in p.opts]
-    assert "--verbose" in option.opts
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from packaging.requirements import Requirement
 from services.trainer import train
 from tests.support.compose import read_compose
 from tests.support.kubernetes import containers, pods, written
-from videoload import __version__, native
+from videoload import native
 from videoload.commands import cli
 from videoload.processes import metrics as worker_metrics
 from videoload.processes import supervisor
@@ -38,9 +38,7 @@ PROJECT = Path(__file__).parents[3]
 COMPOSE = PROJECT / "docker-compose.yml"
 DOCKERFILE = (PROJECT / "services/Dockerfile").read_text().replace("\\\n", " ")
 HOSTS, GPU, BUCKET = (PROJECT / f"services/compose.{n}.yml" for n in ("hosts", "gpu", "bucket"))
-BAKE = PROJECT / "services/docker-bake.hcl"
 MONITOR = PROJECT / "services/monitoring"
-PROMETHEUS = yaml.safe_load((MONITOR / "prometheus.yml").read_text())
 ALERTS = yaml.safe_load((MONITOR / "alerts.yml").read_text())["groups"][0]["rules"]
 AUTOSCALED = yaml.safe_load(
     (PROJECT / "services/kubernetes/autoscale/autoscaler.yaml").read_text()
@@ -119,43 +117,7 @@ def test_every_setting_is_an_option() -> None:
         assert {name for name in given if name.startswith("VIDEOLOAD_")} <= known
 
 
-def test_a_worker_takes_empty_settings_for_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("FRAME_STORE", "FRAME_STORE_GB", "WORKERS"):
-        monkeypatch.setenv(f"VIDEOLOAD_{name}", "")
-    group: Any = typer.main.get_command(cli.app)
-    given = ["--connect", "tcp://127.0.0.1:5555", "--root", "."]
-    read = group.commands["worker"].make_context("worker", given).params
-    assert (read["frame_store"], read["frame_store_gb"], read["workers"]) == (None, None, None)
-
-
-def test_on_several_hosts_only_the_trainers_port_is_published_and_keys_are_mounted() -> None:
-    hosts = yaml.safe_load(HOSTS.read_text())
-    listen = SERVICES["trainer"]["environment"]["VIDEOLOAD_LISTEN"]
-    port, services = listen.rpartition(":")[2], hosts["services"]
-    assert services["trainer"]["ports"] == [f"{port}:{port}"]
-    assert "ports" not in services["worker"]
-    connect = services["worker"]["environment"]["VIDEOLOAD_CONNECT"]
-    assert connect == f"tcp://${{TRAINER:-trainer}}:{port}"
-    for role in ROLES:
-        (keys,) = services[role]["volumes"]
-        assert keys["target"] == SERVICES[role]["environment"]["VIDEOLOAD_KEYS"]
-        assert keys["source"].endswith(f"/{role}"), "only its own"
-        assert keys["read_only"] is True
-
-
 # The image
-
-
-def test_both_images_come_from_one_dockerfile() -> None:
-    builds = {role: dict(SERVICES[role]["build"]) for role in ROLES}
-    stages = {role: build.pop("target") for role, build in builds.items()}
-    assert builds["trainer"] == builds["worker"]
-    assert (PROJECT / builds["worker"]["context"]).resolve() == PROJECT
-    assert (PROJECT / builds["worker"]["dockerfile"]).samefile(PROJECT / "services/Dockerfile")
-    for role, stage in stages.items():
-        assert f"FROM packages AS {stage}\n" in DOCKERFILE
-        assert SERVICES[role]["image"] == f"videoload-{stage}:{__version__}"
-    assert SERVICES["keys"]["image"] == SERVICES["worker"]["image"]
 
 
 def test_every_image_of_others_is_pinned_by_its_digest() -> None:
@@ -186,48 +148,6 @@ def test_every_package_of_the_images_has_one_version() -> None:
         assert need.specifier.contains(pinned[need.name]), f"renew constraints.txt: {need}"
 
 
-def test_the_bake_file_makes_the_images_that_are_used() -> None:
-    hcl2 = pytest.importorskip("hcl2")
-    # It keeps the quotes of strings.
-    found = json.loads(json.dumps(hcl2.loads(BAKE.read_text())).replace('\\"', ""))
-    targets = {name: body for target in found["target"] for name, body in target.items()}
-    common = targets.pop("image")
-    (group,) = found["group"]
-    assert set(group["default"]["targets"]) == targets.keys()
-    assert (PROJECT / common["dockerfile"]).samefile(PROJECT / "services/Dockerfile")
-    (version,) = [v["VERSION"]["default"] for v in found["variable"] if "VERSION" in v]
-    assert version == __version__
-    for name, body in targets.items():
-        assert body["tags"] == [f"${{REGISTRY}}videoload-{name}:${{VERSION}}"]
-        stage = body.get("target") or targets[body["inherits"][0]]["target"]
-        assert f"FROM packages AS {stage}\n" in DOCKERFILE
-        assert all(f"ARG {argument}=" in DOCKERFILE for argument in body.get("args", ()))
-    images = [container["image"] for container in containers(written())]
-    gpu, _, tag = read_compose(GPU)["services"]["trainer"]["image"].partition(":")
-    assert tag == __version__
-    images.append(gpu)
-    used = {image for image in images if image.startswith("videoload-")}
-    assert used <= {f"videoload-{name}" for name in targets}
-
-
-def test_the_images_install_the_project_and_only_the_trainer_has_tensorflow() -> None:
-    needed = tomllib.loads((PROJECT / "pyproject.toml").read_text())
-    for role in ROLES:
-        assert any(
-            "--no-deps" in line and "constraints" in line for line in instructions("RUN", role)
-        )
-        (project,) = [line for line in instructions("COPY", role) if "pyproject.toml" in line]
-        assert {"README.md", *needed["project"]["license-files"]} < set(project.split())
-        assert instructions("USER", role) == ["videoload"], "not root"
-    installed = {stage: " ".join(instructions("RUN", stage)) for stage in ("packages", *ROLES)}
-    assert {"--extra remote", "--extra metrics"} <= {
-        *re.findall("--extra [a-z]+", installed["packages"])
-    }
-    assert [stage for stage, line in installed.items() if "tensorflow" in line] == ["trainer"]
-    names = {re.split(r"[>=<]", one)[0] for one in needed["build-system"]["requires"]}
-    assert names <= {*(PROJECT / "services/images.in").read_text().splitlines()}
-
-
 def test_the_image_finds_what_it_copies() -> None:
     let_in = re.findall(r"^!(.+)$", (PROJECT / ".dockerignore").read_text(), re.MULTILINE)
     copied = [source for line in instructions("COPY") for source in line.split()[:-1]]
@@ -238,17 +158,6 @@ def test_the_image_finds_what_it_copies() -> None:
         assert (PROJECT / source).exists()
         folder = source.partition("/")[0]
         assert {source, folder} & {*let_in}, f".dockerignore keeps {source} out"
-
-
-def test_the_volumes_belong_to_the_user_of_the_image() -> None:
-    (made,) = re.findall(r"install -d -o videoload -g videoload (.*)", DOCKERFILE)
-    mounted = {
-        volume.split(":")[1]
-        for name, service in SERVICES.items()
-        for volume in service["volumes"]
-        if isinstance(volume, str) and name not in MONITORING
-    }
-    assert mounted == set(made.split()), "Docker would make these folders, for root"
 
 
 def test_a_worker_has_memory_for_the_largest_file_and_time_to_stop() -> None:
@@ -300,45 +209,7 @@ def test_the_videos_and_the_keys_can_only_be_read(role: str) -> None:
     assert keys == [f"{role}-keys:/keys/{role}:ro"], "and only those of its own role"
 
 
-def test_workers_can_be_scaled_and_only_the_end_of_the_trainer_ends_the_others() -> None:
-    assert not {"container_name", "hostname", "ports", "deploy"} & SERVICES["worker"].keys()
-    attached = [name for name, service in SERVICES.items() if service.get("attach", True)]
-    assert attached == ["trainer"], "`up --exit-code-from` ends with the first attached container"
-
-
 # Monitoring
-
-
-def test_prometheus_scrapes_the_metrics_ports() -> None:
-    jobs = {job["job_name"]: job for job in PROMETHEUS["scrape_configs"]}
-    address = SERVICES["worker"]["environment"]["VIDEOLOAD_METRICS_PORT"]
-    assert SERVICES["trainer"]["environment"]["VIDEOLOAD_METRICS_PORT"] == address
-    host, _, port = address.partition(":")
-    assert host == "0.0.0.0", "not loopback: Prometheus is in another container"
-    assert jobs["trainer"]["static_configs"] == [{"targets": [f"trainer:{port}"]}]
-    (found,) = jobs["worker"]["dns_sd_configs"]
-    assert (found["names"], found["port"]) == (["worker"], int(port))
-
-
-def test_prometheus_and_grafana_find_their_files_and_each_other() -> None:
-    folders = {}
-    for name in MONITORING:
-        for volume in SERVICES[name]["volumes"]:
-            source, target, *_ = volume.split(":")
-            if source.startswith("./"):
-                assert volume.endswith(":ro")
-                assert (PROJECT / source).is_file(), "Docker would make a folder"
-                folders[source.rpartition("/")[2]] = Path(target).parent
-            else:
-                assert source in CONFIG["volumes"]
-    (rules,) = PROMETHEUS["rule_files"]
-    assert folders[rules] == folders["prometheus.yml"]
-    (provider,) = yaml.safe_load((MONITOR / "grafana/dashboards.yml").read_text())["providers"]
-    assert folders["videoload.json"] == Path(provider["options"]["path"])
-    (source,) = yaml.safe_load((MONITOR / "grafana/datasources.yml").read_text())["datasources"]
-    assert source["url"] == "http://prometheus:9090"
-    dashboard = json.loads((MONITOR / "grafana/videoload.json").read_text())
-    assert {panel["datasource"]["uid"] for panel in dashboard["panels"]} == {source["uid"]}
 
 
 def test_dashboard_and_alerts_use_only_existing_metrics() -> None:
