@@ -21,7 +21,6 @@ from videoload import (
     Catalog,
     Client,
     ClipSpec,
-    SpecError,
     TooManyBadVideos,
     VideoError,
     VideoloadError,
@@ -262,39 +261,3 @@ def test_a_catalog_without_one_good_video_is_an_error(tmp_path: Path, client: Cl
 
 
 # Short ones
-
-
-def long_clip(short: Any, frames: int = 25) -> ClipSpec:
-    return ClipSpec(frames=frames, resize=36, size=(32, 32), short=short, clips_per_video=2)
-
-
-def test_short_videos_are_silently_dropped_if_the_spec_says_so(
-    videos: Videos, caplog: pytest.LogCaptureFixture, client: Client
-) -> None:
-    catalog, clip = videos.catalog, long_clip("drop")
-    short = {path for path, frames in videos.frames.items() if frames < 25}
-    assert len(short) == 2
-    expected = digests(decode_serially(catalog, clip, BATCH, shuffle=True, epochs=2, info=True))
-    stream = client.stream(catalog, clip, BATCH, shuffle=True)
-    got, seen = [], set()
-    for batch in stream.batches(epochs=2, info=True):
-        got += digests([batch])
-        seen |= {catalog[int(video)].path for video in batch[2].video}
-    assert got == expected
-    assert not stream.quarantine
-    nothing = client.stream(catalog, long_clip("drop", 500), BATCH)
-    got, error = read_until_error(nothing)
-    assert seen == set(videos.frames) - short
-    assert not caplog.records
-    assert not got
-    assert isinstance(error, SpecError)
-    assert 'short="drop"' in str(error)
-
-
-def test_a_clip_larger_than_its_video_is_bad(videos: Videos, client: Client) -> None:
-    clip = ClipSpec(frames=2, size=(60, 60))  # one of the videos is 53 pixels high
-    stream = client.stream(videos.catalog, clip, 4)
-    assert digests(stream) == digests(decode_serially(videos.catalog, clip, 4))
-    ((path, reason),) = stream.quarantine
-    assert path == "jump/odd.avi"
-    assert all(word in reason for word in ("75x53", "60x60", "resize"))

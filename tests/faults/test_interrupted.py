@@ -12,7 +12,6 @@ from types import FrameType
 import pytest
 
 from tests.support.digests import digests
-from tests.support.programs import Programs
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, Stream, decode_serially
@@ -83,26 +82,3 @@ def test_ctrl_c_between_any_two_steps_of_a_reader_loses_no_slot(videos: Videos) 
         wait_until(lambda: not reader.is_alive(), 60 * SECOND, "all slots came back")
         assert got == expected
         assert source.stats().copied == 0, "one slot is lost"
-
-
-def test_ctrl_c_while_garbage_is_collected_is_not_lost(programs: Programs) -> None:
-    # This runs in a process of its own, because hypothesis makes the collector call Python here.
-    program = programs.script("""
-        import gc, os, signal, threading
-        from videoload import Client
-
-        heap = [[number] for number in range(1_000_000)]  # it takes a while to look through
-        raised = 0
-        with Client(workers=0, listen="tcp://127.0.0.1:*"):
-            for _ in range(5):
-                strike = threading.Timer(0.01, os.kill, (os.getpid(), signal.SIGINT))
-                try:
-                    strike.start()
-                    gc.collect()
-                    strike.join()
-                except KeyboardInterrupt:
-                    raised += 1
-        print(raised)
-    """)
-    assert program.wait(60 * SECOND) == 0, program.err
-    assert program.out == "5\n"

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support import sounds
 from tests.support.digests import digests
 from tests.support.programs import Programs
 from tests.support.videos import make_avi
@@ -161,22 +160,6 @@ def test_points_of_frames_follow_the_frames_that_are_shown(catalog: Catalog) -> 
 def len_of(catalog: Catalog, path: str) -> int:
     with open_video(Path(str(catalog.root)) / path) as file:
         return len(file)
-
-
-def test_padding_is_silent(tmp_path: Path, client: Client) -> None:
-    for name in ("a", "b"):
-        sounds.make(tmp_path / f"{name}.avi", frames=100)
-    rows = Catalog(["a.avi", "b.avi"], root=tmp_path, ends=[20, None])
-    clip = ClipSpec("all", max_frames=120, fps=25, size=(48, 64), sound=8000)
-    how: dict[str, Any] = {"batch_size": 1, "buckets": (50, 120)}
-    got: Any = list(client.stream(rows, clip, **how).batches(info=True))
-    assert digests(got) == digests(decode_serially(rows, clip, info=True, **how))
-    (short, _, told), (long, _, _) = got
-    assert short["sound"].shape == (1, 50 * 320)
-    assert told.lengths.tolist() == [20]
-    assert np.abs(short["sound"][0, : 20 * 320]).max() > 0.1
-    assert not short["sound"][0, 20 * 320 :].any()
-    assert not long["sound"][0, 101 * 320 :].any()
 
 
 def test_parts_of_a_sample_have_one_length(tmp_path: Path, client: Client) -> None:

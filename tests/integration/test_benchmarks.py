@@ -20,7 +20,6 @@ from benchmarks.work import Clip
 from tests.support.codecs import KINDS, make
 from tests.support.programs import Programs
 from tests.support.thorough import rest_nightly
-from tests.support.videos import make_avi
 from tests.support.waiting import SECOND
 
 SMALL = Recipe("mpeg4", 160, 120, 40, 12, b_frames=2)
@@ -74,17 +73,6 @@ def test_the_limit_reads_the_right_frames_and_others_are_counted(
     numbers, frames = np.arange(len(items)), CLIP.frames * len(items)
     assert wrong_frames(work, items, [(numbers, clips)]) == (frames, 0)
     assert wrong_frames(work, items, [(np.roll(numbers, 1), clips)]) == (frames, frames)
-
-
-def test_what_cannot_be_compared_is_left_out_with_its_reason(tmp_path: Path) -> None:
-    make_video(tmp_path / "good.avi", SMALL, seed=0)
-    make_video(tmp_path / "short.MKV", SMALL._replace(frames=3), seed=1)
-    (tmp_path / "text.mp4").write_text("not a video")
-    make_avi(tmp_path / "turned.mp4", frames=12, container_format="mp4", degrees=90)
-    said: list[str] = []
-    work = choose("own", tmp_path, CLIP, 60.0, tmp_path, 2, said.append)
-    assert [file.path for file in work.files] == ["good.avi"]
-    assert len([line for line in said if line.startswith("left out: 1 (")]) == 3
 
 
 @pytest.mark.slow

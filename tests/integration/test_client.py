@@ -7,7 +7,6 @@ import gc
 import os
 import pickle
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,6 @@ from tests.support.waiting import SECOND, wait_until
 from videoload import (
     Client,
     ClipSpec,
-    ClosedError,
     TransportError,
     WorkerError,
     decode_serially,
@@ -113,17 +111,6 @@ def test_what_cannot_be_copied_or_indexed_says_what_to_do(videos: Videos) -> Non
             stream[[1, 2]]
 
 
-def test_waiting_for_workers_that_do_not_come_ends_with_an_error() -> None:
-    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
-        began = time.monotonic()
-        with pytest.raises(WorkerError) as caught:
-            client.wait_for_workers(3, timeout_s=0.3 * SECOND)
-        assert 0.3 * SECOND <= time.monotonic() - began < 20 * SECOND
-        assert str(caught.value) == (
-            f"0 of 3 workers came within {0.3 * SECOND:g} s ({client.endpoints[0]})"
-        )
-
-
 def test_slots_that_do_not_fit_into_memory_are_refused_before_they_are_allocated(
     videos: Videos, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -141,22 +128,6 @@ def test_slots_that_do_not_fit_into_memory_are_refused_before_they_are_allocated
             client.stream(videos.catalog, small, size)._readers._source.arena for size in (1, 4, 7)
         ]
         assert [arena.slots for arena in held] == [8, 6, 4], "8, or three quarters of what is left"
-
-
-def test_a_closed_client_neither_makes_nor_reads_streams(videos: Videos) -> None:
-    with Client(workers=1) as client:
-        stream = client.stream(videos.catalog, SMALL, 3)
-        half = iter(stream)
-        next(half)
-        assert len(client.workers) == 1
-    assert not client.workers
-    with pytest.raises(ClosedError):
-        list(half)
-    with pytest.raises(ClosedError):
-        list(stream)
-    with pytest.raises(ClosedError):
-        client.stream(videos.catalog, SMALL, 3)
-    client.close()
 
 
 def test_the_workers_of_a_dropped_client_end(videos: Videos) -> None:

@@ -7,7 +7,6 @@ import re
 import shutil
 import signal
 from collections.abc import Iterator
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +30,6 @@ from videoload import (
     decode_serially,
     video_dataset_from_directory,
 )
-from videoload.clips.clip_params import clip_params
-from videoload.clips.video_info import VideoInfo
 from videoload.trainer.directory_dataset import (
     listed,
     shuffled,
@@ -155,21 +152,6 @@ def test_four_datasets_share_one_pool_which_ends_with_the_last(tf: Any, videos: 
     del clip, told, made, only
     collect_garbage()
     wait_until(lambda: not children_of(os.getpid()), 30 * SECOND, "no worker is left")
-
-
-@pytest.mark.parametrize("crop", ["random", "resized", "center", "stretch"])
-def test_nothing_of_a_clip_for_validation_is_random(crop: Any) -> None:
-    resize = None if crop == "stretch" else 64
-    spec = ClipSpec(
-        frames=4, resize=resize, size=(32, 48), crop=crop, sampling="random", flip=True,
-        jitter=(0.4, 0.4, 0.4, 0.1), grayscale=0.5,
-    )  # fmt: skip
-    video = VideoInfo(100, Fraction(25), 320, 240)
-    still = without_draws(spec)
-    made = [clip_params(still, video, seed) for seed in range(5)]
-    shown = {(tuple(each.frames), each.region, each.part, each.flip) for each in made}
-    assert len(shown) == 1
-    assert (still.jitter, still.grayscale) == (None, 0.0)
 
 
 def test_wrong_arguments_are_told(videos: Videos) -> None:

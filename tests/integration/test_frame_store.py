@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -37,11 +36,6 @@ CLIP = ClipSpec(
     frames=4, stride=2, resize=48, size=(40, 40), crop="random", sampling="random", flip=True
 )
 EPOCHS = 6
-SPECS: dict[str, dict[str, Any]] = {
-    "regions that are scaled once": {"crop": "resized", "resize": None},
-    "native size": {"resize": None, "size": (32, 32)},
-    "segments of a video": {"span": "video", "stride": 1},
-}
 
 
 def spec(**changes: Any) -> ClipSpec:
@@ -68,16 +62,6 @@ def filled(videos: Videos, folder: Path) -> list[str]:
 
 def files_of(folder: Path) -> list[Path]:
     return sorted(folder.glob("*/*/[0-9a-f][0-9a-f]/*"))
-
-
-def test_clips_whose_frames_cannot_be_kept_say_so_once(
-    videos: Videos, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    clip = spec(**SPECS["regions that are scaled once"])
-    stream_of(videos.catalog, clip, tmp_path, 1)
-    told = [r.getMessage() for r in caplog.records if "frame store" in r.getMessage()]
-    assert len(told) == 1
-    assert 'keeps nothing for crop="resized" without resize=' in told[0]
 
 
 def test_a_clip_whose_frames_are_kept_decodes_nothing(
@@ -220,33 +204,6 @@ def test_a_video_of_the_same_size_and_time_does_not_get_the_frames_of_another(
         Decoder(root, folders=folders).decode("a.avi", gray, [Request(7)], out)
         means.append(int(out.mean()))
     assert means == [51, 214]
-
-
-def test_damaged_videos_keep_the_pixels_that_they_have_without_a_store(
-    videos: Videos, tmp_path: Path
-) -> None:
-    folders = Folders(frame_store=Keep(str(tmp_path / "frames"), None))
-    draw, compared = random.Random(2), 0
-    for number, content in enumerate(damaged(videos.root / "walk/b_frames.avi", either(12, 200))):
-        (tmp_path / f"{number}.avi").write_bytes(content)
-        plain, keeping = Decoder(tmp_path), Decoder(tmp_path, folders=folders)
-        for _ in range(6):
-            request = [Request(draw.getrandbits(60))]
-            one, other = (decoded(each, f"{number}.avi", request) for each in (plain, keeping))
-            assert (one is None) == (other is None)
-            if one is not None and other is not None:
-                assert np.array_equal(one, other)
-                compared += 1
-    assert compared > 20
-
-
-def damaged(path: Path, count: int) -> Iterator[bytes]:
-    sound, draw = path.read_bytes(), random.Random(3)
-    for _ in range(count):
-        content = bytearray(sound)
-        for _ in range(draw.randrange(1, 12)):
-            content[draw.randrange(2000, len(content))] ^= 1 << draw.randrange(8)
-        yield bytes(content)
 
 
 def decoded(decoder: Decoder, path: str, requests: list[Request]) -> np.ndarray | None:

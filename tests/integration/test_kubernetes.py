@@ -21,12 +21,11 @@ from typing import Any
 import certifi
 import pytest
 
-from tests.support.kubernetes import one, pods, render, written
+from tests.support.kubernetes import one, pods, written
 from tests.support.needs import needs_tensorflow
 from tests.support.ports import free_port, free_ports
 from tests.support.programs import COMMANDS, Program, Programs
 from tests.support.scrapes import get
-from tests.support.servers import bucket
 from tests.support.trained import SMALL, STEPS, expected, make_classes
 from tests.support.waiting import SECOND
 
@@ -229,18 +228,3 @@ def test_a_trainer_and_its_workers_train_an_epoch_and_the_workers_leave_when_ask
     lines = [json.loads(line) for line in worker.err.splitlines()]
     assert lines[-1]["level"] == "INFO"
     assert any(line["message"].startswith("SIGTERM came") for line in lines)
-
-
-@pytest.mark.slow
-@needs_tensorflow
-def test_trainer_and_worker_read_a_bucket_with_what_its_secret_says(
-    programs: Programs, tmp_path: Path, data: Path
-) -> None:
-    with bucket(data) as variables:
-        secret = {"VIDEOS": "s3://clips/data", **variables}
-        namespace = Namespace(programs, tmp_path, data, render("cloud"), {"bucket": secret})
-        namespace.make_keys()
-        namespace.start("worker", WORKERS="1")
-        trainer = namespace.start("trainer", 0, "tensorflow", **ONCE)
-        assert trainer.wait(120 * SECOND) == 0, trainer.err
-    assert expected(data) in trainer.out

@@ -65,14 +65,6 @@ def test_the_buckets_that_a_scan_proposes_pad_by_a_tenth_at_most(
     assert "pad these clips by" not in caplog.text
 
 
-def test_buckets_that_pad_much_are_named_in_the_log(
-    catalog: Catalog, caplog: pytest.LogCaptureFixture
-) -> None:
-    decode_serially(catalog, CLIP, 3, buckets=(2, 20))
-    assert "buckets=(2, 20) pad these clips by " in caplog.text
-    assert " max_frames=20 and buckets=(10, 20) by " in caplog.text
-
-
 def test_a_dataset_has_no_fixed_length_and_the_bytes_of_the_batches(
     tf: Any, client: Client, catalog: Catalog
 ) -> None:

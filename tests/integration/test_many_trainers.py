@@ -198,20 +198,3 @@ def test_a_name_that_moves_is_followed(videos: Videos, programs: Programs, tmp_p
         client.wait_for_workers(1, timeout_s=30 * SECOND)
         for _ in make(client, videos, 1).batches():
             pass
-
-
-@pytest.mark.slow
-def test_a_resolver_that_does_not_answer_delays_nothing(
-    videos: Videos, serial: dict[int, list[str]], programs: Programs
-) -> None:
-    with Client(workers=0, listen=LISTEN) as client:
-        both = f"tcp://slow:5555,{client.endpoints[0]}"
-        worker = programs.impatient_worker(both, videos.root)
-        client.wait_for_workers(1, timeout_s=30 * SECOND)
-        assert digests(make(client, videos, 1).batches(epochs=2, info=True)) == serial[1]
-        worker.wait_for(
-            "trainer tcp://slow:5555 cannot be reached: its name is still being looked up",
-            30 * SECOND,
-        )
-        worker.signal(signal.SIGTERM)
-        assert worker.wait(30 * SECOND) == 0, worker.err

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import signal
 import subprocess
-from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
@@ -22,10 +20,6 @@ from tests.support.videos import Videos
 from tests.support.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec
 from videoload.engine.admission import Admission, Refusal
-from videoload.processes.metrics import HANGS_S, ailment
-from videoload.processes.still_time import StillTime
-from videoload.processes.supervisor import Supervisor
-from videoload.transport.private_messages import WorkerSettings
 
 pytest.importorskip("prometheus_client")
 pytestmark = pytest.mark.timeout(120 * SECOND)
@@ -106,30 +100,6 @@ def test_a_worker_that_is_refused_is_healthy_and_not_ready_and_says_so_once(
         assert client.metrics_port
         assert get(client.metrics_port, "/readyz") == (503, "no worker is connected\n")
         assert get(client.metrics_port, "/healthz") == (200, "ok\n")
-
-
-def test_a_worker_whose_loop_stands_still_is_unhealthy_until_it_continues(videos: Videos) -> None:
-    endpoint = f"tcp://127.0.0.1:{free_port()}"
-    supervisor = Supervisor()
-    supervisor.start(1, WorkerSettings([endpoint], root=str(videos.root)))
-    (child,) = supervisor.children
-    try:
-        wait_until(lambda: child.worked, 30 * SECOND)
-        os.kill(child.pid, signal.SIGSTOP)
-        looks = count()
-        child.still = StillTime(0.2, lambda: 0.2 * next(looks))
-        for _ in range(int(HANGS_S / 0.2) + 2):
-            child.hangs(1000)
-        state = supervisor.state()
-        assert re.match(rf"worker process {child.pid} has done nothing", ailment(state, state.time))
-        os.kill(child.pid, signal.SIGCONT)
-        wait_until(lambda: not child.hangs(0.1), 30 * SECOND)
-        state = supervisor.state()
-        assert ailment(state, state.time) == ""
-    finally:
-        with suppress(ProcessLookupError):
-            os.kill(child.pid, signal.SIGCONT)
-        supervisor.stop()
 
 
 @pytest.mark.slow

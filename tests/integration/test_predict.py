@@ -124,23 +124,6 @@ def test_a_run_that_was_stopped_goes_on_and_ends_with_the_same_table(
         run("stopped", read_numbers, average="scores")
 
 
-def test_segments_and_whole_frames_have_results_of_their_own(
-    catalog: vl.Catalog, client: vl.Client, tmp_path: Path
-) -> None:
-    parts = vl.Catalog(
-        ["a.avi", "a.avi", "a.avi"], [0, 0, 0], ["x"], catalog.root, starts=[0, 100, 300],
-        ends=[40, 140, -1], frames=[500, 500, 500],
-    )  # fmt: skip
-    clip = vl.ClipSpec(frames=8, hop=16, sampling="dense")
-    vl.predict(read_numbers, client, parts, clip, to_npy=tmp_path)
-    for name, first, last in (("0-40", 0, 40), ("100-140", 100, 140), ("300-", 300, 500)):
-        starts = np.arange(first, last - 7, 16)
-        scores = np.load(tmp_path / f"a.avi.{name}.npy")
-        np.testing.assert_array_equal(scores, starts[:, None] + np.arange(8))
-        times = np.load(tmp_path / f"a.avi.{name}.times.npy")
-        np.testing.assert_allclose(times, np.stack((starts, starts + 7), axis=1) / 25)
-
-
 def segments(catalog: vl.Catalog) -> vl.Catalog:
     """Two good segments of a file, one behind its end, one that is half behind it, a bad file, and
     a file as a whole."""

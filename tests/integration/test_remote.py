@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import copy
 import shutil
 import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-import videoload as vl
 from benchmarks.object_server import ObjectServer
 from tests.support.digests import digest
 from tests.support.programs import Programs
@@ -173,16 +170,6 @@ def test_a_worker_whose_server_does_not_answer_hands_its_leases_back(
         assert told
         assert all(f"{server.url} does not answer for 0.5 s: 503" in line for line in told)
         assert stream.quarantine == []
-
-
-def test_a_file_below_a_url_is_opened_like_any_other(videos: Videos, server: ObjectServer) -> None:
-    path = "walk/b_frames.avi"
-    with vl.open(videos.root / path) as local, vl.open(f"{server.url}/{path}") as remote:
-        np.testing.assert_array_equal(remote.frames([30, 2, 30]), local.frames([30, 2, 30]))
-        other = copy.deepcopy(remote)
-    assert len(other) == 40
-    with pytest.raises(vl.VideoError, match=r"/none\.avi: cannot be opened: No such file"):
-        vl.open(f"{server.url}/none.avi")
 
 
 def test_a_root_that_cannot_be_listed_or_holds_a_secret_is_refused_in_one_line(

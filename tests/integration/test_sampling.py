@@ -32,7 +32,6 @@ from videoload import (
     ClosedError,
     PerFrame,
     Points,
-    SpecError,
     TooManyBadVideos,
     TransformError,
     VideoError,
@@ -184,21 +183,6 @@ def test_each_labelled_frame_is_in_the_middle_of_a_window_with_its_labels(
             stream = storing.stream(whole, replace(dense, resize=64), 4, drop_remainder=False)
             serial = decode_serially(whole, replace(dense, resize=64), 4, info=True)
             assert digest(stream.batches(info=True)) == digest(serial)
-
-
-def test_a_moment_that_cannot_be_shown_is_named(tmp_path: Path) -> None:
-    make_avi(tmp_path / "a.avi", frames=20)
-    catalog = Catalog(["a.avi"] * 2, root=tmp_path, at=[1, 9])
-    spec = ClipSpec(frames=5, size=(32, 32), sampling="at")
-    with pytest.raises(VideoError, match=r"0 to 19.*edges="):
-        list(decode_serially(catalog, spec, 1, on_error="raise"))
-    (_, _, info), *_ = decode_serially(catalog, replace(spec, short="drop"), 1, info=True)
-    assert info.frames.tolist() == [[7, 8, 9, 10, 11]]
-    late = Catalog(["a.avi"], root=tmp_path, at_s=[7.5])
-    with pytest.raises(VideoError, match=r"7\.5 s.*0 to 19"):
-        list(decode_serially(late, spec, 1, on_error="raise"))
-    with pytest.raises(SpecError, match="at= or at_s="):
-        decode_serially(Catalog(["a.avi"], root=tmp_path), spec, 1)
 
 
 # Native size

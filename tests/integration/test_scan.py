@@ -4,7 +4,6 @@ is made."""
 from __future__ import annotations
 
 import csv
-import json
 import os
 import shutil
 import signal
@@ -94,22 +93,6 @@ def test_its_csv_makes_a_catalog_that_knows_its_counts(
     assert f"{tmp_path / 'found.bad.csv'} lists them" in program.out
     dense = ClipSpec(frames=8, resize=32, size=(32, 32), sampling="dense")
     assert len(list(decode_serially(catalog, dense, 1))) > len(catalog)
-
-
-@pytest.mark.slow
-def test_piped_output_is_complete(programs: Programs, tmp_path: Path) -> None:
-    path = "x/" + "a" * 90 + ".avi"
-    make_avi(tmp_path / "videos" / path, frames=12)
-    arguments = ("scan", str(tmp_path / "videos"), "--workers", "1")
-    shown, as_json = (
-        programs.videoload(*arguments, *more, env={"COLUMNS": "80"}) for more in ((), ("--json",))
-    )
-    for program in (shown, as_json):
-        assert program.wait(60 * SECOND) == 0, program.err
-    assert path in shown.out
-    assert "clips/s from one core" in shown.out
-    (row,) = json.loads(as_json.out)
-    assert (row["path"], row["frames"], row["key_frames"]) == (path, 12, 1)
 
 
 def make_long_avi(path: Path) -> None:
@@ -205,15 +188,6 @@ def test_every_segment_and_label_of_a_table_keeps_its_row(videos: Videos, tmp_pa
         with (tmp_path / "found.bad.csv").open(newline="") as lines:
             bad = [(row["path"], row["start"], row["end"]) for row in csv.DictReader(lines)]
         assert bad == [("a.avi", "30", ""), ("c.avi", "", "4"), ("c.avi", "4", "8")]
-
-
-def test_several_labels_of_a_video_are_not_written_as_one(tmp_path: Path) -> None:
-    make_avi(tmp_path / "a.avi", frames=6)
-    (tmp_path / "several.csv").write_text("path,labels\na.avi,cook;talk\n")
-    catalog = Catalog.from_table(tmp_path / "several.csv", tmp_path)
-    with pytest.raises(VideoloadError, match="several labels"):
-        scan(catalog, processes=1, journal=Journal(tmp_path / "found.csv"))
-    assert not (tmp_path / "found.csv").exists()
 
 
 def test_the_rows_of_another_folder_are_not_replaced(tmp_path: Path) -> None:

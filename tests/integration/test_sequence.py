@@ -4,7 +4,6 @@ any order."""
 from __future__ import annotations
 
 import random
-import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -106,28 +105,6 @@ def test_an_epoch_ends_when_all_its_batches_were_asked_for(
     sequence.on_epoch_end()
     assert sequence.epoch == 1
     assert digests([sequence[2]]) == [serial[size + 2]]
-
-
-def test_each_thread_gets_the_batch_that_it_asks_for(
-    client: Client, videos: Videos, serial: list[str]
-) -> None:
-    stream = make(client, videos)
-    sequence = stream.sequence()
-    seen: dict[int, str] = {}
-
-    def ask(numbers: range) -> None:
-        for i in numbers:
-            [seen[i]] = digests([sequence[i]])
-
-    threads = [
-        threading.Thread(target=ask, args=(range(k, len(sequence), 3),), daemon=True)
-        for k in range(3)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60 * SECOND)
-    assert [seen[i] for i in range(len(sequence))] == serial[: len(sequence)]
 
 
 @pytest.mark.parametrize("shuffle", rest_nightly([False, True]))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import shutil
 import weakref
 from collections import Counter
 from itertools import islice
@@ -123,20 +121,6 @@ def test_an_epoch_is_over_with_its_last_batch_even_if_nobody_asks_for_more(
         assert digests(islice(third, len(third))) == mine
 
 
-def test_an_epoch_whose_last_batches_are_left_out_is_over_too(
-    videos: Videos, client: Client, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO, "videoload")
-    shutil.copy(videos.root / "walk/gop12.avi", tmp_path / "good.avi")
-    (tmp_path / "worse.avi").write_text("not a video")
-    catalog = Catalog(["good.avi", "worse.avi"], [0, 0], ["any"], tmp_path)
-    stream = client.stream(catalog, SMALL, 1, on_error="skip")
-    for epoch in range(2):
-        assert len(list(stream)) == 3
-        assert [text for text in caplog.messages if text.startswith(f"epoch {epoch + 1}: ")]
-    assert digests(stream) == digests(stream.batches(2 * len(stream), epochs=3))
-
-
 def test_a_pass_that_was_left_early_is_followed_by_the_next_epoch(
     videos: Videos, client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -212,16 +196,6 @@ def test_local_workers_need_the_catalogs_root(videos: Videos) -> None:
     rootless = Catalog(["walk/gop12.avi"], [0], ["walk"])
     with Client(workers=1) as client, pytest.raises(SpecError, match="root"):
         client.stream(rootless, SMALL, 1)
-
-
-def test_two_slots_are_enough(videos: Videos, client: Client) -> None:
-    stream = client.stream(videos.catalog, CLIP, BATCH, slots=2)
-    expected = digests(decode_serially(videos.catalog, CLIP, BATCH))
-    assert digests(stream.batches(epochs=1)) == expected
-    pairs = zip(stream.batches(epochs=1), stream.batches(epochs=1), strict=True)
-    assert len(list(pairs)) == len(stream)
-    with pytest.raises(SpecError, match="slots"):
-        client.stream(videos.catalog, CLIP, BATCH, slots=1)
 
 
 # Real files

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import logging
 import mmap
-import shutil
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -31,7 +30,6 @@ from videoload import (
     ClosedError,
     Stream,
     TooManyBadVideos,
-    decode_serially,
 )
 from videoload.frameworks.python_datasets import PythonDatasets
 
@@ -401,22 +399,6 @@ def test_the_error_of_too_many_bad_videos_names_them(
     assert said
 
 
-def test_batches_that_were_left_out_are_reported_at_the_end_of_the_epoch(
-    tf: Any, client: Client, videos: Videos, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO, "videoload")
-    paths = ["1.avi", "bad.avi", "2.avi", "worse.avi"]
-    for path in paths:
-        (tmp_path / path).write_bytes((videos.root / "walk/gop12.avi").read_bytes())
-    for path in paths[1::2]:
-        (tmp_path / path).write_text("not a video")
-    catalog = Catalog(paths, [0] * 4, ["any"], tmp_path)
-    stream = client.stream(catalog, CLIP, 1, on_error="skip", slots=SLOTS)
-    for epoch in (1, 2):
-        assert len(list(stream.dataset(12 * epoch - 12, epoch))) == 6
-        assert len([text for text in caplog.messages if text.startswith(f"epoch {epoch}: ")]) == 1
-
-
 def test_a_dataset_of_several_epochs_that_starts_again_says_what_to_do(
     tf: Any, client: Client, videos: Videos, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -442,17 +424,3 @@ def test_closing_the_client_ends_a_dataset_with_an_error_and_logs_none(
     assert isinstance(stream.error, ClosedError)
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
     del iterator, dataset, closed
-
-
-def test_skipped_clips_are_missing_in_a_dataset_of_unknown_length(
-    tf: Any, client: Client, videos: Videos, tmp_path: Path
-) -> None:
-    shutil.copytree(videos.root, tmp_path, dirs_exist_ok=True)
-    (tmp_path / "walk/bad.avi").write_text("not a video")
-    catalog = Catalog.from_folder(tmp_path)
-    options: dict[str, Any] = {"on_error": "skip", "drop_remainder": False}
-    dataset = client.stream(catalog, CLIP, BATCH, **options).dataset(epochs=2)
-    assert dataset.cardinality() == tf.data.UNKNOWN_CARDINALITY
-    assert dataset.element_spec[0].shape.as_list() == [None, 4, 32, 32, 3]
-    expected = digests(decode_serially(catalog, CLIP, BATCH, epochs=2, **options))
-    assert digests(arrays(dataset)) == expected

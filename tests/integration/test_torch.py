@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -168,16 +166,6 @@ def test_batches_are_a_loader_with_a_length_and_an_epoch_for_each_loop(
     assert state["step"] == 3 * size
     loader.load_state_dict({**state, "step": 1})
     assert [info.step for *_, info in loader] == [*range(1, size)]
-
-
-def test_an_epoch_whose_last_batches_are_left_out_is_followed_by_the_next(
-    client: Client, videos: Videos, tmp_path: Path
-) -> None:
-    shutil.copy(videos.root / "walk/gop12.avi", tmp_path / "good.avi")
-    (tmp_path / "worse.avi").write_text("not a video")
-    catalog = vl.Catalog(["good.avi", "worse.avi"], [0, 0], ["any"], tmp_path)
-    loader = vl.torch.batches(client.stream(catalog, CLIP, 1, on_error="skip"), info=True)
-    assert [info.step for _ in range(2) for *_, info in loader] == [0, 1, 2, 6, 7, 8]
 
 
 def test_a_stream_follows_the_protocol_of_torchdata(client: Client, videos: Videos) -> None:

@@ -14,9 +14,8 @@ import pytest
 from av.stream import Disposition
 from av.video.stream import VideoStream
 
-from tests.support.digests import digest
 from tests.support.videos import Videos, make_avi
-from videoload import Catalog, Client, ClipSpec, decode_serially
+from videoload import ClipSpec
 from videoload.clips.windows import Request
 from videoload.decoding.decoder import Decoder
 from videoload.index.complete_decode import decode_index
@@ -177,17 +176,3 @@ def test_frames_are_mirrored_as_players_mirror_them(
     index = Decoder(tmp_path).index("a.mp4")
     whole, _ = decode_index(Folder(tmp_path).resolve("a.mp4"), lambda: None)
     assert whole.info == index.info == VideoIndex.from_bytes(whole.to_bytes()).info
-
-
-def test_the_native_size_is_the_size_of_the_frames_as_they_are_shown(
-    turned: Path, client: Client
-) -> None:
-    catalog = Catalog(["x/90.mp4"], [0], ["x"], root=turned)
-    for spec, size in (
-        (ClipSpec(4), (96, 72)), (ClipSpec(4, rotate=False), (72, 96)),
-        (ClipSpec(4, resize=36), (48, 36)),
-    ):  # fmt: skip
-        clips, _ = next(decode_serially(catalog, spec, 1))
-        assert clips.shape == (1, 4, *size, 3)
-    stream = client.stream(catalog, ClipSpec(4), 1)
-    assert digest(stream) == digest(decode_serially(catalog, ClipSpec(4), 1))

@@ -115,3 +115,70 @@ def test_each_role_reads_only_its_own_keys_and_writes_neither_keys_nor_videos(
     assert seen == {f"{role}.key_secret", f"{other}.key"}
     mounts = {mount["name"]: mount for mount in pod["containers"][0]["volumeMounts"]}
     assert mounts["keys"]["readOnly"] is mounts["videos"]["readOnly"] is True
+
+
+# Who may connect to whom
+
+Pod = tuple[str, str]  # its namespace, and its label
+NAME, PLACE = "app.kubernetes.io/name", "kubernetes.io/metadata.name"
+TRAINER, WORKER = ("videoload", "trainer"), ("videoload", "worker")
+PODS = [TRAINER, WORKER, ("monitoring", "prometheus"), ("default", "worker"), ("cloud", "bucket")]
+
+
+def is_selected(selector: dict[str, Any], labels: dict[str, str]) -> bool:
+    return all(labels.get(k) == v for k, v in selector.get("matchLabels", {}).items()) and all(
+        labels.get(one["key"]) in one["values"] for one in selector.get("matchExpressions", ())
+    )
+
+
+def is_peer(pod: Pod, peer: dict[str, Any]) -> bool:
+    """Whether a rule is about a pod; one of addresses is about what is no pod."""
+    where = peer.get("namespaceSelector", {"matchLabels": {PLACE: "videoload"}})
+    return (
+        "ipBlock" not in peer
+        and is_selected(where, {PLACE: pod[0]})
+        and is_selected(peer.get("podSelector", {}), {NAME: pod[1]})
+    )
+
+
+def allows(way: str, of: Pod, other: Pod, port: int, policies: list[dict[str, Any]]) -> bool:
+    """Whether the policies of a pod let a connection in or out: all if there are none of it."""
+    chosen = [
+        spec for spec in policies
+        if of[0] == "videoload" and way in spec["policyTypes"]
+        and is_selected(spec["podSelector"], {NAME: of[1]})
+    ]  # fmt: skip
+    side = "from" if way == "Ingress" else "to"
+    return not chosen or any(
+        any(not peer or is_peer(other, peer) for peer in rule.get(side, [{}]))
+        and ("ports" not in rule or port in [each["port"] for each in rule["ports"]])
+        for spec in chosen
+        for rule in spec.get(way.lower(), ())
+    )
+
+
+@pytest.mark.parametrize(
+    ("overlay", "more"),
+    [
+        ("scaled", set()),
+        ("ranks", {(TRAINER, TRAINER, 40000)}),
+        ("all", {(TRAINER, TRAINER, 40000)}),
+    ],
+)
+def test_only_those_reach_a_pod_who_have_to(overlay: str, more: set[tuple[Pod, Pod, int]]) -> None:
+    objects = render(overlay)
+    policies = [each["spec"] for each in objects if each["kind"] == "NetworkPolicy"]
+    served, figures = 5555, 9464
+    reached = {
+        (one, other, port)
+        for one in PODS
+        for other in (TRAINER, WORKER)
+        for port in (served, figures, 40000)
+        if allows("Egress", one, other, port, policies)
+        and allows("Ingress", other, one, port, policies)
+    }
+    prometheus = {(PODS[2], pod, figures) for pod in (TRAINER, WORKER)} & reached
+    assert reached - prometheus - {(TRAINER, TRAINER, port) for port in (served, figures)} == {
+        (WORKER, TRAINER, served), *more
+    }  # fmt: skip
+    assert len(prometheus) == (0 if overlay == "ranks" else 2)
