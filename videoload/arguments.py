@@ -30,6 +30,14 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f"did you mean {close[0]}=?" if close else f"there are {', '.join(names)}"
 
 
+def refuse_unknown(what: str, given: Iterable[str], known: Iterable[str]) -> None:
+    """Raises TypeError, as Python does, for an argument that ``what`` does not have."""
+    names = list(known)
+    for name in given:
+        if name not in names:
+            raise TypeError(f"{what} has no argument {name}=: {did_you_mean(name, names)}")
+
+
 def readable(cls: type[T]) -> type[T]:
     """Have a dataclass say what a wrong argument may have been, with the usual TypeError, and show
     only the fields that do not have their default."""
@@ -38,8 +46,7 @@ def readable(cls: type[T]) -> type[T]:
 
     @wraps(init)
     def checked(self: object, *values: object, **named: object) -> None:
-        for name in named.keys() - known:
-            raise TypeError(f"{cls.__name__} has no argument {name}=: {did_you_mean(name, known)}")
+        refuse_unknown(cls.__name__, named, known)
         init(self, *values, **named)
 
     def shown(self: object) -> str:

@@ -65,7 +65,7 @@ def wait_for_slots(client: Client, stream: Stream, slots: int = SLOTS) -> None:
 
     def filled() -> bool:
         collect_garbage()
-        return decoded(client) == before + (1 + slots) * stream.options.clips_of(4)
+        return decoded(client) == before + (1 + slots) * (stream.options["batch_size"] or 0)
 
     wait_until(filled, 30 * SECOND, f"{slots} slots are free again")
 

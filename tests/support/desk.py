@@ -16,7 +16,7 @@ from videoload.leases.commands import Command, Evict, Grant, Identify, Ready, St
 from videoload.leases.records import Stream, Worker
 from videoload.leases.silence import Look
 from videoload.leases.table import LeaseTable
-from videoload.plan.options import StreamOptions
+from videoload.plan.options import checked_options
 from videoload.plan.plan import Plan, Pool, Sample
 from videoload.plan.quarantine import Quarantine
 
@@ -33,8 +33,13 @@ def a_stream(
 ) -> Stream:  # fmt: skip
     """A stream as the table has it. Video 5 is ``5.avi``; or 5 modulo the number of files, where
     each file has several ``rows``."""
-    options = StreamOptions(
-        batch, shuffle, 0, (0, 1), False, ordered, on_error=on_error, max_bad=max_bad
+    options = checked_options(
+        batch,
+        shuffle=shuffle,
+        drop_remainder=False,
+        ordered=ordered,
+        on_error=on_error,
+        max_bad=max_bad,
     )
     plan = Plan(videos, clips, options, buckets=buckets)
     names = [f"{video % (videos // rows)}.avi" for video in range(videos)]

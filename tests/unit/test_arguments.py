@@ -9,7 +9,7 @@ import pytest
 
 from videoload import Client, ClipSpec, SpecError
 from videoload.arguments import real, whole
-from videoload.plan.options import StreamOptions
+from videoload.plan.options import checked_options
 from videoload.plan.plan import Plan
 
 
@@ -40,9 +40,8 @@ def test_numpy_numbers_make_the_same_spec_and_options() -> None:
     one, i = np.int64(1), np.int32
     spec = ClipSpec(i(16), i(2), resize=i(64), size=(i(64), i(48)))  # type: ignore[arg-type]
     assert spec == ClipSpec(16, 2, resize=64, size=(64, 48))
-    options = StreamOptions(i(8), True, i(3), (i(0), i(2)), True, True, "raise", np.float64(0.5))  # type: ignore[arg-type]
-    assert options == StreamOptions(8, True, 3, (0, 2), True, True, "raise", 0.5)
-    assert repr(options) == repr(StreamOptions(8, True, 3, (0, 2), True, True, "raise", 0.5))
+    options = checked_options(i(8), seed=i(3), shard=(i(0), i(2)), max_bad=np.float64(0.5))  # type: ignore[arg-type]
+    assert repr(options) == repr(checked_options(8, seed=3, shard=(0, 2), max_bad=0.5))
     assert one == 1
 
 
@@ -75,7 +74,7 @@ def test_a_client_reports_an_invalid_argument_at_once(
     ],
 )
 def test_steps_are_checked(start: object, epochs: object, words: str) -> None:
-    plan = Plan(10, 1, StreamOptions(1, False, 0, (0, 1), True, True, "raise", 0.0))
+    plan = Plan(10, 1, checked_options(1))
     assert plan.steps(3, 2) == range(3, 20)
     assert plan.steps(np.int64(10), np.int64(1)) == range(10, 10)  # type: ignore[arg-type]
     with pytest.raises(SpecError, match=words):

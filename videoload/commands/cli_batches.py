@@ -65,13 +65,13 @@ def preview(
     """
     from videoload.clips import call_text
     from videoload.commands import sources
-    from videoload.plan.options import StreamArguments
+    from videoload.plan.options import DEFAULTS
     from videoload.trainer import contact_sheet
     from videoload.trainer.serial import decode_serially, sized
 
     spec = parse_clip(clip, _CLIP)
     import_from_here()
-    known = ["batch_size", *StreamArguments.__annotations__]
+    known = ["batch_size", *DEFAULTS]
     options = call_text.parse(stream, known, "--stream")
     if "batch_frames" not in options:
         options.setdefault("batch_size", 8)

@@ -231,10 +231,9 @@ def _measure_inline(stream: Stream, model: Any, first: int) -> Pace:
     last = first + _WARM_UP_STEPS + _MEASURED_STEPS
     # The workers have made all indexes, so this decoder makes them before the time is taken.
     visits = min(len(stream), _MAX_STEPS, first)
-    o = stream.options
     batches = decode_serially(
-        stream.catalog, stream.clip, o.batch_size, shuffle=o.shuffle, seed=o.seed,
-        max_bad=o.max_bad, start_step=first - visits, epochs=-(-last // len(stream)),
+        stream.catalog, stream.clip, **stream.options,
+        start_step=first - visits, epochs=-(-last // len(stream)),
     )  # fmt: skip
     for _ in range(visits):
         next(batches)

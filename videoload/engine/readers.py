@@ -26,7 +26,7 @@ from videoload.errors import VideoloadError
 from videoload.leases.commands import Ready
 from videoload.plan.identity import Identity
 from videoload.plan.lengths import Lengths
-from videoload.plan.options import StreamOptions
+from videoload.plan.options import CheckedOptions
 from videoload.plan.passes import Passes
 from videoload.plan.plan import Batch, BatchWithInfo, batch_of
 from videoload.stats.meter import Meter
@@ -59,7 +59,7 @@ class Readers:
         self,
         engine: Engine,
         source: OpenStream,
-        options: StreamOptions,
+        options: CheckedOptions,
         close_client: Callable[[], None],
     ) -> None:
         self.close_client = close_client
@@ -149,7 +149,7 @@ class Readers:
         also for an empty batch, which is not. Raises what ended the stream.
         """
         engine, source = self._engine, self._source
-        goes_on, over, self.error = follows and self.options.ordered, False, None
+        goes_on, over, self.error = follows and self.options["ordered"], False, None
         reading = self._reading(steps, goes_on=goes_on)
         queue, number = reading.queue, reading.id
         meter = self.meter if counts and reader is None else None
@@ -235,7 +235,7 @@ class Readers:
         at = step - steps.start
         if at == _PEEK:
             self._begun.add(steps.start)
-        elif not at and steps.start in self._begun and self.options.shuffle and not self._warned:
+        elif not at and steps.start in self._begun and self.options["shuffle"] and not self._warned:
             self._warned = True
             _log.warning(
                 "the stream is read from step %d again and gives the same batches as before: "

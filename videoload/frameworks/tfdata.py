@@ -74,10 +74,10 @@ def dataset(readers: Readers, passes: Passes, *, info: bool = False) -> tf.data.
         raise VideoloadError("stream.dataset needs TensorFlow: pip install tensorflow") from None
 
     steps = passes.begin().steps
-    skips = readers.options.on_error == "skip"
+    skips = readers.options["on_error"] == "skip"
     expect_reader(readers)
     reading = _Reading(readers, passes, info=info)
-    are_whole = readers.options.drop_remainder and not skips
+    are_whole = readers.options["drop_remainder"] and not skips
     # Batches of several shapes: what they differ in is None.
     kinds = [
         _signature(readers, with_frames(readers.spec, frames), rows if are_whole else None, info)

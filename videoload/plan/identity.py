@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ast import literal_eval
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass, fields
 from hashlib import blake2b
 from types import MappingProxyType
 
@@ -19,15 +19,13 @@ from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import do_lengths_decide
 from videoload.clips.clip_spec import ClipSpec, crops_of
 from videoload.clips.sample_spec import SampleSpec, Spec, leader_of
-from videoload.plan.options import StreamOptions
+from videoload.plan.options import DEFAULTS, CheckedOptions
 
 Settings = Mapping[str, str]  # Each name with its value as Python text, without defaults.
 
 _DEFAULTS = {
-    field.name: repr(field.default)
-    for kind in (ClipSpec, StreamOptions)
-    for field in fields(kind)
-    if field.default is not MISSING
+    **{field.name: repr(field.default) for field in fields(ClipSpec)},
+    **{name: repr(value) for name, value in DEFAULTS.items()},
 }
 _DECIDES_NOTHING = "max_bad"
 
@@ -49,7 +47,7 @@ class Identity:
         cls,
         catalog: Catalog,
         spec: Spec,
-        options: StreamOptions,
+        options: CheckedOptions,
         code: Mapping[str, str] = MappingProxyType({}),
     ) -> Identity:
         """The identity of a stream. ``code``: digests of the user's modules."""
@@ -59,23 +57,24 @@ class Identity:
         settings = {
             "kind": type(spec).__name__,
             **_spec_settings(spec),
-            **settings_of(options),
+            **_option_settings(options),
             "classes": _digest(len(catalog.classes), repr(catalog.classes).encode()),
             "videos": _digest(len(catalog), paths, starts, ends),
             "labels": _digest(len(catalog), catalog.labels.astype("<i8").tobytes()),
         }
         if table.seconds is not None:
             settings["seconds"] = _digest(len(catalog), table.seconds.astype("<f8").tobytes())
-        if isinstance(options.balance, tuple):
-            settings["balance"] = _digest(len(catalog), np.array(options.balance, "<f8").tobytes())
+        if isinstance(options["balance"], tuple):
+            settings["balance"] = _digest(
+                len(catalog), np.array(options["balance"], "<f8").tobytes()
+            )
         if "at" in table.columns:
             moments = table.column("at").astype("<i8").tobytes()
             settings["moments"] = _digest(len(catalog), moments)
         leader = leader_of(spec)
         if "box" in table.columns and isinstance(leader, ClipSpec) and leader.crop == "box":
             settings["boxes"] = _digest(len(catalog), table.column("box").astype("<f4").tobytes())
-        settings.pop(_DECIDES_NOTHING, None)
-        if do_lengths_decide(spec, options.buckets):
+        if do_lengths_decide(spec, options["buckets"]):
             if catalog._windows is not None:
                 frames = catalog._windows.astype("<i8").tobytes()
             settings["lengths"] = _digest(len(catalog), frames)
@@ -111,19 +110,24 @@ class Identity:
         )
 
 
-def do_ranks_regroup(catalog: Catalog, spec: Spec, options: StreamOptions) -> bool:
+def do_ranks_regroup(catalog: Catalog, spec: Spec, options: CheckedOptions) -> bool:
     """See `Identity.regroups`. Samples that take turns do not: each rank has turns of its own. The
     last batch of an epoch does not, if it may be smaller."""
     leader = leader_of(spec)
     crops = crops_of(leader) if isinstance(leader, ClipSpec) else 1
-    takes_turns = bool(catalog.parts) or options.balance == "class"
-    size = options.batch_size
-    return bool(options.drop_remainder and size and size % crops == 0 and not takes_turns)
+    takes_turns = bool(catalog.parts) or options["balance"] == "class"
+    size = options["batch_size"]
+    return bool(options["drop_remainder"] and size and size % crops == 0 and not takes_turns)
 
 
-def settings_of(value: Spec | StreamOptions) -> dict[str, str]:
+def settings_of(value: Spec) -> dict[str, str]:
     """The fields that do not have their default."""
     return {name: repr(own) for name, own in not_default(value).items()}
+
+
+def _option_settings(options: CheckedOptions) -> dict[str, str]:
+    given = {name: repr(value) for name, value in options.items() if name != _DECIDES_NOTHING}
+    return {name: text for name, text in given.items() if text != _DEFAULTS.get(name)}
 
 
 def _spec_settings(spec: Spec) -> dict[str, str]:

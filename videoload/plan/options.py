@@ -2,90 +2,169 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import inspect
+import re
+import textwrap
+from collections.abc import Callable, Sequence
+from functools import wraps
 from itertools import pairwise
-from typing import Any, Literal, TypedDict, get_args
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    cast,
+    get_args,
+    get_type_hints,
+)  # fmt: skip
 
 import numpy as np
 import numpy.typing as npt
 
-from videoload.arguments import real, whole
+from videoload.arguments import real, refuse_unknown, whole
 from videoload.errors import SpecError
 
 OnError = Literal["substitute", "skip", "raise"]
 Balance = Literal["class"] | Sequence[float] | npt.NDArray[Any]  # a weight for each row
+F = TypeVar("F", bound=Callable[..., Any])
 
 
-class StreamArguments(TypedDict, total=False):
-    """The keyword arguments that `Client.stream` and `decode_serially` have in common, for type
-    checkers. A test compares them with the two signatures and with `StreamOptions`."""
+class StreamOptions(TypedDict, total=False):
+    """The options of a stream, with their defaults: keyword arguments of all that make one.
 
-    shuffle: bool
-    seed: int
-    shard: tuple[int, int]
-    drop_remainder: bool | None
-    ordered: bool
-    on_error: OnError
-    max_bad: float
-    balance: Balance | None
-    buckets: Sequence[int] | None
-    batch_frames: int | None
+    Attributes:
+        shuffle: A new order of the clips each epoch, drawn from ``seed``; in a batch, clips of one
+            file stand together, and are decoded in one pass. Default False: the catalog's order.
+        seed: Of the order, the windows, the crops, the flips and the transform's generator; any
+            int. Default 0.
+        shard: (rank, world): this trainer's share of each epoch, with 0 <= rank < world. Ranks
+            share no clip, and each has the same number of batches. Default (0, 1): all of it.
+        drop_remainder: Leave out the last batch of an epoch if it is smaller than the others. None,
+            the default: True if ``shuffle`` is, and else False.
+        ordered: Batches come in the order of their steps. False: as they get ready; the same
+            batches, but their order depends on the workers. Default True.
+        on_error: What to do about a clip that cannot be decoded. ``"substitute"``, the default:
+            another clip, drawn from ``seed``, replaces it, and the video is listed in
+            `Stream.quarantine`. ``"skip"``, for evaluation: it is left out, so its batch is
+            smaller, and the video is listed. An empty batch does not come, so an epoch may have
+            fewer than ``len(stream)`` batches. ``"raise"``: the stream ends with VideoError.
+        max_bad: Share of the catalog's files, 0 to 1, that may be bad before the stream ends with
+            TooManyBadVideos; 3 files always may. Default 0.01. The stream ends at the same batch as
+            `decode_serially`, whatever was decoded ahead.
+        balance: ``"class"``: every class equally often in an epoch, to within two clips. An epoch
+            is about as long as without it: all clips of a small class come several times, and a
+            part of a large one. Each class goes through all its clips before it repeats one, also
+            across epochs. Rows without a label (-1) do not come. Or an array [N]: the weight of
+            each row of the catalog, at least 0. In an epoch of n clips, what has the share s of all
+            weights comes n * s times, rounded down or up. Default None.
+        buckets: For clips of any length (``ClipSpec.max_frames``): the numbers of frames (T) that
+            batches have, rising, the last one ``max_frames``. Each clip is in a batch of the
+            smallest T that holds it, and is padded to that. All clips of a batch have the same T,
+            and so have the batches of all ranks at the same step. ``drop_remainder``, and what it
+            leaves out, is about the batches of each bucket. With ``shuffle``, the batches of all
+            buckets come in turn, and else those of one bucket after the other. Not with ``balance``
+            and mixtures. Default None: all have ``max_frames``.
+        batch_frames: Frames of a batch, in the place of ``batch_size``: a batch has
+            ``batch_frames // T`` clips, and at least one. Default None.
+    """
+
+    shuffle: Annotated[bool, False]
+    seed: Annotated[int, 0]
+    shard: Annotated[tuple[int, int], (0, 1)]
+    drop_remainder: Annotated[bool | None, None]
+    ordered: Annotated[bool, True]
+    on_error: Annotated[OnError, "substitute"]
+    max_bad: Annotated[float, 0.01]
+    balance: Annotated[Balance | None, None]
+    buckets: Annotated[Sequence[int] | None, None]
+    batch_frames: Annotated[int | None, None]
 
 
-@dataclass(frozen=True, slots=True)
-class StreamOptions:
-    """The options of a stream, checked: see `Client.stream`. Raises SpecError. ``drop_remainder``
-    is a bool once it is made."""
+class CheckedOptions(StreamOptions):
+    """All options of a stream. ``drop_remainder`` is a bool, ``balance`` "class", a tuple of floats
+    or None, ``buckets`` a tuple or None."""
 
-    batch_size: int | None = None
-    shuffle: bool = False
-    seed: int = 0
-    shard: tuple[int, int] = (0, 1)
-    drop_remainder: bool | None = None
-    ordered: bool = True
-    on_error: OnError = "substitute"
-    max_bad: float = 0.01
-    balance: Balance | None = None
-    buckets: Sequence[int] | None = None
-    batch_frames: int | None = None
+    batch_size: int | None
 
-    def __post_init__(self) -> None:
-        try:
-            rank, world = (whole("shard", part, None) for part in self.shard)
-        except (TypeError, ValueError):  # SpecError is a ValueError.
-            rank = world = -1
-        if not 0 <= rank < world:
-            raise SpecError(
-                f"shard must be (rank, world) with 0 <= rank < world, got {self.shard!r}"
-            )
-        if self.on_error not in get_args(OnError):
-            raise SpecError(
-                f'on_error must be "substitute", "skip" or "raise", got {self.on_error!r}'
-            )
-        if self.balance is not None:
-            object.__setattr__(self, "balance", _balance(self.balance))
-        if (self.batch_size is None) == (self.batch_frames is None):
-            raise SpecError("give batch_size (clips), or batch_frames (frames of all its clips)")
-        size = "batch_size" if self.batch_frames is None else "batch_frames"
-        for name, value in (
-            (size, whole(size, getattr(self, size))),
-            ("buckets", None if self.buckets is None else _rising(self.buckets)),
-            ("seed", whole("seed", self.seed, None)),
-            ("shard", (rank, world)),
-            ("max_bad", real("max_bad", self.max_bad, 0, 1, what="a share")),
-        ):
-            object.__setattr__(self, name, value)
-        if self.drop_remainder is None:
-            object.__setattr__(self, "drop_remainder", self.shuffle)
-        for name in ("shuffle", "drop_remainder", "ordered"):
-            if not isinstance(getattr(self, name), bool | np.bool_):
-                raise SpecError(f"{name} must be True or False, got {getattr(self, name)!r}")
-            object.__setattr__(self, name, bool(getattr(self, name)))
 
-    def clips_of(self, frames: int) -> int:
-        """Clips in a batch, if each has so many frames."""
-        return self.batch_size or max(1, (self.batch_frames or 1) // frames)
+_HINTS = get_type_hints(StreamOptions, include_extras=True)
+DEFAULTS: dict[str, Any] = {name: hint.__metadata__[0] for name, hint in _HINTS.items()}
+
+
+def takes_options(function: F) -> F:
+    """Let a function with ``**options: Unpack[StreamOptions]`` show each of them in its signature
+    and its docstring, and name what was meant by a wrong one."""
+    own = [
+        parameter
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.kind is not parameter.VAR_KEYWORD
+    ]
+    options = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default,
+                          annotation=_HINTS[name].__origin__)
+        for name, default in DEFAULTS.items()
+    ]  # fmt: skip
+    signature = inspect.signature(function).replace(parameters=[*own, *options])
+
+    @wraps(function)
+    def called(*values: Any, **named: Any) -> Any:
+        refuse_unknown(function.__name__, named, list(signature.parameters))
+        return function(*values, **named)
+
+    called.__signature__ = signature  # type: ignore[attr-defined]
+    if function.__doc__:  # without -OO
+        _, told = (StreamOptions.__doc__ or "").split("Attributes:\n")
+        told = textwrap.dedent(told).rstrip()
+        called.__doc__ = re.sub(
+            r"( +)\*\*options: .*", lambda at: textwrap.indent(told, at[1]), function.__doc__
+        )
+    return cast(F, called)
+
+
+def checked_options(
+    batch_size: int | None = None, **options: Unpack[StreamOptions]
+) -> CheckedOptions:
+    """All options of a stream, checked. Raises SpecError."""
+    refuse_unknown("a stream", options, list(DEFAULTS))
+    made: dict[str, Any] = {"batch_size": batch_size, **DEFAULTS, **options}
+    try:
+        rank, world = (whole("shard", part, None) for part in made["shard"])
+    except (TypeError, ValueError):  # SpecError is a ValueError.
+        rank = world = -1
+    if not 0 <= rank < world:
+        raise SpecError(
+            f"shard must be (rank, world) with 0 <= rank < world, got {made['shard']!r}"
+        )
+    if made["on_error"] not in get_args(OnError):
+        raise SpecError(
+            f'on_error must be "substitute", "skip" or "raise", got {made["on_error"]!r}'
+        )
+    if (batch_size is None) == (made["batch_frames"] is None):
+        raise SpecError("give batch_size (clips), or batch_frames (frames of all its clips)")
+    if batch_size is None:
+        made["batch_frames"] = whole("batch_frames", made["batch_frames"])
+    else:
+        made["batch_size"] = whole("batch_size", batch_size)
+    made["shard"], made["seed"] = (rank, world), whole("seed", made["seed"], None)
+    made["max_bad"] = real("max_bad", made["max_bad"], 0, 1, what="a share")
+    if made["balance"] is not None:
+        made["balance"] = _balance(made["balance"])
+    if made["buckets"] is not None:
+        made["buckets"] = _rising(made["buckets"])
+    if made["drop_remainder"] is None:
+        made["drop_remainder"] = made["shuffle"]
+    for name in ("shuffle", "drop_remainder", "ordered"):
+        if not isinstance(made[name], bool | np.bool_):
+            raise SpecError(f"{name} must be True or False, got {made[name]!r}")
+        made[name] = bool(made[name])
+    return cast(CheckedOptions, made)
+
+
+def clips_in_batch(options: CheckedOptions, frames: int) -> int:
+    """Clips in a batch, if each has so many frames."""
+    return options["batch_size"] or max(1, (options["batch_frames"] or 1) // frames)
 
 
 def _rising(buckets: Sequence[int]) -> tuple[int, ...]:
@@ -111,9 +190,9 @@ def _balance(given: object) -> Literal["class"] | tuple[float, ...]:
     return tuple(weights.tolist())
 
 
-def check_numbered(options: StreamOptions, what: str) -> None:
+def check_numbered(options: CheckedOptions, what: str) -> None:
     """Raise SpecError unless the n-th batch is that of step n, which ``what`` needs."""
-    if options.on_error == "skip" or not options.ordered:
+    if options["on_error"] == "skip" or not options["ordered"]:
         raise SpecError(
             f'{what} needs ordered=True, and on_error="substitute" or "raise": else no batch '
             "has a number"

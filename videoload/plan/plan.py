@@ -51,7 +51,7 @@ from videoload.clips.sample_spec import Spec, arrays_of, heard_in, leader_of
 from videoload.clips.windows import Request, Segment
 from videoload.errors import SpecError
 from videoload.plan.lengths import Lengths
-from videoload.plan.options import StreamOptions
+from videoload.plan.options import CheckedOptions, clips_in_batch
 from videoload.plan.permutation import Permutation, hash64
 from videoload.plan.weighted import Weighted
 from videoload.plan.windows import windows_of
@@ -237,7 +237,7 @@ class Plan:
         self,
         videos: int,
         clips: int | Ints,
-        options: StreamOptions,
+        options: CheckedOptions,
         *,
         crops: int = 1,
         pools: Sequence[Pool] = (),
@@ -257,24 +257,25 @@ class Plan:
         self.samples = sum(pool.samples for pool in buckets.values())
         self.videos = videos if isinstance(clips, int) else int(np.count_nonzero(clips))
         """The number of videos that have clips."""
-        self._options = options
+        self._seed, self._shuffles = options["seed"], options["shuffle"]
+        self._ordered = options["ordered"]
         self._crops = crops
-        self._rank, self._world = options.shard
+        self._rank, self._world = options["shard"]
         if pools:
-            key = hash64(options.seed, "turns", self._rank).to_bytes(8, "little")
-            self._turns = Turns(weights, key if options.shuffle else None)
+            key = hash64(options["seed"], "turns", self._rank).to_bytes(8, "little")
+            self._turns = Turns(weights, key if options["shuffle"] else None)
         self._sections: list[Section] = []
         first = self._batches = 0
         for each, pool in buckets.items():
-            size = options.clips_of(each)
+            size = clips_in_batch(options, each)
             share = own = pool.samples // self._world  # Clips that every rank has, and this one.
             if pools:
-                even = len(pools) if options.balance else 1
+                even = len(pools) if options["balance"] else 1
                 share = own = even * -(-pool.samples // (even * self._world))
-            elif not options.drop_remainder:
+            elif not options["drop_remainder"]:
                 own = -(-(pool.samples - self._rank) // self._world)
             rows = share * crops
-            batches = rows // size if options.drop_remainder else -(-rows // size)
+            batches = rows // size if options["drop_remainder"] else -(-rows // size)
             rows = min(own * crops, batches * size)
             section = Section(each, pool, size, first, self._batches, batches, rows)
             self._sections.append(section)
@@ -286,7 +287,7 @@ class Plan:
         if self._batches == 0:
             fewest = min(each.size for each in self._sections)
             where = " in any bucket" if len(self._sections) > 1 else ""
-            too_large = "batch_frames" if options.batch_size is None else "batch_size"
+            too_large = "batch_frames" if options["batch_size"] is None else "batch_size"
             raise SpecError(
                 f"{self.samples * crops} clips do not fill one batch "
                 f"of {fewest}{where}{self._over()}: lower {too_large}"
@@ -297,21 +298,21 @@ class Plan:
         self._drawn: dict[int, list[list[Sample]]] = {}  # by their first step
 
     @classmethod
-    def of(cls, catalog: Catalog, spec: Spec, options: StreamOptions) -> Plan:
+    def of(cls, catalog: Catalog, spec: Spec, options: CheckedOptions) -> Plan:
         """The plan of a catalog's clips. For "dense" and buckets, the catalog is `windows.counted`.
         Raises SpecError."""
         leader = leader_of(spec)
         plan = cls._of(catalog, leader, options)
-        if options.shuffle:
+        if options["shuffle"]:
             plan._files = catalog.paths
         return plan
 
     @classmethod
-    def _of(cls, catalog: Catalog, spec: Spec, options: StreamOptions) -> Plan:
+    def _of(cls, catalog: Catalog, spec: Spec, options: CheckedOptions) -> Plan:
         crops, frames = (crops_of(spec), spec.frames) if isinstance(spec, ClipSpec) else (1, 0)
         plan = partial(cls, len(catalog), options=options, crops=crops, frames=frames)
         if catalog.parts:
-            if options.balance is not None:
+            if options["balance"] is not None:
                 raise SpecError("a mixture has shares: leave balance= out")
             counts = np.zeros(len(catalog), np.int64)
             pools = []
@@ -323,14 +324,14 @@ class Plan:
             shares = weights([part.share for part in catalog.parts])
             return plan(counts, pools=pools, weights=shares)
         clips = _clips(catalog, spec, range(len(catalog)))
-        if options.buckets is not None and isinstance(spec, ClipSpec):
-            return plan(clips, buckets=_in_buckets(catalog, spec, options.buckets))
-        if options.balance is None:
+        if options["buckets"] is not None and isinstance(spec, ClipSpec):
+            return plan(clips, buckets=_in_buckets(catalog, spec, options["buckets"]))
+        if options["balance"] is None:
             return plan(clips)
-        if options.balance != "class":
-            given, seed = np.broadcast_to(clips, len(catalog)), options.seed
+        if options["balance"] != "class":
+            given, seed = np.broadcast_to(clips, len(catalog)), options["seed"]
             drawn = Weighted(
-                options.balance, given, catalog.labels, seed if options.shuffle else None
+                options["balance"], given, catalog.labels, seed if options["shuffle"] else None
             )
             of_drawn = np.where(np.isin(np.arange(len(catalog)), drawn.videos), given, 0)
             return plan(of_drawn, weighted=drawn)
@@ -391,8 +392,8 @@ class Plan:
 
     def _batch(self, step: int) -> list[Sample]:
         epoch, batch = divmod(step, self._batches)
-        if len(self._sections) > 1 and self._options.shuffle:
-            batch = _order(self._batches, self._options.seed, epoch)[batch]
+        if len(self._sections) > 1 and self._shuffles:
+            batch = _order(self._batches, self._seed, epoch)[batch]
         section = self._sections[bisect_right(self._begins, batch) - 1]
         first = (batch - section.begin) * section.size
         mine = range(first, min(first + section.size, section.rows))
@@ -406,31 +407,31 @@ class Plan:
 
     def _planned(self, epoch: int, section: Section, at: int, crop: int) -> Sample:
         """A crop of the clip at place ``at`` of this rank's part of a section."""
-        options, origin = self._options, self._rank + self._world * at
+        origin = self._rank + self._world * at
         if self._turns is None:
-            if options.shuffle:
+            if self._shuffles:
                 origin = self._order_in(section, epoch)[origin]
             if self._weighted is not None:
-                first = hash64(options.seed, "first", epoch) / 2**64 if options.shuffle else 0.5
+                first = hash64(self._seed, "first", epoch) / 2**64 if self._shuffles else 0.5
                 drawn = self._weighted.at((origin + first) / self.samples, epoch)
                 return self._sample(epoch, origin, 0, drawn, crop)
             return self._sample(epoch, section.first + origin, 0, section.pool[origin], crop)
         pool, turn = self._turns[epoch * self._share + at]
         samples = self._pools[pool]
         turn, number = divmod(turn * self._world + self._rank, samples.samples)
-        if options.shuffle:
-            number = _pool_order(samples.samples, options.seed, pool, turn)[number]
+        if self._shuffles:
+            number = _pool_order(samples.samples, self._seed, pool, turn)[number]
         return self._sample(epoch, origin, 0, samples[number], crop)
 
     def _order_in(self, section: Section, epoch: int) -> Permutation:
         if len(self._sections) == 1:
-            return _order(self.samples, self._options.seed, epoch)
-        return _pool_order(section.pool.samples, self._options.seed, section.first, epoch)
+            return _order(self.samples, self._seed, epoch)
+        return _pool_order(section.pool.samples, self._seed, section.first, epoch)
 
     def _sample(
         self, epoch: int, origin: int, attempt: int, found: tuple[int, int], crop: int
     ) -> Sample:
-        seed = hash64(self._options.seed, "clip", epoch, origin, attempt)
+        seed = hash64(self._seed, "clip", epoch, origin, attempt)
         return Sample(epoch, origin, attempt, *found, seed, crop)
 
     def steps(self, start_step: int, epochs: int | None) -> range:
@@ -443,7 +444,7 @@ class Plan:
         stop = epochs * self._batches
         if start > stop:
             raise SpecError(f"start_step must be in 0..{stop} ({epochs} epochs), got {start}")
-        if start and not self._options.ordered:
+        if start and not self._ordered:
             raise SpecError("start_step needs ordered=True: else nobody knows which steps are done")
         return range(start, stop)
 
@@ -455,7 +456,7 @@ class Plan:
             pool, _ = self._turns[epoch * self._share + origin // self._world]
         pool += max(0, attempt - _OWN_SUBSTITUTES)  # All of its own may be bad.
         samples = self._pools[pool % len(self._pools)]
-        other = hash64(self._options.seed, "substitute", epoch, origin, attempt)
+        other = hash64(self._seed, "substitute", epoch, origin, attempt)
         drawn = samples[other % samples.samples]
         if self._weighted is not None:
             few = attempt <= _OWN_SUBSTITUTES
@@ -464,11 +465,11 @@ class Plan:
         return self._sample(epoch, origin, attempt, drawn, sample.crop)
 
 
-def check_lengths(catalog: Catalog, clip: Spec, options: StreamOptions) -> None:
+def check_lengths(catalog: Catalog, clip: Spec, options: CheckedOptions) -> None:
     """Raises SpecError if clips of any length, buckets and other options contradict each other."""
-    spec, buckets = leader_of(clip), options.buckets
+    spec, buckets = leader_of(clip), options["buckets"]
     if not isinstance(spec, ClipSpec) or spec.max_frames is None:
-        if buckets is not None or options.batch_frames is not None:
+        if buckets is not None or options["batch_frames"] is not None:
             raise SpecError(
                 "buckets and batch_frames are for clips of any length: give "
                 'ClipSpec(frames="all", max_frames=...), or for clips of one length batch_size='
@@ -480,7 +481,7 @@ def check_lengths(catalog: Catalog, clip: Spec, options: StreamOptions) -> None:
         )
     elif buckets is not None and buckets[-1] != spec.max_frames:
         raise SpecError(f"the last of buckets must be max_frames={spec.max_frames}, got {buckets}")
-    elif buckets is not None and (catalog.parts or options.balance is not None):
+    elif buckets is not None and (catalog.parts or options["balance"] is not None):
         what = "a mixture has shares" if catalog.parts else "balance= has weights"
         raise SpecError(f"{what}, and in buckets each clip comes once: leave buckets out")
 

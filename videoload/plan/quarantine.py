@@ -26,7 +26,7 @@ from videoload.errors import (
     named,
     printable,
 )
-from videoload.plan.options import StreamOptions
+from videoload.plan.options import CheckedOptions
 from videoload.plan.plan import Plan, Sample
 
 _log = logging.getLogger(__name__)
@@ -46,15 +46,15 @@ class Quarantine:
     """
 
     def __init__(
-        self, catalog: Catalog, plan: Plan, options: StreamOptions, *, tells: bool = True
+        self, catalog: Catalog, plan: Plan, options: CheckedOptions, *, tells: bool = True
     ) -> None:
         """``tells``: bad videos are logged, unless the first one ends the stream."""
         self._catalog = catalog
         self._plan = plan
-        self._raise = options.on_error == "raise"
+        self._raise = options["on_error"] == "raise"
         self._tells = tells and not self._raise
-        self.skips = options.on_error == "skip"
-        self.limit = max(_ALWAYS_ALLOWED, int(options.max_bad * catalog.files))
+        self.skips = options["on_error"] == "skip"
+        self.limit = max(_ALWAYS_ALLOWED, int(options["max_bad"] * catalog.files))
         # Videos, by catalog index, without a clip that can be decoded: True if they are bad, False
         # if they are only dropped as short.
         self._avoided: dict[int, bool] = {}

@@ -8,7 +8,7 @@ class, several labels (multi-hot), or numbers.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ from videoload.catalog.catalog import Catalog
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.sample_spec import GivenSpec
 from videoload.errors import BadVideo, SpecError, VideoloadError, named
+from videoload.plan.options import StreamOptions, takes_options
 from videoload.trainer.client import Client
 
 Average = Literal["scores", "softmax"]
@@ -254,15 +255,16 @@ class Evaluation(NamedTuple):
         return [right, f"most often: {confused or 'no mistake'}"]
 
 
+@takes_options
 def evaluate(
     model: Any,
     client: Client,
     catalog: Catalog,
     clip: GivenSpec,
-    batch_size: int = 8,
+    batch_size: int | None = 8,
     *,
     average: Average = "scores",
-    max_bad: float = 0.01,
+    **options: Unpack[StreamOptions],
 ) -> Evaluation:
     """Test a model on each clip of a catalog once, averaged by video.
 
@@ -273,7 +275,8 @@ def evaluate(
 
     What is measured follows from the catalog. Classes: accuracy, confusion, the worst mistakes.
     Targets of 0 and 1 in several columns (multi-hot): average precision of each label. Other
-    numbers: MAE, RMSE, R2 of each, and the files that are furthest off.
+    numbers: MAE, RMSE, R2 of each, and the files that are furthest off. Clips that cannot be
+    decoded are left out, unless ``on_error`` says otherwise.
 
     Args:
         model: A Keras model; or a function that is called with the clips of a batch, an array [B,
@@ -287,8 +290,7 @@ def evaluate(
             fewer.
         average: What to average: ``"scores"``, the default, or the ``"softmax"`` of classes'
             scores.
-        max_bad: Share of the files, 0 to 1, that may be left out since they cannot be decoded; 3
-            always may. Default 0.01.
+        **options: As in `StreamOptions`.
 
     Returns:
         The mean scores of each video.
@@ -303,7 +305,8 @@ def evaluate(
     truth = _truth_of(catalog)
     if average == "softmax" and not (truth.ndim == 1 and truth.dtype.kind in "iu"):
         raise SpecError(_SOFTMAX)
-    stream = client.stream(catalog, clip, batch_size, on_error="skip", max_bad=max_bad)
+    options.setdefault("on_error", "skip")
+    stream = client.stream(catalog, clip, batch_size, **options)
     score = scores_of(model, average if average == "softmax" else None)
     inputs = getattr(model, "inputs", None)
     masked = isinstance(clip, ClipSpec) and clip.max_frames is not None

@@ -24,7 +24,7 @@ from videoload.catalog.catalog import Catalog
 from videoload.catalog.table import Video
 from videoload.clips.clip_spec import ClipSpec, crops_of, dense_hop, hop_seconds
 from videoload.errors import BadVideo, SpecError, TooManyBadVideos, named
-from videoload.plan.options import StreamArguments
+from videoload.plan.options import StreamOptions
 from videoload.plan.plan import BatchInfo
 from videoload.plan.windows import windows_of
 from videoload.predictions.evaluation import Average, scores_of
@@ -131,7 +131,7 @@ def predict(
     if kept and of_model is None:
         _log.warning("the model has no weights to know it by: a later run does all rows again, "
                      "unless both have the same name=")  # fmt: skip
-    how: StreamArguments = {"on_error": "skip", "max_bad": 1.0}
+    how: StreamOptions = {"on_error": "skip", "max_bad": 1.0}
     if spec.size is None:  # no window is counted for that
         any_clip = replace(spec, sampling="center", hop=None, hop_s=None, edges=None, offsets=None)
         found = client.stream(catalog, any_clip, batch_size, **how).clip

@@ -42,7 +42,7 @@ from videoload.errors import SpecError, WorkerError
 from videoload.host import cores
 from videoload.leases.files import Files
 from videoload.patched import check_threads
-from videoload.plan.options import Balance, OnError, StreamArguments, StreamOptions
+from videoload.plan.options import StreamOptions, checked_options, takes_options
 from videoload.plan.plan import BatchWithInfo, Clips
 from videoload.plan.quarantine import Quarantine
 from videoload.plan.windows import with_native_size
@@ -212,7 +212,7 @@ class Client:
         batch_size: int | None = None,
         *,
         slots: int | None = None,
-        **options: Unpack[StreamArguments],
+        **options: Unpack[StreamOptions],
     ) -> Stream[Clips]: ...
 
     @overload
@@ -223,7 +223,7 @@ class Client:
         batch_size: int | None = None,
         *,
         slots: int | None = None,
-        **options: Unpack[StreamArguments],
+        **options: Unpack[StreamOptions],
     ) -> Stream[dict[str, Any]]: ...
 
     @overload
@@ -234,9 +234,10 @@ class Client:
         batch_size: int | None = None,
         *,
         slots: int | None = None,
-        **options: Unpack[StreamArguments],
+        **options: Unpack[StreamOptions],
     ) -> Stream[Any]: ...
 
+    @takes_options
     def stream(
         self,
         catalog: Catalog,
@@ -244,16 +245,7 @@ class Client:
         batch_size: int | None = None,
         *,
         slots: int | None = None,
-        shuffle: bool = False,
-        seed: int = 0,
-        shard: tuple[int, int] = (0, 1),
-        drop_remainder: bool | None = None,
-        ordered: bool = True,
-        on_error: OnError = "substitute",
-        max_bad: float = 0.01,
-        balance: Balance | None = None,
-        buckets: Sequence[int] | None = None,
-        batch_frames: int | None = None,
+        **options: Unpack[StreamOptions],
     ) -> Stream[Any]:
         """Make a stream: the clips of a catalog in batches.
 
@@ -274,40 +266,7 @@ class Client:
                 the free memory hold, and at least 4. Each takes the memory of the largest batch:
                 with ``buckets`` and ``batch_size`` that of ``max_frames``, and with
                 ``batch_frames`` all batches take about as much.
-            shuffle: A new order of the clips each epoch, drawn from ``seed``; in a batch, clips of
-                one file stand together, and are decoded in one pass. Default False: the catalog's
-                order.
-            seed: Of the order, the windows, the crops, the flips and the transform's generator; any
-                int. Default 0.
-            shard: (rank, world): this trainer's share of each epoch, with 0 <= rank < world. Ranks
-                share no clip, and each has the same number of batches. Default (0, 1): all of it.
-            drop_remainder: Leave out the last batch of an epoch if it is smaller than the others.
-                None, the default: True if ``shuffle`` is, and else False.
-            ordered: Batches come in the order of their steps. False: as they get ready; the same
-                batches, but their order depends on the workers. Default True.
-            on_error: What to do about a clip that cannot be decoded. ``"substitute"``, the default:
-                another clip, drawn from ``seed``, replaces it, and the video is listed in
-                `Stream.quarantine`. ``"skip"``, for evaluation: it is left out, so its batch is
-                smaller, and the video is listed. An empty batch does not come, so an epoch may have
-                fewer than ``len(stream)`` batches. ``"raise"``: the stream ends with VideoError.
-            max_bad: Share of the catalog's files, 0 to 1, that may be bad before the stream ends
-                with TooManyBadVideos; 3 files always may. Default 0.01. The stream ends at the same
-                batch as `decode_serially`, whatever was decoded ahead.
-            balance: ``"class"``: every class equally often in an epoch, to within two clips. An
-                epoch is about as long as without it: all clips of a small class come several times,
-                and a part of a large one. Each class goes through all its clips before it repeats
-                one, also across epochs. Rows without a label (-1) do not come. Or an array [N]: the
-                weight of each row of the catalog, at least 0. In an epoch of n clips, what has the
-                share s of all weights comes n * s times, rounded down or up. Default None.
-            buckets: For clips of any length (``ClipSpec.max_frames``): the numbers of frames (T)
-                that batches have, rising, the last one ``max_frames``. Each clip is in a batch of
-                the smallest T that holds it, and is padded to that. All clips of a batch have the
-                same T, and so have the batches of all ranks at the same step. ``drop_remainder``,
-                and what it leaves out, is about the batches of each bucket. With ``shuffle``, the
-                batches of all buckets come in turn, and else those of one bucket after the other.
-                Not with ``balance`` and mixtures. Default None: all have ``max_frames``.
-            batch_frames: Frames of a batch, in the place of ``batch_size``: a batch has
-                ``batch_frames // T`` clips, and at least one. Default None.
+            **options: As in `StreamOptions`.
 
         Returns:
             The stream, which shares the client's workers with its other streams.
@@ -324,11 +283,8 @@ class Client:
             VideoloadError: The client's I/O thread has ended with this error.
         """
         self._engine.check()
-        options = StreamOptions(
-            batch_size, shuffle, seed, shard, drop_remainder, ordered, on_error, max_bad, balance,
-            buckets, batch_frames,
-        )  # fmt: skip
-        clip = given_as(catalog, clip, shuffle=shuffle)
+        own = checked_options(batch_size, **options)
+        clip = given_as(catalog, clip, shuffle=own["shuffle"])
         if catalog.root is None and self._workers:
             raise SpecError("local workers need the catalog's root: give root= when it is made")
         self._folders.beside(catalog.root)
@@ -336,11 +292,11 @@ class Client:
         code = checked_code(
             transforms_of(clip), listens=bool(self.endpoints), stall_s=self._stall_s
         )
-        check_ranks(options)
+        check_ranks(own)
         check_numbers(catalog, [each.catalog for ref in self._open if (each := ref()) is not None])
 
         counting: list[tuple[Ints, Stream]] = []
-        catalog, plan = make_plan(catalog, clip, options, partial(self._facts, counting))
+        catalog, plan = make_plan(catalog, clip, own, partial(self._facts, counting))
         clip = with_native_size(catalog, clip, partial(self._facts, []))
         check_shapes(catalog, clip)
         if self.endpoints and clip.clip_bytes > PIXEL_BYTES:
@@ -362,9 +318,9 @@ class Client:
             catalog,
             clip,
             plan,
-            Quarantine(catalog, plan, options, tells=not isinstance(clip, FileFacts)),
+            Quarantine(catalog, plan, own, tells=not isinstance(clip, FileFacts)),
             Arena(held, batch_bytes),
-            options.ordered,
+            own["ordered"],
             storage,
             self._files(catalog, clip, has_own=storage is not None),
             Meter(
@@ -376,7 +332,7 @@ class Client:
             code,
             copy=None if storage is None else copy_name(storage.root),
         )
-        readers = Readers(self._engine, source, options, self.close)
+        readers = Readers(self._engine, source, own, self.close)
         for at, counted in counting:
             readers.use_files_of(counted._readers, at)
         self._open[:] = [each for each in self._open if each() is not None]

@@ -13,7 +13,7 @@ import numpy as np
 from videoload.catalog.catalog import Catalog
 from videoload.clips.sample_spec import FileFacts, GivenSpec, Spec, in_stream, sample_spec
 from videoload.errors import SpecError
-from videoload.plan.options import StreamArguments, StreamOptions
+from videoload.plan.options import CheckedOptions, StreamOptions
 from videoload.plan.plan import Plan, check_lengths
 from videoload.plan.windows import Read, counted, warnings_of
 
@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 _TOLD_S = 10.0  # between two lines about how far the counting is
 
 
-def once(*, ordered: bool = True) -> StreamArguments:
+def once(*, ordered: bool = True) -> StreamOptions:
     """The options with which each video tells its facts once. What cannot be read is left to the
     stream itself, also to name."""
     return {"drop_remainder": False, "on_error": "skip", "max_bad": 1.0, "ordered": ordered}
@@ -36,17 +36,17 @@ def given_as(catalog: Catalog, clip: GivenSpec, *, shuffle: bool) -> Spec:
 
 
 def make_plan(
-    catalog: Catalog, clip: Spec, options: StreamOptions, read: Read
+    catalog: Catalog, clip: Spec, options: CheckedOptions, read: Read
 ) -> tuple[Catalog, Plan]:
     """The plan of a stream, and its catalog, which knows the numbers of windows, or of the frames
     of clips of any length then. Raises SpecError."""
     check_lengths(catalog, clip, options)
-    catalog = counted(catalog, clip, _telling(read), options.buckets)
+    catalog = counted(catalog, clip, _telling(read), options["buckets"])
     plan = Plan.of(catalog, clip, options)
-    if options.balance == "class" and (few := np.count_nonzero(catalog.labels < 0)):
+    if options["balance"] == "class" and (few := np.count_nonzero(catalog.labels < 0)):
         _log.info('%d of %d rows have no label (-1): balance="class" leaves them out', few,
                   len(catalog))  # fmt: skip
-    for text in [*warnings_of(catalog, clip, options.buckets), *plan.never_comes()]:
+    for text in [*warnings_of(catalog, clip, options["buckets"]), *plan.never_comes()]:
         _log.warning("%s", text)
     return catalog, plan
 

@@ -9,17 +9,17 @@ from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
 
-from videoload.plan.options import StreamOptions
+from videoload.plan.options import CheckedOptions
 
 _log = logging.getLogger(__name__)
 
 
-def check_ranks(options: StreamOptions) -> None:
+def check_ranks(options: CheckedOptions) -> None:
     """Warn, once per process, if this is one of several ranks and each reads the whole epoch.
 
     A stream that is not shuffled may be for validation, where this can be meant.
     """
-    if options.shuffle and options.shard == (0, 1):
+    if options["shuffle"] and options["shard"] == (0, 1):
         _warn()
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, Literal, Unpack, overload
 
 import numpy as np
@@ -28,7 +28,7 @@ from videoload.decoding.prepared import ShortVideoError
 from videoload.errors import OneClipError, SpecError, VideoError, named
 from videoload.plan.digests import with_digest
 from videoload.plan.lengths import Lengths
-from videoload.plan.options import Balance, OnError, StreamArguments, StreamOptions
+from videoload.plan.options import CheckedOptions, StreamOptions, checked_options, takes_options
 from videoload.plan.plan import Batch, BatchWithInfo, Clips, Plan, Sample, asked, batch_of
 from videoload.plan.quarantine import Quarantine
 from videoload.plan.windows import with_native_size
@@ -48,7 +48,7 @@ def decode_serially(
     epochs: int | None = None,
     info: Literal[False] = False,
     frame_store: str | os.PathLike[str] | None = None,
-    **options: Unpack[StreamArguments],
+    **options: Unpack[StreamOptions],
 ) -> Iterator[Batch[Clips]]: ...
 
 
@@ -62,7 +62,7 @@ def decode_serially(
     epochs: int | None = None,
     info: Literal[True],
     frame_store: str | os.PathLike[str] | None = None,
-    **options: Unpack[StreamArguments],
+    **options: Unpack[StreamOptions],
 ) -> Iterator[BatchWithInfo[Clips]]: ...
 
 
@@ -76,10 +76,11 @@ def decode_serially(
     epochs: int | None = None,
     info: bool = False,
     frame_store: str | os.PathLike[str] | None = None,
-    **options: Unpack[StreamArguments],
+    **options: Unpack[StreamOptions],
 ) -> Iterator[Any]: ...
 
 
+@takes_options
 def decode_serially(
     catalog: Catalog,
     clip: GivenSpec,
@@ -89,16 +90,7 @@ def decode_serially(
     epochs: int | None = None,
     info: bool = False,
     frame_store: str | os.PathLike[str] | None = None,
-    shuffle: bool = False,
-    seed: int = 0,
-    shard: tuple[int, int] = (0, 1),
-    drop_remainder: bool | None = None,
-    ordered: bool = True,
-    on_error: OnError = "substitute",
-    max_bad: float = 0.01,
-    balance: Balance | None = None,
-    buckets: Sequence[int] | None = None,
-    batch_frames: int | None = None,
+    **options: Unpack[StreamOptions],
 ) -> Iterator[Batch[Any] | BatchWithInfo[Any]]:
     """The batches of a stream, decoded in this process: no workers, no sockets.
 
@@ -115,18 +107,7 @@ def decode_serially(
             the epoch that ``start_step`` is in.
         info: Say where each batch came from. Default False.
         frame_store: Folder that keeps scaled frames, as in `Client`. Default None.
-        shuffle: As in `Client.stream`, like all that follow. Default False.
-        seed: Of everything that is drawn. Default 0.
-        shard: (rank, world): this trainer's share. Default (0, 1).
-        drop_remainder: Leave out a smaller last batch. None, the default: if ``shuffle`` is True.
-        ordered: Without effect here: batches come in the order of their steps. Default True.
-        on_error: ``"substitute"`` a clip that is bad, ``"skip"`` it, or ``"raise"``. Default
-            ``"substitute"``.
-        max_bad: Share of the files that may be bad. Default 0.01.
-        balance: How often rows come. Default None: equally often.
-        buckets: Of clips of any length: the numbers of frames (T) that batches have. Default None:
-            ``max_frames``.
-        batch_frames: Frames of a batch, in the place of ``batch_size``. Default None.
+        **options: As in `StreamOptions`; ``ordered`` has no effect here.
 
     Yields:
         (clips, labels): uint8 [B, *clip.shape] and int64 [B]; with ``info`` (clips, labels,
@@ -139,22 +120,19 @@ def decode_serially(
             no video of the catalog tells the native size.
         TransformError: The transform cannot be imported, or failed.
     """
-    options = StreamOptions(
-        batch_size, shuffle, seed, shard, drop_remainder, ordered, on_error, max_bad, balance,
-        buckets, batch_frames,
-    )  # fmt: skip
-    clip = given_as(catalog, clip, shuffle=shuffle)
+    own = checked_options(batch_size, **options)
+    clip = given_as(catalog, clip, shuffle=own["shuffle"])
     if (root := catalog.root) is None:
         raise SpecError("the catalog has no root: give root= the folder that holds its videos")
 
-    catalog, plan = make_plan(catalog, clip, options, _read)
+    catalog, plan = make_plan(catalog, clip, own, _read)
     clip = with_native_size(catalog, clip, _read)
     check_shapes(catalog, clip)
     kept = Keep.of(frame_store, None, name="frame_store")
     folders = Folders(frame_store=kept).beside(root)
     decoder = Decoder(root, folders=folders)
     lengths, steps = Lengths(catalog, clip), plan.steps(start_step or 0, epochs)
-    batches = _batches(decoder, catalog, clip, plan, options, steps, lengths, info)
+    batches = _batches(decoder, catalog, clip, plan, own, steps, lengths, info)
     return _telling(batches, lengths)
 
 
@@ -181,7 +159,7 @@ def _batches(
     catalog: Catalog,
     clip: Spec,
     plan: Plan,
-    options: StreamOptions,
+    options: CheckedOptions,
     steps: range,
     lengths: Lengths,
     with_info: bool,

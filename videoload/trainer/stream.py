@@ -15,7 +15,7 @@ from videoload.clips.sample_spec import Spec
 from videoload.engine.readers import Readers
 from videoload.errors import BadVideo, VideoloadError
 from videoload.plan.digests import with_digest
-from videoload.plan.options import StreamOptions
+from videoload.plan.options import CheckedOptions
 from videoload.plan.passes import Passes
 from videoload.plan.plan import Batch, BatchWithInfo, C
 from videoload.stats.stats import StreamStats
@@ -49,7 +49,7 @@ class Stream(Generic[C]):
     keep it: give it ``clips.copy()``.
 
     Attributes:
-        options: Its options, by their names in `Client.stream`.
+        options: Its options, by their names in `Client.stream`: dict.
         catalog: Its videos and labels: `Catalog`.
         clip: Its clips: `ClipSpec`, with the native size if ``size`` was None; or what a dict
             of them became.
@@ -62,7 +62,7 @@ class Stream(Generic[C]):
             readers: How they are read.
         """
         self._readers = readers
-        self.options: StreamOptions = readers.options
+        self.options: CheckedOptions = readers.options
         self.catalog: Catalog = readers.catalog
         self.clip: Spec = readers.spec
 
@@ -217,7 +217,7 @@ class Stream(Generic[C]):
         """
         return {
             "step": self._readers.passes.step, "fingerprint": self.fingerprint,
-            "world": self.options.shard[1], "copies": self._readers.copies,
+            "world": self.options["shard"][1], "copies": self._readers.copies,
             "all_ranks": self._readers.identity.of_all_ranks,
         }  # fmt: skip
 
@@ -380,5 +380,5 @@ class Stream(Generic[C]):
         raise TypeError(NO_COPY.format("Stream"))
 
     def __repr__(self) -> str:
-        of = self.options.batch_size or f"{self.options.batch_frames} frames"
+        of = self.options["batch_size"] or f"{self.options['batch_frames']} frames"
         return f"Stream({len(self)} batches of {of}, clips {self.clip.shape}, {self.catalog!r})"

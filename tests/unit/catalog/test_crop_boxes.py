@@ -13,12 +13,12 @@ from videoload.clips.choices import MAX_BOXES_BYTES
 from videoload.clips.edges import held
 from videoload.clips.windows import Segment
 from videoload.plan.identity import Identity
-from videoload.plan.options import StreamOptions
+from videoload.plan.options import checked_options
 from videoload.plan.plan import Plan, asked
 from videoload.plan.windows import warnings_of
 
 CLIP = ClipSpec(frames=2, size=(8, 8), crop="box")
-OPTIONS = StreamOptions(2, drop_remainder=False)
+OPTIONS = checked_options(2, drop_remainder=False)
 BOX = [[1, 2, 3, 4], [5, 6, 7, 8]]
 EACH = [np.arange(36).reshape(9, 4), np.arange(36, 72).reshape(9, 4)]
 

@@ -22,7 +22,7 @@ from videoload.leases.commands import Command, Grant, Identify, Ready
 from videoload.leases.files import Files
 from videoload.leases.records import Stream, Worker
 from videoload.leases.table import LeaseTable
-from videoload.plan.options import StreamOptions
+from videoload.plan.options import checked_options
 from videoload.plan.plan import Plan
 from videoload.plan.quarantine import Quarantine
 from videoload.stats.meter import Meter
@@ -58,7 +58,7 @@ class Trainer:
 
     def __init__(self, own: int = 0) -> None:
         catalog = Catalog([f"v{i}.avi" for i in range(VIDEOS)], [0] * VIDEOS, ["class"])
-        options = StreamOptions(1)
+        options = checked_options(1)
         plan = Plan(VIDEOS, 1, options)
         self.own, self.now = own, 0.0
         self.stream = OpenStream(

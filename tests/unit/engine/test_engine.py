@@ -14,7 +14,7 @@ from videoload.engine.engine import Engine
 from videoload.engine.open_streams import OpenStream, ReaderQueue
 from videoload.errors import VideoloadError
 from videoload.leases.records import Worker
-from videoload.plan.options import StreamOptions
+from videoload.plan.options import checked_options
 from videoload.plan.plan import Plan
 from videoload.plan.quarantine import Quarantine
 from videoload.stats.meter import Meter
@@ -150,7 +150,7 @@ class LeaseSink:
 
 
 def open_stream(number: int = 0) -> OpenStream:
-    options = StreamOptions(1)
+    options = checked_options(1)
     catalog = Catalog([f"v{i}.avi" for i in range(8)], [0] * 8, ["class"])
     spec = ClipSpec(frames=1, size=(2, 2))
     plan = Plan(len(catalog), 1, options)

@@ -11,16 +11,16 @@ import pytest
 
 from videoload import Catalog, ClipSpec, mix
 from videoload.plan.identity import Identity
-from videoload.plan.options import StreamOptions
+from videoload.plan.options import checked_options
 
 PATHS = [f"a/{i}.avi" for i in range(10)]
 CATALOG = Catalog(PATHS, [0] * 10, ["a", "b"])
 CLIP = ClipSpec(frames=4, size=(8, 8))
-OPTIONS = StreamOptions(2, shuffle=True)
+OPTIONS = checked_options(2, shuffle=True)
 
 
 def identity(catalog: Catalog = CATALOG, spec: Any = CLIP, **options: Any) -> Identity:
-    return Identity.of(catalog, spec, replace(OPTIONS, **options))
+    return Identity.of(catalog, spec, checked_options(**{**OPTIONS, **options}))
 
 
 MIXED = mix({"a": (CATALOG, 0.5), "b": (Catalog(["b/0.avi"], [0], ["a", "b"]), 0.5)})

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
 import pytest
 
-from videoload import Client, decode_serially
+from videoload import Client, decode_serially, evaluate
 from videoload.errors import SpecError
-from videoload.plan.options import StreamArguments, StreamOptions
+from videoload.plan.options import DEFAULTS, CheckedOptions, checked_options, clips_in_batch
 
 
-def options(**changes: Any) -> StreamOptions:
-    return StreamOptions(**{"batch_size": 4, "shuffle": True} | changes)
+def options(**changes: Any) -> CheckedOptions:
+    return checked_options(**{"batch_size": 4, "shuffle": True, **changes})
 
 
 @pytest.mark.parametrize(
@@ -44,7 +43,7 @@ def test_an_option_that_cannot_be_meant_is_refused(field: str, values: list[Any]
 )
 def test_options_at_the_edge_are_accepted(changes: dict[str, Any]) -> None:
     made = options(**changes)
-    assert all(getattr(made, name) == value for name, value in changes.items())
+    assert made == {**made, **changes}
 
 
 def test_weights_are_compared_by_their_values() -> None:
@@ -55,32 +54,23 @@ def test_weights_are_compared_by_their_values() -> None:
 def test_clips_of_a_batch_follow_from_its_frames_if_it_has_a_number_of_them() -> None:
     made = options(batch_size=None, batch_frames=np.int64(64), buckets=np.array([8, 16]))
     assert made == options(batch_size=None, batch_frames=64, buckets=[8, 16])
-    assert [made.clips_of(frames) for frames in (1, 16, 33, 64, 100)] == [64, 4, 1, 1, 1]
-    assert options().clips_of(100) == 4
+    assert [clips_in_batch(made, frames) for frames in (1, 16, 33, 64, 100)] == [64, 4, 1, 1, 1]
+    assert clips_in_batch(options(), 100) == 4
 
 
 @pytest.mark.parametrize("shuffle", [True, False])
 def test_a_smaller_last_batch_is_left_out_where_the_stream_is_shuffled(shuffle: bool) -> None:
-    assert options(shuffle=shuffle).drop_remainder is shuffle
-    assert options(shuffle=shuffle, drop_remainder=not shuffle).drop_remainder is not shuffle
+    assert options(shuffle=shuffle)["drop_remainder"] is shuffle
+    assert options(shuffle=shuffle, drop_remainder=not shuffle)["drop_remainder"] is not shuffle
 
 
-@pytest.mark.parametrize("function", [Client.stream, decode_serially])
-def test_an_option_has_the_same_name_type_and_default_wherever_it_stands(function: Any) -> None:
-    own = {field.name: (field.type, field.default) for field in fields(StreamOptions)}
-    own.pop("batch_size")
-    parameters = inspect.signature(function).parameters
-    assert list(parameters)[-len(own) :] == list(own)
-    for name, expected in own.items():
-        parameter = parameters[name]
-        assert parameter.kind is parameter.KEYWORD_ONLY
-        assert (parameter.annotation, parameter.default) == expected, name
-    assert {name: told for name, (told, _) in own.items()} == {
-        name: hint.__forward_arg__ for name, hint in StreamArguments.__annotations__.items()
-    }
-
-
-@pytest.mark.parametrize("function", [Client.stream, decode_serially])
-def test_an_option_that_does_not_exist_is_refused_by_its_name(function: Any) -> None:
-    with pytest.raises(TypeError, match="unexpected keyword argument 'shufle'"):
-        function(None, None, 4, shufle=True)
+@pytest.mark.parametrize("function", [Client.stream, decode_serially, evaluate])
+def test_help_shows_each_option_and_a_wrong_word_names_the_right_one(function: Any) -> None:
+    shown = inspect.signature(function).parameters
+    for name, default in DEFAULTS.items():
+        assert (shown[name].kind, shown[name].default) == (shown[name].KEYWORD_ONLY, default)
+        assert f"  {name}: " in (function.__doc__ or "")
+    assert not any(each.kind is each.VAR_KEYWORD for each in shown.values())
+    for word, meant in (("shufle", "shuffle"), ("bucket", "buckets")):
+        with pytest.raises(TypeError, match=f"{word}.*{meant}"):
+            function(None, None, None, 4, **{word: True})

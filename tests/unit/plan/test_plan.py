@@ -22,14 +22,14 @@ from videoload.catalog.joining import mix
 from videoload.clips.clip_spec import ClipSpec
 from videoload.errors import SpecError
 from videoload.plan.identity import do_ranks_regroup
-from videoload.plan.options import StreamOptions
+from videoload.plan.options import CheckedOptions, checked_options
 from videoload.plan.plan import Plan, Pool, Sample, check_lengths
 
 patient = settings(deadline=None, max_examples=either(40, 100))
 
 
-def options(**changes: Any) -> StreamOptions:
-    return StreamOptions(**{"batch_size": 4, "shuffle": True, "drop_remainder": True} | changes)
+def options(**changes: Any) -> CheckedOptions:
+    return checked_options(**{"batch_size": 4, "shuffle": True, "drop_remainder": True} | changes)
 
 
 def epoch(plan: Plan, number: int = 0) -> list[list[Sample]]:
@@ -141,7 +141,7 @@ def test_a_step_of_all_ranks_has_the_same_samples_however_many_ranks_share_it(
     found: set[Any] = set()
     for world in (1, 2, 4, 8):
         every = [
-            StreamOptions(
+            checked_options(
                 rows // world, shuffle=shuffle, drop_remainder=True, shard=(rank, world),
                 balance=balance, buckets=buckets,
             )

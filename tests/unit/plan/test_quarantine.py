@@ -14,16 +14,16 @@ from hypothesis import strategies as st
 
 from videoload.catalog.catalog import Catalog
 from videoload.errors import BadVideo, SpecError, TooManyBadVideos, VideoError, VideoloadError
-from videoload.plan.options import StreamOptions
+from videoload.plan.options import CheckedOptions, checked_options
 from videoload.plan.plan import Plan, Sample
 from videoload.plan.quarantine import Quarantine
 
 patient = settings(deadline=None, max_examples=100)
 
 
-def options(**changes: Any) -> StreamOptions:
+def options(**changes: Any) -> CheckedOptions:
     default = {"batch_size": 1, "shuffle": True, "drop_remainder": False}
-    return StreamOptions(**default | changes)
+    return checked_options(**default | changes)
 
 
 def path(video: int) -> str:

@@ -16,13 +16,13 @@ from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.sample_spec import FileFacts, SampleSpec
 from videoload.errors import SpecError
 from videoload.plan.identity import Identity
-from videoload.plan.options import StreamOptions
+from videoload.plan.options import checked_options
 from videoload.plan.plan import Plan
 from videoload.plan.windows import counted, warnings_of, windows_of
 
 BY_TIME = ClipSpec(4, fps=5, size=(8, 8), sampling="dense")
 BY_FRAMES = ClipSpec(4, stride=2, size=(8, 8), sampling="dense", hop=5, flip=True)
-OPTIONS = StreamOptions(2, drop_remainder=False)
+OPTIONS = checked_options(2, drop_remainder=False)
 
 
 def catalog(*lengths: int | None, **columns: Any) -> Catalog:
@@ -73,7 +73,7 @@ def test_frames_of_clips_of_any_length_are_counted_where_the_catalog_does_not_te
     assert windows_of(some, by_frames, range(2))[0].tolist() == [1, 1]
     (_, asked), _ = read.asked
     assert (asked.max_frames, asked.fps, asked.stride) == (8, 5, 1)
-    options = StreamOptions(2, buckets=buckets)
+    options = checked_options(2, buckets=buckets)
     mine, other = (Identity.of(each, by_time, options) for each in (known, videos))
     assert mine.difference(other.settings).startswith("lengths: ")
 

@@ -36,7 +36,7 @@ def evaluated(made: Catalog, model: Any, clip: ClipSpec = ONE, **how: Any) -> Ev
         quarantine: ClassVar[list[Any]] = []
 
         def __init__(self, *given: Any, **options: Any) -> None:
-            assert options == {"on_error": "skip", "max_bad": 0.01}
+            assert options == {"on_error": "skip"}
             self._readers = self
 
         def __len__(self) -> int:

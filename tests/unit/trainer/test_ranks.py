@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from videoload.plan.options import StreamOptions
+from videoload.plan.options import checked_options
 from videoload.trainer import ranks
 
 CLUSTER = {"worker": ["a:1", "b:1"], "chief": ["c:1"], "ps": ["d:1"]}
@@ -45,11 +45,11 @@ def test_several_ranks_without_shard_are_one_warning(
 ) -> None:
     caplog.set_level(logging.WARNING)
     monkeypatch.setenv("WORLD_SIZE", "2")
-    ranks.check_ranks(StreamOptions(4, shuffle=True, shard=(0, 2)))
-    ranks.check_ranks(StreamOptions(4))
+    ranks.check_ranks(checked_options(4, shuffle=True, shard=(0, 2)))
+    ranks.check_ranks(checked_options(4))
     assert caplog.messages == []
     for _ in range(2):
-        ranks.check_ranks(StreamOptions(4, shuffle=True))
+        ranks.check_ranks(checked_options(4, shuffle=True))
     (told,) = caplog.messages
     assert "WORLD_SIZE" in told
     assert "shard=(rank, 2)" in told
@@ -59,7 +59,7 @@ def test_a_single_process_is_not_warned(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("SLURM_NTASKS", "1")
-    ranks.check_ranks(StreamOptions(4, shuffle=True))
+    ranks.check_ranks(checked_options(4, shuffle=True))
     assert caplog.messages == []
 
 
