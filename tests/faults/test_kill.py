@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import platform
 import signal
-from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -14,8 +13,7 @@ import pytest
 from tests.support.digests import digests
 from tests.support.processes import children_of
 from tests.support.programs import Program, Programs
-from tests.support.thorough import rest_nightly
-from tests.support.videos import Videos, make_white_avi, other_messages
+from tests.support.videos import Videos, make_white_avi
 from tests.support.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, Stream, decode_serially
 
@@ -41,20 +39,6 @@ def make(client: Client, videos: Videos, slots: int | None = None) -> Stream:
     return client.stream(videos.catalog, CLIP, BATCH, shuffle=True, seed=8, slots=slots)
 
 
-def read(stream: Stream, events: Mapping[int, Callable[[], object]], epochs: int = 1) -> list[str]:
-    """The digests of one epoch or two, with an event after this many batches."""
-    got: list[str] = []
-    for batch in stream.batches(epochs=epochs, info=True):
-        got += digests([batch])
-        if event := events.get(len(got)):
-            event()
-    return got
-
-
-def local_workers() -> list[int]:
-    return children_of(os.getpid())
-
-
 def dial_in(client: Client, programs: Programs, videos: Videos, count: int) -> list[Program]:
     """Start workers that dial in over tcp, and wait until they are connected."""
     started = [programs.worker(client.endpoints[0], videos.root) for _ in range(count)]
@@ -67,43 +51,6 @@ def clips_by_pid(client: Client) -> dict[int, int]:
 
 
 # Local workers: shared memory, fenced by their death
-
-
-@pytest.mark.parametrize(
-    ("workers", "number", "how"),
-    rest_nightly(
-        [
-            (2, signal.SIGKILL, "SIGKILL"),
-            (1, signal.SIGKILL, "SIGKILL"),
-            (3, signal.SIGSEGV, "SIGSEGV"),
-            (2, signal.SIGTERM, "exit status 0"),
-        ]
-    ),
-)
-def test_a_local_worker_that_dies_in_mid_epoch_changes_nothing(
-    workers: int,
-    number: int,
-    how: str,
-    videos: Videos,
-    serial: list[str],
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    with Client(workers=workers) as client:
-        client.wait_for_workers(workers, timeout_s=SOON_S)
-        victim = local_workers()[0]
-        stream = make(client, videos)
-        got = read(stream, {BATCHES // 3: lambda: os.kill(victim, number)})
-        assert got == serial[:BATCHES]
-        wait_until(
-            lambda: len(clips_by_pid(client)) == workers and victim not in clips_by_pid(client),
-            SOON_S, "it is replaced",
-        )  # fmt: skip
-        assert len(local_workers()) == workers
-        assert not stream.quarantine
-    said = other_messages(caplog.messages)
-    assert len(said) == 1
-    assert str(victim) in said[0]
-    assert how in said[0]
 
 
 @pytest.mark.slow

@@ -6,16 +6,20 @@ and run at night; `tests/unit/stats/test_verdict.py` has their arithmetic.
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.support.videos import make_levels
-from tests.support.waiting import SECOND
-from videoload import Catalog, Client, ClipSpec, Stream
+from tests.support.programs import Programs
+from tests.support.videos import Videos, make_levels
+from tests.support.waiting import SECOND, wait_until
+from videoload import Catalog, Client, ClipSpec, ClosedError, Stream
 from videoload.stats.stats import StreamStats
 
 pytestmark = [
@@ -24,6 +28,7 @@ pytestmark = [
     pytest.mark.xdist_group("timing"),
 ]
 
+SHORT = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random", clips_per_video=3)
 CLIP = ClipSpec(1, size=(2, 2), pixels="gray", transform="tests.support.transforms:sleeps")
 BATCH = 4
 STEP_S = 0.05 * SECOND
@@ -103,3 +108,50 @@ def test_a_slow_trainer_is_not_told_to_add_workers(four: Client, tmp_path: Path)
     assert stats.verdict.endswith(" 1 worker is enough; 4 are running."), stats
     assert stats.ceiling_steps_per_s == ceiling
     assert sum(worker.clips for worker in stats.workers) > 0
+
+
+def test_a_trainer_that_only_reads_a_dataset_is_said_to_wait(tf: Any, tmp_path: Path) -> None:
+    with Client(workers=2) as client:
+        stream = client.stream(catalog(tmp_path, 50), CLIP, BATCH)
+        for _ in stream.dataset(epochs=2).take(6):
+            pass
+        stats = stream.stats()
+    assert stats.batches == 6, "TensorFlow reads nothing ahead"
+    assert stats.wait_share > 0.3
+    assert stats.bottleneck != "trainer"
+
+
+def test_a_trainer_without_workers_is_told_so_while_it_waits(
+    videos: Videos, programs: Programs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("videoload.stats.verdict._STALLED_S", 0.3)
+    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
+        workers = [programs.worker(client.endpoints[0], videos.root) for _ in range(2)]
+        client.wait_for_workers(2, 30 * SECOND)
+        stream = client.stream(videos.catalog, SHORT, BATCH)
+        reader = stream.batches(epochs=10**4)
+        for _ in range(4):
+            next(reader)
+        for worker in workers:
+            worker.signal(signal.SIGTERM)
+        wait_until(lambda: not client.workers, 30 * SECOND, "they leave")
+        stats = stream.stats()
+        assert (stats.clips, stats.workers) == (4 * BATCH, ())
+
+        def read_on() -> None:
+            with pytest.raises(ClosedError):
+                for _ in reader:
+                    pass
+
+        thread = threading.Thread(target=read_on)
+        thread.start()
+        wait_until(
+            lambda: stream.stats().verdict.endswith(" s. No worker is connected."), 30 * SECOND
+        )
+        stalled = stream.stats(window_s=0.2)
+        assert stalled.wait_share == 1.0
+        assert stalled.clips == 0
+    thread.join(30 * SECOND)
+    assert not thread.is_alive()
+    # Nobody waits any more, so nothing is added to the waiting.
+    assert stream.stats().wait_share == stream.stats().wait_share < 1.0

@@ -154,21 +154,6 @@ def test_four_datasets_share_one_pool_which_ends_with_the_last(tf: Any, videos: 
     wait_until(lambda: not children_of(os.getpid()), 30 * SECOND, "no worker is left")
 
 
-def test_wrong_arguments_are_told(videos: Videos) -> None:
-    for argument, wrong in (
-        ("subset", {"subset": "both"}), ("validation_split.* 2", {**SPLIT, "validation_split": 2}),
-        ("seed.* None", {"seed": None}), ("seed.* '1'", {"seed": "1"}),
-        ('label_mode="binary"', {"label_mode": "binary"}), ("label_mode", {"label_mode": "float"}),
-        ("color_mode.* 'rgba'", {"color_mode": "rgba"}), ("size", {"image_size": (1, 2, 3)}),
-        ("crop_to_aspect_ratio", {"crop_to_aspect_ratio": True, "resize": 64}),
-        ("batch_size.* 0", {"batch_size": 0}),
-    ):  # fmt: skip
-        with pytest.raises(SpecError, match=argument):
-            video_dataset_from_directory(videos.root, **{**SMALL, **wrong})
-    with pytest.raises(TypeError, match=r"strides=.* stride="):
-        video_dataset_from_directory(videos.root, strides=2)
-
-
 def test_a_class_with_another_label_in_another_directory_is_told(
     tf: Any, videos: Videos, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
-import shutil
 import signal
-import subprocess
 from itertools import count
-from pathlib import Path
 
 import pytest
 
-from tests.support.ports import free_port, free_ports
+from tests.support.ports import free_port
 from tests.support.programs import Programs
-from tests.support.prometheus import MONITORING, ask, serve
 from tests.support.scrapes import get
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND, wait_until
@@ -100,45 +95,3 @@ def test_a_worker_that_is_refused_is_healthy_and_not_ready_and_says_so_once(
         assert client.metrics_port
         assert get(client.metrics_port, "/readyz") == (503, "no worker is connected\n")
         assert get(client.metrics_port, "/healthz") == (200, "ok\n")
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(shutil.which("prometheus") is None, reason="no Prometheus here")
-def test_prometheus_answers_every_query_of_the_dashboard(
-    videos: Videos, programs: Programs, tmp_path: Path
-) -> None:
-    checked = subprocess.run(
-        ["promtool", "check", "config", MONITORING / "prometheus.yml"],
-        capture_output=True, text=True, check=False, timeout=20,
-    )  # fmt: skip
-    assert checked.returncode == 0, checked.stderr
-    dashboard = json.loads((MONITORING / "grafana/videoload.json").read_text())
-    asked = [
-        target["expr"].replace("$__rate_interval", "10s").replace("[1h]", "[10s]")
-        for panel in dashboard["panels"]
-        for target in panel["targets"]
-    ]
-    port, _ = free_ports(2)
-    with Client(workers=0, listen="tcp://127.0.0.1:*", metrics_port=0) as client:
-        assert client.metrics_port
-        programs.worker(client.endpoints[0], videos.root, "--metrics-port", str(port))
-        stream = client.stream(videos.catalog, CLIP, 2, shuffle=True)
-        read = len(list(stream))
-        ports = {"trainer": client.metrics_port, "worker": port}
-        targets = {job: f"127.0.0.1:{at}" for job, at in ports.items()}
-        with serve(tmp_path, targets, server := free_port()):
-            wait_until(lambda: ask(server, "videoload_batches_total"), 20 * SECOND)
-            (found,) = ask(server, "videoload_batches_total")
-            assert float(found["value"][1]) == read
-            assert found["metric"]["job"] == "trainer"
-            for _ in range(3):
-                read += len(list(stream))
-            for expression in asked:
-                wait_until(lambda e=expression: ask(server, e), 20 * SECOND, expression)  # type: ignore[misc]
-            wait_until(
-                lambda: float(ask(server, "videoload_batches_total")[0]["value"][1]) == read,
-                30 * SECOND,
-            )
-            (up,) = ask(server, "count(up == 1)")
-            assert up["value"][1] == "2"
-        del stream

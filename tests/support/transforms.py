@@ -87,12 +87,6 @@ def never_returns(clip: Clip, rng: np.random.Generator) -> Clip:
         time.sleep(1)
 
 
-def slow(clip: Clip, rng: np.random.Generator) -> Clip:
-    """Takes as long on a busy machine as on an idle one."""
-    time.sleep(0.06 * SECOND)
-    return clip
-
-
 def crash_on_white(clip: Clip, rng: np.random.Generator) -> Clip:
     """Crashes, like a bug in a decoder."""
     if clip.mean() > 240:
