@@ -85,25 +85,11 @@ def test_the_quotas_of_all_cgroups_above_apply_as_well(tightest: str, cgroups: C
     assert cgroups.cores("0::/pod/container") == 2
 
 
-def test_a_tighter_quota_of_version_1_above_applies(cgroups: Cgroups) -> None:
-    for folder, quota in (("", -1), ("pod/", 300000), ("pod/container/", -1)):
-        cgroups.file(f"cpu/{folder}cpu.cfs_quota_us", f"{quota}\n")
-        cgroups.file(f"cpu/{folder}cpu.cfs_period_us", "100000\n")
-    assert cgroups.cores("4:cpu,cpuacct:/pod/container") == 3
-
-
 def test_a_container_that_sees_its_cgroup_as_the_top_has_its_quota(
     cgroups: Cgroups,
 ) -> None:
     cgroups.file("cpu.max", "200000 100000\n")
     assert cgroups.cores("0::/kubepods/pod7/of-the-host") == 2
-
-
-def test_a_process_under_both_versions_has_the_tighter_quota(cgroups: Cgroups) -> None:
-    cgroups.file("job/cpu.max", "500000 100000\n")
-    cgroups.file("cpu/job/cpu.cfs_quota_us", "300000\n")
-    cgroups.file("cpu/job/cpu.cfs_period_us", "100000\n")
-    assert cgroups.cores("4:cpu:/job", "0::/job") == 3
 
 
 @pytest.mark.parametrize("content", ["", "100000\n", "100000 0\n", "many few\n", "1 2 3\n"])
@@ -155,16 +141,6 @@ def test_the_limits_of_all_cgroups_above_apply_as_well(tightest: str, cgroups: C
         cgroups.memory(folder, 1000 if folder == tightest else "max", used=400)
     cgroups.memory("pod/beside/", 10, used=5)
     assert cgroups.memory_left("0::/pod/container", available_kb=90) == 600
-
-
-def test_the_host_may_have_less_than_the_limit(cgroups: Cgroups) -> None:
-    cgroups.memory("job/", 1_000_000, used=0)
-    assert cgroups.memory_left("0::/job", available_kb=9) == 9 * 1024
-
-
-def test_more_in_use_than_the_limit_leaves_nothing(cgroups: Cgroups) -> None:
-    cgroups.memory("job/", 100, used=130)
-    assert cgroups.memory_left("0::/job") == 0
 
 
 @pytest.mark.parametrize("limit", ["", "many", "max"])

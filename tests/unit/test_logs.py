@@ -64,19 +64,6 @@ def test_warnings_are_logged_once_a_second_with_their_number(
     assert caplog.messages[1:] == ["noise at 0.9 (and 2 more since the last line)", "noise at 6"]
 
 
-def test_some_lines_may_come_at_once(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO)
-    lines = RateLimitedLog(logging.getLogger("videoload.test"), logging.INFO, burst=3)
-    for number in range(9):
-        lines.add(f"worker {number} joined", 0.0)
-    assert [message[:8] for message in caplog.messages] == ["worker 0", "worker 1", "worker 2"]
-    for now in (1.0, 5.0):
-        lines.add(f"worker {now} left", now)
-    assert caplog.messages[3:] == [
-        "worker 1.0 left (and 6 more since the last line)", "worker 5.0 left"
-    ]  # fmt: skip
-
-
 def test_the_same_warning_is_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     warnings = RateLimitedLog(logging.getLogger("videoload.test"))
     for now in range(0, 121, 5):  # two workers that are refused again and again

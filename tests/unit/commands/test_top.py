@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import io
-import os
 from dataclasses import dataclass, replace
 
 import pytest
 from rich.console import Console
 
-from videoload.commands.top import pressed_q, screen
+from videoload.commands.top import screen
 from videoload.errors import BadVideo
 from videoload.stats.snapshots import ClientRecord
 from videoload.stats.stats import SlowFile, StreamRecord, StreamStats, Totals, WorkerStats
@@ -111,17 +110,3 @@ def test_control_characters_of_names_are_escaped() -> None:
     )
     for text in (r"gpu\x1b[2J:1", r"host\n\x9b31m:2", r"\x07reason", r"a\x1b]0;title\x07.avi"):
         assert text in shown
-
-
-def test_q_ends_it_and_other_keys_do_not() -> None:
-    keyboard, terminal = os.pipe()
-    try:
-        assert not pressed_q(keyboard, 0)
-        os.write(terminal, b"x")
-        assert not pressed_q(keyboard, 0)
-        os.write(terminal, b"xq")
-        assert pressed_q(keyboard, 10)
-    finally:
-        os.close(terminal)
-    assert pressed_q(keyboard, 10), "the terminal is closed"
-    os.close(keyboard)

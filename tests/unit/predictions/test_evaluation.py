@@ -251,12 +251,3 @@ def test_the_worst_mistakes_are_named() -> None:
     found = TOLD._replace(labels=np.array([0, 0, 1, 2, 2, 3]))  # the model does not know 3
     assert found.confusion()[3].tolist() == [1, 0, 0, 0]
     assert found.worst(2)[1] == Mistake("5.avi", "3", "run", 2.0)
-
-
-def test_it_is_shown_in_three_lines() -> None:
-    first, second, third = repr(TOLD).splitlines()
-    assert all(word in first for word in ("6 videos", "3 classes", "10 clips"))
-    assert second.count("66.7%") == 2, "of videos, and the mean of classes"
-    assert all(word in third for word in ("sit taken for run (1 of 2)", "walk taken for run"))
-    many = repr(Evaluation(np.arange(2), np.eye(2, 8), np.arange(2), np.array([1, 3])))
-    assert all(word in many for word in ("8 classes", "1 to 3 clips", "top-1 100.0%", "top-5"))

@@ -12,12 +12,6 @@ from videoload.scanning import advice
 from videoload.scanning.journal import Row
 
 
-def test_the_amount_of_video_is_rounded_to_a_unit() -> None:
-    told = [advice.size([row("a")] * number).split(" of")[0] for number in (1, 30, 900)]
-    assert told == ["10 s", "5 min", "2.5 h"]
-    assert advice.size([row("a", frames=0), row("b", fps=0.0)]).startswith("0 s")
-
-
 def test_a_frame_store_of_all_frames_has_a_size() -> None:
     whole = row("a", frames=2_480_000, pixels="yuv420p")
     sizes = advice.store([whole, whole, row("b", frames=0)])
@@ -92,8 +86,3 @@ def test_files_that_are_the_same_are_named(tmp_path: Path) -> None:
     assert told(rows)[1:] == ["  a = b, in 2 classes"]
     (tmp_path / "b").unlink()
     assert told(rows) == [], "one that is gone by now"
-
-
-def test_there_is_no_speed_if_nothing_can_be_decoded(tmp_path: Path) -> None:
-    assert advice.speed([row("a", frames=0), row("b", damage="cut")], tmp_path, 2) == ""
-    assert advice.speed([row("gone.avi")], tmp_path, 2) == ""

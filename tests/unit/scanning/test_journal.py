@@ -30,11 +30,6 @@ def test_a_file_that_no_scan_wrote_is_not_overwritten(tmp_path: Path) -> None:
         Journal(tmp_path)
 
 
-def test_rows_know_how_far_apart_their_key_frames_are() -> None:
-    assert row("a", frames=120, key_frames=10).key_distance == 12
-    assert row("a", frames=120, key_frames=0).key_distance == 0
-
-
 def test_a_row_is_known_until_its_file_changes(tmp_path: Path) -> None:
     good, bad = written(tmp_path, "a.avi"), written(tmp_path, "b.avi", frames=0)
     first = Journal(tmp_path / "t.csv")

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from tests.support.scan_rows import row
 from tests.support.videos import make_avi
-from videoload.errors import VideoloadError
 from videoload.scanning import report
 from videoload.scanning.advice import groups_of_copies
 from videoload.scanning.journal import Row
@@ -41,12 +40,6 @@ def test_a_histogram_has_every_value_once(values: list[float]) -> None:
     for chart in page_of(rows)["charts"]:
         assert sum(chart["counts"]) == len(rows)
         assert "bars" in chart or len(chart["edges"]) == len(chart["counts"]) + 1
-
-
-def test_kinds_that_are_rare_are_one_bar() -> None:
-    page = page_of([row(str(i), codec=f"codec {i % 12}") for i in range(13)])
-    (bars,) = [chart["bars"] for chart in page["charts"] if chart["title"] == "codec"]
-    assert (bars[0][1], bars[-1][:2]) == (2, ["4 others", 4])
 
 
 @pytest.mark.parametrize(
@@ -110,18 +103,6 @@ def test_what_does_not_fit_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     shown = content(tmp_path / "out.html")
     assert "5 files, 2 of them shown" in shown["wrong_note"]
     assert "5 without a picture, for lack of room" in shown["classes_note"]
-
-
-def test_many_equal_files_are_counted(tmp_path: Path) -> None:
-    same = [row(f"{number}.avi") for number in range(500)]
-    report.write(tmp_path / "out.html", same, same, "set", None, [same])
-    [group] = content(tmp_path / "out.html")["copies"]
-    assert [path for _, path in group][-2:] == ["5.avi", "and 494 more"]
-
-
-def test_a_page_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    with pytest.raises(VideoloadError, match=r"none/out\.html"):
-        report.write(tmp_path / "none/out.html", [row("a")], [row("a")], "set", None)
 
 
 def test_lengths_advise_clips_that_fit() -> None:

@@ -57,12 +57,6 @@ def test_each_side_has_its_own_secret_and_the_others_public_key(keys: tuple[Path
     assert secret not in b"".join(p.read_bytes() for p in trainer.rglob("*") if p.is_file())
 
 
-def test_only_the_owner_can_read_secret_keys(keys: tuple[Path, Path]) -> None:
-    for folder, role in zip(keys, (TRAINER, WORKER), strict=True):
-        assert stat.S_IMODE((folder / f"{role}.key_secret").stat().st_mode) == 0o600
-        assert stat.S_IMODE(folder.stat().st_mode) & 0o077 == 0
-
-
 def test_a_secret_key_is_private_from_the_moment_it_exists(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -91,12 +85,6 @@ def test_keys_are_never_overwritten(
     assert [path.name for path in tmp_path.rglob("*")] == [there]
 
 
-def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(TransportError, match=r"cannot make keys in .*file: Not a directory"):
-        make_keys(tmp_path / "file")
-
-
 def test_a_full_disk_leaves_no_half_made_keys(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,13 +109,6 @@ def test_an_unusable_key_is_reported_with_what_to_do(content: str | None, tmp_pa
         (tmp_path / "worker.key_secret").write_text(content)
     with pytest.raises(TransportError, match=r"worker\.key_secret .*: videoload keygen DIR"):
         own_keys(tmp_path, WORKER)
-
-
-def test_a_public_key_alone_is_not_enough(keys: tuple[Path, Path]) -> None:
-    trainer, worker = keys
-    (worker / "worker.key_secret").write_bytes((trainer / "admitted/worker.key").read_bytes())
-    with pytest.raises(TransportError, match="holds no secret key"):
-        own_keys(worker, WORKER)
 
 
 # Who is let in
@@ -263,18 +244,6 @@ def test_a_key_that_is_deleted_or_added_counts_at_once_and_for_open_connections(
         door.close()
 
 
-def test_a_folder_without_admitted_keys_is_refused(
-    context: zmq.Context[zmq.Socket[bytes]], keys: tuple[Path, Path]
-) -> None:
-    with pytest.raises(TransportError, match=r"no folder .*admitted: it holds the public keys"):
-        KeyAuthenticator(context, keys[1])
-
-
-def test_the_folder_around_the_keys_of_both_sides_is_named(keys: tuple[Path, Path]) -> None:
-    with pytest.raises(TransportError, match=r"keys of both sides: give .*/keys/worker$"):
-        own_keys(keys[0].parent, WORKER)
-
-
 @pytest.mark.parametrize(
     ("name", "mode", "is_refused"),
     [
@@ -295,11 +264,3 @@ def test_keys_are_not_for_every_user_of_the_host(
     with pytest.raises(TransportError, match=str(keys[0] / name)) if is_refused else nullcontext():
         own_keys(keys[0], TRAINER)
         KeyAuthenticator(context, keys[0]).close()
-
-
-def test_an_invalid_admitted_key_is_named(
-    context: zmq.Context[zmq.Socket[bytes]], keys: tuple[Path, Path]
-) -> None:
-    (keys[0] / "admitted/broken.key").write_text("no key at all")
-    with pytest.raises(TransportError, match=r"no usable key .*admitted/broken\.key"):
-        KeyAuthenticator(context, keys[0])
