@@ -172,11 +172,21 @@ def side_by_side(r: random.Random, files: Files) -> Drawn:
         y=vl.Catalog([r.choice(left) for _ in left], root=files.root, duplicates=True),
         by=r.choice(["time", "frames"]),
     )
-    lead = vl.ClipSpec(**_frames(r), **_pixels(r))
+    drawn = _pixels(r)
+    own: dict[str, Any] = {"size": (16, 16), "crop": drawn["crop"], "pixels": drawn["pixels"]}
+    own |= {"resize": 20} if "resize" in drawn else {}
+    if r.random() < 0.3:  # each has frames of its own around the same moment
+        moment: dict[str, Any] = {
+            "sampling": "dense",
+            "hop": r.choice([1, 5]),
+            "edges": r.choice(["hold", "zero"]),
+        }
+        offsets = [tuple(sorted({0, *r.sample(range(-9, 10), r.choice([1, 3]))})) for _ in "xy"]
+        x, y = ({**moment, "offsets": each} for each in offsets)
+        return catalog, {"x": vl.ClipSpec(**x, **drawn), "y": vl.ClipSpec(**y, **own)}, {}
+    lead = vl.ClipSpec(**_frames(r), **drawn)
     frames = r.choice([1, lead.frames, 2 * int(lead.frames)])
-    own = vl.ClipSpec(frames=frames, size=(16, 16), crop=lead.crop, pixels=lead.pixels,
-                      resize=20 if lead.resize else None)  # fmt: skip
-    return catalog, {"x": lead, "y": own}, {}
+    return catalog, {"x": lead, "y": vl.ClipSpec(frames=frames, **own)}, {}
 
 
 def mixtures(r: random.Random, files: Files) -> Drawn:

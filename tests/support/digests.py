@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -15,19 +15,24 @@ def digests(batches: Iterable[Any]) -> list[str]:
     found = []
     for batch in batches:
         sha = hashlib.sha256()
-        items, labels, *info = batch
-        several = items if isinstance(items, dict) else {"": items}
-        targets = labels.values() if isinstance(labels, dict) else [labels]
-        arrays = [*several, *several.values(), *targets, *(info[0][:3] if info else ())]
-        affine = info[0].affine if info else None
-        arrays += (
-            affine.values() if isinstance(affine, dict) else [] if affine is None else [affine]
-        )
-        for array in map(np.asarray, arrays):
+        clips, labels, *info = batch
+        told = (*info[0][:3], info[0].affine) if info else ()
+        for array in map(np.asarray, _leaves((clips, labels, *told))):
             sha.update(f"{array.dtype}{array.shape}".encode())
             sha.update(array.tobytes())
         found.append(sha.hexdigest())
     return found
+
+
+def _leaves(part: Any) -> Iterator[Any]:
+    """The arrays of dicts and tuples, with the names of dicts."""
+    if isinstance(part, dict):
+        yield from part
+    for each in part.values() if isinstance(part, dict) else part:
+        if isinstance(each, dict | tuple):
+            yield from _leaves(each)
+        elif each is not None:
+            yield each
 
 
 def digest(batches: Iterable[Any]) -> str:

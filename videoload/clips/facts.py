@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from videoload.clips.affine import Matrices
 from videoload.clips.clip_spec import ClipSpec
-from videoload.clips.sample_spec import SampleSpec, Spec, frames_shape
+from videoload.clips.sample_spec import SampleSpec, Spec, told_shape
 
 Facts = npt.NDArray[Any]  # [n] of `facts_type`
 
@@ -20,7 +20,7 @@ Facts = npt.NDArray[Any]  # [n] of `facts_type`
 def facts_type(spec: Spec) -> np.dtype[Any]:
     """The frames that a sample shows and their times in seconds, the frames of its file and its
     length in seconds, and the matrices of its clips."""
-    shape = frames_shape(spec)
+    shape = told_shape(spec)
     return np.dtype([
         ("frames", "<i8", shape), ("times", "<f8", shape), ("of", "<i8"), ("lasts", "<f8"),
         ("affine", "<f4", (matrices(spec), 2, 3)),

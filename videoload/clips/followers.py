@@ -16,9 +16,9 @@ from videoload.clips.choices import UnfitError
 from videoload.clips.clip_params import ClipParams, drawn, shown
 from videoload.clips.edges import held, pictures
 from videoload.clips.moments import Ints, Times
-from videoload.clips.sample_spec import SampleSpec, frames_shape
+from videoload.clips.sample_spec import SampleSpec, moment_at, told_shape
 from videoload.clips.video_info import VideoInfo
-from videoload.clips.windows import Segment, frames_in
+from videoload.clips.windows import Segment, frames_in, with_edges
 
 _ROUNDING_S = 1e-6  # times this close are the same
 
@@ -29,8 +29,8 @@ class SampleParams(NamedTuple):
     Attributes:
         clips: For each part, the parameters of its clip for each view.
         leading: Which of them leads.
-        frames: The frames of the leader, int64 [T], or [k, T] with k views, as `edges` has them.
-        times: When a player shows them, in seconds from the beginning of the leader's file.
+        frames: The frames of the leader, or of all parts, int64 [*told_shape], as `edges` has them.
+        times: When a player shows them, in seconds from the beginning of their files.
     """
 
     clips: dict[str, list[ClipParams]]
@@ -58,15 +58,23 @@ def sample_params(
     for name, own in spec.clips.items():
         params[name] = []
         for draws in views:
-            if name != spec.leading:
-                frames = _following(spec, name, videos, draws.frames)
-                draws = draws._replace(frames=frames)  # noqa: PLW2901
             try:
+                if name != spec.leading:
+                    frames = (_following if own.offsets is None else _around_moment)(
+                        spec, name, videos, draws.frames, window
+                    )
+                    draws = draws._replace(frames=frames)  # noqa: PLW2901
                 params[name].append(shown(own, videos[name], draws))
             except UnfitError as error:
                 raise UnfitError(f"part {name!r}: {error}", dropped=error.dropped) from None
-    frames = np.array([draws.frames for draws in views]).reshape(frames_shape(leader))
-    return SampleParams(params, spec.leading, frames, leading.times_of(frames))
+    told = [*spec.clips] if spec.has_offsets else [spec.leading]
+    by_name = {name: np.array([each.frames for each in params[name]]) for name in told}
+    frames = np.concatenate([*by_name.values()], axis=1)
+    times = np.concatenate(
+        [videos[name].times_of(frames) for name, frames in by_name.items()], axis=1
+    )
+    shape = told_shape(spec)
+    return SampleParams(params, spec.leading, frames.reshape(shape), times.reshape(shape))
 
 
 def common_frames(
@@ -106,7 +114,49 @@ def _lasts(spec: SampleSpec, name: str, video: VideoInfo) -> tuple[float, float]
     return times[0] - half_s + offset_s - _ROUNDING_S, times[-1] + half_s + offset_s + _ROUNDING_S
 
 
-def _following(spec: SampleSpec, name: str, videos: Mapping[str, VideoInfo], frames: Ints) -> Ints:
+def _around_moment(
+    spec: SampleSpec,
+    name: str,
+    videos: Mapping[str, VideoInfo],
+    frames: Ints,
+    window: tuple[int, int],
+) -> Ints:
+    """The frames of a part at its offsets around the moment of the leader's clip, within what the
+    part shows of the leader's window [first, last). Raises UnfitError."""
+    own, at = spec.clips[name], moment_at(spec.leader)
+    assert at is not None
+    ends = np.array([window[0], pictures(frames)[at], window[1] - 1])
+    first, moment, last = _at_same_moments(spec, name, videos, ends).tolist()
+    found = moment - first + np.array(own.offsets)
+    return with_edges(own, found, first, last + 1, moment)
+
+
+def _at_same_moments(
+    spec: SampleSpec, name: str, videos: Mapping[str, VideoInfo], frames: Ints
+) -> Ints:
+    """The frames of a part for these of the leader."""
+    if spec.by == "time":
+        moments = videos[spec.leading].times_of(frames) - spec.offset_s(name)
+        return _nearest(_times(spec, name, videos), moments)
+    return np.clip(frames, 0, videos[name].frames - 1)
+
+
+def _nearest(times: Times, moments: Times) -> Ints:
+    """The frames that are shown nearest to these moments, of two the first one."""
+    after = np.clip(np.searchsorted(times, moments), 1, max(1, len(times) - 1))
+    after = np.minimum(after, len(times) - 1)
+    before = np.maximum(after - 1, 0)
+    nearer = moments - times[before] <= times[after] - moments + _ROUNDING_S
+    return np.where(nearer, before, after)
+
+
+def _following(
+    spec: SampleSpec,
+    name: str,
+    videos: Mapping[str, VideoInfo],
+    frames: Ints,
+    window: tuple[int, int],
+) -> Ints:
     """The frames of a part, for those of the leader. One that is missing, or repeats, does so here
     as well."""
     repeats, frames = frames < -1, pictures(frames)
@@ -126,12 +176,7 @@ def _following(spec: SampleSpec, name: str, videos: Mapping[str, VideoInfo], fra
         missing, repeats = missing[before], repeats[before]
     moments = np.where(missing, 0.0, moments - (spec.offset_s(name) if by_time else 0.0))
     if by_time:
-        times = _times(spec, name, videos)
-        after = np.clip(np.searchsorted(times, moments), 1, max(1, len(times) - 1))
-        after = np.minimum(after, len(times) - 1)
-        before = np.maximum(after - 1, 0)
-        nearer = moments - times[before] <= times[after] - moments + _ROUNDING_S
-        found = np.where(nearer, before, after)
+        found = _nearest(_times(spec, name, videos), moments)
     else:
         found = np.clip(np.floor(moments + 0.5), 0, video.frames - 1)
     found = np.where(missing, -1, found).astype(np.int64)

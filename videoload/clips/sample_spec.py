@@ -50,7 +50,8 @@ class SampleSpec:
     """Several files as one sample: a spec for each part. A stream makes it of a dict of specs.
 
     The first part leads: what is drawn is drawn for it. The others show what was at the same
-    time (or the frames of the same number), in the same relative part of their frames.
+    time (or the frames of the same number), in the same relative part of their frames. One with
+    ``offsets`` shows frames of its own around the moment of the first one's clip.
 
     Attributes:
         clips: The spec of each part, in the order of a video's paths.
@@ -98,8 +99,16 @@ class SampleSpec:
         first = self.clips[self.leading]
         if spec is first:
             return first
-        if spec.offsets is not None:
-            raise SpecError(f"offsets are drawn for part {self.leading!r}: give frames to {name!r}")
+        if spec.offsets is not None and moment_at(first) is None:
+            raise SpecError(
+                f"part {name!r} has offsets, and clips of part {self.leading!r} are around no "
+                'moment: give that sampling="at", or "dense" with edges=, and a 0 in its offsets'
+            )
+        if first.offsets and not spec.offsets and spec.frames != first.frames:
+            raise SpecError(
+                f"part {name!r} has {spec.frames} frames beside the {first.frames} offsets of part "
+                f"{self.leading!r}: give it offsets="
+            )
         for field in _DRAWN:
             own = getattr(spec, field.name)
             if own not in (default_of(field, spec), getattr(first, field.name)):
@@ -131,6 +140,11 @@ class SampleSpec:
     def leader(self) -> ClipSpec:
         """The spec that leads."""
         return self.clips[self.leading]
+
+    @property
+    def has_offsets(self) -> bool:
+        """Whether parts show frames of their own around the leader's moment."""
+        return any(clip.offsets for name, clip in self.clips.items() if name != self.leading)
 
     def offset_s(self, name: str) -> float:
         """When the file of a part begins, in seconds after that of the leader."""
@@ -226,6 +240,7 @@ def _windows_alone(clip: ClipSpec) -> ClipSpec:
 
 Spec = ClipSpec | SampleSpec | FileFacts
 T = TypeVar("T", bound=Spec)
+T_ = TypeVar("T_", bound=np.generic)
 # What a caller gives: a dict for a catalog of several parts.
 GivenSpec = Spec | Mapping[str, ClipSpec]
 
@@ -266,6 +281,33 @@ def frames_shape(spec: Spec) -> tuple[int, ...]:
     if not isinstance(clip, ClipSpec):
         return (0,)
     return (clip.frames,) if clip.views == 1 else (clip.views, clip.frames)
+
+
+def told_shape(spec: Spec) -> tuple[int, ...]:
+    """Shape of the frame numbers that a worker tells of a sample: as `frames_shape`, or those of
+    all parts one after the other, if parts have offsets of their own."""
+    shape = frames_shape(spec)
+    if not isinstance(spec, SampleSpec) or not spec.has_offsets:
+        return shape
+    return (*shape[:-1], sum(clip.frames for clip in spec.clips.values()))
+
+
+def by_part(spec: Spec, told: npt.NDArray[T_]) -> dict[str, npt.NDArray[T_]]:
+    """Numbers [n, *told_shape] of each part; else of the leader, named ""."""
+    if not isinstance(spec, SampleSpec) or not spec.has_offsets:
+        return {"": told}
+    ends = np.cumsum([clip.frames for clip in spec.clips.values()])[:-1]
+    parts = np.split(told, ends, axis=-1)
+    return {name: np.array(part) for name, part in zip(spec.clips, parts, strict=True)}
+
+
+def moment_at(clip: ClipSpec) -> int | None:
+    """Which frame of a clip shows the moment that it is around; None: it is around none."""
+    if clip.sampling != "at" and (clip.sampling != "dense" or clip.edges is None):
+        return None
+    if clip.offsets is not None:
+        return clip.offsets.index(0) if 0 in clip.offsets else None
+    return clip.frames // 2
 
 
 def arrays_of(spec: Spec, rows: npt.NDArray[np.uint8]) -> Any:

@@ -137,7 +137,7 @@ def frames_of(
             return _padded(spec, first + _from_first(spec, length, video.fps, times))
     if spec.sampling == "at" or spec.edges is not None:
         found = _around(spec, last - first, video.fps, times, clip, moment - first)
-        return _with_edges(spec, found, first, last, moment)
+        return with_edges(spec, found, first, last, moment)
     if spec.span == "video":
         found = _of_parts(spec, last - first, clip, seed)
     elif spec.fps is not None and times is not None:
@@ -300,7 +300,7 @@ def _around_middle(frames: int, stride: int, offsets: tuple[int, ...] | None) ->
     return found
 
 
-def _with_edges(spec: ClipSpec, found: Ints, first: int, last: int, moment: int) -> Ints:
+def with_edges(spec: ClipSpec, found: Ints, first: int, last: int, moment: int) -> Ints:
     """The frames ``found``, counted from ``first``, with what is shown beyond the ends. Raises
     UnfitError."""
     frames = first + found

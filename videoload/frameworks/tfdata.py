@@ -41,7 +41,14 @@ import numpy as np
 
 from videoload.catalog.targets import named, shapes
 from videoload.clips.facts import affine_of, facts_type
-from videoload.clips.sample_spec import Spec, frames_shape, has_sound, with_frames
+from videoload.clips.sample_spec import (
+    Spec,
+    by_part,
+    frames_shape,
+    has_sound,
+    told_shape,
+    with_frames,
+)
 from videoload.engine.readers import Readers
 from videoload.errors import ClosedError, VideoloadError
 from videoload.frameworks import interrupts
@@ -297,7 +304,11 @@ def _signature(readers: Readers, spec: Spec, rows: int | None, info: bool) -> tu
     if not info:
         return specs(clips), specs(labels)
     one: dict[str, Any] = dict.fromkeys(("video", "clip", "crop", "lengths"), ((), "int64"))
-    frames = {"frames": (shape, "int64"), "times": (shape, "float64"), "mask": (shape[-1:], "bool")}
+    parts = {part: each.shape for part, each in by_part(spec, np.empty(told_shape(spec))).items()}
+    frames: dict[str, Any] = {"mask": (shape[-1:], "bool")}
+    for name, dtype in (("frames", "int64"), ("times", "float64")):
+        each = {part: (own, dtype) for part, own in parts.items()}
+        frames[name] = each.get("", each)
     one |= {"has_sound": ((), "bool")} if has_sound(spec) else {}
     if (affine := affine_of(np.empty(0, facts_type(spec)), spec)) is not None:
         kinds = affine if isinstance(affine, dict) else {"": affine}

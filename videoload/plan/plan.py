@@ -47,7 +47,7 @@ from videoload.clips.affine import Matrices
 from videoload.clips.clip_spec import ClipSpec, crops_of
 from videoload.clips.edges import told
 from videoload.clips.facts import Facts, affine_of
-from videoload.clips.sample_spec import Spec, arrays_of, heard_in, leader_of
+from videoload.clips.sample_spec import Spec, arrays_of, by_part, heard_in, leader_of
 from videoload.clips.windows import Request, Segment
 from videoload.errors import SpecError
 from videoload.plan.lengths import Lengths
@@ -87,13 +87,13 @@ class BatchInfo(NamedTuple):
         frames: Source frame that each frame of each clip shows, int64 [B, T], with several views
             [B, k, T]: its ordinal in the whole file, counted from 0 in display order. -1: a frame
             that the video does not have (``short="zero"``, ``edges``, padding to ``max_frames`` or
-            to a bucket).
+            to a bucket). If parts have ``offsets`` of their own, a dict of each part's; else those
+            of the first part.
         path: Path of each clip's video, relative to the root: array of str [B].
         clip: Number of each clip among those of its video, from 0, int64 [B].
         crop: Number of each clip's crop among those of its frames, from 0, int64 [B].
         times: When a player shows each of ``frames``, in seconds from the video's first frame:
-            float64, shaped like ``frames``. NaN if the file does not say, and where ``frames`` has
-            -1.
+            float64, as ``frames``. NaN if the file does not say, and where ``frames`` has -1.
         has_sound: Whether each clip's file has sound, bool [B]. Default None: the spec asks for
             none.
         affine: From (x, y, 1) of a decoded frame to the pixels of each clip, through every crop,
@@ -106,11 +106,11 @@ class BatchInfo(NamedTuple):
 
     step: int
     video: Ints
-    frames: Ints
+    frames: Any
     path: npt.NDArray[np.object_]
     clip: Ints
     crop: Ints
-    times: npt.NDArray[np.float64]
+    times: Any
     has_sound: npt.NDArray[np.bool_] | None = None
     affine: Matrices | dict[str, Matrices] | None = None
     digest_of: Callable[[], str] = str
@@ -124,7 +124,8 @@ class BatchInfo(NamedTuple):
     @property
     def mask(self) -> npt.NDArray[np.bool_]:
         """Which frames of each clip, or of its first view, are frames of the video: bool [B, T]."""
-        return (self.frames if self.frames.ndim == 2 else self.frames[:, 0]) >= 0
+        one = next(iter(self.frames.values())) if isinstance(self.frames, dict) else self.frames
+        return np.asarray((one if one.ndim == 2 else one[:, 0]) >= 0)
 
     @property
     def digest(self) -> str:
@@ -178,13 +179,17 @@ def batch_of(
     targets, and with ``info`` where they came from. Raises SpecError if targets do not fit."""
     video, clip, crop = np.array([(s.video, s.clip, s.crop) for s in samples], np.int64).T.copy()
     lengths.note(video, facts["of"], facts["lasts"])
-    frames, affine = np.ascontiguousarray(facts["frames"]), affine_of(facts, spec)
-    clips, targets = arrays_of(spec, rows), targets_of(catalog, video, frames, affine)
+    frames, affine = by_part(spec, np.ascontiguousarray(facts["frames"])), affine_of(facts, spec)
+    leading = next(iter(frames.values()))
+    clips, targets = arrays_of(spec, rows), targets_of(catalog, video, leading, affine)
     if not info:
         return clips, targets
     path = np.array([catalog.paths[sample.video] for sample in samples], object)
-    times, heard = np.ascontiguousarray(facts["times"]), heard_in(spec, rows)
-    come_from = BatchInfo(step, video, told(frames), path, clip, crop, times, heard, affine)
+    shown = {name: told(each) for name, each in frames.items()}
+    times, heard = by_part(spec, np.ascontiguousarray(facts["times"])), heard_in(spec, rows)
+    come_from = BatchInfo(
+        step, video, shown.get("", shown), path, clip, crop, times.get("", times), heard, affine
+    )
     return clips, targets, come_from
 
 

@@ -31,7 +31,7 @@ from videoload.clips.sample_spec import (
     FileFacts,
     GivenSpec,
     Spec,
-    frames_shape,
+    told_shape,
     transforms_of,
     with_frames,
 )
@@ -304,7 +304,7 @@ class Client:
                 f"a clip of {clip.clip_bytes / 1e9:.1f} GB: no more than {PIXEL_BYTES / 1e9:.1f} "
                 "are taken from workers that dial in; make clips smaller, or leave listen= out"
             )
-        if (frames := max(math.prod(frames_shape(clip)), matrices(clip))) > MAX_FRAMES:
+        if (frames := max(math.prod(told_shape(clip)), matrices(clip))) > MAX_FRAMES:
             raise SpecError(f"a clip of {frames} frames: no more than {MAX_FRAMES} are taken")
         batch_bytes = max(
             rows * with_frames(clip, frames).clip_bytes for frames, rows in plan.sizes.items()

@@ -119,7 +119,7 @@ def save(
 def rows_of(batch: BatchWithInfo, catalog: Catalog, spec: Drawable) -> Iterator[Row]:
     """The rows of a batch: one for each clip, for each view of a clip, and for each part."""
     clips, labels, info = batch
-    spec = with_frames(spec, info.frames.shape[-1])
+    spec = with_frames(spec, info.mask.shape[-1])
     drawn = targets.marks_in(catalog.targets)
     words = labels
     if drawn:
@@ -151,7 +151,7 @@ def rows_of(batch: BatchWithInfo, catalog: Catalog, spec: Drawable) -> Iterator[
     ]
     for those in zip(*rows, strict=True):
         for name, row in zip(spec.clips, those, strict=True):
-            yield row if name == spec.leading else row._replace(frames=())
+            yield row if name == spec.leading or spec.has_offsets else row._replace(frames=())
 
 
 def _by_clip(array: Floats, column: Marks, spec: ClipSpec) -> Floats | None:
@@ -173,7 +173,7 @@ def _rows_of(
     clips = clips["video"] if isinstance(clips, dict) else clips
     one = 3 if spec.pixels == "yuv420p" else 4  # The dimensions of a clip.
     flat = clips.reshape(-1, *clips.shape[-one:])
-    frames = np.asarray(info.frames)
+    frames = info.frames[part] if isinstance(info.frames, dict) else np.asarray(info.frames)
     frames = frames.reshape(-1, frames.shape[-1])
     views = len(flat) // len(info.video)
     tells = spec.max_frames is not None

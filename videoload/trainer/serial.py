@@ -20,7 +20,7 @@ from videoload.clips.sample_spec import (
     FileFacts,
     GivenSpec,
     Spec,
-    frames_shape,
+    told_shape,
     with_frames,
 )
 from videoload.decoding.decoder import Decoder
@@ -187,8 +187,8 @@ def _batches(
                         others.add(path)
                         _log.warning("%s has changed since the scan", named(path))
                     times, affine = prepared.times_of(frames), prepared.affine()
-                    facts["frames"][row] = frames.reshape(frames_shape(clip))
-                    facts["times"][row] = times.reshape(frames_shape(clip))
+                    facts["frames"][row] = frames.reshape(told_shape(clip))
+                    facts["times"][row] = times.reshape(told_shape(clip))
                     facts["of"][row], facts["lasts"][row] = prepared.length()
                     facts["affine"][row] = affine[0]
                     taken.append(sample)
