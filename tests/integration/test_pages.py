@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import html
+import re
 import shutil
+import subprocess
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
-from tests.support.browser import show
 from tests.support.programs import Programs
 from tests.support.scrapes import get
 from tests.support.videos import Videos
@@ -20,6 +23,38 @@ from videoload.stats.stats import StreamRecord, StreamStats, Totals, WorkerStats
 from videoload.transport.metrics_port import Answer, MetricsPort
 
 pytest.importorskip("prometheus_client")
+
+_NAMES = ("chromium", "chromium-browser", "google-chrome")
+
+
+class Shown(NamedTuple):
+    """The document after its scripts have run, and what its console says."""
+
+    document: str
+    console: list[str]
+
+    @property
+    def text(self) -> str:
+        """Without scripts and marks."""
+        bare = re.sub(r"<(script|style)\b.*?</\1>", "", self.document, flags=re.S)
+        return html.unescape(re.sub(r"<[^>]*>", "\n", bare))
+
+
+def show(address: str, profile: Path, *, run_ms: int = 3000) -> Shown:
+    """Show a page for ``run_ms`` of its own time. Skips the test where there is no Chromium."""
+    program = next(filter(None, map(shutil.which, _NAMES)), None)
+    if program is None:
+        pytest.skip("no Chromium on this machine")
+    arguments = [
+        program, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={profile}",
+        f"--virtual-time-budget={run_ms}", "--enable-logging=stderr", "--dump-dom", address,
+    ]  # fmt: skip
+    done = subprocess.run(
+        arguments, capture_output=True, text=True, timeout=60 * SECOND, check=True
+    )
+    return Shown(done.stdout, [line for line in done.stderr.splitlines() if "CONSOLE" in line])
+
+
 pytestmark = [pytest.mark.timeout(120 * SECOND), pytest.mark.slow]
 
 CLIP = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random")

@@ -8,15 +8,15 @@ import shutil
 from pathlib import Path
 from typing import Any, cast
 
+import av
 import numpy as np
 import pytest
 
 import videoload as vl
 from tests.support import sounds
 from tests.support.digests import digests
-from tests.support.pieces import FRAMES, PIECES, make_pieces
 from tests.support.thorough import rest_nightly
-from tests.support.videos import make_avi
+from tests.support.videos import KEYFRAME_EVERY, make_avi
 from tests.support.waiting import SECOND
 from videoload import Catalog, Client, ClipSpec, VideoError, decode_serially
 from videoload.clips.sample_spec import sample_spec
@@ -25,6 +25,39 @@ from videoload.commands.sources import load
 from videoload.decoding.decoder import Decoder
 from videoload.scanning.journal import Journal
 from videoload.scanning.scan import scan
+
+PIECES = 11  # 10.avi comes after 9.avi
+FRAMES = (PIECES - 1) * KEYFRAME_EVERY + 5
+
+
+def cut(path: Path, out: Path, key_frames: int = 1) -> list[Path]:
+    """Write the packets of an AVI into 0.avi, 1.avi, ... of so many key frames each."""
+    out.mkdir(parents=True, exist_ok=True)
+    with av.open(str(path)) as source:
+        stream = source.streams.video[0]
+        groups: list[list[Any]] = []
+        for packet in source.demux(stream):
+            if packet.size:
+                groups += [[]] if packet.is_keyframe else []
+                groups[-1].append(packet)
+        made: list[Path] = []
+        for first in range(0, len(groups), key_frames):
+            packets = [packet for group in groups[first : first + key_frames] for packet in group]
+            made.append(out / f"{len(made)}.avi")
+            with av.open(str(made[-1]), "w") as piece:
+                copy = cast(Any, piece).add_stream_from_template(stream)
+                for number, packet in enumerate(packets):
+                    packet.stream, packet.dts, packet.pts = copy, number, number
+                    piece.mux(packet)
+    return made
+
+
+def make_pieces(root: Path, **how: Any) -> Path:
+    """``root``/whole.avi, and the same in ``root``/run/0.avi, 1.avi, ..., 10.avi."""
+    make_avi(root / "whole.avi", frames=FRAMES, **how)
+    assert len(cut(root / "whole.avi", root / "run")) == PIECES
+    return root
+
 
 pytestmark = pytest.mark.timeout(120 * SECOND)
 

@@ -220,22 +220,6 @@ def test_with_a_bucket_trainer_and_worker_take_its_credentials_from_a_secret(
     assert "3 test videos: accuracy " in trainer.out
 
 
-@pytest.mark.nightly  # a trainer that trains is stopped above
-@pytest.mark.slow
-@needs_tensorflow
-def test_a_trainer_that_waits_for_a_batch_can_be_stopped(deployment: Deployment) -> None:
-    deployment.make_keys()
-    worker = deployment.start("worker")
-    settings = SMALL | {"WORKERS": "1"}
-    trainer = deployment.start("trainer", "tensorflow", **settings, EPOCHS=FOR_EVER)
-    wait_until(lambda: deployment.position or trainer.process.poll(), 60 * SECOND, trainer.err)
-    assert stop(worker, 30 * SECOND) == 0
-    trainer.wait_for("no worker is connected", 30 * SECOND)
-    assert stop(trainer, 30 * SECOND) == 128 + signal.SIGTERM, trainer.err
-    assert deployment.models == [f"model-{deployment.position}.keras"]
-    assert "Traceback" not in trainer.err
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "line"),
@@ -255,12 +239,6 @@ def test_mistakes_of_the_user_are_reported_in_one_line(
     assert trainer.err.startswith("trainer: ")
     assert line in trainer.err
     assert len(trainer.err.splitlines()) == 1
-
-
-def test_a_worker_without_its_keys_says_so(deployment: Deployment) -> None:
-    worker = deployment.start("worker", KEYS="none")
-    assert worker.wait(30 * SECOND) == 1
-    assert "no usable key none/worker.key_secret" in worker.err
 
 
 # The health check
