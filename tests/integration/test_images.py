@@ -29,10 +29,11 @@ KINDS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
 
 def picture(number: int, kind: str) -> npt.NDArray[Any]:
     """Picture ``number``: colours, levels, or a ramp in 16 bits."""
+    made: npt.NDArray[Any]
     y, x = np.mgrid[:48, :64]
     if kind == "gray16le":
-        ramp: npt.NDArray[Any] = (1000 * number + 50 * x + y).astype(np.uint16)
-        return ramp
+        made = (1000 * number + 50 * x + y).astype(np.uint16)
+        return made
     waves = np.stack((2 * x + 5 * number, 3 * y + number, x + y + 9 * number), -1)
     made = np.abs(waves % 510 - 255).astype(np.uint8)
     return made if kind == "rgb24" else made[..., 0].copy()

@@ -15,7 +15,6 @@ import pytest
 
 from tests.support.programs import Programs
 from tests.support.waiting import SECOND
-from videoload import native
 
 pytestmark = pytest.mark.timeout(200 * SECOND)
 
@@ -47,7 +46,7 @@ def test_a_script_names_what_it_needs(
 
 def test_the_memory_of_a_decoders_job_is_enough_for_each_of_its_processes() -> None:
     cores, gib = map(int, re.findall(r"--cpus-per-task=(\d+) --mem=(\d+)G", DECODE.read_text())[0])
-    assert gib << 30 > cores * native._MEMORY_BYTES
+    assert gib > 4 * cores, "a file that takes 4 GiB is named before the kernel kills"
 
 
 @contextmanager

@@ -107,7 +107,7 @@ class TrainerConnection:
             if message is None:
                 return
             self._heard = time.monotonic()
-            self._take(message)
+            self.take(message)
 
     def tick(self, now: float, heartbeat: Heartbeat) -> None:
         """Send HELLO or a heartbeat, or dial again, if it is due."""
@@ -173,7 +173,8 @@ class TrainerConnection:
             self.dealer.close(drain=drain)
             self.dealer = None
 
-    def _take(self, message: FromTrainer) -> None:
+    def take(self, message: FromTrainer) -> None:
+        """What the trainer has said."""
         match message:
             case Lease():
                 self.leases.append(message)

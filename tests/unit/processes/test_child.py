@@ -43,10 +43,9 @@ def child() -> Iterator[Started]:
     made.close()
 
 
-def test_it_inherits_descriptors_and_settings_and_no_signals_meant_for_others(
+def test_it_inherits_descriptors_and_no_signals_meant_for_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(native, "_off", {"gathers", "malloc"})
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     reads, writes = os.pipe()
     os.write(writes, b"by a pipe")
@@ -56,21 +55,24 @@ def test_it_inherits_descriptors_and_settings_and_no_signals_meant_for_others(
     assert made.told == {
         "arguments": [], "given": ["by a pipe"], "gpus": "",
         "ignored": ["SIGINT", "SIGUSR1", "SIGUSR2"],
-        "switched_off": ["gathers", "malloc"], "threads": "1",
+        "switched_off": [], "threads": "1",
     }  # fmt: skip
     made.close()
 
 
-def test_it_gets_its_descriptors_though_this_process_has_no_stdin() -> None:
+def test_it_gets_settings_and_its_descriptors_though_this_process_has_no_stdin() -> None:
     script = """
         import os
+        from videoload import native
         os.close(0)
+        native.switch_off("gathers", "malloc")
         from tests.unit.processes.test_child import Started
         reads, writes = os.pipe()
         assert reads == 0
         os.write(writes, b"by a pipe")
         made = Started(reads)
         assert made.told["given"] == ["by a pipe"]
+        assert made.told["switched_off"] == ["gathers", "malloc"]
         made.close()
     """
     done = subprocess.run(
@@ -107,10 +109,7 @@ def test_children_that_do_not_end_when_they_are_asked_are_killed() -> None:
         made.close()
 
 
-def test_a_killed_child_may_wait_for_a_core(
-    child: Started, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("videoload.processes.child._KILL_S", 0.0)
+def test_a_killed_child_may_wait_for_a_core(child: Started) -> None:
     core = {max(os.sched_getaffinity(0))}
     with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as hog:
         for pid in (hog.pid, child.process.pid):

@@ -91,18 +91,10 @@ def test_without_files_here_a_page_has_no_pictures(tmp_path: Path) -> None:
     assert "2 without a picture" in shown["classes_note"]
 
 
-def test_what_does_not_fit_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for number in range(5):
-        make_avi(tmp_path / f"{number}.avi", frames=10 + number)
-    monkeypatch.setattr(report, "_BYTES", 1)
-    monkeypatch.setattr(report, "_WRONG", 2)
-    rows = [
-        row(f"{number}.avi", f"class {number}", frames=10, header_frames=10) for number in range(5)
-    ]
-    report.write(tmp_path / "out.html", rows, rows, "set", tmp_path)
-    shown = content(tmp_path / "out.html")
-    assert "5 files, 2 of them shown" in shown["wrong_note"]
-    assert "5 without a picture, for lack of room" in shown["classes_note"]
+def test_of_many_files_that_are_wrong_some_are_shown_and_all_are_counted() -> None:
+    shown = page_of([row(f"{number}.avi", frames=100) for number in range(99)])
+    assert len(shown["wrong"]) < 99
+    assert f"99 files, {len(shown['wrong'])} of them" in shown["wrong_note"]
 
 
 def test_lengths_advise_clips_that_fit() -> None:

@@ -25,14 +25,11 @@ from packaging.requirements import Requirement
 from services.trainer import train
 from tests.support.compose import read_compose
 from tests.support.kubernetes import containers, pods, written
-from videoload import native
 from videoload.commands import cli
 from videoload.processes import metrics as worker_metrics
-from videoload.processes import supervisor
 from videoload.stats.meter import Meter
 from videoload.stats.metrics import families
 from videoload.stats.stats import StreamRecord
-from videoload.transport import sockets as transport
 
 PROJECT = Path(__file__).parents[3]
 COMPOSE = PROJECT / "docker-compose.yml"
@@ -168,10 +165,9 @@ def test_a_worker_has_memory_for_the_largest_file_and_time_to_stop() -> None:
     (pod,) = pods(written())["worker"]["containers"]
     limits = pod["resources"]["limits"]
     for each_gib, each in ((gib, processes), (int(limits["memory"][:-2]), int(limits["cpu"]))):
-        assert each_gib << 30 > each * native._MEMORY_BYTES, "a file is named before a kill"
+        assert each_gib > 4 * each, "a file that takes 4 GiB is named before the kernel kills"
     assert trainer["mem_limit"]
-    leaving = supervisor._ASK_S + transport._DRAIN_MS / 1000
-    for role, needs_s in (("worker", leaving), ("trainer", train._STOP_S)):
+    for role, needs_s in (("worker", 4), ("trainer", 5)):  # to send what it has; to save
         grace_s = pods(written())[role]["terminationGracePeriodSeconds"]
         assert min(stop_s[role], grace_s) > 2 * needs_s
 

@@ -16,7 +16,16 @@ from videoload import Client
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.windows import Request
 from videoload.transport.keys import make_keys
-from videoload.transport.messages import Clip, Heartbeat, Hello, Lease, Notice, Refused, Welcome
+from videoload.transport.messages import (
+    Bye,
+    Clip,
+    Heartbeat,
+    Hello,
+    Lease,
+    Notice,
+    Refused,
+    Welcome,
+)
 from videoload.transport.private_messages import WorkerSettings
 from videoload.transport.sockets import Router
 from videoload.worker.trainer_connection import TrainerConnection
@@ -33,14 +42,14 @@ class Shop:
         self.links = Trainers(context, WorkerSettings(addresses), lambda name: [])
         self.a, self.b = self.links
         for link in self.links:
-            link._take(Welcome(0.25))
+            link.take(Welcome(0.25))
         self.now = 0.0
 
     def ask(self, *links: TrainerConnection) -> None:
         """These have a lease waiting, if they had none."""
         for link in links:
             if not link.leases:
-                link._take(LEASE)
+                link.take(LEASE)
 
     def serve(self, seconds: float) -> TrainerConnection | None:
         """Who is served next, if anybody is now."""
@@ -83,8 +92,6 @@ def test_a_lone_trainer_gets_every_turn(shop: Shop) -> None:
 
 
 def test_an_idle_worker_wakes_up_for_its_next_heartbeat(shop: Shop) -> None:
-    for link in shop.links:
-        link._sent = shop.now
     assert shop.links.wait_ms(shop.now) == 200
     assert shop.links.wait_ms(shop.now + 0.125) == 125
     assert shop.links.wait_ms(shop.now + 1) == 0
@@ -129,7 +136,7 @@ def test_a_worker_does_not_wait_for_a_trainer_that_is_owed_nothing_or_is_gone(sh
     assert shop.links.wait_ms(shop.now) == 0
     assert shop.serve(0.001) is shop.b
     shop.ask(shop.a)
-    shop.b._hang_up()
+    shop.b.take(Bye("the end"))
     assert shop.serve(0.1) is shop.a
 
 
@@ -137,14 +144,20 @@ def test_a_worker_that_is_refused_again_and_again_pauses_longer_each_time(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("time.monotonic", lambda: shop.now)
-    rests = []
-    for pause in (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 59.0, 61.0):
-        shop.now = max(shop.now, shop.a._paused_until) + pause
-        shop.a._take(Refused("not now"))
-        rests.append(shop.a._paused_until - shop.now)
-    for rest, most in zip(rests, [0.25, 0.5, 1, 2, 4, 5, 5, 0.25], strict=True):
-        assert most / 2 <= rest <= most
-    assert len({rest / most for rest, most in zip(rests, [0.25, 0.5, 1, 2], strict=False)}) > 1
+    ends = set()
+    for pause, most in zip(
+        (0, 0, 0, 0, 0, 0, 58, 61), (0.25, 0.5, 1, 2, 4, 5, 5, 0.25), strict=True
+    ):
+        shop.now += pause
+        shop.a.take(Refused("not now"))
+        began = shop.now
+        while shop.a.dealer is None:  # it dials again when the pause is over
+            shop.now += most / 100
+            shop.links.tick(shop.now, Heartbeat())
+        share = (shop.now - began) / most
+        assert 0.5 <= share <= 1.01
+        ends.add(round(share, 2))
+    assert len(ends) > 1, "those who were refused together do not come back together"
     assert not shop.a.welcomed
     assert shop.b.welcomed
 
@@ -155,10 +168,10 @@ def test_a_trainer_that_says_much_fills_no_log(
     caplog: pytest.LogCaptureFixture,
 ) -> None:  # fmt: skip
     monkeypatch.setattr("time.monotonic", lambda: shop.now)
-    shop.a._take(kind("this worker is not liked"))
+    shop.a.take(kind("this worker is not liked"))
     assert "not liked" in caplog.text
     for number in range(500):
-        shop.a._take(kind(f"for reason {number}"))
+        shop.a.take(kind(f"for reason {number}"))
     assert len(caplog.records) == 1
 
 
