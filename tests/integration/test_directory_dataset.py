@@ -30,11 +30,11 @@ from videoload import (
     decode_serially,
     video_dataset_from_directory,
 )
+from videoload.clips.clip_spec import without_draws
 from videoload.trainer.directory_dataset import (
     listed,
     shuffled,
     split,
-    without_draws,
 )
 
 pytestmark = pytest.mark.timeout(120 * SECOND)

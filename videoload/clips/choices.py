@@ -18,13 +18,8 @@ Pixels = Literal["rgb24", "gray", "gray16", "yuv420p"]
 Scaling = Literal["bilinear", "nearest"]
 Span = Literal["window", "video"]
 
-CHOICES = {
-    "crop": Crop, "sampling": Sampling, "short": Short, "pixels": Pixels, "span": Span,
-    "scaling": Scaling, "edges": Edges,
-}  # fmt: skip
 CROPS = {"three": 3, "five": 5}  # rows that each clip makes
-DRAWN_CROPS = ("random", "resized")
-MOVED_CROPS = (*DRAWN_CROPS, "box")  # crops that differ from clip to clip
+MOVED_CROPS = ("random", "resized", "box")  # crops that differ from clip to clip
 FROM_SCALED = ("resized", "box")  # crops that scale a region of a frame to size
 WHOLE_FRAME = ("pad", "stretch")  # crops that scale the whole frame into size
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoload.clips.choices import FROM_SCALED, WHOLE_FRAME, UnfitError
-from videoload.clips.clip_spec import ClipSpec, height_and_width, recolours
+from videoload.clips.clip_spec import ClipSpec, height_and_width, least_and_most, recolours
 from videoload.clips.colours import Colours, drawn_colours
 from videoload.clips.regions import (
     Box,
@@ -178,9 +178,7 @@ def _around(
     x, y, *_ = video.cut
     box = box[0] - x, box[1] - y, box[2] - x, box[3] - y
     turns, mirrored = (video.turns, video.mirrored) if spec.rotate else (0, False)
-    least, most = (
-        spec.box_scale if isinstance(spec.box_scale, tuple) else (spec.box_scale, spec.box_scale)
-    )
+    least, most = least_and_most(spec)
     shown = shown_box(box, (video.width, video.height), turns, mirrored, frame)
     return box_region(shown, frame, size, least + (most - least) * draw())
 

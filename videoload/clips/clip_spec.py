@@ -5,17 +5,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import Field, dataclass, field, fields, replace
 from fractions import Fraction
+from functools import cache
 from itertools import pairwise
-from typing import Any, get_args
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from videoload.arguments import readable, real, whole
 from videoload.clips.choices import (
     AREA,
-    CHOICES,
     CROPS,
-    DRAWN_CROPS,
     FROM_SCALED,
     MAX_COUNT,
     MAX_SIDE,
@@ -39,15 +38,30 @@ from videoload.clips.regions import scaled_size
 from videoload.clips.sounds import SoundPlaces, checked_sound
 from videoload.errors import SpecError
 
-# What clips of any length may be.
-_ANY_LENGTH: dict[str, tuple[object, ...]] = {
-    "short": ("zero", "hold"), "sampling": (None, "random", "center", "uniform"),
-    "span": ("window",), "offsets": (None,), "edges": (None,), "output": (None,),
-}  # fmt: skip
+# What a field means stands at the field, in its ``metadata``, and all that treats fields alike is
+# derived from this:
+OWN = {"own": True}  # each part of a sample has its own; all else is decided once, for the leader
+COUNTS = {"counts": True}  # decides how many windows or frames a video gives
+SCALES = {"scales": True}  # decides how a frame is scaled; or for which specs it does: a function
+# "still": what takes its place where nothing is random, a function of the spec.
+# "any_length": all that it may be in clips of any length.
+# "default": what it is if it is not given and that depends on other fields, a function of the spec.
 
 
 def _usual_short(spec: ClipSpec) -> Short:
     return "loop" if spec.max_frames is None else "zero"
+
+
+_SCALES_WHOLE = {"scales": lambda spec: spec.crop in WHOLE_FRAME}
+
+
+def _still_ratio(spec: ClipSpec) -> tuple[float, float]:
+    """Of a region with the whole area, which never fits: so the largest one in the middle is
+    taken."""
+    if spec.crop != "resized":
+        return spec.ratio
+    height, width = height_and_width(spec)
+    return width / height, width / height
 
 
 @readable
@@ -165,48 +179,62 @@ class ClipSpec:
         SpecError: A value is out of its range, or two fields contradict each other.
     """
 
-    frames: Frames = 0  # type: ignore[assignment]
-    stride: int = 1
-    fps: float | None = None
-    resize: int | None = None
-    size: tuple[int, int] | int | None = None
-    crop: Crop = "center"
-    flip: bool = False
-    sampling: Sampling | None = None
+    frames: Frames = field(default=0, metadata=OWN | COUNTS)  # type: ignore[assignment]
+    stride: int = field(default=1, metadata=COUNTS)
+    fps: float | None = field(default=None, metadata=COUNTS)
+    resize: int | None = field(default=None, metadata=OWN | SCALES)
+    size: tuple[int, int] | int | None = field(default=None, metadata=OWN | _SCALES_WHOLE)
+    crop: Crop = field(default="center", metadata=_SCALES_WHOLE | {
+        "still": lambda spec: "center" if spec.crop == "random" else spec.crop,
+    })  # fmt: skip
+    flip: bool = field(default=False, metadata={"still": lambda spec: False})
+    sampling: Sampling | None = field(default=None, metadata=COUNTS | {
+        "any_length": (None, "random", "center", "uniform"),
+        "still": lambda spec: "center" if spec.sampling in ("random", None) else spec.sampling,
+    })  # fmt: skip
     clips_per_video: int = 1
-    hop: int | None = None
-    short: Short | None = field(default=None, metadata={"default": _usual_short})
-    pixels: Pixels = "rgb24"
-    transform: Function | None = None
-    span: Span = "window"
+    hop: int | None = field(default=None, metadata=COUNTS)
+    short: Short | None = field(default=None, metadata=COUNTS | {
+        "any_length": ("zero", "hold"), "default": _usual_short,
+    })  # fmt: skip
+    pixels: Pixels = field(default="rgb24", metadata=OWN | SCALES)
+    transform: Function | None = field(default=None, metadata=OWN)
+    span: Span = field(default="window", metadata={"any_length": ("window",)})
     views: int = 1
-    area: tuple[float, float] = AREA
-    ratio: tuple[float, float] = RATIO
-    rotate: bool = True
-    output: tuple[tuple[int, ...], str] | None = None
-    hop_s: float | None = None
-    jitter: Jitter | None = None
-    grayscale: float = 0.0
-    scaling: Scaling = "bilinear"
-    sound: int | None = None
-    sound_channels: int = 1
-    offsets: tuple[int, ...] | None = None
-    edges: Edges | None = None
-    box_scale: float | tuple[float, float] = 1.0
-    max_frames: int | None = None
+    area: tuple[float, float] = field(default=AREA, metadata={
+        "still": lambda spec: (1.0, 1.0) if spec.crop == "resized" else spec.area,
+    })  # fmt: skip
+    ratio: tuple[float, float] = field(default=RATIO, metadata={"still": _still_ratio})
+    rotate: bool = field(default=True, metadata=OWN | COUNTS | SCALES)
+    output: tuple[tuple[int, ...], str] | None = field(
+        default=None, metadata=OWN | {"any_length": (None,)}
+    )
+    hop_s: float | None = field(default=None, metadata=COUNTS)
+    jitter: Jitter | None = field(default=None, metadata=OWN | {"still": lambda spec: None})
+    grayscale: float = field(default=0.0, metadata=OWN | {"still": lambda spec: 0.0})
+    scaling: Scaling = field(default="bilinear", metadata=OWN | SCALES)
+    sound: int | None = field(default=None, metadata=OWN)
+    sound_channels: int = field(default=1, metadata=OWN)
+    offsets: tuple[int, ...] | None = field(default=None, metadata=OWN | {"any_length": (None,)})
+    edges: Edges | None = field(default=None, metadata=COUNTS | {"any_length": (None,)})
+    box_scale: float | tuple[float, float] = field(default=1.0, metadata={
+        "still": lambda spec: sum(least_and_most(spec)) / 2,
+    })  # fmt: skip
+    max_frames: int | None = field(default=None, metadata=COUNTS)
 
     def __post_init__(self) -> None:
         self._check_any_length()
         self._check_offsets()
-        for name in ("frames", "stride", "clips_per_video", "views"):
-            object.__setattr__(self, name, whole(name, getattr(self, name), most=MAX_COUNT))
-        for name, choices in CHOICES.items():
-            allowed, given = get_args(choices), getattr(self, name)
-            if given not in allowed and not (given is None and name in ("sampling", "edges")):
-                raise SpecError(f"{name} must be one of {', '.join(allowed)}, got {given!r}")
-        for name in ("flip", "rotate"):
-            if not isinstance(getattr(self, name), bool):
-                raise SpecError(f"{name} must be True or False, got {getattr(self, name)!r}")
+        own: Any = type(self)
+        for name, kind in _kinds(own).items():
+            given = getattr(self, name)
+            if kind is int:
+                object.__setattr__(self, name, whole(name, given, most=MAX_COUNT))
+            elif kind is bool and not isinstance(given, bool):
+                raise SpecError(f"{name} must be True or False, got {given!r}")
+            elif (allowed := _choices(kind)) and given not in allowed:
+                known = ", ".join(filter(None, allowed))
+                raise SpecError(f"{name} must be one of {known}, got {given!r}")
         if self.fps is not None:
             object.__setattr__(self, "fps", real("fps", self.fps, 0.001))
             if self.stride != 1:
@@ -249,11 +277,14 @@ class ClipSpec:
         frames = most if self.frames in (0, "all") else whole("frames", self.frames, most=most)
         object.__setattr__(self, "max_frames", most)
         object.__setattr__(self, "frames", frames)
-        for name, allowed in _ANY_LENGTH.items():
-            if (own := getattr(self, name)) not in allowed:
-                kinds = [repr(each) for each in allowed if each is not None]
-                instead = f": choose {' or '.join(kinds)}" if kinds else ""
-                raise SpecError(f"clips of any length (max_frames) have no {name}={own!r}{instead}")
+        for each in fields(self):
+            own, allowed = getattr(self, each.name), each.metadata.get("any_length")
+            if allowed is not None and own not in allowed:
+                kinds = [repr(value) for value in allowed if value is not None]
+                raise SpecError(
+                    f"clips of any length (max_frames) have no {each.name}={own!r}"
+                    + (f": choose {' or '.join(kinds)}" if kinds else "")
+                )
 
     def _check_size(self) -> None:
         if self.size is None:
@@ -338,9 +369,7 @@ class ClipSpec:
     def _check_views(self) -> None:
         if self.views == 1:
             return
-        moves = self.flip or self.crop in DRAWN_CROPS or isinstance(self.box_scale, tuple)
-        drawn = moves or self.transform is not None or recolours(self)
-        if not drawn and self.sampling not in ("random", None):
+        if self.transform is None and not is_drawn(self):
             raise SpecError(
                 f"the {self.views} views of a sample would all be the same: make crop, flip or "
                 "window random, or give jitter or a transform"
@@ -366,7 +395,68 @@ class ClipSpec:
         return array_bytes(self.shape, self.dtype)
 
 
-# What follows from a spec
+# What follows from the meaning of its fields
+
+
+@cache
+def _kinds(cls: type) -> dict[str, Any]:
+    return get_type_hints(cls)
+
+
+def _choices(kind: Any) -> tuple[Any, ...]:
+    """All values of a type that is a choice; () if it is none."""
+    kinds = [each for each in (kind, *get_args(kind)) if get_origin(each) is Literal]
+    return (*get_args(kinds[0]), *([None] if type(None) in get_args(kind) else [])) if kinds else ()
+
+
+def _meaning(spec: ClipSpec, what: str) -> dict[str, Any]:
+    """The fields that mean something, with what their ``option`` says of it."""
+    return {each.name: each.metadata[what] for each in fields(spec) if each.metadata.get(what)}
+
+
+def _still(spec: ClipSpec) -> dict[str, Any]:
+    return {name: still(spec) for name, still in _meaning(spec, "still").items()}
+
+
+def is_drawn(spec: ClipSpec) -> bool:
+    """Whether anything of a clip is random, beside its transform."""
+    return any(getattr(spec, name) != value for name, value in _still(spec).items())
+
+
+def without_draws(spec: ClipSpec) -> ClipSpec:
+    """The spec for validation: nothing of a clip is random. Several views of a sample stay as they
+    are, since they would all be the same."""
+    return spec if spec.views > 1 else replace(spec, **_still(spec))
+
+
+def counting(spec: ClipSpec) -> ClipSpec:
+    """The spec of what counts the windows: its fields that do not matter have defaults."""
+    kept = {name: getattr(spec, name) for name in _meaning(spec, "counts")}
+    return type(spec)(**{"size": (2, 2), **kept})
+
+
+def scaling_key(spec: ClipSpec) -> str:
+    """What decides how a frame is scaled, beside the frame itself: specs that agree in it share
+    their scaled frames."""
+    return " ".join(
+        f"{name}={getattr(spec, name)!r}"
+        for name, scales in _meaning(spec, "scales").items()
+        if scales is True or scales(spec)
+    )
+
+
+def of_all_parts(spec: ClipSpec) -> list[Field[Any]]:
+    """The fields that are decided once for all parts of a sample."""
+    return [each for each in fields(spec) if not each.metadata.get("own")]
+
+
+# What else follows from a spec
+
+
+def least_and_most(spec: ClipSpec) -> tuple[float, float]:
+    """How much more than its box a clip shows."""
+    scale = spec.box_scale
+    return scale if isinstance(scale, tuple) else (scale, scale)
 
 
 def height_and_width(spec: ClipSpec) -> tuple[int, int]:

@@ -9,26 +9,20 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, TypeGuard, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from videoload.arguments import default_of, real
-from videoload.clips.clip_spec import ClipSpec, sound_places
+from videoload.clips.clip_spec import ClipSpec, counting, of_all_parts, sound_places
 from videoload.clips.layouts import aligned, array_bytes, as_arrays
 from videoload.errors import SpecError
 
 By = Literal["time", "frames"]
 
-# What is the part's own. All else is drawn once, as the first clip's spec says.
 REPORT_BYTES = 8192
-_OWN = (
-    "frames", "resize", "size", "pixels", "transform", "output", "rotate",
-    "jitter", "grayscale", "scaling", "sound", "sound_channels", "offsets",
-)  # fmt: skip
-_DRAWN = tuple(field for field in fields(ClipSpec) if field.name not in _OWN)
 
 
 class Sides(NamedTuple):
@@ -109,7 +103,7 @@ class SampleSpec:
                 f"part {name!r} has {spec.frames} frames beside the {first.frames} offsets of part "
                 f"{self.leading!r}: give it offsets="
             )
-        for field in _DRAWN:
+        for field in of_all_parts(first):
             own = getattr(spec, field.name)
             if own not in (default_of(field, spec), getattr(first, field.name)):
                 raise SpecError(
@@ -120,7 +114,7 @@ class SampleSpec:
             raise SpecError(
                 f"part {self.leading!r} has clips of any length: give {name!r} the same max_frames"
             )
-        drawn = {field.name: getattr(first, field.name) for field in _DRAWN}
+        drawn = {field.name: getattr(first, field.name) for field in of_all_parts(first)}
         try:
             return replace(spec, **drawn)
         except SpecError as error:
@@ -210,8 +204,8 @@ class FileFacts:
     def of(cls, clip: ClipSpec | SampleSpec) -> FileFacts:
         """What counts the windows of ``clip``: its fields that do not matter have defaults."""
         if isinstance(clip, ClipSpec):
-            return cls(_windows_alone(clip))
-        clips = {name: _windows_alone(part) for name, part in clip.clips.items()}
+            return cls(counting(clip))
+        clips = {name: counting(part) for name, part in clip.clips.items()}
         return cls(replace(clip, clips=clips))
 
     @property
@@ -228,14 +222,6 @@ class FileFacts:
     def clip_bytes(self) -> int:
         """Bytes of one sample."""
         return array_bytes(self.shape, self.dtype)
-
-
-def _windows_alone(clip: ClipSpec) -> ClipSpec:
-    return ClipSpec(
-        clip.frames, clip.stride, clip.fps, size=(2, 2), sampling=clip.sampling, hop=clip.hop,
-        short=clip.short, hop_s=clip.hop_s, edges=clip.edges,
-        max_frames=clip.max_frames, rotate=clip.rotate,
-    )  # fmt: skip
 
 
 Spec = ClipSpec | SampleSpec | FileFacts

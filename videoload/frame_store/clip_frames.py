@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 from av.video.frame import VideoFrame
 
-from videoload.clips.choices import FROM_SCALED, WHOLE_FRAME
+from videoload.clips.choices import FROM_SCALED
 from videoload.clips.clip_params import ClipParams
-from videoload.clips.clip_spec import ClipSpec, height_and_width
+from videoload.clips.clip_spec import ClipSpec, scaling_key
 from videoload.clips.edges import pictures
 from videoload.clips.video_info import VideoInfo
 from videoload.frame_store.store import FrameStore, Scaling
@@ -57,13 +57,7 @@ def _why_not(spec: ClipSpec) -> str:
 def scaling_of(spec: ClipSpec) -> Scaling:
     """What decides how a frame is scaled, beside the frame itself: specs that agree in it share
     their frames."""
-    fields = [f"resize={spec.resize}", f"pixels={spec.pixels}", f"rotate={spec.rotate}"]
-    if spec.crop in WHOLE_FRAME:  # they scale a frame to the clip's size
-        fields += [
-            f"crop={spec.crop}",
-            "size={}x{}".format(*height_and_width(spec)),
-        ]
-    return Scaling(" ".join(fields), spec.sampling in ("random", "dense"))
+    return Scaling(scaling_key(spec), spec.sampling in ("random", "dense"))
 
 
 class FoundVideo(NamedTuple):

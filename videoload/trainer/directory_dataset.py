@@ -13,7 +13,6 @@ import logging
 import os
 import weakref
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -21,8 +20,7 @@ import numpy as np
 from videoload.arguments import whole
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.splitting import recording
-from videoload.clips.choices import FROM_SCALED
-from videoload.clips.clip_spec import ClipSpec, height_and_width
+from videoload.clips.clip_spec import ClipSpec, height_and_width, without_draws
 from videoload.errors import CatalogError, SpecError
 from videoload.frameworks.label_modes import LabelMode, encode
 from videoload.listings.columns import PathLike
@@ -208,21 +206,6 @@ def split(catalog: Catalog, validation_split: float) -> tuple[Catalog, Catalog]:
     if path := next((path for path in training.paths if recording(path) in there), ""):
         _log.warning(_ON_BOTH_SIDES, path)
     return training, validation
-
-
-def without_draws(spec: ClipSpec) -> ClipSpec:
-    """The spec for validation: nothing of a clip is random. Several views of a sample stay as they
-    are, since they would all be the same."""
-    if spec.views > 1:
-        return spec
-    still: dict[str, Any] = {"flip": False, "jitter": None, "grayscale": 0.0}
-    if spec.sampling == "random":
-        still["sampling"] = "center"
-    if spec.crop == "random":
-        still["crop"] = "center"
-    elif spec.crop in FROM_SCALED:
-        still |= _largest(*height_and_width(spec))
-    return replace(spec, **still)
 
 
 def _largest(height: int, width: int) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from types import FunctionType
 from typing import Any
@@ -12,7 +12,18 @@ import numpy as np
 import pytest
 
 from tests.support import transforms
-from videoload.clips.clip_spec import ClipSpec, at_native_size, crops_of, decoded_shape
+from videoload.clips.clip_spec import (
+    COUNTS,
+    SCALES,
+    ClipSpec,
+    at_native_size,
+    counting,
+    crops_of,
+    decoded_shape,
+    is_drawn,
+    scaling_key,
+    without_draws,
+)
 from videoload.clips.sample_spec import (
     SampleSpec,
     Sides,
@@ -214,3 +225,42 @@ def test_without_a_size_a_clip_has_no_shape_yet() -> None:
     assert at_native_size(made, 64, 48).shape == (8, 72, 64)
     with pytest.raises(SpecError, match="even"):
         at_native_size(made, 63, 48)
+
+
+@dataclass(frozen=True)
+class Wider(ClipSpec):
+    """As a spec would be with one more field that means all that a field can mean."""
+
+    glow: float = field(default=0.0, metadata=COUNTS | SCALES | {
+        "any_length": (0.0, 0.5), "still": lambda spec: 0.25,
+    })  # fmt: skip
+
+
+def test_a_new_field_means_what_stands_at_it() -> None:
+    made = Wider(4, size=(16, 16), glow=0.5)
+    assert counting(made) == Wider(4, size=(2, 2), glow=0.5)
+    assert without_draws(made) == Wider(4, size=(16, 16), sampling="center", glow=0.25)
+    assert is_drawn(made)
+    assert scaling_key(made) != scaling_key(replace(made, glow=0.25))
+    assert Wider(max_frames=4, glow=0.5).glow == 0.5
+    with pytest.raises(SpecError, match=r"glow=0\.75"):
+        Wider(max_frames=4, glow=0.75)
+    own = Wider(4, size=(8, 8))
+    assert SampleSpec({"a": made, "b": own}).clips["b"] == replace(own, glow=0.5)
+    with pytest.raises(SpecError, match="glow"):
+        SampleSpec({"a": made, "b": replace(own, glow=0.75)})
+
+
+def test_nothing_of_a_clip_for_validation_is_random() -> None:
+    drawn = ClipSpec(
+        4, resize=32, size=(16, 24), flip=True, jitter=(0.1, 0.1, 0.1, 0.1), grayscale=0.5,
+        crop="resized", sampling="random",
+    )  # fmt: skip
+    whole = {"area": (1.0, 1.0), "ratio": (1.5, 1.5), "sampling": "center", "crop": "resized"}
+    assert without_draws(drawn) == ClipSpec(4, resize=32, size=(16, 24), **whole)  # type: ignore[arg-type]
+    random = replace(drawn, crop="random")
+    assert without_draws(random) == ClipSpec(4, resize=32, size=(16, 24), sampling="center")
+    box = ClipSpec(4, size=(16, 24), crop="box", box_scale=(1.0, 2.0), sampling="at")
+    assert without_draws(box) == replace(box, box_scale=1.5)
+    assert not is_drawn(without_draws(box))
+    assert is_drawn(ClipSpec(4, size=8)), "a shuffled stream draws its windows"
