@@ -95,7 +95,7 @@ class Deployment:
             command = last.split()[1:]
             shown = subprocess.run(
                 ["sh", "-ec", ";".join([*first, "env"])],
-                capture_output=True, text=True, check=True, timeout=30, env={},
+                capture_output=True, text=True, check=True, timeout=60 * SECOND, env={},
             ).stdout  # fmt: skip
             options["env"] |= dict(line.split("=", 1) for line in shown.splitlines())
         python, *arguments = command

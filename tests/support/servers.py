@@ -12,6 +12,7 @@ import pytest
 
 import videoload as vl
 from benchmarks.object_server import ObjectServer
+from tests.support.waiting import SECOND
 
 BUCKET = "clips"
 KEYS = {"AWS_ACCESS_KEY_ID": "mine", "AWS_SECRET_ACCESS_KEY": "very-secret-key"}
@@ -57,5 +58,5 @@ def _ask(method: str, url: str, data: bytes = b"") -> None:
     # moto accepts any signature, but needs one.
     signed = f"AWS4-HMAC-SHA256 Credential=mine/{_SCOPE}"
     headers = {"Authorization": signed, "Content-Type": "video/x-msvideo"}
-    with urlopen(Request(url, data, headers, method=method), timeout=10):
+    with urlopen(Request(url, data, headers, method=method), timeout=60 * SECOND):
         pass

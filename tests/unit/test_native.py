@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.waiting import SECOND
 from videoload import native
 
 PROJECT = Path(native.__file__).parents[1]
@@ -81,7 +82,7 @@ def found_after(*without: str) -> dict[str, Any]:
     """What a process finds after all settings were made, without the named ones."""
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(REACHING), *without],
-        cwd=PROJECT, capture_output=True, text=True, check=True, timeout=30,
+        cwd=PROJECT, capture_output=True, text=True, check=True, timeout=60 * SECOND,
     )  # fmt: skip
     found: dict[str, Any] = json.loads(done.stdout)
     return found

@@ -15,6 +15,7 @@ import pytest
 from numpy.random import RandomState
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from tests.support.waiting import SECOND
 from videoload import native
 from videoload.errors import TransformError
 from videoload.user_code.functions import Functions, UserFunction
@@ -64,12 +65,12 @@ def test_two_that_call_at_once_run_in_one_thread_each_and_leave_no_limit_behind(
 
     def second(given: object, rng: np.random.Generator) -> None:
         second_is_in.set()
-        first_is_out.wait(1)
+        first_is_out.wait(30 * SECOND)
         seen.append({*threads()})
 
     one = threading.Thread(target=UserFunction(first), args=("", 0))
     one.start()
-    first_is_in.wait(1)
+    first_is_in.wait(30 * SECOND)
     other = threading.Thread(target=UserFunction(second), args=("", 0))
     other.start()
     one.join()
@@ -121,12 +122,15 @@ def test_pytorchs_generator_is_seeded_if_the_function_has_imported_it(
     assert UserFunction(lambda given, rng: given)("clip", 7) == "clip"
 
 
-def test_a_call_that_may_take_long_is_announced() -> None:
+def test_a_call_that_may_take_long_is_announced(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
+    now = 0.0
+    monkeypatch.setattr(time, "perf_counter", lambda: now)
 
     def slow(given: object, rng: np.random.Generator) -> None:
+        nonlocal now
         calls.append(str(given))
-        time.sleep(0.3 if given == "slow" else 0)
+        now += 0.3 if given == "slow" else 0.1
 
     function = UserFunction(slow, lambda: calls.append("announced"))
     for given in ("first", "slow", "after a slow one", "quick"):
