@@ -33,7 +33,8 @@ def test_a_test_that_ends_its_process_fails_the_run_and_is_named(how: str, tmp_p
     root = Path(__file__).parents[2]
     ended = subprocess.run(
         [sys.executable, "-m", "pytest", *words, "-c", root / "pyproject.toml", tmp_path],
-        capture_output=True, text=True, timeout=120 * SECOND, env={**os.environ, "PYTHONPATH": str(root)},
+        capture_output=True, text=True, timeout=120 * SECOND,
+        env={**os.environ, "PYTHONPATH": str(root)},
         check=False,
     )  # fmt: skip
     assert ended.returncode == pytest.ExitCode.TESTS_FAILED
