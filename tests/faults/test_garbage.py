@@ -188,34 +188,6 @@ def test_a_worker_that_takes_leases_and_never_answers_loses_them(stand: Stand) -
         stand.reading.read(2 * SLOTS)
 
 
-@pytest.mark.slow
-def test_three_lost_connections_are_not_blamed_on_the_leased_video(
-    videos: Videos, programs: Programs
-) -> None:
-    # As when a rack of hosts fails: each had the same clip for a while, and the clip killed none of
-    # them.
-    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
-        stream = client.stream(videos.catalog, CLIP, 1)
-        batches = stream.batches(info=True)
-        got: list[str] = []
-        reader = threading.Thread(target=lambda: got.extend(digests(batches)))
-        reader.start()
-        try:
-            for _ in range(3):
-                with dealer(client.endpoints[0]) as made:
-                    say(made, hello())
-                    assert isinstance(answer(made), Welcome)
-                    assert isinstance(answer(made), Lease)
-                wait_until(lambda: not client.workers, 30 * SECOND)
-            programs.worker(client.endpoints[0], videos.root)
-            reader.join(60 * SECOND)
-            assert not stream.quarantine
-        finally:
-            client.close()
-            reader.join()
-    assert got == digests(decode_serially(videos.catalog, CLIP, 1, info=True))
-
-
 def test_only_local_workers_may_use_their_address(stand: Stand) -> None:
     (name,) = private_sockets(descriptors())  # as anybody on this host can read it
     with dealer(f"ipc://{name}") as made:
@@ -321,18 +293,6 @@ def test_a_worker_decodes_nothing_outside_its_root(
         assert said.lease == 101
         assert len(trainer.pixels) == spec.clip_bytes
         assert np.frombuffer(trainer.pixels, np.uint8).std() > 0
-
-
-def test_a_worker_survives_a_trainer_that_sends_nonsense(
-    videos: Videos, programs: Programs
-) -> None:
-    with Trainer(programs, videos.root) as trainer:
-        trainer.say_raw(b"videoload/999" + pack(Heartbeat())[1])
-        trainer.worker.wait_for("b'videoload/999'", 30 * SECOND)
-        trainer.welcome(30 * SECOND)  # it rests, and dials again
-        trainer.say(Lease(1, CLIP, [Clip("walk/gop12.avi", Request(1))]))
-        assert isinstance(trainer.answer(), Result)
-        assert "Traceback" not in trainer.worker.err
 
 
 def far_apart(count: int) -> list[Clip]:

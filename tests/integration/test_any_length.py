@@ -16,7 +16,7 @@ from tests.support.digests import digests
 from tests.support.programs import Programs
 from tests.support.videos import make_avi
 from tests.support.waiting import SECOND
-from videoload import Catalog, Client, ClipSpec, PerFrame, SpecError, VideoError, decode_serially
+from videoload import Catalog, Client, ClipSpec, PerFrame, VideoError, decode_serially
 from videoload import open as open_video
 
 pytestmark = pytest.mark.timeout(120 * SECOND)
@@ -160,24 +160,6 @@ def test_points_of_frames_follow_the_frames_that_are_shown(catalog: Catalog) -> 
 def len_of(catalog: Catalog, path: str) -> int:
     with open_video(Path(str(catalog.root)) / path) as file:
         return len(file)
-
-
-def test_parts_of_a_sample_have_one_length(tmp_path: Path, client: Client) -> None:
-    for number, frames in enumerate((10, 30, 50)):
-        make_avi(tmp_path / "rgb" / f"{number}.avi", frames=frames, size=(16, 24))
-        make_avi(tmp_path / "depth" / f"{number}.avi", frames=frames - 4, size=(16, 24), seed=1)
-    rgb, depth = (Catalog.from_folder(tmp_path / name, label=None) for name in ("rgb", "depth"))
-    both = Catalog.side_by_side(rgb=rgb, depth=depth)
-    clip = ClipSpec("all", max_frames=40, size=16, resize=16)
-    how: dict[str, Any] = {"batch_size": 1, "buckets": (8, 40), "seed": 1}
-    spec = {"rgb": clip, "depth": clip}
-    got: Any = list(client.stream(both, spec, **how).batches(info=True))
-    assert digests(got) == digests(decode_serially(both, spec, info=True, **how))
-    assert [clips["rgb"].shape[1] for clips, _, _ in got] == [8, 40, 40]
-    assert [clips["depth"].shape[1] for clips, _, _ in got] == [8, 40, 40]
-    assert [info.lengths.tolist() for _, _, info in got] == [[6], [26], [40]]
-    with pytest.raises(SpecError, match="'rgb' has clips of any length: give 'depth' the"):
-        client.stream(both, {"rgb": clip, "depth": replace(clip, max_frames=None, frames=8)}, 1)
 
 
 def test_a_file_that_changes_after_it_was_counted_is_named(tmp_path: Path, client: Client) -> None:

@@ -20,7 +20,6 @@ from tests.support.thorough import either, in_pairs
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, decode_serially
-from videoload.host import cores
 
 pytestmark = pytest.mark.timeout(90 * SECOND)
 
@@ -132,13 +131,6 @@ def test_a_worker_takes_options_from_the_environment_and_a_flag_wins(
         for client in (first, second):
             client.wait_for_workers(1, timeout_s=START_S)
             assert len(client.workers) == 1
-
-
-def test_a_worker_starts_one_process_per_core(videos: Videos, programs: Programs) -> None:
-    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
-        endpoint = client.endpoints[0]
-        programs.videoload("worker", "--connect", endpoint, "--root", str(videos.root))
-        client.wait_for_workers(cores(), timeout_s=START_S)
 
 
 def test_keygen_makes_keys_that_only_their_owner_can_read_and_never_overwrites_them(

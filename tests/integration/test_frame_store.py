@@ -100,27 +100,6 @@ def test_a_file_of_the_user_in_the_folder_of_a_store_stays(
     assert (tmp_path / "bytes").read_bytes() == b"months of work"
 
 
-def test_workers_share_a_store_with_the_serial_stream(videos: Videos, tmp_path: Path) -> None:
-    expected = digest(decode_serially(videos.catalog, CLIP, 4, shuffle=True, seed=3, epochs=3))
-    with Client(workers=2, frame_store=tmp_path, frame_store_gb=1) as client:
-        stream = client.stream(videos.catalog, CLIP, 4, shuffle=True, seed=3)
-        for _ in range(2):
-            assert digest(stream.batches(epochs=3)) == expected
-        again = client.stream(videos.catalog, CLIP, 4, shuffle=True, seed=3)
-        assert digest(again.batches(epochs=3)) == expected
-        assert stream.stats().kept_share < again.stats().kept_share <= 1
-        assert "from the frame store" in str(again.stats())
-    assert (
-        digest(
-            decode_serially(
-                videos.catalog, CLIP, 4, shuffle=True, seed=3, epochs=3, frame_store=tmp_path
-            )
-        )
-        == expected
-    )
-    assert files_of(tmp_path)
-
-
 @pytest.mark.parametrize("gb", rest_nightly([2e-4, 0, 1e-3]))
 def test_a_store_that_is_too_small_changes_nothing_keeps_its_limit_and_says_so(
     videos: Videos, tmp_path: Path, gb: float

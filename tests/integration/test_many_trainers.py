@@ -185,16 +185,3 @@ def test_all_addresses_of_a_name_are_served(
                 assert got == serial[seed]
                 label = f"tcp://trainers:{there.rpartition(':')[2]} ({client.endpoints[0]})"
                 assert f"serving trainer {label}" in worker.err
-
-
-@pytest.mark.slow
-def test_a_name_that_moves_is_followed(videos: Videos, programs: Programs, tmp_path: Path) -> None:
-    hosts = tmp_path / "hosts"
-    hosts.write_text("127.0.0.2")  # an address where nobody listens
-    with Client(workers=0, listen=LISTEN) as client:
-        worker = named_worker(programs, videos, client, hosts)
-        worker.wait_for("cannot be reached; still trying", 30 * SECOND)
-        hosts.write_text("127.0.0.1")
-        client.wait_for_workers(1, timeout_s=30 * SECOND)
-        for _ in make(client, videos, 1).batches():
-            pass

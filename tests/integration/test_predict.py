@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import signal
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +16,7 @@ import videoload as vl
 from benchmarks.numbered import make_numbered, read_numbers
 from tests.support.programs import Programs
 from tests.support.thorough import either, rest_nightly
-from tests.support.videos import make_avi, make_white_avi
 from tests.support.waiting import SECOND
-from videoload.predictions.predict import Predictions
 
 CLIP = vl.ClipSpec(frames=8, stride=2, hop=4, sampling="dense", size=(64, 64))
 FRAMES = {"a.avi": (500, 25), "sub/b.avi": (220, 15), "short.avi": (9, 25)}
@@ -69,61 +66,6 @@ def test_each_window_shows_its_frames_at_its_times_and_bad_files_are_named(
     np.testing.assert_allclose(first.end_s[:-1], first.start_s[1:])
 
 
-def test_with_edges_and_a_hop_of_one_each_frame_has_its_window(
-    catalog: vl.Catalog, client: vl.Client
-) -> None:
-    each = vl.ClipSpec(frames=5, hop=1, edges="hold", sampling="dense", size=(64, 64))
-    found = vl.predict(read_numbers, client, catalog, each)
-    for path, scores, start_s, end_s in found.files:
-        frames, rate = FRAMES[path]
-        middle = np.arange(frames)
-        shown = np.clip(middle[:, None] + np.arange(-2, 3), 0, frames - 1)
-        np.testing.assert_array_equal(scores, shown)
-        np.testing.assert_allclose(start_s, shown[:, 0] / rate)
-        np.testing.assert_allclose(end_s, shown[:, -1] / rate)
-    with pytest.raises(vl.SpecError, match="edges"):
-        vl.predict(read_numbers, client, catalog, each, average="scores")
-
-
-class StoppedError(Exception):
-    pass
-
-
-def stopping(after: int) -> Callable[[npt.NDArray[Any]], npt.NDArray[Any]]:
-    calls: Iterator[int] = iter(range(after))
-
-    def read(clips: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        if next(calls, None) is None:
-            raise StoppedError
-        return read_numbers(clips)
-
-    return read
-
-
-def test_a_run_that_was_stopped_goes_on_and_ends_with_the_same_table(
-    catalog: vl.Catalog, client: vl.Client, tmp_path: Path
-) -> None:
-    def run(name: str, model: Any, **how: Any) -> Predictions:
-        to_csv = tmp_path / f"{name}.csv"
-        return vl.predict(
-            model, client, catalog, CLIP, 4, to_csv=to_csv, top=3, name="numbers", **how
-        )
-
-    run("whole", read_numbers)
-    stops = 0
-    for calls in (3, 35, 5, 45, 1, 10, 1000):
-        try:
-            found = run("stopped", stopping(calls))
-        except StoppedError:
-            stops += 1
-    assert stops >= 3
-    assert [video.path for video in found.failed] == ["bad.avi"]
-    assert (tmp_path / "stopped.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
-    assert run("stopped", stopping(0)).failed == found.failed, "it is complete"
-    with pytest.raises(vl.VideoloadError, match="average: None"):
-        run("stopped", read_numbers, average="scores")
-
-
 def segments(catalog: vl.Catalog) -> vl.Catalog:
     """Two good segments of a file, one behind its end, one that is half behind it, a bad file, and
     a file as a whole."""
@@ -164,42 +106,6 @@ def test_what_a_model_says_is_written_as_it_is_and_named_if_it_is_no_number(
     assert np.isnan(found.files[-1].scores).any()
     (told,) = (text for text in caplog.messages if "NaN" in text)
     assert "a.avi.480-560" in told
-
-
-def test_results_are_of_this_model_and_of_these_files(
-    client: vl.Client, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    catalog, calls = vl.Catalog(["a.avi", "b.avi"], root=tmp_path), 0
-
-    def classes(limit: int, **how: Any) -> str:
-        def model(clips: npt.NDArray[Any]) -> npt.NDArray[Any]:
-            nonlocal calls
-            calls += 1
-            bright = clips.reshape(len(clips), -1).mean(1) > limit
-            return np.stack((~bright, bright), 1).astype(np.float32)
-
-        caplog.clear()
-        vl.predict(model, client, catalog, CLIP, 1, to_csv=tmp_path / "out.csv", **how)
-        lines = (line.split(",") for line in (tmp_path / "out.csv").read_text().splitlines()[1:])
-        return " ".join(f"{path} {name}" for path, _, _, name, _ in lines)
-
-    make_avi(tmp_path / "a.avi", frames=12)
-    make_white_avi(tmp_path / "b.avi")
-    assert classes(250, name="one") == "a.avi 0 b.avi 1"
-    assert classes(0, name="one") == "a.avi 0 b.avi 1", "its name says that it is the same"
-    assert calls == 2
-    assert classes(0, name="two") == "a.avi 1 b.avi 1"
-    assert classes(250, name="two") == "a.avi 1 b.avi 1"
-    make_avi(tmp_path / "b.avi", frames=12)
-    assert classes(250, name="two") == "a.avi 1 b.avi 0", "the file is another one"
-    assert calls == 5
-    assert classes(0) == "a.avi 1 b.avi 1"
-    assert classes(250) == "a.avi 0 b.avi 0", "nothing says that it is the same"
-    assert any("name=" in text for text in caplog.messages)
-    (tmp_path / "b.avi").write_text("no video")
-    assert classes(250, name="two") == "a.avi 0", "b.avi was another file then"
-    (tmp_path / "a.avi").write_text("no video")
-    assert classes(250, name="two") == "", "rows that are all bad are no error"
 
 
 def files(folder: Path) -> dict[str, bytes]:

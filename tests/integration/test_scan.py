@@ -204,21 +204,3 @@ def test_the_rows_of_another_folder_are_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "one/x/c.avi").unlink()  # a file that is gone has no row any more
     scan(Catalog.from_folder(tmp_path / "one"), processes=1, journal=Journal(out))
     assert list(read(out)) == ["x/a.avi", "x/b.avi"]
-
-
-@pytest.mark.slow
-def test_a_folder_without_classes_a_part_of_one_and_a_list_can_be_scanned(
-    videos: Videos, programs: Programs, tmp_path: Path
-) -> None:
-    table, out = tmp_path / "some.csv", tmp_path / "found.csv"
-    table.write_text("path,label\nwalk/gop12.avi,walk\n")
-    root = ("--root", str(videos.root))
-    for told, words in (
-        ("2 of 2 files", (str(videos.root / "walk"), "--strict")),
-        ("2 of 2 files", (str(videos.root / "walk"), *root, "--output", str(out))),
-        ("1 of 1 files", (str(table), *root)),
-    ):
-        program = programs.videoload("scan", *words, "--workers", "1")
-        assert program.wait(60 * SECOND) == 0, program.err
-        assert told in program.out
-    assert {*read(out)} == {"walk/gop12.avi", "walk/b_frames.avi"}

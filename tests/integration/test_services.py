@@ -136,14 +136,6 @@ def deployment(programs: Programs, tmp_path: Path, videos: Path) -> Deployment:
     return made
 
 
-def files(folder: Path) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file()
-    }
-
-
 def trainers_gone(worker: Program) -> int:
     """How often it saw a trainer leave, and waited for the next."""
     return len(re.findall("waiting for the next|hung up; dialling again", worker.err))
@@ -153,18 +145,6 @@ def stop(program: Program, within_s: float) -> int:
     """Send SIGTERM, as Docker does; returns the exit status."""
     program.signal(signal.SIGTERM)
     return program.wait(within_s)
-
-
-def test_each_role_gets_its_own_keys_once(deployment: Deployment, tmp_path: Path) -> None:
-    deployment.make_keys()
-    keys = files(tmp_path / "root/keys")
-    assert keys.keys() == {
-        "trainer/trainer.key_secret", "trainer/admitted/worker.key",
-        "worker/worker.key_secret", "worker/trainer.key",
-    }  # fmt: skip
-    (tmp_path / "root/tmp/keys").rename(tmp_path / "gone")  # /tmp goes with its container
-    deployment.make_keys()
-    assert files(tmp_path / "root/keys") == keys
 
 
 @pytest.mark.slow

@@ -156,19 +156,6 @@ def test_all_parts_show_the_same_moment_and_the_same_place(catalog: Catalog, way
     assert sum(check(batch) for batch in batches) >= SAMPLES
 
 
-def test_held_batches_keep_their_slots_even_if_only_a_slice_is_held(
-    catalog: Catalog, client: Client
-) -> None:
-    stream = client.stream(catalog, specs(), 3, slots=4)
-    batches = cast(Any, stream.batches(epochs=5))
-    held = [(parts["rgb"][1:], parts["depth"]) for parts, _ in batches]
-    serial = cast(Any, decode_serially(catalog, specs(), 3, epochs=5))
-    for (rgb, depth), (parts, _) in zip(held, serial, strict=True):
-        assert (rgb == parts["rgb"][1:]).all()
-        assert (depth == parts["depth"]).all()
-    assert stream.stats().copied > 0, "and most of them were copied, since all were kept"
-
-
 def test_each_window_that_all_parts_have_is_shown_once(root: Path, client: Client) -> None:
     rgb, depth = (Catalog.from_folder(root / name) for name in ("rgb", "depth"))
     catalog = Catalog.side_by_side(rgb=rgb, depth=depth, offset_s={"depth": -0.5})

@@ -189,15 +189,6 @@ def test_a_file_without_sound_is_silent_and_says_so(root: Path) -> None:
     assert sample["video"].any()
 
 
-def test_behind_the_end_of_the_file_there_is_silence(root: Path) -> None:
-    """Frames are repeated, sound is not."""
-    spec = ClipSpec(frames=200, fps=25, size=(48, 64), short="loop", sound=RATE)
-    [(sample, _)] = heard(root / "a", "pcm.avi", spec, epochs=1)
-    assert sample["sound"].shape == (8 * RATE,)
-    assert sample["sound"][: 4 * RATE].max() > 0.5
-    assert (sample["sound"][4 * RATE + 100 :] == 0).all()
-
-
 def copy(source: Path, to: Path, keep: Callable[[Any], bool]) -> None:
     """The packets of a file that are to be kept."""
     with av.open(str(source)) as read, av.open(str(to), "w") as written:
@@ -400,16 +391,3 @@ def test_workers_give_what_the_serial_stream_gives(
         np.testing.assert_array_equal(pixels, cast(Any, both)["video"])
     pytest.importorskip("PIL", reason="needs videoload[preview]")
     stream.preview(tmp_path / "sheet.png")
-
-
-def test_one_part_of_several_files_may_have_sound(root: Path) -> None:
-    parts = [Catalog([f"a/{name}"], [0], ["a"], root) for name in ("late.mp4", "pcm.avi")]
-    both = Catalog.side_by_side(rgb=parts[0], other=parts[1])
-    spec = {"rgb": silent(CLIP), "other": ClipSpec(15, fps=25, size=(24, 32), sound=RATE)}
-    [(clips, _, info)] = decode_serially(both, spec, 1, info=True)
-    arrays = cast(dict[str, Any], clips)
-    assert list(arrays) == ["rgb", "other", "sound"]
-    assert cast(Any, info.has_sound).tolist() == [True]
-    first = round(info.times[0, 0] * RATE)
-    whole = sounds.whole(root / "a" / "pcm.avi", RATE)
-    np.testing.assert_allclose(arrays["sound"], whole[:, first : first + 9_600], atol=1e-6)

@@ -18,7 +18,6 @@ from videoload import (
     Catalog,
     Client,
     ClipSpec,
-    SpecError,
     VideoloadError,
     decode_serially,
 )
@@ -190,12 +189,6 @@ def test_two_loops_over_one_stream_take_turns(videos: Videos, client: Client) ->
     assert digests([next(slow)]) == whole[:1]
     assert digests(fast) == whole
     assert digests(slow) == whole[1:]
-
-
-def test_local_workers_need_the_catalogs_root(videos: Videos) -> None:
-    rootless = Catalog(["walk/gop12.avi"], [0], ["walk"])
-    with Client(workers=1) as client, pytest.raises(SpecError, match="root"):
-        client.stream(rootless, SMALL, 1)
 
 
 # Real files

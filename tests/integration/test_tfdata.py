@@ -265,26 +265,6 @@ def test_the_thread_that_brings_batches_may_free_an_iterator_over_a_users_genera
     wait_for_slots(client, stream)
 
 
-def test_a_fit_that_raises_gives_its_slots_back(tf: Any, client: Client, videos: Videos) -> None:
-    class StumbleError(Exception):
-        pass
-
-    class Stumble(tf.keras.callbacks.Callback):  # type: ignore[misc]
-        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-            if batch == 2:
-                raise StumbleError
-
-    stream = make(client, videos)
-    model = small_model(tf)
-    for _ in range(2):
-        with pytest.raises(StumbleError):
-            model.fit(stream.dataset(epochs=2), callbacks=[Stumble()], **FIT)
-    wait_for_slots(client, stream)
-    model.fit(stream.dataset(), **FIT)
-    wait_for_slots(client, stream)
-    assert stream.stats().copied == 0
-
-
 # Training
 
 

@@ -58,28 +58,6 @@ def test_all_clips_of_one_video_in_a_batch_are_decoded_in_one_pass(videos: Video
         assert np.array_equal(alone[0], row)
 
 
-def test_only_the_needed_frames_of_a_segment_are_decoded(videos: Videos) -> None:
-    path = "jump/long.avi"  # 120 frames, a key frame every 12
-    decoder = Decoder(videos.root)
-    decoder.index(path)
-    spec = spec_of(frames=2, span="video")  # frames 30 and 90: the seventh of their groups
-    out = np.empty((1, spec.clip_bytes), np.uint8)
-    ticks = counted_ticks(decoder.decode, path, spec, [Request(0)], out)
-    assert ticks < 24, "two parts of two groups, and a sign of life at each way there"
-
-
-def test_three_crops_are_the_ends_and_the_middle_of_the_frame(videos: Videos) -> None:
-    decoder, path = Decoder(videos.root), "run/wide.avi"  # 160 x 72
-    whole = ClipSpec(4, resize=36, size=(36, 80))
-    wide = np.empty((1, *whole.shape), np.uint8)
-    decoder.decode(path, whole, [Request(0)], wide)
-    spec = ClipSpec(4, resize=36, size=(36, 36), crop="three")
-    crops = np.empty((3, *spec.shape), np.uint8)
-    decoder.decode(path, spec, [Request(0, crop=crop) for crop in range(3)], crops)
-    for crop, x in zip(crops, (0, 22, 44), strict=True):
-        assert np.abs(wide[0, :, :, x : x + 36].astype(int) - crop).max() <= 2
-
-
 # Frames that are shown otherwise than they are stored
 
 
