@@ -77,6 +77,8 @@ def _pixels(r: random.Random) -> dict[str, Any]:
     }
     if crop in ("center", "random", "three", "five") or (crop == "resized" and r.random() < 0.5):
         how["resize"] = r.choice([44, 48, 56])
+    if crop in ("center", "random", "pad") and r.random() < 0.5:  # one of several sizes
+        how |= {"resize": None, "size": [(24, 40), (32, 32), (30, 40), (40, 24)][: r.randint(1, 4)]}
     if r.random() < 0.3:
         how |= {"jitter": (0.4, 0.3, 0.2, 0.05), "grayscale": 0.3}
     if r.random() < 0.15:
@@ -174,7 +176,7 @@ def side_by_side(r: random.Random, files: Files) -> Drawn:
     )
     drawn = _pixels(r)
     own: dict[str, Any] = {"size": (16, 16), "crop": drawn["crop"], "pixels": drawn["pixels"]}
-    own |= {"resize": 20} if "resize" in drawn else {}
+    own |= {"resize": 20} if drawn.get("resize") else {}
     if r.random() < 0.3:  # each has frames of its own around the same moment
         moment: dict[str, Any] = {
             "sampling": "dense",
@@ -186,6 +188,7 @@ def side_by_side(r: random.Random, files: Files) -> Drawn:
         return catalog, {"x": vl.ClipSpec(**x, **drawn), "y": vl.ClipSpec(**y, **own)}, {}
     lead = vl.ClipSpec(**_frames(r), **drawn)
     frames = r.choice([1, lead.frames, 2 * int(lead.frames)])
+    own |= {"size": [(16, 16), (16, 20)]} if not drawn.get("resize") and r.random() < 0.5 else {}
     return catalog, {"x": lead, "y": vl.ClipSpec(frames=frames, **own)}, {}
 
 
@@ -203,12 +206,18 @@ def mixtures(r: random.Random, files: Files) -> Drawn:
 def any_length(r: random.Random, files: Files) -> Drawn:
     """Clips as long as their videos, in batches of like lengths."""
     rate = {"fps": r.choice([7.5, 12.5])} if r.random() < 0.4 else {"stride": r.choice([1, 2, 4])}
-    clip = vl.ClipSpec(frames="all", max_frames=12, short=r.choice(["hold", "zero"]),
-                       **rate, **_pixels(r))  # fmt: skip
+    clip: Any = vl.ClipSpec(
+        frames="all", max_frames=12, short=r.choice(["hold", "zero", "cut"]),
+        long=r.choice(["cut", "thin"]), **rate, **_pixels(r),
+    )  # fmt: skip
     options: dict[str, Any] = {"buckets": r.choice([(4, 12), (3, 6, 12), (12,)])}
     if r.random() < 0.4:
         options["batch_frames"] = r.choice([12, 24])
-    return _plain(files), clip, options
+    catalog = _plain(files)
+    if r.random() < 0.3:  # the first frame of each clip, larger
+        catalog = vl.Catalog.side_by_side(clip=catalog, first=catalog)
+        clip = {"clip": clip, "first": vl.ClipSpec(1, size=[(48, 64), (64, 64)])}
+    return catalog, clip, options
 
 
 KINDS: dict[str, Callable[[random.Random, Files], Drawn]] = {

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoload.catalog.catalog import Catalog
+from videoload.clips.sample_spec import Shape
 from videoload.errors import Fault, VideoloadError
 from videoload.leases.commands import Command, Evict, Grant, Identify, Ready, Stop
 from videoload.leases.records import Stream, Worker
@@ -41,7 +42,8 @@ def a_stream(
         on_error=on_error,
         max_bad=max_bad,
     )
-    plan = Plan(videos, clips, options, buckets=buckets)
+    sections = {Shape(frames): pool for frames, pool in buckets.items()}
+    plan = Plan(videos, clips, options, sections=sections or None)
     names = [f"{video % (videos // rows)}.avi" for video in range(videos)]
     catalog = Catalog(names, [0] * videos, ["class"], duplicates=rows > 1)
     quarantine = Quarantine(catalog, plan, options)

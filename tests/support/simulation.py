@@ -300,7 +300,8 @@ class Simulation:
     def _clips(self, worker: SimulatedWorker, samples: Sequence[Sample]) -> float:
         """How many clips take as long as these, some of which its host may have kept."""
         if self._buckets:
-            frames = sum(map(self.streams[0].plan.frames_of, samples))
+            plan = self.streams[0].plan
+            frames = sum(plan.shape_of(sample).frames for sample in samples)
             return frames * len(self._buckets) / sum(self._buckets)
         if self._kept is None:
             return len(samples)

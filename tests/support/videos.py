@@ -52,10 +52,12 @@ def make_avi(
     seed: int = 0,
     container_format: str = "avi",
     degrees: int = 0,
+    aspect: Fraction | None = None,
 ) -> Path:
     """One AVI file of ``frames`` frames of ``size`` (height, width), from picture ``first`` on. In
     another container, it may ask for a clockwise rotation by ``degrees``, and its frames may come
-    at uneven ``times``. Raises FFmpegError or ValueError if this wheel has no such encoder."""
+    at uneven ``times``. ``aspect``: of its pixels. Raises FFmpegError or ValueError if this wheel
+    has no such encoder."""
     path.parent.mkdir(parents=True, exist_ok=True)
     height, width = size
     with av.open(str(path), "w", format=container_format) as container:
@@ -65,6 +67,8 @@ def make_avi(
             stream.set_display_rotation(-degrees)
         context = stream.codec_context
         context.time_base = Fraction(1, 1000) if times else 1 / Fraction(rate)
+        if aspect:
+            context.sample_aspect_ratio = aspect
         context.gop_size = KEYFRAME_EVERY
         context.max_b_frames = b_frames
         context.bit_rate = 400_000

@@ -13,7 +13,8 @@ from videoload.errors import SpecError
 Crop = Literal["center", "random", "resized", "three", "five", "pad", "stretch", "box", "none"]
 Sampling = Literal["random", "center", "uniform", "dense", "at"]
 Edges = Literal["hold", "zero"]
-Short = Literal["loop", "hold", "zero", "drop", "error"]
+Short = Literal["loop", "hold", "zero", "drop", "error", "cut"]
+Long = Literal["cut", "thin"]
 Pixels = Literal["rgb24", "gray", "gray16", "yuv420p"]
 Scaling = Literal["bilinear", "nearest"]
 Span = Literal["window", "video"]
@@ -22,6 +23,7 @@ CROPS = {"three": 3, "five": 5}  # rows that each clip makes
 MOVED_CROPS = ("random", "resized", "box")  # crops that differ from clip to clip
 FROM_SCALED = ("resized", "box")  # crops that scale a region of a frame to size
 WHOLE_FRAME = ("pad", "stretch")  # crops that scale the whole frame into size
+OF_SIZES = ("center", "random", "pad")  # crops of clips that have one of several sizes
 
 MAX_COUNT = 2**31 - 1  # so that the product of two counts fits int64
 MAX_BOXES_BYTES = 1 << 19  # of a row: 32 768 frames

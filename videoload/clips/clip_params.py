@@ -15,7 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from videoload.clips.choices import FROM_SCALED, WHOLE_FRAME, UnfitError
-from videoload.clips.clip_spec import ClipSpec, height_and_width, least_and_most, recolours
+from videoload.clips.clip_spec import (
+    ClipSpec,
+    height_and_width,
+    least_and_most,
+    recolours,
+    sizes_of,
+)
 from videoload.clips.colours import Colours, drawn_colours
 from videoload.clips.regions import (
     Box,
@@ -24,6 +30,7 @@ from videoload.clips.regions import (
     Size,
     box_region,
     corner,
+    covering,
     generator,
     inside,
     letterbox,
@@ -135,10 +142,13 @@ def shown(spec: ClipSpec, video: VideoInfo, draws: Draws) -> ClipParams:
     """What a clip shows for which this was drawn. Raises UnfitError."""
     whole, size = video.shown_size(spec), height_and_width(spec)[::-1]
     region, scaled, part = (0, 0, *whole), scaled_size(*whole, spec.resize), (0, 0, *size)
-    place, wide = None, size[0]
+    place, wide, seen = None, size[0], whole
+    if sizes_of(spec):
+        seen = video.displayed_size(spec)
+        scaled = covering(seen, size)
     if spec.crop in WHOLE_FRAME:
         if spec.crop == "pad":
-            size, place = letterbox(whole, size, even=spec.pixels == "yuv420p")
+            size, place = letterbox(seen, size, even=spec.pixels == "yuv420p")
         scaled, part = size, (0, 0, *size)
     elif spec.crop in FROM_SCALED:
         wanted, even = resized(draws.region, draws.of, scaled), spec.pixels == "yuv420p"

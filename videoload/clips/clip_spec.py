@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import Field, dataclass, field, fields, replace
 from fractions import Fraction
 from functools import cache
 from itertools import pairwise
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
 
 from videoload.arguments import readable, real, whole
 from videoload.clips.choices import (
@@ -18,12 +20,14 @@ from videoload.clips.choices import (
     FROM_SCALED,
     MAX_COUNT,
     MAX_SIDE,
+    OF_SIZES,
     RATIO,
     WHOLE_FRAME,
     Crop,
     Edges,
     Frames,
     Function,
+    Long,
     Pixels,
     Sampling,
     Scaling,
@@ -50,9 +54,6 @@ SCALES = {"scales": True}  # decides how a frame is scaled; or for which specs i
 
 def _usual_short(spec: ClipSpec) -> Short:
     return "loop" if spec.max_frames is None else "zero"
-
-
-_SCALES_WHOLE = {"scales": lambda spec: spec.crop in WHOLE_FRAME}
 
 
 def _still_ratio(spec: ClipSpec) -> tuple[float, float]:
@@ -82,7 +83,11 @@ class ClipSpec:
             side keeps the ratio, to the nearest even length. Default None: not scaled.
         size: (height, width) of the clip in pixels, or one number for both. Default None: whole
             frames, in the size of the catalog's first good video (after ``resize``); videos of
-            another size are bad.
+            another size are bad. Or a list of sizes, ``[(480, 832), (832, 480), (624, 624)]``: each
+            video has the one whose ratio is nearest to that of its frames, as players show them:
+            turned, and with pixels that are not square. Frames are scaled to cover it, and ``crop``
+            says which part is cut out: ``"center"``, ``"random"``, or with ``"pad"`` none: they are
+            scaled to fit into it. A batch has one size.
         crop: Which part of a frame. ``"center"``, the default, and ``"random"`` cut ``size`` out of
             the resized frame. ``"resized"`` scales a random region of the resized frame to
             ``size``, or without ``resize`` of the source frame: 8 to 100 % of its area, 3:4 to 4:3
@@ -117,7 +122,10 @@ class ClipSpec:
             its start. ``"hold"``: repeat its last frame. ``"zero"``: the missing frames are black,
             and have the number -1. ``"drop"``: take another clip, without counting it as bad.
             ``"error"``: it is bad. With ``max_frames`` it says what clips are padded with:
-            ``"zero"``, the default, or ``"hold"``, which has the number -1 there as well.
+            ``"zero"``, the default, or ``"hold"``, which has the number -1 there as well. Or
+            ``"cut"``, in a stream with ``buckets``: none is padded. A clip has as many frames as
+            the largest bucket that its video fills, from where ``sampling`` says. Videos that fill
+            none are left out, and named.
         pixels: Format of the uint8 array. ``"rgb24"``, the default: [T, H, W, 3]. ``"gray"``:
             [T, H, W, 1]. ``"gray16"``: the same of uint16, as depth maps have. ``"yuv420p"``: [T, H
             * 3 // 2, W], the planes Y, U and V one after the other, with an even size. A crop
@@ -169,11 +177,15 @@ class ClipSpec:
             (least, most): drawn for each clip. Default 1.
         max_frames: Clips of any length: the whole video or segment from its first frame on, each
             ``stride``-th frame or ``fps`` of them a second, at least 1 and at most this many. A
-            longer one gives a window of so many, as ``sampling`` says. A clip that has fewer frames
-            than its batch is padded at its end, and ``info.lengths`` says how many it has. A stream
-            with ``buckets`` has batches of several lengths, so that little is padded; without, all
-            have ``max_frames``. ``frames`` is then ``"all"``, and becomes this number. Default
-            None: all clips have ``frames``.
+            longer one gives a window of so many, as ``sampling`` and ``long`` say. A clip that has
+            fewer frames than its batch is padded at its end, and ``info.lengths`` says how many it
+            has. A stream with ``buckets`` has batches of several lengths, so that little is padded;
+            without, all have ``max_frames``. ``frames`` is then ``"all"``, and becomes this number.
+            Default None: all clips have ``frames``.
+        long: What a clip of any length shows of a video that has more frames than it. ``"cut"``,
+            the default: a window. ``"thin"``: frames evenly over the whole video, the first and the
+            last one among them, each the one that a player shows at its time; ``info.times`` says
+            when. Without sound.
 
     Raises:
         SpecError: A value is out of its range, or two fields contradict each other.
@@ -183,8 +195,11 @@ class ClipSpec:
     stride: int = field(default=1, metadata=COUNTS)
     fps: float | None = field(default=None, metadata=COUNTS)
     resize: int | None = field(default=None, metadata=OWN | SCALES)
-    size: tuple[int, int] | int | None = field(default=None, metadata=OWN | _SCALES_WHOLE)
-    crop: Crop = field(default="center", metadata=_SCALES_WHOLE | {
+    size: Sequence[int | tuple[int, int]] | int | None = field(default=None, metadata=OWN | {
+        "scales": lambda spec: bool(sizes_of(spec)) or spec.crop in WHOLE_FRAME,
+    })  # fmt: skip
+    crop: Crop = field(default="center", metadata={
+        "scales": lambda spec: spec.crop in WHOLE_FRAME,
         "still": lambda spec: "center" if spec.crop == "random" else spec.crop,
     })  # fmt: skip
     flip: bool = field(default=False, metadata={"still": lambda spec: False})
@@ -195,7 +210,7 @@ class ClipSpec:
     clips_per_video: int = 1
     hop: int | None = field(default=None, metadata=COUNTS)
     short: Short | None = field(default=None, metadata=COUNTS | {
-        "any_length": ("zero", "hold"), "default": _usual_short,
+        "any_length": ("zero", "hold", "cut"), "default": _usual_short,
     })  # fmt: skip
     pixels: Pixels = field(default="rgb24", metadata=OWN | SCALES)
     transform: Function | None = field(default=None, metadata=OWN)
@@ -221,6 +236,7 @@ class ClipSpec:
         "still": lambda spec: sum(least_and_most(spec)) / 2,
     })  # fmt: skip
     max_frames: int | None = field(default=None, metadata=COUNTS)
+    long: Long = "cut"
 
     def __post_init__(self) -> None:
         self._check_any_length()
@@ -272,7 +288,12 @@ class ClipSpec:
         if self.short is None:
             object.__setattr__(self, "short", _usual_short(self))
         if most is None:
+            if self.short == "cut" or self.long != "cut":
+                own = f'long="{self.long}"' if self.short != "cut" else 'short="cut"'
+                raise SpecError(f"{own} is for clips of any length: give max_frames=")
             return
+        if self.long == "thin" and self.sound is not None:
+            raise SpecError('long="thin" leaves moments out: leave sound out as well')
         most = whole("max_frames", most, most=MAX_COUNT)
         frames = most if self.frames in (0, "all") else whole("frames", self.frames, most=most)
         object.__setattr__(self, "max_frames", most)
@@ -291,19 +312,36 @@ class ClipSpec:
             if self.crop in ("random", *FROM_SCALED, *WHOLE_FRAME, *CROPS):
                 raise SpecError(f'crop="{self.crop}" needs a size')
             return
-        given = (self.size, self.size) if isinstance(self.size, int) else self.size
-        if not isinstance(given, tuple | list) or len(given) != 2:
-            raise SpecError(f"size must be (height, width) or one number, got {self.size!r}")
-        size = tuple(whole("size", length, most=MAX_COUNT) for length in given)
+        given: Any = (self.size, self.size) if isinstance(self.size, int) else self.size
+        is_list = isinstance(given, tuple | list)
+        if several := is_list and bool(given) and all(isinstance(x, tuple | list) for x in given):
+            size: Any = tuple(map(_pair, given))
+            self._check_sizes(size)
+        else:
+            size = _pair(given)
         object.__setattr__(self, "size", size)
-        if self.pixels == "yuv420p" and any(length % 2 for length in size):
+        lengths = [length for pair in sizes_of(self) or [size] for length in pair]
+        if self.pixels == "yuv420p" and any(length % 2 for length in lengths):
             raise SpecError(f'pixels="yuv420p" needs an even size, got {size}')
+        if several:
+            return
         if self.crop in WHOLE_FRAME and self.resize is not None:
             raise SpecError(f'crop="{self.crop}" scales the frame to size: leave resize out')
         # Only the short side has the length resize; the long side depends on the video.
         scales = self.resize is not None and self.crop not in FROM_SCALED
         if scales and min(size) > (self.resize or 0):
             raise SpecError(f"size {size} does not fit into resize={self.resize}")
+
+    def _check_sizes(self, sizes: Sequence[tuple[int, int]]) -> None:
+        if self.resize is not None or self.crop not in OF_SIZES:
+            flaw = f'crop="{self.crop}"' if self.resize is None else f"resize={self.resize}"
+            raise SpecError(
+                f"frames are scaled to cover one of several sizes: leave {flaw} out, or give "
+                f"crop={' or '.join(OF_SIZES)}"
+            )
+        ratios = [Fraction(width, height) for height, width in sizes]
+        if len({*ratios}) < len(sizes):
+            raise SpecError(f"each size needs a ratio of its own, by which videos get it: {sizes}")
 
     def _check_ranges(self) -> None:
         for name, default, most in (("area", AREA, 1.0), ("ratio", RATIO, 1000.0)):
@@ -460,13 +498,30 @@ def least_and_most(spec: ClipSpec) -> tuple[float, float]:
 
 
 def height_and_width(spec: ClipSpec) -> tuple[int, int]:
-    """Of a clip, in pixels. Raises SpecError while ``size`` is None."""
+    """Of a clip in pixels, or of the largest of several. Raises SpecError while ``size`` is
+    None."""
     if spec.size is None:
         raise SpecError(
             "size=None: the stream finds it in its first video, and has it in stream.clip"
         )
-    assert not isinstance(spec.size, int)  # it is a pair from the beginning
-    return spec.size
+    sizes = sizes_of(spec)
+    return max(sizes, key=math.prod) if sizes else cast("tuple[int, int]", spec.size)
+
+
+def sizes_of(spec: ClipSpec) -> tuple[tuple[int, int], ...]:
+    """The sizes (height, width) of which each video has one; (): clips have one size, or that of
+    their videos."""
+    several = isinstance(spec.size, tuple) and isinstance(spec.size[0], tuple)
+    return cast("tuple[tuple[int, int], ...]", spec.size) if several else ()
+
+
+def _pair(given: Any) -> tuple[int, int]:
+    if not isinstance(given, tuple | list) or len(given) != 2:
+        raise SpecError(
+            f"size must be (height, width), one number, or a list of such pairs, got {given!r}"
+        )
+    height, width = (whole("size", length, most=MAX_COUNT) for length in given)
+    return height, width
 
 
 def at_native_size(spec: ClipSpec, width: int, height: int) -> ClipSpec:

@@ -159,8 +159,10 @@ def _following(
 ) -> Ints:
     """The frames of a part, for those of the leader. One that is missing, or repeats, does so here
     as well."""
-    repeats, frames = frames < -1, pictures(frames)
     video, wanted = videos[name], spec.clips[name].frames
+    if spec.leader.max_frames is not None and spec.clips[name].max_frames is None:
+        frames = frames[frames >= 0]  # one length beside any: nothing of it is padding
+    repeats, frames = frames < -1, pictures(frames)
     by_time = spec.by == "time"
     moments = videos[spec.leading].times_of(frames) if by_time else frames.astype(np.float64)
     missing = frames < 0

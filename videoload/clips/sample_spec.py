@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoload.arguments import default_of, real
-from videoload.clips.clip_spec import ClipSpec, counting, of_all_parts, sound_places
+from videoload.clips.clip_spec import ClipSpec, counting, of_all_parts, sizes_of, sound_places
 from videoload.clips.layouts import aligned, array_bytes, as_arrays
 from videoload.errors import SpecError
 
@@ -110,11 +110,14 @@ class SampleSpec:
                     f"{field.name} is drawn for part {self.leading!r}: leave {field.name}={own!r} "
                     f"out of part {name!r}"
                 )
-        if first.max_frames is not None and spec.frames != first.frames:
-            raise SpecError(
-                f"part {self.leading!r} has clips of any length: give {name!r} the same max_frames"
-            )
         drawn = {field.name: getattr(first, field.name) for field in of_all_parts(first)}
+        if first.max_frames is not None and spec.max_frames is None:  # it has one length
+            drawn = {n: v for n, v in drawn.items() if n not in ("max_frames", "short", "long")}
+        elif first.max_frames is not None and spec.frames != first.frames:
+            raise SpecError(
+                f"part {self.leading!r} has clips of any length: give {name!r} the same "
+                "max_frames, or none"
+            )
         try:
             return replace(spec, **drawn)
         except SpecError as error:
@@ -193,8 +196,8 @@ class FileFacts:
         clip: Decides which windows are counted.
         is_complete: Whether files are decoded to their ends. Then a sample is what
             `decoding.reports` writes, JSON in uint8 [`REPORT_BYTES`] with zeros behind it. Else it
-            is what `count_windows` gives, and (width, height) of the frames that ``clip`` crops:
-            int64 [4].
+            is what `count_windows` gives, and (width, height) of the frames that ``clip`` crops,
+            and of those of each part as players show them: int64 [4 + 2 * parts].
     """
 
     clip: ClipSpec | SampleSpec
@@ -211,7 +214,7 @@ class FileFacts:
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of one sample."""
-        return (REPORT_BYTES,) if self.is_complete else (4,)
+        return (REPORT_BYTES,) if self.is_complete else (4 + 2 * len(clips_of(self.clip)),)
 
     @property
     def dtype(self) -> str:
@@ -222,6 +225,13 @@ class FileFacts:
     def clip_bytes(self) -> int:
         """Bytes of one sample."""
         return array_bytes(self.shape, self.dtype)
+
+
+def one_frame(clip: ClipSpec | SampleSpec) -> ClipSpec | SampleSpec:
+    """What asks for the sizes of frames alone: no video is too short for it."""
+    if isinstance(clip, ClipSpec):
+        return ClipSpec(1, rotate=clip.rotate)
+    return replace(clip, clips={n: ClipSpec(1, rotate=c.rotate) for n, c in clip.clips.items()})
 
 
 Spec = ClipSpec | SampleSpec | FileFacts
@@ -242,15 +252,48 @@ def leader_of(spec: Spec) -> ClipSpec | FileFacts:
     return spec.leader if isinstance(spec, SampleSpec) else spec
 
 
-def with_frames(spec: T, frames: int) -> T:
-    """The spec of the clips in a batch of so many frames each. It only differs for clips of any
-    length."""
-    if isinstance(spec, SampleSpec) and spec.leader.max_frames is not None:
-        clips = {name: replace(clip, frames=frames) for name, clip in spec.clips.items()}
-        return cast(T, replace(spec, clips=clips))
-    if isinstance(spec, ClipSpec) and spec.max_frames is not None:
-        return cast(T, replace(spec, frames=frames))
-    return spec
+class Shape(NamedTuple):
+    """What the clips of a batch have in common, where those of a stream differ.
+
+    Attributes:
+        frames: Of each clip, or of that of the leader; 0: there are none.
+        sizes: (height, width) of each part that has one of several sizes.
+    """
+
+    frames: int = 0
+    sizes: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def pixels(self) -> int:
+        """Of a frame of all these parts; 1: there are none."""
+        return sum(map(math.prod, self.sizes)) or 1
+
+    def __str__(self) -> str:
+        sizes = [f"{height}x{width}" for height, width in self.sizes]
+        return " of ".join([str(self.frames), *sizes])
+
+
+def shape_of(spec: Spec) -> Shape:
+    """That of the largest clips."""
+    leader = leader_of(spec)
+    sizes = (max(sizes, key=math.prod) for clip in clips_of(spec) if (sizes := sizes_of(clip)))
+    return Shape(leader.frames if isinstance(leader, ClipSpec) else 0, tuple(sizes))
+
+
+def with_shape(spec: T, shape: Shape) -> T:
+    """The spec of the clips in a batch of this shape. It only differs for clips of any length, or
+    of one of several sizes."""
+    sizes = iter(shape.sizes)
+
+    def shaped(clip: ClipSpec) -> ClipSpec:
+        own: dict[str, Any] = {} if clip.max_frames is None else {"frames": shape.frames}
+        own |= {"size": (next(sizes),)} if shape.sizes and sizes_of(clip) else {}
+        return replace(clip, **own) if own else clip
+
+    if isinstance(spec, SampleSpec):
+        clips = {name: shaped(clip) for name, clip in spec.clips.items()}
+        return spec if clips == spec.clips else cast(T, replace(spec, clips=clips))
+    return cast(T, shaped(spec)) if isinstance(spec, ClipSpec) else spec
 
 
 def clips_of(spec: Spec) -> list[ClipSpec]:

@@ -27,7 +27,7 @@ class VideoInfo(NamedTuple):
     ``turns`` times by 90 degrees, and then mirrored left to right if ``mirrored``. If the frames
     come at uneven distances, ``times`` has the time of each, in seconds from the first. ``begins``
     is when the first is shown, in seconds of the container, where its sound is; None if nothing
-    tells.
+    tells. ``aspect`` is the width of a stored pixel by its height, as players show it.
     """
 
     frames: int
@@ -39,6 +39,7 @@ class VideoInfo(NamedTuple):
     times: Doubles | None = None
     cut: tuple[int, int, int, int] = (0, 0, 0, 0)
     begins: Fraction | None = Fraction()
+    aspect: Fraction = Fraction(1)
 
     @property
     def coded_size(self) -> tuple[int, int]:
@@ -66,6 +67,16 @@ class VideoInfo(NamedTuple):
     def shown_size(self, spec: ClipSpec) -> tuple[int, int]:
         """(width, height) of the frames that the spec crops."""
         width, height = self.width, self.height
+        return (height, width) if spec.rotate and self.turns % 2 else (width, height)
+
+    def displayed_size(self, spec: ClipSpec) -> tuple[int, int]:
+        """(width, height) of the frames as a player shows them: `shown_size`, with the side of
+        pixels that are not square made longer."""
+        width, height = self.width, self.height
+        if self.aspect > 1:
+            width = round(width * self.aspect)
+        else:
+            height = round(height / self.aspect)
         return (height, width) if spec.rotate and self.turns % 2 else (width, height)
 
     def to_bytes(self) -> bytes:

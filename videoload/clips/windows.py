@@ -133,6 +133,10 @@ def frames_of(
     times = _times(video, first, last)
     if spec.max_frames is not None:
         length = _fitting(spec, last - first, video.fps, times)
+        if length < spec.frames and spec.short == "cut":
+            raise UnfitError(f"gives {length} frames, and clips have {spec.frames}", dropped=True)
+        if length > spec.frames and spec.long == "thin":
+            return first + _evenly(spec.frames, last - first, times)
         if length <= spec.frames:
             return _padded(spec, first + _from_first(spec, length, video.fps, times))
     if spec.sampling == "at" or spec.edges is not None:
@@ -180,6 +184,15 @@ def _from_first(spec: ClipSpec, length: int, fps: Fraction, times: Times | None)
     if spec.fps is None or times is None:
         return _offsets(spec.frames, _step_of(spec, fps), near(fps))[0][:length]
     return shown_at(times[:-1], times[0] + np.arange(length) / spec.fps)
+
+
+def _evenly(frames: int, of: int, times: Times | None) -> Ints:
+    """So many frames from the first of a video to its last, as a player shows them at even
+    times."""
+    parts = max(1, frames - 1)
+    if times is None:
+        return np.arange(frames) * (of - 1) // parts
+    return shown_at(times[:-1], times[0] + np.arange(frames) * (times[-2] - times[0]) / parts)
 
 
 def _padded(spec: ClipSpec, frames: Ints) -> Ints:

@@ -94,13 +94,16 @@ def _counter(
         info = info_of(path)
         return lambda segment: (
             *count_windows(clip, info, frames_in(segment, info)), *info.shown_size(clip),
+            *info.displayed_size(clip),
         )  # fmt: skip
     spec = of_recording(path, clip)
     videos = _videos(path, spec, info_of)
     leader, info = spec.leader, videos[spec.leading]
+    displayed = [side for name in videos for side in videos[name].displayed_size(spec.clips[name])]
     return lambda segment: (
         *count_windows(leader, info, common_frames(spec, videos, segment)),
         *info.shown_size(leader),
+        *displayed,
     )
 
 

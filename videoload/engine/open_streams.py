@@ -25,7 +25,7 @@ import numpy.typing as npt
 from videoload import native
 from videoload.catalog.catalog import Catalog
 from videoload.clips.facts import facts_type
-from videoload.clips.sample_spec import Spec, transforms_of, with_frames
+from videoload.clips.sample_spec import Shape, Spec, transforms_of, with_shape
 from videoload.errors import VideoloadError, named
 from videoload.leases.commands import Command, Grant, Ready, Recall
 from videoload.leases.files import Files
@@ -67,7 +67,7 @@ class Form(NamedTuple):
 @dataclass(eq=False, slots=True)
 class OpenStream:
     """One stream. ``spec`` is that of its largest clips, ``forms`` are those of its batches, by
-    their frames. ``changed``: files that are others than they were, or than a scan saw, each once,
+    their shapes. ``changed``: files that are others than they were, or than a scan saw, each once,
     and that are used as they are now."""
 
     id: int
@@ -87,7 +87,7 @@ class OpenStream:
     loans: dict[int, Loan] = field(default_factory=dict)  # by slot; consumers add to it
     error: VideoloadError | None = None
     step: int = -1  # the last one that any reader took
-    forms: dict[int, Form] = field(init=False)
+    forms: dict[Shape, Form] = field(init=False)
     changed: list[str] = field(default_factory=list)
     versions: npt.NDArray[np.int64] = field(init=False)  # of files, as they were used last
     is_scanned: bool = field(init=False)  # ... or as a scan saw some: then they are fingerprints
@@ -95,15 +95,15 @@ class OpenStream:
     def __post_init__(self) -> None:
         self.versions = np.maximum(self.catalog._table.column("fingerprint"), 0)
         self.is_scanned = bool(self.versions.any())
-        specs = {frames: with_frames(self.spec, frames) for frames in self.plan.sizes}
+        specs = {shape: with_shape(self.spec, shape) for shape in self.plan.sizes}
         self.forms = {
-            frames: Form(spec, spec.clip_bytes, facts_type(spec).itemsize // 8)
-            for frames, spec in specs.items()
+            shape: Form(spec, spec.clip_bytes, facts_type(spec).itemsize // 8)
+            for shape, spec in specs.items()
         }
 
     def form_of(self, sample: Sample) -> Form:
         """What the clips of a sample's batch have in common."""
-        return self.forms[self.plan.frames_of(sample)]
+        return self.forms[self.plan.shape_of(sample)]
 
     def record(self, workers: Sequence[WorkerRecord], window_s: float = math.inf) -> StreamRecord:
         """The figures now. ``workers`` are connected. For any thread."""

@@ -20,6 +20,7 @@ from typing import Any
 
 from videoload.catalog.table import Ints
 from videoload.clips.facts import facts_of
+from videoload.clips.sample_spec import Shape
 from videoload.engine.engine import Engine
 from videoload.engine.open_streams import Loan, OpenStream, ReaderQueue
 from videoload.errors import VideoloadError
@@ -109,8 +110,8 @@ class Readers:
         return len(self._source.plan)
 
     @property
-    def sizes(self) -> dict[int, int]:
-        """Clips of a whole batch, by the frames of each; 0: they have none."""
+    def sizes(self) -> dict[Shape, int]:
+        """Clips of a whole batch, by their shape."""
         return self._source.plan.sizes
 
     @cached_property

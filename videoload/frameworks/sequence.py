@@ -50,7 +50,7 @@ class StreamSequence(keras.utils.PyDataset):  # type: ignore[misc]  # Keras come
         if len(readers.sizes) > 1:
             raise SpecError(
                 "a sequence needs batches of one shape, as Keras looks at the first two alone: use "
-                "dataset(), or leave buckets out"
+                "dataset(), or give one length and one size"
             )
         self._passes = readers.passes
         self._pass = self._begin()

@@ -47,7 +47,7 @@ from videoload.clips.sample_spec import (
     frames_shape,
     has_sound,
     told_shape,
-    with_frames,
+    with_shape,
 )
 from videoload.engine.readers import Readers
 from videoload.errors import ClosedError, VideoloadError
@@ -87,8 +87,8 @@ def dataset(readers: Readers, passes: Passes, *, info: bool = False) -> tf.data.
     are_whole = readers.options["drop_remainder"] and not skips
     # Batches of several shapes: what they differ in is None.
     kinds = [
-        _signature(readers, with_frames(readers.spec, frames), rows if are_whole else None, info)
-        for frames, rows in readers.sizes.items()
+        _signature(readers, with_shape(readers.spec, shape), rows if are_whole else None, info)
+        for shape, rows in readers.sizes.items()
     ]
     signature = tf.nest.map_structure(
         lambda one, *others: one.most_specific_common_supertype(others), *kinds

@@ -190,9 +190,9 @@ def info_of_file(
     opened: OpenedVideo, frames: int, size: tuple[int, int], timing: Timing, display: Display
 ) -> VideoInfo:
     """What a clip depends on, of a file whose frames are decoded to this (width, height)."""
-    turns, mirrored, (left, top, right, bottom) = display
+    turns, mirrored, (left, top, right, bottom), _ = display
     rate, times, begins = timing
     return VideoInfo(
         frames, rate, size[0] - left - right, size[1] - top - bottom, turns, mirrored, times,
-        display.cut, None if opened.is_joined else begins,
+        display.cut, None if opened.is_joined else begins, display.aspect,
     )  # fmt: skip

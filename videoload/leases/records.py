@@ -118,7 +118,7 @@ class Stream:
             self.frame_s = before + (seconds - before) / 8
 
     def _frames_of(self, sample: Sample) -> int:
-        return self.plan.frames_of(sample) or 1  # a count has none
+        return self.plan.shape_of(sample).frames or 1  # a count has none
 
 
 @dataclass(eq=False, slots=True)

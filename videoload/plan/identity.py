@@ -17,8 +17,8 @@ from videoload.arguments import not_default
 from videoload.catalog import targets
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import do_lengths_decide
-from videoload.clips.clip_spec import ClipSpec, crops_of
-from videoload.clips.sample_spec import SampleSpec, Spec, leader_of
+from videoload.clips.clip_spec import ClipSpec, crops_of, sizes_of
+from videoload.clips.sample_spec import SampleSpec, Spec, clips_of, leader_of
 from videoload.plan.options import DEFAULTS, CheckedOptions
 
 Settings = Mapping[str, str]  # Each name with its value as Python text, without defaults.
@@ -74,7 +74,7 @@ class Identity:
         leader = leader_of(spec)
         if "box" in table.columns and isinstance(leader, ClipSpec) and leader.crop == "box":
             settings["boxes"] = _digest(len(catalog), table.column("box").astype("<f4").tobytes())
-        if do_lengths_decide(spec, options["buckets"]):
+        if do_lengths_decide(spec, options["buckets"]) or any(map(sizes_of, clips_of(spec))):
             if catalog._windows is not None:
                 frames = catalog._windows.astype("<i8").tobytes()
             settings["lengths"] = _digest(len(catalog), frames)

@@ -102,7 +102,7 @@ class Lengths:
             return ""
         starts, ends, _ = table.segments
         frames = np.where(ends < 0, self._frames, np.minimum(ends, self._frames)) - starts
-        rows = np.flatnonzero(seen & (frames > 0))
+        rows = np.flatnonzero(seen & (frames > 0) & (counted[0] >= 0))
         wrong = np.zeros(len(seen), bool)
         wrong[rows] = windows_in(clip, frames[rows])[0] != counted[0, rows]
         what = "rows were counted to have other windows, or frames of a clip, than they have"

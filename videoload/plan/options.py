@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoload.arguments import real, refuse_unknown, whole
+from videoload.clips.sample_spec import Shape
 from videoload.errors import SpecError
 
 OnError = Literal["substitute", "skip", "raise"]
@@ -65,9 +66,11 @@ class StreamOptions(TypedDict, total=False):
             and so have the batches of all ranks at the same step. ``drop_remainder``, and what it
             leaves out, is about the batches of each bucket. With ``shuffle``, the batches of all
             buckets come in turn, and else those of one bucket after the other. Not with ``balance``
-            and mixtures. Default None: all have ``max_frames``.
+            and mixtures. Clips of several sizes (a list in ``ClipSpec.size``) are shared out alike,
+            by bucket and size. Default None: all have ``max_frames``.
         batch_frames: Frames of a batch, in the place of ``batch_size``: a batch has
-            ``batch_frames // T`` clips, and at least one. Default None.
+            ``batch_frames // T`` clips, and at least one. Of clips of several sizes, these are
+            frames of the largest size, and smaller ones count by their area. Default None.
     """
 
     shuffle: Annotated[bool, False]
@@ -162,9 +165,10 @@ def checked_options(
     return cast(CheckedOptions, made)
 
 
-def clips_in_batch(options: CheckedOptions, frames: int) -> int:
-    """Clips in a batch, if each has so many frames."""
-    return options["batch_size"] or max(1, (options["batch_frames"] or 1) // frames)
+def clips_in_batch(options: CheckedOptions, shape: Shape, largest: Shape) -> int:
+    """Clips in a batch, if each has this shape. ``batch_frames`` are of the ``largest``."""
+    pixels = (options["batch_frames"] or 1) * largest.pixels
+    return options["batch_size"] or max(1, pixels // (shape.frames * shape.pixels))
 
 
 def _rising(buckets: Sequence[int]) -> tuple[int, ...]:

@@ -16,10 +16,10 @@ The parts of a mixture, and the classes of a balanced stream, are *pools* of sam
 Rank r of w ranks takes the turns r, r+w, ... of a pool. Turns are counted over all epochs, so no
 sample is passed over where an epoch ends.
 
-The buckets of clips of any length are *sections* of the epoch. Each has its clips and its batches,
-shared out as above, and an epoch has the batches of all sections, shuffled in an order that is the
-same on all ranks. So the batches of a step have the same shape on all ranks. Any other stream has
-one section.
+Clips of one length and one size are a *section* of the epoch (see `sections`). Each has its clips
+and its batches, shared out as above, and an epoch has the batches of all sections, shuffled in an
+order that is the same on all ranks. So the batches of a step have the same shape on all ranks. A
+stream without buckets and several sizes has one section.
 
 In a shuffled batch, the clips of a file stand together, so that a worker decodes them in one pass:
 single labelled frames of ten files, 20 in a batch, take 18 % less of its time.
@@ -31,7 +31,6 @@ import typing
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -44,18 +43,29 @@ from videoload.catalog.joining import targets_of
 from videoload.catalog.table import Ints
 from videoload.catalog.turns import Turns, weights
 from videoload.clips.affine import Matrices
-from videoload.clips.clip_spec import ClipSpec, crops_of
+from videoload.clips.clip_spec import ClipSpec, crops_of, sizes_of
 from videoload.clips.edges import told
 from videoload.clips.facts import Facts, affine_of
-from videoload.clips.sample_spec import Spec, arrays_of, by_part, heard_in, leader_of
+from videoload.clips.sample_spec import (
+    Shape,
+    Spec,
+    arrays_of,
+    by_part,
+    clips_of,
+    heard_in,
+    leader_of,
+    shape_of,
+)
 from videoload.clips.windows import Request, Segment
 from videoload.errors import SpecError
 from videoload.plan.lengths import Lengths
 from videoload.plan.options import CheckedOptions, clips_in_batch
 from videoload.plan.permutation import Permutation, hash64
+from videoload.plan.sections import sections_of
 from videoload.plan.weighted import Weighted
 from videoload.plan.windows import windows_of
 
+_ONE = Shape()
 _AT_ONCE = 128  # Samples; in cold caches, a single batch takes three times as long.
 _REMEMBERED = 4  # So many times, since several readers may take turns.
 _OWN_SUBSTITUTES = 8  # Drawn from the pool of a bad clip before other pools are tried.
@@ -217,7 +227,7 @@ class Section(NamedTuple):
     """Clips of an epoch whose batches have one shape.
 
     Attributes:
-        frames: Of each clip; 0: it has none.
+        shape: Of the clips.
         pool: The clips.
         size: Rows of a batch.
         first: The number of the first clip in the epoch.
@@ -226,7 +236,7 @@ class Section(NamedTuple):
         rows: Of this rank.
     """
 
-    frames: int
+    shape: Shape
     pool: Pool
     size: int
     first: int
@@ -248,18 +258,19 @@ class Plan:
         pools: Sequence[Pool] = (),
         weights: Sequence[int] = (),
         weighted: Weighted | None = None,
-        buckets: Mapping[int, Pool] = MappingProxyType({}),
-        frames: int = 0,
+        shape: Shape = _ONE,
+        sections: Mapping[Shape, Pool] | None = None,
     ) -> None:
-        """``clips`` is as in `Pool`. Each clip makes ``crops`` rows, and has ``frames``. With
-        ``pools``, of all these videos, the pools take turns by ``weights``. ``weighted`` draws the
-        clips instead. With ``buckets``, of all these videos, each is a section of its own."""
-        buckets = buckets or {frames: Pool(range(videos), clips)}
-        self._pools = pools or tuple(buckets.values())
+        """``clips`` is as in `Pool`. Each clip makes ``crops`` rows; the largest has this
+        ``shape``. With ``pools``, of all these videos, the pools take turns by ``weights``.
+        ``weighted`` draws the clips instead. With ``sections``, they have these shapes."""
+        if sections is None:
+            sections = {shape: Pool(range(videos), clips)}
+        self._pools = pools or tuple(sections.values())
         self._weighted = weighted
         self._turns: Turns | None = None
         self._files: Sequence[str] = ()  # of each video; those of one stand together in a batch
-        self.samples = sum(pool.samples for pool in buckets.values())
+        self.samples = sum(pool.samples for pool in sections.values())
         self.videos = videos if isinstance(clips, int) else int(np.count_nonzero(clips))
         """The number of videos that have clips."""
         self._seed, self._shuffles = options["seed"], options["shuffle"]
@@ -271,8 +282,8 @@ class Plan:
             self._turns = Turns(weights, key if options["shuffle"] else None)
         self._sections: list[Section] = []
         first = self._batches = 0
-        for each, pool in buckets.items():
-            size = clips_in_batch(options, each)
+        for each, pool in sections.items():
+            size = clips_in_batch(options, each, shape)
             share = own = pool.samples // self._world  # Clips that every rank has, and this one.
             if pools:
                 even = len(pools) if options["balance"] else 1
@@ -287,11 +298,11 @@ class Plan:
             first, self._batches = first + pool.samples, self._batches + batches
         self._firsts = [section.first for section in self._sections]
         self._begins = [section.begin for section in self._sections]
-        self.sizes = {each.frames: each.size for each in self._sections if each.batches}
-        """Rows of a whole batch, by the frames of its clips; 0: they have none."""
+        self.sizes = {each.shape: each.size for each in self._sections if each.batches}
+        """Rows of a whole batch, by the shape of its clips."""
         if self._batches == 0:
-            fewest = min(each.size for each in self._sections)
-            where = " in any bucket" if len(self._sections) > 1 else ""
+            fewest = min((each.size for each in self._sections), default=1)
+            where = " in any bucket" if len(self._sections) != 1 else ""
             too_large = "batch_frames" if options["batch_size"] is None else "batch_size"
             raise SpecError(
                 f"{self.samples * crops} clips do not fill one batch "
@@ -306,16 +317,16 @@ class Plan:
     def of(cls, catalog: Catalog, spec: Spec, options: CheckedOptions) -> Plan:
         """The plan of a catalog's clips. For "dense" and buckets, the catalog is `windows.counted`.
         Raises SpecError."""
-        leader = leader_of(spec)
-        plan = cls._of(catalog, leader, options)
+        plan = cls._of(catalog, spec, options)
         if options["shuffle"]:
             plan._files = catalog.paths
         return plan
 
     @classmethod
     def _of(cls, catalog: Catalog, spec: Spec, options: CheckedOptions) -> Plan:
-        crops, frames = (crops_of(spec), spec.frames) if isinstance(spec, ClipSpec) else (1, 0)
-        plan = partial(cls, len(catalog), options=options, crops=crops, frames=frames)
+        leader = leader_of(spec)
+        crops = crops_of(leader) if isinstance(leader, ClipSpec) else 1
+        plan = partial(cls, len(catalog), options=options, crops=crops, shape=shape_of(spec))
         if catalog.parts:
             if options["balance"] is not None:
                 raise SpecError("a mixture has shares: leave balance= out")
@@ -323,14 +334,19 @@ class Plan:
             pools = []
             for part in catalog.parts:
                 videos = range(part.start, part.stop)
-                own = _clips(catalog, spec, videos)
+                own = _clips(catalog, leader, videos)
                 counts[part.start : part.stop] = own
                 pools.append(Pool(videos, own))
             shares = weights([part.share for part in catalog.parts])
             return plan(counts, pools=pools, weights=shares)
-        clips = _clips(catalog, spec, range(len(catalog)))
-        if options["buckets"] is not None and isinstance(spec, ClipSpec):
-            return plan(clips, buckets=_in_buckets(catalog, spec, options["buckets"]))
+        clips = _clips(catalog, leader, range(len(catalog)))
+        if (rows := sections_of(catalog, spec, options)) is not None:
+            counts, sections = np.zeros(len(catalog), np.int64), {}
+            for shape, of in rows.items():
+                counts[of] = each = clips if isinstance(clips, int) else clips[of]
+                if np.any(each):
+                    sections[shape] = Pool(of, each)
+            return plan(counts, sections=sections)
         if options["balance"] is None:
             return plan(clips)
         if options["balance"] != "class":
@@ -371,14 +387,14 @@ class Plan:
             self._drawn[first] = drawn
         return list(drawn[step - first])
 
-    def frames_of(self, sample: Sample) -> int:
-        """Frames of each clip in the batch of a sample; 0: it has none."""
-        return self._sections[self._section_of(sample)].frames
+    def shape_of(self, sample: Sample) -> Shape:
+        """The shape of the clips in the batch of a sample."""
+        return self._sections[self._section_of(sample)].shape
 
     def never_comes(self) -> list[str]:
         """Sentences for the log about clips that are in no batch of any epoch."""
         return [
-            f"the {each.pool.samples * self._crops} clips of bucket {each.frames} never come: they "
+            f"the {each.pool.samples * self._crops} clips of bucket {each.shape} never come: they "
             f"do not fill one batch of {each.size}{self._over()}; join buckets"
             + (", or set drop_remainder=False" if self._fills(each) else "")
             for each in self._sections
@@ -471,10 +487,18 @@ class Plan:
 
 
 def check_lengths(catalog: Catalog, clip: Spec, options: CheckedOptions) -> None:
-    """Raises SpecError if clips of any length, buckets and other options contradict each other."""
+    """Raises SpecError if clips of any length or of several sizes, buckets and other options
+    contradict each other."""
     spec, buckets = leader_of(clip), options["buckets"]
+    sized = any(map(sizes_of, clips_of(clip)))
+    if (buckets is not None or sized) and (catalog.parts or options["balance"] is not None):
+        what = "a mixture has shares" if catalog.parts else "balance= has weights"
+        which = "several sizes" if buckets is None else "buckets"
+        raise SpecError(f"{what}, and with {which} each clip comes once: leave {which} out")
+    if isinstance(spec, ClipSpec) and spec.short == "cut" and buckets is None:
+        raise SpecError('short="cut" cuts clips to the largest of buckets= that they fill: give it')
     if not isinstance(spec, ClipSpec) or spec.max_frames is None:
-        if buckets is not None or options["batch_frames"] is not None:
+        if buckets is not None or (options["batch_frames"] is not None and not sized):
             raise SpecError(
                 "buckets and batch_frames are for clips of any length: give "
                 'ClipSpec(frames="all", max_frames=...), or for clips of one length batch_size='
@@ -486,18 +510,6 @@ def check_lengths(catalog: Catalog, clip: Spec, options: CheckedOptions) -> None
         )
     elif buckets is not None and buckets[-1] != spec.max_frames:
         raise SpecError(f"the last of buckets must be max_frames={spec.max_frames}, got {buckets}")
-    elif buckets is not None and (catalog.parts or options["balance"] is not None):
-        what = "a mixture has shares" if catalog.parts else "balance= has weights"
-        raise SpecError(f"{what}, and in buckets each clip comes once: leave buckets out")
-
-
-def _in_buckets(catalog: Catalog, spec: ClipSpec, buckets: Sequence[int]) -> dict[int, Pool]:
-    """The clips of each bucket that has any: those that fit into no smaller one."""
-    lengths, _ = windows_of(catalog, spec, range(len(catalog)))
-    number = np.searchsorted(buckets, lengths)
-    found = {each: np.flatnonzero(number == at) for at, each in enumerate(buckets)}
-    clips = spec.clips_per_video
-    return {each: Pool(videos, clips) for each, videos in found.items() if len(videos)}
 
 
 def _clips(catalog: Catalog, spec: Spec, videos: range) -> int | Ints:

@@ -1,5 +1,6 @@
 """How many windows ``sampling="dense"`` takes of each video, how many frames a clip of any length
-has, which size the clips have if the spec names none, and what is worth a warning. Pure.
+has, as which size frames are shown, which size the clips have if the spec names none, and what is
+worth a warning. Pure.
 
 A catalog often does not tell: its files have other rates, or were never scanned. Then one pass over
 the indexes of all videos counts, before the stream is planned. `Read` is that pass: through a
@@ -20,13 +21,22 @@ from videoload.catalog.joining import do_lengths_decide, file_rows, whole_files,
 from videoload.catalog.table import Ints
 from videoload.catalog.targets import look_like_marks
 from videoload.clips.choices import MOVED_CROPS, TRIED_FOR_SIZE
-from videoload.clips.clip_spec import ClipSpec, at_native_size, hop_seconds
-from videoload.clips.sample_spec import FileFacts, SampleSpec, Spec, lacks_size, leader_of
-from videoload.errors import SpecError, TooManyBadVideos
+from videoload.clips.clip_spec import ClipSpec, at_native_size, hop_seconds, sizes_of
+from videoload.clips.sample_spec import (
+    FileFacts,
+    SampleSpec,
+    Spec,
+    clips_of,
+    lacks_size,
+    leader_of,
+    one_frame,
+)
+from videoload.errors import SpecError, TooManyBadVideos, named
 from videoload.plan import padding
 from videoload.plan.lengths import needed_frames, windows_in
 
 COUNTED_AT_ONCE = 64  # videos in a batch of counts
+_NAMED = 3  # rows in a sentence
 _MOST = 1 << 32  # windows of a video, whoever counts them: 4 years of frames
 
 # Asks for facts of videos, so many at once. Gives (facts, labels, info) of them, in order.
@@ -37,20 +47,28 @@ def counted(
     catalog: Catalog, clip: Spec, read: Read, buckets: Sequence[int] | None = None
 ) -> Catalog:
     """The catalog, with what `count_windows` gives of each video if it does not follow from its
-    frame counts. A video that cannot be read counts as one window, or one frame: the stream will
-    name it."""
-    if not do_lengths_decide(clip, buckets) or not isinstance(clip, ClipSpec | SampleSpec):
+    frame counts, and with the sizes of its frames if they decide and it does not tell. A video that
+    cannot be read counts as one window, or one frame, of a square: the stream will name it."""
+    if not isinstance(clip, ClipSpec | SampleSpec):
+        return catalog
+    decide, sized = do_lengths_decide(clip, buckets), any(map(sizes_of, clips_of(clip)))
+    if not decide and not sized:
         return catalog
     if catalog._windows is not None:  # another stream's
         catalog = with_windows(catalog, None)
     several = isinstance(clip, SampleSpec) and len(clip.clips) > 1  # all of them decide
     leader = clip.leader if isinstance(clip, SampleSpec) else clip
-    if not several and _lengths_suffice(catalog, range(len(catalog)), leader):
+    suffice = not several and _lengths_suffice(catalog, range(len(catalog)), leader)
+    if (suffice or not decide) and not sized:
         return catalog
-    counts = np.array([[1], [0]]).repeat(len(catalog), 1)
+    facts = FileFacts.of(clip if decide else one_frame(clip))
+    counts = np.array([[1], [0], *[[1]] * (facts.shape[0] - 4)]).repeat(len(catalog), 1)
+    counts[:2] = counts[:2] if decide else -1  # not known
     with suppress(TooManyBadVideos):  # none of them can be read
-        for found, _, info in read(file_rows(catalog), FileFacts.of(clip), COUNTED_AT_ONCE):
-            counts[:, info.video] = np.clip(found.T[:2], 0, leader.max_frames or _MOST)
+        for found, _, info in read(file_rows(catalog), facts, COUNTED_AT_ONCE):
+            if decide:
+                counts[:2, info.video] = np.clip(found.T[:2], 0, leader.max_frames or _MOST)
+            counts[2:, info.video] = np.clip(found.T[4:], 1, _MOST)
     return with_windows(catalog, counts)
 
 
@@ -68,16 +86,24 @@ def with_native_size(catalog: Catalog, spec: Spec, read: Read) -> Spec:
         }
         return replace(spec, clips=parts)
     files = whole_files(catalog, catalog.paths[:TRIED_FOR_SIZE])
-    facts = FileFacts.of(ClipSpec(1, rotate=spec.rotate))
+    facts = FileFacts.of(one_frame(spec))
     found, *_ = next(read(files, facts, 1))
-    return at_native_size(spec, *found[0, 2:].tolist())
+    return at_native_size(spec, *found[0, 2:4].tolist())
+
+
+def sizes_in(catalog: Catalog, spec: Spec) -> Ints:
+    """As which (width, height) the frames of each part that has one of several sizes are shown, in
+    each row: int64 [parts, 2, N]."""
+    assert catalog._windows is not None, "the sizes of this catalog were not counted"
+    shown = catalog._windows[2:].reshape(-1, 2, len(catalog))
+    return shown[[bool(sizes_of(clip)) for clip in clips_of(spec)]]
 
 
 def windows_of(catalog: Catalog, spec: ClipSpec, videos: range) -> tuple[Ints, Ints]:
     """The number of windows of these videos, and how many frames come after the last of each. For
     clips of any length: how many frames those of each video have, and 0."""
     if catalog._windows is not None:
-        windows, left = catalog._windows[:, videos.start : videos.stop]
+        windows, left = catalog._windows[:2, videos.start : videos.stop]
         return windows, left
     if not _lengths_suffice(catalog, videos, spec):
         raise SpecError("the windows of this catalog were not counted")
@@ -94,7 +120,14 @@ def warnings_of(catalog: Catalog, clip: Spec, buckets: Sequence[int] | None = No
         return []
     if buckets is not None:
         lengths, _ = windows_of(catalog, spec, range(len(catalog)))
-        found += padding.warnings_of(lengths, buckets)
+        if spec.short != "cut":
+            found += padding.warnings_of(lengths, buckets)
+        elif len(out := np.flatnonzero(lengths < buckets[0])):
+            some = ", ".join(named(catalog.paths[row]) for row in out[:_NAMED].tolist())
+            found.append(
+                f"{len(out)} of {len(catalog)} rows are left out, as they fill no bucket: {some}"
+                + (", ..." if len(out) > _NAMED else "")
+            )
     moves = spec.flip or spec.crop in MOVED_CROPS
     if moves and (names := look_like_marks(catalog.targets)):
         found.append(

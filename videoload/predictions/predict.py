@@ -22,7 +22,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeRemaining
 from videoload.arguments import whole
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.table import Video
-from videoload.clips.clip_spec import ClipSpec, crops_of, dense_hop, hop_seconds
+from videoload.clips.clip_spec import ClipSpec, crops_of, dense_hop, hop_seconds, sizes_of
 from videoload.errors import BadVideo, SpecError, TooManyBadVideos, named
 from videoload.plan.options import StreamOptions
 from videoload.plan.plan import BatchInfo
@@ -181,6 +181,7 @@ def _dense(clip: ClipSpec, average: Average | None) -> ClipSpec:
     for is_wrong, why in (
         (clip.max_frames is not None, "takes windows of one length: give frames= a number. "
          "vl.evaluate has scores of whole videos"),
+        (bool(sizes_of(clip)), "shows all files in one size: give size= one pair"),
         (clip.sound is not None, "shows windows without their sound: leave sound out"),
         (crops_of(clip) > 1 or clip.views > 1,
          f'takes one row of a window: leave crop="{clip.crop}" and views= out'),

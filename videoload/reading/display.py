@@ -28,6 +28,7 @@ from videoload.storage.files import Tick
 
 _CONTAINERS_TELL = ("mov", "matroska")
 _PICTURES_TELL = ("h264", "hevc", "mjpeg")
+_LEAST_ASPECT = Fraction(1, 16)
 _KINDS = range(64)  # of FFmpeg's side data; it has 32 so far
 # What Matroska calls PixelCropBottom, -Top, -Left and -Right: name, length, value. Those that are 0
 # are left out. What is shown stands behind them.
@@ -37,24 +38,34 @@ _CUT = re.compile(_CUTS + rb"\x54[\xb0\xb2]", re.DOTALL)
 
 class Display(NamedTuple):
     """Frames are cut by so many pixels at their left, top, right and bottom edge, then turned
-    clockwise ``turns`` times by 90 degrees, and then mirrored left to right if ``mirrored``."""
+    clockwise ``turns`` times by 90 degrees, and then mirrored left to right if ``mirrored``. A
+    pixel is ``aspect`` times as wide as it is high."""
 
     turns: int = 0
     mirrored: bool = False
     cut: tuple[int, int, int, int] = (0, 0, 0, 0)
+    aspect: Fraction = Fraction(1)
 
 
 def display_of(opened: OpenedVideo, tick: Tick) -> Display:
     """How the frames of a file are shown. PyAV keeps a frame whose side data was asked for, so this
     frame is of another decoder."""
     is_told = opened.container.format.name.startswith(_CONTAINERS_TELL)
-    shown = Display(cut=_cut_by_container(opened)) if is_told else Display()
+    shown = Display(cut=_cut_by_container(opened) if is_told else (0, 0, 0, 0),
+                    aspect=_aspect_of(opened))  # fmt: skip
     if is_told or opened.decoder.context.name in _PICTURES_TELL:
         with closing(OpenedVideo(opened.file, strict=False)) as fresh:
             for _, frame in decode_packets(fresh, fresh.packets, tick):
                 turns, mirrored = orientation_of(frame)
                 return shown._replace(turns=turns, mirrored=mirrored)
     return shown
+
+
+def _aspect_of(opened: OpenedVideo) -> Fraction:
+    """The shape of pixels, of the container or else of the codec, as players take it. What no
+    picture has is a broken header."""
+    told: Fraction | None = opened.stream.sample_aspect_ratio
+    return told if told is not None and _LEAST_ASPECT <= told <= 1 / _LEAST_ASPECT else Fraction(1)
 
 
 def orientation_of(frame: VideoFrame) -> tuple[int, bool]:

@@ -33,7 +33,7 @@ from videoload.clips.sample_spec import (
     Spec,
     told_shape,
     transforms_of,
-    with_frames,
+    with_shape,
 )
 from videoload.engine.engine import Engine
 from videoload.engine.open_streams import OpenStream
@@ -307,7 +307,7 @@ class Client:
         if (frames := max(math.prod(told_shape(clip)), matrices(clip))) > MAX_FRAMES:
             raise SpecError(f"a clip of {frames} frames: no more than {MAX_FRAMES} are taken")
         batch_bytes = max(
-            rows * with_frames(clip, frames).clip_bytes for frames, rows in plan.sizes.items()
+            rows * with_shape(clip, shape).clip_bytes for shape, rows in plan.sizes.items()
         )
         workers = max(self._workers, self._engine.wait_for_workers(0, timeout_s=0))
         ahead = _FETCHED_CLIPS if storage is not None and storage.fetches else _CLIPS

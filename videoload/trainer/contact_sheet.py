@@ -21,7 +21,7 @@ from videoload.catalog.catalog import Catalog
 from videoload.catalog.table import class_name
 from videoload.catalog.target_columns import Marks, PerFrame, values_of
 from videoload.clips.clip_spec import ClipSpec
-from videoload.clips.sample_spec import SampleSpec, Spec, with_frames
+from videoload.clips.sample_spec import SampleSpec, Shape, Spec, with_shape
 from videoload.errors import SpecError, VideoloadError, named
 from videoload.plan.plan import BatchWithInfo
 from videoload.stats.waiting import count
@@ -119,7 +119,7 @@ def save(
 def rows_of(batch: BatchWithInfo, catalog: Catalog, spec: Drawable) -> Iterator[Row]:
     """The rows of a batch: one for each clip, for each view of a clip, and for each part."""
     clips, labels, info = batch
-    spec = with_frames(spec, info.mask.shape[-1])
+    spec = with_shape(spec, Shape(info.mask.shape[-1]))
     drawn = targets.marks_in(catalog.targets)
     words = labels
     if drawn:
@@ -214,11 +214,11 @@ def title(rows: Sequence[Row], spec: Drawable) -> str:
         samples = count(len(rows) // len(spec.clips), "sample")
         parts = [f"{samples} of {', '.join(spec.clips)}"]
     else:
-        _, height, width, _ = rows[0].pictures.shape
+        sizes = dict.fromkeys(f"{w}x{h}" for _, h, w, _ in (row.pictures.shape for row in rows))
         lengths = [len(row.pictures) for row in rows]
         several = f"{min(lengths)} to " if min(lengths) < max(lengths) else ""
         parts = [f"{count(len(rows), 'clip')} of {several}{count(max(lengths), 'frame')}"]
-        parts.append(f"{width}x{height} {spec.pixels}")
+        parts.append(f"{' and '.join(sizes)} {spec.pixels}")
     shrunk = _shrunk(rows)
     return ", ".join(parts) + (f", shown at 1/{shrunk} of their size" if shrunk > 1 else "")
 

@@ -21,7 +21,7 @@ from videoload.clips.sample_spec import (
     GivenSpec,
     Spec,
     told_shape,
-    with_frames,
+    with_shape,
 )
 from videoload.decoding.decoder import Decoder
 from videoload.decoding.prepared import ShortVideoError
@@ -166,11 +166,11 @@ def _batches(
 ) -> Iterator[Batch | BatchWithInfo]:
     tells = not isinstance(clip, FileFacts)
     quarantine = Quarantine(catalog, plan, options, tells=tells)
-    specs = {frames: with_frames(clip, frames) for frames in plan.sizes}
+    specs = {shape: with_shape(clip, shape) for shape in plan.sizes}
     scanned, others = catalog._table.column("fingerprint"), set[str]()
     for step in steps:
         planned = plan[step]
-        clip, planned = specs[plan.frames_of(planned[0])], quarantine.kept(planned)
+        clip, planned = specs[plan.shape_of(planned[0])], quarantine.kept(planned)
         clips = np.empty((len(planned), clip.clip_bytes), np.uint8)
         facts = np.empty(len(planned), facts_type(clip))
         taken: list[Sample] = []

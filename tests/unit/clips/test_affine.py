@@ -30,12 +30,17 @@ KINDS: dict[str, dict[str, Any]] = {
     "stretch": {"size": (72, 160), "crop": "stretch"},
     "three": {"resize": 100, "size": (80, 80), "crop": "three"},
     "five": {"resize": 100, "size": (80, 80), "crop": "five"},
+    "sizes": {"size": [(96, 128), (128, 96)]},
+    "sizes, random": {"size": [(97, 141)], "crop": "random"},
+    "sizes, pad": {"size": [(96, 128)], "crop": "pad"},
+    "sizes, 4:2:0": {"size": [(96, 128)], "crop": "random", "pixels": "yuv420p"},
     "smaller 4:2:0": {"size": (96, 96), "crop": "random", "pixels": "yuv420p"},
 }
 INFO = VideoInfo(9, Fraction(25), 176, 144)
 SHOWN = [
     INFO, INFO._replace(turns=1), INFO._replace(turns=2, mirrored=True), INFO._replace(turns=3),
     INFO._replace(width=152, height=132, cut=(16, 4, 8, 8)),
+    INFO._replace(aspect=Fraction(16, 11)), INFO._replace(turns=1, aspect=Fraction(10, 11)),
 ]  # fmt: skip
 
 

@@ -26,11 +26,13 @@ from videoload.clips.clip_spec import (
 )
 from videoload.clips.sample_spec import (
     SampleSpec,
+    Shape,
     Sides,
     arrays_of,
     frames_shape,
     sample_spec,
-    with_frames,
+    shape_of,
+    with_shape,
 )
 from videoload.errors import SpecError
 
@@ -85,6 +87,12 @@ REFUSED: list[tuple[str, list[dict[str, Any]]]] = [
     ("resize must be .*127", [{"resize": 127}]),
     ("resize must be .*16384", [{"resize": 16386}]),
     ("size must be", [{"size": size} for size in (0, (112,), (1, 2, 3), (0, 16), (16, 16.0))]),
+    ("size.*crop=", [{"size": [(16, 24), (24, 16)], "crop": crop}
+                     for crop in ("resized", "three", "stretch", "box")]),
+    ("size.*resize=", [{"size": [(16, 24), (24, 16)], "resize": 32}]),
+    ("ratio", [{"size": [(16, 24), (32, 48)]}]),
+    ("size must be", [{"size": [(16, 24), 16]}, {"size": []}]),
+    ("yuv420p.*even", [{"size": [(16, 24), (15, 24)], "pixels": "yuv420p"}]),
     ("yuv420p.*even", [{"size": size, "pixels": "yuv420p"} for size in ((16, 15), (15, 16))]),
     ("size.*resize=16", [{"size": (18, 18), "resize": 16, "crop": crop}
                          for crop in ("center", "random", "three")]),
@@ -125,6 +133,9 @@ REFUSED: list[tuple[str, list[dict[str, Any]]]] = [
         ("short", "loop", {}), ("short", "error", {}), ("sampling", "dense", {}),
         ("sampling", "at", {"edges": "zero"}), ("span", "video", {}))),
     (r"max_frames.*offsets=\(0, 1\)", [{"frames": "all", "max_frames": 2, "offsets": (0, 1)}]),
+    ("cut.*max_frames", [{"short": "cut"}]),
+    ("thin.*max_frames", [{"long": "thin"}]),
+    ("sound", [{"max_frames": 8, "long": "thin", "fps": 10, "sound": 8000}]),
     ("max_frames.*output=", [
         {"frames": "all", "max_frames": 2, "transform": "m:f", "output": ((1,), "uint8")}]),
 ]  # fmt: skip
@@ -208,13 +219,24 @@ def test_only_what_was_not_usual_is_shown_of_short() -> None:
 def test_a_bucket_has_fewer_frames_than_the_longest_clips() -> None:
     longest = spec(frames="all", max_frames=64)
     assert longest.shape == (64, 16, 16, 3)
-    assert with_frames(longest, 16) == spec(frames=16, max_frames=64)
-    assert with_frames(spec(frames=8), 16) == spec(frames=8), "it has one length"
+    assert with_shape(longest, Shape(16)) == spec(frames=16, max_frames=64)
+    assert with_shape(spec(frames=8), Shape(16)) == spec(frames=8), "it has one length"
     for clips, frames in ((longest, 16), (spec(frames=8), 8)):
         sample = sample_spec(Sides(("a", "b")), {"a": clips, "b": replace(clips, size=4)})
-        shorter = with_frames(sample, 16)
+        shorter = with_shape(sample, Shape(16))
         assert isinstance(shorter, SampleSpec)
         assert [each.frames for each in shorter.clips.values()] == [frames] * 2
+
+
+def test_one_of_several_sizes_is_that_of_a_batch() -> None:
+    made = spec(size=[[16, 24], (24, 20), (20, 16)], crop="random")
+    assert made.shape == (8, 24, 20, 3), "the largest"
+    assert with_shape(made, Shape(8, ((20, 16),))) == replace(made, size=[(20, 16)])
+    assert with_shape(made, Shape(8, ((20, 16),))).shape == (8, 20, 16, 3)
+    mixed = SampleSpec({"a": replace(made, size=4, resize=8), "b": made})
+    assert shape_of(mixed) == Shape(8, ((24, 20),))
+    smaller = with_shape(mixed, Shape(8, ((16, 24),))).shape
+    assert smaller == {"a": (8, 4, 4, 3), "b": (8, 16, 24, 3)}
 
 
 def test_without_a_size_a_clip_has_no_shape_yet() -> None:

@@ -16,7 +16,7 @@ from videoload.clips.choices import UnfitError
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.edges import pictures, told
 from videoload.clips.followers import SampleParams, sample_params
-from videoload.clips.sample_spec import Sides, sample_spec
+from videoload.clips.sample_spec import SampleSpec, Sides, sample_spec
 from videoload.clips.video_info import VideoInfo
 from videoload.clips.windows import Segment
 
@@ -118,6 +118,15 @@ def test_another_number_of_frames_divides_what_is_shown_and_holds_what_is_held(b
     assert pictures(held.frames).tolist() == [0, 0, 0, 2, 4, 6, 8, 10, 12, 14]
     black = params(video(), video(), frames=5, follows=10, edges="zero", **around).clips["b"][0]
     assert black.frames.tolist() == [-1, -1, 0, 2, 4, 6, 8, 10, 12, 14]
+
+
+def test_a_part_of_one_length_divides_what_is_shown_beside_a_clip_of_any_length() -> None:
+    clips = {"all": ClipSpec("all", max_frames=8, stride=2, size=8), "few": ClipSpec(3, size=4)}
+    spec = SampleSpec(clips | {"first": ClipSpec(1, size=16)})
+    made = sample_params(spec, dict.fromkeys(spec.clips, video(12)), 0, 0, Segment(), 0)
+    assert told(made.frames).tolist() == [0, 2, 4, 6, 8, 10, -1, -1]
+    assert made.clips["few"][0].frames.tolist() == [0, 4, 8]
+    assert made.clips["first"][0].frames.tolist() == [0]
 
 
 def test_segments_and_views_are_the_leaders() -> None:

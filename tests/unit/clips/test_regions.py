@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from fractions import Fraction
 
@@ -17,9 +18,11 @@ from videoload.clips.regions import (
     Size,
     box_region,
     corner,
+    covering,
     inside,
     letterbox,
     mirrored_back,
+    nearest_aspect,
     resized_region,
     scaled_size,
     shown_box,
@@ -44,6 +47,33 @@ def test_the_short_side_becomes_resize_and_the_long_one_the_nearest_even_length(
     assert scaled[long] % 2 == 0
     assert abs(scaled[long] - exact) <= 1
     assert scaled[long] >= resize
+
+
+@given(st.tuples(*[st.integers(1, 3000)] * 2), st.tuples(*[st.integers(1, 1000)] * 2))
+def test_a_frame_covers_a_size_with_one_side_of_its_length_and_no_more_than_needed(
+    frame: Size, size: Size
+) -> None:
+    scaled = covering(frame, size)
+    by = max(Fraction(size[axis], frame[axis]) for axis in (0, 1))
+    assert any(scaled[axis] == size[axis] for axis in (0, 1))
+    for axis in (0, 1):
+        assert scaled[axis] >= size[axis]
+        assert abs(scaled[axis] - frame[axis] * by) <= 1
+        assert scaled[axis] in (size[axis], scaled[axis] // 2 * 2)
+
+
+RATIOS = st.tuples(*[st.integers(1, 3000)] * 2)
+
+
+@given(RATIOS, st.lists(RATIOS, min_size=1, max_size=5), st.integers(1, 5))
+def test_the_nearest_aspect_is_nearest_by_the_logarithm_of_its_ratio_at_any_scale(
+    frame: Size, sizes: list[Size], by: int
+) -> None:
+    apart = [abs(math.log(w / h) - math.log(frame[0] / frame[1])) for w, h in sizes]
+    number = nearest_aspect(frame, sizes)
+    assert apart[number] <= min(apart) + 1e-9
+    assert nearest_aspect((by * frame[0], by * frame[1]), sizes) == number
+    assert nearest_aspect(frame[::-1], [size[::-1] for size in sizes]) == number
 
 
 SIDES = st.tuples(st.integers(1, 400), st.integers(1, 400))

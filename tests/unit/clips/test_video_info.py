@@ -14,6 +14,7 @@ INFOS = [
     VideoInfo(100, Fraction(30000, 1001), 320, 240),
     VideoInfo(2, Fraction(0), 321, 1, 3, mirrored=True),
     VideoInfo(3, Fraction(25), 64, 48, times=array("d", [0.0, 0.25, 1.5])),
+    VideoInfo(3, Fraction(25), 720, 576, 1, aspect=Fraction(16, 11)),
 ]
 
 

@@ -351,6 +351,21 @@ def test_padding_stands_where_the_video_is_over(
     assert count_windows(made, of, (0, of.frames)) == (sum(frame >= 0 for frame in frames), 0)
 
 
+@pytest.mark.parametrize("of", [even(100, Fraction(25)), uneven([0.04 * at for at in range(100)])])
+def test_a_long_video_is_thinned_and_a_short_one_is_cut_to_what_it_fills(of: VideoInfo) -> None:
+    made = ClipSpec("all", max_frames=4, fps=5, size=8, long="thin", short="cut")
+    assert clip_params(made, of, 0).frames.tolist() == [0, 33, 66, 99]
+    assert clip_params(made, of, 0, segment=Segment(10, 41)).frames.tolist() == [10, 20, 30, 40]
+    assert clip_params(replace(made, frames=1), of, 0).frames.tolist() == [0]
+    all_of_it = clip_params(made, of, 0, segment=Segment(3, 21)).frames
+    assert all_of_it.tolist() == [3, 8, 13, 18], "4 frames are no more than its clips have"
+    with pytest.raises(UnfitError) as caught:
+        clip_params(made, of, 0, segment=Segment(3, 18))
+    assert caught.value.dropped
+    window = clip_params(replace(made, long="cut", sampling="center"), of, 0).frames
+    assert np.diff(window).tolist() == [5, 5, 5]
+
+
 @pytest.mark.parametrize("short", ["zero", "hold"])
 def test_a_segment_of_a_frame_that_is_shown_for_no_time_has_that_frame(short: Any) -> None:
     video = uneven([0.0, 0.1, 0.1, 0.3])

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from videoload import Client, decode_serially, evaluate
+from videoload.clips.sample_spec import Shape
 from videoload.errors import SpecError
 from videoload.plan.options import DEFAULTS, CheckedOptions, checked_options, clips_in_batch
 
@@ -54,8 +55,11 @@ def test_weights_are_compared_by_their_values() -> None:
 def test_clips_of_a_batch_follow_from_its_frames_if_it_has_a_number_of_them() -> None:
     made = options(batch_size=None, batch_frames=np.int64(64), buckets=np.array([8, 16]))
     assert made == options(batch_size=None, batch_frames=64, buckets=[8, 16])
-    assert [clips_in_batch(made, frames) for frames in (1, 16, 33, 64, 100)] == [64, 4, 1, 1, 1]
-    assert clips_in_batch(options(), 100) == 4
+    frames = (1, 16, 33, 64, 100)
+    assert [clips_in_batch(made, Shape(each), Shape()) for each in frames] == [64, 4, 1, 1, 1]
+    assert clips_in_batch(options(), Shape(100), Shape()) == 4
+    largest, half = Shape(16, ((8, 4),)), Shape(16, ((4, 4),))
+    assert [clips_in_batch(made, each, largest) for each in (largest, half)] == [4, 8]
 
 
 @pytest.mark.parametrize("shuffle", [True, False])

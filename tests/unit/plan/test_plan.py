@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 from tests.support.chances import chi_square
 from tests.support.thorough import either
 from videoload.catalog.catalog import Catalog
-from videoload.catalog.joining import mix
+from videoload.catalog.joining import mix, with_windows
 from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.sample_spec import Shape
 from videoload.errors import SpecError
 from videoload.plan.identity import do_ranks_regroup
 from videoload.plan.options import CheckedOptions, checked_options
@@ -37,9 +38,9 @@ def epoch(plan: Plan, number: int = 0) -> list[list[Sample]]:
     return [plan[step] for step in range(number * len(plan), (number + 1) * len(plan))]
 
 
-def frames_at(plan: Plan, step: int) -> int:
-    """Frames of each clip in a batch."""
-    return plan.frames_of(plan[step][0])
+def shape_at(plan: Plan, step: int) -> Shape:
+    """The shape of the clips in a batch."""
+    return plan.shape_of(plan[step][0])
 
 
 def origins(batches: Iterable[list[Sample]]) -> list[int]:
@@ -188,12 +189,12 @@ def test_a_negative_step_is_an_index_error() -> None:
 
 
 def test_plans_over_a_billion_samples_and_over_large_buckets_are_instant_and_small() -> None:
-    pools = {size: Pool(range(size * 10**6), 1) for size in (5, 10, 20)}
+    pools = {Shape(size): Pool(range(size * 10**6), 1) for size in (5, 10, 20)}
     tracemalloc.start()
     began = time.process_time()
     plan = Plan(10**9, 1, options())
     batches = [plan[step] for step in (0, 10**8, 10**12)]
-    buckets = Plan(35 * 10**6, 1, options(batch_size=8), buckets=pools)
+    buckets = Plan(35 * 10**6, 1, options(batch_size=8), sections=pools)
     assert {len(buckets[step]) for step in (0, 10**6, 10**12)} == {8}
     spent_s = time.process_time() - began
     _, most_bytes = tracemalloc.get_traced_memory()
@@ -402,31 +403,50 @@ def bucketed(draw: st.DrawFn) -> tuple[Catalog, dict[str, Any]]:
     smaller = draw(st.lists(st.integers(1, 19), max_size=4, unique=True).map(sorted))
     size = {draw(st.sampled_from(["batch_size", "batch_frames"])): draw(st.integers(1, 30))}
     how = {"shuffle": draw(st.booleans()), "drop_remainder": draw(st.booleans()), "seed": 3}
-    return catalog(*lengths), {"batch_size": None, "buckets": (*smaller, 20)} | size | how
+    shown = draw(st.lists(SHOWN, min_size=len(lengths), max_size=len(lengths)))
+    counts = [np.minimum(-(-np.array(lengths) // 2), 20), [0] * len(lengths), *np.transpose(shown)]
+    videos = with_windows(catalog(*lengths), np.array(counts))
+    return videos, {"batch_size": None, "buckets": (*smaller, 20)} | size | how
 
 
-SEVERAL = [{}, {"crop": "three"}, {"clips_per_video": 2, "sampling": "uniform"}]
+SHOWN = st.tuples(st.integers(1, 40), st.integers(1, 40))  # width and height
+SIZES = ((8, 16), (16, 8), (10, 10), (12, 10))
+SEVERAL: list[dict[str, Any]] = [
+    {}, {"crop": "three"}, {"size": SIZES}, {"size": SIZES[:1]},
+    {"clips_per_video": 2, "sampling": "uniform", "size": SIZES[1:]},
+]  # fmt: skip
 
 
 @patient
 @given(bucketed(), st.integers(1, 4), st.integers(0, 2), st.sampled_from(SEVERAL))
-def test_each_clip_is_once_in_a_batch_of_the_smallest_bucket_that_holds_it(
+def test_each_clip_is_once_in_a_batch_of_its_size_and_of_the_smallest_bucket_that_holds_it(
     given: tuple[Catalog, dict[str, Any]], world: int, number: int, several: Any
 ) -> None:
     videos, how = given
     spec, crops = replace(ANY, **several), 3 if "crop" in several else 1
     lengths = np.minimum(-(-np.array([video.frames for video in videos]) // 2), 20)
     drop, buckets = how["drop_remainder"], np.array(how["buckets"])
-    of_clips = lengths.repeat(spec.clips_per_video)
-    in_bucket = Counter(buckets[np.searchsorted(buckets, of_clips)].tolist())
+    sizes = several.get("size", ())
+    assert videos._windows is not None
+    shown = videos._windows[2:].T.tolist()
 
-    def size(frames: int) -> int:
-        return int(how["batch_size"] or max(1, how["batch_frames"] // frames))
+    def fitting(video: int) -> Shape:
+        width, height = shown[video]
+        wide = [np.log(w / h) - np.log(width / height) for h, w in sizes]
+        near = (sizes[int(np.argmin(np.round(np.abs(wide), 9)))],) if sizes else ()
+        return Shape(int(buckets[np.searchsorted(buckets, lengths[video])]), near)
+
+    of_clips = [fitting(video) for video in range(len(lengths))] * spec.clips_per_video
+    in_bucket, largest = Counter(of_clips), max((h * w for h, w in sizes), default=1)
+
+    def size(shape: Shape) -> int:
+        frames = shape.frames * shape.pixels
+        return int(how["batch_size"] or max(1, how["batch_frames"] * largest // frames))
 
     try:
         plans = [Plan.of(videos, spec, options(**how, shard=(r, world))) for r in range(world)]
     except SpecError:
-        shares = [(clips // world * crops, size(frames)) for frames, clips in in_bucket.items()]
+        shares = [(clips // world * crops, size(shape)) for shape, clips in in_bucket.items()]
         assert all(own < (least if drop else 1) for own, least in shares)
         return
     shards = [epoch(plan, number) for plan in plans]
@@ -436,22 +456,23 @@ def test_each_clip_is_once_in_a_batch_of_the_smallest_bucket_that_holds_it(
     assert len({s.seed for s in samples}) == len({s.origin for s in samples})
     for step in range(len(plans[0])):
         at = number * len(plans[0]) + step
-        (frames,) = {frames_at(plan, at) for plan in plans}
+        (shape,) = {shape_at(plan, at) for plan in plans}
         for plan, shard in zip(plans, shards, strict=True):
             batch = shard[step]
-            fitting = buckets[np.searchsorted(buckets, lengths[[s.video for s in batch]])]
-            assert set(fitting.tolist()) == {frames} == {plan.frames_of(s) for s in batch}
-            assert len(batch) == size(frames) if drop else 0 < len(batch) <= size(frames)
+            assert {fitting(s.video) for s in batch} == {shape} == {plan.shape_of(s) for s in batch}
+            assert len(batch) == size(shape) if drop else 0 < len(batch) <= size(shape)
         rows = [len(shard[step]) for shard in shards]
         assert max(rows) - min(rows) <= crops
-    for frames, clips in in_bucket.items():
-        seen = sum(plans[0].frames_of(s) == frames for s in samples)
+    for shape, clips in in_bucket.items():
+        seen = sum(plans[0].shape_of(s) == shape for s in samples)
         left_out = clips * crops - seen
-        assert left_out < (world * (size(frames) + crops) if drop else world * crops)
+        assert left_out < (world * (size(shape) + crops) if drop else world * crops)
     if world == 1 and not drop:
         assert len(samples) == len(of_clips) * crops
-    told = {sentence.split()[5] for sentence in plans[0].never_comes()}
-    assert told == {str(frames) for frames in in_bucket if frames not in plans[0].sizes}
+    told = plans[0].never_comes()
+    never = [shape for shape in in_bucket if shape not in plans[0].sizes]
+    assert len(told) == len(never)
+    assert all(any(str(shape) in sentence for sentence in told) for shape in never)
 
 
 @patient
@@ -464,11 +485,11 @@ def test_buckets_are_read_in_any_order(
         plan, again = (Plan.of(videos, ANY, options(**how)) for _ in range(2))
     except SpecError:
         return
-    found = {step: (frames_at(plan, step), plan[step]) for step in steps}
-    assert {step: (frames_at(again, step), again[step]) for step in sorted(steps)} == found
+    found = {step: (shape_at(plan, step), plan[step]) for step in steps}
+    assert {step: (shape_at(again, step), again[step]) for step in sorted(steps)} == found
     for step in steps:
         other = again.substitute(again.substitute(again[step][0]))
-        assert again.frames_of(other) == frames_at(plan, step), "it is in the same batch"
+        assert again.shape_of(other) == shape_at(plan, step), "it is in the same batch"
         assert plan.substitute(plan.substitute(plan[step][0])) == other
 
 
@@ -478,12 +499,12 @@ BUCKETS = {"buckets": (2, 10, 20), "batch_size": 2}
 
 def test_batches_of_all_buckets_come_in_turn_if_they_are_shuffled() -> None:
     plan = Plan.of(catalog(*LENGTHS), ANY, options(**BUCKETS, shuffle=False, drop_remainder=False))
-    kinds = [frames_at(plan, step) for step in range(len(plan))]
+    kinds = [shape_at(plan, step).frames for step in range(len(plan))]
     assert kinds == [2, 2, 2, 10, 20, 20]
     assert [s.video for batch in epoch(plan) for s in batch] == list(range(11))
-    assert plan.sizes == {2: 2, 10: 2, 20: 2}
+    assert plan.sizes == {Shape(2): 2, Shape(10): 2, Shape(20): 2}
     drawn = Plan.of(catalog(*LENGTHS), ANY, options(**BUCKETS, drop_remainder=False))
-    orders = {tuple(frames_at(drawn, 6 * n + step) for step in range(6)) for n in range(20)}
+    orders = {tuple(shape_at(drawn, 6 * n + step).frames for step in range(6)) for n in range(20)}
     assert len(orders) > 10
     assert {tuple(sorted(order)) for order in orders} == {tuple(kinds)}
     assert len({tuple(sorted(s.video for s in drawn[step])) for step in range(600)}) > 12, "pairs"
@@ -502,7 +523,7 @@ def test_a_substitute_is_of_the_same_bucket_unless_all_of_it_are_bad() -> None:
 
 def test_clips_of_a_bucket_that_fills_no_batch_are_told() -> None:
     plan = Plan.of(catalog(*LENGTHS), ANY, options(buckets=(2, 10, 20), batch_size=3))
-    assert set(plan.sizes) == {2, 20}
+    assert set(plan.sizes) == {Shape(2), Shape(20)}
     (told,) = plan.never_comes()
     assert all(word in told for word in ("2 clips", "bucket 10", "of 3", "drop_remainder=False"))
     how: dict[str, Any] = {"buckets": (2, 10, 20), "batch_size": 1, "drop_remainder": False}

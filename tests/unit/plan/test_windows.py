@@ -43,7 +43,7 @@ class Reader:
         for i, video in enumerate(rows):
             number = int(video.path[1])
             if number:
-                found = np.array([[number, number - 1, 0, 0]])
+                found = np.array([[number, number - 1, *[0] * (facts.shape[0] - 2)]])
                 yield found, None, SimpleNamespace(video=np.array([i]))
 
 
@@ -105,7 +105,7 @@ def test_one_pass_counts_what_the_catalog_does_not_tell() -> None:
 @pytest.mark.parametrize(("told", "taken"), [(-5, 0), (2**62, 8)])
 def test_a_count_is_one_that_a_video_can_have(told: int, taken: int) -> None:
     def read(rows: Catalog, *_: object) -> Iterator[Any]:
-        yield np.full((len(rows), 2), told), None, SimpleNamespace(video=np.arange(len(rows)))
+        yield np.full((len(rows), 6), told), None, SimpleNamespace(video=np.arange(len(rows)))
 
     spec = ClipSpec("all", max_frames=8, size=(8, 8))
     known = counted(catalog(None, None), spec, read, (4, 8))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 
 import av
@@ -46,6 +48,29 @@ def copy(source: Path, to: Path, filters: str = "null", change: Callable[[bytes]
 def frame_of(path: Path, number: int = 5) -> Frames:
     with vl.open(path, cache=False) as video:
         return video[number]
+
+
+@pytest.mark.parametrize("codec", ["mpeg4", "libx264", "mjpeg"])
+@pytest.mark.parametrize("container", ["avi", "mov", "mkv"])
+def test_pixels_that_are_not_square_are_displayed_as_wide_as_a_player_shows_them(
+    codec: str, container: str, tmp_path: Path
+) -> None:
+    for aspect, degrees in itertools.product((Fraction(16, 11), Fraction(8, 9)), (0, 90)):
+        path = make_avi(
+            tmp_path / f"a.{container}", frames=3, codec=codec, size=(72, 88), aspect=aspect,
+            degrees=degrees if container == "mov" else 0, container_format=CONTAINERS[container],
+            pixels="yuvj420p" if codec == "mjpeg" else "yuv420p",
+        )  # fmt: skip
+        catalog = vl.Catalog([path.name], root=tmp_path)
+        shown = (88, 81)
+        if aspect > 1:
+            shown = 128, 72
+        if degrees and container == "mov":
+            shown = shown[::-1]
+        sizes = [(72, 128), (81, 88), (88, 81), (128, 72)]
+        clip = vl.ClipSpec(1, size=sizes)
+        ((pixels, _),) = vl.decode_serially(catalog, clip, 1)
+        assert pixels.shape[2:4] == shown[::-1]
 
 
 @pytest.mark.parametrize("container", CONTAINERS)

@@ -1,0 +1,58 @@
+"""Which shape the clips of each row of a catalog have: how many frames, and which size. Pure.
+
+Clips of one shape are a section of the stream: a batch has one shape. The frames follow from the
+length of a video and the buckets, the size from the shape of its frames.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from videoload.catalog.catalog import Catalog
+from videoload.catalog.table import Ints
+from videoload.clips.clip_spec import ClipSpec, sizes_of
+from videoload.clips.regions import nearest_aspect
+from videoload.clips.sample_spec import Shape, Spec, clips_of, leader_of
+from videoload.plan.options import CheckedOptions
+from videoload.plan.windows import sizes_in, windows_of
+
+
+def sections_of(catalog: Catalog, spec: Spec, options: CheckedOptions) -> dict[Shape, Ints] | None:
+    """The rows of each shape that has any, from few frames to many; those that fill no bucket have
+    none. None: the stream has one shape."""
+    leader, several = leader_of(spec), [*filter(None, map(sizes_of, clips_of(spec)))]
+    if not isinstance(leader, ClipSpec) or (options["buckets"] is None and not several):
+        return None
+    frames = np.full(len(catalog), leader.frames)
+    if options["buckets"] is not None:
+        frames = _bucketed(catalog, leader, options["buckets"])
+    shown = sizes_in(catalog, spec) if several else ()
+    numbers = [_nearest(own, sizes) for own, sizes in zip(shown, several, strict=True)]
+    shapes, of = np.unique(np.stack([frames, *numbers]), axis=1, return_inverse=True)
+    rows = np.split(np.argsort(of.ravel(), kind="stable"), np.cumsum(np.bincount(of.ravel()))[:-1])
+    found = {}
+    for (length, *chosen), own in zip(shapes.T.tolist(), rows, strict=True):
+        if length:
+            picked = (sizes[number] for sizes, number in zip(several, chosen, strict=True))
+            found[Shape(length, tuple(picked))] = own
+    return found
+
+
+def _bucketed(catalog: Catalog, leader: ClipSpec, buckets: Sequence[int]) -> Ints:
+    """The bucket of each row: the smallest that holds its frames; or with ``short="cut"`` the
+    largest that they fill, 0: they fill none."""
+    lengths, _ = windows_of(catalog, leader, range(len(catalog)))
+    if leader.short == "cut":
+        return np.array([0, *buckets])[np.searchsorted(buckets, lengths, side="right")]
+    return np.array(buckets)[np.searchsorted(buckets, lengths)]
+
+
+def _nearest(shown: Ints, sizes: tuple[tuple[int, int], ...]) -> Ints:
+    """The number of the size of each row, of what its frames are shown as: (width, height), int64
+    [2, N]."""
+    kinds, of = np.unique(shown, axis=1, return_inverse=True)
+    wide = [size[::-1] for size in sizes]
+    numbers = [nearest_aspect((width, height), wide) for width, height in kinds.T.tolist()]
+    return np.array(numbers)[of.ravel()]
