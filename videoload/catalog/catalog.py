@@ -150,6 +150,8 @@ class Catalog:
         at: str | None = "at",
         at_s: str | None = "at_s",
         box: str | Sequence[str] | None = "box",
+        width: str | None = "width",
+        height: str | None = "height",
         parts: PartColumns | None = None,
         by: By = "time",
         where: Mapping[str, Any] | None = None,
@@ -192,6 +194,10 @@ class Catalog:
             at_s: The same in seconds. Default ``at_s``.
             box: What ``crop="box"`` shows: left, top, right and bottom in pixels, in a column (a
                 list, or text) or in four. Default ``box``.
+            width: Of the frames as players show them, in pixels. With ``height``, it tells which of
+                several sizes clips have (a list in ``ClipSpec.size``). Default ``width``, unless it
+                has other things than whole numbers.
+            height: The same. Default ``height``.
             parts: Columns or patterns instead of path, for several files as one sample: names, or
                 a dict of names. The column ``depth_offset_s`` says how much later the file of the
                 part depth begins. Default None.
@@ -211,7 +217,8 @@ class Catalog:
             {
                 "path": path, "label": label, "labels": labels, "targets": targets, "start": start,
                 "end": end, "start_s": start_s, "end_s": end_s, "frames": frames, "at": at,
-                "at_s": at_s, "box": box, "parts": parts, "where": where,
+                "at_s": at_s, "box": box, "width": width, "height": height, "parts": parts,
+                "where": where,
             },
         )  # fmt: skip
         return cls._of(found, duplicates=duplicates, by=by)

@@ -30,6 +30,8 @@ _COLUMNS: dict[str, tuple[str, Any]] = {
     "end_s": ("ends_s", _NO_TIME),
     "at_s": ("at_s", _NO_TIME),
     "box": ("box", np.full(4, np.nan, np.float32)),
+    "width": ("width", _UNKNOWN),
+    "height": ("height", _UNKNOWN),
     "fingerprint": ("fingerprints", _UNKNOWN),
 }
 
@@ -52,6 +54,9 @@ class Video(NamedTuple):
         at_s: The moment that matters, in seconds from the file's first frame. Default None.
         box: (left, top, right, bottom) of what ``crop="box"`` shows, in pixels of the stored frame,
             as in ``frame[top:bottom, left:right]``. Default None.
+        width: Of the frames as a player shows them, in pixels, as ``videoload scan`` finds it. It
+            and ``height`` decide which of several sizes clips have. Default None: not known.
+        height: The same.
         fingerprint: What each copy of the file has in common, as ``videoload scan`` finds it.
             Workers of other hosts must have such a copy, if the trainer has none. Default None.
     """
@@ -66,6 +71,8 @@ class Video(NamedTuple):
     at: int | None = None
     at_s: float | None = None
     box: tuple[float, float, float, float] | None = None
+    width: int | None = None
+    height: int | None = None
     fingerprint: int | None = None
 
 
@@ -286,7 +293,7 @@ def _one_str_a_file(
         return tuple(paths)
     first: dict[str, int] = {}
     file = np.fromiter((first.setdefault(p, i) for i, p in enumerate(paths)), np.int64, len(paths))
-    of_file = ("label", "frames", "fingerprint")
+    of_file = ("label", "frames", "width", "height", "fingerprint")
     segment = [column.T for name, column in columns.items() if name not in of_file]
     rows = np.nan_to_num(np.vstack((file, *segment)), nan=-1.0)
     order = np.lexsort(rows)

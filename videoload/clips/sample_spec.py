@@ -252,6 +252,11 @@ def leader_of(spec: Spec) -> ClipSpec | FileFacts:
     return spec.leader if isinstance(spec, SampleSpec) else spec
 
 
+def has_sizes(spec: Spec) -> bool:
+    """Whether clips have one of several sizes."""
+    return any(map(sizes_of, clips_of(spec)))
+
+
 class Shape(NamedTuple):
     """What the clips of a batch have in common, where those of a stream differ.
 

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.sample_spec import REPORT_BYTES
 from videoload.decoding.decoder import Decoder
 from videoload.decoding.prepared import Ordinals, Prepared
@@ -50,8 +51,9 @@ def _facts(decoder: Decoder, path: str, tick: Tick) -> dict[str, Any]:
         if damaged := "; ".join(_damage(index, report)):
             damage.append(f"{file}: {damaged}" if len(files) > 1 else damaged)
     info = decoder.info(path, tick)
+    width, height = info.displayed_size(ClipSpec(1))
     return {
-        "frames": info.frames, "width": info.width, "height": info.height,
+        "frames": info.frames, "width": width, "height": height,
         "fps": round(float(info.fps), 4), "container": report.container.split(",")[0],
         "codec": report.codec, "pixels": report.pixels,
         "header_frames": sum(report.header_frames for _, report in found),

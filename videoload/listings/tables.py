@@ -85,6 +85,7 @@ class _Reader:
         columns |= {role: self._parsed(role, self._seconds) for role in _SECONDS}
         columns["box"], targets = self._parsed("box", self._box), self._targets()
         columns["fingerprint"] = self._fingerprints()
+        columns |= {role: self._pixels(role) for role in ("width", "height")}
         given = None if classes is None else class_names(classes)
         labels, known, hot = self._labels(given, has_targets=targets is not None)
         columns["label"], unused = labels, self._check_unused()
@@ -239,7 +240,7 @@ class _Reader:
 
     def _whole(self, i: int, cell: Any, role: str) -> int:
         if (value := whole(cell)) is None:
-            is_fraction = number(cell) >= 0 and role != "frames"
+            is_fraction = number(cell) >= 0 and role in ("start", "end", "at")
             hint = f": {role} counts frames, {role}_s= is in seconds" * is_fraction
             raise self._error(i, f"{role} must be a whole number from 0, not {shown(cell)}{hint}")
         return value
@@ -261,6 +262,13 @@ class _Reader:
             return None
         self._used.add("fingerprint")
         return found
+
+    def _pixels(self, role: str) -> list[int | None] | None:
+        """The width or height of frames. A column of that name with other things is not meant."""
+        cells = self._rows.columns.get(role, ())
+        if self._asked(role) == role and not all(is_missing(x) or whole(x) for x in cells):
+            return None
+        return self._parsed(role, self._whole)
 
     def _targets(self) -> Any:
         """Targets [N] of a single column, [N, columns] of several; a dict of them if they are

@@ -17,9 +17,10 @@ from videoload.arguments import not_default
 from videoload.catalog import targets
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import do_lengths_decide
-from videoload.clips.clip_spec import ClipSpec, crops_of, sizes_of
-from videoload.clips.sample_spec import SampleSpec, Spec, clips_of, leader_of
+from videoload.clips.clip_spec import ClipSpec, crops_of
+from videoload.clips.sample_spec import SampleSpec, Spec, has_sizes, leader_of
 from videoload.plan.options import DEFAULTS, CheckedOptions
+from videoload.plan.windows import sizes_in
 
 Settings = Mapping[str, str]  # Each name with its value as Python text, without defaults.
 
@@ -74,9 +75,11 @@ class Identity:
         leader = leader_of(spec)
         if "box" in table.columns and isinstance(leader, ClipSpec) and leader.crop == "box":
             settings["boxes"] = _digest(len(catalog), table.column("box").astype("<f4").tobytes())
-        if do_lengths_decide(spec, options["buckets"]) or any(map(sizes_of, clips_of(spec))):
+        if do_lengths_decide(spec, options["buckets"]) or has_sizes(spec):
             if catalog._windows is not None:
                 frames = catalog._windows.astype("<i8").tobytes()
+            elif has_sizes(spec):
+                frames += sizes_in(catalog, spec).astype("<i8").tobytes()
             settings["lengths"] = _digest(len(catalog), frames)
         if catalog.targets is not None:
             settings["targets"] = _digest(len(catalog), targets.digest(catalog.targets))

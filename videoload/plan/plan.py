@@ -43,7 +43,7 @@ from videoload.catalog.joining import targets_of
 from videoload.catalog.table import Ints
 from videoload.catalog.turns import Turns, weights
 from videoload.clips.affine import Matrices
-from videoload.clips.clip_spec import ClipSpec, crops_of, sizes_of
+from videoload.clips.clip_spec import ClipSpec, crops_of
 from videoload.clips.edges import told
 from videoload.clips.facts import Facts, affine_of
 from videoload.clips.sample_spec import (
@@ -51,7 +51,7 @@ from videoload.clips.sample_spec import (
     Spec,
     arrays_of,
     by_part,
-    clips_of,
+    has_sizes,
     heard_in,
     leader_of,
     shape_of,
@@ -490,7 +490,7 @@ def check_lengths(catalog: Catalog, clip: Spec, options: CheckedOptions) -> None
     """Raises SpecError if clips of any length or of several sizes, buckets and other options
     contradict each other."""
     spec, buckets = leader_of(clip), options["buckets"]
-    sized = any(map(sizes_of, clips_of(clip)))
+    sized = has_sizes(clip)
     if (buckets is not None or sized) and (catalog.parts or options["balance"] is not None):
         what = "a mixture has shares" if catalog.parts else "balance= has weights"
         which = "several sizes" if buckets is None else "buckets"

@@ -27,6 +27,7 @@ from videoload.clips.sample_spec import (
     SampleSpec,
     Spec,
     clips_of,
+    has_sizes,
     lacks_size,
     leader_of,
     one_frame,
@@ -51,7 +52,7 @@ def counted(
     cannot be read counts as one window, or one frame, of a square: the stream will name it."""
     if not isinstance(clip, ClipSpec | SampleSpec):
         return catalog
-    decide, sized = do_lengths_decide(clip, buckets), any(map(sizes_of, clips_of(clip)))
+    decide, sized = do_lengths_decide(clip, buckets), has_sizes(clip)
     if not decide and not sized:
         return catalog
     if catalog._windows is not None:  # another stream's
@@ -59,7 +60,7 @@ def counted(
     several = isinstance(clip, SampleSpec) and len(clip.clips) > 1  # all of them decide
     leader = clip.leader if isinstance(clip, SampleSpec) else clip
     suffice = not several and _lengths_suffice(catalog, range(len(catalog)), leader)
-    if (suffice or not decide) and not sized:
+    if (suffice or not decide) and not (sized and (several or _shown_as(catalog).min() < 1)):
         return catalog
     facts = FileFacts.of(clip if decide else one_frame(clip))
     counts = np.array([[1], [0], *[[1]] * (facts.shape[0] - 4)]).repeat(len(catalog), 1)
@@ -94,8 +95,11 @@ def with_native_size(catalog: Catalog, spec: Spec, read: Read) -> Spec:
 def sizes_in(catalog: Catalog, spec: Spec) -> Ints:
     """As which (width, height) the frames of each part that has one of several sizes are shown, in
     each row: int64 [parts, 2, N]."""
-    assert catalog._windows is not None, "the sizes of this catalog were not counted"
-    shown = catalog._windows[2:].reshape(-1, 2, len(catalog))
+    shown = _shown_as(catalog)[None]
+    if catalog._windows is not None:
+        shown = catalog._windows[2:].reshape(-1, 2, len(catalog))
+    if shown.min() < 1:
+        raise SpecError("the sizes of this catalog were not counted")
     return shown[[bool(sizes_of(clip)) for clip in clips_of(spec)]]
 
 
@@ -164,6 +168,11 @@ def warnings_of(catalog: Catalog, clip: Spec, buckets: Sequence[int] | None = No
                 "window fits. A smaller hop leaves fewer frames out, and edges= none"
             )
     return found
+
+
+def _shown_as(catalog: Catalog) -> Ints:
+    """As which (width, height) frames are shown, int64 [2, N]; -1: the catalog does not tell."""
+    return np.stack([catalog._table.column(name) for name in ("width", "height")])
 
 
 def _lengths_suffice(catalog: Catalog, videos: range, spec: ClipSpec) -> bool:

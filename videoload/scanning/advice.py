@@ -10,6 +10,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,7 @@ from videoload.catalog.table import Ints
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.regions import scaled_size
 from videoload.errors import VideoloadError
-from videoload.plan.padding import fewest_buckets
+from videoload.plan.padding import fewest_buckets, fewest_sizes
 from videoload.scanning.journal import Row
 from videoload.stats.waiting import count
 from videoload.storage.paths import pieces_of
@@ -85,6 +86,18 @@ def buckets(segments: Sequence[Row]) -> list[str]:
         f'whole clips (ClipSpec(frames="all", max_frames={most}){cut}); a stride divides these '
         "numbers:",
         f"  buckets={sizes}  # padding {padding:.0%}",
+    ]
+
+
+def sizes(segments: Sequence[Row]) -> list[str]:
+    """Which sizes cut least of the frames away, for a script, if they have several shapes."""
+    shown = [(row.width, row.height) for row in segments if row.good and row.width and row.height]
+    if len({Fraction(*each) for each in shown}) < 2:
+        return []
+    found = fewest_sizes(shown)
+    return [
+        "clips of the size of the nearest aspect, in batches of one size:",
+        f"  size={[*found.sizes]}  # {found.cut:.0%} of a frame is cut away",
     ]
 
 

@@ -20,9 +20,9 @@ class Row:
     """One file, or one segment of it if the catalog has segments.
 
     ``frames`` is the file's true frame count. It is 0 if nothing can be decoded; ``damage`` then
-    says why. ``header_frames`` is the count that the header claims, ``packets`` how many are coded,
-    ``key_frames`` how many of them decoding can start at, ``sound`` the codec of its sound
-    ("unknown" if it cannot be read).
+    says why. ``width`` and ``height`` are those that a player shows. ``header_frames`` is the count
+    that the header claims, ``packets`` how many are coded, ``key_frames`` how many of them decoding
+    can start at, ``sound`` the codec of its sound ("unknown" if it cannot be read).
     """
 
     path: str

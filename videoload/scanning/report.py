@@ -129,12 +129,15 @@ def _charts(
 ) -> list[dict[str, Any]]:
     distances = [row.key_distance or row.frames for row in good]
     store = advice.store(good)
+    aspects = [row.width / row.height for row in good if row.height]
+    sizes = advice.sizes(segments)
     fit = [*_of_lengths(good), "\n".join(advice.buckets(segments))]
     return [
         _histogram("frames in a file", [row.frames for row in good], fit),
         _histogram("seconds", [row.frames / row.fps for row in good if row.fps > 0], []),
         _kinds("frames per second", (f"{row.fps:.5g}" for row in good), _of_rates(good)),
         _kinds("width x height", (f"{row.width}x{row.height}" for row in good), [store]),
+        _histogram("width / height", aspects, ["\n".join(sizes)][: len(sizes)]),
         _kinds("codec", (f"{row.codec} in {row.container or '?'}" for row in good), []),
         _histogram(
             "frames from a key frame to the next", distances,

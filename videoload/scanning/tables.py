@@ -92,7 +92,8 @@ def scan_summary(
         )
     if damaged:
         lines.append(f"{damaged} damaged but usable: decoding skips or repairs what is broken")
-    lines += [advice.lengths(segments), *advice.buckets(segments), advice.store(rows)]
+    lines += [advice.lengths(segments), *advice.buckets(segments), *advice.sizes(segments)]
+    lines.append(advice.store(rows))
     lines += advice.long_groups(rows, root)
     lines += [advice.balance(rows), advice.recordings(rows)]
     if root is not None:

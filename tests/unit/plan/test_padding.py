@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from videoload.clips.regions import nearest_aspect
 from videoload.plan import padding
-from videoload.plan.padding import best_buckets, fewest_buckets, warnings_of
+from videoload.plan.padding import best_buckets, fewest_buckets, fewest_sizes, warnings_of
 
 
 def padded(sizes: tuple[int, ...], lengths: list[int]) -> float:
@@ -48,6 +49,19 @@ def test_of_many_lengths_some_are_tried(lengths: list[int]) -> None:
     assert {*found.sizes} <= {*lengths}
     assert found.padding == padded(found.sizes, lengths)
     assert found.padding <= (max(lengths) / min(lengths)) ** (1 / 7) - 1
+
+
+@given(st.lists(st.tuples(*[st.integers(100, 2000)] * 2), min_size=1, max_size=30))
+def test_sizes_cut_little_of_frames_away(shown: list[tuple[int, int]]) -> None:
+    found = fewest_sizes(shown)
+    wide = [(width, height) for height, width in found.sizes]
+    times = [nearest_aspect(each, wide) for each in shown]
+    kept = [min(w * b / (h * a), h * a / (w * b)) for (w, h), (a, b) in
+            zip(shown, map(wide.__getitem__, times), strict=True)]  # fmt: skip
+    assert len(found.sizes) == len({a / b for a, b in found.sizes})
+    assert abs(1 - np.mean(kept) - found.cut) < 1e-6
+    assert found.cut <= 0.05 or len(found.sizes) >= len({a / b for a, b in shown}) * 0.5
+    assert found.of.shape == (len(shown),)
 
 
 def test_buckets_that_pad_much_more_than_others_would_are_named() -> None:

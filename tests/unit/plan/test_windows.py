@@ -13,8 +13,8 @@ import pytest
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.target_columns import Points
 from videoload.clips.clip_spec import ClipSpec
-from videoload.clips.sample_spec import FileFacts, SampleSpec
-from videoload.errors import SpecError
+from videoload.clips.sample_spec import FileFacts, SampleSpec, Shape
+from videoload.errors import CatalogError, SpecError
 from videoload.plan.identity import Identity
 from videoload.plan.options import checked_options
 from videoload.plan.plan import Plan
@@ -110,6 +110,24 @@ def test_a_count_is_one_that_a_video_can_have(told: int, taken: int) -> None:
     spec = ClipSpec("all", max_frames=8, size=(8, 8))
     known = counted(catalog(None, None), spec, read, (4, 8))
     assert windows_of(known, spec, range(2))[0].tolist() == [taken, taken]
+
+
+def test_sizes_of_frames_are_counted_where_the_catalog_does_not_tell() -> None:
+    read, spec = Reader(), ClipSpec(4, size=[(4, 8), (8, 4)])
+    sizes = {"path": ["v1.avi", "v2.avi"], "width": [20, 10], "height": [10, 20]}
+    told = Catalog.from_table(sizes, None)
+    assert counted(told, spec, read) is told
+    assert {*Plan.of(told, spec, OPTIONS).sizes} == {Shape(4, ((4, 8),)), Shape(4, ((8, 4),))}
+    some = Catalog.from_table(sizes | {"height": [10, None]}, None)
+    known = counted(some, spec, read)
+    assert [paths for paths, _ in read.asked] == [["v1.avi", "v2.avi"]]
+    assert {*Plan.of(known, spec, OPTIONS).sizes} == {Shape(4, ((4, 8),))}, "squares"
+    mine, other = (Identity.of(each, spec, OPTIONS) for each in (told, known))
+    assert mine.difference(other.settings).startswith("lengths: ")
+    boxes = Catalog.from_table(sizes | {"height": [1.5, 2]}, None)
+    assert (boxes[0].width, boxes[0].height) == (20, None)
+    with pytest.raises(CatalogError, match="height"):
+        Catalog.from_table(sizes | {"h": [1.5, 2]}, None, height="h")
 
 
 def test_what_was_counted_for_another_stream_does_not_count() -> None:

@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from tests.support.scan_rows import row
+from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.regions import covering, nearest_aspect
 from videoload.scanning import advice
 from videoload.scanning.journal import Row
 
@@ -44,6 +46,24 @@ def test_buckets_are_told_as_a_script_takes_them() -> None:
     assert advice.buckets([row("b", frames=0)]) == []
     many = [row(str(i), frames=n) for i, n in enumerate([50] * 200 + [90, 99])]
     assert "max_frames=50), which cuts the 2 longest" in advice.buckets(many)[0]
+
+
+def test_sizes_are_told_as_a_script_takes_them() -> None:
+    shapes = [(1920, 1080)] * 60 + [(1080, 1920)] * 25 + [(640, 480)] * 9
+    rows = [row(str(i), width=w, height=h) for i, (w, h) in enumerate(shapes)]
+    _, line = advice.sizes(rows)
+    sizes = ast.literal_eval(line.removeprefix("  size=").split("  #")[0])
+    made = ClipSpec(1, size=sizes)
+    cut = 0.0
+    for width, height in shapes:
+        wide = [size[::-1] for size in sizes]
+        near = wide[nearest_aspect((width, height), wide)]
+        across, down = covering((width, height), near)
+        cut += (1 - near[0] * near[1] / (across * down)) / len(shapes)
+    assert abs(float(line.split("# ")[1].split("%")[0]) / 100 - cut) < 0.01
+    assert cut <= 0.05
+    assert made.shape[1] * made.shape[2] <= 1.05 * 480 * 832
+    assert advice.sizes([*rows[:3], row("b", frames=0, width=4, height=9)]) == [], "of one shape"
 
 
 def test_long_groups_come_with_the_command_that_corrects_the_worst() -> None:
