@@ -2,27 +2,21 @@
 
 Each file is decoded completely by the canonical route, and then in random windows, by fresh
 decoders and by used ones. All of that runs in two processes, whose fresh memory holds different
-bytes. As a program, for a larger campaign than the tests have time for:
-
-    python -m tests.support.routes --mutants 20000 --videos /path/to/avi/files
+bytes.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import random
 import subprocess
 import sys
-import traceback
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TextIO
 from zlib import crc32
 
 import av
@@ -43,7 +37,6 @@ LEFT_OUT = (
     "raw_pal8",  # without its palette, FFmpeg shows old memory
 )
 _WINDOWS = 5
-_MAX_BYTES = 700_000  # of a file of others
 _MAX_FRAMES = 4000
 _MEMORY = ("85", "170")  # content of fresh memory in each of the two processes
 
@@ -58,19 +51,9 @@ def make_sources(folder: Path) -> None:
             make(replace(kind, size=size, frames=min(kind.frames, 16)), folder)
 
 
-def read_sources(*folders: Path) -> list[tuple[str, bytes]]:
-    """Small files of these folders, by name."""
-    paths = [path for folder in folders for path in sorted(folder.rglob("*.avi"))]
-    small = [path for path in paths if path.stat().st_size <= _MAX_BYTES]
-    return [(path.stem, path.read_bytes()) for path in small]
-
-
-def write_mutant(folder: Path, source: tuple[str, bytes], seed: int) -> Path:
-    """A broken copy of a source."""
-    name, data = source
-    path = folder / f"{seed:06d}_{name}.avi"
-    path.write_bytes(mutant(data, seed))
-    return path
+def read_sources(folder: Path) -> list[tuple[str, bytes]]:
+    """These files, by name."""
+    return [(path.stem, path.read_bytes()) for path in sorted(folder.glob("*.avi"))]
 
 
 def look_at(path: Path, seed: int) -> tuple[str, object, list[str]]:
@@ -131,94 +114,42 @@ def _tick() -> None:
     pass
 
 
-def _look_at_all(out: Path, sources_of: list[tuple[str, bytes]], seeds: range) -> None:
-    """A line for each mutant. A child decodes them; if it dies, another child continues."""
-    left = iter(seeds)
-    with out.open("w") as lines, TemporaryDirectory(dir=out.parent) as folder:
-        while True:
-            child = os.fork()
-            if not child:
-                try:
-                    _write_lines(lines, Path(folder), sources_of, left)
-                except BaseException:
-                    traceback.print_exc()
-                    os._exit(1)  # the folder is the parent's
-                os._exit(0)
-            if not os.waitpid(child, 0)[1]:
-                return
-            last = json.loads(out.read_text().splitlines()[-1])[0]
-            left = iter(range(last + 1, seeds.stop))
-
-
-def _write_lines(
-    lines: TextIO, folder: Path, sources_of: list[tuple[str, bytes]], seeds: Iterator[int]
-) -> None:
-    for seed in seeds:
-        path = write_mutant(folder, sources_of[seed % len(sources_of)], seed)
-        lines.write(json.dumps([seed, path.stem]) + "\n")
-        lines.flush()
-        lines.write(json.dumps([seed, path.stem, *look_at(path, seed)], default=str) + "\n")
-        path.unlink()
-    lines.flush()
-
-
-def compare(
-    mutants: int, first: int = 0, videos: Path | None = None
-) -> tuple[Counter[str], list[str]]:
-    """Compare this many mutants, starting at a seed. Returns how many were proven, decoded and
-    refused, how many killed the decoder, and the mutants that differ between the ways."""
-    with TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as name:
-        folder = Path(name)
-        outs = [folder / memory for memory in _MEMORY]
-        made = folder / "made"
-        made.mkdir()
-        make_sources(made)
-        command = [sys.executable, "-m", "tests.support.routes", "--first", str(first)]
-        command += ["--mutants", str(mutants), "--sources", str(made)]
-        command += ["--videos", str(videos)] if videos else []
+def compare(mutants: int) -> tuple[Counter[str], list[str]]:
+    """Compare this many mutants. Returns how many were proven, decoded and refused, and those that
+    differ between the ways."""
+    with TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
+        make_sources(Path(folder))
         children = [
             subprocess.Popen(
-                [*command, "--out", str(out)], env={**os.environ, "MALLOC_PERTURB_": memory}
+                [sys.executable, "-m", "tests.support.routes", folder, str(mutants)],
+                stdout=subprocess.PIPE, env={**os.environ, "MALLOC_PERTURB_": memory},
             )
-            for out, memory in zip(outs, _MEMORY, strict=True)
-        ]
-        ended = [child.wait() for child in children]
-        if any(ended):
-            raise RuntimeError("a decoder's parent has failed")
-        seen = [dict(_results(out)) for out in outs]
-    counts = Counter(result[0] for result in seen[0].values())
+            for memory in _MEMORY
+        ]  # fmt: skip
+        told = [child.communicate()[0].splitlines() for child in children]
+    one, other = ({name: result for name, *result in map(json.loads, lines)} for lines in told)
+    for child, lines in zip(children, told, strict=True):
+        assert child.returncode == 0, f"a decoder crashed after {lines[-1:]}"
     differing = []
-    for mutant_name, (known, everything, windows) in seen[0].items():
-        other = seen[1][mutant_name]
-        differing += [f"{mutant_name} ({known}): {window}" for window in {*windows, *other[2]}]
-        if (known, everything) != other[:2]:
-            differing.append(f"{mutant_name} ({known}): not the same in another process")
-    return counts, differing
+    for name, (known, everything, windows) in one.items():
+        differing += [f"{name} ({known}): {window}" for window in (*windows, *other[name][2])]
+        if [known, everything] != other[name][:2]:
+            differing.append(f"{name} ({known}): not the same in another process")
+    return Counter(known for known, *_ in one.values()), differing
 
 
-def _results(out: Path) -> Iterator[tuple[str, tuple[str, object, list[str]]]]:
-    for line in out.read_text().splitlines():
-        _, name, *result = json.loads(line)
-        known, everything, windows = result or ("killed", None, [])
-        yield name, (known, everything, windows)
-
-
-def _arguments() -> Any:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--mutants", type=int, default=2200)
-    parser.add_argument("--first", type=int, default=0, help="the first seed")
-    parser.add_argument("--videos", type=Path, help="a folder whose files are broken as well")
-    parser.add_argument("--sources", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("--out", type=Path, help=argparse.SUPPRESS)
-    return parser.parse_args()
+def main(sources: Path, mutants: int) -> None:
+    """Print a line for each mutant."""
+    good = read_sources(sources)
+    with TemporaryDirectory(dir=sources.parent) as folder:
+        for seed in range(mutants):
+            name, data = good[seed % len(good)]
+            path = Path(folder, f"{seed:06d}_{name}.avi")
+            path.write_bytes(mutant(data, seed))
+            print(json.dumps([path.stem, *look_at(path, seed)], default=str), flush=True)
+            path.unlink()
 
 
 if __name__ == "__main__":
-    asked = _arguments()
-    if asked.out is None:
-        counts, differing = compare(asked.mutants, asked.first, asked.videos)
-        print(dict(counts), *differing, f"{len(differing)} differ", sep="\n")
-        sys.exit(bool(differing))
     native.silence_ffmpeg()
-    folders = [asked.sources, *([asked.videos] if asked.videos else [])]
-    _look_at_all(asked.out, read_sources(*folders), range(asked.first, asked.first + asked.mutants))
+    main(Path(sys.argv[1]), int(sys.argv[2]))
