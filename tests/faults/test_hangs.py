@@ -79,7 +79,7 @@ def test_a_worker_without_descriptors_condemns_no_video_and_ends(
         client.wait_for_workers(1, timeout_s=60 * SECOND)
         stream = client.stream(videos.catalog, clip, 4)
         read = pool.submit(digests, stream.batches(info=True))
-        without.wait_for("this worker cannot open files any more", 60 * SECOND)
+        without.wait_for("ulimit -n", 60 * SECOND)
         assert without.wait(30 * SECOND) == 1
         programs.worker(client.endpoints[0], videos.root)
         assert read.result(30 * SECOND) == expected

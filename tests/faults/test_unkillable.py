@@ -59,7 +59,7 @@ def test_close_does_not_wait_for_a_worker_that_cannot_be_killed(
         trainer.wait_for("closed after", 40 * SECOND)
         assert float(trainer.out.rpartition("after ")[2].split()[0]) < either(10, 4) * SECOND
         assert trainer.wait(30 * SECOND) == 0
-        assert f"worker process {held} is killed and does not end" in trainer.err
+        assert str(held) in trainer.err
     finally:
         with suppress(ProcessLookupError):
             os.kill(held, signal.SIGKILL)

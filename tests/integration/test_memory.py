@@ -110,10 +110,8 @@ def test_holding_every_batch_never_deadlocks_and_changes_no_batch(
         )
         copied = stream.stats().copied
         assert len(held) - slots <= copied < len(held)
-        assert [r.message for r in caplog.records if "copies" in r.message] == [
-            f"{slots - 2} of {slots} batches in memory are still referenced; the stream goes on "
-            "with copies (keep fewer, or give more slots=)"
-        ]
+        [told] = [r.message for r in caplog.records if "copies" in r.message]
+        assert all(word in told for word in (f"{slots - 2} of {slots}", "slots="))
         # Dropped batches give their slots back: no more copies.
         del batch
         held.clear()

@@ -186,13 +186,9 @@ def test_a_part_that_fails_is_named(catalog: Catalog, root: Path, tmp_path: Path
 
 def test_partners_that_are_missing_are_named(root: Path) -> None:
     rgb, depth = (Catalog.from_folder(root / name) for name in ("rgb", "depth"))
-    with pytest.raises(
-        CatalogError, match=r"'depth' has no partner of rgb/a/S005_rgb\.avi of part"
-    ):
+    with pytest.raises(CatalogError, match=r"'depth' .*rgb/a/S005_rgb"):
         Catalog.side_by_side(rgb=rgb, depth=depth[:5], match=MATCH)
-    with pytest.raises(
-        CatalogError, match=r"'rgb' has no partner of depth/a/S000_depth\.avi of part"
-    ):
+    with pytest.raises(CatalogError, match=r"'rgb' .*depth/a/S000_depth"):
         Catalog.side_by_side(rgb=rgb[1:], depth=depth, match=MATCH)
     with pytest.raises(CatalogError, match="rgb has 6, depth has 5"):
         Catalog.side_by_side(rgb=rgb, depth=depth[:5])
@@ -201,14 +197,14 @@ def test_partners_that_are_missing_are_named(root: Path) -> None:
 def test_what_is_drawn_is_said_once(catalog: Catalog) -> None:
     spec = specs(sampling="random")
     spec["depth"] = ClipSpec(3, resize=32, size=(24, 28), flip=True)
-    with pytest.raises(SpecError, match="flip is drawn for part 'rgb': leave flip=True out of"):
+    with pytest.raises(SpecError, match=r"flip.*'rgb'.*flip=True"):
         decode_serially(catalog, spec, 2)
-    with pytest.raises(SpecError, match="the parts rgb, ir, depth: give a dict"):
+    with pytest.raises(SpecError, match=r"rgb, ir, depth.*dict"):
         decode_serially(catalog, ClipSpec(3, size=(24, 28)), 2)
     spec = specs()
     spec["dept"] = spec.pop("depth")
-    with pytest.raises(SpecError, match="rgb, ir, depth: 'dept' is none of them"):
+    with pytest.raises(SpecError, match=r"rgb, ir, depth.*'dept'"):
         decode_serially(catalog, spec, 2)
     del spec["dept"]
-    with pytest.raises(SpecError, match="rgb, ir, depth: give a spec for 'depth' as"):
+    with pytest.raises(SpecError, match=r"rgb, ir, depth.*'depth'"):
         decode_serially(catalog, spec, 2)

@@ -174,7 +174,7 @@ def test_a_shuffled_stream_that_is_read_again_by_number_warns_once(
     read(3)
     read(3)
     [message] = caplog.messages
-    assert message.startswith("the stream is read from step 0 again and gives the same batches ")
+    assert "step 0" in message
 
 
 def test_two_loops_over_one_stream_take_turns(videos: Videos, client: Client) -> None:

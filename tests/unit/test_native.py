@@ -21,7 +21,7 @@ PROJECT = Path(native.__file__).parents[1]
 
 
 def test_an_unknown_setting_is_refused_and_nothing_is_switched_off() -> None:
-    with pytest.raises(ValueError, match="'mallok' is not one of malloc, gathers, memory-limit"):
+    with pytest.raises(ValueError, match=r"'mallok'.*malloc, gathers"):
         native.switch_off("malloc", "mallok")
     assert native.switched_off() == []
 

@@ -197,7 +197,7 @@ def test_a_file_that_changes_while_it_is_open_is_no_wrong_frame(tmp_path: Path) 
     assert video[3].any()
     make_avi(tmp_path / "b.avi", frames=60, seed=2)
     (tmp_path / "b.avi").rename(path)
-    with pytest.raises(vl.VideoError, match="has changed since it was opened"):
+    with pytest.raises(vl.VideoError, match="changed"):
         _ = video[3]
     with vl.open(path, cache=False) as other:
         assert other[3].any()

@@ -127,7 +127,7 @@ def test_an_address_that_other_hosts_can_reach_needs_keys_or_insecure(endpoint: 
     ],
 )  # fmt: skip
 def test_an_invalid_address_is_always_refused(endpoint: str) -> None:
-    with pytest.raises(TransportError, match=r"is not an address: tcp://HOST:PORT is"):
+    with pytest.raises(TransportError, match="tcp://HOST:PORT"):
         check_address(endpoint, "keys", insecure=True)
 
 

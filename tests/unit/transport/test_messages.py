@@ -148,9 +148,9 @@ def test_a_lease_of_samples_arrives_as_it_was_sent() -> None:
     lease = Lease.of(1, SAMPLE, [Clip("a.avi\nb.avi", Request(2))])
     assert unpack_from_trainer(pack(lease)) == lease
     assert lease.asked == SAMPLE
-    with pytest.raises(ValueError, match="has the spec of clips or of samples"):
+    with pytest.raises(ValueError, match="spec"):
         Lease(1, SPEC, lease.clips, sample=SAMPLE)
-    with pytest.raises(ValueError, match="has 1 crops"):
+    with pytest.raises(ValueError, match="1 crop"):
         Lease.of(1, SAMPLE, [Clip("a.avi\nb.avi", Request(2, crop=1))])
 
 

@@ -203,5 +203,5 @@ def test_only_a_few_descriptors_are_on_the_way_at_once(ends: Ends) -> None:
 
 def test_bytes_that_are_no_message_are_an_error(ends: Ends) -> None:
     ends[0].socket.sendall((3).to_bytes(4, "big") + b"\xc1\xc1\xc1")
-    with pytest.raises(ProtocolError, match="not a message of this protocol"):
+    with pytest.raises(ProtocolError):
         ends[1].receive(30 * SECOND)

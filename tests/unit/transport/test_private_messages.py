@@ -69,5 +69,5 @@ def test_nobody_who_dials_in_can_send_private_messages(message: Private) -> None
     ],
 )
 def test_an_invalid_field_of_a_private_message_is_refused(fields: dict[str, Any]) -> None:
-    with pytest.raises(ProtocolError, match="not a message of this protocol"):
+    with pytest.raises(ProtocolError):
         unpack_private(msgspec.msgpack.encode(fields))

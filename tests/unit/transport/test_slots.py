@@ -98,7 +98,7 @@ def test_spans_are_the_runs_of_consecutive_rows(
 
 @pytest.mark.parametrize("slot", range(3))
 def test_a_view_beyond_its_slot_is_refused(arena: Arena, slot: int) -> None:
-    with pytest.raises(ValueError, match="does not fit"):
+    with pytest.raises(ValueError, match="fit"):
         arena.view(slot, arena.stride - 10, (11,))
 
 
@@ -128,7 +128,7 @@ def test_a_worker_cannot_look_outside_of_the_arena(
     arena: Arena, offset: int, shape: tuple[int, ...]
 ) -> None:
     window = Window(os.dup(arena.fd))
-    with pytest.raises(ValueError, match=f"at {offset} does not fit into {arena.size} bytes"):
+    with pytest.raises(ValueError, match=f"{offset}.*{arena.size} bytes"):
         window.view(offset, shape)
 
 
