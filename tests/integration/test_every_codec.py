@@ -51,7 +51,7 @@ QUICK = {
     "raw_long_chunks", "mp4_bframes_named_avi", "ts_h264_named_avi",
     "matroska_ffv1_bt709_full", "mov_rawvideo_bt2020", "avi_mpeg4_uneven", "mp4_h264_uneven",
     "mp4_mpeg4_trimmed_by_5", "mp4_h264_open_gop_trimmed_by_17", "mp4_mpeg4_empty_samples",
-    "mp4_hevc_empty_samples",
+    "mp4_hevc_empty_samples", "mp4_h264_recovery_points", "ps_mpeg2_bframes",
 }  # fmt: skip
 # And a push runs one kind of each other codec, container and oddity.
 SLOW = {
@@ -215,6 +215,23 @@ def test_most_codecs_can_be_sought(tmp_path: Path) -> None:
         read_frames(open_video(file, index), index.order, [38], lambda ordinal, frame: None, count)
         assert len(index.order.starts) >= 4, kind.name
         assert touched <= 8, f"{kind.name}: {touched} packets decoded for frame 38"
+
+
+@pytest.mark.parametrize("name", ["mp4_h264_recovery_points", "ps_mpeg2_bframes"])
+def test_no_clip_is_decoded_from_the_beginning(name: str, tmp_path: Path) -> None:
+    """Where packets share a position, or where groups of pictures are open."""
+    path = make(next(kind for kind in KINDS if kind.name == name), tmp_path)
+    file = LocalFile(str(path), path.stat())
+    index = index_of(file)
+    for wanted in range(40, index.info.frames, 5):
+        touched: list[None] = []
+
+        def count(touched: list[None] = touched) -> None:
+            touched.append(None)
+
+        video = open_video(file, index)
+        assert read_frames(video, index.order, [wanted], lambda ordinal, frame: None, count)
+        assert len(touched) < 60
 
 
 @pytest.mark.parametrize(

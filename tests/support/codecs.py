@@ -467,6 +467,10 @@ KINDS = [
     Kind("h264_bframes", "libx264", options={**_X264, "preset": "veryfast", "bf": "3"}),
     Kind("h264_open_gop", "libx264", options={
         "preset": "veryfast", "bf": "3", "x264-params": "open-gop=1:keyint=12:log-level=none"}),
+    Kind("mp4_h264_recovery_points", "libx264", container="mp4", frames=96, options={
+        "preset": "veryfast", "x264-params": "open-gop=1:keyint=12:bframes=3:log-level=none"}),
+    Kind("ps_mpeg2_bframes", "mpeg2video", container="vob", frames=96, options={"bf": "2"},
+         size=(320, 240), is_proven=False),
     Kind("h264_intra_refresh", "libx264", options={
         "preset": "veryfast", "x264-params": "intra-refresh=1:keyint=12:log-level=none"}),
     Kind("h264_many_refs", "libx264", options={

@@ -6,6 +6,11 @@ set says, and shows the lowest count of them whenever it has one more. What come
 dropped. If the set does not say how many, FFmpeg finds out while it decodes, and drops pictures
 until it knows; so only pictures that are in order already are proven then.
 
+**Decoding can begin at an IDR picture, and at a recovery point**: an I-picture with a message that
+all that is shown after it refers to nothing before. Leading pictures follow it in the file, are
+shown before it, and may refer to earlier ones: a decoder that begins there is not given them. So
+nobody may refer to them.
+
 **Two numbers in each slice header decide.** The count is written as its last bits, or follows from
 ``frame_num``. ``frame_num`` says how many references came before since the IDR picture. If it is
 not that number, a picture is missing, or references are dropped (MMCO 5): nothing is proven.
@@ -20,6 +25,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from videoload.bitstreams.nal_units import (
     START_CODES,
@@ -42,7 +48,10 @@ from videoload.bitstreams.pictures import (
     only,
 )
 
-_SLICE, _IDR, _SPS, _PPS = 1, 5, 7, 8
+_SLICE, _IDR, _MESSAGES, _SPS, _PPS = 1, 5, 6, 7, 8
+_RECOVERY_POINT = 6  # kind of a message
+_INTRA = (2, 7)  # types of slices
+_LEAST_COUNT = 32  # FFmpeg counts up to there in pictures that stand for missing ones
 _SETTINGS = (_SPS, _PPS, 13, 15)
 _EMPTY = (9, 12)  # delimiters, filler
 _MACROBLOCK_0 = 0x80
@@ -64,7 +73,7 @@ def prove_h264(packets: Packets) -> Pictures | None:
     found = _first_slices(packets, length_bytes)
     if found is None:
         return None
-    slices, settings = found
+    slices, settings, recovering = found
     starts = [i for i, unit in enumerate(slices) if _kind(unit) == _IDR]
     if starts[:1] != [0] or not are_settings_known(settings, told, starts):
         return None
@@ -82,9 +91,35 @@ def prove_h264(packets: Packets) -> Pictures | None:
     pictures = by_counts(counts, np.array(starts))
     if pictures is None:
         return None
+    is_reference = np.array(list(map(_is_reference, slices)))
+    begins = [*starts, *_recovery_points(recovering, counts, pictures, is_reference, sequence)]
+    starts = [i for i in sorted(begins) if are_settings_known(settings, told, [i])]
+    pictures = pictures._replace(starts=np.array(starts))
     if sequence.profile == _LOSSLESS_PROFILE:
         pictures = pictures._replace(starts=_with_encoder(packets, pictures.starts))
-    return pictures.with_unreferenced(1 - np.array(list(map(_is_reference, slices)), np.int64))
+    return pictures.with_unreferenced(1 - is_reference.astype(np.int64))
+
+
+def _recovery_points(
+    said: list[int],
+    counts: list[tuple[int, int]],
+    pictures: Pictures,
+    is_reference: npt.NDArray[np.bool_],
+    sequence: _Sequence,
+) -> Iterator[int]:
+    """Those of the packets that are ``said`` to be some at which FFmpeg decodes as it should."""
+    shown = np.arange(len(counts)) if pictures.ordinals is None else pictures.ordinals
+    latest = np.maximum.accumulate(shown)
+    referred = np.where(is_reference, shown, len(shown))
+    earliest = np.minimum.accumulate(referred[::-1])[::-1]
+    number = np.cumsum(is_reference) - 1  # of a reference
+    for i in said:
+        since = number[i] - number[pictures.starts[pictures.starts <= i][-1]]
+        is_between = latest[i] == shown[i] == earliest[i]  # no leading picture is a reference
+        # FFmpeg fills its memory with grey pictures, whose numbers and counts are those before.
+        is_full = since % (1 << sequence.frame_bits) > sequence.references
+        if is_between and is_full and counts[i][1] > _LEAST_COUNT:
+            yield i
 
 
 def is_unreferenced(data: Buffer, extradata: bytes) -> bool:
@@ -121,37 +156,62 @@ def _kind(unit: bytes) -> int:
 
 def _first_slices(
     packets: Packets, length_bytes: int
-) -> tuple[list[bytes], dict[int, frozenset[bytes]]] | None:
-    """The header of the first slice in each packet, and the settings in packets that have some.
-    None if a packet does not begin with the first slice of a picture."""
+) -> tuple[list[bytes], dict[int, frozenset[bytes]], list[int]] | None:
+    """The header of the first slice in each packet, the settings in packets that have some, and the
+    recovery points. None if a packet does not begin with the first slice of a picture."""
     slices: list[bytes] = []
     settings: dict[int, frozenset[bytes]] = {}
+    recovering: list[int] = []
     heads = packets.heads().tobytes()
     for i, size in enumerate(packets.sizes.tolist()):
         head = heads[i * HEAD_BYTES : (i + 1) * HEAD_BYTES]
         if not length_bytes and not head.startswith(START_CODES):
             return None
-        unit, sets = _first_slice(head, length_bytes)
+        unit, before = _first_slice(head, length_bytes)
         if len(unit) < _SLICE_BYTES and size > HEAD_BYTES:
-            unit, sets = _first_slice(packets.data(i, DATA_BYTES), length_bytes)
-        if sets:
+            unit, before = _first_slice(packets.data(i, DATA_BYTES), length_bytes)
+        if sets := [each for each in before if _kind(each) != _MESSAGES]:
             settings[i] = frozenset(sets)
+        if len(sets) < len(before) and _is_intra(unit) and any(map(_is_recovery_point, before)):
+            recovering.append(i)
         if len(unit) < 2 or _kind(unit) not in (_SLICE, _IDR) or unit[1] < _MACROBLOCK_0:
             return None
         slices.append(unit[:_SLICE_BYTES])
-    return slices, settings
+    return slices, settings, recovering
 
 
 def _first_slice(data: bytes, length_bytes: int) -> tuple[bytes, list[bytes]]:
-    """The first slice in the beginning of a packet, and the settings before it."""
-    sets: list[bytes] = []
+    """The first slice in the beginning of a packet, and the settings and messages before it."""
+    before: list[bytes] = []
     for unit in nal_units(data, length_bytes):
         kind = _kind(unit)
         if _SLICE <= kind <= _IDR:
-            return unit, sets
-        if kind in _SETTINGS:
-            sets.append(unit)
-    return b"", sets
+            return unit, before
+        if kind in _SETTINGS or kind == _MESSAGES:
+            before.append(unit)
+    return b"", before
+
+
+def _is_intra(unit: bytes) -> bool:
+    """Whether a slice refers to no other picture."""
+    bits = Bits(unescaped(unit[1:_SLICE_BYTES]))
+    with suppress(EOFError):
+        bits.golomb()
+        return bits.golomb() in _INTRA
+    return False
+
+
+def _is_recovery_point(unit: bytes) -> bool:
+    """Whether a unit has the message that decoding can begin here, exactly and at once."""
+    data, at = unescaped(unit[1:]) if _kind(unit) == _MESSAGES else b"", 0
+    while at + 1 < len(data):
+        kind, size = data[at], data[at + 1]  # longer ones come behind it
+        bits = Bits(data[at + 2 : at + 2 + size])
+        with suppress(EOFError):
+            if kind == _RECOVERY_POINT:
+                return bits.golomb() == 0 and bits.take(2) == 0b10
+        at += 2 + size
+    return False
 
 
 def _order_counts(
@@ -223,7 +283,8 @@ def _avc_configuration(extradata: bytes) -> tuple[int, list[bytes]]:
 class _Sequence(NamedTuple):
     """A sequence parameter set. ``frame_bits``: of ``frame_num``. ``has_fields``: a picture may
     be a field. ``order_type``, ``order_bits``: how picture order counts are written. ``held``: so
-    many pictures a decoder holds back; 0 if the set does not say it."""
+    many pictures a decoder holds back; 0 if the set does not say it. ``references``: so many it
+    keeps."""
 
     profile: int
     frame_bits: int
@@ -231,6 +292,7 @@ class _Sequence(NamedTuple):
     order_type: int
     order_bits: int
     held: int
+    references: int
 
 
 @lru_cache(256)  # encoders write the same one into all their files
@@ -257,7 +319,7 @@ def _sequence(sps: bytes) -> _Sequence | None:
         order_type = bits.golomb()
         if order_type == 0:
             order_bits = bits.golomb() + 4
-        bits.golomb()
+        references = bits.golomb()
         gaps = bits.take(1)
         bits.golomb(), bits.golomb()
         has_fields = not bits.take(1)
@@ -268,7 +330,7 @@ def _sequence(sps: bytes) -> _Sequence | None:
         held = _held(bits)
         if max(frame_bits, order_bits, held) > _MAX:
             return None
-        return _Sequence(profile, frame_bits, has_fields, order_type, order_bits, held)
+        return _Sequence(profile, frame_bits, has_fields, order_type, order_bits, held, references)
     except EOFError:
         return None
 

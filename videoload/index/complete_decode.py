@@ -16,7 +16,12 @@ from videoload.bitstreams.hevc import is_hevc
 from videoload.bitstreams.pictures import compact
 from videoload.index.index import VideoIndex, info_of_file
 from videoload.index.packets import timing_in
-from videoload.reading.containers import OpenedVideo, UnreadableError
+from videoload.reading.containers import (
+    NotedPackets,
+    OpenedVideo,
+    UnreadableError,
+    checksum_of,
+)
 from videoload.reading.display import display_of
 from videoload.reading.frame_decoder import checksum
 from videoload.reading.order import Order
@@ -43,18 +48,19 @@ class Report(NamedTuple):
 
 
 class _Packet(NamedTuple):
-    """A packet: its decoding time, its place in the file, -1 if it cannot be sought, and when its
-    picture is shown."""
+    """A packet: its decoding time, its place in the file or that of the one before it, -1 if it
+    cannot be sought, when its picture is shown, and its checksum."""
 
     time: int
     position: int
     shown: int | None
+    sum: int
 
     @classmethod
-    def of(cls, opened: OpenedVideo, packet: VideoPacket) -> _Packet:
-        can_be_sought = packet.is_keyframe and packet.dts is not None and packet.pos is not None
-        position = (packet.pos or 0) if can_be_sought else -1
-        return cls(packet.dts or 0, position, opened.display_time(packet))
+    def of(cls, opened: OpenedVideo, packet: VideoPacket, at: int) -> _Packet:
+        can_be_sought = packet.is_keyframe and packet.dts is not None
+        position = at if can_be_sought else -1
+        return cls(packet.dts or 0, position, opened.display_time(packet), checksum_of(packet))
 
 
 def decode_index(file: VideoFile, tick: Tick) -> tuple[VideoIndex, Report]:
@@ -92,18 +98,21 @@ def decode_index(file: VideoFile, tick: Tick) -> tuple[VideoIndex, Report]:
     ordinals[numbers[::-1]] = np.arange(len(numbers))[::-1]  # of two frames of a packet, the first
     rows = compact(np.array(starts, np.int64).reshape(-1, 4))
     order = Order(len(sums), rows, compact(ordinals[:-1]), np.array(sums, np.uint32))
-    return VideoIndex(info, order), report
+    noted = NotedPackets(np.array([packet.sum for packet in packets], np.uint32))
+    return VideoIndex(info, order, noted=None if opened.has_places else noted), report
 
 
 def _noted(opened: OpenedVideo, packets: list[_Packet]) -> Iterator[VideoPacket]:
     """The packets of a file, which are noted. Raises UnreadableError."""
+    at = -1
     for packet in opened.packets:
+        at = at if packet.pos is None else packet.pos
         if not packets and opened.decoder.context.name == "rawvideo" and is_hevc(bytes(packet)):
             raise UnreadableError(
                 "has HEVC in a container that says raw video: `ffmpeg -vcodec hevc -i FILE -c copy "
                 "NEW.mp4` writes a file that says what it is"
             )
-        packets.append(_Packet.of(opened, packet))
+        packets.append(_Packet.of(opened, packet, at))
         yield packet
 
 

@@ -62,8 +62,8 @@ class NotedPackets:
 
 
 def checksum_of(packet: VideoPacket) -> int:
-    """A checksum of the bytes of a packet, its place in the file and its flags."""
-    told = packet.pos, packet.size, packet.is_keyframe, packet.is_corrupt
+    """A checksum of the bytes of a packet and its flags."""
+    told = packet.size, packet.is_keyframe, packet.is_corrupt
     return crc32(memoryview(packet), crc32(repr(told).encode()))
 
 
@@ -124,6 +124,11 @@ class OpenedVideo:
         return bool(self.container.format.name == "avi")
 
     @property
+    def has_places(self) -> bool:
+        """Whether each packet has a place of its own in the file, as in an AVI and an MP4."""
+        return self.is_avi or self.container.format.name.startswith("mov")
+
+    @property
     def is_joined(self) -> bool:
         """Whether the stamps of the packets that `display_time` was asked for started again or
         jumped."""
@@ -161,15 +166,20 @@ class OpenedVideo:
         if start.position >= 0 and (self.noted is None or self.noted.hold):
             with suppress(*REFUSALS):
                 self.seek(start.time)
-                packet = next(self.packets, None)
-                while packet is not None and (packet.pos or 0) < start.position:
-                    packet = next(self.packets, None)
-                if packet is not None and packet.pos == start.position:
-                    if self.noted is None:
+                for packet in self.packets:
+                    at = packet.pos
+                    if self.noted is None and at == start.position:
                         return packet
-                    if self.noted.have(packet, start.packet):
+                    # In an MPEG-PS, the rest of the packet before may have this one's position.
+                    if (
+                        self.noted is not None
+                        and at in (start.position, None)
+                        and self.noted.have(packet, start.packet)
+                    ):
                         self.packets = self._compared(self.packets, start.packet + 1)
                         return packet
+                    if at is not None and at > start.position:
+                        break
             if self.noted is not None:
                 self.noted.hold = False
         if self.number or self.decoder.used:

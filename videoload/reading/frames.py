@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from itertools import chain, groupby, islice
 from typing import TYPE_CHECKING
 
@@ -56,6 +56,7 @@ _CARRY_OVER = {
 # some that it does not refuse it shows what its recycled memory held before, so its frames must not
 # be kept, on whichever way.
 _REFUSE_AT_ONCE = {"hevc"}
+_AT_ONCE, _EARLIER = 16, 8  # packets behind a start, and starts before it
 _MAX_GROUPS = 64  # are searched for a picture in the place of one that is refused
 
 
@@ -93,15 +94,19 @@ def read_frames(
     has ended. Raises UnreadableError if no frame comes out, StaleIndexError
     if it is not the file indexed.
     """
+    places = [None] if standing is None else [standing, None]
     try:
-        _read_strictly(opened, order, sorted({*wanted, *also}), use, tick, standing)
-    except (_ComplaintError, *REFUSALS):
+        for place in places:
+            with suppress(_ComplaintError, *REFUSALS):
+                _read_strictly(opened, order, sorted({*wanted, *also}), use, tick, place)
+                return True
+        if standing is not None:
+            standing.video = None
         opened.close()
         read_canonically(opened, order, wanted, use, tick)
         return False
     finally:
         opened.file.check()  # it was not written anew meanwhile
-    return True
 
 
 def _read_strictly(
@@ -119,10 +124,7 @@ def _read_strictly(
     for group, members in groupby(wanted, order.group_of):
         ordinals = list(members)
         if standing is None:
-            last = max(map(order.packet, ordinals))
-            for ordinal, frame in _show_group(video, order, group, last, set(ordinals), tick):
-                take(ordinal, frame)
-                del frame
+            _read_group(video, order, group, ordinals, take, tick)
             continue
         is_here = standing.video is video and standing.group == group
         if not is_here or standing.at > ordinals[0]:
@@ -139,6 +141,24 @@ def _read_strictly(
                 del found
             if standing.at != ordinal + 1:
                 raise _ComplaintError
+
+
+def _read_group(
+    video: Video, order: Order, group: int, ordinals: list[int], take: Use, tick: Tick
+) -> None:
+    """Read frames of a group. At some recovery points of H.264 a strict decoder complains at once:
+    it is told to forget what it has never seen. Then it begins at an earlier one. Raises
+    _ComplaintError, or one of `REFUSALS`."""
+    last, least = max(map(order.packet, ordinals)), max(0, group - _EARLIER)
+    for begin in range(group, least - 1, -1) or (group,):
+        try:
+            for ordinal, frame in _show_group(video, order, begin, last, set(ordinals), tick):
+                take(ordinal, frame)
+                del frame
+            return
+        except (_ComplaintError, *REFUSALS):
+            if begin <= least or video.number > order.start(begin).packet + _AT_ONCE:
+                raise
 
 
 def _show_group(
@@ -168,8 +188,8 @@ def _show_group(
     missing = len(wanted)
     ahead = islice(video.packets, last - start.packet)
     packets: Iterator[VideoPacket] = chain((first,), ahead)
-    if order.unreferenced is not None:
-        packets = _without_unreferenced(video, order, packets, wanted, came)
+    if order.unreferenced is not None or decoder.context.name == "h264":
+        packets = _needed(video, order, packets, wanted, came)
     for number, frame in decode_packets(video, packets, tick):
         ordinal = order.ordinal(number)
         if ordinal >= start.ordinal:  # others may refer to pictures before the key frame
@@ -199,7 +219,7 @@ def _carries_over(codec: str, order: Order) -> bool:
     return codec in _CARRY_OVER or (codec == "mpeg4" and order.ordinals is not None)
 
 
-def _without_unreferenced(
+def _needed(
     video: Video,
     order: Order,
     packets: Iterable[VideoPacket],
@@ -207,11 +227,14 @@ def _without_unreferenced(
     left_out: set[int],
 ) -> Iterator[VideoPacket]:
     """The packets without pictures that nobody refers to and that are not wanted; their numbers are
-    added to ``left_out``."""
+    added to ``left_out``. Leading pictures of H.264 are in it before: they may lack references."""
     decoder, until = video.decoder, -1  # packets before this number are left out
     codec, extradata = decoder.context.name, decoder.told.get("extradata") or b""
     for packet in packets:
         number, begins = video.number, False
+        if codec == "h264" and number in left_out:
+            video.number += 1
+            continue
         if (
             number >= until
             and (count := order.left_out(number, wanted))

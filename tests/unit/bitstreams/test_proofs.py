@@ -299,6 +299,34 @@ def test_pictures_are_shown_by_their_counts_if_the_decoder_waits_for_them(full: 
     assert stream("IPPBB", [0, 8, 4, 2, 6], held(1)) is None
 
 
+@pytest.mark.parametrize(
+    ("told", "refers", "references", "begins"),
+    [
+        pytest.param(0xC4, False, 20, True, id="exactly, at once"),
+        pytest.param(0x84, False, 20, False, id="nearly"),
+        pytest.param(0x50, False, 20, False, id="later"),
+        pytest.param(0xE4, False, 20, False, id="a broken link"),
+        pytest.param(0xC4, True, 20, False, id="a leading picture is a reference"),
+        pytest.param(0xC4, False, 3, False, id="soon after an IDR picture"),
+    ],
+)
+def test_decoding_begins_at_recovery_points(
+    told: int, refers: bool, references: int, begins: bool
+) -> None:
+    before = [h264_slice(i, 2 * i, idr=not i) for i in range(references)]
+    message = b"\x06\x06\x01" + bytes((told, 0x80))
+    point = h264_slice(references, 2 * references + 2)
+    leading = h264_slice(references + 1, 2 * references, reference=refers)
+    last = h264_slice(references + 1 + refers, 2 * references + 4)
+    found = proven(
+        "h264", annex_b(held(1), pps(), before[0]), *map(annex_b, before[1:]),
+        annex_b(message, point), annex_b(leading), annex_b(last), extradata=annex_b(held(1), pps()),
+    )  # fmt: skip
+    assert found is not None
+    assert found.starts == ([0, references] if begins else [0])
+    assert found.ordinals[references:] == [references + 1, references, references + 2]
+
+
 def test_only_the_last_bits_of_a_count_are_written() -> None:
     pairs = [(i + 2, i + 1) for i in range(0, 300, 2)]
     counts = [2 * number for pair in pairs for number in pair]
