@@ -5,7 +5,7 @@ order? And does a decoder that begins at a key frame go on as one that began wit
 answers differ by codec. If a header leaves a doubt, nothing is proven (None), and a decoder has to
 tell. A codec that few files have is not worth a prover: the complete decode is right for it too.
 
-    every packet is a frame    MJPEG, raw and lossless codecs, DV
+    every packet is a frame    MJPEG, DV, ProRes, DNxHD, JPEG 2000, raw and lossless codecs
     I and P pictures           MS-MPEG4, FFV1
     show_frame                 VP8, VP9, AV1
     VOP types                  MPEG-4: B-VOPs, VOPs that are not coded, two in a packet (packed)
@@ -38,6 +38,14 @@ from videoload.bitstreams.pictures import (
 )
 from videoload.bitstreams.vp9 import prove_vp9
 
+# Each packet is a picture that refers to no other. (FFmpeg says the same of some that do refer.)
+UNCOMPRESSED = frozenset(
+    ("avrp", "r10k", "r210", "rawvideo", "v210", "v308", "v408", "v410", "y41p", "yuv4")
+)
+INTRA_ONLY = UNCOMPRESSED | {
+    "asv1", "asv2", "dnxhd", "dvvideo", "ffvhuff", "huffyuv", "jpeg2000", "jpegls", "magicyuv",
+    "prores", "speedhq", "utvideo",
+}  # fmt: skip
 _MIN_BYTES = 8  # a smaller packet may stand for a picture that was dropped
 
 
@@ -181,21 +189,16 @@ def _vp8(packets: Packets) -> Pictures | None:
 
 
 _PROVERS: dict[str, Callable[[Packets], Pictures | None]] = {
-    "dvvideo": _all_intra,
+    **dict.fromkeys(INTRA_ONLY, _all_intra),
     "ffv1": _without_b(_ffv1_type),
-    "ffvhuff": _all_intra,
     "h264": prove_h264,
     "hevc": prove_hevc,
-    "huffyuv": _all_intra,
     "libdav1d": prove_av1,
-    "magicyuv": _all_intra,
     "mjpeg": _mjpeg,
     "mpeg4": prove_mpeg4,
     "msmpeg4": _without_b(_two_bits(0)),
     "msmpeg4v1": _without_b(_two_bits(37)),
     "msmpeg4v2": _without_b(_two_bits(0)),
-    "rawvideo": _all_intra,
-    "utvideo": _all_intra,
     "vp8": _vp8,
     "vp9": prove_vp9,
 }

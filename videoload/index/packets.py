@@ -25,7 +25,7 @@ from videoload.bitstreams.pictures import (
     Pictures,
     compact,
 )
-from videoload.bitstreams.proofs import PROVABLE, prove
+from videoload.bitstreams.proofs import PROVABLE, UNCOMPRESSED, prove
 from videoload.index.avi_index import StreamNumber, is_whole
 from videoload.index.moov import display_offsets, has_one_description, read_moov
 from videoload.index.timing import Timing, timing_of
@@ -109,7 +109,9 @@ def _by_places(opened: OpenedVideo, positions: Ints, sizes: Ints) -> AviPackets:
 
 def _prove(opened: OpenedVideo, sizes: Ints, reader: _AtPlaces | _InPasses) -> Pictures | None:
     context = opened.decoder.context
-    if context.name == "rawvideo" and not (len(sizes) and _is_picture(opened, sizes.min().item())):
+    if context.name in UNCOMPRESSED and not (
+        len(sizes) and _is_picture(opened, sizes.min().item())
+    ):
         return None
     return prove(
         Packets(
@@ -120,8 +122,9 @@ def _prove(opened: OpenedVideo, sizes: Ints, reader: _AtPlaces | _InPasses) -> P
 
 
 def _is_picture(opened: OpenedVideo, size: int) -> bool:
-    """Whether a packet of raw video with so many bytes is a picture. One with more is then, too."""
-    decoder = FrameDecoder.create("rawvideo", opened.decoder.told, strict=True)
+    """Whether an uncompressed packet of so many bytes is a picture. One with more is then, too."""
+    codec, told = opened.decoder.context.codec.name, opened.decoder.told
+    decoder = FrameDecoder.create(codec, told, strict=True)
     with suppress(*REFUSALS):
         return bool(decoder.decode(cast("VideoPacket", Packet(size))))
     return False

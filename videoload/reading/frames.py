@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING
 from av.video.frame import VideoFrame
 
 from videoload.bitstreams.h264 import is_unreferenced
+from videoload.bitstreams.proofs import INTRA_ONLY
 from videoload.reading.containers import UnreadableError
 from videoload.reading.frame_decoder import REFUSALS, checksum
 from videoload.reading.order import Order
@@ -48,9 +49,8 @@ Use = Callable[[int, VideoFrame], None]  # takes a frame by its ordinal
 
 # Decoders that do not complain of some damaged pictures, and show in them what their memory held
 # before, or go on with what the pictures before a key frame left behind.
-_CARRY_OVER = {
-    "ffv1", "ffvhuff", "hevc", "huffyuv", "magicyuv", "msmpeg4", "msmpeg4v1", "msmpeg4v2",
-    "utvideo", "vp8", "vp9",
+_CARRY_OVER = INTRA_ONLY - {"dvvideo", "rawvideo"} | {
+    "ffv1", "hevc", "msmpeg4", "msmpeg4v1", "msmpeg4v2", "vp8", "vp9"
 }  # fmt: skip
 # A strict decoder of these refuses a damaged picture before it decodes others that refer to it. In
 # some that it does not refuse it shows what its recycled memory held before, so its frames must not
