@@ -302,11 +302,52 @@ def test_a_track_whose_form_changes_is_heard_on(
     coded: str, first: tuple[int, str], then: tuple[int, str], tmp_path: Path
 ) -> None:
     """Each part has a tone of its own, and lasts for two seconds."""
-    packets = [*_tone(coded, *first, 500), *_tone(coded, *then, 900)]
-    with av.open(str(tmp_path / "a.ts"), "w", format="mpegts") as out:
+    _write(
+        tmp_path / "a.ts", coded, first[0],
+        [*_tone(coded, *first, 500), *_tone(coded, *then, 900)],
+    )  # fmt: skip
+    for begin, tone in ((0.5, 500), (2.2, 900), (3.2, 900)):
+        assert abs(_tone_at(tmp_path / "a.ts", begin) - tone) < 6
+
+
+@pytest.mark.parametrize("begin", [0.5, 1.3, 2.6, 3.4])
+def test_a_decoder_that_begins_inside_of_a_packet_does_not_hear_another_rate(
+    begin: float, tmp_path: Path
+) -> None:
+    """What repeats itself, as a tone does, may look like a header of MP3 each time."""
+    _write(tmp_path / "a.vob", "mp3", 48_000, [*_tone("mp3", 48_000, "stereo", 500)] * 2)
+    assert abs(_tone_at(tmp_path / "a.vob", begin) - 500) < 6
+
+
+@pytest.mark.parametrize(("coded", "rate"), [("ac3", 32_000), ("mp3", 24_000), ("mp3", 44_100)])
+def test_where_the_rate_of_an_avi_changes_the_clip_is_bad(
+    coded: str, rate: int, tmp_path: Path
+) -> None:
+    packets = [*_tone(coded, 48_000, "stereo", 500), *_tone(coded, rate, "stereo", 900)]
+    _write(tmp_path / "a.avi", coded, 48_000, packets)
+    assert abs(_tone_at(tmp_path / "a.avi", 0.5) - 500) < 6
+    for begin in (1.8, 2.2, 3.2):
+        with pytest.raises(VideoError, match=r"a\.avi: .* sound"):
+            _tone_at(tmp_path / "a.avi", begin)
+
+
+def _tone_at(path: Path, begin: float) -> float:
+    """The loudest frequency in a third of a second of a file."""
+    row = {"path": [path.name], "start_s": [begin], "end_s": [begin + 0.32]}
+    spec = ClipSpec(8, fps=25, size=(48, 64), sound=RATE)
+    catalog = Catalog.from_table(row, root=path.parent)
+    clips, _, _ = next(decode_serially(catalog, spec, 1, info=True, on_error="raise"))
+    waves = np.abs(np.fft.rfft(clips["sound"][0] * np.hanning(clips["sound"].shape[1])))
+    return float(waves.argmax() / 0.32)
+
+
+def _write(path: Path, coded: str, rate: int, packets: list[tuple[bytes, float]]) -> None:
+    """A file of four seconds of pictures, with these packets of sound: see `_tone`."""
+    form = {".ts": "mpegts", ".vob": "vob", ".avi": "avi"}[path.suffix]
+    with av.open(str(path), "w", format=form) as out:
         pictures: Any = out.add_stream("mpeg2video", rate=25)
         pictures.width, pictures.height, pictures.pix_fmt = 64, 48, "yuv420p"
-        sound = out.add_stream("aac" if coded == "adts" else coded, rate=first[0])
+        sound = out.add_stream("aac" if coded == "adts" else coded, rate=rate)
         frames = [av.VideoFrame(64, 48, "yuv420p") for _ in range(100)]
         at_s, made = 0.0, [packet for frame in (*frames, None) for packet in pictures.encode(frame)]
         for data, lasts_s in packets:
@@ -317,13 +358,6 @@ def test_a_track_whose_form_changes_is_heard_on(
             made.append(packet)
         for packet in sorted(made, key=lambda each: float((each.dts or 0) * each.time_base)):
             out.mux(packet)
-    for begin, tone in ((0.5, 500), (2.2, 900), (3.2, 900)):
-        row = {"path": ["a.ts"], "start_s": [begin], "end_s": [begin + 0.32]}
-        catalog = Catalog.from_table(row, root=tmp_path)
-        spec = ClipSpec(8, fps=25, size=(48, 64), sound=RATE)
-        clips, _, _ = next(decode_serially(catalog, spec, 1, info=True))
-        waves = np.abs(np.fft.rfft(clips["sound"][0] * np.hanning(clips["sound"].shape[1])))
-        assert abs(waves.argmax() / 0.32 - tone) < 6
 
 
 def _tone(coded: str, rate: int, layout: str, tone: int) -> Iterator[tuple[bytes, float]]:
@@ -331,7 +365,8 @@ def _tone(coded: str, rate: int, layout: str, tone: int) -> Iterator[tuple[bytes
     file = BytesIO()
     samples = 0.3 * np.sin(np.arange(2 * rate) * (2 * np.pi * tone / rate)).astype(np.float32)
     with av.open(file, "w", format=coded) as out:
-        stream: Any = out.add_stream("aac" if coded == "adts" else coded, rate=rate, layout=layout)
+        name = {"adts": "aac", "mp3": "libmp3lame"}.get(coded, coded)
+        stream: Any = out.add_stream(name, rate=rate, layout=layout)
         for packet in sounds.coded(stream, samples):
             out.mux(packet)
     file.seek(0)

@@ -16,7 +16,7 @@ from cachetools import LRUCache
 from videoload.reading.containers import UnreadableError
 from videoload.sound.resampling import Resampler, Samples, floats, limited, mixed
 from videoload.sound.timeline import Stretch, first_sample, stretch
-from videoload.sound.track import Track, UndecodableError
+from videoload.sound.track import NotSoughtError, Track, UndecodableError
 
 _RESAMPLERS = 8  # that go on from one clip to the next, 0.1 MB each
 _TYPES = {"u8": "u1", "s16": "i2", "s32": "i4", "s64": "i8", "flt": "f4", "dbl": "f8"}
@@ -49,6 +49,10 @@ class SoundReader:
         end = begin + Fraction(wanted.samples, wanted.rate)
         with closing(track.decode(begin, end, seek=seek)) as pieces:
             rows = _rows(track, pieces, first_sample(begin, wanted.rate), wanted)
+        if rows is None and seek:
+            raise NotSoughtError
+        if rows is None:
+            raise UndecodableError("has sound that does not say when it is heard")
         made = [self._resampled(row, track.order, wanted) for row in rows]
         if not made:
             return np.zeros((wanted.channels, wanted.samples), np.float32)
@@ -111,9 +115,11 @@ class _Row:
         self.samples[:, max(0, at - self.part.first) :] = self.form.silence
 
 
-def _rows(track: Track, pieces: Iterator[AudioFrame], first: int, wanted: Wanted) -> list[_Row]:
+def _rows(
+    track: Track, pieces: Iterator[AudioFrame], first: int, wanted: Wanted
+) -> list[_Row] | None:
     """What a clip needs of a track, from sample number ``first`` on at the rate of the clip: a row
-    for each form. Raises UndecodableError."""
+    for each form; None if no piece says when it is heard. Raises UndecodableError."""
     rows: dict[_Form, _Row] = {}
     row, placing = None, track.placing(1)
     for piece in pieces:
@@ -139,9 +145,7 @@ def _rows(track: Track, pieces: Iterator[AudioFrame], first: int, wanted: Wanted
                 if other is not row:
                     other.end_at(Fraction(at, form.rate))
         row.write(piece, at)
-    if row is not None and placing.end is None:
-        raise UndecodableError("has sound that does not say when it is heard")
-    return [*rows.values()]
+    return None if row is not None and placing.end is None else [*rows.values()]
 
 
 def _write(piece: AudioFrame, begin: int, out: npt.NDArray[Any]) -> None:

@@ -49,6 +49,9 @@ _LOW_RATE = 32_000  # samples a second: MP3 has its low rates below it
 _AFTER_S = 1  # a packet that begins so long after a clip has nothing of it
 _HEADERS_TELL = (".avi", ".mp4", ".m4v", ".mov")
 _MOST_PROBED = 256  # packets at the beginning of a file
+# After a seek, a decoder may begin in the middle of a piece, and take what is there for one of
+# another rate.
+_BEGIN_ANYWHERE = ("avi", "mpeg")
 _OWN = " channels ("  # in FFmpeg's name of a layout with an order of its own
 # FFmpeg's order of channels in a layout.
 _ORDER = ("FL", "FR", "FC", "LFE", "BL", "BR", "FLC", "FRC", "BC", "SL", "SR")
@@ -69,7 +72,7 @@ class Track:
         has_sound: Whether there is any. If not, nothing can be decoded.
         order: Which of the decoded channels is the first, the second, ... of the layout, if the
             container has an order of its own; else empty.
-        has_gaps: Whether pieces may be apart. In an AVI they follow each other.
+        has_gaps: Whether pieces may be apart. In an AVI they follow each other, at one rate.
     """
 
     def __init__(self, file: VideoFile, tick: Tick) -> None:
@@ -79,6 +82,7 @@ class Track:
         self._decoded: list[AudioFrame] = []  # of the packets at the beginning
         self._grid: tuple[int, int] | None = None  # at the rate of the beginning
         self._refused = 0
+        self._is_sought = False
         self.has_gaps = self._container.format.name != "avi"
         try:
             self.has_sound = self._find(video_stream(self._container, file))
@@ -107,8 +111,7 @@ class Track:
             begins = [*islice(self._following, 1)]
             self._following = chain(begins, self._following)
             self._first = begins[0].pts if begins else None
-        tick = self._base * self._rate
-        if tick != 1 and (self.has_gaps or tick.denominator > 1):  # times are rounded
+        if self._base * self._rate != 1:  # times are rounded, or count pieces
             self._probe()
         return bool(self._rate or self._decoded or self._refused)
 
@@ -133,6 +136,8 @@ class Track:
             frames += self._decode(packet)
             if len(frames) >= 2:
                 break
+        if frames:  # an AVI's header may state another one
+            self._rate = frames[0].sample_rate
         if len(frames) >= 2 and frames[0].pts is not None:
             begins = first_sample(frames[0].pts * self._base, frames[0].sample_rate)
             self._grid = begins + frames[0].samples, frames[1].samples
@@ -149,13 +154,16 @@ class Track:
         is_low = self._context.name.startswith("mp3") and self._rate < _LOW_RATE
         before_s = _BEFORE_LOW_MP3_S if is_low else _BEFORE_S
         wanted, last = ((at // self._base) for at in (begin - before_s, end + _AFTER_S))
-        frames, came = self._decoded, 0
+        heard, frames, came = begin // self._base, self._decoded, 0
         try:
             for packet in chain(self._from(wanted, seek=seek), (None,)):
-                time = None if packet is None or not self.has_gaps else packet.pts
-                is_behind = time is not None and time > last
+                pts, refused = None if packet is None else packet.pts, self._refused
+                is_behind = self.has_gaps and pts is not None and pts > last
                 if not is_behind:
                     frames += self._decode(packet)
+                if self._refused > refused and pts is not None and pts >= heard:
+                    self._doubt()
+                self._compare(frames)
                 came += len(frames)
                 while frames:
                     yield frames.pop(0)
@@ -164,21 +172,32 @@ class Track:
         except REFUSALS as error:
             raise UndecodableError(f"has sound here that cannot be read ({error})") from None
         if self._refused and not came:
+            self._doubt()
             raise UndecodableError("has sound here that cannot be decoded")
+
+    def _doubt(self) -> None:
+        """Raises NotSoughtError if the decoder may have begun in the middle of a piece."""
+        if self._is_sought and self._container.format.name in _BEGIN_ANYWHERE:
+            raise NotSoughtError
+
+    def _compare(self, pieces: list[AudioFrame]) -> None:
+        """Raises NotSoughtError, or UndecodableError: an AVI counts pieces, and states one rate."""
+        if any(piece.sample_rate != self._rate for piece in pieces):
+            self._doubt()
+            if not self.has_gaps:
+                raise UndecodableError(
+                    "has sound whose rate changes: nothing says when it is heard"
+                )
 
     def _from(self, wanted: int, *, seek: bool) -> Iterator[SoundPacket]:
         """The packets from the last one at or before ``wanted`` on."""
-        if seek and (self._first is None or self._first < wanted):
+        is_apart = seek and (self._first is None or self._first < wanted)  # from the beginning
+        if is_apart:
             try:
                 self._container.seek(wanted, stream=self._stream)
             except REFUSALS:
                 raise NotSoughtError from None
-            if self._decoded:
-                self._context.flush_buffers()
-                self._decoded.clear()
-            self._following = self._packets()
-        else:
-            seek = False
+            self._following, self._is_sought = self._packets(), True
         held: list[SoundPacket] = []  # a packet, and those behind it that have no time
         later: list[SoundPacket] = []
         for packet in self._following:
@@ -186,10 +205,14 @@ class Track:
                 later = [packet]
                 break
             if packet.pts is not None:
+                is_apart = is_apart or bool(held)
                 held.clear()
             held.append(packet)
-        if seek and not held:
+        if seek and is_apart and not held:
             raise NotSoughtError
+        if is_apart and self._decoded:
+            self._context.flush_buffers()
+            self._decoded.clear()
         return chain(held, later, self._following)
 
     def _decode(self, packet: SoundPacket | None) -> list[AudioFrame]:
