@@ -115,10 +115,10 @@ def as_model(
     Args:
         net: The module. It gets clips, and those of any length with their mask, bool [B, T].
         device: The module is moved there. Default None: it stays where it is.
-        layout: As in `batches`.
-        dtype: As in `batches`.
-        mean: As in `batches`, the same for all parts.
-        std: As ``mean``.
+        layout: As in `batches`. Default ``"BCTHW"``.
+        dtype: As in `batches`. Default None.
+        mean: As in `batches`, the same for all parts. Default None.
+        std: As ``mean``. Default None.
 
     Returns:
         A function of NumPy's arrays [B, T, H, W, C] that returns an array, with a ``state_dict``,

@@ -56,7 +56,7 @@ class Video(NamedTuple):
             as in ``frame[top:bottom, left:right]``. Default None.
         width: Of the frames as a player shows them, in pixels, as ``videoload scan`` finds it. It
             and ``height`` decide which of several sizes clips have. Default None: not known.
-        height: The same.
+        height: The same. Default None.
         fingerprint: What each copy of the file has in common, as ``videoload scan`` finds it.
             Workers of other hosts must have such a copy, if the trainer has none. Default None.
     """
