@@ -19,7 +19,8 @@ def digests(batches: Iterable[Any]) -> list[str]:
         told = (*info[0][:3], info[0].affine) if info else ()
         for array in map(np.asarray, _leaves((clips, labels, *told))):
             sha.update(f"{array.dtype}{array.shape}".encode())
-            sha.update(array.tobytes())
+            is_text = array.dtype.kind == "O"
+            sha.update(repr(array.tolist()).encode() if is_text else array.tobytes())
         found.append(sha.hexdigest())
     return found
 

@@ -13,9 +13,10 @@ import numpy as np
 from videoload.catalog import side_by_side, splitting
 from videoload.catalog import targets as targets_
 from videoload.catalog.table import Column, Ints, Part, Seconds, Table, Video, columns_of
+from videoload.catalog.target_columns import Steps
 from videoload.clips.sample_spec import By, Sides
 from videoload.errors import CatalogError
-from videoload.listings import data_sets
+from videoload.listings import data_sets, lerobot
 from videoload.listings.columns import (
     ClassNames,
     Listed,
@@ -34,6 +35,7 @@ from videoload.listings.folders import (
 from videoload.listings.rows import rows_of
 from videoload.listings.tables import PartColumns, TargetColumns, labels_of, read_table
 from videoload.listings.there import root_of
+from videoload.storage.paths import below, parts_of
 
 
 class Catalog:
@@ -247,6 +249,66 @@ class Catalog:
         return cls._of(data_sets.read_list(list_file, root, classes))
 
     @classmethod
+    def from_lerobot(
+        cls,
+        root: PathLike,
+        delta_timestamps: Mapping[str, Sequence[float]] | None = None,
+        cameras: Sequence[str] | None = None,
+        episodes: Iterable[int] | None = None,
+    ) -> Catalog:
+        """A data set of robot learning in LeRobot's format 3.0. Needs the extra ``[lerobot]``.
+
+            catalog = vl.Catalog.from_lerobot("aloha", {"action": [i / 50 for i in range(100)]})
+            step = {"sampling": "dense", "hop": 1, "edges": "hold"}
+            clip = {
+                "observation.images.top": vl.ClipSpec(offsets=(-2, -1, 0), **step),
+                "observation.images.wrist": vl.ClipSpec(offsets=(0,), **step),
+            }
+
+        A row is an episode, and with ``sampling="dense", hop=1, edges="hold"`` a sample is a step.
+        Each camera is a part, and the ``offsets`` of its spec are the frames that it shows around
+        the step. A single camera is a catalog of plain videos.
+
+        Args:
+            root: The folder of the data set, or a URL.
+            delta_timestamps: For features that are no camera, LeRobot's own word: the seconds from
+                the step at which values are wanted, multiples of 1 / fps. Default None: all
+                features have the values of the step.
+            cameras: Names of cameras; the first one leads. Default None: all of them.
+            episodes: Numbers of episodes, in the order that is wanted. Default None: all.
+
+        Returns:
+            A catalog whose targets have LeRobot's names: ``action``, ``observation.state`` and what
+            else its tables have, ``NAME_is_pad`` beside those in ``delta_timestamps``, ``task``
+            (text), ``index``, ``episode_index`` and ``frame_index``.
+
+        Raises:
+            CatalogError: The data set has another version, or pictures in its tables; or an
+                argument does not fit it.
+        """
+        found = lerobot.read_episodes(root, delta_timestamps, cameras, episodes)
+        (leading, paths), *_ = found.files.items()
+        lead_s = found.begins_s[leading]
+        first = np.rint(lead_s * found.fps).astype(np.int64)
+        lasts = found.ends - found.begins
+        catalog = cls(paths, root=root, starts=first, ends=first + lasts)
+        if len(found.files) > 1:
+            others = {
+                name: cls(paths, root=root, duplicates=True)
+                for name, paths in found.files.items()
+                if name != leading
+            }
+            offset_s = {name: lead_s - found.begins_s[name] for name in others}
+            parts: dict[str, Any] = {leading: catalog, **others}
+            catalog = cls.side_by_side(offset_s=offset_s, **parts)
+        bounds = found.begins, found.ends
+        targets: dict[str, Any] = {
+            name: Steps(values, *bounds, found.offsets.get(name))
+            for name, values in found.steps.items()
+        }
+        return catalog.with_targets({**targets, "episode_index": found.numbers})
+
+    @classmethod
     def from_folder(
         cls,
         folder: PathLike,
@@ -321,15 +383,19 @@ class Catalog:
 
         Raises:
             CatalogError: Only some catalogs have a root, targets differ in kind or belong to
-                different classes, or a catalog is a mixture.
+                different classes, or samples have other parts; or a catalog is a mixture.
         """
         parts = list(catalogs)
         if not parts or not all(isinstance(part, cls) for part in parts):
             raise CatalogError("join takes catalogs, at least one")
         if any(part._parts for part in parts):
             raise CatalogError("a mixture cannot be part of another catalog: give its parts")
-        if any(part._sides for part in parts):
-            raise CatalogError("join the catalogs of each part before they go side by side")
+        sides = parts[0]._sides
+        if any(part._sides != sides for part in parts):
+            raise CatalogError(
+                "catalogs of several files as one sample are joined if they have the same parts, "
+                "and the same by= and offset_s="
+            )
         root, ways = side_by_side.common_root([part._root for part in parts])
         targets = [part._targets for part in parts if part._targets is not None]
         if targets and (len(targets) < len(parts) or len({part._classes for part in parts}) > 1):
@@ -341,7 +407,9 @@ class Catalog:
         if len({table.has_moments for table in tables}) > 1:
             raise CatalogError("to join catalogs, all or none need moments (at, at_s)")
         paths = [
-            way + path for way, table in zip(ways, tables, strict=True) for path in table.paths
+            below(way, path)
+            for way, table in zip(ways, tables, strict=True)
+            for path in table.paths
         ]
         number: dict[str, int] = {}  # of all classes, in the order of their first appearance
         for part in parts:
@@ -352,7 +420,10 @@ class Catalog:
             for part in parts
         ]
         columns = columns_of(tables) | {"label": np.concatenate(labels)}
-        joined = cls._of(Listed(paths, columns, tuple(number), root), duplicates=True)
+        leading = [parts_of(path)[0] for path in paths]
+        joined = cls._of(Listed(leading, columns, tuple(number), root), duplicates=True)
+        if sides is not None:
+            joined = joined._replaced(table=joined._table.replaced(paths), sides=sides)
         return joined.with_targets(targets_.joined(targets)) if targets else joined
 
     @classmethod

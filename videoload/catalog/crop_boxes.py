@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.table import Video
-from videoload.catalog.target_columns import Boxes, PerFrame, Values, row_shape
+from videoload.catalog.target_columns import Boxes, PerFrame, Rows, row_shape
 from videoload.catalog.targets import marks_in
 from videoload.clips.choices import MAX_BOXES_BYTES
 from videoload.errors import SpecError, named
@@ -44,7 +44,7 @@ def boxes_of(catalog: Catalog, video: int) -> bytes:
     return _of_row(values, catalog[video], video).tobytes()
 
 
-def _of_row(values: Values, row: Video, video: int) -> npt.NDArray[np.float32]:
+def _of_row(values: Rows, row: Video, video: int) -> npt.NDArray[np.float32]:
     found: npt.NDArray[np.float32]
     if isinstance(values, PerFrame):
         found = values._arrays[video][row.start : row.end]
@@ -53,7 +53,7 @@ def _of_row(values: Values, row: Video, video: int) -> npt.NDArray[np.float32]:
     return found
 
 
-def _boxes(catalog: Catalog) -> Values | None:
+def _boxes(catalog: Catalog) -> Rows | None:
     if "box" in catalog._table.columns:
         return catalog._table.column("box")
     found = [

@@ -10,10 +10,12 @@ from videoload.arguments import real
 from videoload.catalog import targets as targets_
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.table import Ints, Part
+from videoload.catalog.target_columns import Steps
 from videoload.catalog.turns import weights
 from videoload.clips.affine import Matrices
 from videoload.clips.clip_spec import ClipSpec
-from videoload.clips.sample_spec import SampleSpec, Spec, leader_of
+from videoload.clips.edges import pictures
+from videoload.clips.sample_spec import SampleSpec, Spec, leader_of, moment_at
 from videoload.errors import SpecError
 from videoload.storage.paths import parts_of
 
@@ -62,14 +64,20 @@ def targets_of(
     videos: Ints,
     frames: Ints,
     affine: Matrices | dict[str, Matrices] | None = None,
+    at: int | None = None,
 ) -> Any:
     """The labels of a batch with these videos, int64 [B], or the rows of targets for the source
     frames that are shown, int64 [B, T]; with the matrices of the clips, which `Points` and `Boxes`
-    need. Raises SpecError if a video has no target for a frame."""
+    need, and the place ``at`` which each clip shows its moment, for `Steps`. Raises SpecError if a
+    video has no target for a frame."""
     if catalog.targets is None:
         return catalog.labels[videos]
+    moments = None
+    if at is not None:  # all views are around the same
+        moments = pictures(frames).reshape(len(frames), -1, frames.shape[-1])[:, 0, at]
+        moments = moments - catalog._table.segments[0][videos]
     path_of = catalog.paths.__getitem__
-    return targets_.batch(catalog.targets, videos, frames, affine, path_of)
+    return targets_.batch(catalog.targets, videos, frames, affine, path_of, moments)
 
 
 def file_rows(catalog: Catalog, side: int | None = None) -> Catalog:
@@ -122,7 +130,18 @@ def check_numbers(catalog: Catalog, others: Iterable[Catalog]) -> None:
 
 
 def check_shapes(catalog: Catalog, clip: Spec) -> None:
-    """Raises SpecError if there are points or boxes in a part that the samples do not have."""
+    """Raises SpecError if there are points or boxes in a part that the samples do not have, or
+    steps of clips that have no moment."""
+    leader = leader_of(clip)
+    for name, column in targets_.named(catalog.targets).items():
+        if isinstance(column, Steps):
+            if catalog._table.seconds is not None:
+                raise SpecError(f"{name}: Steps are counted in frames: give starts and ends so")
+            if isinstance(leader, ClipSpec) and moment_at(leader) is None:
+                raise SpecError(
+                    f'{name}: Steps need clips around a moment: sampling="at", or "dense" with '
+                    "edges=, and a 0 in offsets"
+                )
     clips = clip.clips if isinstance(clip, SampleSpec) else {"": clip}
     for name, column in targets_.marks_in(catalog.targets).items():
         if (of := targets_.part_of(column, clips)) not in clips:

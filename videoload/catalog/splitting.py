@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from hashlib import blake2b
+from itertools import pairwise
 from numbers import Real
 from typing import Any
 
@@ -93,11 +94,22 @@ def groups(videos: Sequence[Any], by: By) -> list[str]:
         raise CatalogError(
             f"by= is a list of {len(videos)} values, one for each video, not {by!r:.80}"
         )
-    group_of: dict[str, str] = {}
+    of_file: dict[str, list[tuple[str, Any]]] = {}
     for video, group in zip(videos, found, strict=True):
-        if group_of.setdefault(video.path, group) != group:
+        of_file.setdefault(video.path, []).append((group, video))
+    for path, rows in of_file.items():
+        names = list(dict.fromkeys(group for group, _ in rows))
+        if len(names) > 1 and not _are_apart([video for _, video in rows]):
             raise CatalogError(
-                f"{video.path!r} is in the groups {group_of[video.path]!r} and {group!r}: give all "
-                "segments of a file the same group"
+                f"{path!r} is in the groups {names[0]!r} and {names[1]!r}: give segments of a file "
+                "that have frames in common the same group"
             )
     return found
+
+
+def _are_apart(videos: Sequence[Any]) -> bool:
+    """Whether segments of a file, each with frames as its start and its end, share no frame."""
+    if any(each.end is None or each.start_s or each.end_s for each in videos):
+        return False
+    rows = sorted((each.start, each.end) for each in videos)
+    return all(one[1] <= other[0] for one, other in pairwise(rows))

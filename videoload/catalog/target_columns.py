@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -64,6 +64,78 @@ class PerFrame:
         """With another array in the place of each. One that is shared stays so."""
         made = {id(array): call(array) for array in {id(a): a for a in self._arrays}.values()}
         return PerFrame([made[id(array)] for array in self._arrays])
+
+
+class Steps:
+    """Values at the steps of recordings, such as a robot's actions, around each clip's moment.
+
+        actions = vl.Steps(values, begins, ends, offsets=range(50))
+        catalog = catalog.with_targets({"action": actions})
+
+    One array has the steps of all recordings, one after the other; a frame of a row is a step. A
+    clip of ``sampling="at"``, or of ``"dense"`` with ``edges``, has a moment: the frame in its
+    middle, or that of 0 in its ``offsets``. A batch gathers the values when it is handed over, so
+    overlapping chunks cost no memory: [B, K, ...] for K ``offsets``, and beside them, bool [B, K],
+    ``NAME_is_pad``: steps beyond the ends of the row, which repeat its first or last one. Without
+    ``offsets``, it has the values of the moment, [B, ...].
+
+    Args:
+        values: Of each step, [S, ...].
+        begins: The step at the first frame of each row, int [N].
+        ends: The step after its last one, int [N].
+        offsets: Steps from the moment, in any order. Default None.
+
+    Raises:
+        CatalogError: The arrays are not like this.
+    """
+
+    __slots__ = ("_bounds", "_offsets", "_values")
+
+    def __init__(
+        self,
+        values: npt.ArrayLike,
+        begins: npt.ArrayLike,
+        ends: npt.ArrayLike,
+        offsets: Iterable[int] | None = None,
+    ) -> None:
+        self._values = array_of("Steps", values)
+        bounds = [np.asarray(each) for each in (begins, ends)]
+        if any(each.ndim != 1 or each.dtype.kind not in "iu" for each in bounds):
+            raise CatalogError("begins and ends of Steps are whole numbers, one for each row")
+        if len(bounds[0]) != len(bounds[1]):
+            raise CatalogError(f"Steps have {len(bounds[0])} begins and {len(bounds[1])} ends")
+        self._bounds = np.stack(bounds, axis=1).astype(np.int64)
+        begin, end = self._bounds.T
+        wrong = np.flatnonzero((begin < 0) | (begin >= end) | (end > len(self._values)))
+        if len(wrong):
+            raise CatalogError(
+                f"Steps: row {wrong[0]} has the steps {begin[wrong[0]]} to {end[wrong[0]] - 1}, "
+                f"of {len(self._values)}"
+            )
+        self._offsets = None if offsets is None else np.array([*offsets], np.int64)
+
+    def __len__(self) -> int:
+        return len(self._bounds)
+
+    def _with(self, values: npt.NDArray[Any], bounds: npt.NDArray[np.int64]) -> Steps:
+        new = copy.copy(self)
+        new._values, new._bounds = values, bounds
+        return new
+
+    def _at(
+        self, rows: npt.NDArray[np.int64], moments: npt.NDArray[np.int64]
+    ) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_] | None]:
+        """The values of rows, so many frames after the first one of each; and which are beyond the
+        ends. Raises IndexError: the moment is."""
+        begin, end = self._bounds[rows].T
+        at = begin + moments
+        if ((at < begin) | (at >= end)).any():
+            raise IndexError(int(moments[np.argmax((at < begin) | (at >= end))]))
+        if self._offsets is None:
+            return self._values[at], None
+        wanted = at[:, None] + self._offsets
+        found = np.clip(wanted, begin[:, None], end[:, None] - 1)
+        return self._values[found], found != wanted
 
 
 class Points:
@@ -154,7 +226,8 @@ class Boxes:
         return boxes_in(boxes, matrices)
 
 
-Values = npt.NDArray[Any] | PerFrame
+Rows = npt.NDArray[Any] | PerFrame
+Values = Rows | Steps
 Marks = Points | Boxes
 Column = Values | Marks
 
@@ -179,6 +252,14 @@ def array_of(name: str, values: object) -> npt.NDArray[Any]:
     return array
 
 
+@overload
+def values_of(column: Marks) -> Rows: ...
+
+
+@overload
+def values_of(column: Column) -> Values: ...
+
+
 def values_of(column: Column) -> Values:
     """What a column of marks consists of; other columns are that themselves."""
     return column._values if isinstance(column, Points | Boxes) else column
@@ -186,12 +267,13 @@ def values_of(column: Column) -> Values:
 
 def with_values(column: Marks, values: Values) -> Marks:
     """The column with other values."""
+    assert not isinstance(values, Steps)
     new = copy.copy(column)
     new._values = values
     return new
 
 
-def _marks(name: str, given: Any, dimensions: int, last: tuple[str | int, ...]) -> Values:
+def _marks(name: str, given: Any, dimensions: int, last: tuple[str | int, ...]) -> Rows:
     """Marks as float32: an array [N, ..., *last], or `PerFrame` of arrays [frames, ..., *last].
     Raises CatalogError."""
     if isinstance(given, list | tuple) and all(isinstance(each, np.ndarray) for each in given):
@@ -199,7 +281,7 @@ def _marks(name: str, given: Any, dimensions: int, last: tuple[str | int, ...]) 
             given = PerFrame(given)
         except CatalogError as error:
             raise CatalogError(f"{name}: {error}") from None
-    values = given if isinstance(given, PerFrame) else array_of(name, given)
+    values: Rows = given if isinstance(given, PerFrame) else array_of(name, given)
     row = row_shape(values)
     fits = len(row) == dimensions or (name == "Boxes" and len(row) == 2)
     if not fits or row[-1] != last[-1] or 0 in row:
@@ -226,6 +308,8 @@ def _marks(name: str, given: Any, dimensions: int, last: tuple[str | int, ...]) 
 
 def arrays_of(values: Values) -> Sequence[npt.NDArray[Any]]:
     """The array, or that of each video."""
+    if isinstance(values, Steps):
+        return (values._values,)
     return values._arrays if isinstance(values, PerFrame) else (values,)
 
 

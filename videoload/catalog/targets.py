@@ -21,6 +21,7 @@ from videoload.catalog.target_columns import (
     Column,
     Marks,
     PerFrame,
+    Steps,
     array_of,
     arrays_of,
     name_of,
@@ -32,6 +33,7 @@ from videoload.clips.edges import pictures
 from videoload.errors import CatalogError, SpecError
 
 Ints = npt.NDArray[np.int64]
+_IS_PAD = "_is_pad"
 _ONLY = "targets"  # the name of a column without a name, in messages
 _MARKS = re.compile(  # what such columns are called
     r"(?<![a-z])((key)?points?|landmarks?|joints?|skeletons?|poses?|b?box(es)?)(?![a-z])",
@@ -52,7 +54,7 @@ def checked(targets: object, videos: int, paths: Sequence[str] = ()) -> Targets:
     """The targets as a catalog keeps them: read-only, with types that TensorFlow knows; once for a
     file, if the ``paths`` of the videos are given. Raises CatalogError."""
     if not isinstance(targets, Mapping):
-        kind = type(targets).__name__ if isinstance(targets, Marks | PerFrame) else _ONLY
+        kind = type(targets).__name__ if isinstance(targets, Marks | PerFrame | Steps) else _ONLY
         return _column(kind, targets, videos, paths)
     if not targets or not all(isinstance(name, str) and name for name in targets):
         raise CatalogError(f"targets need names that are text, at least one: {list(targets)}")
@@ -83,12 +85,26 @@ def batch(
     frames: Ints,
     affine: Matrices | dict[str, Matrices] | None,
     path_of: Callable[[int], str],
+    moments: Ints | None = None,
 ) -> npt.NDArray[Any] | dict[str, npt.NDArray[Any]]:
     """The targets of a batch with these videos, int64 [B], that shows these source frames, int64
-    [B, T] as `edges` has them, through these matrices. Raises SpecError if a video has no target
-    for a frame."""
+    [B, T] as `edges` has them, through these matrices, around these ``moments``, in frames from the
+    first one of the row. Raises SpecError if a video has no target for a frame."""
     shown = pictures(frames)
-    return _each(targets, lambda column: _batch(column, videos, shown, affine, path_of))
+    found: dict[str, npt.NDArray[Any]] = {}
+    for name, column in named(targets).items():
+        if not isinstance(column, Steps):
+            found[name] = _batch(column, videos, shown, affine, path_of)
+            continue
+        try:
+            assert moments is not None
+            found[name], is_pad = column._at(videos, moments)
+        except IndexError as error:
+            text = f"a clip is around frame {error} of its row, and Steps has no step there"
+            raise SpecError(f"{name}: {text}") from None
+        if is_pad is not None:
+            found[name + _IS_PAD] = is_pad
+    return found if isinstance(targets, dict) else found[_ONLY]
 
 
 def shapes(
@@ -96,7 +112,11 @@ def shapes(
 ) -> tuple[tuple[int, ...], str] | dict[str, tuple[tuple[int, ...], str]]:
     """Shape and type of one clip's targets. ``frames`` is the shape of a clip's frame numbers. The
     type of text is "str"."""
-    return _each(targets, lambda column: _shape(column, frames))
+    found: Any = _each(targets, lambda column: _shape(column, frames))
+    for name, column in named(targets).items():
+        if isinstance(column, Steps) and column._offsets is not None and isinstance(found, dict):
+            found[name + _IS_PAD] = column._offsets.shape, "bool"
+    return found  # type: ignore[no-any-return]
 
 
 def equal(one: Targets | None, other: Targets | None) -> bool:
@@ -132,7 +152,7 @@ def look_like_marks(targets: Targets | None) -> list[str]:
     rows, [..., K, 2]."""
     found = []
     for name, column in named(targets).items():
-        if column is None or isinstance(column, Marks):
+        if column is None or isinstance(column, Marks | Steps):
             continue
         row, dtype = _shape(column, ())
         if dtype != "str" and row and (_MARKS.search(name) or (len(row) > 1 and row[-1] == 2)):
@@ -144,6 +164,8 @@ def digest(targets: Targets) -> bytes:
     """A hash of the targets."""
     found = blake2b(repr(_kind(targets)).encode(), digest_size=16)
     for column in named(targets).values():
+        if isinstance(column, Steps):
+            found.update(column._bounds.tobytes())
         for each in _digests(arrays_of(values_of(column))):
             found.update(each)
     return found.digest()
@@ -164,7 +186,7 @@ def _digest(array: npt.NDArray[Any]) -> bytes:
 def _column(name: str, values: object, videos: int, paths: Sequence[str]) -> Column:
     if isinstance(values, Marks):
         return with_values(values, values_of(_column(name, values._values, videos, paths)))
-    column = values if isinstance(values, PerFrame) else array_of(name, values)
+    column = values if isinstance(values, PerFrame | Steps) else array_of(name, values)
     if len(column) != videos:
         raise CatalogError(f"{name} has {len(column)} rows, and there are {videos} videos")
     return _one_a_file(column, paths) if paths and isinstance(column, PerFrame) else column
@@ -184,6 +206,9 @@ def _rows(column: Column, indices: Ints) -> Column:
         return with_values(column, values_of(_rows(column._values, indices)))
     if isinstance(column, PerFrame):
         return PerFrame([column._arrays[i] for i in indices.tolist()])
+    if isinstance(column, Steps):
+        return column._with(column._values, column._bounds[indices])
+    assert isinstance(column, np.ndarray)
     rows = column[indices]
     rows.flags.writeable = False
     return rows
@@ -195,7 +220,19 @@ def _one(columns: Sequence[Column]) -> Column:
     per_frame = [column for column in columns if isinstance(column, PerFrame)]
     if per_frame:
         return PerFrame([array for column in per_frame for array in column._arrays])
-    return array_of(_ONLY, np.concatenate([c for c in columns if not isinstance(c, PerFrame)]))
+    if isinstance(first, Steps):
+        return _in_one([column for column in columns if isinstance(column, Steps)])
+    arrays = [column for column in columns if isinstance(column, np.ndarray)]
+    return array_of(_ONLY, np.concatenate(arrays))
+
+
+def _in_one(columns: Sequence[Steps]) -> Steps:
+    """The steps of several catalogs; those that come several times are kept once."""
+    values = {id(column._values): column._values for column in columns}
+    firsts = dict(zip(values, np.cumsum([0, *map(len, values.values())]).tolist(), strict=False))
+    bounds = [column._bounds + firsts[id(column._values)] for column in columns]
+    made = np.concatenate([*values.values()]) if len(values) > 1 else columns[0]._values
+    return columns[0]._with(array_of(_ONLY, made), np.concatenate(bounds))
 
 
 def _batch(
@@ -216,8 +253,9 @@ def _batch(
         elif by.ndim > 3:  # several views
             rows = rows[:, None]
         return column._moved(rows, by)
-    if not isinstance(column, PerFrame):
+    if isinstance(column, np.ndarray):
         return column[videos]
+    assert isinstance(column, PerFrame)
     found = []
     for video, shown in zip(videos.tolist(), frames, strict=True):
         array, last = column._arrays[video], int(shown.max())
@@ -241,6 +279,9 @@ def _each(targets: Targets, call: Callable[[Column], T]) -> T | dict[str, T]:
 def _shape(column: Column, frames: tuple[int, ...]) -> tuple[tuple[int, ...], str]:
     values = values_of(column)
     array = arrays_of(values)[0]
+    if isinstance(values, Steps):
+        offsets = values._offsets
+        return (*(() if offsets is None else offsets.shape), *array.shape[1:]), name_of(array.dtype)
     if not isinstance(values, PerFrame):  # each view shows marks elsewhere
         frames = () if values is column else frames[:-1]
     return (*frames, *array.shape[1:]), name_of(array.dtype)
@@ -254,5 +295,7 @@ def _kind(targets: Targets) -> tuple[object, ...]:
 
 def _kind_of(column: Column) -> Iterator[object]:
     yield type(values_of(column)).__name__
+    if isinstance(column, Steps):
+        yield None if column._offsets is None else tuple(column._offsets.tolist())
     if isinstance(column, Marks):
         yield from (type(column).__name__, column._part, getattr(column, "_order", None))

@@ -54,6 +54,7 @@ from videoload.clips.sample_spec import (
     has_sizes,
     heard_in,
     leader_of,
+    moment_at,
     shape_of,
 )
 from videoload.clips.windows import Request, Segment
@@ -191,7 +192,9 @@ def batch_of(
     lengths.note(video, facts["of"], facts["lasts"])
     frames, affine = by_part(spec, np.ascontiguousarray(facts["frames"])), affine_of(facts, spec)
     leading = next(iter(frames.values()))
-    clips, targets = arrays_of(spec, rows), targets_of(catalog, video, leading, affine)
+    leader = leader_of(spec)
+    at = moment_at(leader) if isinstance(leader, ClipSpec) else None
+    clips, targets = arrays_of(spec, rows), targets_of(catalog, video, leading, affine, at)
     if not info:
         return clips, targets
     path = np.array([catalog.paths[sample.video] for sample in samples], object)

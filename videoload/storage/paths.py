@@ -47,6 +47,15 @@ def with_offsets(path: str, offsets_s: Sequence[float]) -> str:
     return f"{path}{SEPARATOR}{_OFFSETS}{','.join(map(repr, offsets_s))}"
 
 
+def below(way: str, path: str) -> str:
+    """The path of a row from a folder above its root, to which this is the ``way`` ("": it is the
+    root)."""
+    if not way:
+        return path
+    lines = path.split(SEPARATOR)  # later pieces are named from the folder of the first one
+    return SEPARATOR.join(line if line.startswith(_OFFSETS) else way + line for line in lines)
+
+
 def parts_of(path: str) -> list[str]:
     """The path of each part of a sample, or of a path itself."""
     lines = path.split(SEPARATOR)

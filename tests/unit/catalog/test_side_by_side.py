@@ -65,7 +65,7 @@ def test_what_cannot_be_a_part_is_said() -> None:
     ):  # fmt: skip
         with refused(*words):
             Catalog.side_by_side(**how)
-    with refused("side by side"):
+    with refused("same parts"):
         Catalog.join([both, one])
 
 

@@ -1,0 +1,136 @@
+"""LeRobot's data sets: a sample is a step, with the pictures and the actions around it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+import videoload as vl
+from tests.support.digests import digests
+from tests.support.lerobot import FPS, TASKS, make_lerobot
+from tests.support.servers import bucket
+from tests.support.waiting import SECOND
+
+pytest.importorskip("pyarrow")
+pytestmark = pytest.mark.timeout(120 * SECOND)
+
+LENGTHS = [9, 20, 14, 31, 6, 11]
+AHEAD = [0, 1, 4]
+DELTAS = {"action": [n / FPS for n in AHEAD]}
+CAMERAS = ["observation.images.0", "observation.images.1"]
+STEP: dict[str, Any] = {
+    "sampling": "dense", "hop": 1, "edges": "hold", "size": (24, 32), "crop": "stretch",
+}  # fmt: skip
+CLIP = {
+    CAMERAS[0]: vl.ClipSpec(offsets=(0,), **STEP),
+    CAMERAS[1]: vl.ClipSpec(offsets=(-5, -1, 0, 3), **STEP),
+}
+HOW: dict[str, Any] = {"batch_size": 4, "shuffle": True, "seed": 3, "drop_remainder": False}
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_lerobot(tmp_path_factory.mktemp("robot"), LENGTHS)
+
+
+def first_in_file(episode: int, at_once: int) -> int:
+    """The first frame of an episode in its file, which has so many episodes."""
+    return sum(LENGTHS[episode // at_once * at_once : episode])
+
+
+def test_every_step_comes_once_with_what_is_around_it(root: Path) -> None:
+    catalog = vl.Catalog.from_lerobot(root, DELTAS)
+    assert len(catalog) == len(LENGTHS)
+    begins, seen = np.cumsum([0, *LENGTHS]), []
+    for _, targets, info in vl.decode_serially(catalog, CLIP, info=True, **HOW):
+        named = cast(dict[str, Any], targets)
+        frames = cast(dict[str, Any], info.frames)
+        for b, step in enumerate(named["index"].tolist()):
+            seen.append(step)
+            episode = int(np.searchsorted(begins, step, "right")) - 1
+            first, last = begins[episode], begins[episode + 1] - 1
+            frame = step - first
+            assert named["episode_index"][b] == episode
+            assert named["frame_index"][b] == frame
+            assert named["task"][b] == TASKS[step % 2]
+            wanted = step + np.array(AHEAD)
+            chunk = [[at, episode, at - first] for at in np.minimum(wanted, last)]
+            assert named["action"][b].tolist() == chunk
+            assert named["action_is_pad"][b].tolist() == (wanted > last).tolist()
+            for at_once, name in enumerate(CAMERAS, 2):
+                shown = frame + np.array(CLIP[name].offsets)
+                within = (shown >= 0) & (shown <= last - first)
+                there = np.where(within, first_in_file(episode, at_once) + shown, -1)
+                assert frames[name][b].tolist() == there.tolist()
+    assert sorted(seen) == [*range(sum(LENGTHS))]
+
+
+@pytest.fixture(scope="module")
+def in_bucket(root: Path) -> Iterator[vl.Catalog]:
+    """The data set in a bucket. Obstore keeps an event loop from the first read on."""
+    with bucket(root) as environment, pytest.MonkeyPatch.context() as patch:
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        yield vl.Catalog.from_lerobot("s3://clips/data", DELTAS)
+
+
+def test_workers_and_a_bucket_give_the_same(root: Path, in_bucket: vl.Catalog) -> None:
+    catalog = vl.Catalog.from_lerobot(root, DELTAS)
+    serial = digests(vl.decode_serially(catalog, CLIP, info=True, **HOW))
+    with vl.Client(workers=2) as client:
+        for each in (catalog, in_bucket):
+            stream = client.stream(each, CLIP, **HOW)
+            assert digests(stream.batches(info=True)) == serial
+
+
+def test_sets_are_mixed_split_and_chosen_by_episode(root: Path, tmp_path: Path) -> None:
+    other = make_lerobot(tmp_path / "other", [7, 12], seed=5)
+    both = [vl.Catalog.from_lerobot(each, DELTAS) for each in (root, other)]
+    mixed = vl.mix({"a": (both[0], 0.5), "b": (both[1], 0.5)})
+    for clips, targets in vl.decode_serially(mixed, CLIP, 4):
+        assert {*cast(dict[str, Any], clips)} == {*CAMERAS}
+        assert cast(dict[str, Any], targets)["action"].shape[1:] == (3, 3)
+    some = vl.Catalog.from_lerobot(root, DELTAS, CAMERAS[:1], episodes=[4, 1])
+    steps = [
+        step
+        for _, targets in vl.decode_serially(some, CLIP[CAMERAS[0]], 3, drop_remainder=False)
+        for step in cast(dict[str, Any], targets)["index"].tolist()
+    ]
+    begins = np.cumsum([0, *LENGTHS])
+    assert steps == [*range(begins[4], begins[5]), *range(begins[1], begins[2])]
+    alone = vl.Catalog.from_lerobot(root, cameras=CAMERAS[:1])
+    train, rest = alone.split(0.5, seed=1, by=range(len(alone)))
+    assert len(train) + len(rest) == len(LENGTHS)
+
+
+@pytest.mark.parametrize(
+    ("change", "how", "words"),
+    [
+        ({"codebase_version": "v2.1"}, {}, "convert"),
+        ({}, {"cameras": ["left"]}, "left"),
+        ({}, {"episodes": [6]}, "6"),
+        ({}, {"delta_timestamps": {"action": [0.03]}}, "multiples of 1/25"),
+        ({}, {"delta_timestamps": {CAMERAS[0]: [0.0]}}, "offsets="),
+        ({}, {"delta_timestamps": {"reward": [0.0]}}, "reward"),
+        ({"dtype": "image"}, {}, "pictures"),
+    ],
+)
+def test_what_does_not_fit_is_refused_by_name(
+    root: Path, tmp_path: Path, change: dict[str, str], how: dict[str, Any], words: str
+) -> None:
+    info = json.loads((root / "meta/info.json").read_text())
+    if "dtype" in change:
+        info["features"][CAMERAS[1]] |= change
+    else:
+        info |= change
+    (tmp_path / "meta").mkdir()
+    (tmp_path / "meta/info.json").write_text(json.dumps(info))
+    for name in ("meta/episodes", "meta/tasks.parquet", "data", "videos"):
+        (tmp_path / name).symlink_to(root / name)
+    with pytest.raises(vl.CatalogError, match=words):
+        vl.Catalog.from_lerobot(tmp_path, **how)

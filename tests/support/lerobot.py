@@ -1,0 +1,71 @@
+"""Small LeRobot data sets: pictures and tables that say which step they are of."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tests.support.videos import make_avi
+
+FPS, WIDE = 25, 3
+TASKS = ["pick the cube", "push the T"]
+
+
+def make_lerobot(root: Path, lengths: Sequence[int], cameras: int = 2, seed: int = 0) -> Path:
+    """A data set whose episodes have these lengths. Camera k has k + 2 episodes in a file, and
+    picture n of a file is picture n of `make_avi`. ``action`` is (step, episode, frame)."""
+    from pyarrow import FixedSizeListArray, array, parquet, table
+
+    ends = np.cumsum(lengths)
+    episode = np.repeat(np.arange(len(lengths)), lengths)
+    frame = np.concatenate([np.arange(length) for length in lengths])
+    step = np.arange(len(frame))
+    features: dict[str, Any] = {f"observation.images.{k}": {"dtype": "video", "shape": [72, 96, 3]}
+                                for k in range(cameras)}  # fmt: skip
+    action = np.stack([step, episode, frame], 1).astype(np.float32)
+    columns = {
+        "action": FixedSizeListArray.from_arrays(array(action.ravel()), WIDE),
+        "timestamp": (frame / FPS).astype(np.float32), "frame_index": frame,
+        "episode_index": episode, "index": step, "task_index": step % len(TASKS),
+    }  # fmt: skip
+    where: dict[str, Any] = {
+        "episode_index": np.arange(len(lengths)), "dataset_from_index": ends - lengths,
+        "dataset_to_index": ends, "data/chunk_index": np.zeros(len(lengths), int),
+        "data/file_index": np.arange(len(lengths)) // 3,
+    }  # fmt: skip
+    for k, camera in enumerate(features):
+        file, begin = np.arange(len(lengths)) // (k + 2), np.zeros(len(lengths))
+        for number in range(file[-1] + 1):
+            own = np.flatnonzero(file == number)
+            begin[own] = (np.cumsum(np.array(lengths)[own]) - np.array(lengths)[own]) / FPS
+            make_avi(root / f"videos/{camera}/chunk-000/file-{number:03}.mp4", seed=seed + k,
+                     frames=sum(np.array(lengths)[own]), container_format="mp4")  # fmt: skip
+        where |= {
+            f"videos/{camera}/chunk_index": np.zeros(len(lengths), int),
+            f"videos/{camera}/file_index": file, f"videos/{camera}/from_timestamp": begin,
+        }  # fmt: skip
+    features |= {name: {"dtype": str(np.asarray(c).dtype), "shape": [1]}
+                 for name, c in columns.items() if name != "action"}  # fmt: skip
+    features["action"] = {"dtype": "float32", "shape": [WIDE]}
+    for name in ("meta/episodes/chunk-000", "data/chunk-000"):
+        (root / name).mkdir(parents=True)
+    parquet.write_table(table(where), root / "meta/episodes/chunk-000/file-000.parquet")
+    tasks = {"task_index": np.arange(len(TASKS)), "__index_level_0__": TASKS}
+    parquet.write_table(table(tasks), root / "meta/tasks.parquet")
+    every = table(columns)
+    for number in range(len(lengths) // 3 + 1):
+        own = np.flatnonzero(episode // 3 == number)
+        if len(own):
+            name = f"data/chunk-000/file-{number:03}.parquet"
+            parquet.write_table(every.slice(own[0], len(own)), root / name)
+    info = {
+        "codebase_version": "v3.0", "fps": FPS, "features": features,
+        "data_path": "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet",
+        "video_path": "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4",
+    }  # fmt: skip
+    (root / "meta/info.json").write_text(json.dumps(info))
+    return root
