@@ -18,17 +18,25 @@ ROOMS = (
     "storage", "user_code",
 )  # fmt: skip
 
+# Of these, the packages that decide what is found out of a file.
+INDEX_ROOMS = ("bitstreams", "clips", "index", "reading")
+
 
 @cache
-def code_digest(package: Path = Path(__file__).parent) -> str:
-    """A digest of all files of `ROOMS` in the folder of a package. Our own version does not tell
-    which code runs: a tree may have been edited."""
+def code_digest(package: Path = Path(__file__).parent, rooms: tuple[str, ...] = ROOMS) -> str:
+    """A digest of all files of these rooms in the folder of a package. Our own version does not
+    tell which code runs: a tree may have been edited."""
     digest = blake2b(digest_size=8)
-    for room in ROOMS:
+    for room in rooms:
         for file in sorted((package / room).glob("*.py")):
             content = file.read_bytes()
             digest.update(f"{room} {file.name} {len(content)} ".encode() + content)
     return digest.hexdigest()
+
+
+def index_software() -> str:
+    """What made an index: other software may find out something else."""
+    return f"{ffmpeg_versions()}, code {code_digest(rooms=INDEX_ROOMS)}"
 
 
 @cache

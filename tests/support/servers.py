@@ -60,3 +60,8 @@ def _ask(method: str, url: str, data: bytes = b"") -> None:
     headers = {"Authorization": signed, "Content-Type": "video/x-msvideo"}
     with urlopen(Request(url, data, headers, method=method), timeout=60 * SECOND):
         pass
+
+
+def asked(server: ObjectServer) -> list[tuple[str, int]]:
+    """The requests for videos, and how many bytes of each were sent."""
+    return [each for each in server.requests if not each[0].endswith(".videoload-index")]

@@ -16,7 +16,7 @@ import typer
 from rich.console import Console
 
 from videoload import __version__
-from videoload.commands import cli_batches, cli_extract, cli_workers
+from videoload.commands import cli_batches, cli_extract, cli_index, cli_workers
 from videoload.commands.cli_batches import CatalogRoot, Source, per_core
 from videoload.commands.cli_workers import CacheFolder
 from videoload.commands.help_page import BEGIN, FILES, PLACES, RUNS, Command, Group
@@ -126,6 +126,12 @@ def scan(
             "There are no labels then.",
         ),
     ] = None,
+    index: Annotated[
+        bool,
+        typer.Option(
+            "--index", help="Write the index of the set beside the videos, as 'videoload index'."
+        ),
+    ] = False,
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit with status 1 if a file is damaged.")
     ] = False,
@@ -167,6 +173,8 @@ def scan(
             on_row=lambda row: advance(),
             cache=cache_folder(cache),
         )
+    if index:
+        cli_index.write(catalog, None, workers=workers, cache=cache)
     segments = scanning.segments_of(catalog, {row.path: row for row in rows})
     folder = catalog.root if isinstance(catalog.root, Path) else None  # no second download
     copies = advice.groups_of_copies(rows, folder) if folder and (html or not json) else []
@@ -186,6 +194,7 @@ def scan(
         raise typer.Exit(1)
 
 
+app.command(cls=Command, rich_help_panel=FILES)(cli_index.index)
 app.command(cls=Command, rich_help_panel=FILES)(cli_batches.preview)
 app.command(cls=Command, rich_help_panel=RUNS)(cli_extract.extract)
 

@@ -36,9 +36,9 @@ CatalogRoot = Annotated[
 ]
 
 
-def per_core(what: str) -> Any:
+def per_core(what: str, *names: str) -> Any:
     """The option of a number of processes."""
-    return typer.Option(min=1, help=what, show_default="one per core")
+    return typer.Option(*names, min=1, help=what, show_default="one per core")
 
 
 def preview(

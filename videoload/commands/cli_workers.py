@@ -89,6 +89,17 @@ FrameStoreFolder = Annotated[
 FrameStoreGb = Annotated[float | None, _limit_of("--frame-store")]
 
 
+SetIndex = Annotated[
+    str | None,
+    typer.Option(
+        rich_help_panel=STORAGE,
+        metavar="FILE|URL",
+        help="What 'videoload index' has written about the videos.",
+        show_default="the one in the root",
+    ),
+]
+
+
 def worker(
     connect: Connect,
     root: Root,
@@ -111,6 +122,7 @@ def worker(
     keep_gb: KeptGb = None,
     frame_store: FrameStoreFolder = None,
     frame_store_gb: FrameStoreGb = None,
+    index: SetIndex = None,
     without: Annotated[
         list[str] | None,
         typer.Option(
@@ -152,7 +164,7 @@ def worker(
     from videoload.listings.folders import holds_videos, open_root
     from videoload.processes.supervisor import keep_running
     from videoload.storage.keep import Folders, cache_folder
-    from videoload.storage.roots import is_url
+    from videoload.storage.roots import index_of, is_url
     from videoload.storage.stores import check_extra
     from videoload.transport.private_messages import WorkerSettings
     from videoload.transport.sockets import check_dial
@@ -169,7 +181,9 @@ def worker(
         if name not in REACHES:
             raise VideoloadError(f"--without {name}: not one of {', '.join(REACHES)}")
     videos = open_root(root)
-    folders = Folders.of(cache_folder(cache), keep, keep_gb, frame_store, frame_store_gb)
+    folders = Folders.of(
+        cache_folder(cache), keep, keep_gb, frame_store, frame_store_gb, index_of(index)
+    )
     settings = WorkerSettings(
         connect,
         root=str(videos),

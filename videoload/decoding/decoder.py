@@ -68,7 +68,7 @@ class Decoder:
         if folders.frame_store is not None:
             keeper = ClipStore(folders.frame_store, self._storage.root, chains)
         self.watch = Stopwatch()  # where the time goes, since it was started
-        self._indexes = Indexes(folders.cache, self._storage.root, self.watch)
+        self._indexes = Indexes(folders, self._storage, self.watch)
         self._expected = Expected(self._storage, self._indexes)
         self._recordings = Recordings(self._storage, self._indexes)
         self._tools = Tools(self._storage, self._indexes, self._files, chains, keeper, self.watch)
@@ -255,6 +255,7 @@ class Decoder:
     def begin(self) -> None:
         """A training begins. It may find other files behind a URL than the one before."""
         self._storage.begin()
+        self._indexes.begin()
 
     def rest(self) -> None:
         """Keep no file open: there is nothing to do for now."""

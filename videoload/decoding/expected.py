@@ -10,7 +10,7 @@ from videoload.clips.clip_params import ClipParams
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.edges import pictures
 from videoload.clips.pieces import Pieces
-from videoload.clips.sample_spec import SampleSpec, Spec
+from videoload.clips.sample_spec import FileFacts, SampleSpec, Spec
 from videoload.clips.windows import Request
 from videoload.decoding.prepared import draw
 from videoload.decoding.samples import of_recording, paths_of, shown_of
@@ -29,7 +29,7 @@ class Expected:
         self._indexes = indexes
 
     def expect(self, path: str, spec: Spec, requests: Sequence[Request]) -> None:
-        """Fetch what the pictures of these clips need, as far as that is known."""
+        """Fetch what the pictures of these clips need, as far as that is known. Nobody waits."""
         with suppress(VideoError, StorageError, UnfitError):
             if isinstance(spec, SampleSpec):
                 self._expect_samples(path, spec, requests)
@@ -38,6 +38,8 @@ class Expected:
             elif isinstance(spec, ClipSpec) and (known := self._known(path)) is not None:
                 file, index = known
                 _want(file, index, draw(spec, index.info, requests))
+            elif isinstance(spec, FileFacts) and (known := self._known(path)) is not None:
+                known[0].want(())  # whether it is still what is known of it
 
     def _expect_samples(self, path: str, spec: SampleSpec, requests: Sequence[Request]) -> None:
         """All parts at once: one after the other, each would be waited for."""
@@ -71,7 +73,7 @@ class Expected:
                 self._storage.expect(piece)
             return None
         file = self._storage.expect(path)
-        index = None if file is None else self._indexes.known(path, file)
+        index = None if file is None else self._indexes.known(path, file, wait=False)
         return None if file is None or index is None else (file, index)
 
 

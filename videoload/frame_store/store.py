@@ -27,7 +27,7 @@ from typing import NamedTuple, TypeVar
 from videoload.frame_store.pace import Pace
 from videoload.frame_store.stored_video import Head, StoredVideo
 from videoload.storage.files import Tick
-from videoload.storage.room import Room
+from videoload.storage.keep import Room
 
 T = TypeVar("T")
 

@@ -99,7 +99,9 @@ def decode_index(file: VideoFile, tick: Tick) -> tuple[VideoIndex, Report]:
     rows = compact(np.array(starts, np.int64).reshape(-1, 4))
     order = Order(len(sums), rows, compact(ordinals[:-1]), np.array(sums, np.uint32))
     noted = NotedPackets(np.array([packet.sum for packet in packets], np.uint32))
-    return VideoIndex(info, order, noted=None if opened.has_places else noted), report
+    return VideoIndex(
+        info, order, noted=None if opened.has_places else noted, opening=file.opening
+    ), report
 
 
 def _noted(opened: OpenedVideo, packets: list[_Packet]) -> Iterator[VideoPacket]:

@@ -11,10 +11,11 @@ An index depends only on the bytes of the file. It is found out once on a host (
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from typing import Any, NamedTuple
-from zlib import crc32
+from zlib import compress, crc32, decompressobj
+from zlib import error as zlib_error
 
 import msgspec
 import numpy as np
@@ -31,9 +32,11 @@ from videoload.reading.order import Order
 from videoload.reading.video import Video
 from videoload.stopwatch import Stopwatch
 from videoload.storage.content import Content
-from videoload.storage.files import Tick, VideoFile
+from videoload.storage.files import FIRST_BYTES, Tick, VideoFile
 
 _SLACK_BYTES = 4096  # around packets: headers, a few packets of sound
+_MOST_BYTES = 256 << 20  # of an index
+_LEVEL = 1  # of zlib
 
 
 class VideoIndex(NamedTuple):
@@ -41,6 +44,7 @@ class VideoIndex(NamedTuple):
 
     ``positions``: where the data of each packet is, int64 [packets], if the container tells.
     ``avi``: how packets of an AVI are read there. ``noted``: what each packet must be after a seek.
+    ``opening``: as `VideoFile.opening`.
     """
 
     info: VideoInfo
@@ -48,11 +52,17 @@ class VideoIndex(NamedTuple):
     positions: Ints | None = None
     avi: AviPackets | None = None
     noted: NotedPackets | None = None
+    opening: Sequence[tuple[int, int]] = ()
 
     def want(self, file: VideoFile, frames: Iterable[int]) -> None:
-        """Ask for what these frames need of a file on another host: they are needed soon."""
+        """Ask for what these frames need of a file on another host: they are needed soon. A small
+        file comes whole: other clips need the rest of it."""
         if file.fetches:
-            file.want(self.byte_ranges(frames, file.size), opening=self.avi is None)
+            opening = self.opening if self.avi is None else ()
+            is_small = file.size <= FIRST_BYTES
+            file.want(
+                [(0, file.size)] if is_small else [*self.byte_ranges(frames, file.size), *opening]
+            )
 
     def byte_ranges(self, frames: Iterable[int], size: int) -> list[tuple[int, int]]:
         """Where the packets for these frames are, as far as the index tells, in a file of ``size``
@@ -94,14 +104,17 @@ class VideoIndex(NamedTuple):
         return 2000 + sum(array.nbytes for array in arrays if array is not None)
 
     def to_bytes(self, of: bytes = b"") -> bytes:
-        """It as bytes, for the disk, with a checksum of them and of the file that it is ``of``."""
-        order, positions = self.order, self.positions if self.avi is None else None
-        noted = None if self.noted is None else self.noted.sums
+        """It as bytes, for the disk, with a checksum of them and of the file that it is ``of``.
+        Numbers that rise are written as their steps, which are small and alike."""
+        order, avi = self.order, self.avi
         stored = _Stored(
-            self.info, order.starts, order.ordinals, order.sums, positions, self.avi, noted,
-            order.unreferenced,
+            self.info, _steps(order.starts), order.ordinals, order.sums,
+            None if avi is not None or self.positions is None else _steps(self.positions),
+            avi and avi._replace(positions=_steps(avi.positions)),
+            None if self.noted is None else self.noted.sums,
+            order.unreferenced, self.opening,
         )  # fmt: skip
-        data = msgspec.msgpack.encode(stored, enc_hook=as_plain)
+        data = compress(msgspec.msgpack.encode(stored, enc_hook=as_plain), _LEVEL)
         return crc32(data, crc32(of)).to_bytes(4, "little") + data
 
     @classmethod
@@ -110,15 +123,29 @@ class VideoIndex(NamedTuple):
         if crc32(data[4:], crc32(of)).to_bytes(4, "little") != data[:4]:
             raise ValueError("not an index: its checksum is another one")
         try:
-            stored = _STORED.decode(memoryview(data)[4:])
-        except msgspec.MsgspecError as error:  # other code wrote it
+            plain = decompressobj().decompress(memoryview(data)[4:], _MOST_BYTES)
+            stored = _STORED.decode(plain)
+        except (msgspec.MsgspecError, zlib_error) as error:  # other code wrote it
             raise ValueError(f"not an index: {error}") from None
-        avi = stored.avi
-        positions = stored.positions if avi is None else avi.positions
-        starts = stored.starts.reshape(-1, 4)
+        avi = stored.avi and stored.avi._replace(positions=_summed(stored.avi.positions))
+        positions = stored.positions if stored.positions is None else _summed(stored.positions)
+        starts = _summed(stored.starts.reshape(-1, 4))
         order = Order(stored.info.frames, starts, stored.ordinals, stored.sums, stored.unreferenced)
         noted = None if stored.noted is None else NotedPackets(stored.noted)
-        return cls(stored.info, order, positions, avi, noted)
+        return cls(
+            stored.info, order, positions if avi is None else avi.positions, avi, noted,
+            stored.opening,
+        )  # fmt: skip
+
+
+def _steps(numbers: Ints) -> Ints:
+    whole = numbers.astype(np.int64)
+    whole[1:] -= whole[:-1].copy()
+    return compact(whole)
+
+
+def _summed(steps: Ints) -> Ints:
+    return compact(steps.cumsum(axis=0, dtype=np.int64))
 
 
 class _Stored(NamedTuple):
@@ -132,6 +159,7 @@ class _Stored(NamedTuple):
     avi: AviPackets | None
     noted: Ints | None
     unreferenced: Ints | None
+    opening: Sequence[tuple[int, int]]
 
 
 _STORED = msgspec.msgpack.Decoder(_Stored, dec_hook=from_plain)
@@ -183,7 +211,7 @@ def prove_index(opened: OpenedVideo, content: Content, tick: Tick) -> VideoIndex
     ordinals = None if ordinals is None else compact(ordinals)
     order = Order(frames, compact(rows), ordinals, unreferenced=unreferenced)
     positions = None if table.noted is not None else compact(table.positions)
-    return VideoIndex(info, order, positions, table.avi, table.noted)
+    return VideoIndex(info, order, positions, table.avi, table.noted, opened.file.opening)
 
 
 def info_of_file(

@@ -2,9 +2,10 @@
 
 The decoders of a root share an SQLite file, FOLDER/videoload-3f9a....sqlite. It may be deleted at
 any time. If there is none, or it cannot be written, a temporary one takes its place. An index is
-valid only for the file that it was made from (`VideoFile.identity`) and for the code that made it.
+valid only for the file that it was made from (`VideoFile.key`) and for the code that made it.
 Hosts that share a home may have copies of their own, so a path has a row for each. A row that is
-damaged is none: each has a checksum.
+damaged is none: each has a checksum. If the set has an index of its own (`index_file`), that is
+asked first.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ from cachetools import LRUCache
 
 from videoload.errors import printable
 from videoload.index.index import VideoIndex
+from videoload.index.index_file import TABLE, SetIndex, row_of
 from videoload.storage.files import VideoFile
 from videoload.storage.keep import own_file, own_folder
-from videoload.versions import code_digest
 
 if TYPE_CHECKING:
     import sqlite3
@@ -36,14 +37,10 @@ _log = logging.getLogger(__name__)
 
 _MEMORY_BYTES = 16 << 20  # some 5 000 videos like UCF-101's; each is read from the disk in 50 us
 _MAX_WAITING, _MAX_WAIT_S = 64, 1.0  # indexes that are written together
-_NAME = re.compile(r"videoload-[0-9a-f]{32}\.sqlite(-journal)?")
+_NAME = re.compile(r"videoload-[0-9a-f]{32}\.(sqlite(-journal)?|lock|coming)")
 _UNUSED_S = 90 * 86400  # a cache file that was not opened for so long is deleted
 _MOST_COPIES = 64  # rows of a path; the oldest go
 _BUSY_S = 5.0  # another process is writing
-_TABLE = (
-    "CREATE TABLE IF NOT EXISTS indexes "
-    "(path BLOB, identity BLOB, packed BLOB, UNIQUE (path, identity))"
-)
 _BOUND = (
     "CREATE TRIGGER IF NOT EXISTS bound AFTER INSERT ON indexes BEGIN DELETE FROM indexes "
     "WHERE path = NEW.path AND rowid NOT IN (SELECT rowid FROM indexes "
@@ -58,37 +55,50 @@ class _Known(NamedTuple):
 
 
 class IndexCache:
-    """Indexes of the videos under one root, by path. ``folder`` None keeps none on disk."""
+    """Indexes of the videos under one root, by path. ``folder`` None keeps none on disk.
+    ``of_set``: what the index of the set tells."""
 
-    def __init__(self, folder: str | None, root: str, software: str) -> None:
+    def __init__(
+        self, folder: str | None, root: str, software: str, of_set: SetIndex | None = None
+    ) -> None:
+        self._of_set = of_set
         self._known: LRUCache[str, _Known] = LRUCache(
             _MEMORY_BYTES, lambda known: known.found.memory_bytes
         )
         self._disk = _Disk(folder, f"{root}\n{software}")
         weakref.finalize(self, self._disk.close)
 
-    def get(self, path: str, file: VideoFile) -> VideoIndex | None:
-        """The index of a file, if it is known and the file has not changed."""
+    def get(self, path: str, file: VideoFile, *, wait: bool = True) -> VideoIndex | None:
+        """The index of a file, if it is known and the file has not changed. ``wait``: for the index
+        of the set, if it is on its way."""
         known = self._known.get(path)
         if known is not None and known.identity == file.identity:
             return known.found
         if known is not None:
             _log.warning("%s has changed; it is read anew", printable(path))
             del self._known[path]
-        packed = self._disk.read(path, file.identity)
-        with suppress(ValueError):
-            if packed is not None:
-                index = VideoIndex.from_bytes(packed, _which(path, file.identity))
-                self._keep(path, _Known(file.identity, index, recalled=True))
-                return index
-        return None
+        index = None if self._of_set is None else self._of_set.find(path, file.version, wait)
+        if index is None and (packed := self.packed(path, file)) is not None:
+            with suppress(ValueError):
+                index = VideoIndex.from_bytes(packed, row_of(path, file.version))
+        if index is not None:
+            self._keep(path, _Known(file.identity, index, recalled=True))
+        return index
+
+    def packed(self, path: str, file: VideoFile) -> bytes | None:
+        """The bytes of an index that was kept on this host."""
+        return self._disk.read(path, file.key)
+
+    def version(self, path: str, wait: bool) -> bytes | None:
+        """Of which version of a file on another host something is known; None: of none."""
+        told = None if self._of_set is None else self._of_set.version(path, wait)
+        return told or self._disk.last(path)
 
     def put(self, path: str, file: VideoFile, index: VideoIndex) -> None:
         """Keep an index."""
         self._keep(path, _Known(file.identity, index, recalled=False))
         if file.has_version:
-            packed = index.to_bytes(_which(path, file.identity))
-            self._disk.write(path, file.identity, packed)
+            self._disk.write(path, file.key, index.to_bytes(row_of(path, file.version)))
 
     def _keep(self, path: str, known: _Known) -> None:
         if known.found.memory_bytes <= _MEMORY_BYTES:
@@ -102,6 +112,8 @@ class IndexCache:
             return True
         self._known.pop(path, None)
         self._disk.remove(path)
+        if self._of_set is not None:
+            self._of_set.forget(path)
         return known is None or known.recalled
 
 
@@ -110,12 +122,12 @@ class _Disk:
     own for each takes as long as the rest of an index."""
 
     def __init__(self, folder: str | None, name: str) -> None:
-        told = f"{name}\n{code_digest()}".encode(errors="surrogateescape")
+        told = name.encode(errors="surrogateescape")
         leaf = f"videoload-{blake2b(told, digest_size=16).hexdigest()}.sqlite"
         self._file = None if folder is None else Path(os.path.realpath(folder), leaf)
         self._process = os.getpid()
         self._waiting: dict[tuple[bytes, bytes], bytes] = {}
-        self._since_s = 0.0
+        self._written_s = -_MAX_WAIT_S
         self._opened: sqlite3.Connection | None = None
 
     def read(self, path: str, identity: bytes) -> bytes | None:
@@ -129,18 +141,24 @@ class _Disk:
                 return packed
         return None
 
+    def last(self, path: str) -> bytes | None:
+        """The key of the row of a file that was written last."""
+        if self._file is None:
+            return None
+        statement = "SELECT identity FROM indexes WHERE path = ? ORDER BY rowid DESC LIMIT 1"
+        return next((key for (key,) in self._execute(statement, [(os.fsencode(path),)])), None)
+
     def write(self, path: str, identity: bytes, packed: bytes) -> None:
-        """Write a row, soon."""
-        if not self._waiting:
-            self._since_s = time.monotonic()
+        """Write a row: at once, if files come slowly."""
         self._waiting[os.fsencode(path), identity] = packed
-        late = time.monotonic() - self._since_s > _MAX_WAIT_S
+        late = time.monotonic() - self._written_s > _MAX_WAIT_S
         if late or len(self._waiting) >= _MAX_WAITING:
             self._flush()
 
     def _flush(self) -> None:
         rows = [(*key, packed) for key, packed in self._waiting.items()]
         self._waiting.clear()
+        self._written_s = time.monotonic()
         if rows and self._process == os.getpid():  # a forked process has no rows of its own
             self._execute("INSERT OR REPLACE INTO indexes VALUES (?, ?, ?)", rows)
 
@@ -196,14 +214,9 @@ class _Disk:
                 timeout=_BUSY_S, isolation_level=None,
                 check_same_thread=False,  # any thread may drop the last reference
             )  # fmt: skip
-            for statement in ("PRAGMA synchronous = OFF", _TABLE, _BOUND):  # it may be lost
+            for statement in ("PRAGMA synchronous = OFF", TABLE, _BOUND):  # it may be lost
                 self._opened.execute(statement)
         return self._opened
-
-
-def _which(path: str, identity: bytes) -> bytes:
-    """What the checksum of a row covers as well: a flipped bit may make it another file's row."""
-    return os.fsencode(path) + b"\0" + identity
 
 
 def _make_ready(file: Path) -> None:

@@ -1,4 +1,4 @@
-"""How the index of a file is found: once on a host, unless the file changes."""
+"""How the index of a file is found: once for a set, or once on a host, unless the file changes."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from videoload.errors import VideoError
 from videoload.index.complete_decode import Report, decode_index
 from videoload.index.index import VideoIndex, find_index
 from videoload.index.index_cache import IndexCache
+from videoload.index.index_file import SetIndex
 from videoload.reading.containers import UnreadableError
 from videoload.reading.video import Video
 from videoload.stopwatch import Stopwatch
-from videoload.storage.files import Tick, VideoFile
-from videoload.versions import ffmpeg_versions
+from videoload.storage.files import Storage, Tick, VideoFile
+from videoload.storage.keep import Folders
+from videoload.versions import index_software
 
 _log = logging.getLogger(__name__)
 
@@ -24,12 +26,22 @@ class Indexes:
     """The indexes of the videos below one root. An index is taken from the cache, or else proven,
     or else made by a complete decode."""
 
-    def __init__(self, folder: str | None, root: str, watch: Stopwatch) -> None:
-        """``folder``: of the cache on disk."""
-        self._cache = IndexCache(folder, root, ffmpeg_versions())
+    def __init__(self, folders: Folders, storage: Storage, watch: Stopwatch) -> None:
+        """``folders``: the cache on disk, and the index of the set."""
+        software = index_software()
+        of_set = SetIndex(folders.index, storage, folders.cache, software)
+        self._cache = IndexCache(folders.cache, storage.root, software, of_set)
         self._watch = watch
+        self.begin = of_set.begin
+        self._of_set = of_set
+        self.serve(storage)
         self.known = self._cache.get
         self.forget = self._cache.forget
+
+    def serve(self, storage: Storage) -> None:
+        """Be told of files by this, and tell it which versions are known."""
+        self._of_set.serve(storage)
+        storage.told = self._cache.version
 
     def find(self, path: str, file: VideoFile, tick: Tick) -> tuple[VideoIndex, Video | None]:
         """The index of a file, and the file if it is open now. Raises VideoError."""

@@ -124,8 +124,9 @@ def told_by_container(context: VideoCodecContext) -> dict[str, Any]:
 
 def _context(codec: str, told: Mapping[str, Any]) -> VideoCodecContext:
     context = cast(VideoCodecContext, VideoCodecContext.create(_codec(codec), "r"))
-    for name, value in told.items():
-        setattr(context, name, value)
+    for name in _TOLD_BY_CONTAINER:  # nothing else, whatever an index says
+        if name in told:
+            setattr(context, name, told[name])
     return context
 
 

@@ -30,14 +30,15 @@ from videoload.decoding.prepared import OtherFileError
 from videoload.decoding.video_clips import Tools, VideoClips
 from videoload.errors import ClosedError, SpecError, VideoError, errors_of, named
 from videoload.index.index import VideoIndex, open_video
+from videoload.index.index_file import NAME
 from videoload.reading.frames import Standing
 from videoload.reading.video import Video
 from videoload.recordings.tools import tools
 from videoload.stopwatch import Stopwatch
 from videoload.storage.files import VideoFile
-from videoload.storage.keep import cache_folder
+from videoload.storage.keep import Folders, cache_folder
 from videoload.storage.paths import joined, pieces_of
-from videoload.storage.roots import is_url, normal_url, open_storage
+from videoload.storage.roots import index_of, is_url, normal_url, open_storage
 
 OnePath = str | os.PathLike[str]
 Where = OnePath | Sequence[OnePath]
@@ -52,6 +53,7 @@ def open(  # noqa: A001 - it is called as `vl.open`
     resize: int | None = None,
     pixels: Pixels = "rgb24",
     cache: str | os.PathLike[str] | Literal[False] | None = None,
+    index: str | os.PathLike[str] | Literal[False] | None = None,
 ) -> Recording:
     """Open a video file, to read any of its frames.
 
@@ -72,6 +74,8 @@ def open(  # noqa: A001 - it is called as `vl.open`
             and ``"gray16"`` the same of uint16. ``"yuv420p"``: [H * 3 // 2, W], the planes Y, U and
             V one after the other.
         cache: Folder that keeps what is found out of files, as in `Client`. Default None.
+        index: The index of the set that the file belongs to, as in `Client`. None, the default: the
+            one in the nearest folder above a file of this host, or in the folder of a URL.
 
     Returns:
         The file, open.
@@ -80,9 +84,9 @@ def open(  # noqa: A001 - it is called as `vl.open`
         VideoError: It is not there, is no video, or holds no frame that can be decoded; or a piece
             has frames of another size than the first one.
         StorageError: The host of a URL does not answer.
-        SpecError: ``resize`` or ``pixels`` is not possible.
+        SpecError: ``resize`` or ``pixels`` is not possible, or there is no such ``index``.
     """
-    return Recording(path, resize=resize, pixels=pixels, cache=cache)
+    return Recording(path, resize=resize, pixels=pixels, cache=cache, index=index)
 
 
 class Recording:
@@ -109,6 +113,7 @@ class Recording:
         resize: int | None = None,
         pixels: Pixels = "rgb24",
         cache: str | os.PathLike[str] | Literal[False] | None = None,
+        index: str | os.PathLike[str] | Literal[False] | None = None,
     ) -> None:
         """Recordings are made by `open`.
 
@@ -117,6 +122,7 @@ class Recording:
             resize: Default None.
             pixels: Default ``"rgb24"``.
             cache: Default None.
+            index: Default None.
         """
         native.silence_ffmpeg()
         spec = ClipSpec(frames=1, resize=resize, pixels=pixels)
@@ -127,11 +133,17 @@ class Recording:
         if not paths:
             raise SpecError("open takes a file, or the files of one recording: there is none")
         self.path = joined(paths)
-        self._open_again = partial(Recording, resize=resize, pixels=pixels, cache=cache)
+        self._open_again = partial(
+            Recording, resize=resize, pixels=pixels, cache=cache, index=index
+        )
         self._is_closed = False
         self._root, names = _places(paths)
         self._name = joined(names)
-        self._reader = _Reader(self._root, cache_folder(cache))
+        told = index_of(index)
+        if told is None and not is_url(self._root):
+            above = (folder / NAME for folder in Path(self._root, names[0]).parents)
+            told = next((str(file) for file in above if file.is_file()), None)
+        self._reader = _Reader(self._root, Folders(cache_folder(cache), index=told))
         with self._reading() as reader:
             pieces = reader.recordings.find(self._name, _no_tick) if len(names) > 1 else None
             found = {name: reader.find(name) for name in pieces_of(self._name)}
@@ -308,14 +320,15 @@ class Recording:
 class _Reader(threading.local):
     """What reads a recording: each thread has its own, and a forked process begins anew."""
 
-    def __init__(self, root: str, cache: str | None) -> None:
-        self._of, self._process = (root, cache), 0
+    def __init__(self, root: str, folders: Folders) -> None:
+        self._of, self._process = (root, folders), 0
 
     def here(self) -> Self:
         """The reader of this process, which shares the position of no file with another one."""
         if self._process != os.getpid():
-            (root, cache), self._process = self._of, os.getpid()
-            storage, indexes = open_storage(root), tools.indexes(cache, root)
+            (root, folders), self._process = self._of, os.getpid()
+            storage = open_storage(root)
+            indexes = tools.indexes(folders, storage)
             self._opened: Video | None = None
             self.recordings = Recordings(storage, indexes)
             self.tools = Tools(

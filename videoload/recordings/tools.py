@@ -10,6 +10,8 @@ from cachetools import LRUCache
 from videoload.index.indexes import Indexes
 from videoload.pixels.chains import Chains
 from videoload.stopwatch import Stopwatch
+from videoload.storage.files import Storage
+from videoload.storage.keep import Folders
 
 _ROOTS = 16
 
@@ -19,18 +21,20 @@ class Tools(threading.local):
 
     Attributes:
         chains: The filters. A chain may be used by one thread at a time.
-        known: The indexes of files, by process, cache and root.
+        known: The indexes of files, by process, folders and root.
     """
 
     def __init__(self) -> None:
         self.chains = Chains()
-        self.known: LRUCache[tuple[int, str | None, str], Indexes] = LRUCache(_ROOTS)
+        self.known: LRUCache[tuple[int, Folders, str], Indexes] = LRUCache(_ROOTS)
 
-    def indexes(self, folder: str | None, root: str) -> Indexes:
-        """The indexes of the files below ``root``. ``folder``: of the cache on disk."""
-        key = os.getpid(), folder, root  # a forked process must not use an SQLite connection
+    def indexes(self, folders: Folders, storage: Storage) -> Indexes:
+        """The indexes of the files of ``storage``."""
+        # A forked process must not use an SQLite connection.
+        key = os.getpid(), folders, storage.root
         if key not in self.known:
-            self.known[key] = Indexes(folder, root, Stopwatch())
+            self.known[key] = Indexes(folders, storage, Stopwatch())
+        self.known[key].serve(storage)
         return self.known[key]
 
 

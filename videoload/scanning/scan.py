@@ -22,8 +22,8 @@ from videoload.scanning.journal import Journal, Row, row_of
 from videoload.trainer.client import Client
 from videoload.trainer.planning import once
 
-_STALL_S = 20.0  # a decoder that shows no progress for so long hangs
-_AWAY_S = 10.0  # storage that refuses all decoders for so long ends the scan
+STALL_S = 20.0  # a decoder that shows no progress for so long hangs
+AWAY_S = 10.0  # storage that refuses all decoders for so long ends the scan
 
 
 def scan(
@@ -105,8 +105,8 @@ def _decode_all(
     with Client(
         min(processes, len(paths)),
         cache=cache or False,
-        stall_s=_STALL_S,
-        storage_timeout_s=_AWAY_S,
+        stall_s=STALL_S,
+        storage_timeout_s=AWAY_S,
     ) as client:
         stream = client.stream(whole_files(catalog, paths), facts, 1, **once(ordered=False))
         for (report,), _, info in stream.batches(0, info=True):

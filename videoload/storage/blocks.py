@@ -37,10 +37,6 @@ class Blocks:
         within = at % BLOCK_BYTES
         return None if block is None else block[within : within + length]
 
-    def join(self) -> bytes:
-        """All bytes that are here, in the order of the file."""
-        return b"".join(block for _, block in sorted(self._blocks.items()))
-
     def clear(self) -> None:
         """Keep none."""
         self._blocks.clear()

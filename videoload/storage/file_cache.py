@@ -25,19 +25,19 @@ import posixpath
 import secrets
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 
 from videoload.storage.daemon_pool import DaemonPool
-from videoload.storage.files import LocalFile
-from videoload.storage.keep import Keep, own_file, own_folder
-from videoload.storage.room import Room
+from videoload.storage.files import LocalFile, identity_by
+from videoload.storage.keep import Keep, Room, own_file, own_folder
 
 _log = logging.getLogger(__name__)
 
-_WAITING_BYTES = 32 << 20  # that wait to be written; what comes then is not cached
+_MOST_WAITING = 1000  # files that wait to be written; what comes then is not cached
 _LOCK_S = 60.0  # that the thread which writes waits for other processes
 _LEFT_S = 3600.0  # a file that has been coming for longer was left by a process that was killed
 _MAX_SUFFIX = 16
@@ -45,8 +45,8 @@ _COMING = "coming-"
 
 
 class FileCache:
-    """The cached files of the URL ``root``. Names are relative to it. A file has the size and the
-    identity (`VideoFile.identity`) of what it copies."""
+    """The cached files of the URL ``root``. Names are relative to it. A file tells the version
+    (`VideoFile.version`) of what it copies."""
 
     def __init__(self, keep: Keep, root: str) -> None:
         self._folder = keep.own("files")
@@ -54,8 +54,7 @@ class FileCache:
         self._room = Room(self._folder, keep.max_bytes, self._measure, _LOCK_S)
         self._writer = DaemonPool("videoload-cache", 1)  # no exit waits for a disk that hangs
         self._is_swept = False
-        self._unwritten: set[str] = set()  # names
-        self._waiting = 0  # bytes
+        self._waiting: set[str] = set()  # names
         self._lock = threading.Lock()
         self._full_until = 0.0
         self._has_told = False
@@ -68,22 +67,18 @@ class FileCache:
         """Whether any version of a file is cached."""
         return own_file(self.path(name)) is not None
 
-    def find(self, name: str, size: int, identity: bytes) -> LocalFile | None:
+    def find(self, name: str, size: int, version: bytes) -> LocalFile | None:
         """The file, if this version of it is cached."""
         path = self.path(name)
         found = own_file(path)
-        if found is None or (found.st_size, found.st_mtime_ns) != (size, _number(identity)):
+        if found is None or (found.st_size, found.st_mtime_ns) != (size, _number(version)):
             return None
-        return LocalFile(path, found, identity)
+        return LocalFile(path, found, version)
 
     def _leaf(self, name: str) -> str:
         number = blake2b(f"{self._root}\n{name}".encode(), digest_size=16).hexdigest()
         suffix = posixpath.splitext(name)[1]  # FFmpeg guesses the format from it
         return number + suffix[:_MAX_SUFFIX]
-
-    def awaits(self, name: str) -> bool:
-        """Whether a file is about to be written."""
-        return name in self._unwritten
 
     def remove(self, name: str) -> None:
         """Remove a damaged file. (Its bytes are counted until there is no room.)"""
@@ -95,34 +90,35 @@ class FileCache:
         """Whether there is room, as far as this process knows."""
         return time.monotonic() >= self._full_until
 
-    def add(self, name: str, identity: bytes, data: bytes) -> None:
-        """Add a whole file. Never waits: a thread writes it, or it is not cached."""
+    def add(self, name: str, version: bytes, get: Callable[[], bytes]) -> None:
+        """Add a whole file, which ``get`` gives. Never waits: a thread gets and writes one file
+        after the other, or it is not cached."""
         with self._lock:
-            if not self.has_room or (self._waiting and self._waiting + len(data) > _WAITING_BYTES):
+            is_full = not self.has_room or len(self._waiting) >= _MOST_WAITING
+            if is_full or name in self._waiting:
                 return
-            self._waiting += len(data)
-            self._unwritten.add(name)
-        self._writer.start(partial(self._write, name, identity, data))
+            self._waiting.add(name)
+        self._writer.start(partial(self._write, name, version, get))
 
     def stop(self) -> None:
         """Write no more."""
         self._writer.stop()
 
-    def _write(self, name: str, identity: bytes, data: bytes) -> None:
+    def _write(self, name: str, version: bytes, get: Callable[[], bytes]) -> None:
         try:
             with own_folder(self._folder) as folder:
                 if not self._is_swept:
                     self._is_swept = True
                     _sweep(folder)
-                if self.has_room and not self._has_written(folder, name, identity, data):
+                if self.has_room and not self._has_written(folder, name, version, get):
                     self._give_up("is full; it stays as it is")
         except FileNotFoundError:
             pass  # the folder is being deleted
         except OSError as error:
             self._give_up(f"cannot be used: {error.strerror or error}")
-        with self._lock:
-            self._waiting -= len(data)
-            self._unwritten.discard(name)
+        finally:
+            with self._lock:
+                self._waiting.remove(name)
 
     def _give_up(self, why: str) -> None:
         self._full_until = time.monotonic() + self._room.pause_s
@@ -130,11 +126,14 @@ class FileCache:
             self._has_told = True
             _log.warning("the file cache %s %s; other files are fetched", self._folder, why)
 
-    def _has_written(self, folder: int, name: str, identity: bytes, data: bytes) -> bool:
+    def _has_written(
+        self, folder: int, name: str, version: bytes, get: Callable[[], bytes]
+    ) -> bool:
         """Whether there was room, or the file is there. Raises OSError."""
-        if self.find(name, len(data), identity) is not None:
+        there = own_file(self.path(name))
+        if there is not None and there.st_mtime_ns == _number(version):
             return True
-        new, leaf = _COMING + secrets.token_hex(8), self._leaf(name)
+        new, leaf, data = _COMING + secrets.token_hex(8), self._leaf(name), get()
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         try:
             written = os.open(new, flags, 0o600, dir_fd=folder)
@@ -142,8 +141,8 @@ class FileCache:
                 file.write(data)
                 file.flush()
                 os.fdatasync(written)  # else a power failure may leave zeros under its name
-                os.utime(written, ns=(time.time_ns(), _number(identity)))
-                if os.fstat(written).st_mtime_ns != _number(identity):
+                os.utime(written, ns=(time.time_ns(), _number(version)))
+                if os.fstat(written).st_mtime_ns != _number(version):
                     raise OSError("its file system does not keep times to the nanosecond")
             old = own_file(leaf, folder)
             with self._room.take(len(data) - (old.st_size if old else 0)) as has_room:
@@ -160,8 +159,8 @@ class FileCache:
         return sum(file.st_size for file in found if file is not None)
 
 
-def _number(identity: bytes) -> int:
-    return int.from_bytes(identity[:7], "little")
+def _number(version: bytes) -> int:
+    return int.from_bytes(identity_by(version)[:7], "little")
 
 
 def _sweep(folder: int) -> None:

@@ -11,9 +11,10 @@ import os
 import stat
 import threading
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing, suppress
 from functools import cache
+from hashlib import blake2b
 from pathlib import Path, PurePath
 from random import Random
 from struct import Struct
@@ -29,7 +30,9 @@ from videoload.storage.paths import files_of
 T = TypeVar("T")
 Tick = Callable[[], None]
 Work = Callable[[], T]
+Told = Callable[[str, bool], bytes | None]
 
+FIRST_BYTES = 1 << 20  # of a file on another host that come first: all of most short clips
 SMALL_BYTES = 4 << 20  # a file up to this size is read in one go when its index is made
 MOST_BETWEEN = 600 << 20  # bytes that FFmpeg reads for a packet: no picture has as many
 # What is looked at to tell one copy of a file from another: all of a small one; of a longer one its
@@ -40,6 +43,7 @@ _MISSING = errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG
 _DISKS = "ext2", "ext3", "ext4", "f2fs", "tmpfs", "xfs"
 _IDENTITY = Struct("<QqqQ")  # size, times of change, inode
 IDENTITY_BYTES, _CONTENT_BYTES = _IDENTITY.size, Struct("<Qq").size
+_VERSION_BYTES = Struct("<Qqq").size  # an inode is another one where the folder is mounted
 
 
 class ChangedError(Exception):
@@ -52,6 +56,11 @@ def identity_of(status: os.stat_result) -> bytes:
     changed = status.st_mtime_ns, status.st_ctime_ns
     inode = status.st_ino if _keeps_inodes(status.st_dev) else 0
     return _IDENTITY.pack(status.st_size, *changed, inode)
+
+
+def identity_by(version: bytes) -> bytes:
+    """The identity of a file on another host."""
+    return blake2b(version, digest_size=IDENTITY_BYTES).digest()
 
 
 @cache
@@ -94,11 +103,18 @@ class VideoFile(Protocol):
         fetches: Whether reading may need a request to another host.
         has_version: Whether a changed file would be seen to be another one. If not, nothing that
             is found out of it may be kept for another process.
+        version: What every host that sees this file sees of it, and of no other one: the size and
+            the times of change of a file in a folder, the size and the tag of one below a URL.
+        key: The same, with all that only this host can tell.
+        opening: The bytes [begin, end) that it took to open it, if they came from another host.
     """
 
     path: str
     fetches: bool
     has_version: bool
+    version: bytes
+    key: bytes
+    opening: Sequence[tuple[int, int]]
 
     @property
     def identity(self) -> bytes:
@@ -115,14 +131,13 @@ class VideoFile(Protocol):
     def ffmpeg_source(self) -> object:
         """What FFmpeg opens: a path, or an object to read from."""
 
-    def want(self, ranges: Iterable[tuple[int, int]], *, opening: bool = False) -> None:
-        """The bytes [begin, end) are needed soon, and what FFmpeg reads to open the file if it is
-        ``opening``."""
+    def want(self, ranges: Iterable[tuple[int, int]]) -> None:
+        """The bytes [begin, end) are needed soon."""
 
     def check(self) -> None:
         """Call this after FFmpeg has opened the file, and after each pass over it: what it reads
-        before the first call is what opening takes. Raises ChangedError if what was read is another
-        file by now, and the error that a reader met but could not raise itself."""
+        before the first call is what `opening` takes. Raises ChangedError if it is another file by
+        now, and the error that a reader met but could not raise itself."""
 
 
 class Storage(Protocol):
@@ -130,6 +145,8 @@ class Storage(Protocol):
 
     root: str
     fetches: bool  # whether files come from another host, so that it helps to `expect` them
+    told: Told  # the version that a file had when it was looked at last; whether to wait for that
+    tick: Tick  # of the work that is run, or was run last
 
     @property
     def says(self) -> str:
@@ -162,22 +179,24 @@ class Storage(Protocol):
 
 
 class LocalFile:
-    """A `VideoFile` of this host, at an absolute path without links. ``identity``: another one, if
-    it is a copy. ``failures``: where it notes under ``name`` that it could not be read: FFmpeg
-    takes that for its end. ``root``: whatever links come meanwhile, it is opened in there.
+    """A `VideoFile` of this host, at an absolute path without links. ``copies``: the version of a
+    file on another host. ``failures``: where it notes under ``name`` that it could not be read:
+    FFmpeg takes that for its end. ``root``: whatever links come meanwhile, it is opened in there.
     ``tick``: called after each read."""
 
     fetches = False
     has_version = True
+    opening: Sequence[tuple[int, int]] = ()
 
     def __init__(
-        self, path: str, status: os.stat_result, identity: bytes = b"", name: str = "",
+        self, path: str, status: os.stat_result, copies: bytes = b"", name: str = "",
         failures: dict[str, OSError] | None = None, root: str = "/", tick: Tick = lambda: None,
     ) -> None:  # fmt: skip
         self.path, self.root, self.tick = path, root, tick
         self.size = status.st_size
         self._here = identity_of(status)
-        self.identity = identity or self._here
+        self.identity = identity_by(copies) if copies else self._here
+        self.version, self.key = copies or self._here[:_VERSION_BYTES], copies or self._here
         self._name, self._failures = name, {} if failures is None else failures
         self._opened: Callable[[], _OpenLocalFile | None] = lambda: None
 
@@ -198,7 +217,7 @@ class LocalFile:
     def ffmpeg_source(self) -> _OpenLocalFile:
         return self.open()
 
-    def want(self, ranges: Iterable[tuple[int, int]], *, opening: bool = False) -> None: ...
+    def want(self, ranges: Iterable[tuple[int, int]]) -> None: ...
 
     def check(self) -> None:
         opened = self._opened()
@@ -280,6 +299,10 @@ class _OpenLocalFile:
         self.close()
 
 
+def untold(path: str, wait: bool) -> None:
+    """Nothing is known of a file."""
+
+
 class Folder:
     """A `Storage` of the files in a folder of this host."""
 
@@ -287,11 +310,12 @@ class Folder:
     says = ""  # a folder gives its files, or an error
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
+        self.told: Told = untold
         self.root = os.path.realpath(root)
         self._was_empty = _is_empty(self.root)
         self._sample = fingerprints()
         self._failures: dict[str, OSError] = {}  # by path: why it could not be read
-        self._tick: Tick = lambda: None
+        self.tick: Tick = lambda: None
 
     def resolve(self, path: str) -> VideoFile:
         try:
@@ -311,10 +335,10 @@ class Folder:
         )  # fmt: skip
 
     def _was_read(self) -> None:
-        self._tick()
+        self.tick()
 
     def fingerprint(self, path: str, salt: int = 0) -> int:
-        return self.run(path, lambda: self._sample(path, self.resolve(path), salt), self._tick)
+        return self.run(path, lambda: self._sample(path, self.resolve(path), salt), self.tick)
 
     def _searched(self, path: str) -> str:
         """Where a file was searched, and which other one there may be meant."""
@@ -345,7 +369,7 @@ class Folder:
         self, path: str, work: Work[T], tick: Tick, file: VideoFile | None = None,
         anew: Work[T] | None = None,
     ) -> T:  # fmt: skip
-        self._tick = tick
+        self.tick = tick
         try:
             return self._checked(path, work)
         except ChangedError:

@@ -8,24 +8,29 @@ such a name. Nothing else is ever changed or deleted, whatever it is called.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import logging
 import os
 import stat
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from errno import EACCES, EPERM
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Literal
+from typing import BinaryIO, Literal
 
 from videoload.arguments import real
 from videoload.errors import SpecError
 
 _OURS = {"files": "videoload-files", "frames": "videoload-frames"}
 _log = logging.getLogger(__name__)
+_FREE = 0.2  # of the disk that stays free if no limit is given
+_LOOK_S = 0.0005, 0.02  # from one look at a lock that is held to the next, at first and at most
+_PAUSE_S = 2.0  # from one count of a full folder to the next, at least
+_PAUSES = 20  # the next pause is so many times as long as the count took
 
 
 @dataclass(frozen=True)
@@ -63,7 +68,7 @@ class Keep:
                         pass
                 is_read_only = os.statvfs(path).f_flag & os.ST_RDONLY  # it serves what it has
                 if not os.access(path, (0 if is_read_only else os.W_OK) | os.X_OK):
-                    raise PermissionError(EACCES, os.strerror(EACCES))
+                    raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         except OSError as error:
             raise SpecError(
                 f"{name}: nothing can be kept in {path}: {error.strerror}; give a folder of your "
@@ -77,14 +82,17 @@ class Folders:
     """The folders of a worker; None: nothing is kept.
 
     Attributes:
-        cache: For the indexes of videos that had to be decoded completely.
+        cache: For what is found out of videos.
         keep: For files from below a URL.
         frame_store: For scaled frames.
+        index: What was found out of them before, a file or a URL; None: what lies in the root;
+            False: nothing.
     """
 
     cache: str | None = None
     keep: Keep | None = None
     frame_store: Keep | None = None
+    index: str | bool | None = None
 
     @classmethod
     def of(
@@ -94,12 +102,14 @@ class Folders:
         keep_gb: float | None,
         frame_store: str | os.PathLike[str] | None,
         frame_store_gb: float | None,
+        index: str | bool | None = None,
     ) -> Folders:
         """The checked arguments of a caller, as `Keep.of` takes them."""
         return cls(
             cache,
             Keep.of(keep, keep_gb),
             Keep.of(frame_store, frame_store_gb, "frame_store"),
+            index,
         )
 
     def beside(self, root: object) -> Folders:
@@ -144,9 +154,9 @@ def own_folder(folder: Path) -> Iterator[int]:
     try:
         status = os.fstat(descriptor)
         if status.st_uid != os.geteuid():
-            raise PermissionError(EPERM, "it belongs to another user")
+            raise PermissionError(errno.EPERM, "it belongs to another user")
         if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            raise PermissionError(EPERM, "other users may write to it (chmod go-w)")
+            raise PermissionError(errno.EPERM, "other users may write to it (chmod go-w)")
         yield descriptor
     finally:
         os.close(descriptor)
@@ -199,3 +209,98 @@ def _can_keep(folder: str) -> bool:
         )  # fmt: skip
         return False
     return True
+
+
+class Room:
+    """What may be kept in a folder: ``max_bytes``, or if None, until only a fifth of the disk is
+    free. ``measure`` counts the bytes anew, which may take long. Methods raise OSError, also
+    TimeoutError: another process holds the lock for ``wait_s``, perhaps stopped by Ctrl-Z.
+
+    Attributes:
+        pause_s: Where there was no room, it is of no use to ask again earlier.
+    """
+
+    def __init__(
+        self, folder: Path, max_bytes: int | None, measure: Callable[[], int], wait_s: float = 1.0
+    ) -> None:
+        self._folder = folder
+        self.max_bytes = max_bytes
+        self.pause_s = _PAUSE_S
+        self._measure = measure
+        self._measured_at: float | None = None
+        self._wait_s = wait_s
+
+    @contextmanager
+    def take(self, size: int) -> Iterator[bool]:
+        """Reserve ``size`` bytes. The value tells whether there is room for them. No other process
+        reserves any inside the ``with``: what they are for must take its place on the disk there,
+        so that whoever counts anew finds it."""
+        if self.max_bytes is None:
+            (self._folder / "bytes").unlink(missing_ok=True)  # who has a limit counts anew
+            yield self._is_free(size)
+            return
+        with locked(self._folder / "bytes", self._wait_s) as file:
+            told = file.read()
+            count = int(told) if told.isdigit() else -1
+            is_new = count < 0 or (count + size > self.max_bytes and self._may_count(file))
+            if is_new:  # files may have been deleted
+                count = self._count()
+            has_room = count + size <= self.max_bytes
+            if is_new or has_room:  # its time of change tells when it was counted
+                file.seek(0)
+                file.write(b"%d" % max(0, count + size * has_room))
+                file.truncate()
+                file.flush()  # who is killed from here on leaves too much counted, never too little
+            yield has_room
+
+    def deleted(self) -> None:
+        """Files were deleted: there may be room."""
+        self._measured_at = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is more than there may be, as far as it was counted."""
+        if self.max_bytes is None:
+            return not self._is_free(0)
+        with suppress(OSError, ValueError):
+            return int((self._folder / "bytes").read_bytes()) > self.max_bytes
+        return False
+
+    def _is_free(self, size: int) -> bool:
+        disk = os.statvfs(self._folder)
+        return disk.f_bavail * disk.f_frsize - size >= _FREE * disk.f_blocks * disk.f_frsize
+
+    def _may_count(self, file: BinaryIO) -> bool:
+        """Processes that fill a folder do not count it one after the other."""
+        if self._measured_at is None:
+            return True
+        changed_s = time.time() - os.fstat(file.fileno()).st_mtime
+        return min(changed_s, time.monotonic() - self._measured_at) >= self.pause_s
+
+    def _count(self) -> int:
+        began = time.monotonic()
+        found = self._measure()
+        self._measured_at = time.monotonic()
+        self.pause_s = max(_PAUSE_S, _PAUSES * (self._measured_at - began))
+        return found
+
+
+@contextmanager
+def locked(file: Path, wait_s: float) -> Iterator[BinaryIO]:
+    """A file of this user that no other process has locked. Raises OSError, also TimeoutError:
+    another process holds the lock for ``wait_s``, perhaps stopped by Ctrl-Z."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(file, flags, 0o600), "r+b") as opened:
+        until, (pause, longest) = time.monotonic() + wait_s, _LOOK_S
+        while True:
+            try:
+                fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() >= until:
+                    raise TimeoutError(
+                        errno.ETIMEDOUT, "another process holds its lock, and may be stopped"
+                    ) from None
+            time.sleep(pause)
+            pause = min(2 * pause, longest)
+        yield opened

@@ -1,9 +1,10 @@
 """Files below a URL. Only the parts that are needed are read.
 
-The first request for a file brings its first megabyte, its size and its version: all of a small
-file. If its index is known, the groups of pictures that the clip needs are asked for and, if FFmpeg
-opens the file, what opening it took the last time, side by side. What nobody foresaw is fetched
-when it is read, with more and more ahead of it while the reading goes on.
+If nothing is known of a file, the first request brings its first megabyte, its size and its
+version: all of a small file. If its index is known, so is its version, and the groups of pictures
+that the clip needs are asked for at once and, if FFmpeg opens the file, what opening it took the
+last time, side by side. Whatever comes is of that version, or the file is looked at anew. What
+nobody foresaw is fetched when it is read, with more and more ahead of it while the reading goes on.
 
 Everything is asked for as early as it is known (`RemoteStorage.expect`), so that the bytes of the
 next clips come while this one is decoded. Whoever waits does so in `Fetcher.wait`, where the
@@ -15,39 +16,300 @@ it is read there, like any local file.
 
 from __future__ import annotations
 
+import os
 import posixpath
+import secrets
+import threading
 import weakref
 from collections import OrderedDict
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
+from contextlib import nullcontext, suppress
+from functools import partial
+from tempfile import TemporaryFile
 from typing import TypeVar
 
 from cachetools import LRUCache
 
 from videoload.errors import UnreadableError, VideoError
-from videoload.storage.daemon_pool import DaemonPool
-from videoload.storage.fetching import Fetcher, Part
+from videoload.storage.blocks import BLOCK_BYTES, Blocks, numbers_of, requests, runs
 from videoload.storage.file_cache import FileCache
 from videoload.storage.files import (
-    SMALL_BYTES,
+    FIRST_BYTES,
+    MOST_BETWEEN,
     ChangedError,
     LocalFile,
     Tick,
+    Told,
     VideoFile,
     Work,
     fingerprints,
+    identity_by,
+    untold,
 )
 from videoload.storage.keep import Keep
-from videoload.storage.remote_file import FILE_BYTES, Known, RemoteFile
-from videoload.storage.stores import RefusedError, UnavailableError
+from videoload.storage.stores import (
+    Fetcher,
+    NoPartsError,
+    Part,
+    RefusedError,
+    UnavailableError,
+    tells_versions,
+    writing_whole,
+)
 
 T = TypeVar("T")
 
-_FIRST_BYTES = 1 << 20  # all of most short clips
+FILE_BYTES = 32 << 20  # of one file that stay in memory
+_MAX_WANTED = FILE_BYTES // 2 // BLOCK_BYTES  # blocks that are asked for at once
+_AHEAD_BYTES, _MAX_AHEAD_BYTES = 64 << 10, 8 << 20  # behind what is read
+_MOST_NOTED = 1000  # blocks that it takes to open a file
+_ONE_BYTE = range(-1, 0)  # in the place of blocks
+_MOST_BYTES = 1 << 50  # of a file
 _AT_HAND_BYTES, _FEWEST_AT_HAND = 64 << 20, 32  # of all files in memory; but at least so many files
 _MAX_ASKED = 64  # parts of up to 1 MB, before no more is asked for ahead
 _MOST_COMING = 1024  # first parts that wait for their turn: more than all leases of a worker need
-_MOST_WHOLE = 1000  # files that wait to be fetched as a whole
 _KNOWN = 100_000  # files whose size and version are known
+
+
+class Known:
+    """What is known of one version of a file, by its size and tag. ``is_seen``: its server was
+    asked, and has it."""
+
+    def __init__(self, size: int, tag: str, *, is_seen: bool) -> None:
+        self.size, self.tag, self.is_seen = size, tag, is_seen
+        self.was_cached = False  # somebody was told to read it there
+        # If the server tells no versions, a file that is asked for anew may be another one.
+        self.has_version = tells_versions(tag)
+        self.version = f"{size} {tag if self.has_version else secrets.token_hex()}".encode()
+        self.identity = identity_by(self.version)
+
+    @classmethod
+    def by(cls, version: bytes | None) -> Known | None:
+        """By a version that was seen before; None if it is none."""
+        with suppress(ValueError):
+            size, _, tag = (version or b"").decode().partition(" ")
+            if tag.isprintable() and tells_versions(tag) and 0 < int(size) < _MOST_BYTES:
+                return cls(int(size), tag, is_seen=False)
+        return None
+
+
+class RemoteFile:
+    """A `VideoFile` below a URL.
+
+    FFmpeg asks for bytes from within C, where no error may pass. So a reader that gets none keeps
+    the reason as the file's ``failure``, and fails; `check` then raises the reason.
+    """
+
+    fetches = True
+
+    def __init__(self, root: str, name: str, known: Known, fetcher: Fetcher) -> None:
+        self.path = f"{root}/{name}"
+        self.size = known.size
+        self.identity, self.has_version = known.identity, known.has_version
+        self.version = self.key = known.version
+        self.opening: Sequence[tuple[int, int]] = ()
+        self.name = name
+        self.known = known
+        self.failure: BaseException | None = None
+        self._fetcher = fetcher
+        self._lock = threading.Lock()  # several threads may decode a file
+        self._blocks = Blocks(self.size, FILE_BYTES)
+        self._coming: dict[int, Future[None]] = {}  # blocks
+        self._noted: set[int] = set()  # blocks
+        self._whole: int | None = None  # a file with all of it, if the server sends no parts of it
+        self._whole_lock = threading.Lock()
+
+    @property
+    def held(self) -> int:
+        """How many bytes are here."""
+        return self.size if self._whole is not None else self._blocks.bytes
+
+    def add(self, at: int, data: memoryview) -> None:
+        """These bytes came."""
+        self.known.is_seen = True
+        with self._lock:
+            self._blocks.add(at, data)
+
+    def drop(self) -> None:
+        """Keep no bytes."""
+        with self._lock:
+            self._blocks.clear()
+            if self._whole is not None:
+                self._whole = None
+                self._close()
+
+    def want(self, ranges: Iterable[tuple[int, int]]) -> None:
+        """Ask for what is neither here nor on its way; of a file that is not seen yet, for a byte
+        at least. Raises StorageError."""
+        numbers = numbers_of(ranges, self.size)
+        with self._lock:
+            if self._whole is not None:
+                return
+            missing = [n for n in numbers if n not in self._blocks and n not in self._coming]
+            if missing and not self._fetcher.sends_parts(self.name):
+                asked = [range(-(-self.size // BLOCK_BYTES))]
+            else:  # what does not find a place in memory is asked for later
+                asked = requests(sorted(missing)[:_MAX_WANTED])
+            if not (asked or self._coming or self.known.is_seen):
+                asked = [_ONE_BYTE]
+            for part in asked:
+                future = self._fetcher.start(partial(self._get, part))
+                self._coming.update(dict.fromkeys(part, future))
+
+    def whole(self) -> bytes:
+        """All of it. Raises StorageError, ChangedError, UnreadableError."""
+        pieces: list[memoryview] = []
+        while piece := self.read(sum(map(len, pieces)), FIRST_BYTES):
+            pieces.append(piece)
+        return b"".join(pieces)
+
+    def open(self) -> Reader:
+        return Reader(self)
+
+    def ffmpeg_source(self) -> Reader:
+        return Reader(self, is_noted=True)
+
+    def note(self, at: int) -> None:
+        """FFmpeg reads here."""
+        if not self.opening and len(self._noted) < _MOST_NOTED:
+            self._noted.add(at // BLOCK_BYTES)
+
+    def check(self) -> None:
+        if not self.opening:
+            noted = runs(sorted(self._noted))
+            self.opening = [(run.start * BLOCK_BYTES, run.stop * BLOCK_BYTES) for run in noted]
+        failure, self.failure = self.failure, None
+        if failure is not None:
+            raise failure
+        self.want(())
+        if (asked := self._coming.get(_ONE_BYTE[0])) is not None:
+            self._fetcher.wait(asked)
+
+    def lacks(self, at: int) -> bool:
+        """Whether a byte is neither here nor on its way."""
+        number = at // BLOCK_BYTES
+        is_known = number in self._blocks or number in self._coming or self._whole is not None
+        return not is_known and at < self.size
+
+    def read(self, at: int, length: int) -> memoryview:
+        """Some bytes from ``at`` on, at most ``length``; none at the end of the file. Raises
+        StorageError."""
+        while at < self.size:
+            with self._lock:
+                if self._whole is not None:
+                    return memoryview(os.pread(self._whole, length, at))
+                data = self._blocks.read(at, length)
+                asked = self._coming.get(at // BLOCK_BYTES)
+            if data is not None:
+                return data
+            if asked is None:
+                self.want([(at, at + length)])
+            else:
+                self._fetcher.wait(asked)
+        return memoryview(b"")
+
+    def _get(self, numbers: range) -> None:
+        begin = max(0, numbers.start * BLOCK_BYTES)
+        end = min(max(1, numbers.stop * BLOCK_BYTES), self.size)
+        try:
+            if self._fetcher.sends_parts(self.name):
+                with suppress(NoPartsError):
+                    got = self._fetcher.get(self.name, begin, end, self.known.tag)
+                    self.add(begin, got.data)
+                    if got.at < end:
+                        raise ChangedError
+                    return
+            self._get_whole(numbers)
+        except RefusedError as error:
+            raise UnreadableError(self.name, f"cannot be read: {error}") from None
+        except UnavailableError:
+            raise ChangedError from None
+        finally:
+            with self._lock:
+                for number in numbers:
+                    self._coming.pop(number, None)
+
+    def _get_whole(self, numbers: range) -> None:
+        """Fetch all of the file, in its order, unless another thread just did."""
+        with self._whole_lock:
+            if self._whole is not None or all(number in self._blocks for number in numbers):
+                return
+            fits = self.size <= FILE_BYTES
+            with nullcontext() if fits else TemporaryFile() as file:
+                if file is not None:  # a server that lies about the size must not fill the disk
+                    with writing_whole():
+                        os.posix_fallocate(file.fileno(), 0, self.size)
+                got = self._fetcher.get(self.name, 0, self.size, self.known.tag, file)
+                if got.at < self.size:
+                    raise ChangedError
+                if file is None:
+                    self.add(0, got.data)
+                else:
+                    file.flush()
+                    self._whole = os.dup(file.fileno())
+                    self._close = weakref.finalize(self, os.close, self._whole)
+
+
+class Reader:
+    """An `OpenFile`, and a file object for FFmpeg, which gets as much as is ``left``. It has one
+    position. Where bytes were not asked
+    for, it asks for more and more behind them while it goes on from there."""
+
+    def __init__(self, file: RemoteFile, *, is_noted: bool = False) -> None:
+        """``is_noted``: the file notes what is read."""
+        self.name = file.name
+        self._file = file
+        self._is_noted = is_noted
+        self._at = self._ahead = self._ask_at = 0
+        self.left = MOST_BETWEEN
+
+    def read(self, length: int = -1) -> bytes:
+        """Some bytes from here on; none at the end. Raises OSError if none come, but only once:
+        FFmpeg asks again, and PyAV would print the second error."""
+        data = bytes(self._read_view(length)) if self.left > 0 else b""
+        self.left -= len(data)
+        return data
+
+    def _read_view(self, length: int) -> memoryview:
+        if self._file.failure is not None:
+            return memoryview(b"")
+        try:
+            if self._file.lacks(self._at) or 0 < self._ask_at <= self._at:
+                self._ahead = min(max(_AHEAD_BYTES, 2 * self._ahead), _MAX_AHEAD_BYTES)
+                self._file.want([(self._at, self._at + max(length, self._ahead))])
+                self._ask_at = self._at + self._ahead // 2
+            data = self._file.read(self._at, length)
+        except BaseException as error:  # FFmpeg lets none pass
+            self._file.failure = error
+            raise OSError(5, "it cannot be read") from None
+        if self._is_noted:
+            self._file.note(self._at)
+        self._at += len(data)
+        return data
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        """Go to another position."""
+        here = self._at
+        self._at = max(0, offset + (0, self._at, self._file.size)[whence])
+        if not 0 <= self._at - here <= _AHEAD_BYTES:
+            self._ahead = self._ask_at = 0
+        return self._at
+
+    def tell(self) -> int:
+        """The position."""
+        return self._at
+
+    def pread(self, length: int, at: int) -> memoryview:
+        """No copy is made if the bytes are in one block."""
+        self.seek(at)
+        pieces: list[memoryview] = []
+        while length > 0 and (piece := self._read_view(length)):
+            pieces.append(piece)
+            length -= len(piece)
+        return pieces[0] if len(pieces) == 1 else memoryview(b"".join(pieces))
+
+    def close(self) -> None: ...
 
 
 class RemoteStorage:
@@ -57,49 +319,46 @@ class RemoteStorage:
 
     def __init__(self, root: str, keep: Keep | None = None) -> None:
         self.root = root
+        self.told: Told = untold
+        self.tick: Tick = lambda: None
         self._cache = None if keep is None else FileCache(keep, root)
-        self._fetcher = Fetcher(root)
-        self._one_by_one = DaemonPool("videoload-whole", 1)
-        self._finalizer = weakref.finalize(
-            self, _stop, self._fetcher, self._one_by_one, self._cache
-        )
+        self.fetcher = Fetcher(root)
+        self._finalizer = weakref.finalize(self, _stop, self.fetcher, self._cache)
         self._known: LRUCache[str, Known] = LRUCache(_KNOWN)
         self._sample = fingerprints()
         self._coming: dict[str, Future[Part]] = {}  # first parts
-        self._whole: set[str] = set()  # files that are being fetched as a whole
+        self._stale: set[str] = set()  # files of which another version was told than there is
         self._set_aside: set[str] = set()  # files that must not be read there for now
         self._at_hand: OrderedDict[str, RemoteFile] = OrderedDict()  # by when it was resolved last
 
     @property
     def says(self) -> str:
-        return self._fetcher.store.says
+        return self.fetcher.store.says
 
     def resolve(self, path: str) -> VideoFile:
         name = self._name(path)
-        known, part = self._known.get(name), None
+        known, part = self._version(name), None
         if known is None:
             known, part = self._first(path, name)
         cache = None if name in self._set_aside else self._cache
-        cached = None if cache is None else cache.find(name, known.size, known.identity)
+        cached = None if cache is None else cache.find(name, known.size, known.version)
         if cached is not None:
-            known.was_cached, cached.tick = True, self._fetcher.tick
+            known.was_cached, cached.tick = True, self.fetcher.tick
             return cached
-        if not known.has_version:
-            cache = None
         file = self._at_hand.get(name)
         if file is None or file.known is not known:
-            file = self._at_hand[name] = RemoteFile(self.root, name, known, self._fetcher, cache)
+            file = self._at_hand[name] = RemoteFile(self.root, name, known, self.fetcher)
         if part is not None:
             file.add(0, part.data)
-        if cache is not None and SMALL_BYTES < file.size <= FILE_BYTES:
-            self._cache_whole(name, known, cache)
+        if cache is not None and known.has_version and 0 < file.size <= FILE_BYTES:
+            cache.add(name, known.version, file.whole)
         self._at_hand.move_to_end(name)
         self._make_room()
         return file
 
     def expect(self, path: str) -> VideoFile | None:
         name = self._name(path)
-        if name in self._known:
+        if self._version(name, wait=False) is not None:
             file = self.resolve(path)
             return None if self.is_busy else file
         if name not in self._coming and not self.is_busy:
@@ -109,20 +368,19 @@ class RemoteStorage:
         return None
 
     def begin(self) -> None:
-        if self._cache is not None:  # its files may have changed in the bucket
-            self._known.clear()
-            self._coming.clear()
+        for known in (self._known, self._coming, self._stale):  # files may have changed
+            known.clear()
 
     @property
     def is_busy(self) -> bool:
         """Whether so much is on its way that no more should be asked for ahead."""
-        return self._fetcher.threads.jobs >= _MAX_ASKED
+        return self.fetcher.threads.jobs >= _MAX_ASKED
 
     def run(
         self, path: str, work: Work[T], tick: Tick, file: VideoFile | None = None,
         anew: Work[T] | None = None,
     ) -> T:  # fmt: skip
-        self._fetcher.tick = tick
+        self.tick = self.fetcher.tick = tick
         name = self._name(path)
         try:
             return self._checked(name, work, file)
@@ -157,9 +415,22 @@ class RemoteStorage:
         def find() -> int:
             return self._sample(path, self.resolve(path), salt)
 
-        return self.run(path, find, self._fetcher.tick)
+        return self.run(path, find, self.tick)
+
+    def _version(self, name: str, wait: bool = True) -> Known | None:
+        """The version of a file that is known; if it was only told, and there is none to compare a
+        cached file with, its server tells it anew."""
+        known = self._known.get(name)
+        if known is not None or name in self._coming or name in self._stale:
+            return known
+        if self._cache is not None and self._cache.has_some(name):
+            return None
+        if (known := Known.by(self.told(name, wait))) is not None:
+            self._known[name] = known
+        return known
 
     def _forget(self, name: str) -> None:
+        self._stale.add(name)
         self._known.pop(name, None)
         self._at_hand.pop(name, None)
 
@@ -172,42 +443,24 @@ class RemoteStorage:
             raise VideoError(path, "cannot be a file name")
         return name
 
-    def _cache_whole(self, name: str, known: Known, cache: FileCache) -> None:
-        """Fetch all of a longer file for the cache: one file after the other, so that no more than
-        one of them is in memory. Files that find no place here wait for the next epoch."""
-        fetcher, whole = self._fetcher, self._whole
-        if not cache.has_room or name in whole or cache.awaits(name) or len(whole) >= _MOST_WHOLE:
-            return
-
-        def fetch() -> None:
-            try:
-                if cache.has_room and cache.find(name, known.size, known.identity) is None:
-                    data = fetcher.get(name, 0, known.size, known.tag).data
-                    cache.add(name, known.identity, bytes(data))
-            finally:
-                whole.discard(name)
-
-        whole.add(name)
-        self._one_by_one.start(fetch)
-
     def _ask_first(self, name: str) -> Future[Part]:
         """Ask for the first part; of a cached file, for one byte, which tells its version."""
-        cache, fetcher = self._cache, self._fetcher
+        cache, fetcher = self._cache, self.fetcher
 
         def get() -> Part:
             if cache is not None and cache.has_some(name):
                 part = fetcher.get(name, 0, 1)
-                known = Known.of(part)
-                if known.has_version and cache.find(name, known.size, known.identity) is not None:
+                known = Known(part.size, part.tag, is_seen=True)
+                if known.has_version and cache.find(name, known.size, known.version) is not None:
                     return part
-            return fetcher.get(name, 0, _FIRST_BYTES)
+            return fetcher.get(name, 0, FIRST_BYTES)
 
         return fetcher.start(get)
 
     def _first(self, path: str, name: str) -> tuple[Known, Part]:
         asked = self._coming.pop(name, None) or self._ask_first(name)
         try:
-            part = self._fetcher.wait(asked)
+            part = self.fetcher.wait(asked)
         except UnavailableError as error:
             kind = UnreadableError if isinstance(error, RefusedError) else VideoError
             raise kind(path, f"cannot be opened: {error}") from None
@@ -215,13 +468,13 @@ class RemoteStorage:
             if not asked.done():  # the wait was interrupted; the file may be asked for again
                 self._coming[name] = asked
             raise
-        known = self._known[name] = Known.of(part)
+        known = self._known[name] = Known(part.size, part.tag, is_seen=True)
         return known, part
 
     def _make_room(self) -> None:
-        if self._fetcher.came < _AT_HAND_BYTES // 8:
+        if self.fetcher.came < _AT_HAND_BYTES // 8:
             return  # little has changed since the last time
-        self._fetcher.came = 0
+        self.fetcher.came = 0
         held = sum(file.held for file in self._at_hand.values())
         while held > _AT_HAND_BYTES and len(self._at_hand) > _FEWEST_AT_HAND:
             _, file = self._at_hand.popitem(last=False)
@@ -229,8 +482,7 @@ class RemoteStorage:
             file.drop()
 
 
-def _stop(fetcher: Fetcher, one_by_one: DaemonPool, cache: FileCache | None) -> None:
+def _stop(fetcher: Fetcher, cache: FileCache | None) -> None:
     fetcher.stop()
-    one_by_one.stop()
     if cache is not None:
         cache.stop()

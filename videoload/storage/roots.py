@@ -9,19 +9,22 @@ from __future__ import annotations
 import os
 import posixpath
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 from urllib.parse import urlsplit
 from uuid import uuid4
 
-from videoload.errors import StorageError
+from videoload.errors import SpecError, StorageError
 from videoload.storage.files import Folder, Storage
 from videoload.storage.keep import Keep
-from videoload.storage.stores import Store, why
+from videoload.storage.stores import Store, UnavailableError, why
 
 if TYPE_CHECKING:
+    from obstore import ObjectMeta
     from obstore.store import ObjectStore
 
 T = TypeVar("T")
@@ -82,21 +85,77 @@ def normal_url(root: str) -> str:
     return f"{parts.scheme}://{parts.netloc}{path}"
 
 
+def index_of(
+    asked: str | os.PathLike[str] | Literal[False] | None,
+) -> str | bool | None:
+    """A caller's argument ``index``, checked: a file or a URL; None: what lies in the root; False:
+    none. Raises SpecError."""
+    try:
+        if not asked:
+            return asked if asked is None else False
+        if is_url(asked):
+            folder, _, name = str(asked).rpartition("/")
+            return f"{normal_url(folder)}/{name}"
+        if (file := Path(asked).absolute()).is_file():
+            return str(file)
+        raise ValueError("there is no such file; `videoload index` writes it")
+    except (TypeError, ValueError) as error:
+        raise SpecError(f"index={str(asked)!r}: {error}") from None
+
+
 def files_below(url: str, folder: str) -> list[str]:
     """The paths, relative to the URL, of all files in a folder of it ("": the URL itself), sorted.
     Raises StorageError."""
-    found: list[str] = []
+    return sorted(meta["path"] for meta in _listed(url, folder))
+
+
+def versions_of(url: str, paths: Iterable[str]) -> dict[str, bytes]:
+    """The versions (`VideoFile.version`) that files below the URL have now: a bucket lists them, a
+    web server is asked for each. Raises StorageError."""
+    from videoload.storage.stores import Fetcher, tag_of
+
+    found: dict[str, bytes] = {}
+    if not url.startswith("http"):
+        for meta in _listed(url):
+            tag = tag_of(meta)
+            if tag == meta.get("e_tag") and tag[0] not in '"W':  # some list it without its quotes
+                tag = f'"{tag}"'
+            found[meta["path"]] = f"{meta['size']} {tag}".encode()
+        return found
+    fetcher = Fetcher(url)
+    asked = [(path, fetcher.start(partial(fetcher.look, path))) for path in paths]
+    for path, coming in asked:
+        with suppress(UnavailableError):
+            size, tag = fetcher.wait(coming)
+            found[path] = f"{size} {tag}".encode()
+    fetcher.stop()
+    return found
+
+
+def put_file(url: str, name: str, file: Path) -> None:
+    """Write an object below the URL. Raises StorageError."""
+    import obstore
+
+    def failed(error: Exception, _: float) -> None:
+        if _REFUSAL.search(text := why(error)):
+            raise StorageError(f"{url}/{name} cannot be written: {text}") from None
+
+    Store(url).ask(lambda store: obstore.put(store, name, file), failed=failed)
+
+
+def _listed(url: str, folder: str = "") -> list[ObjectMeta]:
+    found: list[ObjectMeta] = []
 
     def ask(store: ObjectStore) -> None:
         import obstore
 
         # What came before a fault is not asked for again.
-        behind = found[-1] if found else None
+        behind = found[-1]["path"] if found else None
         for part in obstore.list(store, prefix=folder or None, offset=behind):
-            found.extend(meta["path"] for meta in part)
+            found.extend(part)
 
     _list(url, ask, lambda: len(found))
-    return sorted(found)
+    return found
 
 
 def folders_in(url: str) -> list[str]:

@@ -51,7 +51,7 @@ from videoload.stats.meter import Meter
 from videoload.stats.stats import WorkerStats
 from videoload.storage.files import status_of
 from videoload.storage.keep import Folders, cache_folder
-from videoload.storage.roots import copy_name, is_url, open_storage
+from videoload.storage.roots import copy_name, index_of, is_url, open_storage
 from videoload.trainer.planning import given_as, make_plan, once
 from videoload.trainer.ranks import check_ranks, ranks_here
 from videoload.trainer.stream import NO_COPY, Stream
@@ -120,6 +120,9 @@ class Client:
         keep_gb: Limit of ``keep`` in GB. None, the default: until only a fifth of its disk is free.
         frame_store: Folder of scaled frames. None, the default: each epoch decodes them again.
         frame_store_gb: Limit of ``frame_store`` in GB. None, the default: as for ``keep``.
+        index: What ``videoload index`` has written about the videos: a file, or the URL of one. A
+            row of it counts only for the very file that it was made of. None, the default: what
+            lies in the root of a catalog. False: none.
         metrics_port: TCP port of the live page for browsers (``/``), of ``/metrics`` for Prometheus
             and of the probes ``/healthz`` and ``/readyz``; 0 takes a free one, and prints where the
             page is. It is on loopback; ``"0.0.0.0:9464"`` serves other hosts, without paths and
@@ -135,7 +138,7 @@ class Client:
     Raises:
         SpecError: ``workers`` is not a count, or 0 without ``listen``; ``keep_gb`` without
             ``keep``, or ``frame_store_gb`` without ``frame_store``; a folder cannot be made or
-            written to.
+            written to; there is no such ``index``.
         TransportError: An address cannot be bound, or needs keys and has none.
         WorkerError: No worker process can be started.
         VideoloadError: gevent or eventlet has replaced the threads of this process.
@@ -156,6 +159,7 @@ class Client:
         keep_gb: float | None = None,
         frame_store: str | os.PathLike[str] | None = None,
         frame_store_gb: float | None = None,
+        index: str | os.PathLike[str] | Literal[False] | None = None,
         metrics_port: int | str | None = None,
         metrics_token: str | None = None,
     ) -> None:
@@ -175,7 +179,10 @@ class Client:
         self._workers = count
         self._stall_s = real("stall_s", stall_s, 0.1)
         self._cache = cache_folder(cache)
-        self._folders = Folders.of(self._cache, keep, keep_gb, frame_store, frame_store_gb)
+        self._index = index
+        self._folders = Folders.of(
+            self._cache, keep, keep_gb, frame_store, frame_store_gb, index_of(index)
+        )
         self._engine = Engine(
             workers=count,
             listen=addresses,
@@ -355,7 +362,10 @@ class Client:
                 client = self
                 if is_own[at[0]]:
                     workers = min(self._workers or cores(), len(at), at_once)
-                    client = Client(workers, stall_s=self._stall_s, cache=self._cache or False)
+                    client = Client(
+                        workers, stall_s=self._stall_s, cache=self._cache or False,
+                        index=self._index,
+                    )  # fmt: skip
                     stack.enter_context(client)
                 stream = client.stream(rows.subset(at), facts, at_once, **once())
                 asked.append((at, stream))

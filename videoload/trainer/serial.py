@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, Literal, Unpack, overload
 
 import numpy as np
@@ -33,6 +34,7 @@ from videoload.plan.plan import Batch, BatchWithInfo, Clips, Plan, Sample, asked
 from videoload.plan.quarantine import Quarantine
 from videoload.plan.windows import with_native_size
 from videoload.storage.keep import Folders, Keep
+from videoload.storage.roots import index_of
 from videoload.trainer.planning import given_as, make_plan, once
 
 _log = logging.getLogger(__name__)
@@ -48,6 +50,7 @@ def decode_serially(
     epochs: int | None = None,
     info: Literal[False] = False,
     frame_store: str | os.PathLike[str] | None = None,
+    index: str | os.PathLike[str] | Literal[False] | None = None,
     **options: Unpack[StreamOptions],
 ) -> Iterator[Batch[Clips]]: ...
 
@@ -62,6 +65,7 @@ def decode_serially(
     epochs: int | None = None,
     info: Literal[True],
     frame_store: str | os.PathLike[str] | None = None,
+    index: str | os.PathLike[str] | Literal[False] | None = None,
     **options: Unpack[StreamOptions],
 ) -> Iterator[BatchWithInfo[Clips]]: ...
 
@@ -76,6 +80,7 @@ def decode_serially(
     epochs: int | None = None,
     info: bool = False,
     frame_store: str | os.PathLike[str] | None = None,
+    index: str | os.PathLike[str] | Literal[False] | None = None,
     **options: Unpack[StreamOptions],
 ) -> Iterator[Any]: ...
 
@@ -90,6 +95,7 @@ def decode_serially(
     epochs: int | None = None,
     info: bool = False,
     frame_store: str | os.PathLike[str] | None = None,
+    index: str | os.PathLike[str] | Literal[False] | None = None,
     **options: Unpack[StreamOptions],
 ) -> Iterator[Batch[Any] | BatchWithInfo[Any]]:
     """The batches of a stream, decoded in this process: no workers, no sockets.
@@ -107,6 +113,7 @@ def decode_serially(
             the epoch that ``start_step`` is in.
         info: Say where each batch came from. Default False.
         frame_store: Folder that keeps scaled frames, as in `Client`. Default None.
+        index: The index of the set, as in `Client`. Default None: what lies in the root.
         **options: As in `StreamOptions`; ``ordered`` has no effect here.
 
     Yields:
@@ -125,11 +132,13 @@ def decode_serially(
     if (root := catalog.root) is None:
         raise SpecError("the catalog has no root: give root= the folder that holds its videos")
 
-    catalog, plan = make_plan(catalog, clip, own, _read)
-    clip = with_native_size(catalog, clip, _read)
+    told = index_of(index)
+    read = partial(_read, index=index)
+    catalog, plan = make_plan(catalog, clip, own, read)
+    clip = with_native_size(catalog, clip, read)
     check_shapes(catalog, clip)
     kept = Keep.of(frame_store, None, name="frame_store")
-    folders = Folders(frame_store=kept).beside(root)
+    folders = Folders(frame_store=kept, index=told).beside(root)
     decoder = Decoder(root, folders=folders)
     lengths, steps = Lengths(catalog, clip), plan.steps(start_step or 0, epochs)
     batches = _batches(decoder, catalog, clip, plan, own, steps, lengths, info)
@@ -141,8 +150,13 @@ def sized(catalog: Catalog, clip: ClipSpec) -> Spec:
     return with_native_size(catalog, clip, _read)
 
 
-def _read(rows: Catalog, facts: FileFacts, at_once: int) -> Iterator[BatchWithInfo]:
-    return decode_serially(rows, facts, at_once, info=True, **once())
+def _read(
+    rows: Catalog,
+    facts: FileFacts,
+    at_once: int,
+    index: str | os.PathLike[str] | Literal[False] | None = None,
+) -> Iterator[BatchWithInfo]:
+    return decode_serially(rows, facts, at_once, info=True, index=index, **once())
 
 
 def _telling(batches: Iterator[Any], lengths: Lengths) -> Iterator[Any]:

@@ -17,7 +17,6 @@ import pytest
 from videoload.frame_store.pace import Pace
 from videoload.frame_store.store import FrameStore, Scaling
 from videoload.frame_store.stored_video import Head, StoredVideo
-from videoload.storage import room
 
 FRAMES, FRAME_BYTES = 20, 5000
 S128 = Scaling("128", all_frames=True)
@@ -189,7 +188,7 @@ def test_room_is_taken_for_frames_that_come_later_in_all_processes(
         assert first.create(name, few, HEAD, [7]) is not None
     places = [first, store(tmp_path, max_bytes), store(tmp_path, max_bytes)]
     if max_bytes is None:
-        monkeypatch.setattr(room, "_FREE", 1.0)
+        monkeypatch.setattr("videoload.storage.keep._FREE", 1.0)
     written = 0
     for ordinal in range(FRAMES):
         for place, name in zip(places, "abc", strict=True):

@@ -16,15 +16,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from videoload import versions
 from videoload.clips.video_info import VideoInfo
-from videoload.index import index_cache
 from videoload.index.index import VideoIndex
 from videoload.index.index_cache import IndexCache
 from videoload.reading.avi_video import AviPackets
 from videoload.reading.containers import NotedPackets
 from videoload.reading.order import Order
 from videoload.storage.files import LocalFile, VideoFile
-from videoload.versions import code_digest
 
 PATHS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1)
 patient = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
@@ -237,15 +236,14 @@ def test_each_root_and_each_software_has_its_own_indexes(file: VideoFile, folder
     assert opened(folder, software="av 19").get("a.avi", file) is None
 
 
-@pytest.mark.parametrize("module", ["index.py", "frames.py", "video_info.py"])
+@pytest.mark.parametrize("module", ["index.py", "frames.py", "video_info.py", "planes.py"])
 def test_code_that_makes_or_writes_other_indexes_has_its_own(
-    file: VideoFile, folder: Path, module: str, monkeypatch: pytest.MonkeyPatch
+    module: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    written(folder, "a.avi", file, decoded())
-    read = Path.read_bytes
+    before, read = versions.index_software(), Path.read_bytes
     monkeypatch.setattr(Path, "read_bytes", lambda path: read(path) + b"\n" * (path.name == module))
-    monkeypatch.setattr(index_cache, "code_digest", code_digest.__wrapped__)
-    assert opened(folder).get("a.avi", file) is None
+    monkeypatch.setattr(versions, "code_digest", versions.code_digest.__wrapped__)
+    assert (versions.index_software() == before) == (module == "planes.py")
 
 
 def test_without_a_folder_indexes_live_as_long_as_the_process(file: VideoFile) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from videoload.storage.room import Room
+from videoload.storage.keep import Room
 
 
 def take(room: Room, size: int) -> bool:

@@ -1,0 +1,90 @@
+"""The command that writes the index of a set: flags -> calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from videoload.commands.cli_batches import CatalogRoot, Source, per_core
+from videoload.commands.cli_workers import CacheFolder
+from videoload.commands.verbosity import Verbose, progress_bar, say
+from videoload.errors import VideoloadError
+
+if TYPE_CHECKING:
+    from videoload.catalog.catalog import Catalog
+
+
+def index(
+    videos: Source,
+    root: CatalogRoot = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write it here.", show_default="ROOT/.videoload-index"),
+    ] = None,
+    workers: Annotated[
+        int | None,
+        per_core("Processes that read.", "--workers", "--processes"),
+    ] = None,
+    part: Annotated[
+        str,
+        typer.Option(metavar="K/N", help="Take every N-th file, from the K-th on; K from 0."),
+    ] = "0/1",
+    add: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILE|URL",
+            help="Take what this index knows, such as a part that another host has made. Repeat it "
+            "for several.",
+        ),
+    ] = None,
+    cache: CacheFolder = None,
+    verbose: Verbose = 0,
+) -> None:
+    """Find out once of all files what every host would, and write it beside them.
+
+    No host then reads a large file of a bucket as a whole: only the parts that its clips need. Run
+    it again when files were added: it reads those that are new or have changed. A call that was
+    stopped goes on where it was.
+    """
+    from videoload.commands import sources
+
+    catalog = sources.load(videos, root, is_labelled=False)
+    k, _, n = part.partition("/")
+    if not (k.isdecimal() and n.isdecimal() and int(k) < int(n)):
+        raise VideoloadError(f"--part {part}: it must be K/N, with K from 0 to N - 1")
+    write(
+        catalog, out, workers=workers, cache=cache, others=add or (), part=(int(k), int(n))
+    )  # fmt: skip
+
+
+def write(
+    catalog: Catalog,
+    out: Path | None,
+    *,
+    workers: int | None,
+    cache: Path | None,
+    others: list[str] | tuple[()] = (),
+    part: tuple[int, int] = (0, 1),
+) -> None:
+    """Write the index of a catalog's files, and say so. Raises VideoloadError."""
+    from videoload.host import cores
+    from videoload.scanning.indexing import make_index
+    from videoload.storage.keep import cache_folder
+
+    with ExitStack() as stack:
+
+        def begin(files: int) -> Callable[[], None]:
+            return stack.enter_context(progress_bar("reading", files, "they are kept, and "))
+
+        made = make_index(
+            catalog, None if out is None else str(out), processes=workers or cores(),
+            cache=cache_folder(cache), others=others, part=part, begin=begin,
+        )  # fmt: skip
+    for video in made.bad:
+        say(f"{video.path}: {video.reason}")
+    left_out = f"; {len(made.bad)} cannot be read" if made.bad else ""
+    say(f"{made.where}: {made.files} files, of which {made.read} were read{left_out}")

@@ -1,0 +1,238 @@
+"""The index of a set: what every host would find out of its videos, in one file beside them.
+
+ROOT/.videoload-index is an SQLite file with the table of a host's cache (see `index_cache`), and is
+never changed: another one takes its place. Of a bucket, each host fetches it once.
+
+**A row counts only for the very file**: its key is the version (`VideoFile.version`) of the file
+that it was made from, and its checksum covers both. A row of another file, of other software, or
+with another bit is none. So a wrong index costs time, and changes nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sqlite3
+import weakref
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import nullcontext, suppress
+from functools import partial
+from hashlib import blake2b
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
+from typing import BinaryIO
+from urllib.parse import quote
+
+from videoload.errors import StorageError, VideoError, printable
+from videoload.index.index import VideoIndex
+from videoload.storage.files import ChangedError, Storage
+from videoload.storage.keep import locked, own_file, own_folder
+from videoload.storage.remote import RemoteStorage
+from videoload.storage.roots import is_url
+from videoload.storage.stores import Fetcher, UnavailableError
+
+_log = logging.getLogger(__name__)
+
+NAME = ".videoload-index"
+TABLE = (
+    "CREATE TABLE IF NOT EXISTS indexes "
+    "(path BLOB, identity BLOB, packed BLOB, UNIQUE (path, identity))"
+)
+SOFTWARE = b""  # the path of the row that tells what made the file
+_MAX_ROW_BYTES = 64 << 20
+_LOCK_S = 300.0  # that another process may take to fetch the file
+Row = tuple[bytes, bytes, bytes]  # path, version, packed
+
+
+def row_of(path: str, version: bytes) -> bytes:
+    """What the checksum of a row covers as well: a flipped bit may make it another file's row."""
+    return os.fsencode(path) + b"\0" + version
+
+
+class NoIndexError(Exception):
+    """A file is no index that can be used, for the reason that the message says."""
+
+
+class IndexFile:
+    """An index of a set that is open for reading."""
+
+    def __init__(self, file: str | Path, software: str) -> None:
+        """Raises NoIndexError if it is none, or was made by other ``software``."""
+        try:
+            self._opened = sqlite3.connect(
+                f"file:{quote(os.fsencode(Path(file).absolute()))}?mode=ro&immutable=1", uri=True,
+                check_same_thread=False,
+            )  # fmt: skip
+            self._opened.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_ROW_BYTES)
+            made = self._opened.execute("SELECT sql FROM sqlite_schema WHERE sql NOT NULL")
+            if made.fetchall() != [(TABLE.replace("IF NOT EXISTS ", ""),)]:
+                raise NoIndexError("it is no index of videoload")
+            [(_, _, told)] = self._rows([SOFTWARE])
+        except (sqlite3.Error, ValueError) as error:
+            raise NoIndexError(f"it is no index of videoload ({error})") from None
+        if told != software.encode():
+            raise NoIndexError("other software made it; `videoload index` makes it anew")
+
+    def rows(self, path: str) -> list[Row]:
+        """The rows of a file; of one whose root lies above the set's, those of the rest of its
+        path. Raises sqlite3.Error."""
+        steps = PurePosixPath(path).parts
+        return self._rows([os.fsencode("/".join(steps[at:])) for at in range(len(steps))])
+
+    def _rows(self, paths: list[bytes]) -> list[Row]:
+        marks = ", ".join("?" * len(paths))
+        found = self._opened.execute(f"SELECT * FROM indexes WHERE path IN ({marks})", paths)
+        return [row for row in found if all(isinstance(cell, bytes) for cell in row)]
+
+    def all_rows(self) -> Iterator[Row]:
+        """Every row. Raises sqlite3.Error."""
+        yield from self._opened.execute("SELECT * FROM indexes WHERE path != ?", (SOFTWARE,))
+
+    def close(self) -> None:
+        """Close it."""
+        self._opened.close()
+
+
+class SetIndex:
+    """What the index of a set tells of files below the root of ``storage``.
+
+    Args:
+        asked: The file or its URL; None: the one in the root; False: none.
+        storage: The files.
+        cache: The folder where a file from a URL is kept.
+        software: What must have made it.
+    """
+
+    def __init__(
+        self, asked: str | bool | None, storage: Storage, cache: str | None, software: str
+    ) -> None:
+        self._where = str(asked or f"{storage.root}/{NAME}")
+        self._is_asked, self._cache, self._software = bool(asked), cache, software
+        self.serve(storage)
+        self._opened: IndexFile | None = None
+        self._is_looked_for = asked is not False
+        self._coming: tuple[Fetcher, Future[IndexFile]] | None = None
+        self._unused: set[str] = set()  # paths whose rows are of other files, or wrong
+
+    def serve(self, storage: Storage) -> None:
+        """From now on, this gives the files; nobody else may need it any more."""
+        self._storage = weakref.ref(storage)
+
+    def begin(self) -> None:
+        """A training begins: there may be another index."""
+        self._is_looked_for |= self._opened is not None
+        self._unused.clear()
+
+    def version(self, path: str, wait: bool) -> bytes | None:
+        """The version of a file that it has a row of. Nobody may ``wait``: None while it is on its
+        way. Raises StorageError."""
+        rows = sorted(self._rows(path, wait), key=lambda row: len(row[0]))
+        return rows[-1][1] if rows else None
+
+    def find(self, path: str, version: bytes, wait: bool) -> VideoIndex | None:
+        """The index of a version of a file. Raises StorageError."""
+        rows = self._rows(path, wait)
+        for name, of, packed in rows:
+            with suppress(ValueError):
+                if of == version:
+                    return VideoIndex.from_bytes(packed, row_of(os.fsdecode(name), version))
+        if rows:
+            self.forget(path)
+            if str(len(self._unused)).strip("0") == "1":  # the 1st, the 10th, the 100th
+                _log.warning(
+                    "%s: rows of %d files are not used, as that of %s: they are of other files "
+                    "than there are; `videoload index` writes it anew",
+                    self._where, len(self._unused), printable(path),
+                )  # fmt: skip
+        return None
+
+    def packed(self, path: str, version: bytes) -> list[bytes]:
+        """The bytes of its row of a version of a file. Raises StorageError."""
+        key = os.fsencode(path), version
+        return [packed for *of, packed in self._rows(path) if tuple(of) == key]
+
+    def forget(self, path: str) -> None:
+        """Do not use its row of a file."""
+        self._unused.add(path)
+
+    def _rows(self, path: str, wait: bool = True) -> list[Row]:
+        if self._is_looked_for:
+            if self._coming is None and is_url(self._where):
+                self._start()
+            if wait or self._coming is None or self._coming[1].done():
+                self._open()
+        try:
+            if self._opened is not None and path not in self._unused:
+                return self._opened.rows(path)
+        except sqlite3.Error as error:
+            self._give_up(error)
+        return []
+
+    def _start(self) -> None:
+        """Let a thread fetch the file of a URL."""
+        root, _, name = self._where.rpartition("/")
+        own = self._storage()
+        if isinstance(own, RemoteStorage) and own.root == root:
+            fetcher = own.fetcher
+        else:
+            fetcher = Fetcher(root)
+        coming = fetcher.start(partial(_fetch, fetcher, name, self._cache, self._software))
+        self._coming = fetcher, coming
+
+    def _open(self) -> None:
+        """Open it. Raises StorageError: it may be there, and nobody knows."""
+        opened, storage = None, self._storage()
+        assert storage is not None
+        try:
+            if self._coming is not None:
+                fetcher, coming = self._coming
+                fetcher.tick = storage.tick
+                opened = fetcher.wait(coming)
+            elif os.path.lexists(self._where):
+                resolved = self._where if self._is_asked else storage.resolve(NAME).path
+                opened = IndexFile(resolved, self._software)
+            elif self._is_asked:
+                raise NoIndexError("there is no such file")
+        except (NoIndexError, VideoError, OSError) as error:
+            self._give_up(error)
+        except UnavailableError as error:
+            if self._is_asked:
+                self._give_up(error)
+        except StorageError:
+            self._coming = None  # it is asked for again
+            raise
+        self._is_looked_for, self._opened, self._coming = False, opened, None
+
+    def _give_up(self, error: Exception) -> None:
+        _log.warning("the index %s is not used: %s", self._where, error)
+        self._opened = None
+
+
+def _fetch(fetcher: Fetcher, name: str, cache: str | None, software: str) -> IndexFile:
+    """Raises NoIndexError, StorageError, UnavailableError, OSError."""
+    for _ in range(3):
+        with suppress(ChangedError):  # another one has taken its place meanwhile
+            size, tag = fetcher.look(name)
+            if not size:
+                break
+            get = partial(fetcher.get, name, 0, size, tag)
+            told = f"{fetcher.store.url}/{name}\n{size} {tag}".encode()
+            leaf = f"videoload-{blake2b(told, digest_size=16).hexdigest()}"
+            with nullcontext(cache) if cache else TemporaryDirectory(prefix="videoload-") as folder:
+                return IndexFile(_kept(Path(os.path.realpath(folder), leaf), size, get), software)
+    raise NoIndexError("it is empty, or changes while it is read")
+
+
+def _kept(place: Path, size: int, get: Callable[[BinaryIO], object]) -> Path:
+    """What ``get`` writes, as a file of this host that one process writes for all. Raises what
+    ``get`` raises, and OSError."""
+    file, coming = place.with_suffix(".sqlite"), place.with_suffix(".coming")
+    with own_folder(file.parent), locked(place.with_suffix(".lock"), _LOCK_S):
+        found = own_file(file)
+        if found is None or found.st_size != size:
+            with coming.open("wb") as new:
+                get(new)
+            coming.replace(file)
+        os.utime(file)  # it is in use
+    return file
