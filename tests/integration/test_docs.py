@@ -87,6 +87,7 @@ NEEDS = {
     "docs/train/pytorch.md": "torch",
     "docs/train/jax.md": "jax",
     "docs/train/any-length.md": "torch",
+    "docs/jobs/video-models.md": "torch",
     "docs/operate/workers.md": "prometheus_client",
 }
 
@@ -195,6 +196,9 @@ def materials(tmp_path_factory: pytest.TempPathFactory) -> Path:
         make_lengths(folder / "signs", lengths, f"{name}/")
     for number in range(3):
         make_avi(folder / f"miniscope/m1/{number}.avi", frames=12, size=(60, 80))
+    for at, name in enumerate(("surf", "dance", "snow", "cat", "market", "train")):
+        size = ((54, 96), (96, 54), (64, 64))[at % 3]
+        make_avi(folder / f"web/{name}.avi", frames=60 + 50 * at, size=size, seed=at)
     (folder / "train.csv").write_text(
         "path,label,start,end\nS001.avi,sit,0,10\nS001.avi,wave,10,\n"
     )

@@ -16,7 +16,7 @@ import videoload as vl
 from tests.support.digests import digests
 from tests.support.models import arrays
 from tests.support.thorough import either
-from tests.support.videos import make_lengths
+from tests.support.videos import make_avi, make_lengths
 from tests.support.waiting import SECOND
 from videoload import Catalog, Client, ClipSpec, PerFrame, SpecError, decode_serially
 from videoload.scanning.advice import buckets
@@ -93,6 +93,26 @@ def test_a_dataset_has_no_fixed_length_and_the_bytes_of_the_batches(
     assert digests(arrays(filled.dataset())) == digests(decode_serially(catalog, CLIP, **how))
     one = client.stream(catalog, CLIP, **{**HOW, "buckets": None}).dataset()
     assert one.element_spec[0].shape.as_list() == [3, 20, 16, 16, 3]
+
+
+def test_batches_of_several_sizes_have_none_of_them_in_a_dataset_and_each_in_a_preview(
+    tf: Any, client: Client, tmp_path: Path
+) -> None:
+    for number, size in enumerate([(24, 48), (48, 24), (32, 32)] * 4):
+        make_avi(tmp_path / f"{number}.avi", frames=9 + number, size=size)
+    videos = Catalog.from_folder(tmp_path, label=None)
+    clip = ClipSpec("all", max_frames=16, short="cut", size=[(16, 32), (32, 16), (24, 24)])
+    how: dict[str, Any] = {"batch_frames": 64, "buckets": (9, 16), "drop_remainder": False}
+    stream = client.stream(videos, clip, **how)
+    assert stream.dataset().element_spec[0].shape.as_list() == [None, None, None, None, 3]
+    wanted = list(decode_serially(videos, clip, **how))
+    assert {clips.shape[2:4] for clips, _ in wanted} == {(16, 32), (32, 16), (24, 24)}
+    assert digests(arrays(stream.dataset())) == digests(wanted)
+    for read in (stream.sequence, lambda: vl.predict(len, client, videos, clip, 1)):
+        with pytest.raises(SpecError):
+            read()
+    stream.preview(tmp_path / "seen.png", batches=len(stream))
+    assert (tmp_path / "seen.png").stat().st_size
 
 
 def masked_model(tf: Any) -> tuple[Any, Any]:
