@@ -17,6 +17,7 @@ import pytest
 
 from tests.support.processes import children_of
 from tests.support.programs import Programs
+from tests.support.thorough import rest_nightly
 from tests.support.videos import Videos, make_avi
 from tests.support.waiting import SECOND, wait_until
 from videoload import Catalog, ClipSpec, VideoloadError, decode_serially
@@ -188,6 +189,30 @@ def test_every_segment_and_label_of_a_table_keeps_its_row(videos: Videos, tmp_pa
         with (tmp_path / "found.bad.csv").open(newline="") as lines:
             bad = [(row["path"], row["start"], row["end"]) for row in csv.DictReader(lines)]
         assert bad == [("a.avi", "30", ""), ("c.avi", "", "4"), ("c.avi", "4", "8")]
+
+
+@pytest.mark.parametrize(
+    ("names", "bad"),
+    rest_nightly([
+        ("archery bowling diving", "archery"), ("0.5 1.5 2.5", "0.5"), ("1 2 10", ""),
+        ("a;b c d", ""), ("0.5 1.5 run", ""),
+    ], usual=2),
+)  # fmt: skip
+def test_its_csv_numbers_the_classes_as_the_folder_does(
+    names: str, bad: str, tmp_path: Path
+) -> None:
+    for name in names.split():
+        make_avi(tmp_path / f"videos/{name}/v.avi", frames=6)
+        if name == bad:
+            (tmp_path / f"videos/{name}/v.avi").write_text("no pictures here")
+    catalog = Catalog.from_folder(tmp_path / "videos")
+    journal = Journal(tmp_path / "found.csv")
+    scan(catalog, processes=1, journal=journal)
+    found = Catalog.from_table(journal.file, catalog.root, journal.classes)
+    assert found.classes == catalog.classes
+    assert found.targets is None
+    kept = catalog.subset([video for video in range(3) if catalog.classes[video] != bad])
+    assert (found.paths, found.labels.tolist()) == (kept.paths, kept.labels.tolist())
 
 
 def test_the_rows_of_another_folder_are_not_replaced(tmp_path: Path) -> None:
