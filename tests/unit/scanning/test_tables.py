@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
+
 import pytest
 
 from tests.support.scan_rows import row
 from videoload.scanning import tables
+
+
+def test_rows_for_programs_have_every_field(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [row("a, b.avi"), row("c", damage="cut")]
+    tables.print_rows(rows)
+    assert json.loads(capsys.readouterr().out) == [asdict(each) for each in rows]
 
 
 def test_control_characters_of_names_do_not_reach_the_terminal(
