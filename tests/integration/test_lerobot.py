@@ -12,7 +12,7 @@ import pytest
 
 import videoload as vl
 from tests.support.digests import digests
-from tests.support.lerobot import FPS, TASKS, make_lerobot
+from tests.support.lerobot import CAMERAS, FPS, TASKS, make_lerobot
 from tests.support.servers import bucket
 from tests.support.waiting import SECOND
 
@@ -22,7 +22,6 @@ pytestmark = pytest.mark.timeout(120 * SECOND)
 LENGTHS = [9, 20, 14, 31, 6, 11]
 AHEAD = [0, 1, 4]
 DELTAS = {"action": [n / FPS for n in AHEAD]}
-CAMERAS = ["observation.images.0", "observation.images.1"]
 STEP: dict[str, Any] = {
     "sampling": "dense", "hop": 1, "edges": "hold", "size": (24, 32), "crop": "stretch",
 }  # fmt: skip

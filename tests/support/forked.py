@@ -3,10 +3,11 @@ seconds of a core, and some forty processes of these tests need it. (PyTorch: tw
 modules of a command: half a second, and there are some two hundred commands.)
 
 A process, ``python -m tests.support.forked``, imports it once and forks for each program. It has
-one thread (OpenBLAS is told to need no more), checks this before each fork, and has used nothing
-that it imported. So there is no lock, thread or connection that a fork would break. The program has
-the arguments, environment, folder, descriptors and ``__main__`` that it would have by itself. It is
-found by its environment like any other (`tests.support.leaks`), and ends with its test.
+one thread (OpenBLAS, and pyarrow, which pandas imports, are told to need no more), checks this
+before each fork, and has used nothing that it imported. So there is no lock, thread or connection
+that a fork would break. The program has the arguments, environment, folder, descriptors and
+``__main__`` that it would have by itself. It is found by its environment like any other
+(`tests.support.leaks`), and ends with its test.
 
 Do not use it for a test of how a process starts.
 """
@@ -35,6 +36,9 @@ from tests.support.waiting import SECOND
 
 _ORDER_BYTES, _NUMBER_BYTES = 128 * 1024, 16
 _IMPORT_S = 180 * SECOND
+_ONE_THREAD = {
+    "OPENBLAS_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false",
+}  # fmt: skip
 
 
 class Forked:
@@ -118,7 +122,7 @@ class Forking:
                 [sys.executable, "-m", "tests.support.forked", imported, str(asked.fileno())],
                 pass_fds=[asked.fileno()], stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                env={**env, "OPENBLAS_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "2"},
+                env={**env, **_ONE_THREAD, "TF_CPP_MIN_LOG_LEVEL": "2"},
             )  # fmt: skip
         process.wait(60 * SECOND)  # its child serves; the tests do not count it as their own
         leaks.spare(int(asking.recv(_NUMBER_BYTES)), asking.fileno())

@@ -11,6 +11,7 @@ import av
 import numpy as np
 
 from tests.support.catalogs import tree
+from tests.support.lerobot import make_lerobot
 from tests.support.videos import make_avi
 
 ECHONET = """FileName,EF,ESV,EDV,FrameHeight,FrameWidth,FPS,NumberOfFrames,Split
@@ -96,6 +97,7 @@ def films(out: Path) -> Path:
     for name, frames, size in (("EchoNet-Dynamic", 70, 112), ("dlc", 124, 64), ("mice", 60, 64)):
         for number, path in enumerate(sorted((out / name).rglob("*.avi"))):
             make_avi(path, frames=frames + number % 2, size=(size, size), seed=number)
+    make_lerobot(out / "aloha", [30, 41, 25, 38])
     for path in sorted((out / "UBFC").rglob("*.avi")):
         with av.open(str(path), "w") as container:
             stream = container.add_stream("rawvideo", FPS)

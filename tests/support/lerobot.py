@@ -13,19 +13,21 @@ from tests.support.videos import make_avi
 
 FPS, WIDE = 25, 3
 TASKS = ["pick the cube", "push the T"]
+CAMERAS = ["observation.images.top", "observation.images.wrist"]
 
 
-def make_lerobot(root: Path, lengths: Sequence[int], cameras: int = 2, seed: int = 0) -> Path:
-    """A data set whose episodes have these lengths. Camera k has k + 2 episodes in a file, and
-    picture n of a file is picture n of `make_avi`. ``action`` is (step, episode, frame)."""
+def make_lerobot(root: Path, lengths: Sequence[int], seed: int = 0) -> Path:
+    """A data set whose episodes have these lengths. Camera k of ``CAMERAS`` has k + 2 episodes in a
+    file, and picture n of a file is that of `make_avi`. ``action`` is (step, episode, frame)."""
     from pyarrow import FixedSizeListArray, array, parquet, table
 
     ends = np.cumsum(lengths)
     episode = np.repeat(np.arange(len(lengths)), lengths)
     frame = np.concatenate([np.arange(length) for length in lengths])
     step = np.arange(len(frame))
-    features: dict[str, Any] = {f"observation.images.{k}": {"dtype": "video", "shape": [72, 96, 3]}
-                                for k in range(cameras)}  # fmt: skip
+    features: dict[str, Any] = {
+        camera: {"dtype": "video", "shape": [72, 96, 3]} for camera in CAMERAS
+    }
     action = np.stack([step, episode, frame], 1).astype(np.float32)
     columns = {
         "action": FixedSizeListArray.from_arrays(array(action.ravel()), WIDE),
@@ -37,7 +39,7 @@ def make_lerobot(root: Path, lengths: Sequence[int], cameras: int = 2, seed: int
         "dataset_to_index": ends, "data/chunk_index": np.zeros(len(lengths), int),
         "data/file_index": np.arange(len(lengths)) // 3,
     }  # fmt: skip
-    for k, camera in enumerate(features):
+    for k, camera in enumerate(CAMERAS):
         file, begin = np.arange(len(lengths)) // (k + 2), np.zeros(len(lengths))
         for number in range(file[-1] + 1):
             own = np.flatnonzero(file == number)
