@@ -22,8 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoload.clips.affine import Matrices
-from videoload.clips.clip_spec import ClipSpec
-from videoload.clips.sample_spec import Spec
+from videoload.clips.sample_spec import SampleSpec
 from videoload.clips.video_info import VideoInfo
 from videoload.clips.windows import Request
 from videoload.decoding.decoder import Decoder
@@ -41,14 +40,13 @@ class FreeDecoder(Decoder):
     def prepare(
         self,
         path: str,
-        spec: Spec,
+        spec: SampleSpec,
         requests: Sequence[Request],
         out: npt.NDArray[np.uint8],
         tick: Tick = lambda: None,
     ) -> Prepared:
         """Reads no file, leaves ``out`` as it is, and makes up some frame numbers."""
-        assert isinstance(spec, ClipSpec)
-        clips, frames = len(requests), spec.frames
+        clips, frames = len(requests), spec.leader.frames
 
         def decode(tick: Tick) -> Ordinals:
             for _ in range(clips * _PACKETS):

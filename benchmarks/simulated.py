@@ -32,7 +32,7 @@ import numpy.typing as npt
 import zmq
 
 from videoload import native
-from videoload.clips.sample_spec import Spec, frames_shape
+from videoload.clips.sample_spec import SampleSpec, frames_shape
 from videoload.pixels.software import software_and_code
 from videoload.transport.messages import Bye, Heartbeat, Hello, Lease, Result, Welcome
 from videoload.transport.sockets import Dealer
@@ -114,12 +114,12 @@ class _Worker:
         lease, seconds = self._leases.popleft(), self._takes_s
         if self._leases:
             self._begin(due)
-        clips, shown = len(lease.clips), math.prod(frames_shape(lease.asked))
+        clips, shown = len(lease.clips), math.prod(frames_shape(lease.spec))
         self._frames += clips * shown
         frames = [list(range(shown))] * clips
         times = [[n / 25 for n in range(shown)]] * clips
         result = Result(lease.lease, frames, seconds, [1] * clips, times=times)
-        self._say(result, now, _pixels(lease.asked, clips))
+        self._say(result, now, _pixels(lease.spec, clips))
 
     def beat(self, now: float) -> None:
         """Send what is due: HELLO, or a heartbeat."""
@@ -152,7 +152,7 @@ _PIDS = itertools.count(1)
 
 
 @lru_cache
-def _pixels(spec: Spec, clips: int) -> npt.NDArray[np.uint8]:
+def _pixels(spec: SampleSpec, clips: int) -> npt.NDArray[np.uint8]:
     return np.zeros((clips, spec.clip_bytes), np.uint8)
 
 

@@ -89,7 +89,7 @@ def batches(
         SpecError: ``layout``, ``mean`` or ``std`` do not fit the clips.
         VideoloadError: PyTorch is not installed; or as in `Stream.batches`.
     """
-    finish = torch_batches.finishing(stream.clip, layout, dtype, mean, std)
+    finish = torch_batches.finishing(stream._readers.spec, layout, dtype, mean, std)
     return _Batches(stream, device, finish, info=info)
 
 

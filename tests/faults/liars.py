@@ -85,7 +85,7 @@ class Liar:
         message = {**self._honest(kind, lease), **replaced}
         frames = [VERSION, msgspec.msgpack.encode({"type": kind, **message})]
         if kind == "result" and lease is not None:
-            size = len(lease.clips) * lease.asked.clip_bytes
+            size = len(lease.clips) * lease.spec.clip_bytes
             frames += {
                 "right": [b"\x5a" * size], "none": [], "short": [bytes(size - 1)],
                 "long": [bytes(size + 1)], "two frames": [bytes(size), b"more"],
@@ -96,7 +96,7 @@ class Liar:
 
     def _honest(self, kind: str, lease: Lease | None) -> dict[str, Any]:
         rows = 1 if lease is None else len(lease.clips)
-        length = 1 if lease is None else math.prod(frames_shape(lease.asked))
+        length = 1 if lease is None else math.prod(frames_shape(lease.spec))
         number = 10**9 if lease is None else lease.lease
         honest: dict[str, dict[str, Any]] = {
             "hello": {

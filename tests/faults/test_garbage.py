@@ -28,6 +28,7 @@ from tests.support.thorough import either
 from tests.support.videos import Videos, make_avi
 from tests.support.waiting import SECOND, in_background, wait_until
 from videoload import Client, ClipSpec, decode_serially
+from videoload.clips.sample_spec import one_clip
 from videoload.clips.windows import Request
 from videoload.errors import Fault
 from videoload.transport.messages import (
@@ -276,18 +277,22 @@ def test_a_worker_decodes_nothing_outside_its_root(
     }  # fmt: skip
     with Trainer(programs, root) as trainer:
         for number, (path, reason) in enumerate(asked.items()):
-            trainer.say(Lease(number, spec, [Clip("good.avi", Request(1)), Clip(path, Request(1))]))
+            trainer.say(
+                Lease(
+                    number, one_clip(spec), [Clip("good.avi", Request(1)), Clip(path, Request(1))]
+                )
+            )
             said = trainer.answer()
             assert isinstance(said, Failed)
             assert (said.lease, said.at, said.fault) == (number, 1, Fault.VIDEO)
             assert reason in said.reason
             assert not trainer.pixels
         # Memory that it was never given, and after that memory that it may use.
-        trainer.say(Lease(100, spec, [Clip("good.avi", Request(1))], Place(0, 0)))
+        trainer.say(Lease(100, one_clip(spec), [Clip("good.avi", Request(1))], Place(0, 0)))
         said = trainer.answer()
         assert isinstance(said, Bye), "no clip is to blame: the lease is given back"
         trainer.welcome(30 * SECOND)
-        trainer.say(Lease(101, spec, [Clip("good.avi", Request(1))]))
+        trainer.say(Lease(101, one_clip(spec), [Clip("good.avi", Request(1))]))
         said = trainer.answer()
         assert isinstance(said, Result)
         assert said.lease == 101
@@ -307,7 +312,7 @@ def test_a_worker_says_goodbye_in_the_middle_of_a_lease(videos: Videos, programs
     long = ClipSpec(frames=100, resize=112, size=(112, 112))
     with Trainer(programs, videos.root, beat_s=0.02) as trainer:
         for number in range(2):
-            trainer.say(Lease(number, long, far_apart(40)))
+            trainer.say(Lease(number, one_clip(long), far_apart(40)))
         while not (isinstance(said := trainer.hear(), Heartbeat) and said.progress):
             pass  # it is at work now
         trainer.worker.signal(signal.SIGTERM)
@@ -327,7 +332,7 @@ def test_a_worker_tells_its_progress_and_does_not_take_a_long_lease_for_the_trai
             clips *= 2
             progress.clear()
             began = time.monotonic()
-            trainer.say(Lease(clips, long, far_apart(clips)))
+            trainer.say(Lease(clips, one_clip(long), far_apart(clips)))
             while isinstance(said := trainer.hear(), Heartbeat):
                 progress.append(said.progress)
                 trainer.say(Heartbeat())
@@ -350,5 +355,5 @@ def test_a_worker_dials_again_when_its_trainer_falls_silent(
         first = trainer.peer
         trainer.welcome(30 * SECOND)  # forty heartbeats later
         assert trainer.peer != first
-        trainer.say(Lease(1, CLIP, [Clip("walk/gop12.avi", Request(1))]))
+        trainer.say(Lease(1, one_clip(CLIP), [Clip("walk/gop12.avi", Request(1))]))
         assert isinstance(trainer.answer(), Result)

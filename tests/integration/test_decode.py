@@ -25,6 +25,7 @@ from tests.support.thorough import either
 from tests.support.videos import Videos, make_avi
 from videoload import ClipSpec, VideoError
 from videoload.clips.clip_params import clip_params
+from videoload.clips.sample_spec import one_clip
 from videoload.clips.windows import Request, Segment
 from videoload.decoding.decoder import Decoder
 from videoload.index.index import open_video
@@ -298,7 +299,10 @@ def test_a_kept_index_of_another_file_is_noticed(tmp_path: Path) -> None:
 
     decoder = Decoder(tmp_path, folders=Folders(cache=str(tmp_path / "kept")))
     out = np.empty((2, *TINY.shape), np.uint8)
-    both = [decoder.prepare("made.avi", TINY, [Request(1)], out[row : row + 1]) for row in (0, 1)]
+    both = [
+        decoder.prepare("made.avi", one_clip(TINY), [Request(1)], out[row : row + 1])
+        for row in (0, 1)
+    ]
     for prepared in both:
         prepared.decode(lambda: None)
     assert np.array_equal(out[0], expected)

@@ -22,6 +22,7 @@ from tests.support.thorough import either, rest_nightly
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND
 from videoload import Catalog, Client, ClipSpec, decode_serially
+from videoload.clips.sample_spec import one_clip
 from videoload.clips.windows import Request
 from videoload.decoding import video_clips
 from videoload.decoding.decoder import Decoder
@@ -78,7 +79,7 @@ def test_a_clip_whose_frames_are_kept_decodes_nothing(
     monkeypatch.setattr(video_clips, "read_frames", read_frames)
     monkeypatch.setattr(indexes, "find_index", read_frames)
     other = Decoder(videos.root, folders=Folders(frame_store=Keep(str(tmp_path), None)))
-    prepared = other.prepare(path, CLIP, [Request(7)], again)
+    prepared = other.prepare(path, one_clip(CLIP), [Request(7)], again)
     assert prepared.are_kept
     assert np.array_equal(prepared.decode(lambda: None), frames)
     assert np.array_equal(out, again)
@@ -86,7 +87,7 @@ def test_a_clip_whose_frames_are_kept_decodes_nothing(
     monkeypatch.setattr(software, "code_digest", lambda: "other code")
     monkeypatch.setattr(clip_frames, "software_and_code", software.software_and_code.__wrapped__)
     newer = Decoder(videos.root, folders=Folders(frame_store=Keep(str(tmp_path), None)))
-    assert not newer.prepare(path, CLIP, [Request(7)], again).are_kept
+    assert not newer.prepare(path, one_clip(CLIP), [Request(7)], again).are_kept
 
 
 @pytest.mark.parametrize("most", [None, 10**6])

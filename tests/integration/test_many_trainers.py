@@ -17,6 +17,7 @@ from tests.support.thorough import THOROUGH
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND
 from videoload import Client, ClipSpec, Stream, decode_serially
+from videoload.clips.sample_spec import one_clip
 from videoload.clips.windows import Request
 from videoload.transport.messages import Clip, Heartbeat, Hello, Lease, Welcome
 from videoload.transport.sockets import Router
@@ -146,7 +147,7 @@ def test_a_worker_stops_decoding_for_a_dead_trainer(videos: Videos, programs: Pr
                 peer, message = got
                 if isinstance(message, Hello):
                     assert peer.send(Welcome(0.05))
-                    assert peer.send(Lease(1, long, clips))
+                    assert peer.send(Lease(1, one_clip(long), clips))
                 else:
                     assert isinstance(message, Heartbeat)
                     frames = message.progress

@@ -19,7 +19,7 @@ from tests.support.thorough import rest_nightly
 from tests.support.videos import KEYFRAME_EVERY, make_avi
 from tests.support.waiting import SECOND
 from videoload import Catalog, Client, ClipSpec, VideoError, decode_serially
-from videoload.clips.sample_spec import sample_spec
+from videoload.clips.sample_spec import one_clip, sample_spec
 from videoload.clips.windows import Request
 from videoload.commands.sources import load
 from videoload.decoding.decoder import Decoder
@@ -237,7 +237,7 @@ def test_a_piece_that_is_replaced_is_read_anew(copy: Path, client: Client) -> No
     out = np.empty((1, *clip.shape), np.uint8)
     decoder.decode(catalog.paths[0], clip, [Request(0, 3)], out)
     before = decoder.version(catalog.paths[0])
-    prepared = decoder.prepare(catalog.paths[0], clip, [Request(0, 3)], out)
+    prepared = decoder.prepare(catalog.paths[0], one_clip(clip), [Request(0, 3)], out)
     make_avi(copy / "run/8.avi", frames=30, seed=5)
     found = prepared.decode(lambda: None)
     assert decoder.version(catalog.paths[0]) != before

@@ -12,6 +12,7 @@ from tests.support import spots
 from tests.support.thorough import either, rest_nightly
 from tests.support.waiting import SECOND
 from videoload import Boxes, Catalog, Client, ClipSpec, Points, decode_serially
+from videoload.clips.sample_spec import one_clip
 from videoload.trainer import contact_sheet
 
 pytestmark = pytest.mark.timeout(120 * SECOND)
@@ -168,7 +169,7 @@ def test_a_row_shows_its_box_by_every_way(
 def test_a_preview_shows_points_and_boxes(catalog: Catalog, tmp_path: Path) -> None:
     pytest.importorskip("PIL.Image")
     [batch, *_] = decode_serially(catalog, RANDOM, info=True, **HOW)
-    rows = list(contact_sheet.rows_of(batch, catalog, RANDOM))
+    rows = list(contact_sheet.rows_of(batch, catalog, one_clip(RANDOM)))
     for row, points, boxes in zip(rows, batch[1]["points"], batch[1]["boxes"], strict=True):
         np.testing.assert_array_equal(row.marks[0], points)
         np.testing.assert_array_equal(row.marks[1], boxes)

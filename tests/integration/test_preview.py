@@ -11,6 +11,7 @@ from tests.support.programs import Programs
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND
 from videoload import Client, ClipSpec, decode_serially
+from videoload.clips.sample_spec import one_clip
 from videoload.commands.cli_batches import parse_clip
 from videoload.trainer import contact_sheet
 
@@ -43,7 +44,7 @@ def test_the_command_and_a_stream_draw_the_batches_of_a_serial_decode(
         videos.catalog, CLIP, 3, shuffle=True, seed=5, start_step=3, epochs=3, info=True
     )
     shown = [next(batches), next(batches)]
-    contact_sheet.save(tmp_path / "serial.png", shown, videos.catalog, CLIP)
+    contact_sheet.save(tmp_path / "serial.png", shown, videos.catalog, one_clip(CLIP))
     assert program.wait(60 * SECOND) == 0, program.err
     assert program.out == f"{tmp_path / 'command.png'}: 6 clips, from step 3\n"
     expected = pixels(tmp_path / "serial.png")

@@ -18,7 +18,7 @@ import videoload as vl
 from tests.support import sounds
 from tests.support.videos import make_avi
 from videoload import ClipSpec, VideoError
-from videoload.clips.sample_spec import SampleSpec
+from videoload.clips.sample_spec import SampleSpec, one_clip
 from videoload.clips.windows import Request, Segment
 from videoload.decoding.decoder import Decoder
 from videoload.errors import UnreadableError
@@ -79,7 +79,7 @@ def test_a_file_that_changes_between_prepare_and_decode_is_read_anew(
     one, other = files
     decoder, out, expected = Decoder(tmp_path), *np.empty((2, 1, *SPEC.shape), np.uint8)
     decoder.decode(one.name, SPEC, [Request(1)], out)  # it is known
-    prepared = decoder.prepare(one.name, SPEC, [Request(1)], out)
+    prepared = decoder.prepare(one.name, one_clip(SPEC), [Request(1)], out)
     decoder.rest()
     change(one, other)
     Decoder(tmp_path).decode(other.name, SPEC, [Request(1)], expected)
@@ -124,9 +124,9 @@ def test_what_is_told_of_a_clip_is_of_the_file_that_it_was_made_of(
     spec = ClipSpec(frames=4, fps=5, size=(32, 32), sampling="random", sound=sound)
     decoder, out, expected = Decoder(tmp_path), *np.zeros((2, 1, spec.clip_bytes), np.uint8)
     decoder.decode(one.name, spec, [Request(5)], out)  # it is known
-    prepared = decoder.prepare(one.name, spec, [Request(5)], out)
+    prepared = decoder.prepare(one.name, one_clip(spec), [Request(5)], out)
     decoder.rest()
-    right = Decoder(tmp_path).prepare(other.name, spec, [Request(5)], expected)
+    right = Decoder(tmp_path).prepare(other.name, one_clip(spec), [Request(5)], expected)
     right_frames = right.decode(lambda: None)
     replaced(one, other)
     frames = prepared.decode(lambda: None)

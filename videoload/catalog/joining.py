@@ -13,9 +13,8 @@ from videoload.catalog.table import Ints, Part
 from videoload.catalog.target_columns import Steps
 from videoload.catalog.turns import weights
 from videoload.clips.affine import Matrices
-from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.edges import pictures
-from videoload.clips.sample_spec import SampleSpec, Spec, leader_of, moment_at
+from videoload.clips.sample_spec import SampleSpec, moment_at
 from videoload.errors import SpecError
 from videoload.storage.paths import parts_of
 
@@ -102,10 +101,9 @@ def with_windows(catalog: Catalog, windows: Ints | None) -> Catalog:
     return catalog._replaced(windows=windows)
 
 
-def do_lengths_decide(clip: Spec, buckets: Sequence[int] | None = None) -> bool:
+def do_lengths_decide(spec: SampleSpec, buckets: Sequence[int] | None = None) -> bool:
     """Whether the batches depend on the known lengths of the videos."""
-    leader = leader_of(clip)
-    return isinstance(leader, ClipSpec) and (leader.sampling == "dense" or buckets is not None)
+    return spec.leader.sampling == "dense" or buckets is not None
 
 
 def check_numbers(catalog: Catalog, others: Iterable[Catalog]) -> None:
@@ -129,22 +127,20 @@ def check_numbers(catalog: Catalog, others: Iterable[Catalog]) -> None:
         _log.warning("%s; unless they are different data sets", text)
 
 
-def check_shapes(catalog: Catalog, clip: Spec) -> None:
+def check_shapes(catalog: Catalog, spec: SampleSpec) -> None:
     """Raises SpecError if there are points or boxes in a part that the samples do not have, or
     steps of clips that have no moment."""
-    leader = leader_of(clip)
     for name, column in targets_.named(catalog.targets).items():
         if isinstance(column, Steps):
             if catalog._table.seconds is not None:
                 raise SpecError(f"{name}: Steps are counted in frames: give starts and ends so")
-            if isinstance(leader, ClipSpec) and moment_at(leader) is None:
+            if moment_at(spec.leader) is None:
                 raise SpecError(
                     f'{name}: Steps need clips around a moment: sampling="at", or "dense" with '
                     "edges=, and a 0 in offsets"
                 )
-    clips = clip.clips if isinstance(clip, SampleSpec) else {"": clip}
     for name, column in targets_.marks_in(catalog.targets).items():
-        if (of := targets_.part_of(column, clips)) not in clips:
+        if (of := targets_.part_of(column, spec.clips)) not in spec.clips:
             raise SpecError(
                 f"{name} are points or boxes in part {of!r}, which is no clip of the samples"
             )

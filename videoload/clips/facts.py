@@ -10,14 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from videoload.clips.affine import Matrices
-from videoload.clips.clip_spec import ClipSpec
-from videoload.clips.sample_spec import SampleSpec, Spec, told_shape
+from videoload.clips.sample_spec import SampleSpec, told_shape, unnamed
 
 Facts = npt.NDArray[Any]  # [n] of `facts_type`
 
 
 @lru_cache(64)
-def facts_type(spec: Spec) -> np.dtype[Any]:
+def facts_type(spec: SampleSpec) -> np.dtype[Any]:
     """The frames that a sample shows and their times in seconds, the frames of its file and its
     length in seconds, and the matrices of its clips."""
     shape = told_shape(spec)
@@ -27,11 +26,9 @@ def facts_type(spec: Spec) -> np.dtype[Any]:
     ])  # fmt: skip
 
 
-def matrices(spec: Spec) -> int:
+def matrices(spec: SampleSpec) -> int:
     """How many matrices a sample has: one for each view of each of its clips."""
-    if isinstance(spec, SampleSpec):
-        return sum(map(matrices, spec.clips.values()))
-    return spec.views if isinstance(spec, ClipSpec) else 0
+    return sum(clip.views for clip in spec.clips.values()) if spec.asks == "clips" else 0
 
 
 def in_words(facts: Facts) -> npt.NDArray[np.int64]:
@@ -39,25 +36,21 @@ def in_words(facts: Facts) -> npt.NDArray[np.int64]:
     return facts.view(np.int64).reshape(len(facts), -1)
 
 
-def facts_of(words: npt.NDArray[np.int64], spec: Spec) -> Facts:
+def facts_of(words: npt.NDArray[np.int64], spec: SampleSpec) -> Facts:
     """The reverse of `in_words`."""
     return np.ascontiguousarray(words).view(facts_type(spec)).reshape(-1)
 
 
-def affine_of(facts: Facts, spec: Spec) -> Matrices | dict[str, Matrices] | None:
+def affine_of(facts: Facts, spec: SampleSpec) -> Matrices | dict[str, Matrices] | None:
     """The matrices float32 [n, 2, 3] of samples, with k views [n, k, 2, 3]; of several parts, a
-    dict; None of counts."""
-    told = facts["affine"]
-    if isinstance(spec, ClipSpec):
-        return _of_clip(told, spec)
-    if not isinstance(spec, SampleSpec):
+    dict; None of facts."""
+    if spec.asks != "clips":
         return None
-    ends = accumulate(clip.views for clip in spec.clips.values())
-    return {
-        name: _of_clip(told[:, end - clip.views : end], clip)
-        for (name, clip), end in zip(spec.clips.items(), ends, strict=True)
-    }
-
-
-def _of_clip(told: Matrices, clip: ClipSpec) -> Matrices:
-    return np.array(told[:, 0] if clip.views == 1 else told)
+    told, ends = facts["affine"], accumulate(clip.views for clip in spec.clips.values())
+    found: Matrices | dict[str, Matrices] = unnamed(
+        {
+            name: np.array(told[:, end - 1] if clip.views == 1 else told[:, end - clip.views : end])
+            for (name, clip), end in zip(spec.clips.items(), ends, strict=True)
+        }
+    )
+    return found

@@ -1,6 +1,6 @@
-"""What a sample is: a clip, or several of them side by side.
+"""What a sample is: a mapping of names to clips. A single clip is its one member without a name.
 
-Plan, leases, slots and transport only know what both have in common: the bytes of a sample, and how
+Plan, leases, slots and transport only know what all samples have in common: their bytes, and how
 arrays view them. In a slot and in a message, samples are rows of bytes, one after the other.
 """
 
@@ -9,9 +9,10 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple, TypeGuard, TypeVar, cast
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple, TypeVar, cast
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -21,8 +22,18 @@ from videoload.clips.layouts import aligned, array_bytes, as_arrays
 from videoload.errors import SpecError
 
 By = Literal["time", "frames"]
+Asks = Literal["clips", "counts", "report"]
+GivenSpec = ClipSpec | Mapping[str, ClipSpec]  # a mapping for a catalog of several parts
+V = TypeVar("V")
+T = TypeVar("T", bound=np.generic)
 
 REPORT_BYTES = 8192
+
+
+def unnamed(parts: Mapping[str, V]) -> Any:
+    """What a trainer gets of the members of a sample: the one without a name as it is, else a dict
+    of all."""
+    return parts[""] if "" in parts else dict(parts)
 
 
 class Sides(NamedTuple):
@@ -39,9 +50,8 @@ class Sides(NamedTuple):
     offsets_s: Mapping[str, float] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class SampleSpec:
-    """Several files as one sample: a spec for each part. A stream makes it of a dict of specs.
+class SampleSpec(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A clip, or several files as one sample: a spec for each part.
 
     The first part leads: what is drawn is drawn for it. The others show what was at the same
     time (or the frames of the same number), in the same relative part of their frames. One with
@@ -51,6 +61,11 @@ class SampleSpec:
         clips: The spec of each part, in the order of a video's paths.
         by: As in `Sides`.
         offsets_s: As in `Sides`.
+        asks: Facts of videos may be asked for in the place of clips. ``"counts"``: what
+            `count_windows` gives, and (width, height) of the frames that the leader crops, and of
+            those of each part as players show them: int64 [4 + 2 * parts]. ``"report"``: what
+            `decoding.reports` writes of files that are decoded to their ends, JSON in uint8
+            [`REPORT_BYTES`] with zeros behind it.
 
     Raises:
         SpecError: The specs contradict each other.
@@ -59,12 +74,13 @@ class SampleSpec:
     clips: dict[str, ClipSpec]
     by: By = "time"
     offsets_s: dict[str, float] | None = None
+    asks: Asks = "clips"
 
     def __post_init__(self) -> None:
         if not self.clips:
             raise SpecError("a sample needs a part")
         led = {name: self._led(name, clip) for name, clip in self.clips.items()}
-        object.__setattr__(self, "clips", led)
+        msgspec.structs.force_setattr(self, "clips", led)
         odd = [name for name, clip in led.items() if clip.size is None]
         if 0 < len(odd) < len(led):
             raise SpecError(f"other clips of the sample have a size: give size= to {odd[0]!r}")
@@ -126,7 +142,7 @@ class SampleSpec:
             ) from None
 
     def __hash__(self) -> int:
-        return hash((*self.clips.items(),))  # a dict cannot be hashed
+        return hash((*self.clips.items(), self.asks))  # a dict cannot be hashed
 
     @property
     def leading(self) -> str:
@@ -137,6 +153,17 @@ class SampleSpec:
     def leader(self) -> ClipSpec:
         """The spec that leads."""
         return self.clips[self.leading]
+
+    @property
+    def given(self) -> ClipSpec | dict[str, ClipSpec]:
+        """As a stream is given it."""
+        return cast("ClipSpec | dict[str, ClipSpec]", unnamed(self.clips))
+
+    @property
+    def counts(self) -> SampleSpec:
+        """What counts the windows of these samples."""
+        clips = {name: counting(clip) for name, clip in self.clips.items()}
+        return SampleSpec(clips, self.by, self.offsets_s, "counts")
 
     @property
     def has_offsets(self) -> bool:
@@ -160,17 +187,21 @@ class SampleSpec:
         }
         if not all(map(math.isfinite, offsets.values())):
             raise ValueError("an offset is not finite")
-        object.__setattr__(new, "offsets_s", offsets)
+        msgspec.structs.force_setattr(new, "offsets_s", offsets)
         return new
 
     @property
-    def shape(self) -> dict[str, tuple[int, ...]]:
-        """Shape of each part's array, and of the sound."""
+    def shape(self) -> Any:
+        """Shape of a sample's array; or a dict, of each part's array, and of the sound."""
+        if self.asks != "clips":
+            return (REPORT_BYTES,) if self.asks == "report" else (4 + 2 * len(self.clips),)
         return _flat({name: clip.shape for name, clip in self.clips.items()})
 
     @property
-    def dtype(self) -> dict[str, str]:
-        """NumPy's name of each part's type, and of that of the sound."""
+    def dtype(self) -> Any:
+        """NumPy's name of its type; or a dict of them."""
+        if self.asks != "clips":
+            return "uint8" if self.asks == "report" else "int64"
         return _flat({name: clip.dtype for name, clip in self.clips.items()})
 
     @property
@@ -184,77 +215,28 @@ class SampleSpec:
 
     @property
     def clip_bytes(self) -> int:
-        """Bytes of one sample."""
+        """Bytes of one sample. Raises SpecError while the size is not known."""
+        if self.asks != "clips":
+            return array_bytes(self.shape, self.dtype)
+        if len(self.clips) == 1:  # a batch of them is one array
+            return self.leader.clip_bytes
         return sum(aligned(clip.clip_bytes) for clip in self.clips.values())
 
 
-@dataclass(frozen=True, slots=True)
-class FileFacts:
-    """Asks workers for facts of videos, in the place of clips.
-
-    Attributes:
-        clip: Decides which windows are counted.
-        is_complete: Whether files are decoded to their ends. Then a sample is what
-            `decoding.reports` writes, JSON in uint8 [`REPORT_BYTES`] with zeros behind it. Else it
-            is what `count_windows` gives, and (width, height) of the frames that ``clip`` crops,
-            and of those of each part as players show them: int64 [4 + 2 * parts].
-    """
-
-    clip: ClipSpec | SampleSpec
-    is_complete: bool = False
-
-    @classmethod
-    def of(cls, clip: ClipSpec | SampleSpec) -> FileFacts:
-        """What counts the windows of ``clip``: its fields that do not matter have defaults."""
-        if isinstance(clip, ClipSpec):
-            return cls(counting(clip))
-        clips = {name: counting(part) for name, part in clip.clips.items()}
-        return cls(replace(clip, clips=clips))
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of one sample."""
-        return (REPORT_BYTES,) if self.is_complete else (4 + 2 * len(clips_of(self.clip)),)
-
-    @property
-    def dtype(self) -> str:
-        """NumPy's name of its type."""
-        return "uint8" if self.is_complete else "int64"
-
-    @property
-    def clip_bytes(self) -> int:
-        """Bytes of one sample."""
-        return array_bytes(self.shape, self.dtype)
+def one_clip(spec: ClipSpec) -> SampleSpec:
+    """The spec of samples that are single clips."""
+    return SampleSpec({"": spec})
 
 
-def one_frame(clip: ClipSpec | SampleSpec) -> ClipSpec | SampleSpec:
+def one_frame(spec: SampleSpec) -> SampleSpec:
     """What asks for the sizes of frames alone: no video is too short for it."""
-    if isinstance(clip, ClipSpec):
-        return ClipSpec(1, rotate=clip.rotate)
-    return replace(clip, clips={n: ClipSpec(1, rotate=c.rotate) for n, c in clip.clips.items()})
+    clips = {name: ClipSpec(1, rotate=clip.rotate) for name, clip in spec.clips.items()}
+    return msgspec.structs.replace(spec, clips=clips).counts
 
 
-Spec = ClipSpec | SampleSpec | FileFacts
-T = TypeVar("T", bound=Spec)
-T_ = TypeVar("T_", bound=np.generic)
-# What a caller gives: a dict for a catalog of several parts.
-GivenSpec = Spec | Mapping[str, ClipSpec]
-
-
-def lacks_size(spec: Spec) -> TypeGuard[ClipSpec | SampleSpec]:
-    """Whether clips have the size of the videos, which is not known yet."""
-    leader = leader_of(spec)
-    return isinstance(leader, ClipSpec) and leader.size is None
-
-
-def leader_of(spec: Spec) -> ClipSpec | FileFacts:
-    """The spec that decides how many samples a video gives, and which frames they show."""
-    return spec.leader if isinstance(spec, SampleSpec) else spec
-
-
-def has_sizes(spec: Spec) -> bool:
+def has_sizes(spec: SampleSpec) -> bool:
     """Whether clips have one of several sizes."""
-    return any(map(sizes_of, clips_of(spec)))
+    return any(map(sizes_of, spec.clips.values()))
 
 
 class Shape(NamedTuple):
@@ -278,16 +260,17 @@ class Shape(NamedTuple):
         return " of ".join([str(self.frames), *sizes])
 
 
-def shape_of(spec: Spec) -> Shape:
+def shape_of(spec: SampleSpec) -> Shape:
     """That of the largest clips."""
-    leader = leader_of(spec)
-    sizes = (max(sizes, key=math.prod) for clip in clips_of(spec) if (sizes := sizes_of(clip)))
-    return Shape(leader.frames if isinstance(leader, ClipSpec) else 0, tuple(sizes))
+    sizes = (max(each, key=math.prod) for each in map(sizes_of, spec.clips.values()) if each)
+    return Shape(spec.leader.frames, tuple(sizes))
 
 
-def with_shape(spec: T, shape: Shape) -> T:
+def with_shape(spec: SampleSpec, shape: Shape) -> SampleSpec:
     """The spec of the clips in a batch of this shape. It only differs for clips of any length, or
     of one of several sizes."""
+    if spec.asks != "clips":
+        return spec
     sizes = iter(shape.sizes)
 
     def shaped(clip: ClipSpec) -> ClipSpec:
@@ -295,40 +278,31 @@ def with_shape(spec: T, shape: Shape) -> T:
         own |= {"size": (next(sizes),)} if shape.sizes and sizes_of(clip) else {}
         return replace(clip, **own) if own else clip
 
-    if isinstance(spec, SampleSpec):
-        clips = {name: shaped(clip) for name, clip in spec.clips.items()}
-        return spec if clips == spec.clips else cast(T, replace(spec, clips=clips))
-    return cast(T, shaped(spec)) if isinstance(spec, ClipSpec) else spec
+    clips = {name: shaped(clip) for name, clip in spec.clips.items()}
+    return spec if clips == spec.clips else msgspec.structs.replace(spec, clips=clips)
 
 
-def clips_of(spec: Spec) -> list[ClipSpec]:
-    """The specs of all parts; of facts, none."""
-    if isinstance(spec, SampleSpec):
-        return [*spec.clips.values()]
-    return [spec] if isinstance(spec, ClipSpec) else []
-
-
-def frames_shape(spec: Spec) -> tuple[int, ...]:
+def frames_shape(spec: SampleSpec) -> tuple[int, ...]:
     """Shape of a sample's frame numbers: (T,), or (k, T) for several views, those of the leader.
     Facts have none."""
-    clip = leader_of(spec)
-    if not isinstance(clip, ClipSpec):
+    clip = spec.leader
+    if spec.asks != "clips":
         return (0,)
     return (clip.frames,) if clip.views == 1 else (clip.views, clip.frames)
 
 
-def told_shape(spec: Spec) -> tuple[int, ...]:
+def told_shape(spec: SampleSpec) -> tuple[int, ...]:
     """Shape of the frame numbers that a worker tells of a sample: as `frames_shape`, or those of
     all parts one after the other, if parts have offsets of their own."""
     shape = frames_shape(spec)
-    if not isinstance(spec, SampleSpec) or not spec.has_offsets:
+    if not spec.has_offsets:
         return shape
     return (*shape[:-1], sum(clip.frames for clip in spec.clips.values()))
 
 
-def by_part(spec: Spec, told: npt.NDArray[T_]) -> dict[str, npt.NDArray[T_]]:
+def by_part(spec: SampleSpec, told: npt.NDArray[T]) -> dict[str, npt.NDArray[T]]:
     """Numbers [n, *told_shape] of each part; else of the leader, named ""."""
-    if not isinstance(spec, SampleSpec) or not spec.has_offsets:
+    if not spec.has_offsets:
         return {"": told}
     ends = np.cumsum([clip.frames for clip in spec.clips.values()])[:-1]
     parts = np.split(told, ends, axis=-1)
@@ -344,7 +318,7 @@ def moment_at(clip: ClipSpec) -> int | None:
     return clip.frames // 2
 
 
-def arrays_of(spec: Spec, rows: npt.NDArray[np.uint8]) -> Any:
+def arrays_of(spec: SampleSpec, rows: npt.NDArray[np.uint8]) -> Any:
     """Samples as views of their bytes.
 
     Args:
@@ -354,18 +328,25 @@ def arrays_of(spec: Spec, rows: npt.NDArray[np.uint8]) -> Any:
     Returns:
         An array [..., *shape] of the spec's dtype, or a dict of them.
     """
-    if isinstance(spec, SampleSpec):
-        places = spec.places.items()
-        return _flat({name: arrays_of(spec.clips[name], rows[..., at]) for name, at in places})
-    if isinstance(spec, ClipSpec) and spec.sound is not None:
-        video, sound, *_ = sound_places(spec)
-        parts = {"video": rows[..., video], "sound": rows[..., sound]}
-        return {name: as_arrays(parts[name], spec.shape[name], spec.dtype[name]) for name in parts}
-    return as_arrays(rows, cast("tuple[int, ...]", spec.shape), cast(str, spec.dtype))
+    if spec.asks != "clips":
+        return as_arrays(rows, spec.shape, spec.dtype)
+    places = spec.places.items()
+    return _flat({name: clip_arrays(spec.clips[name], rows[..., at]) for name, at in places})
 
 
-def _flat(parts: Mapping[str, Any]) -> dict[str, Any]:
-    """The sound of a part as one more part."""
+def clip_arrays(spec: ClipSpec, rows: npt.NDArray[np.uint8]) -> Any:
+    """As `arrays_of`, of single clips."""
+    if spec.sound is None:
+        return as_arrays(rows, spec.shape, spec.dtype)
+    video, sound, *_ = sound_places(spec)
+    parts = {"video": rows[..., video], "sound": rows[..., sound]}
+    return {name: as_arrays(parts[name], spec.shape[name], spec.dtype[name]) for name in parts}
+
+
+def _flat(parts: Mapping[str, Any]) -> Any:
+    """The sound of a part as one more part. A single clip is as it is."""
+    if "" in parts:
+        return parts[""]
     found: dict[str, Any] = {}
     for name, each in parts.items():
         pair = each if isinstance(each, dict) else {"video": each}
@@ -373,53 +354,40 @@ def _flat(parts: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def has_sound(spec: Spec) -> bool:
+def has_sound(spec: SampleSpec) -> bool:
     """Whether its samples have sound."""
-    return any(clip.sound is not None for clip in clips_of(spec))
+    return any(clip.sound is not None for clip in spec.clips.values())
 
 
-def heard_in(spec: Spec, rows: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_] | None:
+def heard_in(spec: SampleSpec, rows: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_] | None:
     """Whether the file of each sample has sound, bool [n]; None if the spec asks for none.
 
     Args:
         spec: What the samples are.
         rows: Their bytes, uint8 [n, spec.clip_bytes].
     """
-    if isinstance(spec, SampleSpec):
-        heard = (heard_in(clip, rows[:, spec.places[name]]) for name, clip in spec.clips.items())
-        return next((found for found in heard if found is not None), None)
-    if not isinstance(spec, ClipSpec) or not has_sound(spec):
-        return None
-    return np.not_equal(rows[:, sound_places(spec).told], 0)
+    for name, clip in spec.clips.items():
+        if clip.sound is not None:
+            told = rows[:, spec.places[name]][:, sound_places(clip).told]
+            return np.not_equal(told, 0)
+    return None
 
 
-def transforms_of(spec: Spec) -> list[str]:
+def transforms_of(spec: SampleSpec) -> list[str]:
     """The names of the user's functions in a spec."""
-    return [str(clip.transform) for clip in clips_of(spec) if clip.transform is not None]
+    return [str(clip.transform) for clip in spec.clips.values() if clip.transform is not None]
 
 
-def in_stream(spec: T, *, shuffle: bool) -> T:
-    """The spec in a stream: where it does not say how clips are sampled, they are drawn if the
-    stream is shuffled. Raises SpecError."""
-    if isinstance(spec, SampleSpec):
-        clips = {name: in_stream(clip, shuffle=shuffle) for name, clip in spec.clips.items()}
-        return cast(T, replace(spec, clips=clips))
-    if isinstance(spec, ClipSpec) and spec.sampling is None:
-        return cast(T, replace(spec, sampling="random" if shuffle else "center"))
-    return spec
-
-
-def sample_spec(sides: Sides | None, given: GivenSpec) -> Spec:
-    """The spec of a stream: of a dict, if the catalog has ``sides``. Raises SpecError."""
+def sample_spec(sides: Sides | None, given: GivenSpec, *, shuffle: bool = False) -> SampleSpec:
+    """The spec of a stream: of a dict, if the catalog has ``sides``. Where it does not say how
+    clips are sampled, they are drawn if the stream is shuffled. Raises SpecError."""
     if sides is None:
         if isinstance(given, Mapping):
             raise SpecError(
                 "a dict of specs is for several files as one sample: make the catalog with "
                 "Catalog.side_by_side"
             )
-        return given
-    if isinstance(given, SampleSpec):  # made already
-        return given
+        sides, given = Sides(("",)), {"": given}
     names = f"the catalog has the parts {', '.join(sides.names)}"
     if not isinstance(given, Mapping):
         raise SpecError(f"{names}: give a dict with a spec for each")
@@ -427,7 +395,11 @@ def sample_spec(sides: Sides | None, given: GivenSpec) -> Spec:
         raise SpecError(f"{names}: {odd[0]!r} is none of them")
     if left := [name for name in sides.names if name not in given]:
         raise SpecError(f"{names}: give a spec for {left[0]!r} as well")
-    if odd := [name for name in given if not isinstance(given[name], ClipSpec)]:
-        raise SpecError(f"part {odd[0]!r} must be a ClipSpec, got {given[odd[0]]!r}")
+    for name in sides.names:
+        if not isinstance(given[name], ClipSpec):
+            what = f"part {name!r}" if name else "clip"
+            raise SpecError(f"{what} must be a ClipSpec, got {given[name]!r}")
     clips = {name: given[name] for name in sides.names}
+    if (first := clips[sides.names[0]]).sampling is None:
+        clips[sides.names[0]] = replace(first, sampling="random" if shuffle else "center")
     return SampleSpec(clips, sides.by, dict(sides.offsets_s) or None)

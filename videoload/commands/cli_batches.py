@@ -64,6 +64,7 @@ def preview(
     beside them. Needs Pillow (`pip install pillow`).
     """
     from videoload.clips import call_text
+    from videoload.clips.sample_spec import one_clip
     from videoload.commands import sources
     from videoload.plan.options import DEFAULTS
     from videoload.trainer import contact_sheet
@@ -75,10 +76,12 @@ def preview(
     options = call_text.parse(stream, known, "--stream")
     if "batch_frames" not in options:
         options.setdefault("batch_size", 8)
-    contact_sheet.check(output, spec)
+    contact_sheet.check(output, one_clip(spec))
     catalog = sources.load(videos, root)
-    drawn = contact_sheet.check(output, sized(catalog, spec))
-    shown = decode_serially(catalog, drawn, **options, start_step=step, epochs=_ENDLESS, info=True)
+    drawn = sized(catalog, spec)
+    shown = decode_serially(
+        catalog, drawn.given, **options, start_step=step, epochs=_ENDLESS, info=True
+    )
     clips = contact_sheet.save(output, islice(shown, batches), catalog, drawn)
     typer.echo(f"{output}: {clips} clips, from step {step}")
 

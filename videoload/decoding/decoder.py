@@ -13,7 +13,7 @@ from xxhash import xxh3_64_intdigest
 from videoload import native
 from videoload.clips.clip_params import ClipParams
 from videoload.clips.clip_spec import ClipSpec, silent
-from videoload.clips.sample_spec import FileFacts, SampleSpec, Spec, transforms_of
+from videoload.clips.sample_spec import SampleSpec, one_clip, transforms_of
 from videoload.clips.video_info import VideoInfo
 from videoload.clips.windows import Request, Segment
 from videoload.decoding.expected import Expected
@@ -76,24 +76,25 @@ class Decoder:
     def decode(
         self,
         path: str,
-        spec: Spec,
+        spec: ClipSpec | SampleSpec,
         requests: Sequence[Request],
         out: Buffer,
         tick: Tick = lambda: None,
     ) -> Ordinals:
-        """Write clips of ``path`` (relative to the root) into ``out``, uint8 [n,
-        spec.clip_bytes] (for clips also [n, *spec.shape]), in one pass over the file. Returns the
-        ordinals of their frames, int64 [n, T] (with k views [n, k * T]).
+        """Write clips of ``path`` (relative to the root) into ``out``, uint8 [n, spec.clip_bytes]
+        or [n, *spec.shape], in one pass over the file. Returns the ordinals of their frames, int64
+        [n, T] (with k views [n, k * T]).
 
         ``tick`` is called after each packet. Raises VideoError if a clip cannot be decoded,
         ShortVideoError if the spec silently skips videos of this length, and TransformError.
         """
-        return self.prepare(path, spec, requests, out, tick).decode(tick)
+        sample = one_clip(spec) if isinstance(spec, ClipSpec) else spec
+        return self.prepare(path, sample, requests, out, tick).decode(tick)
 
     def prepare(
         self,
         path: str,
-        spec: Spec,
+        spec: SampleSpec,
         requests: Sequence[Request],
         out: Buffer,
         tick: Tick = lambda: None,
@@ -113,13 +114,13 @@ class Decoder:
         return prepared._replace(decode=decode)
 
     def _prepare(
-        self, path: str, spec: Spec, requests: Sequence[Request], out: Buffer, tick: Tick
+        self, path: str, spec: SampleSpec, requests: Sequence[Request], out: Buffer, tick: Tick
     ) -> Prepared:
-        if isinstance(spec, SampleSpec):
-            return self._prepare_samples(path, spec, requests, out, tick)
-        if isinstance(spec, FileFacts):
+        if spec.asks == "counts":
             return prepare_counts(path, spec, requests, out, partial(self.info, tick=tick))
-        return self._prepare_clips(path, spec, requests, out, tick)
+        if "" in spec.clips:
+            return self._prepare_clips(path, spec.leader, requests, out, tick)
+        return self._prepare_samples(path, spec, requests, out, tick)
 
     def _prepare_samples(
         self, path: str, spec: SampleSpec, requests: Sequence[Request], out: Buffer, tick: Tick
@@ -173,12 +174,12 @@ class Decoder:
         """What the storage says instead of giving the bytes that are waited for."""
         return self._storage.says
 
-    def expect(self, path: str, spec: Spec, requests: Sequence[Request]) -> None:
+    def expect(self, path: str, spec: SampleSpec, requests: Sequence[Request]) -> None:
         """These clips are needed soon: fetch what they need of files on another host, as far as
         that is known. `prepare` raises what is wrong."""
         self._expected.expect(path, spec, requests)
 
-    def has_imported(self, spec: Spec) -> bool:
+    def has_imported(self, spec: SampleSpec) -> bool:
         """Whether all modules for clips of ``spec`` are imported. Importing one may take long."""
         return all(name in self._functions for name in transforms_of(spec))
 
@@ -187,7 +188,7 @@ class Decoder:
         TransformError."""
         self._functions.check(code)
 
-    def import_function(self, spec: Spec) -> None:
+    def import_function(self, spec: SampleSpec) -> None:
         """Import them now. The first clip raises what goes wrong."""
         for name in transforms_of(spec):
             with suppress(TransformError):

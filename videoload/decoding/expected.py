@@ -10,7 +10,7 @@ from videoload.clips.clip_params import ClipParams
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.edges import pictures
 from videoload.clips.pieces import Pieces
-from videoload.clips.sample_spec import FileFacts, SampleSpec, Spec
+from videoload.clips.sample_spec import SampleSpec
 from videoload.clips.windows import Request
 from videoload.decoding.prepared import draw
 from videoload.decoding.samples import of_recording, paths_of, shown_of
@@ -28,18 +28,20 @@ class Expected:
         self._storage = storage
         self._indexes = indexes
 
-    def expect(self, path: str, spec: Spec, requests: Sequence[Request]) -> None:
+    def expect(self, path: str, spec: SampleSpec, requests: Sequence[Request]) -> None:
         """Fetch what the pictures of these clips need, as far as that is known. Nobody waits."""
         with suppress(VideoError, StorageError, UnfitError):
-            if isinstance(spec, SampleSpec):
+            if spec.asks != "clips":
+                if (known := self._known(path)) is not None:
+                    known[0].want(())  # whether it is still what is known of it
+                return
+            if "" not in spec.clips:
                 self._expect_samples(path, spec, requests)
-            elif isinstance(spec, ClipSpec) and len(files := pieces_of(path)) > 1:
-                self._expect_pieces(files, spec, requests)
-            elif isinstance(spec, ClipSpec) and (known := self._known(path)) is not None:
+            elif len(files := pieces_of(path)) > 1:
+                self._expect_pieces(files, spec.leader, requests)
+            elif (known := self._known(path)) is not None:
                 file, index = known
-                _want(file, index, draw(spec, index.info, requests))
-            elif isinstance(spec, FileFacts) and (known := self._known(path)) is not None:
-                known[0].want(())  # whether it is still what is known of it
+                _want(file, index, draw(spec.leader, index.info, requests))
 
     def _expect_samples(self, path: str, spec: SampleSpec, requests: Sequence[Request]) -> None:
         """All parts at once: one after the other, each would be waited for."""

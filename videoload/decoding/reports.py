@@ -25,7 +25,7 @@ _DAMAGE = REPORT_BYTES // 8  # characters: in JSON, most have up to six bytes
 
 
 def prepare_report(decoder: Decoder, path: str, out: Buffer) -> Prepared:
-    """Tell the facts of a video, or only its ``damage`` if it cannot be decoded: see `FileFacts`.
+    """Tell the facts of a video, or only its ``damage`` if it cannot be decoded: see `SampleSpec`.
     Raises StorageError."""
 
     def decode(tick: Tick) -> Ordinals:

@@ -13,11 +13,10 @@ import numpy as np
 
 from videoload.clips.affine import Matrices
 from videoload.clips.clip_params import ClipParams
-from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.followers import SampleParams, common_frames, sample_params
-from videoload.clips.sample_spec import FileFacts, SampleSpec, arrays_of
+from videoload.clips.sample_spec import SampleSpec, arrays_of
 from videoload.clips.video_info import VideoInfo
-from videoload.clips.windows import Request, Segment, count_windows, frames_in
+from videoload.clips.windows import Request, count_windows
 from videoload.decoding.prepared import Ordinals, Prepared, Times, renewing
 from videoload.errors import VideoError, errors_in, named
 from videoload.pixels.planes import Buffer
@@ -74,37 +73,24 @@ def prepare_samples(
 
 def prepare_counts(
     path: str,
-    spec: FileFacts,
+    spec: SampleSpec,
     requests: Sequence[Request],
     out: Buffer,
     info_of: Callable[[str], VideoInfo],
 ) -> Prepared:
-    """Count the windows of segments of a file, or of a sample, into ``out``: see `FileFacts`.
+    """Count the windows of segments of a file, or of a sample, into ``out``: see `SampleSpec`.
     Raises VideoError, UnfitError."""
-    count = _counter(path, spec.clip, info_of)
-    for request, row in zip(requests, out, strict=True):
-        arrays_of(spec, row)[:] = count(request.segment)
-    return Prepared(lambda tick: np.empty((len(out), 0), np.int64))
-
-
-def _counter(
-    path: str, clip: ClipSpec | SampleSpec, info_of: Callable[[str], VideoInfo]
-) -> Callable[[Segment], tuple[int, ...]]:
-    if isinstance(clip, ClipSpec):
-        info = info_of(path)
-        return lambda segment: (
-            *count_windows(clip, info, frames_in(segment, info)), *info.shown_size(clip),
-            *info.displayed_size(clip),
-        )  # fmt: skip
-    spec = of_recording(path, clip)
-    videos = _videos(path, spec, info_of)
+    if "" in spec.clips:
+        videos = {"": info_of(path)}
+    else:
+        spec = of_recording(path, spec)
+        videos = _videos(path, spec, info_of)
     leader, info = spec.leader, videos[spec.leading]
     displayed = [side for name in videos for side in videos[name].displayed_size(spec.clips[name])]
-    return lambda segment: (
-        *count_windows(leader, info, common_frames(spec, videos, segment)),
-        *info.shown_size(leader),
-        *displayed,
-    )
+    for request, row in zip(requests, out, strict=True):
+        counts = count_windows(leader, info, common_frames(spec, videos, request.segment))
+        arrays_of(spec, row)[:] = *counts, *info.shown_size(leader), *displayed
+    return Prepared(lambda tick: np.empty((len(out), 0), np.int64))
 
 
 def _videos(

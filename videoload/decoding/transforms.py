@@ -9,7 +9,7 @@ import numpy as np
 from videoload.clips.clip_params import seed_of
 from videoload.clips.clip_spec import ClipSpec, clip_shape, decoded_dtype, decoded_shape
 from videoload.clips.layouts import array_bytes, as_arrays
-from videoload.clips.sample_spec import arrays_of
+from videoload.clips.sample_spec import clip_arrays
 from videoload.clips.windows import Request
 from videoload.decoding.prepared import Ordinals, Prepared
 from videoload.pixels.planes import Buffer
@@ -36,7 +36,7 @@ def prepare_transformed(
     prepared = prepare(clips)
     if transform is None:
         return prepared
-    made = arrays_of(spec, out.reshape(len(requests), -1)).reshape(-1, *clip_shape(spec))
+    made = clip_arrays(spec, out.reshape(len(requests), -1)).reshape(-1, *clip_shape(spec))
     seeds = [seed_of(request.seed, view) for request in requests for view in range(spec.views)]
 
     def decode(tick: Tick) -> Ordinals:

@@ -19,9 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.facts import facts_type, in_words, matrices
-from videoload.clips.sample_spec import Spec, leader_of
+from videoload.clips.sample_spec import SampleSpec
 from videoload.engine.admission import ConnectedWorker
 from videoload.engine.open_streams import OpenStream
 from videoload.errors import Fault, ProtocolError, named
@@ -101,7 +100,7 @@ def _waited_s(result: Result) -> float:
     return max(0.0, result.decode_s - core_s) if core_s else 0.0
 
 
-def _told(result: Result, rows: int, spec: Spec) -> npt.NDArray[np.int64]:
+def _told(result: Result, rows: int, spec: SampleSpec) -> npt.NDArray[np.int64]:
     """What a worker tells of the clips of a lease, as the lease table carries it to the reader.
     Raises ProtocolError."""
     told = np.empty(rows, facts_type(spec))
@@ -127,9 +126,7 @@ def _told(result: Result, rows: int, spec: Spec) -> npt.NDArray[np.int64]:
     return in_words(told)
 
 
-def _may_lack(spec: Spec) -> bool:
+def _may_lack(spec: SampleSpec) -> bool:
     """Whether clips may have frames that their videos do not have."""
-    clip = leader_of(spec)
-    return isinstance(clip, ClipSpec) and (
-        clip.short == "zero" or clip.edges is not None or clip.max_frames is not None
-    )
+    clip = spec.leader
+    return clip.short == "zero" or clip.edges is not None or clip.max_frames is not None

@@ -24,8 +24,9 @@ import numpy.typing as npt
 
 from videoload import native
 from videoload.catalog.catalog import Catalog
+from videoload.catalog.table import Ints
 from videoload.clips.facts import facts_type
-from videoload.clips.sample_spec import Shape, Spec, transforms_of, with_shape
+from videoload.clips.sample_spec import SampleSpec, Shape, transforms_of, with_shape
 from videoload.errors import VideoloadError, named
 from videoload.leases.commands import Command, Grant, Ready, Recall
 from videoload.leases.files import Files
@@ -37,7 +38,7 @@ from videoload.processes.supervisor import Supervisor
 from videoload.stats.meter import Meter
 from videoload.stats.stats import StreamRecord, WorkerRecord
 from videoload.storage.files import Storage
-from videoload.transport.messages import Clip, Lease, Place
+from videoload.transport.messages import Clip, Lease, Place, sealed
 from videoload.transport.private_messages import Share
 from videoload.transport.slots import Arena, spans
 
@@ -59,7 +60,7 @@ class Form(NamedTuple):
     """What the clips of a batch have in common. ``clip_bytes`` are those of each, ``words`` tell
     facts of it."""
 
-    spec: Spec
+    spec: SampleSpec
     clip_bytes: int
     words: int
 
@@ -72,7 +73,7 @@ class OpenStream:
 
     id: int
     catalog: Catalog
-    spec: Spec
+    spec: SampleSpec
     plan: Plan
     quarantine: Quarantine
     arena: Arena
@@ -100,6 +101,14 @@ class OpenStream:
             shape: Form(spec, spec.clip_bytes, facts_type(spec).itemsize // 8)
             for shape, spec in specs.items()
         }
+
+    def use_files_of(self, seen: OpenStream, at: Ints) -> None:
+        """The files of these rows are those that another stream saw, by which windows or frames
+        were counted."""
+        if not self.is_scanned:
+            self.versions[at] = seen.versions
+        if self.files is not None and seen.files is not None:
+            self.files.pin_as(seen.files, at)
 
     def form_of(self, sample: Sample) -> Form:
         """What the clips of a sample's batch have in common."""
@@ -152,14 +161,15 @@ class OpenStream:
         view, runs = self.arena.view, spans(rows)
         return [view(slot, first * clip_bytes, (n, clip_bytes)) for first, n in runs]
 
-    def lease(self, grant: Grant, spec: Spec, place: Place | None) -> Lease:
+    def lease(self, grant: Grant, spec: SampleSpec, place: Place | None) -> Lease:
         clips = [Clip(*asked(self.catalog, spec, sample)) for sample in grant.samples]
         files, salt = grant.files or (), None
         if self.files is not None and grant.files is not None:
             salt = self.files.salt
         elif self.is_scanned:  # any file will do, but which one it is gets known
             files, salt = (0,) * len(clips), 0
-        return Lease.of(grant.lease, spec, clips, place, self.code, files, salt)
+        digests = list(map(sealed, files))
+        return Lease(grant.lease, spec, clips, place, dict(self.code), digests, salt)
 
 
 @dataclass(eq=False)

@@ -18,7 +18,6 @@ from collections.abc import Callable, Generator, Iterator
 from functools import cached_property, partial
 from typing import Any
 
-from videoload.catalog.table import Ints
 from videoload.clips.facts import facts_of
 from videoload.clips.sample_spec import Shape
 from videoload.engine.engine import Engine
@@ -48,6 +47,7 @@ class Readers:
     """The readers of one stream. The stream lives as long as this object.
 
     Attributes:
+        source: The stream.
         spec: The stream's clips; the native size is known.
         code: Digests of the user's modules, as they were when the stream was made.
         look: Called once with the next batch that is handed over, and its BatchInfo.
@@ -65,7 +65,7 @@ class Readers:
     ) -> None:
         self.close_client = close_client
         self._engine = engine
-        self._source = source
+        self.source = source
         self._numbers = itertools.count()
         self._begun: set[int] = set()  # Steps from which more than a peek was read.
         self._warned = False
@@ -90,29 +90,21 @@ class Readers:
     def copies(self) -> str:
         """Which copies the stream uses of files that the trainer does not have, for `use_copies`;
         "" if of none."""
-        return "" if self._source.files is None else self._source.files.pinned()
+        return "" if self.source.files is None else self.source.files.pinned()
 
     def use_copies(self, text: str) -> None:
         """Use the same copies as a stream before. Raises ValueError."""
-        if text and self._source.files is not None:
-            self._source.files.pin(text)
-
-    def use_files_of(self, counted: Readers, at: Ints) -> None:
-        """The files of this stream, in these rows, are those whose windows or frames were
-        counted."""
-        if not self._source.is_scanned:
-            self._source.versions[at] = counted._source.versions
-        if self._source.files is not None and counted._source.files is not None:
-            self._source.files.pin_as(counted._source.files, at)
+        if text and self.source.files is not None:
+            self.source.files.pin(text)
 
     def __len__(self) -> int:
         """Batches per epoch."""
-        return len(self._source.plan)
+        return len(self.source.plan)
 
     @property
     def sizes(self) -> dict[Shape, int]:
         """Clips of a whole batch, by their shape."""
-        return self._source.plan.sizes
+        return self.source.plan.sizes
 
     @cached_property
     def identity(self) -> Identity:
@@ -122,11 +114,11 @@ class Readers:
     def steps(self, start_step: int, epochs: int | None) -> range:
         """The steps from ``start_step`` to the end of epoch number ``epochs``, or of its own epoch.
         Raises SpecError."""
-        return self._source.plan.steps(start_step, epochs)
+        return self.source.plan.steps(start_step, epochs)
 
     def new_reader(self) -> int:
         """A number that no other reader of the client has."""
-        return self._source.id << 32 | next(self._numbers)
+        return self.source.id << 32 | next(self._numbers)
 
     def read(
         self,
@@ -149,7 +141,7 @@ class Readers:
         ahead for the next pass. ``taken`` is called with each step before its batch is yielded,
         also for an empty batch, which is not. Raises what ended the stream.
         """
-        engine, source = self._engine, self._source
+        engine, source = self._engine, self.source
         goes_on, over, self.error = follows and self.options["ordered"], False, None
         reading = self._reading(steps, goes_on=goes_on)
         queue, number = reading.queue, reading.id
@@ -203,7 +195,7 @@ class Readers:
         """A reader of ``steps``; if it ``goes_on``, of all that follow, which may have begun."""
         if goes_on and (resting := self._resting.pop(steps.start, None)) is not None:
             return resting
-        engine, source = self._engine, self._source
+        engine, source = self._engine, self.source
         reading = _Reading(engine, source, self.new_reader(), steps.start)
         number, queue = reading.id, reading.queue
         ahead = range(steps.start, steps.start + _ENDLESS) if goes_on else steps
@@ -251,7 +243,7 @@ class Readers:
         ended the stream, and what ``idle`` raises."""
         engine = self._engine
         # This is posted in each turn: another reader's turn may have taken the batch back.
-        engine.post_about(self._source, lambda: engine.streams.want(reader), about_leases=True)
+        engine.post_about(self.source, lambda: engine.streams.want(reader), about_leases=True)
         if idle is not None and engine.has_credit:  # A worker waits as well, maybe for a slot.
             idle()
         batch = queue.take(_WAIT_S if idle is None else _IDLE_WAIT_S)
@@ -271,7 +263,7 @@ class Readers:
         A Ctrl-C may strike between any two steps. The slot is still given back: by the queue's end
         until the array exists, and then by the array's end. Twice does no harm.
         """
-        source, engine = self._source, self._engine
+        source, engine = self.source, self._engine
         spec, clip_bytes, _ = source.form_of(batch.samples[0])
         shape = (len(batch.samples), clip_bytes)
         slot = batch.slot
@@ -321,7 +313,7 @@ class Readers:
 
     def _held(self) -> int:
         """How many slots are lent to arrays that still live."""
-        return sum(loan.array() is not None for loan in list(self._source.loans.values()))
+        return sum(loan.array() is not None for loan in list(self.source.loans.values()))
 
     # Figures
 
@@ -331,7 +323,7 @@ class Readers:
 
     def record(self, window_s: float) -> StreamRecord:
         """All figures, with those of the last ``window_s`` seconds."""
-        return self._source.record(self._engine.membership.records(), window_s)
+        return self.source.record(self._engine.membership.records(), window_s)
 
     def log_epoch(self, step: int) -> None:
         """Log the figures of an epoch if ``step`` was its last one."""

@@ -42,7 +42,7 @@ import numpy as np
 from videoload.catalog.targets import named, shapes
 from videoload.clips.facts import affine_of, facts_type
 from videoload.clips.sample_spec import (
-    Spec,
+    SampleSpec,
     by_part,
     frames_shape,
     has_sound,
@@ -286,7 +286,7 @@ def expect_reader(readers: Readers) -> None:
     _read_here.add(readers)
 
 
-def _signature(readers: Readers, spec: Spec, rows: int | None, info: bool) -> tuple[Any, ...]:
+def _signature(readers: Readers, spec: SampleSpec, rows: int | None, info: bool) -> tuple[Any, ...]:
     """The shapes and types of a batch of such samples, as nested tf.TensorSpec."""
     import tensorflow as tf
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from videoload.clips.clip_spec import ClipSpec
-from videoload.clips.sample_spec import SampleSpec, Spec
+from videoload.clips.sample_spec import SampleSpec
 from videoload.engine.readers import Readers
 from videoload.errors import SpecError, VideoloadError
 from videoload.frameworks import yuv
@@ -269,7 +268,7 @@ class Numbers:
 
 
 def finishing(
-    spec: Spec,
+    spec: SampleSpec,
     layout: str,
     dtype: torch.dtype | None,
     mean: ByPart,
@@ -277,7 +276,7 @@ def finishing(
 ) -> Finish:
     """What is done with clips, or with the parts of a sample, on the device. Raises as `Numbers`
     does."""
-    parts = spec.clips if isinstance(spec, SampleSpec) else {_VIDEO: spec}
+    parts = {name or _VIDEO: clip for name, clip in spec.clips.items()}
     for values in (mean, std):
         if isinstance(values, Mapping) and (unknown := {*values} - {*parts}):
             raise SpecError(f"mean= and std= name {min(unknown)!r}, which is no part")
@@ -288,7 +287,7 @@ def finishing(
     numbers = {name: Numbers(layout, dtype, of(mean, name), of(std, name)) for name in parts}
     yuvs = set()
     for name, clip in parts.items():
-        if isinstance(clip, ClipSpec) and clip.output is None:
+        if clip.output is None:
             axes = _AXES if clip.views == 1 else _AXES.replace("B", "BV")
             numbers[name].check(axes, 1 if clip.pixels in ("gray", "gray16") else 3)
             yuvs |= {name} if clip.pixels == "yuv420p" else set()

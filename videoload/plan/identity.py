@@ -18,7 +18,7 @@ from videoload.catalog import targets
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import do_lengths_decide
 from videoload.clips.clip_spec import ClipSpec, crops_of
-from videoload.clips.sample_spec import SampleSpec, Spec, has_sizes, leader_of
+from videoload.clips.sample_spec import SampleSpec, has_sizes
 from videoload.plan.options import DEFAULTS, CheckedOptions
 from videoload.plan.windows import sizes_in
 
@@ -47,7 +47,7 @@ class Identity:
     def of(
         cls,
         catalog: Catalog,
-        spec: Spec,
+        spec: SampleSpec,
         options: CheckedOptions,
         code: Mapping[str, str] = MappingProxyType({}),
     ) -> Identity:
@@ -56,7 +56,6 @@ class Identity:
         starts, ends, frames = (column.astype("<i8").tobytes() for column in table.segments)
         paths = "\0".join(table.paths).encode(errors="surrogateescape")
         settings = {
-            "kind": type(spec).__name__,
             **_spec_settings(spec),
             **_option_settings(options),
             "classes": _digest(len(catalog.classes), repr(catalog.classes).encode()),
@@ -72,8 +71,7 @@ class Identity:
         if "at" in table.columns:
             moments = table.column("at").astype("<i8").tobytes()
             settings["moments"] = _digest(len(catalog), moments)
-        leader = leader_of(spec)
-        if "box" in table.columns and isinstance(leader, ClipSpec) and leader.crop == "box":
+        if "box" in table.columns and spec.leader.crop == "box":
             settings["boxes"] = _digest(len(catalog), table.column("box").astype("<f4").tobytes())
         if do_lengths_decide(spec, options["buckets"]) or has_sizes(spec):
             if catalog._windows is not None:
@@ -113,19 +111,13 @@ class Identity:
         )
 
 
-def do_ranks_regroup(catalog: Catalog, spec: Spec, options: CheckedOptions) -> bool:
+def do_ranks_regroup(catalog: Catalog, spec: SampleSpec, options: CheckedOptions) -> bool:
     """See `Identity.regroups`. Samples that take turns do not: each rank has turns of its own. The
     last batch of an epoch does not, if it may be smaller."""
-    leader = leader_of(spec)
-    crops = crops_of(leader) if isinstance(leader, ClipSpec) else 1
     takes_turns = bool(catalog.parts) or options["balance"] == "class"
     size = options["batch_size"]
-    return bool(options["drop_remainder"] and size and size % crops == 0 and not takes_turns)
-
-
-def settings_of(value: Spec) -> dict[str, str]:
-    """The fields that do not have their default."""
-    return {name: repr(own) for name, own in not_default(value).items()}
+    fits = bool(size and size % crops_of(spec.leader) == 0)
+    return bool(options["drop_remainder"] and fits and not takes_turns)
 
 
 def _option_settings(options: CheckedOptions) -> dict[str, str]:
@@ -133,13 +125,13 @@ def _option_settings(options: CheckedOptions) -> dict[str, str]:
     return {name: text for name, text in given.items() if text != _DEFAULTS.get(name)}
 
 
-def _spec_settings(spec: Spec) -> dict[str, str]:
-    if not isinstance(spec, SampleSpec):
-        return settings_of(spec)
-    parts, offsets_s = (*spec.clips,), spec.offsets_s
-    settings = {"parts": repr(parts), "by": repr(spec.by), "offsets_s": repr(offsets_s)}
-    for name, part in spec.clips.items():
-        settings |= {f"{name}: {key}": text for key, text in settings_of(part).items()}
+def _spec_settings(spec: SampleSpec) -> dict[str, str]:
+    parts, settings = (*spec.clips,), {}
+    if parts != ("",):
+        settings = {"parts": repr(parts), "by": repr(spec.by), "offsets_s": repr(spec.offsets_s)}
+    for name, clip in spec.clips.items():
+        of = f"{name}: " if name else ""
+        settings |= {of + field: repr(own) for field, own in not_default(clip).items()}
     return settings
 
 

@@ -18,7 +18,7 @@ from videoload.catalog import targets
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.table import Ints
 from videoload.clips.clip_spec import ClipSpec
-from videoload.clips.sample_spec import Spec, leader_of
+from videoload.clips.sample_spec import SampleSpec
 from videoload.clips.video_info import VideoInfo
 from videoload.clips.windows import count_windows
 from videoload.errors import SpecError, named
@@ -31,7 +31,7 @@ Floats = npt.NDArray[np.float64]
 class Lengths:
     """The lengths of a stream's files, as far as they are known."""
 
-    def __init__(self, catalog: Catalog, clip: Spec) -> None:
+    def __init__(self, catalog: Catalog, clip: SampleSpec) -> None:
         self._catalog, self._clip = catalog, clip
         self._expected = targets.rows_per_frame(catalog.targets)
         self._frames = np.full(len(catalog), -1, np.int64)
@@ -95,8 +95,8 @@ class Lengths:
 
     def _about_windows(self, seen: npt.NDArray[np.bool_]) -> str:
         """What was counted before any clip came, by a worker of another host perhaps."""
-        table, counted, clip = self._catalog._table, self._catalog._windows, self._clip
-        if counted is None or not isinstance(clip, ClipSpec) or table.seconds is not None:
+        table, counted, clip = self._catalog._table, self._catalog._windows, self._clip.leader
+        if counted is None or len(self._clip.clips) > 1 or table.seconds is not None:
             return ""
         if clip.fps is not None or clip.hop_s is not None:  # time decides, and its rate is not told
             return ""
@@ -128,8 +128,8 @@ class Lengths:
         whole = seen & (self._catalog._table.segment_frames < 0)
         if table.seconds is not None:
             whole &= np.isnan(table.seconds[:2]).all(0)
-        spec = leader_of(self._clip)
-        if not isinstance(spec, ClipSpec) or spec.short != "loop" or spec.frames == 1:
+        spec = self._clip.leader
+        if spec.short != "loop" or spec.frames == 1:
             return ""
         rows = np.flatnonzero(whole)
         frames = self._frames[rows]

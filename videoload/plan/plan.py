@@ -47,15 +47,15 @@ from videoload.clips.clip_spec import ClipSpec, crops_of
 from videoload.clips.edges import told
 from videoload.clips.facts import Facts, affine_of
 from videoload.clips.sample_spec import (
+    SampleSpec,
     Shape,
-    Spec,
     arrays_of,
     by_part,
     has_sizes,
     heard_in,
-    leader_of,
     moment_at,
     shape_of,
+    unnamed,
 )
 from videoload.clips.windows import Request, Segment
 from videoload.errors import SpecError
@@ -164,11 +164,10 @@ Batch = tuple[C, Labels]
 BatchWithInfo = tuple[C, Labels, BatchInfo]
 
 
-def asked(catalog: Catalog, spec: Spec, sample: Sample) -> tuple[str, Request]:
+def asked(catalog: Catalog, spec: SampleSpec, sample: Sample) -> tuple[str, Request]:
     """What a worker has to know of a sample: its path, and which clip of it."""
-    video, leader = catalog[sample.video], leader_of(spec)
-    has_box = isinstance(leader, ClipSpec) and leader.crop == "box"
-    boxes = boxes_of(catalog, sample.video) if has_box else b""
+    video = catalog[sample.video]
+    boxes = boxes_of(catalog, sample.video) if spec.leader.crop == "box" else b""
     segment = Segment(
         video.start, video.end, video.start_s, video.end_s, video.at, video.at_s, boxes
     )  # fmt: skip
@@ -179,7 +178,7 @@ def batch_of(
     step: int,
     samples: Sequence[Sample],
     catalog: Catalog,
-    spec: Spec,
+    spec: SampleSpec,
     rows: npt.NDArray[np.uint8],
     facts: Facts,
     lengths: Lengths,
@@ -192,8 +191,7 @@ def batch_of(
     lengths.note(video, facts["of"], facts["lasts"])
     frames, affine = by_part(spec, np.ascontiguousarray(facts["frames"])), affine_of(facts, spec)
     leading = next(iter(frames.values()))
-    leader = leader_of(spec)
-    at = moment_at(leader) if isinstance(leader, ClipSpec) else None
+    at = moment_at(spec.leader)
     clips, targets = arrays_of(spec, rows), targets_of(catalog, video, leading, affine, at)
     if not info:
         return clips, targets
@@ -201,7 +199,7 @@ def batch_of(
     shown = {name: told(each) for name, each in frames.items()}
     times, heard = by_part(spec, np.ascontiguousarray(facts["times"])), heard_in(spec, rows)
     come_from = BatchInfo(
-        step, video, shown.get("", shown), path, clip, crop, times.get("", times), heard, affine
+        step, video, unnamed(shown), path, clip, crop, unnamed(times), heard, affine
     )
     return clips, targets, come_from
 
@@ -317,19 +315,20 @@ class Plan:
         self._drawn: dict[int, list[list[Sample]]] = {}  # by their first step
 
     @classmethod
-    def of(cls, catalog: Catalog, spec: Spec, options: CheckedOptions) -> Plan:
+    def of(cls, catalog: Catalog, spec: SampleSpec, options: CheckedOptions) -> Plan:
         """The plan of a catalog's clips. For "dense" and buckets, the catalog is `windows.counted`.
         Raises SpecError."""
+        if spec.asks != "clips":  # of each row, once
+            return cls(len(catalog), 1, options)
         plan = cls._of(catalog, spec, options)
         if options["shuffle"]:
             plan._files = catalog.paths
         return plan
 
     @classmethod
-    def _of(cls, catalog: Catalog, spec: Spec, options: CheckedOptions) -> Plan:
-        leader = leader_of(spec)
-        crops = crops_of(leader) if isinstance(leader, ClipSpec) else 1
-        plan = partial(cls, len(catalog), options=options, crops=crops, shape=shape_of(spec))
+    def _of(cls, catalog: Catalog, spec: SampleSpec, options: CheckedOptions) -> Plan:
+        leader, shape = spec.leader, shape_of(spec)
+        plan = partial(cls, len(catalog), options=options, crops=crops_of(leader), shape=shape)
         if catalog.parts:
             if options["balance"] is not None:
                 raise SpecError("a mixture has shares: leave balance= out")
@@ -489,18 +488,18 @@ class Plan:
         return self._sample(epoch, origin, attempt, drawn, sample.crop)
 
 
-def check_lengths(catalog: Catalog, clip: Spec, options: CheckedOptions) -> None:
+def check_lengths(catalog: Catalog, clip: SampleSpec, options: CheckedOptions) -> None:
     """Raises SpecError if clips of any length or of several sizes, buckets and other options
     contradict each other."""
-    spec, buckets = leader_of(clip), options["buckets"]
+    spec, buckets = clip.leader, options["buckets"]
     sized = has_sizes(clip)
     if (buckets is not None or sized) and (catalog.parts or options["balance"] is not None):
         what = "a mixture has shares" if catalog.parts else "balance= has weights"
         which = "several sizes" if buckets is None else "buckets"
         raise SpecError(f"{what}, and with {which} each clip comes once: leave {which} out")
-    if isinstance(spec, ClipSpec) and spec.short == "cut" and buckets is None:
+    if spec.short == "cut" and buckets is None:
         raise SpecError('short="cut" cuts clips to the largest of buckets= that they fill: give it')
-    if not isinstance(spec, ClipSpec) or spec.max_frames is None:
+    if spec.max_frames is None:
         if buckets is not None or (options["batch_frames"] is not None and not sized):
             raise SpecError(
                 "buckets and batch_frames are for clips of any length: give "
@@ -515,10 +514,8 @@ def check_lengths(catalog: Catalog, clip: Spec, options: CheckedOptions) -> None
         raise SpecError(f"the last of buckets must be max_frames={spec.max_frames}, got {buckets}")
 
 
-def _clips(catalog: Catalog, spec: Spec, videos: range) -> int | Ints:
+def _clips(catalog: Catalog, spec: ClipSpec, videos: range) -> int | Ints:
     """How many clips these videos give: each of them, or all the same. Raises SpecError."""
-    if not isinstance(spec, ClipSpec):
-        return 1
     if spec.sampling == "at" and not catalog._table.has_moments:
         raise SpecError('sampling="at" needs moments: give the catalog at= or at_s=')
     if spec.crop == "box":

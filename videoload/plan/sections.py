@@ -14,16 +14,18 @@ from videoload.catalog.catalog import Catalog
 from videoload.catalog.table import Ints
 from videoload.clips.clip_spec import ClipSpec, sizes_of
 from videoload.clips.regions import nearest_aspect
-from videoload.clips.sample_spec import Shape, Spec, clips_of, leader_of
+from videoload.clips.sample_spec import SampleSpec, Shape
 from videoload.plan.options import CheckedOptions
 from videoload.plan.windows import sizes_in, windows_of
 
 
-def sections_of(catalog: Catalog, spec: Spec, options: CheckedOptions) -> dict[Shape, Ints] | None:
+def sections_of(
+    catalog: Catalog, spec: SampleSpec, options: CheckedOptions
+) -> dict[Shape, Ints] | None:
     """The rows of each shape that has any, from few frames to many; those that fill no bucket have
     none. None: the stream has one shape."""
-    leader, several = leader_of(spec), [*filter(None, map(sizes_of, clips_of(spec)))]
-    if not isinstance(leader, ClipSpec) or (options["buckets"] is None and not several):
+    leader, several = spec.leader, [*filter(None, map(sizes_of, spec.clips.values()))]
+    if options["buckets"] is None and not several:
         return None
     frames = np.full(len(catalog), leader.frames)
     if options["buckets"] is not None:

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import do_lengths_decide, file_rows, whole_files, with_windows
@@ -22,16 +22,7 @@ from videoload.catalog.table import Ints
 from videoload.catalog.targets import look_like_marks
 from videoload.clips.choices import MOVED_CROPS, TRIED_FOR_SIZE
 from videoload.clips.clip_spec import ClipSpec, at_native_size, hop_seconds, sizes_of
-from videoload.clips.sample_spec import (
-    FileFacts,
-    SampleSpec,
-    Spec,
-    clips_of,
-    has_sizes,
-    lacks_size,
-    leader_of,
-    one_frame,
-)
+from videoload.clips.sample_spec import SampleSpec, has_sizes, one_clip, one_frame
 from videoload.errors import SpecError, TooManyBadVideos, named
 from videoload.plan import padding
 from videoload.plan.lengths import needed_frames, windows_in
@@ -41,28 +32,25 @@ _NAMED = 3  # rows in a sentence
 _MOST = 1 << 32  # windows of a video, whoever counts them: 4 years of frames
 
 # Asks for facts of videos, so many at once. Gives (facts, labels, info) of them, in order.
-Read = Callable[[Catalog, FileFacts, int], Iterator[tuple[Any, Any, Any]]]
+Read = Callable[[Catalog, SampleSpec, int], Iterator[tuple[Any, Any, Any]]]
 
 
 def counted(
-    catalog: Catalog, clip: Spec, read: Read, buckets: Sequence[int] | None = None
+    catalog: Catalog, spec: SampleSpec, read: Read, buckets: Sequence[int] | None = None
 ) -> Catalog:
     """The catalog, with what `count_windows` gives of each video if it does not follow from its
     frame counts, and with the sizes of its frames if they decide and it does not tell. A video that
     cannot be read counts as one window, or one frame, of a square: the stream will name it."""
-    if not isinstance(clip, ClipSpec | SampleSpec):
-        return catalog
-    decide, sized = do_lengths_decide(clip, buckets), has_sizes(clip)
+    decide, sized = do_lengths_decide(spec, buckets), has_sizes(spec)
     if not decide and not sized:
         return catalog
     if catalog._windows is not None:  # another stream's
         catalog = with_windows(catalog, None)
-    several = isinstance(clip, SampleSpec) and len(clip.clips) > 1  # all of them decide
-    leader = clip.leader if isinstance(clip, SampleSpec) else clip
+    leader, several = spec.leader, len(spec.clips) > 1  # all of them decide
     suffice = not several and _lengths_suffice(catalog, range(len(catalog)), leader)
     if (suffice or not decide) and not (sized and (several or _shown_as(catalog).min() < 1)):
         return catalog
-    facts = FileFacts.of(clip if decide else one_frame(clip))
+    facts = spec.counts if decide else one_frame(spec)
     counts = np.array([[1], [0], *[[1]] * (facts.shape[0] - 4)]).repeat(len(catalog), 1)
     counts[:2] = counts[:2] if decide else -1  # not known
     with suppress(TooManyBadVideos):  # none of them can be read
@@ -73,26 +61,25 @@ def counted(
     return with_windows(catalog, counts)
 
 
-def with_native_size(catalog: Catalog, spec: Spec, read: Read) -> Spec:
+def with_native_size(catalog: Catalog, spec: SampleSpec, read: Read) -> SampleSpec:
     """The spec with the size of the catalog's first good video, if it has no size; of several files
     as one sample, each clip with that of its part. Raises TooManyBadVideos if none of the first is
     good.
     """
-    if not lacks_size(spec):
+    if spec.leader.size is not None:
         return spec
-    if isinstance(spec, SampleSpec):
-        parts: dict[str, Any] = {
-            name: with_native_size(file_rows(catalog, side), clip, read)
-            for side, (name, clip) in enumerate(spec.clips.items())
-        }
-        return replace(spec, clips=parts)
-    files = whole_files(catalog, catalog.paths[:TRIED_FOR_SIZE])
-    facts = FileFacts.of(one_frame(spec))
-    found, *_ = next(read(files, facts, 1))
-    return at_native_size(spec, *found[0, 2:4].tolist())
+
+    def native(side: int, clip: ClipSpec) -> ClipSpec:
+        rows = file_rows(catalog, side)
+        files = whole_files(rows, rows.paths[:TRIED_FOR_SIZE])
+        found, *_ = next(read(files, one_frame(one_clip(clip)), 1))
+        return at_native_size(clip, *found[0, 2:4].tolist())
+
+    clips = {name: native(side, clip) for side, (name, clip) in enumerate(spec.clips.items())}
+    return replace(spec, clips=clips)
 
 
-def sizes_in(catalog: Catalog, spec: Spec) -> Ints:
+def sizes_in(catalog: Catalog, spec: SampleSpec) -> Ints:
     """As which (width, height) the frames of each part that has one of several sizes are shown, in
     each row: int64 [parts, 2, N]."""
     shown = _shown_as(catalog)[None]
@@ -100,7 +87,7 @@ def sizes_in(catalog: Catalog, spec: Spec) -> Ints:
         shown = catalog._windows[2:].reshape(-1, 2, len(catalog))
     if shown.min() < 1:
         raise SpecError("the sizes of this catalog were not counted")
-    return shown[[bool(sizes_of(clip)) for clip in clips_of(spec)]]
+    return shown[[bool(sizes_of(clip)) for clip in spec.clips.values()]]
 
 
 def windows_of(catalog: Catalog, spec: ClipSpec, videos: range) -> tuple[Ints, Ints]:
@@ -116,12 +103,12 @@ def windows_of(catalog: Catalog, spec: ClipSpec, videos: range) -> tuple[Ints, I
     return windows, left
 
 
-def warnings_of(catalog: Catalog, clip: Spec, buckets: Sequence[int] | None = None) -> list[str]:
+def warnings_of(
+    catalog: Catalog, clip: SampleSpec, buckets: Sequence[int] | None = None
+) -> list[str]:
     """What a user may not mean by this catalog, this spec and these buckets: sentences for the
     log."""
-    spec, found = leader_of(clip), []
-    if not isinstance(spec, ClipSpec):
-        return []
+    spec, found = clip.leader, []
     if buckets is not None:
         lengths, _ = windows_of(catalog, spec, range(len(catalog)))
         if spec.short != "cut":

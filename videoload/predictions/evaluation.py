@@ -15,7 +15,6 @@ import numpy.typing as npt
 
 from videoload.arguments import whole
 from videoload.catalog.catalog import Catalog
-from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.sample_spec import GivenSpec
 from videoload.errors import BadVideo, SpecError, VideoloadError, named
 from videoload.plan.options import StreamOptions, takes_options
@@ -309,7 +308,8 @@ def evaluate(
     stream = client.stream(catalog, clip, batch_size, **options)
     score = scores_of(model, average if average == "softmax" else None)
     inputs = getattr(model, "inputs", None)
-    masked = isinstance(clip, ClipSpec) and clip.max_frames is not None
+    spec = stream._readers.spec
+    masked = "" in spec.clips and spec.leader.max_frames is not None
     masked = masked and (inputs is None or len(inputs) > 1)
 
     def scored() -> Iterable[tuple[Ints, Scores]]:

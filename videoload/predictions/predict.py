@@ -134,8 +134,8 @@ def predict(
     how: StreamOptions = {"on_error": "skip", "max_bad": 1.0}
     if spec.size is None:  # no window is counted for that
         any_clip = replace(spec, sampling="center", hop=None, hop_s=None, edges=None, offsets=None)
-        found = client.stream(catalog, any_clip, batch_size, **how).clip
-        spec = replace(spec, size=found.size, crop=found.crop)  # type: ignore[union-attr]
+        found = client.stream(catalog, any_clip, batch_size, **how)._readers.spec.leader
+        spec = replace(spec, size=found.size, crop=found.crop)
     run = _run(spec, batch_size)
     stream = client.stream(catalog, spec, run, **how)
     counts, _ = windows_of(stream.catalog, spec, range(len(catalog)))
@@ -265,7 +265,7 @@ class _Scoring:
 
 def _settings(stream: Stream, average: Average | None) -> dict[str, str]:
     """What decides on the results of a row, but for the model and the file."""
-    own = {"kind", "code", *(field.name for field in fields(ClipSpec))}
+    own = {"code", *(field.name for field in fields(ClipSpec))}
     settings = stream._readers.identity.settings
     return {name: settings[name] for name in settings if name in own} | {"average": repr(average)}
 

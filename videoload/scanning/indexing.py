@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from videoload.catalog.catalog import Catalog
 from videoload.clips.clip_spec import ClipSpec
-from videoload.clips.sample_spec import FileFacts
+from videoload.clips.sample_spec import one_clip
 from videoload.errors import BadVideo, VideoError, VideoloadError
 from videoload.index.index import VideoIndex
 from videoload.index.index_cache import IndexCache
@@ -29,7 +29,6 @@ from videoload.storage.files import Storage
 from videoload.storage.paths import files_of
 from videoload.storage.roots import is_url, open_storage, put_file, versions_of
 from videoload.trainer.client import Client
-from videoload.trainer.planning import once
 from videoload.versions import index_software
 
 
@@ -166,12 +165,12 @@ def _read(
     files: Catalog, processes: int, folder: str, advance: Callable[[], None]
 ) -> list[BadVideo]:
     """Let workers find out what is not known. Returns the files that cannot be read."""
-    facts = FileFacts(ClipSpec(1, size=(2, 2)))
+    facts = one_clip(ClipSpec(1)).counts
     with Client(
         min(processes, len(files)), cache=folder, index=False, stall_s=STALL_S,
         storage_timeout_s=AWAY_S,
     ) as client:  # fmt: skip
-        stream = client.stream(files, facts, 1, **once(ordered=False))
-        for _ in stream.batches(0):
+        readers = client._look(files, facts, 1, ordered=False)
+        for _ in readers.read(readers.steps(0, None)):
             advance()
-        return stream.quarantine
+        return readers.quarantine.videos

@@ -16,11 +16,10 @@ from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import whole_files
 from videoload.catalog.table import class_name
 from videoload.clips.clip_spec import ClipSpec
-from videoload.clips.sample_spec import FileFacts
+from videoload.clips.sample_spec import SampleSpec
 from videoload.errors import VideoloadError
 from videoload.scanning.journal import Journal, Row, row_of
 from videoload.trainer.client import Client
-from videoload.trainer.planning import once
 
 STALL_S = 20.0  # a decoder that shows no progress for so long hangs
 AWAY_S = 10.0  # storage that refuses all decoders for so long ends the scan
@@ -101,17 +100,17 @@ def _decode_all(
     assert root is not None
     if not paths:
         return
-    facts = FileFacts(ClipSpec(1, size=(2, 2)), is_complete=True)
+    report = SampleSpec({"": ClipSpec(1, size=(2, 2))}, asks="report")
     with Client(
         min(processes, len(paths)),
         cache=cache or False,
         stall_s=STALL_S,
         storage_timeout_s=AWAY_S,
     ) as client:
-        stream = client.stream(whole_files(catalog, paths), facts, 1, **once(ordered=False))
-        for (report,), _, info in stream.batches(0, info=True):
+        readers = client._look(whole_files(catalog, paths), report, 1, ordered=False)
+        for (found,), _, info in readers.read(readers.steps(0, None), info=True):
             path = paths[int(info.video[0])]
-            told = msgspec.json.decode(report.tobytes().rstrip(b"\0"))
+            told = msgspec.json.decode(found.tobytes().rstrip(b"\0"))
             yield row_of(root, path, labels[path], told)
-        for path, reason in stream.quarantine:  # their decoders gave no answer
+        for path, reason in readers.quarantine.videos:  # their decoders gave no answer
             yield row_of(root, path, labels[path], {"damage": reason})

@@ -16,6 +16,7 @@ import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Literal, NoReturn, Unpack, overload
 
 import numpy as np
@@ -28,9 +29,8 @@ from videoload.catalog.table import Ints
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.facts import matrices
 from videoload.clips.sample_spec import (
-    FileFacts,
     GivenSpec,
-    Spec,
+    SampleSpec,
     told_shape,
     transforms_of,
     with_shape,
@@ -42,8 +42,8 @@ from videoload.errors import SpecError, WorkerError
 from videoload.host import cores
 from videoload.leases.files import Files
 from videoload.patched import check_threads
-from videoload.plan.options import StreamOptions, checked_options, takes_options
-from videoload.plan.plan import BatchWithInfo, Clips
+from videoload.plan.options import CheckedOptions, StreamOptions, checked_options, takes_options
+from videoload.plan.plan import BatchWithInfo, Clips, Plan
 from videoload.plan.quarantine import Quarantine
 from videoload.plan.windows import with_native_size
 from videoload.processes.fresh_import import checked_code
@@ -52,7 +52,7 @@ from videoload.stats.stats import WorkerStats
 from videoload.storage.files import status_of
 from videoload.storage.keep import Folders, cache_folder
 from videoload.storage.roots import copy_name, index_of, is_url, open_storage
-from videoload.trainer.planning import given_as, make_plan, once
+from videoload.trainer.planning import count_first, given_as, make_plan, once
 from videoload.trainer.ranks import check_ranks, ranks_here
 from videoload.trainer.stream import NO_COPY, Stream
 from videoload.transport.messages import MAX_FRAMES
@@ -291,30 +291,43 @@ class Client:
         """
         self._engine.check()
         own = checked_options(batch_size, **options)
-        clip = given_as(catalog, clip, shuffle=own["shuffle"])
+        spec = given_as(catalog, clip, shuffle=own["shuffle"])
         if catalog.root is None and self._workers:
             raise SpecError("local workers need the catalog's root: give root= when it is made")
         self._folders.beside(catalog.root)
-        storage = open_storage(catalog.root) if catalog.root else None
         code = checked_code(
-            transforms_of(clip), listens=bool(self.endpoints), stall_s=self._stall_s
+            transforms_of(spec), listens=bool(self.endpoints), stall_s=self._stall_s
         )
         check_ranks(own)
         check_numbers(catalog, [each.catalog for ref in self._open if (each := ref()) is not None])
 
-        counting: list[tuple[Ints, Stream]] = []
-        catalog, plan = make_plan(catalog, clip, own, partial(self._facts, counting))
-        clip = with_native_size(catalog, clip, partial(self._facts, []))
-        check_shapes(catalog, clip)
-        if self.endpoints and clip.clip_bytes > PIXEL_BYTES:
+        seen: list[tuple[Ints, Readers]] = []
+        catalog = count_first(catalog, spec, own, partial(self._facts, seen))
+        plan = make_plan(catalog, spec, own)
+        spec = with_native_size(catalog, spec, partial(self._facts, []))
+        check_shapes(catalog, spec)
+        readers = self._read(catalog, spec, plan, own, slots, code, seen)
+        self._open[:] = [each for each in self._open if each() is not None]
+        self._open.append(weakref.ref(readers))
+        return Stream(readers)
+
+    def _read(
+        self, catalog: Catalog, spec: SampleSpec, plan: Plan, options: CheckedOptions,
+        slots: int | None = None, code: Mapping[str, str] = MappingProxyType({}),
+        seen: Sequence[tuple[Ints, Readers]] = (),
+    ) -> Readers:  # fmt: skip
+        """How a plan is read. ``seen``: the files of these rows are those that other readers saw.
+        Raises SpecError, MemoryError."""
+        storage = open_storage(catalog.root) if catalog.root else None
+        if self.endpoints and spec.clip_bytes > PIXEL_BYTES:
             raise SpecError(
-                f"a clip of {clip.clip_bytes / 1e9:.1f} GB: no more than {PIXEL_BYTES / 1e9:.1f} "
+                f"a clip of {spec.clip_bytes / 1e9:.1f} GB: no more than {PIXEL_BYTES / 1e9:.1f} "
                 "are taken from workers that dial in; make clips smaller, or leave listen= out"
             )
-        if (frames := max(math.prod(told_shape(clip)), matrices(clip))) > MAX_FRAMES:
+        if (frames := max(math.prod(told_shape(spec)), matrices(spec))) > MAX_FRAMES:
             raise SpecError(f"a clip of {frames} frames: no more than {MAX_FRAMES} are taken")
         batch_bytes = max(
-            rows * with_shape(clip, shape).clip_bytes for shape, rows in plan.sizes.items()
+            rows * with_shape(spec, shape).clip_bytes for shape, rows in plan.sizes.items()
         )
         workers = max(self._workers, self._engine.wait_for_workers(0, timeout_s=0))
         ahead = _FETCHED_CLIPS if storage is not None and storage.fetches else _CLIPS
@@ -323,35 +336,39 @@ class Client:
         source = OpenStream(
             next(self._streams),
             catalog,
-            clip,
+            spec,
             plan,
-            Quarantine(catalog, plan, own, tells=not isinstance(clip, FileFacts)),
+            Quarantine(catalog, plan, options, tells=spec.asks == "clips"),
             Arena(held, batch_bytes),
-            own["ordered"],
+            options["ordered"],
             storage,
-            self._files(catalog, clip, has_own=storage is not None),
+            self._files(catalog, has_own=storage is not None),
             Meter(
                 lambda video: catalog[video].path,
                 self._engine.line_is_full,
                 self._engine.storage_says,
-                " or ".join(transforms_of(clip)),
+                " or ".join(transforms_of(spec)),
             ),
             code,
             copy=None if storage is None else copy_name(storage.root),
         )
-        readers = Readers(self._engine, source, own, self.close)
-        for at, counted in counting:
-            readers.use_files_of(counted._readers, at)
-        self._open[:] = [each for each in self._open if each() is not None]
-        self._open.append(weakref.ref(readers))
-        return Stream(readers)
+        for rows, others in seen:
+            source.use_files_of(others.source, rows)
+        return Readers(self._engine, source, options, self.close)
+
+    def _look(
+        self, rows: Catalog, spec: SampleSpec, at_once: int, *, ordered: bool = True
+    ) -> Readers:
+        """The readers of facts of all rows, each once: of what ``spec`` asks for."""
+        options = once(at_once, ordered=ordered)
+        return self._read(rows, spec, Plan.of(rows, spec, options), options)
 
     def _facts(
-        self, asked: list[tuple[Ints, Stream]], rows: Catalog, facts: FileFacts, at_once: int
+        self, seen: list[tuple[Ints, Readers]], rows: Catalog, spec: SampleSpec, at_once: int
     ) -> Iterator[BatchWithInfo]:
         """The facts of all rows. What this host has the files of, processes of its own look at: the
-        plan does not rest on the word of a worker that has dialled in. The streams that ask are
-        added to ``asked``, with the rows of each."""
+        plan does not rest on the word of a worker that has dialled in. Their readers are added to
+        ``seen``, with the rows of each."""
         is_own = np.zeros(len(rows), bool)
         if self.endpoints and rows.root is not None and not is_url(str(rows.root)):
             is_own[:] = [status_of(rows.root, path) is not None for path in rows.paths]
@@ -367,12 +384,12 @@ class Client:
                         index=self._index,
                     )  # fmt: skip
                     stack.enter_context(client)
-                stream = client.stream(rows.subset(at), facts, at_once, **once())
-                asked.append((at, stream))
-                for found, labels, info in stream.batches(0, info=True):
+                readers = client._look(rows.subset(at), spec, at_once)
+                seen.append((at, readers))
+                for found, labels, info in readers.read(readers.steps(0, None), info=True):
                     yield found, labels, info._replace(video=at[info.video])
 
-    def _files(self, catalog: Catalog, clip: Spec, *, has_own: bool) -> Files | None:
+    def _files(self, catalog: Catalog, *, has_own: bool) -> Files | None:
         """Which files workers of other hosts must have; None if none can come. A scan finds
         fingerprints with salt 0."""
         if not self.endpoints:

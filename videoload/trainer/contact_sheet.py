@@ -21,7 +21,7 @@ from videoload.catalog.catalog import Catalog
 from videoload.catalog.table import class_name
 from videoload.catalog.target_columns import Marks, PerFrame, values_of
 from videoload.clips.clip_spec import ClipSpec
-from videoload.clips.sample_spec import SampleSpec, Shape, Spec, with_shape
+from videoload.clips.sample_spec import SampleSpec, Shape, with_shape
 from videoload.errors import SpecError, VideoloadError, named
 from videoload.plan.plan import BatchWithInfo
 from videoload.stats.waiting import count
@@ -46,7 +46,6 @@ _COLOURS = [
 _WIDEST = 4096  # If the frames of a row are wider, they are made smaller.
 
 Floats = npt.NDArray[np.float32]
-Drawable = ClipSpec | SampleSpec
 
 
 class Row(NamedTuple):
@@ -71,24 +70,23 @@ class Row(NamedTuple):
         return at < len(self.frames) and self.frames[at] < 0
 
 
-def check(path: str | Path, spec: Spec) -> Drawable:
-    """The spec, if its clips can be drawn into ``path``. Raises SpecError, or VideoloadError if
-    Pillow is missing."""
-    found = drawable(spec)
+def check(path: str | Path, spec: SampleSpec) -> None:
+    """Raises SpecError if clips cannot be drawn into ``path``, or VideoloadError if Pillow is
+    missing."""
+    check_drawable(spec)
     if Path(path).suffix.lower() != ".png":
         raise SpecError(f"a preview is a .png, not {path}")
     try:
         import PIL  # noqa: F401
     except ImportError:
         raise VideoloadError("a preview needs Pillow: pip install pillow") from None
-    return found
 
 
-def drawable(spec: Spec) -> Drawable:
-    """The spec, if its clips are pictures. Raises SpecError."""
-    if not isinstance(spec, Drawable):
+def check_drawable(spec: SampleSpec) -> None:
+    """Raises SpecError if clips are no pictures."""
+    if spec.asks != "clips":
         raise SpecError("a preview is of clips, and these are counts")
-    for clip in spec.clips.values() if isinstance(spec, SampleSpec) else [spec]:
+    for clip in spec.clips.values():
         if clip.output is None:
             continue
         shape, dtype = clip.output
@@ -97,11 +95,10 @@ def drawable(spec: Spec) -> Drawable:
                 "a preview is of pictures, uint8 [T, H, W, 3], and what the transform makes of "
                 f"clips is {dtype} {list(shape)}"
             )
-    return spec
 
 
 def save(
-    path: str | Path, batches: Iterable[BatchWithInfo], catalog: Catalog, spec: Drawable
+    path: str | Path, batches: Iterable[BatchWithInfo], catalog: Catalog, spec: SampleSpec
 ) -> int:
     """Draw ``batches`` into a file. Returns the number of clips. Raises VideoloadError if the file
     cannot be written."""
@@ -116,7 +113,7 @@ def save(
     return len(rows)
 
 
-def rows_of(batch: BatchWithInfo, catalog: Catalog, spec: Drawable) -> Iterator[Row]:
+def rows_of(batch: BatchWithInfo, catalog: Catalog, spec: SampleSpec) -> Iterator[Row]:
     """The rows of a batch: one for each clip, for each view of a clip, and for each part."""
     clips, labels, info = batch
     spec = with_shape(spec, Shape(info.mask.shape[-1]))
@@ -125,19 +122,15 @@ def rows_of(batch: BatchWithInfo, catalog: Catalog, spec: Drawable) -> Iterator[
     if drawn:
         words = {name: each for name, each in targets.named(labels).items() if name not in drawn}
 
-    def marks(clip: ClipSpec, part: str = "") -> list[Floats]:
-        of = [part] if isinstance(spec, ClipSpec) else spec.clips
+    def marks(clip: ClipSpec, part: str) -> list[Floats]:
         return [
             found
             for name, column in drawn.items()
-            if targets.part_of(column, of) == part
+            if targets.part_of(column, spec.clips) == part
             and (found := _by_clip(targets.named(labels)[name], column, clip)) is not None
         ]
 
-    if not isinstance(spec, SampleSpec):
-        yield from _rows_of((clips, words, info), catalog, spec, 0, "", marks(spec))
-        return
-    parts = cast("dict[str, npt.NDArray[np.uint8]]", clips)
+    parts = {"": clips} if "" in spec.clips else cast("dict[str, Any]", clips)
     rows = [
         _rows_of(
             (parts[name], words, info),
@@ -208,9 +201,9 @@ def label_text(labels: Any, sample: int, classes: Sequence[str]) -> str:
     return np.array2string(np.asarray(value), precision=3, threshold=6, edgeitems=2)
 
 
-def title(rows: Sequence[Row], spec: Drawable) -> str:
+def title(rows: Sequence[Row], spec: SampleSpec) -> str:
     """The line at the top."""
-    if isinstance(spec, SampleSpec):
+    if "" not in spec.clips:
         samples = count(len(rows) // len(spec.clips), "sample")
         parts = [f"{samples} of {', '.join(spec.clips)}"]
     else:
@@ -218,7 +211,7 @@ def title(rows: Sequence[Row], spec: Drawable) -> str:
         lengths = [len(row.pictures) for row in rows]
         several = f"{min(lengths)} to " if min(lengths) < max(lengths) else ""
         parts = [f"{count(len(rows), 'clip')} of {several}{count(max(lengths), 'frame')}"]
-        parts.append(f"{' and '.join(sizes)} {spec.pixels}")
+        parts.append(f"{' and '.join(sizes)} {spec.leader.pixels}")
     shrunk = _shrunk(rows)
     return ", ".join(parts) + (f", shown at 1/{shrunk} of their size" if shrunk > 1 else "")
 

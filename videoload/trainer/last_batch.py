@@ -15,7 +15,7 @@ from videoload.engine.readers import Readers
 from videoload.errors import SpecError, named
 from videoload.pages.page import picture
 from videoload.plan.plan import BatchWithInfo
-from videoload.trainer.contact_sheet import drawable, marked, rows_of
+from videoload.trainer.contact_sheet import check_drawable, marked, rows_of
 
 _CLIPS, _FRAMES, _SIDE = 8, 4, 160  # that are shown, and the longer side of a frame at most
 _EVERY_S = 1.0  # however many ask
@@ -37,7 +37,7 @@ class LastBatch:
         self._made: list[dict[str, Any]] = []
         self._again_at = -math.inf
         try:
-            self._spec = drawable(readers.spec)
+            check_drawable(readers.spec)
         except SpecError as error:
             self._why_not = str(error)
 
@@ -58,7 +58,7 @@ class LastBatch:
         if readers is None:
             return
         clips = []
-        for row in islice(rows_of(batch, readers.catalog, self._spec), _CLIPS):
+        for row in islice(rows_of(batch, readers.catalog, readers.spec), _CLIPS):
             every = max(1, max(row.pictures.shape[1:3]) // _SIDE)
             which = np.linspace(
                 0, len(row.pictures) - 1, min(_FRAMES, len(row.pictures)), dtype=int

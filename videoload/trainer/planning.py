@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from videoload.catalog.catalog import Catalog
-from videoload.clips.sample_spec import FileFacts, GivenSpec, Spec, in_stream, sample_spec
+from videoload.clips.sample_spec import GivenSpec, SampleSpec, sample_spec
 from videoload.errors import SpecError
-from videoload.plan.options import CheckedOptions, StreamOptions
+from videoload.plan.options import CheckedOptions, checked_options
 from videoload.plan.plan import Plan, check_lengths
 from videoload.plan.windows import Read, counted, warnings_of
 
@@ -22,39 +22,42 @@ _log = logging.getLogger(__name__)
 _TOLD_S = 10.0  # between two lines about how far the counting is
 
 
-def once(*, ordered: bool = True) -> StreamOptions:
-    """The options with which each video tells its facts once. What cannot be read is left to the
-    stream itself, also to name."""
-    return {"drop_remainder": False, "on_error": "skip", "max_bad": 1.0, "ordered": ordered}
+def once(clips: int, *, ordered: bool = True) -> CheckedOptions:
+    """The options with which each video tells its facts once, those of so many ``clips`` in a
+    batch. What cannot be read is left to the stream itself, also to name."""
+    return checked_options(clips, on_error="skip", max_bad=1.0, ordered=ordered)
 
 
-def given_as(catalog: Catalog, clip: GivenSpec, *, shuffle: bool) -> Spec:
+def given_as(catalog: Catalog, clip: GivenSpec, *, shuffle: bool) -> SampleSpec:
     """The spec of a stream as it was given to it. Raises SpecError."""
     if not isinstance(catalog, Catalog):
         raise SpecError(f"a stream needs a Catalog, as Catalog.from_folder gives, not {catalog!r}")
-    return in_stream(sample_spec(catalog._sides, clip), shuffle=shuffle)
+    return sample_spec(catalog._sides, clip, shuffle=shuffle)
 
 
-def make_plan(
-    catalog: Catalog, clip: Spec, options: CheckedOptions, read: Read
-) -> tuple[Catalog, Plan]:
-    """The plan of a stream, and its catalog, which knows the numbers of windows, or of the frames
-    of clips of any length then. Raises SpecError."""
-    check_lengths(catalog, clip, options)
-    catalog = counted(catalog, clip, _telling(read), options["buckets"])
-    plan = Plan.of(catalog, clip, options)
+def count_first(catalog: Catalog, spec: SampleSpec, options: CheckedOptions, read: Read) -> Catalog:
+    """The catalog, with all that a plan is made of: the windows of each video, or the frames of
+    clips of any length, are counted by ``read`` where the catalog does not tell them. Raises
+    SpecError."""
+    check_lengths(catalog, spec, options)
+    return counted(catalog, spec, _telling(read), options["buckets"])
+
+
+def make_plan(catalog: Catalog, spec: SampleSpec, options: CheckedOptions) -> Plan:
+    """The plan of a stream; the log has what may be meant otherwise. Raises SpecError."""
+    plan = Plan.of(catalog, spec, options)
     if options["balance"] == "class" and (few := np.count_nonzero(catalog.labels < 0)):
         _log.info('%d of %d rows have no label (-1): balance="class" leaves them out', few,
                   len(catalog))  # fmt: skip
-    for text in [*warnings_of(catalog, clip, options["buckets"]), *plan.never_comes()]:
+    for text in [*warnings_of(catalog, spec, options["buckets"]), *plan.never_comes()]:
         _log.warning("%s", text)
-    return catalog, plan
+    return plan
 
 
 def _telling(read: Read) -> Read:
     """Counts as ``read``, and says how far it is: that of many files may take minutes."""
 
-    def told(rows: Catalog, facts: FileFacts, at_once: int) -> Iterator[tuple[Any, Any, Any]]:
+    def told(rows: Catalog, facts: SampleSpec, at_once: int) -> Iterator[tuple[Any, Any, Any]]:
         due = time.monotonic() + _TOLD_S
         for batch in read(rows, facts, at_once):
             yield batch

@@ -17,13 +17,7 @@ from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import check_shapes
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.facts import facts_type
-from videoload.clips.sample_spec import (
-    FileFacts,
-    GivenSpec,
-    Spec,
-    told_shape,
-    with_shape,
-)
+from videoload.clips.sample_spec import GivenSpec, SampleSpec, one_clip, told_shape, with_shape
 from videoload.decoding.decoder import Decoder
 from videoload.decoding.prepared import ShortVideoError
 from videoload.errors import OneClipError, SpecError, VideoError, named
@@ -35,7 +29,7 @@ from videoload.plan.quarantine import Quarantine
 from videoload.plan.windows import with_native_size
 from videoload.storage.keep import Folders, Keep
 from videoload.storage.roots import index_of
-from videoload.trainer.planning import given_as, make_plan, once
+from videoload.trainer.planning import count_first, given_as, make_plan, once
 
 _log = logging.getLogger(__name__)
 
@@ -128,59 +122,68 @@ def decode_serially(
         TransformError: The transform cannot be imported, or failed.
     """
     own = checked_options(batch_size, **options)
-    clip = given_as(catalog, clip, shuffle=own["shuffle"])
+    spec = given_as(catalog, clip, shuffle=own["shuffle"])
     if (root := catalog.root) is None:
         raise SpecError("the catalog has no root: give root= the folder that holds its videos")
 
-    told = index_of(index)
     read = partial(_read, index=index)
-    catalog, plan = make_plan(catalog, clip, own, read)
-    clip = with_native_size(catalog, clip, read)
-    check_shapes(catalog, clip)
+    catalog = count_first(catalog, spec, own, read)
+    plan = make_plan(catalog, spec, own)
+    spec = with_native_size(catalog, spec, read)
+    check_shapes(catalog, spec)
     kept = Keep.of(frame_store, None, name="frame_store")
-    folders = Folders(frame_store=kept, index=told).beside(root)
-    decoder = Decoder(root, folders=folders)
-    lengths, steps = Lengths(catalog, clip), plan.steps(start_step or 0, epochs)
-    batches = _batches(decoder, catalog, clip, plan, own, steps, lengths, info)
-    return _telling(batches, lengths)
+    folders = Folders(frame_store=kept, index=index_of(index)).beside(root)
+    steps = plan.steps(start_step or 0, epochs)
+    return _batches(Decoder(root, folders=folders), catalog, spec, plan, own, steps, with_info=info)
 
 
-def sized(catalog: Catalog, clip: ClipSpec) -> Spec:
-    """The spec with the size of the videos, if it has no size. Raises VideoError."""
-    return with_native_size(catalog, clip, _read)
+def sized(catalog: Catalog, clip: ClipSpec) -> SampleSpec:
+    """The spec of these clips with the size of the videos, if it has no size. Raises VideoError."""
+    return with_native_size(catalog, one_clip(clip), _read)
 
 
 def _read(
     rows: Catalog,
-    facts: FileFacts,
+    spec: SampleSpec,
     at_once: int,
     index: str | os.PathLike[str] | Literal[False] | None = None,
-) -> Iterator[BatchWithInfo]:
-    return decode_serially(rows, facts, at_once, info=True, index=index, **once())
-
-
-def _telling(batches: Iterator[Any], lengths: Lengths) -> Iterator[Any]:
-    """The batches; at their end, the log has what is told of lengths."""
-    try:
-        yield from batches
-    finally:
-        for text in lengths.warnings():
-            _log.warning("%s", text)
+) -> Iterator[Any]:
+    options = once(at_once)
+    plan = Plan.of(rows, spec, options)
+    decoder = Decoder(rows.root or os.curdir, folders=Folders(index=index_of(index)))
+    return _batches(decoder, rows, spec, plan, options, plan.steps(0, None), with_info=True)
 
 
 def _batches(
     decoder: Decoder,
     catalog: Catalog,
-    clip: Spec,
+    spec: SampleSpec,
+    plan: Plan,
+    options: CheckedOptions,
+    steps: range,
+    *,
+    with_info: bool,
+) -> Iterator[Batch | BatchWithInfo]:
+    lengths = Lengths(catalog, spec)
+    try:
+        yield from _decoded(decoder, catalog, spec, plan, options, steps, lengths, with_info)
+    finally:
+        for text in lengths.warnings():
+            _log.warning("%s", text)
+
+
+def _decoded(
+    decoder: Decoder,
+    catalog: Catalog,
+    spec: SampleSpec,
     plan: Plan,
     options: CheckedOptions,
     steps: range,
     lengths: Lengths,
     with_info: bool,
 ) -> Iterator[Batch | BatchWithInfo]:
-    tells = not isinstance(clip, FileFacts)
-    quarantine = Quarantine(catalog, plan, options, tells=tells)
-    specs = {shape: with_shape(clip, shape) for shape in plan.sizes}
+    quarantine = Quarantine(catalog, plan, options, tells=spec.asks == "clips")
+    specs = {shape: with_shape(spec, shape) for shape in plan.sizes}
     scanned, others = catalog._table.column("fingerprint"), set[str]()
     for step in steps:
         planned = plan[step]

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, overload
 
 from videoload.arguments import real, whole
 from videoload.catalog.catalog import Catalog
-from videoload.clips.sample_spec import Spec
 from videoload.engine.readers import Readers
 from videoload.errors import BadVideo, VideoloadError
 from videoload.plan.digests import with_digest
@@ -51,8 +50,8 @@ class Stream(Generic[C]):
     Attributes:
         options: Its options, by their names in `Client.stream`: dict.
         catalog: Its videos and labels: `Catalog`.
-        clip: Its clips: `ClipSpec`, with the native size if ``size`` was None; or what a dict
-            of them became.
+        clip: Its clips: `ClipSpec`, with the native size if ``size`` was None; or a dict of
+            them.
     """
 
     def __init__(self, readers: Readers) -> None:
@@ -64,7 +63,7 @@ class Stream(Generic[C]):
         self._readers = readers
         self.options: CheckedOptions = readers.options
         self.catalog: Catalog = readers.catalog
-        self.clip: Spec = readers.spec
+        self.clip: Any = readers.spec.given
 
     def __len__(self) -> int:
         """Batches per epoch, the same number on all ranks of ``shard``."""
@@ -278,7 +277,8 @@ class Stream(Generic[C]):
         """
         from videoload.trainer import contact_sheet
 
-        spec = contact_sheet.check(os.fspath(path), self.clip)
+        spec = self._readers.spec
+        contact_sheet.check(os.fspath(path), spec)
         start = whole("start_step", start_step, 0)
         stop = start + whole("batches", batches)
         shown = self._readers.read(range(start, stop), counts=False, info=True)
@@ -381,4 +381,5 @@ class Stream(Generic[C]):
 
     def __repr__(self) -> str:
         of = self.options["batch_size"] or f"{self.options['batch_frames']} frames"
-        return f"Stream({len(self)} batches of {of}, clips {self.clip.shape}, {self.catalog!r})"
+        shape = self._readers.spec.shape
+        return f"Stream({len(self)} batches of {of}, clips {shape}, {self.catalog!r})"

@@ -27,20 +27,19 @@ reasons, have no control characters left once they are in a message.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from hashlib import blake2b
 from operator import attrgetter
-from types import MappingProxyType
 from typing import Annotated, Literal, NamedTuple, TypeVar
 
 import msgspec
 
-from videoload.clips.clip_spec import ClipSpec, crops_of
-from videoload.clips.sample_spec import FileFacts, SampleSpec, Spec, lacks_size, leader_of
+from videoload.clips.clip_spec import crops_of
+from videoload.clips.sample_spec import SampleSpec
 from videoload.clips.windows import Natural, Request, Seconds
 from videoload.errors import Fault, ProtocolError, printable
 
-VERSION = b"videoload/4"
+VERSION = b"videoload/5"
 _MAX_WORD, _MAX_TEXT = 256, 4096
 _MAX_PATHS = 1 << 14  # all files of a row
 MAX_FRAMES = 100_000  # of a sample, and matrices
@@ -50,7 +49,6 @@ Id = Natural
 _Text = Annotated[str, msgspec.Meta(max_length=_MAX_TEXT)]
 _Ordinal = Annotated[int, msgspec.Meta(gt=-(1 << 48), lt=1 << 48)]  # see `clips.edges`
 _Word = Annotated[str, msgspec.Meta(max_length=_MAX_WORD)]
-_Facts = Literal["", "counts", "report"]
 _Ordinals = Annotated[list[_Ordinal], msgspec.Meta(max_length=MAX_FRAMES)]
 _Times = Annotated[list[float], msgspec.Meta(max_length=MAX_FRAMES)]
 _Matrices = Annotated[list[float], msgspec.Meta(max_length=6 * MAX_FRAMES)]
@@ -120,64 +118,31 @@ class Place(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Lease(_Message, tag="lease"):
-    """Decode these clips in this order. Without a ``place``, send them.
-    ``facts``: tell facts of each video instead (`FileFacts`).
+    """Decode these clips, or tell facts of their videos, in this order. Without a ``place``, send
+    them.
 
     With a ``salt``, the worker finds the fingerprint of each clip's file with it, and `sealed` it
     must be the one in ``files``; 0: any file will do. So only who has the file can show it."""
 
     lease: Id
-    spec: ClipSpec | None
+    spec: SampleSpec
     clips: Annotated[list[Clip], msgspec.Meta(min_length=1, max_length=4096)]
     place: Place | None = None
     # Digests of the user's modules, as they are at the trainer.
     code: Annotated[dict[_Word, _Word], msgspec.Meta(max_length=4096)] = {}
-    sample: SampleSpec | None = None  # in place of it: msgspec cannot tell two kinds of maps apart
-    facts: _Facts = ""
     files: Annotated[list[Id], msgspec.Meta(max_length=4096)] = []
     salt: Id | None = None
 
     def __post_init__(self) -> None:
-        if (self.spec is None) == (self.sample is None):
-            raise ValueError("a lease has the spec of clips or of samples")
-        if lacks_size(self.asked):
+        leader = self.spec.leader
+        if leader.size is None:
             raise ValueError("the spec of a lease has a size")
-        leader = leader_of(self.asked)
-        crops = crops_of(leader) if isinstance(leader, ClipSpec) else 1
-        if max(map(_crop, self.clips)) >= crops:
+        if max(map(_crop, self.clips)) >= (crops := crops_of(leader)):
             raise ValueError(f"a clip of this lease has {crops} crops")
         if any(len(clip.request.segment.boxes) % 16 for clip in self.clips):
             raise ValueError("a box is four numbers")
         if len(self.files) != (0 if self.salt is None else len(self.clips)):
             raise ValueError("a lease names the file of each clip, or of none")
-
-    @classmethod
-    def of(
-        cls,
-        lease: int,
-        spec: Spec,
-        clips: list[Clip],
-        place: Place | None = None,
-        code: Mapping[str, str] = MappingProxyType({}),
-        files: Sequence[int] = (),
-        salt: int | None = None,
-    ) -> Lease:
-        """A lease of clips. ``files``: fingerprints, 0 where any file will do."""
-        facts: _Facts
-        asked, facts = spec, ""
-        if isinstance(spec, FileFacts):
-            asked, facts = spec.clip, "report" if spec.is_complete else "counts"
-        clip = asked if isinstance(asked, ClipSpec) else None
-        sample = asked if isinstance(asked, SampleSpec) else None
-        digests = list(map(sealed, files))
-        return cls(lease, clip, clips, place, dict(code), sample, facts, digests, salt)
-
-    @property
-    def asked(self) -> Spec:
-        """The spec of clips or samples."""
-        clip = self.spec or self.sample
-        assert clip is not None
-        return FileFacts(clip, self.facts == "report") if self.facts else clip
 
 
 class Spent(msgspec.Struct, forbid_unknown_fields=True, array_like=True, frozen=True):

@@ -12,7 +12,6 @@ from itertools import groupby
 import numpy as np
 import numpy.typing as npt
 
-from videoload.clips.sample_spec import FileFacts
 from videoload.decoding.decoder import Decoder
 from videoload.decoding.prepared import Prepared, ShortVideoError
 from videoload.decoding.reports import prepare_report
@@ -107,10 +106,11 @@ class LeaseRuns:
         self.at = first
         clips, row = self._lease.clips[first:last], _row(self._lease, first)
         out = self._out[row : row + last - first]
-        asked, requests = self._lease.asked, [clip.request for clip in clips]
-        if isinstance(asked, FileFacts) and asked.is_complete:
-            return prepare_report(self._decoder, clips[0].path, out)
-        return self._decoder.prepare(clips[0].path, asked, requests, out, self._tick)
+        path, spec = clips[0].path, self._lease.spec
+        if spec.asks == "report":
+            return prepare_report(self._decoder, path, out)
+        requests = [clip.request for clip in clips]
+        return self._decoder.prepare(path, spec, requests, out, self._tick)
 
     def _decode(self, first: int, last: int, prepared: Prepared | None = None) -> None:
         """Decode the clips [first, last), all of one video, in one pass over it."""
@@ -166,7 +166,7 @@ def look_ahead(
                 continue
             for first, last in runs(lease):
                 clips = lease.clips[first:last]
-                decoder.expect(clips[0].path, lease.asked, [clip.request for clip in clips])
+                decoder.expect(clips[0].path, lease.spec, [clip.request for clip in clips])
 
 
 def failure(lease: Lease, at: int, error: Exception, file: int = 0) -> Failed:

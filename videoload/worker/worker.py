@@ -196,11 +196,11 @@ class Worker:
     def _import(self, decoder: Decoder, lease: Lease) -> float:
         """Import the users' functions that a lease names; returns the seconds that it took."""
         since = time.perf_counter()
-        if not decoder.has_imported(lease.asked):
+        if not decoder.has_imported(lease.spec):
             self._trainers.say(self._heartbeat("import"))
             self.counters.stall_s += IMPORT_S
             try:
-                decoder.import_function(lease.asked)
+                decoder.import_function(lease.spec)
             finally:
                 self.counters.stall_s -= IMPORT_S
             self._trainers.say(self._heartbeat())

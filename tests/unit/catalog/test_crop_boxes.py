@@ -11,6 +11,7 @@ from videoload import Boxes, Catalog, ClipSpec, Points, SpecError, mix
 from videoload.catalog.crop_boxes import boxes_of
 from videoload.clips.choices import MAX_BOXES_BYTES
 from videoload.clips.edges import held
+from videoload.clips.sample_spec import one_clip
 from videoload.clips.windows import Segment
 from videoload.plan.identity import Identity
 from videoload.plan.options import checked_options
@@ -52,18 +53,21 @@ def test_a_stream_without_boxes_is_refused() -> None:
         (catalog().with_targets(two), "2 targets"), (catalog().with_targets(long), "a.avi.*32768"),
     ):  # fmt: skip
         with pytest.raises(SpecError, match=word):
-            Plan.of(made, CLIP, OPTIONS)
+            Plan.of(made, one_clip(CLIP), OPTIONS)
     for made in (catalog(box=[BOX[0], [np.nan] * 4]), catalog().with_targets(last)):
-        Plan.of(made, CLIP, OPTIONS)
+        Plan.of(made, one_clip(CLIP), OPTIONS)
 
 
 def test_boxes_go_to_workers_and_into_the_identity_where_they_are_used() -> None:
     made, plain = catalog(box=BOX), ClipSpec(frames=2, size=(8, 8))
     for spec, used in ((CLIP, True), (plain, False)):
-        sample = Plan.of(made, spec, OPTIONS)[0][1]
-        assert bool(asked(made, spec, sample)[1].segment.boxes) is used
-        assert ("boxes" in Identity.of(made, spec, OPTIONS).settings) is used
-        assert any("the catalog has boxes" in text for text in warnings_of(made, spec)) is not used
+        sample = Plan.of(made, one_clip(spec), OPTIONS)[0][1]
+        assert bool(asked(made, one_clip(spec), sample)[1].segment.boxes) is used
+        assert ("boxes" in Identity.of(made, one_clip(spec), OPTIONS).settings) is used
+        assert (
+            any("the catalog has boxes" in text for text in warnings_of(made, one_clip(spec)))
+            is not used
+        )
 
 
 def test_the_box_of_a_clip_is_around_those_of_its_frames() -> None:

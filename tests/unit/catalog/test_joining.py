@@ -18,6 +18,7 @@ from videoload.catalog.joining import check_numbers, check_shapes, file_rows, mi
 from videoload.catalog.table import Video
 from videoload.catalog.target_columns import PerFrame, Points
 from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.sample_spec import one_clip
 from videoload.errors import SpecError
 from videoload.plan.options import checked_options
 from videoload.plan.plan import Plan
@@ -34,7 +35,7 @@ def catalog(name: str, videos: int, *classes: str) -> Catalog:
 def stream(mixed: Catalog, steps: range, clip: Any = CLIP, **changes: Any) -> list[int]:
     """The videos of these batches of 10."""
     default: dict[str, Any] = {"batch_size": 10, "shuffle": True}
-    plan = Plan.of(mixed, clip, checked_options(**default | changes))
+    plan = Plan.of(mixed, one_clip(clip), checked_options(**default | changes))
     return [sample.video for step in steps for sample in plan[step]]
 
 
@@ -149,14 +150,14 @@ def test_ranks_of_a_mixture_share_a_pass_and_have_the_same_shares(
 
 def test_the_same_video_has_other_parameters_each_time_it_comes_in_an_epoch() -> None:
     mixed = mix({"a": (catalog("a", 60), 0.5), "b": (catalog("b", 1), 0.5)})
-    plan = Plan.of(mixed, CLIP, checked_options(10, shuffle=True))
+    plan = Plan.of(mixed, one_clip(CLIP), checked_options(10, shuffle=True))
     seeds = [sample.seed for step in range(12) for sample in plan[step] if sample.video == 60]
     assert len(set(seeds)) == len(seeds) == 60
 
 
 def test_a_substitute_is_of_the_same_part_while_there_is_one() -> None:
     mixed = mix({"a": (catalog("a", 30), 0.5), "b": (catalog("b", 3), 0.5)})
-    plan = Plan.of(mixed, CLIP, checked_options(10, shuffle=True))
+    plan = Plan.of(mixed, one_clip(CLIP), checked_options(10, shuffle=True))
     for sample in plan[0] + plan[7]:
         part, found = sample.video >= 30, sample
         for _ in range(8):
@@ -167,10 +168,10 @@ def test_a_substitute_is_of_the_same_part_while_there_is_one() -> None:
 
 
 def test_targets_are_of_frames_and_pictures_that_samples_have() -> None:
-    check_shapes(catalog("a", 2).with_targets(PerFrame([[1], [2]])), CLIP)
+    check_shapes(catalog("a", 2).with_targets(PerFrame([[1], [2]])), one_clip(CLIP))
     marks = catalog("a", 2).with_targets({"nose": Points(np.zeros((2, 1, 2)), part="rgb")})
     with pytest.raises(SpecError, match=r"nose.*'rgb'"):
-        check_shapes(marks, CLIP)
+        check_shapes(marks, one_clip(CLIP))
 
 
 @pytest.mark.parametrize(
@@ -194,7 +195,7 @@ def test_a_mixture_is_no_part_and_has_no_subsets() -> None:
         with refused("mixture"):
             act()
     with pytest.raises(SpecError, match="balance="):
-        Plan.of(mixed, CLIP, checked_options(1, balance="class"))
+        Plan.of(mixed, one_clip(CLIP), checked_options(1, balance="class"))
 
 
 def test_classes_of_two_streams_have_the_same_numbers(caplog: pytest.LogCaptureFixture) -> None:

@@ -30,6 +30,7 @@ from videoload.clips.sample_spec import (
     Sides,
     arrays_of,
     frames_shape,
+    one_clip,
     sample_spec,
     shape_of,
     with_shape,
@@ -61,9 +62,9 @@ def test_a_clip_has_the_shape_that_the_spec_says(
 ) -> None:
     made = spec(size=[20, 30], **changes)
     assert (made.shape, made.clip_bytes) == (shape, clip_bytes)
-    assert frames_shape(made) == ((3, 8) if "views" in changes else (8,))
+    assert frames_shape(one_clip(made)) == ((3, 8) if "views" in changes else (8,))
     assert crops_of(made) == (5 if "crop" in changes else 1)
-    assert arrays_of(made, np.zeros((5, clip_bytes), np.uint8)).shape == (5, *shape)
+    assert arrays_of(one_clip(made), np.zeros((5, clip_bytes), np.uint8)).shape == (5, *shape)
     assert decoded_shape(replace(made, pixels="rgb24")) == (8, 20, 30, 3)
 
 
@@ -219,8 +220,9 @@ def test_only_what_was_not_usual_is_shown_of_short() -> None:
 def test_a_bucket_has_fewer_frames_than_the_longest_clips() -> None:
     longest = spec(frames="all", max_frames=64)
     assert longest.shape == (64, 16, 16, 3)
-    assert with_shape(longest, Shape(16)) == spec(frames=16, max_frames=64)
-    assert with_shape(spec(frames=8), Shape(16)) == spec(frames=8), "it has one length"
+    assert with_shape(one_clip(longest), Shape(16)).leader == spec(frames=16, max_frames=64)
+    one_length = one_clip(spec(frames=8))
+    assert with_shape(one_length, Shape(16)) == one_length
     for clips, frames in ((longest, 16), (spec(frames=8), 8)):
         sample = sample_spec(Sides(("a", "b")), {"a": clips, "b": replace(clips, size=4)})
         shorter = with_shape(sample, Shape(16))
@@ -231,8 +233,8 @@ def test_a_bucket_has_fewer_frames_than_the_longest_clips() -> None:
 def test_one_of_several_sizes_is_that_of_a_batch() -> None:
     made = spec(size=[[16, 24], (24, 20), (20, 16)], crop="random")
     assert made.shape == (8, 24, 20, 3), "the largest"
-    assert with_shape(made, Shape(8, ((20, 16),))) == replace(made, size=[(20, 16)])
-    assert with_shape(made, Shape(8, ((20, 16),))).shape == (8, 20, 16, 3)
+    assert with_shape(one_clip(made), Shape(8, ((20, 16),))).given == replace(made, size=[(20, 16)])
+    assert with_shape(one_clip(made), Shape(8, ((20, 16),))).shape == (8, 20, 16, 3)
     mixed = SampleSpec({"a": replace(made, size=4, resize=8), "b": made})
     assert shape_of(mixed) == Shape(8, ((24, 20),))
     smaller = with_shape(mixed, Shape(8, ((16, 24),))).shape

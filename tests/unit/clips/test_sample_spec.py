@@ -13,10 +13,8 @@ from videoload.clips.sample_spec import (
     SampleSpec,
     Sides,
     arrays_of,
-    clips_of,
     frames_shape,
-    in_stream,
-    leader_of,
+    one_clip,
     sample_spec,
     transforms_of,
 )
@@ -39,14 +37,12 @@ def made() -> SampleSpec:
 
 def test_the_first_clip_leads_and_the_others_follow_in_what_is_drawn() -> None:
     spec = made()
-    assert (spec.leading, spec.leader, leader_of(spec)) == ("rgb", CLIP, CLIP)
+    assert (spec.leading, spec.leader) == ("rgb", CLIP)
     depth = spec.clips["depth"]
     assert (depth.sampling, depth.flip, depth.frames, depth.transform) == ("random", True, 2, None)
     assert frames_shape(spec) == (4,)
     assert spec.offset_s("depth") == pytest.approx(0.3)
-    assert clips_of(spec) == [CLIP, depth, spec.clips["bones"]]
     assert transforms_of(spec) == ["a:f", "a:g"]
-    assert sample_spec(SIDES, spec) is spec
     assert hash(made()) == hash(spec)
     assert made() == spec
 
@@ -81,7 +77,7 @@ def test_the_parts_of_a_sample_are_views_of_its_bytes() -> None:
     ],
 )
 def test_specs_that_contradict_each_other_are_refused(sides: Any, clips: Any, words: str) -> None:
-    assert sample_spec(None, CLIP) is CLIP
+    assert sample_spec(None, CLIP).given == CLIP
     with pytest.raises(SpecError, match=words):
         sample_spec(sides, clips)
 
@@ -90,18 +86,34 @@ def test_specs_that_contradict_each_other_are_refused(sides: Any, clips: Any, wo
 def test_clips_are_drawn_where_the_stream_is_shuffled_and_they_do_not_say(shuffle: bool) -> None:
     wanted: Any = "random" if shuffle else "center"
     clip = ClipSpec(frames=4, size=8)
-    assert in_stream(clip, shuffle=shuffle) == replace(clip, sampling=wanted)
+    assert sample_spec(None, clip, shuffle=shuffle).leader.sampling == wanted
     sampling: Any
     for sampling in ("random", "center", "uniform"):
         said = replace(clip, sampling=sampling)
-        assert in_stream(said, shuffle=shuffle) == said
-    sides = Sides(("a", "b"))
-    both = in_stream(sample_spec(sides, {"a": clip, "b": clip}), shuffle=shuffle)
-    assert isinstance(both, SampleSpec)
+        assert sample_spec(None, said, shuffle=shuffle) == one_clip(said)
+    both = sample_spec(Sides(("a", "b")), {"a": clip, "b": clip}, shuffle=shuffle)
     assert {part.sampling for part in both.clips.values()} == {wanted}
     views = ClipSpec(frames=4, size=8, views=2)
     if shuffle:
-        assert in_stream(views, shuffle=True).views == 2
+        assert sample_spec(None, views, shuffle=True).leader.views == 2
     else:
         with pytest.raises(SpecError, match="views"):
-            in_stream(views, shuffle=False)
+            sample_spec(None, views, shuffle=False)
+
+
+def test_a_single_clip_is_the_member_without_a_name() -> None:
+    spec = one_clip(CLIP)
+    assert (spec.shape, spec.dtype, spec.clip_bytes) == (CLIP.shape, CLIP.dtype, CLIP.clip_bytes)
+    rows = np.zeros((2, spec.clip_bytes), np.uint8)
+    arrays = arrays_of(spec, rows)
+    assert arrays.shape == (2, *CLIP.shape)
+    assert arrays.flags.c_contiguous
+    assert np.shares_memory(arrays, rows)
+
+
+def test_facts_of_videos_have_a_shape_of_their_own() -> None:
+    counts = made().counts
+    assert (counts.shape, counts.dtype, counts.clip_bytes) == ((4,), "int64", 32)
+    assert frames_shape(counts) == (0,)
+    assert not transforms_of(counts)
+    assert arrays_of(counts, np.zeros((2, 32), np.uint8)).tolist() == [[0] * 4] * 2

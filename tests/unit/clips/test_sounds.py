@@ -9,7 +9,14 @@ import pytest
 
 from videoload import ClipSpec, SpecError
 from videoload.clips.clip_spec import silent
-from videoload.clips.sample_spec import SampleSpec, Sides, arrays_of, heard_in, sample_spec
+from videoload.clips.sample_spec import (
+    SampleSpec,
+    Sides,
+    arrays_of,
+    heard_in,
+    one_clip,
+    sample_spec,
+)
 
 CLIP: dict[str, Any] = {"frames": 16, "fps": 12.5, "size": (32, 40)}
 
@@ -43,17 +50,17 @@ def test_what_cannot_be_meant_is_refused_by_name(given: dict[str, Any], words: s
 def test_pixels_and_sound_lie_aligned_in_a_row_and_share_no_byte() -> None:
     spec = ClipSpec(frames=3, fps=10, size=(3, 5), sound=16_000, sound_channels=2)
     rows = np.zeros((2, spec.clip_bytes), np.uint8)
-    arrays = arrays_of(spec, rows)
+    arrays = arrays_of(one_clip(spec), rows)
     arrays["video"][...] = 255
     arrays["sound"][1] = 1.5
     assert arrays["video"].shape == (2, 3, 3, 5, 3)
     assert (arrays["sound"][0] == 0).all()
     assert (arrays["video"] == 255).all()
-    heard = heard_in(spec, rows)
+    heard = heard_in(one_clip(spec), rows)
     assert heard is not None
     assert heard.tolist() == [False, False]
     assert spec.clip_bytes % 64 == 0
-    assert heard_in(silent(spec), rows) is None
+    assert heard_in(one_clip(silent(spec)), rows) is None
 
 
 def test_the_sound_of_a_part_is_a_part_of_its_own() -> None:

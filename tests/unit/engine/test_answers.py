@@ -14,6 +14,7 @@ import pytest
 
 from videoload.catalog.catalog import Catalog
 from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.sample_spec import one_clip
 from videoload.engine.admission import ConnectedWorker
 from videoload.engine.answers import Answers
 from videoload.engine.open_streams import OpenStream
@@ -62,8 +63,8 @@ class Trainer:
         plan = Plan(VIDEOS, 1, options)
         self.own, self.now = own, 0.0
         self.stream = OpenStream(
-            0, catalog, SPEC, plan, Quarantine(catalog, plan, options), Arena(4, SPEC.clip_bytes),
-            True, None, Files(VIDEOS, has_own=own != 0), Meter(),
+            0, catalog, one_clip(SPEC), plan, Quarantine(catalog, plan, options),
+            Arena(4, SPEC.clip_bytes), True, None, Files(VIDEOS, has_own=own != 0), Meter(),
         )  # fmt: skip
         self.table = LeaseTable(credit=2, stall_s=10.0, silence_s=2.0)
         self.table.add_stream(Stream(

@@ -9,6 +9,7 @@ import pytest
 import zmq
 
 from videoload import Catalog, ClipSpec
+from videoload.clips.sample_spec import one_clip
 from videoload.engine.admission import ConnectedWorker
 from videoload.engine.engine import Engine
 from videoload.engine.open_streams import OpenStream, ReaderQueue
@@ -155,8 +156,8 @@ def open_stream(number: int = 0) -> OpenStream:
     spec = ClipSpec(frames=1, size=(2, 2))
     plan = Plan(len(catalog), 1, options)
     return OpenStream(
-        number, catalog, spec, plan, Quarantine(catalog, plan, options), Arena(3, spec.clip_bytes),
-        True, None, None, Meter(),
+        number, catalog, one_clip(spec), plan, Quarantine(catalog, plan, options),
+        Arena(3, spec.clip_bytes), True, None, None, Meter(),
     )  # fmt: skip
 
 

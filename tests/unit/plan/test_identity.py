@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from videoload import Catalog, ClipSpec, mix
+from videoload.clips.sample_spec import one_clip
 from videoload.plan.identity import Identity
 from videoload.plan.options import checked_options
 
@@ -20,7 +21,7 @@ OPTIONS = checked_options(2, shuffle=True)
 
 
 def identity(catalog: Catalog = CATALOG, spec: Any = CLIP, **options: Any) -> Identity:
-    return Identity.of(catalog, spec, checked_options(**{**OPTIONS, **options}))
+    return Identity.of(catalog, one_clip(spec), checked_options(**{**OPTIONS, **options}))
 
 
 MIXED = mix({"a": (CATALOG, 0.5), "b": (Catalog(["b/0.avi"], [0], ["a", "b"]), 0.5)})

@@ -12,6 +12,7 @@ from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import with_windows
 from videoload.catalog.target_columns import PerFrame
 from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.sample_spec import one_clip
 from videoload.errors import SpecError
 from videoload.plan.lengths import Lengths
 
@@ -19,7 +20,7 @@ CLIP = ClipSpec(frames=8, stride=2, size=(4, 4))
 
 
 def told(catalog: Catalog, frames: list[int], clip: ClipSpec = CLIP, fps: float = 10) -> list[str]:
-    lengths = Lengths(catalog, clip)
+    lengths = Lengths(catalog, one_clip(clip))
     counts = np.array(frames)
     lengths.note(np.arange(len(catalog)), counts, counts / fps)
     found = lengths.warnings()
@@ -34,8 +35,8 @@ def test_targets_per_frame_need_a_row_for_each_frame(rows: int) -> None:
     )
     with pytest.raises(SpecError, match=rf"b\.avi.*pose.*{rows}.*96"):
         told(catalog, [7, 96])
-    assert not Lengths(catalog, CLIP).warnings()
-    lengths = Lengths(catalog, CLIP)
+    assert not Lengths(catalog, one_clip(CLIP)).warnings()
+    lengths = Lengths(catalog, one_clip(CLIP))
     lengths.note(np.array([0]), np.array([7]), np.array([0.7]))  # nothing is known of the other
     lengths.note(np.array([1]), np.array([-1]), np.array([np.nan]))
 
@@ -43,7 +44,7 @@ def test_targets_per_frame_need_a_row_for_each_frame(rows: int) -> None:
 def test_another_frame_count_is_told_when_the_file_was_opened(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    lengths = Lengths(Catalog(["a.avi", "b.avi"], frames=[40, 24000]), CLIP)
+    lengths = Lengths(Catalog(["a.avi", "b.avi"], frames=[40, 24000]), one_clip(CLIP))
     lengths.note(np.array([0]), np.array([40]), np.array([4.0]))
     assert not caplog.messages
     for _ in range(2):

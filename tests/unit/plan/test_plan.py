@@ -20,7 +20,7 @@ from tests.support.thorough import either
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import mix, with_windows
 from videoload.clips.clip_spec import ClipSpec
-from videoload.clips.sample_spec import Shape
+from videoload.clips.sample_spec import Shape, one_clip
 from videoload.errors import SpecError
 from videoload.plan.identity import do_ranks_regroup
 from videoload.plan.options import CheckedOptions, checked_options
@@ -56,14 +56,14 @@ def test_clips_of_one_file_stand_together_in_a_shuffled_batch(shuffle: bool) -> 
     catalog = Catalog(paths, starts=range(60))
     how = options(batch_size=16, drop_remainder=False, shuffle=shuffle)
     spec = ClipSpec(frames=1, size=(8, 8), crop="three")
-    plan = Plan.of(catalog, spec, how)
+    plan = Plan.of(catalog, one_clip(spec), how)
     drawn = epoch(plan, 1)
     for batch in drawn:
         runs = [path for path, _ in itertools.groupby(paths[sample.video] for sample in batch)]
         assert len(runs) == len(set(runs)) or not shuffle, "one run of each file"
     rows = Counter((sample.video, sample.crop) for batch in drawn for sample in batch)
     assert rows == {(video, crop): 1 for video in range(60) for crop in range(3)}
-    apart = Plan.of(Catalog([f"{i}.avi" for i in range(60)]), spec, how)
+    apart = Plan.of(Catalog([f"{i}.avi" for i in range(60)]), one_clip(spec), how)
     assert [set(batch) for batch in drawn] == [set(batch) for batch in epoch(apart, 1)]
     assert shuffle or drawn == epoch(apart, 1), "the catalog's order"
 
@@ -148,10 +148,10 @@ def test_a_step_of_all_ranks_has_the_same_samples_however_many_ranks_share_it(
             )
             for rank in range(world)
         ]  # fmt: skip
-        if rows % world or not do_ranks_regroup(catalog, spec, every[0]):
+        if rows % world or not do_ranks_regroup(catalog, one_clip(spec), every[0]):
             continue
         try:
-            plans = [Plan.of(catalog, spec, each) for each in every]
+            plans = [Plan.of(catalog, one_clip(spec), each) for each in every]
         except SpecError:  # they do not fill one batch
             found.add(None)
             continue
@@ -254,14 +254,14 @@ DENSE = ClipSpec(frames=4, stride=2, size=(8, 8), sampling="dense", hop=5)  # a 
 def test_a_video_has_as_many_rows_as_its_length_and_the_spec_give(
     videos: Catalog, changes: dict[str, Any], rows: dict[int, int]
 ) -> None:
-    plan = Plan.of(videos, replace(DENSE, **changes), options(batch_size=1))
+    plan = Plan.of(videos, one_clip(replace(DENSE, **changes)), options(batch_size=1))
     assert Counter(s.video for batch in epoch(plan) for s in batch) == rows
     assert (len(plan), plan.videos) == (sum(rows.values()), len(rows))
 
 
 def test_if_dense_finds_no_window_at_all_the_error_says_why() -> None:
     with pytest.raises(SpecError, match=r'short="drop".* 2 videos'):
-        Plan.of(catalog(6, 6), replace(DENSE, short="drop"), options(batch_size=1))
+        Plan.of(catalog(6, 6), one_clip(replace(DENSE, short="drop")), options(batch_size=1))
 
 
 # Substitutes
@@ -342,7 +342,7 @@ def classes(*sizes: int) -> Catalog:
 
 def balanced(catalog: Catalog, clips: int = 1, **changes: Any) -> Plan:
     spec = ClipSpec(frames=4, size=(8, 8), sampling="uniform", clips_per_video=clips)
-    return Plan.of(catalog, spec, options(balance="class", **changes))
+    return Plan.of(catalog, one_clip(spec), options(balance="class", **changes))
 
 
 def test_rows_without_a_label_are_left_out_of_the_balance() -> None:
@@ -444,7 +444,9 @@ def test_each_clip_is_once_in_a_batch_of_its_size_and_of_the_smallest_bucket_tha
         return int(how["batch_size"] or max(1, how["batch_frames"] * largest // frames))
 
     try:
-        plans = [Plan.of(videos, spec, options(**how, shard=(r, world))) for r in range(world)]
+        plans = [
+            Plan.of(videos, one_clip(spec), options(**how, shard=(r, world))) for r in range(world)
+        ]
     except SpecError:
         shares = [(clips // world * crops, size(shape)) for shape, clips in in_bucket.items()]
         assert all(own < (least if drop else 1) for own, least in shares)
@@ -482,7 +484,7 @@ def test_buckets_are_read_in_any_order(
 ) -> None:
     videos, how = given
     try:
-        plan, again = (Plan.of(videos, ANY, options(**how)) for _ in range(2))
+        plan, again = (Plan.of(videos, one_clip(ANY), options(**how)) for _ in range(2))
     except SpecError:
         return
     found = {step: (shape_at(plan, step), plan[step]) for step in steps}
@@ -498,22 +500,28 @@ BUCKETS = {"buckets": (2, 10, 20), "batch_size": 2}
 
 
 def test_batches_of_all_buckets_come_in_turn_if_they_are_shuffled() -> None:
-    plan = Plan.of(catalog(*LENGTHS), ANY, options(**BUCKETS, shuffle=False, drop_remainder=False))
+    plan = Plan.of(
+        catalog(*LENGTHS), one_clip(ANY), options(**BUCKETS, shuffle=False, drop_remainder=False)
+    )
     kinds = [shape_at(plan, step).frames for step in range(len(plan))]
     assert kinds == [2, 2, 2, 10, 20, 20]
     assert [s.video for batch in epoch(plan) for s in batch] == list(range(11))
     assert plan.sizes == {Shape(2): 2, Shape(10): 2, Shape(20): 2}
-    drawn = Plan.of(catalog(*LENGTHS), ANY, options(**BUCKETS, drop_remainder=False))
+    drawn = Plan.of(catalog(*LENGTHS), one_clip(ANY), options(**BUCKETS, drop_remainder=False))
     orders = {tuple(shape_at(drawn, 6 * n + step).frames for step in range(6)) for n in range(20)}
     assert len(orders) > 10
     assert {tuple(sorted(order)) for order in orders} == {tuple(kinds)}
     assert len({tuple(sorted(s.video for s in drawn[step])) for step in range(600)}) > 12, "pairs"
-    one, none = (Plan.of(catalog(*LENGTHS), ANY, options(buckets=each)) for each in ((20,), None))
+    one, none = (
+        Plan.of(catalog(*LENGTHS), one_clip(ANY), options(buckets=each)) for each in ((20,), None)
+    )
     assert epoch(one, 3) == epoch(none, 3)
 
 
 def test_a_substitute_is_of_the_same_bucket_unless_all_of_it_are_bad() -> None:
-    plan = Plan.of(catalog(*[4] * 50, *[9] * 50, 60), ANY, options(**BUCKETS, drop_remainder=False))
+    plan = Plan.of(
+        catalog(*[4] * 50, *[9] * 50, 60), one_clip(ANY), options(**BUCKETS, drop_remainder=False)
+    )
     for first in [s for batch in epoch(plan) for s in batch]:
         videos = [s.video for s in chain(plan, first, 39)]
         own = {0: range(50), 1: range(50, 100), 2: range(100, 101)}[first.video // 50]
@@ -522,19 +530,19 @@ def test_a_substitute_is_of_the_same_bucket_unless_all_of_it_are_bad() -> None:
 
 
 def test_clips_of_a_bucket_that_fills_no_batch_are_told() -> None:
-    plan = Plan.of(catalog(*LENGTHS), ANY, options(buckets=(2, 10, 20), batch_size=3))
+    plan = Plan.of(catalog(*LENGTHS), one_clip(ANY), options(buckets=(2, 10, 20), batch_size=3))
     assert set(plan.sizes) == {Shape(2), Shape(20)}
     (told,) = plan.never_comes()
     assert all(word in told for word in ("2 clips", "bucket 10", "of 3", "drop_remainder=False"))
     how: dict[str, Any] = {"buckets": (2, 10, 20), "batch_size": 1, "drop_remainder": False}
-    (told,) = Plan.of(catalog(*LENGTHS), ANY, options(**how, shard=(0, 3))).never_comes()
+    (told,) = Plan.of(catalog(*LENGTHS), one_clip(ANY), options(**how, shard=(0, 3))).never_comes()
     assert "3 shards" in told
     assert "drop_remainder" not in told, "nothing is dropped already"
     with pytest.raises(SpecError, match=r"batch_size$"):
-        Plan.of(catalog(1, 9, 60), ANY, options(**how, shard=(0, 2)))
+        Plan.of(catalog(1, 9, 60), one_clip(ANY), options(**how, shard=(0, 2)))
     how = {"buckets": (2, 10, 20), "batch_size": None, "batch_frames": 200}
     with pytest.raises(SpecError, match=r"11 clips .* 10 .*bucket.*batch_frames"):
-        Plan.of(catalog(*LENGTHS), ANY, options(**how))
+        Plan.of(catalog(*LENGTHS), one_clip(ANY), options(**how))
 
 
 MIXED = mix({"a": (catalog(4, 9), 1)})
@@ -556,5 +564,5 @@ def test_options_that_contradict_the_lengths_of_clips_are_refused(
     videos: Catalog, spec: ClipSpec, changes: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(SpecError, match=words):
-        check_lengths(videos, spec, options(**changes))
-    check_lengths(MIXED, ANY, options())
+        check_lengths(videos, one_clip(spec), options(**changes))
+    check_lengths(MIXED, one_clip(ANY), options())

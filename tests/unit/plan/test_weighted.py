@@ -14,6 +14,7 @@ from tests.support.chances import chi_square
 from tests.support.thorough import either
 from videoload.catalog.catalog import Catalog
 from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.sample_spec import one_clip
 from videoload.errors import SpecError
 from videoload.plan.options import checked_options
 from videoload.plan.plan import Plan, Sample
@@ -27,7 +28,7 @@ def catalog_of(rows: int, **columns: Any) -> Catalog:
 
 def plan_of(catalog: Catalog, balance: Any, spec: ClipSpec, **changes: Any) -> Plan:
     how: dict[str, Any] = {"batch_size": 3, "shuffle": True, "drop_remainder": False}
-    return Plan.of(catalog, spec, checked_options(**how | changes, balance=balance))
+    return Plan.of(catalog, one_clip(spec), checked_options(**how | changes, balance=balance))
 
 
 def epoch(plan: Plan, number: int = 0) -> list[Sample]:

@@ -13,7 +13,7 @@ import pytest
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.target_columns import Points
 from videoload.clips.clip_spec import ClipSpec
-from videoload.clips.sample_spec import FileFacts, SampleSpec, Shape
+from videoload.clips.sample_spec import SampleSpec, Shape, one_clip
 from videoload.errors import CatalogError, SpecError
 from videoload.plan.identity import Identity
 from videoload.plan.options import checked_options
@@ -37,9 +37,9 @@ class Reader:
         self.asked: list[tuple[list[str], Any]] = []
 
     def __call__(
-        self, rows: Catalog, facts: FileFacts, at_once: int
+        self, rows: Catalog, facts: SampleSpec, at_once: int
     ) -> Iterator[tuple[Any, Any, Any]]:
-        self.asked.append(([video.path for video in rows], facts.clip))
+        self.asked.append(([video.path for video in rows], facts))
         for i, video in enumerate(rows):
             number = int(video.path[1])
             if number:
@@ -49,10 +49,10 @@ class Reader:
 
 def test_frame_counts_suffice_for_windows_by_frames() -> None:
     read, videos = Reader(), catalog(7, 11, 12)
-    assert counted(videos, BY_FRAMES, read) is videos
-    assert counted(videos, ClipSpec(4, size=(8, 8)), read) is videos
-    assert counted(videos, BY_TIME, read) is not videos
-    assert counted(catalog(7, None), BY_FRAMES, read) is not None
+    assert counted(videos, one_clip(BY_FRAMES), read) is videos
+    assert counted(videos, one_clip(ClipSpec(4, size=(8, 8))), read) is videos
+    assert counted(videos, one_clip(BY_TIME), read) is not videos
+    assert counted(catalog(7, None), one_clip(BY_FRAMES), read) is not None
     assert [len(paths) for paths, _ in read.asked] == [3, 2]
     windows, left = windows_of(videos, BY_FRAMES, range(3))
     assert (windows.tolist(), left.tolist()) == ([1, 1, 2], [0, 3, 0])
@@ -63,18 +63,18 @@ def test_frames_of_clips_of_any_length_are_counted_where_the_catalog_does_not_te
     by_frames = ClipSpec("all", max_frames=8, stride=2, size=(8, 8))
     by_time, buckets = replace(by_frames, stride=1, fps=5), (4, 8)
     for spec in (by_frames, by_time):
-        assert counted(videos, spec, read) is videos, "no buckets"
-    assert counted(videos, by_frames, read, buckets) is videos
+        assert counted(videos, one_clip(spec), read) is videos, "no buckets"
+    assert counted(videos, one_clip(by_frames), read, buckets) is videos
     assert windows_of(videos, by_frames, range(3))[0].tolist() == [4, 6, 8]
     assert read.asked == []
-    known = counted(videos, by_time, read, buckets)
+    known = counted(videos, one_clip(by_time), read, buckets)
     assert windows_of(known, by_time, range(3))[0].tolist() == [1, 1, 2], "v0.avi cannot be read"
-    some = counted(catalog(7, None), by_frames, read, buckets)
+    some = counted(catalog(7, None), one_clip(by_frames), read, buckets)
     assert windows_of(some, by_frames, range(2))[0].tolist() == [1, 1]
     (_, asked), _ = read.asked
-    assert (asked.max_frames, asked.fps, asked.stride) == (8, 5, 1)
+    assert asked == one_clip(by_time).counts
     options = checked_options(2, buckets=buckets)
-    mine, other = (Identity.of(each, by_time, options) for each in (known, videos))
+    mine, other = (Identity.of(each, one_clip(by_time), options) for each in (known, videos))
     assert mine.difference(other.settings).startswith("lengths: ")
 
 
@@ -88,17 +88,17 @@ def test_all_clips_of_a_sample_decide_on_its_windows() -> None:
 
 def test_one_pass_counts_what_the_catalog_does_not_tell() -> None:
     read, videos = Reader(), catalog(None, None, None, None)
-    known = counted(videos, BY_TIME, read)
-    plan = Plan.of(known, BY_TIME, OPTIONS)
+    known = counted(videos, one_clip(BY_TIME), read)
+    plan = Plan.of(known, one_clip(BY_TIME), OPTIONS)
     assert [(s.video, s.clip) for step in range(len(plan)) for s in plan[step]] == [
         (0, 0), (1, 0), (2, 0), (2, 1), (3, 0), (3, 1), (3, 2),
     ]  # fmt: skip
     ((_, asked),) = read.asked
-    assert (asked.frames, asked.fps, asked.sampling, asked.flip) == (4, 5, "dense", False)
+    assert asked == one_clip(BY_TIME).counts
     with pytest.raises(SpecError, match="windows"):
-        Plan.of(videos, BY_TIME, OPTIONS)
+        Plan.of(videos, one_clip(BY_TIME), OPTIONS)
     assert known == videos
-    mine, other = (Identity.of(each, BY_TIME, OPTIONS) for each in (known, videos))
+    mine, other = (Identity.of(each, one_clip(BY_TIME), OPTIONS) for each in (known, videos))
     assert mine.fingerprint != other.fingerprint
 
 
@@ -108,7 +108,7 @@ def test_a_count_is_one_that_a_video_can_have(told: int, taken: int) -> None:
         yield np.full((len(rows), 6), told), None, SimpleNamespace(video=np.arange(len(rows)))
 
     spec = ClipSpec("all", max_frames=8, size=(8, 8))
-    known = counted(catalog(None, None), spec, read, (4, 8))
+    known = counted(catalog(None, None), one_clip(spec), read, (4, 8))
     assert windows_of(known, spec, range(2))[0].tolist() == [taken, taken]
 
 
@@ -116,13 +116,16 @@ def test_sizes_of_frames_are_counted_where_the_catalog_does_not_tell() -> None:
     read, spec = Reader(), ClipSpec(4, size=[(4, 8), (8, 4)])
     sizes = {"path": ["v1.avi", "v2.avi"], "width": [20, 10], "height": [10, 20]}
     told = Catalog.from_table(sizes, None)
-    assert counted(told, spec, read) is told
-    assert {*Plan.of(told, spec, OPTIONS).sizes} == {Shape(4, ((4, 8),)), Shape(4, ((8, 4),))}
+    assert counted(told, one_clip(spec), read) is told
+    assert {*Plan.of(told, one_clip(spec), OPTIONS).sizes} == {
+        Shape(4, ((4, 8),)),
+        Shape(4, ((8, 4),)),
+    }
     some = Catalog.from_table(sizes | {"height": [10, None]}, None)
-    known = counted(some, spec, read)
+    known = counted(some, one_clip(spec), read)
     assert [paths for paths, _ in read.asked] == [["v1.avi", "v2.avi"]]
-    assert {*Plan.of(known, spec, OPTIONS).sizes} == {Shape(4, ((4, 8),))}, "squares"
-    mine, other = (Identity.of(each, spec, OPTIONS) for each in (told, known))
+    assert {*Plan.of(known, one_clip(spec), OPTIONS).sizes} == {Shape(4, ((4, 8),))}, "squares"
+    mine, other = (Identity.of(each, one_clip(spec), OPTIONS) for each in (told, known))
     assert mine.difference(other.settings).startswith("lengths: ")
     boxes = Catalog.from_table(sizes | {"height": [1.5, 2]}, None)
     assert (boxes[0].width, boxes[0].height) == (20, None)
@@ -131,14 +134,14 @@ def test_sizes_of_frames_are_counted_where_the_catalog_does_not_tell() -> None:
 
 
 def test_what_was_counted_for_another_stream_does_not_count() -> None:
-    videos = counted(catalog(12, 12, 12), BY_TIME, Reader())
-    by_frames = counted(videos, BY_FRAMES, Reader())
+    videos = counted(catalog(12, 12, 12), one_clip(BY_TIME), Reader())
+    by_frames = counted(videos, one_clip(BY_FRAMES), Reader())
     assert windows_of(by_frames, BY_FRAMES, range(3))[0].tolist() == [2, 2, 2]
 
 
 def test_frames_in_no_window_are_told() -> None:
-    assert warnings_of(catalog(7, 12, 17), BY_FRAMES) == []
-    (text,) = warnings_of(catalog(7, 11, 12), BY_FRAMES)
+    assert warnings_of(catalog(7, 12, 17), one_clip(BY_FRAMES)) == []
+    (text,) = warnings_of(catalog(7, 11, 12), one_clip(BY_FRAMES))
     assert all(word in text for word in ("1 of 3 videos", "window", "3 frames"))
 
 
@@ -157,7 +160,7 @@ def test_frames_in_no_window_are_told() -> None:
 def test_segments_that_are_all_shorter_than_a_clip_may_be_in_seconds(
     ends: list[int | None], spec: ClipSpec, warns: bool
 ) -> None:
-    texts = warnings_of(catalog(None, None, ends=ends), spec)
+    texts = warnings_of(catalog(None, None, ends=ends), one_clip(spec))
     assert ["start_s and end_s" in text for text in texts] == [True] * warns
 
 
@@ -168,5 +171,5 @@ def test_plain_points_beside_a_flip_or_a_drawn_crop_earn_a_warning(moves: Any) -
         ({"pose": np.zeros((2, 3, 2)), "joints": np.zeros((2, 3, 2))}, bool(moves)),
         ({"pose": Points(np.zeros((2, 3, 2))), "speed": np.zeros(2)}, False),
     ):
-        texts = warnings_of(catalog(9, 9).with_targets(told), spec)
+        texts = warnings_of(catalog(9, 9).with_targets(told), one_clip(spec))
         assert ["pose" in text and "vl.Points" in text for text in texts] == [True] * warns

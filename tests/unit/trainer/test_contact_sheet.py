@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pytest
 
 from videoload import Catalog, ClipSpec, SpecError, VideoloadError
+from videoload.clips.sample_spec import one_clip
 from videoload.plan.plan import BatchInfo
 from videoload.trainer import contact_sheet
 
@@ -45,8 +46,8 @@ def holds(image: Any, picture: npt.NDArray[np.uint8]) -> bool:
 
 def test_the_sheet_shows_every_frame_of_every_clip_as_it_is() -> None:
     clips = noise(2, 3, 40, 60, 3)
-    rows = list(contact_sheet.rows_of(batch(clips), CATALOG, SPEC))
-    image = contact_sheet.sheet(rows, contact_sheet.title(rows, SPEC))
+    rows = list(contact_sheet.rows_of(batch(clips), CATALOG, one_clip(SPEC)))
+    image = contact_sheet.sheet(rows, contact_sheet.title(rows, one_clip(SPEC)))
     for clip in clips:
         for picture in clip:
             assert holds(image, picture)
@@ -54,7 +55,7 @@ def test_the_sheet_shows_every_frame_of_every_clip_as_it_is() -> None:
 
 
 def test_rows_say_class_file_frames_and_place() -> None:
-    first, second = contact_sheet.rows_of(batch(noise(2, 3, 40, 60, 3)), CATALOG, SPEC)
+    first, second = contact_sheet.rows_of(batch(noise(2, 3, 40, 60, 3)), CATALOG, one_clip(SPEC))
     assert (first.label, first.path, first.frames) == ("run", "run/a.avi", (0, 1, 2))
     assert (second.label, second.path, second.frames) == ("walk", "walk/some/b.avi", (3, 4, 5))
     assert second.place == "step 4, clip 1"
@@ -65,7 +66,7 @@ def test_padding_does_not_look_like_frames() -> None:
     clips[0, 2] = 0
     pixels, labels, info = batch(clips)
     shorter = info._replace(frames=np.array([[0, 1, -1]]))
-    (row,) = contact_sheet.rows_of((pixels, labels, shorter), CATALOG, SPEC)
+    (row,) = contact_sheet.rows_of((pixels, labels, shorter), CATALOG, one_clip(SPEC))
     assert row.place == "step 4, clip 0, 2 of 3 frames"
     image = contact_sheet.sheet([row], "")
     assert holds(image, clips[0, 1])
@@ -77,9 +78,11 @@ def test_clips_of_several_lengths_are_in_one_sheet() -> None:
     rows = [
         row
         for frames in (3, 5)
-        for row in contact_sheet.rows_of(batch(noise(1, frames, 40, 60, 3), frames), CATALOG, SPEC)
+        for row in contact_sheet.rows_of(
+            batch(noise(1, frames, 40, 60, 3), frames), CATALOG, one_clip(SPEC)
+        )
     ]
-    head = contact_sheet.title(rows, SPEC)
+    head = contact_sheet.title(rows, one_clip(SPEC))
     assert all(word in head for word in ("2 clips", "3 to 5", "60x40"))
     assert holds(contact_sheet.sheet(rows, head), rows[1].pictures[4])
 
@@ -99,7 +102,7 @@ def test_points_and_boxes_are_drawn_where_they_are() -> None:
     box = drawn([[10, 4, 30, 24]])
     assert (box.min(0).tolist(), box.max(0).tolist()) == ([10, 4], [29, 23])
     assert len(box) == 2 * 20 + 2 * 18, "its edge alone"
-    row = next(contact_sheet.rows_of(batch(noise(1, 3, 40, 60, 3)), CATALOG, SPEC))
+    row = next(contact_sheet.rows_of(batch(noise(1, 3, 40, 60, 3)), CATALOG, one_clip(SPEC)))
     of_frames = np.array([[[10, 20]], [[10, 20]], [[40, 33]]], np.float32)
     plain, dots = (
         np.asarray(contact_sheet.sheet([each], "")).astype(int)
@@ -113,7 +116,7 @@ def test_points_and_boxes_are_drawn_where_they_are() -> None:
 
 def test_several_views_of_a_sample_are_a_row_each() -> None:
     clips = noise(2, 5, 3, 40, 60, 3)
-    rows = list(contact_sheet.rows_of(batch(clips), CATALOG, SPEC))
+    rows = list(contact_sheet.rows_of(batch(clips), CATALOG, one_clip(SPEC)))
     assert len(rows) == 10
     assert np.array_equal(rows[6].pictures, clips[1, 1])
     assert (rows[6].label, rows[6].frames) == ("walk", (3, 4, 5))
@@ -123,7 +126,7 @@ def test_several_views_of_a_sample_are_a_row_each() -> None:
 def test_gray_clips_are_gray() -> None:
     clips = noise(1, 3, 40, 60, 1)
     spec = ClipSpec(frames=3, size=(40, 60), pixels="gray")
-    (row,) = contact_sheet.rows_of(batch(clips), CATALOG, spec)
+    (row,) = contact_sheet.rows_of(batch(clips), CATALOG, one_clip(spec))
     np.testing.assert_array_equal(row.pictures, clips[0].repeat(3, axis=-1))
 
 
@@ -135,7 +138,7 @@ def test_the_planes_of_the_codec_are_shown_in_colour() -> None:
     ):  # fmt: skip
         clips = np.full((1, 3, 60, 60), luma, np.uint8)
         clips[:, :, 40:50], clips[:, :, 50:] = blue, red
-        (row,) = contact_sheet.rows_of(batch(clips), CATALOG, spec)
+        (row,) = contact_sheet.rows_of(batch(clips), CATALOG, one_clip(spec))
         assert np.abs(row.pictures.astype(int) - seen).max() <= 2
 
 
@@ -151,28 +154,30 @@ def test_labels_that_are_no_classes_are_shown_as_they_are() -> None:
 def test_a_clip_that_is_wider_than_a_screen_is_shown_smaller_and_the_title_says_so() -> None:
     spec = ClipSpec(frames=3, size=(40, 3000))
     rows = list(
-        contact_sheet.rows_of(batch(np.zeros((1, 3, 40, 3000, 3), np.uint8)), CATALOG, spec)
+        contact_sheet.rows_of(
+            batch(np.zeros((1, 3, 40, 3000, 3), np.uint8)), CATALOG, one_clip(spec)
+        )
     )
-    head = contact_sheet.title(rows, spec)
+    head = contact_sheet.title(rows, one_clip(spec))
     assert all(word in head for word in ("1 clip", "3000x40", "1/3"))
     assert 3000 < contact_sheet.sheet(rows, head).width < 3500
 
 
 def test_the_file_holds_the_picture(tmp_path: Path) -> None:
     clips = noise(2, 3, 40, 60, 3)
-    assert contact_sheet.save(tmp_path / "a.png", [batch(clips)], CATALOG, SPEC) == 2
+    assert contact_sheet.save(tmp_path / "a.png", [batch(clips)], CATALOG, one_clip(SPEC)) == 2
     with Image.open(tmp_path / "a.png") as image:
         assert holds(image, clips[1, 2])
 
 
 def test_files_and_specs_that_cannot_be_drawn_are_refused(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=r"sheet\.jpg"):
-        contact_sheet.check("sheet.jpg", SPEC)
+        contact_sheet.check("sheet.jpg", one_clip(SPEC))
     floats = ClipSpec(3, size=(40, 60), transform="a:b", output=((1,), "float32"))
     with pytest.raises(SpecError, match=r"float32 \[1\]"):
-        contact_sheet.check("sheet.png", floats)
+        contact_sheet.check("sheet.png", one_clip(floats))
     with pytest.raises(VideoloadError, match="no batch to show"):
-        contact_sheet.save("sheet.png", [], CATALOG, SPEC)
+        contact_sheet.save("sheet.png", [], CATALOG, one_clip(SPEC))
     shown = [batch(noise(1, 3, 40, 60, 3))]
     with pytest.raises(VideoloadError, match=r"none/sheet\.png.*No such file"):
-        contact_sheet.save(tmp_path / "none/sheet.png", shown, CATALOG, SPEC)
+        contact_sheet.save(tmp_path / "none/sheet.png", shown, CATALOG, one_clip(SPEC))

@@ -17,6 +17,7 @@ import videoload as vl
 from tests.support.programs import Programs
 from tests.support.waiting import SECOND
 from videoload import Catalog, ClipSpec, SpecError, VideoloadError
+from videoload.clips.sample_spec import one_clip
 from videoload.plan.identity import Identity
 from videoload.plan.options import checked_options
 
@@ -44,7 +45,7 @@ class FakeStream(SimpleNamespace):
 
     @property
     def _readers(self) -> Any:
-        identity = Identity.of(self.catalog, self.clip, self.options)
+        identity = Identity.of(self.catalog, one_clip(self.clip), self.options)
         return SimpleNamespace(identity=identity, copies="", use_copies=lambda text: None)
 
     def dataset(self, start_step: int, epochs: int, *, info: bool = False) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.sample_spec import one_clip
 from videoload.clips.windows import Request
 from videoload.decoding.prepared import ShortVideoError
 from videoload.errors import Fault, TransformError, UnreadableError, VideoError, WorkerError
@@ -20,7 +21,7 @@ SPEC = ClipSpec(frames=4, size=(8, 8))
 
 
 def lease(paths: str) -> Lease:
-    return Lease.of(1, SPEC, [Clip(path, Request(seed)) for seed, path in enumerate(paths)])
+    return Lease(1, one_clip(SPEC), [Clip(path, Request(seed)) for seed, path in enumerate(paths)])
 
 
 def test_consecutive_clips_of_one_video_are_one_run() -> None:
@@ -77,7 +78,7 @@ def test_a_waiting_lease_is_expected_once() -> None:
     look_ahead([trainer], lambda _: decoder)
     look_ahead([trainer], lambda _: decoder)
     assert decoder.asked == [
-        ("a", SPEC, [Request(0), Request(1)]), ("b", SPEC, [Request(2)]),
+        ("a", one_clip(SPEC), [Request(0), Request(1)]), ("b", one_clip(SPEC), [Request(2)]),
     ]  # fmt: skip
 
 

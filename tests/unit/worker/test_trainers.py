@@ -14,6 +14,7 @@ import zmq
 from tests.support.waiting import SECOND, wait_until
 from videoload import Client
 from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.sample_spec import one_clip
 from videoload.clips.windows import Request
 from videoload.transport.keys import make_keys
 from videoload.transport.messages import (
@@ -31,7 +32,7 @@ from videoload.transport.sockets import Router
 from videoload.worker.trainer_connection import TrainerConnection
 from videoload.worker.trainers import Trainers
 
-LEASE = Lease(1, ClipSpec(frames=1, size=(32, 32)), [Clip("a.avi", Request(1))])
+LEASE = Lease(1, one_clip(ClipSpec(frames=1, size=(32, 32))), [Clip("a.avi", Request(1))])
 
 
 class Shop:
