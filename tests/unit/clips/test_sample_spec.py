@@ -113,7 +113,7 @@ def test_a_single_clip_is_the_member_without_a_name() -> None:
 
 def test_facts_of_videos_have_a_shape_of_their_own() -> None:
     counts = made().counts
-    assert (counts.shape, counts.dtype, counts.clip_bytes) == ((4,), "int64", 32)
+    assert (counts.shape, counts.dtype, counts.clip_bytes) == ((10,), "int64", 80)
     assert frames_shape(counts) == (0,)
     assert not transforms_of(counts)
-    assert arrays_of(counts, np.zeros((2, 32), np.uint8)).tolist() == [[0] * 4] * 2
+    assert arrays_of(counts, np.zeros((2, 80), np.uint8)).tolist() == [[0] * 10] * 2
