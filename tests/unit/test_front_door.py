@@ -13,6 +13,11 @@ import pytest
     [
         ("jax", "videoload.jax.to_rgb(None)", "VideoloadError: JAX"),
         ("tensorflow", "videoload.keras", "VideoloadError: videoload.keras needs"),
+        (
+            "tensorflow",
+            "from videoload.frameworks import tfdata; tfdata.dataset(None, None)",
+            "sequence()",
+        ),
         ("resource", "", "ImportError: videoload runs on Linux"),  # Windows
     ],
 )

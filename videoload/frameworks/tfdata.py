@@ -78,7 +78,10 @@ def dataset(readers: Readers, passes: Passes, *, info: bool = False) -> tf.data.
     try:
         import tensorflow as tf
     except ImportError:
-        raise VideoloadError("stream.dataset needs TensorFlow: pip install tensorflow") from None
+        raise VideoloadError(
+            "stream.dataset needs TensorFlow: pip install tensorflow; or, with Keras on another "
+            "backend, use stream.sequence()"
+        ) from None
 
     steps = passes.begin().steps
     skips = readers.options["on_error"] == "skip"

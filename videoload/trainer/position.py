@@ -130,14 +130,17 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes w
 
         Yields:
             ``x``, ``steps_per_epoch``, ``initial_epoch``, ``epochs`` and ``shuffle`` of ``fit``.
+            ``x`` is a dataset, or with Keras on PyTorch or JAX an iterator of NumPy arrays.
         """
+        of_tensorflow = keras.config.backend() == "tensorflow"
+        read = self._stream.dataset if of_tensorflow else self._stream.batches
         size, epochs = len(self._stream), whole("epochs", epochs, 0)
         while self.batches < epochs * size and not self._stop.is_set():
             before = self.batches
             done, rest = divmod(before, size)
             until = done + 1 if rest else epochs
             yield {
-                "x": self._stream.dataset(before, until, info=info), "initial_epoch": done,
+                "x": read(before, until, info=info), "initial_epoch": done,
                 "epochs": until, "steps_per_epoch": size - rest, "shuffle": False,
             }  # fmt: skip
             if self.batches == before:
