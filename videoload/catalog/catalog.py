@@ -94,8 +94,7 @@ class Catalog:
             if not is_list(given):
                 raise CatalogError(f"{name} are a list, not {given!r:.80}")
         files = list(map(as_path, paths))
-        if root is None:
-            root, files = root_of(files)
+        root, files = root_of(files, root)
         known: tuple[str, ...] = ()
         found, hot = labels, None  # several labels of a video
         if classes is None and labels is not None:
@@ -321,7 +320,8 @@ class Catalog:
     ) -> Catalog:
         """The videos ``folder/<class>/**/*``, by class and then by path.
 
-        Hidden names and symlinked folders are skipped. The log warns of what cannot be used.
+        Hidden names are skipped, and symlinks to a folder that is searched anyway. Others may lead
+        anywhere below ``root``. The log warns of what cannot be used.
 
         Args:
             folder: Has a sub-folder for each class. It may be in a bucket (``s3://...``).

@@ -53,8 +53,9 @@ def holds_videos(root: Path) -> bool:
 class Found:
     """What lies below a folder. All paths are relative to the root.
 
-    Links to files must stay in the root, and folders that are links are left out. ``folders`` are
-    the names of the visible sub-folders, and ``passed`` counts what is no video.
+    Links must stay in the root. One to a folder is followed if that lies outside of the folder that
+    is searched. ``folders`` are the names of the visible sub-folders, and ``passed`` counts what is
+    no video.
     """
 
     top: Path | str
@@ -63,6 +64,7 @@ class Found:
     videos: list[str] = field(default_factory=list)
     folders: list[str] = field(default_factory=list)
     passed: Counter[str] = field(default_factory=Counter)
+    _linked: set[Path] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         """Raises CatalogError."""
@@ -97,18 +99,19 @@ class Found:
 
     def _look_in(self, root: Path, folder: str, *, is_top: bool = False) -> None:
         inner: list[str] = []
-        for entry in visible(root / folder):
+        for entry in sorted(visible(root / folder), key=lambda entry: entry.name):
             is_link, is_fit = entry.is_symlink(), is_text_line(entry.name)
             is_video = is_fit and entry.name.lower().endswith(self.suffixes)
             is_folder = os.path.isdir(entry.path) if is_link else entry.is_dir()  # noqa: PTH112 - not of a loop
             if is_link and (is_folder or is_video):
                 target = Path(os.path.realpath(entry.path))
                 if not target.is_relative_to(root):
+                    above = os.path.commonpath((root, target.parent))
                     raise CatalogError(
                         f"the symlink {entry.path!r} leads out of the root {root} to {target}: "
-                        "copy it in, or give a root that holds both"
+                        f"give root={above!r}, which holds both"
                     )
-            if is_folder and is_fit and not is_link:
+            if is_folder and is_fit and (not is_link or self._is_new(target)):
                 inner.append(entry.name)
             elif is_video and not is_folder and (is_link or entry.is_file()):
                 self.videos.append(posixpath.join(folder, entry.name))
@@ -118,6 +121,13 @@ class Found:
             self.folders = inner
         for name in inner:
             self._look_in(root, posixpath.join(folder, name))
+
+    def _is_new(self, target: Path) -> bool:
+        """Whether a link leads to a folder whose videos are not found without it."""
+        searched = Path(self.top, self.base)
+        known = target in self._linked or target.is_relative_to(searched)
+        self._linked.add(target)
+        return not known and not searched.is_relative_to(target)
 
 
 @contextmanager
@@ -186,7 +196,7 @@ def _by_folder(
     loose = of_folder.pop("")
     found.videos = [path for name in names for path in of_folder.get(name, ())]
     if not found.videos:
-        hint = f"it has {len(found.folders)} class sub-folders (hidden ones and links do not count)"
+        hint = f"it has {len(found.folders)} class sub-folders (hidden ones do not count)"
         if loose:
             hint = (
                 f"its {len(loose)} videos need class sub-folders to lie in; or label=REGEX, which "

@@ -68,6 +68,7 @@ class _Reader:
     def __init__(self, rows: Rows, root: PathLike | None, names: Mapping[str, Any]) -> None:
         self._rows, self._names = rows, names
         self._left: Sequence[int] = range(len(rows))
+        self._given_root = root
         self._root = None if root is None else open_root(root)
         self._used: set[str] = set()
 
@@ -180,8 +181,8 @@ class _Reader:
             paths, there = find_by_name(self._root, given, self._rows.source)
             self._left = [self._left[i] for i in there]
             return paths
-        if self._root is None and self._names.get("parts") is None:
-            found, given = root_of(given, self._files)
+        if self._root is not None or self._names.get("parts") is None:
+            found, given = root_of(given, self._given_root, self._files)
             self._root = None if found is None else open_root(found)
         paths = [normal_path(path, self._where_is, i) for i, path in enumerate(given)]
         if isinstance(self._root, Path):

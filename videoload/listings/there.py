@@ -10,22 +10,30 @@ from itertools import chain
 from pathlib import Path
 
 from videoload.errors import CatalogError
-from videoload.listings.columns import some
+from videoload.listings.columns import PathLike, some
 from videoload.listings.folders import Found
 from videoload.storage.files import file_like
 from videoload.storage.paths import joined, pieces_of
+from videoload.storage.roots import is_url
 
 _log = logging.getLogger(__name__)
 
 
-def root_of(paths: list[str], beside: Sequence[str] = ()) -> tuple[str | None, list[str]]:
+def root_of(
+    paths: list[str], root: PathLike | None = None, beside: Sequence[str] = ()
+) -> tuple[PathLike | None, list[str]]:
     """The folder that holds all of these files, and the ways from there: of absolute paths, the
     nearest one that holds those ``beside`` them, too; the working directory if all lie in it. None:
-    they are on other hosts."""
+    they are on other hosts. If a ``root`` is given, the ways of absolute paths in it."""
     if not paths or not all(isinstance(path, str) for path in paths):
-        return None, paths
+        return root, paths
     files = [pieces_of(path) for path in paths]
     every = list(chain.from_iterable(files))
+    if root is not None:
+        for top in () if is_url(root) else {str(Path(root).absolute()), os.path.realpath(root)}:
+            below = top.rstrip("/") + "/"
+            files = [tuple(path.removeprefix(below) for path in each) for each in files]
+        return root, list(map(joined, files))
     if all(map(os.path.isabs, every)):
         also = filter(os.path.isabs, chain.from_iterable(map(pieces_of, beside)))
         root = os.path.commonpath([posixpath.dirname(path) for path in chain(every, also)])

@@ -405,7 +405,8 @@ class Folder:
     def _look(self, path: str) -> tuple[str, os.stat_result]:
         full = os.path.realpath(os.path.join(self.root, path))
         if not self._holds(full):
-            raise VideoError(path, f"lies outside of the root {self.root}")
+            hint = "if a symlink leads there, give a root that holds both"
+            raise VideoError(path, f"lies outside of the root {self.root}: {hint}")
         return full, os.stat(full)
 
 

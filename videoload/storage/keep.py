@@ -118,7 +118,7 @@ class Folders:
         if self.frame_store is None or not isinstance(root, Path):
             return self
         videos, frames = root.resolve(), Path(self.frame_store.folder).resolve()
-        if not frames.is_relative_to(videos):
+        if not frames.is_relative_to(videos) or videos == Path("/"):  # below that is everything
             return self
         if any(part.startswith(".") for part in frames.relative_to(videos).parts):
             return self

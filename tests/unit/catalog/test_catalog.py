@@ -76,6 +76,10 @@ def test_repr_shows_counts_and_the_root_which_is_absolute_and_resolved(
     catalog = Catalog(["a.avi"] * 3, [0, 1, 0], TWO, "link", starts=[0, 5, 9])
     assert catalog.root == tmp_path / "real"
     assert repr(catalog) == f"Catalog(3 rows of 1 files, 2 classes, root={tmp_path}/real)"
+    for way, root in (("real", "link"), ("link", "link"), ("real", tmp_path / "real")):
+        for made in (Catalog, lambda *given: Catalog.from_table({"path": given[0]}, root=given[3])):
+            assert made([f"{tmp_path}/{way}/a.avi"], None, None, root).paths == ("a.avi",)
+    assert Catalog([f"{tmp_path}/link/a.avi"], root="/").paths == (f"{tmp_path}/link/a.avi"[1:],)
     with refused(tmp_path / "none"):
         Catalog(["a.avi"], [0], TWO, tmp_path / "none")
 
@@ -127,7 +131,7 @@ def test_paths_are_normalised_lexically(given_path: str, kept: str) -> None:
     [
         *((path, "inside the root") for path in
           ("../a.avi", "a/../../b.avi", "..", "a/../..", "/", "//a.avi")),
-        ("", ""), (".", ""), ("a/..", ""), (f"{Path(__file__).parent}/a.avi", "relative"),
+        ("", ""), (".", ""), ("a/..", ""), (f"{Path(__file__).parents[1]}/a.avi", "relative"),
         *((path, "rename") for path in ("a\0b.avi", "a\nb.avi", "a\rb.avi", "a\udcffb.avi")),
         (b"a.avi", "not a str"), ("./fine.avi", "video 0"), ("x/../fine.avi", "video 0"),
     ],

@@ -156,11 +156,23 @@ def test_links_of_files_inside_the_root_are_videos_and_all_others_are_skipped(
 def test_a_symlink_out_of_the_root_is_refused(tmp_path: Path, link: str, to: str) -> None:
     tree(tmp_path, "data/jump/a.avi", "other.avi", "others/c.avi", "data2/b.avi")
     (tmp_path / "data" / link).symlink_to(tmp_path / to)
-    with refused(tmp_path / "data" / link, "out of the root", tmp_path / to):
+    with refused(tmp_path / "data" / link, tmp_path / to, f"root={str(tmp_path)!r}"):
         Catalog.from_folder(tmp_path / "data")
-    if link.endswith(".avi"):
-        above = Catalog.from_folder(tmp_path / "data", root=tmp_path)
-        assert above.paths == ("data/jump/a.avi", "data/jump/b.avi")
+    above = Catalog.from_folder(tmp_path / "data", root=tmp_path)
+    linked = f"data/{link}" if link.endswith(".avi") else f"data/{link}/c.avi"
+    assert above.paths == ("data/jump/a.avi", linked)
+    assert above.classes == (("jump", "run") if link == "run" else ("jump",))
+
+
+def test_linked_folders_that_lead_round_are_searched_once(tmp_path: Path) -> None:
+    tree(tmp_path, "data/jump/a.avi", "disk/more/b.avi")
+    for link, to in (
+        ("data/jump/disk", "disk"), ("data/jump/disk2", "disk"), ("data/up", "."),
+        ("disk/back", "data/jump"), ("disk/more/round", "disk"), ("data/jump/self", "data/jump"),
+    ):  # fmt: skip
+        (tmp_path / link).symlink_to(tmp_path / to)
+    found = Catalog.from_folder(tmp_path / "data", root=tmp_path)
+    assert found.paths == ("data/jump/a.avi", "data/jump/disk/more/b.avi")
 
 
 # Names

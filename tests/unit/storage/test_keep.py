@@ -101,7 +101,8 @@ def test_frames_do_not_lie_among_the_videos_where_they_would_be_a_class(tmp_path
     assert not (videos / "frames").exists()
     for folder in (tmp_path / "frames", tmp_path / "videos2", videos / ".frames" / "a"):
         assert Folders.of(None, None, None, folder, None).beside(videos)
-        assert Folders.of(None, None, None, folder, None).beside("s3://bucket")
+        for root in ("s3://bucket", Path("/")):
+            assert Folders.of(None, None, None, folder, None).beside(root)
 
 
 def test_an_argument_wins_over_the_environment(
