@@ -156,7 +156,12 @@ def moments(r: random.Random, files: Files) -> Drawn:
     clip = vl.ClipSpec(
         offsets=offsets, sampling="at", edges=r.choice(["hold", "zero"]), **_pixels(r)
     )
-    return catalog.with_targets({"track": vl.PerFrame(track)}), clip, {}
+    targets: dict[str, Any] = {"track": vl.PerFrame(track)}
+    if 0 in offsets:
+        ends = np.cumsum([len(each) for each in track])
+        steps = np.arange(ends[-1]) * 3
+        targets["steps"] = vl.Steps(steps, ends - [len(each) for each in track], ends, (-2, 0, 5))
+    return catalog.with_targets(targets), clip, {}
 
 
 def recordings_in_pieces(r: random.Random, files: Files) -> Drawn:
