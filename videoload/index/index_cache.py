@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _MEMORY_BYTES = 16 << 20  # some 5 000 videos like UCF-101's; each is read from the disk in 50 us
-_MAX_WAITING, _MAX_WAIT_S = 64, 1.0  # indexes that are written together
+_MAX_WAITING, _MAX_WAIT_S = 64, 0.05  # indexes that are written together
 _NAME = re.compile(r"videoload-[0-9a-f]{32}\.(sqlite(-journal)?|lock|coming)")
 _UNUSED_S = 90 * 86400  # a cache file that was not opened for so long is deleted
 _MOST_COPIES = 64  # rows of a path; the oldest go

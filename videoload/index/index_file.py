@@ -16,7 +16,7 @@ import sqlite3
 import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import nullcontext, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path, PurePosixPath
@@ -59,20 +59,23 @@ class IndexFile:
 
     def __init__(self, file: str | Path, software: str) -> None:
         """Raises NoIndexError if it is none, or was made by other ``software``."""
-        try:
-            self._opened = sqlite3.connect(
-                f"file:{quote(os.fsencode(Path(file).absolute()))}?mode=ro&immutable=1", uri=True,
-                check_same_thread=False,
-            )  # fmt: skip
-            self._opened.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_ROW_BYTES)
-            made = self._opened.execute("SELECT sql FROM sqlite_schema WHERE sql NOT NULL")
-            if made.fetchall() != [(TABLE.replace("IF NOT EXISTS ", ""),)]:
-                raise NoIndexError("it is no index of videoload")
-            [(_, _, told)] = self._rows([SOFTWARE])
-        except (sqlite3.Error, ValueError) as error:
-            raise NoIndexError(f"it is no index of videoload ({error})") from None
-        if told != software.encode():
-            raise NoIndexError("other software made it; `videoload index` makes it anew")
+        where = quote(os.fsencode(Path(file).absolute()))
+        with ExitStack() as stack:
+            try:
+                self._opened = sqlite3.connect(
+                    f"file:{where}?mode=ro&immutable=1", uri=True, check_same_thread=False
+                )
+                stack.callback(self._opened.close)
+                self._opened.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_ROW_BYTES)
+                made = self._opened.execute("SELECT sql FROM sqlite_schema WHERE sql NOT NULL")
+                if made.fetchall() != [(TABLE.replace("IF NOT EXISTS ", ""),)]:
+                    raise ValueError("it has other tables")
+                [(_, _, told)] = self._rows([SOFTWARE])
+            except (sqlite3.Error, ValueError) as error:
+                raise NoIndexError(f"it is none that videoload has written ({error})") from None
+            if told != software.encode():
+                raise NoIndexError("other software made it; `videoload index` makes it anew")
+            stack.pop_all()
 
     def rows(self, path: str) -> list[Row]:
         """The rows of a file; of one whose root lies above the set's, those of the rest of its

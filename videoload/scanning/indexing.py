@@ -20,7 +20,7 @@ from typing import NamedTuple
 from videoload.catalog.catalog import Catalog
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.sample_spec import one_clip
-from videoload.errors import BadVideo, VideoError, VideoloadError
+from videoload.errors import BadVideo, TooManyBadVideos, VideoError, VideoloadError
 from videoload.index.index import VideoIndex
 from videoload.index.index_cache import IndexCache
 from videoload.index.index_file import NAME, SOFTWARE, TABLE, Row, SetIndex, row_of
@@ -171,6 +171,7 @@ def _read(
         storage_timeout_s=AWAY_S,
     ) as client:  # fmt: skip
         readers = client._look(files, facts, 1, ordered=False)
-        for _ in readers.read(readers.steps(0, None)):
-            advance()
+        with suppress(TooManyBadVideos):  # all of them are bad
+            for _ in readers.read(readers.steps(0, None)):
+                advance()
         return readers.quarantine.videos
