@@ -18,7 +18,7 @@ from videoload.errors import StorageError, VideoError
 from videoload.index.index import VideoIndex
 from videoload.index.indexes import Indexes
 from videoload.storage.files import Storage, VideoFile
-from videoload.storage.paths import pieces_of
+from videoload.storage.paths import files_of, pieces_of
 
 
 class Expected:
@@ -32,8 +32,9 @@ class Expected:
         """Fetch what the pictures of these clips need, as far as that is known. Nobody waits."""
         with suppress(VideoError, StorageError, UnfitError):
             if spec.asks != "clips":
-                if (known := self._known(path)) is not None:
-                    known[0].want(())  # whether it is still what is known of it
+                for name in files_of(path):
+                    if (known := self._known(name)) is not None:
+                        known[0].want(())  # whether it is still what is known of it
                 return
             if "" not in spec.clips:
                 self._expect_samples(path, spec, requests)

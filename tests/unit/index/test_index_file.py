@@ -23,6 +23,7 @@ from tests.support.servers import asked, bucket
 from tests.support.thorough import either
 from tests.support.videos import Videos, make_avi
 from tests.support.waiting import SECOND, wait_until
+from videoload.clips.sample_spec import one_clip
 from videoload.clips.windows import Request
 from videoload.decoding.decoder import Decoder
 from videoload.errors import VideoError, VideoloadError
@@ -72,7 +73,7 @@ def made(root: str | Path, folder: Path, out: Path | None = None) -> Made:
             reading.index(path)
     del reading
     collect_garbage()  # what it has found out is written then
-    return make_index(catalog, out and str(out), processes=1, cache=cache)
+    return make_index(catalog, str(out) if out else None, processes=1, cache=cache)
 
 
 def decoded(root: str | Path, folder: Path, index: str | Path | bool | None = None) -> list[object]:
@@ -284,8 +285,8 @@ def test_an_object_that_is_replaced_is_read_as_it_is_now(
     """Of the same size, or gone; before a clip, while it is read, and where files are counted."""
     made(server.url, folder, folder / NAME)
     decoder, out = Decoder(server.url), np.zeros((1, *SPEC.shape), np.uint8)
-    decoder.expect(LONG, SPEC, [Request(0)])
-    prepared = decoder.prepare(LONG, SPEC, [Request(0)], out)
+    decoder.expect(LONG, one_clip(SPEC), [Request(0)])
+    prepared = decoder.prepare(LONG, one_clip(SPEC), [Request(0)], out)
     size = (folder / LONG).stat().st_size
     other = make_avi(tmp_path / "other.avi", frames=44, seed=7).read_bytes()
     (folder / LONG).write_bytes(other.ljust(size, b"\0"))
