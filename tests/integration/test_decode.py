@@ -404,7 +404,7 @@ def test_an_error_that_nobody_thought_of_is_the_file_s(
     def fail(*_: object, **__: object) -> None:
         raise ValueError("31 is not a valid Type")
 
-    monkeypatch.setattr("videoload.pixels.clip_pixels.ClipPixels.take", fail)
+    monkeypatch.setattr("videoload.pixels.chains.Chain.through", fail)
     decoder, path, why = Decoder(videos.root), "walk/gop12.avi", "ValueError: 31 is not a valid"
     with pytest.raises(VideoError, match=why):
         decoder.report(path)

@@ -11,7 +11,7 @@ from videoload.clips.clip_params import ClipParams
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.video_info import VideoInfo
 from videoload.pixels.chains import Chains
-from videoload.pixels.clip_pixels import ClipPixels, SourceFrame
+from videoload.pixels.clip_pixels import ClipPixels
 from videoload.pixels.planes import Buffer
 
 # The formats that AVI files decode to.
@@ -48,6 +48,6 @@ def clip_of(
     out: Buffer = np.empty((len(frames), *spec.shape[1:]), spec.dtype)
     made = ClipPixels(spec, info, params, Chains() if chains is None else chains, out)
     for at, frame in enumerate(frames):
-        made.take(SourceFrame(frame), at)
+        made.take(frame, at)
     made.finish()
     return out

@@ -3,7 +3,7 @@ frame store."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
@@ -114,7 +114,7 @@ class VideoClips:
         self._params = self._given or draw(spec, index.info, self._requests)
         if store is not None and (found is None or found.info != index.info):
             stored = store.frames_of(path, file, spec, index.info, self._params, None)
-        self._places: dict[int, list[Callable[[SourceFrame], None]]] = {}
+        self._places: dict[int, list[tuple[ClipPixels, int]]] = {}
         self._made: list[ClipPixels] = []
         if stored is None:
             self._make_places()
@@ -141,7 +141,7 @@ class VideoClips:
             self._made.append(made)
             for at, ordinal in enumerate(pictures(drawn.frames).tolist()):
                 if ordinal >= 0:
-                    self._places.setdefault(ordinal, []).append(partial(made.take, at=at))
+                    self._places.setdefault(ordinal, []).append((made, at))
 
     def _make(self, tick: Tick) -> Ordinals:
         if self._stored is None or self._stored.missing:
@@ -166,9 +166,14 @@ class VideoClips:
             if stored is not None:
                 stored.take(ordinal, frame)
             else:
-                source = SourceFrame(frame)
-                for write_part in self._places[ordinal]:
-                    write_part(source)
+                places = self._places[ordinal]
+                if len(places) == 1:
+                    [(clip, at)] = places
+                    clip.take(frame, at)
+                else:
+                    source = SourceFrame(frame)
+                    for clip, at in places:
+                        clip.take_shared(source, at)
             scaling_s += clock() - began
 
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 import time
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -17,8 +16,8 @@ from videoload.clips.edges import pictures
 from videoload.clips.video_info import VideoInfo
 from videoload.frame_store.store import FrameStore, Scaling
 from videoload.frame_store.stored_video import Head, StoredVideo
-from videoload.pixels.chains import Chain, Chains, FrameFormat, Way
-from videoload.pixels.clip_pixels import ClipPixels, SourceFrame, scaling_way
+from videoload.pixels.chains import Chain, Chains
+from videoload.pixels.clip_pixels import ClipPixels, SourceFrame
 from videoload.pixels.planes import Buffer
 from videoload.pixels.scaled_frames import (
     frame_bytes,
@@ -28,6 +27,7 @@ from videoload.pixels.scaled_frames import (
     unpack_frames,
 )
 from videoload.pixels.software import software_and_code
+from videoload.pixels.ways import FrameFormat, Way, scaling_way
 from videoload.reading.order import Order
 from videoload.storage.files import Tick, VideoFile
 from videoload.storage.keep import Keep
@@ -91,7 +91,7 @@ class ClipStore:
         try:
             info = VideoInfo.from_bytes(stored.head.info)
             return FoundVideo(stored, info, unpack_format(stored.head.layout))
-        except (ValueError, struct.error):
+        except ValueError:
             return None
 
     def frames_of(
@@ -165,7 +165,7 @@ class ClipFrames:
 
     def _begin(self, source: FrameFormat) -> None:
         way = self._way = scaling_way(self._spec, self._info, self._params[0], source)
-        self._rows = np.empty((len(self._row_of), frame_bytes(way.made)), np.uint8)
+        self._rows = np.empty((len(self._row_of), frame_bytes(way.scaled)), np.uint8)
         if self._stored is not None and self._stored.head.frame_bytes != self._rows.shape[1]:
             self._stored = None
 
@@ -273,7 +273,7 @@ class ClipFrames:
                 rows = [self._row_of[ordinal] for ordinal in shown[at].tolist()]
                 in_order = rows == list(range(len(self._rows)))
                 scaled = self._rows if in_order else self._rows.take(rows, 0)
-                made.take_scaled(self._way.source, unpack_frames(scaled, self._way.made), at)
+                made.take_scaled(self._way.source, unpack_frames(scaled, self._way.scaled), at)
             made.finish()
 
     def _give_up(self, error: OSError) -> None:

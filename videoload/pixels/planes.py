@@ -1,5 +1,5 @@
-"""The planes of pictures and clips as arrays [n, height, width, channels] of n frames, and what is
-done there: a part is cut out, turned, mirrored, and put into a clip."""
+"""Where the bytes go: the planes of pictures and clips as arrays [n, height, width, channels] of n
+frames. A part is cut out, turned, mirrored, and put into a clip."""
 
 from __future__ import annotations
 
@@ -10,40 +10,21 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 from av.video.frame import VideoFrame
+from av.video.plane import VideoPlane
 
-from videoload.clips.regions import Rectangle, Size
+from videoload.clips.clip_params import ClipParams
+from videoload.clips.regions import Rectangle
 
 Buffer = npt.NDArray[np.uint8]  # uint16 for gray16
 
 
-class Crop(NamedTuple):
-    """What is done with converted frames: the rectangle at ``corner`` (x, y), of ``size`` (width,
-    height), is turned clockwise ``turns`` times by 90 degrees, and mirrored if ``flip``. It is put
-    at ``place`` (x, y) into a black frame; None: it is the whole frame."""
+class Picture:
+    """Frames below each other in one picture, so that FFmpeg converts them in one go."""
 
-    corner: Size
-    size: Size
-    turns: int
-    flip: bool
-    pixels: str
-    place: Size | None
-
-    def write(self, planes: Sequence[Buffer], out: Buffer) -> None:
-        """Make frames of a clip, ``out`` [n, ...], of planes."""
-        (x, y), (width, height) = self.corner, self.size
-        if self.place is not None:
-            blacken(out, self.pixels)
-        for plane, to in zip(part_of(planes, (x, y, width, height)), self.inside(out), strict=True):
-            turned = np.rot90(plane, -self.turns, (1, 2)) if self.turns else plane
-            np.copyto(to, turned[:, :, ::-1] if self.flip else turned)
-
-    def inside(self, out: Buffer) -> list[Buffer]:
-        """The planes of what is put into frames of a clip, as views."""
-        planes = [out] if self.pixels != "yuv420p" else _planes_of_clip(out)
-        if self.place is None:
-            return planes
-        across, down = self.size[::-1] if self.turns % 2 else self.size
-        return part_of(planes, (*self.place, across, down))
+    def __init__(self, width: int, height: int, pixels: str, frames: int) -> None:
+        self.frames = frames
+        self.frame = VideoFrame(width, height * frames, pixels)
+        self.planes = planes_of(self.frame, frames)
 
 
 def planes_of(picture: VideoFrame, frames: int = 1, part: Rectangle | None = None) -> list[Buffer]:
@@ -89,20 +70,51 @@ def part_of(planes: Sequence[Buffer], part: Rectangle) -> list[Buffer]:
     ]
 
 
-def _planes_of_clip(out: Buffer) -> list[Buffer]:
+def turned(planes: Sequence[Buffer], turns: int, *, flip: bool) -> list[Buffer]:
+    """Views of planes that are turned clockwise ``turns`` times by 90 degrees, and then mirrored
+    if ``flip``."""
+    shown = [np.rot90(plane, -turns, (1, 2)) if turns else plane for plane in planes]
+    return [plane[:, :, ::-1] for plane in shown] if flip else shown
+
+
+class Place(NamedTuple):
+    """Where the values of a view lie in a plane: what `np.ndarray` asks for."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[np.integer[Any]]
+    begin: int
+    strides: tuple[int, ...]
+
+
+def place_of(shown: Buffer, plane: VideoPlane) -> Place:
+    """Where a view of one frame lies in its plane."""
+    [shown] = shown
+    whole = np.frombuffer(cast(memoryview, plane), np.uint8)
+    begin = shown.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
+    return Place(shown.shape, shown.dtype, begin, shown.strides)
+
+
+def planes_of_clip(out: Buffer, pixels: str, params: ClipParams) -> list[Buffer]:
+    """The planes of what is shown in the frames ``out`` [T, ...] of a clip. What is not shown there
+    becomes black."""
+    planes = [out] if pixels != "yuv420p" else _planes_in_one(out)
+    missing = np.flatnonzero(params.frames == -1)
+    for i, plane in enumerate(planes):
+        black = 0 if pixels != "yuv420p" else 128 if i else 16
+        if params.place is not None:
+            plane[...] = black
+        elif len(missing):
+            plane[missing] = black
+    if params.place is None:
+        return planes
+    across, down = params.size[::-1] if params.turns % 2 else params.size
+    return part_of(planes, (*params.place, across, down))
+
+
+def _planes_in_one(out: Buffer) -> list[Buffer]:
     """Y, U and V of frames of a clip in yuv420p."""
     n, lines, width = out.shape
     height = lines * 2 // 3
     luma, half = height * width, (n, height // 2, width // 2, 1)
     y, u, v = np.split(out.reshape(n, lines * width), (luma, luma * 5 // 4), 1)
     return [y.reshape(n, height, width, 1), u.reshape(half), v.reshape(half)]
-
-
-def blacken(out: Buffer, pixels: str) -> None:
-    """Make frames of a clip, ``out`` [n, ...], black."""
-    out[...] = 0
-    if pixels == "yuv420p":  # of limited range
-        luma, *chroma = _planes_of_clip(out)
-        luma[...] = 16
-        for plane in chroma:
-            plane[...] = 128

@@ -21,7 +21,7 @@ from videoload.clips.clip_params import ClipParams
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.video_info import VideoInfo
 from videoload.pixels.chains import Chains
-from videoload.pixels.clip_pixels import ClipPixels, SourceFrame
+from videoload.pixels.clip_pixels import ClipPixels
 from videoload.versions import code_digest, ffmpeg_versions
 
 _WIDTH, _HEIGHT = 320, 240
@@ -50,7 +50,7 @@ def _scaled() -> str:
         spec = ClipSpec(frames=1, resize=_SCALED[1], size=_CROP, pixels=pixels)
         out: Any = np.empty(spec.shape, spec.dtype)
         clip = ClipPixels(spec, info, params, Chains(), out)
-        clip.take(SourceFrame(frame), 0)
+        clip.take(frame, 0)
         clip.finish()
         digest.update(out.tobytes())
     return digest.hexdigest()

@@ -16,8 +16,8 @@ from videoload.clips.clip_params import clip_params
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.video_info import VideoInfo
 from videoload.frame_store.clip_frames import is_keepable, scaling_of
-from videoload.pixels.chains import Chains, FrameFormat
-from videoload.pixels.clip_pixels import ClipPixels, SourceFrame, scaling_way
+from videoload.pixels.chains import Chains
+from videoload.pixels.clip_pixels import ClipPixels, SourceFrame
 from videoload.pixels.planes import Buffer
 from videoload.pixels.scaled_frames import (
     frame_bytes,
@@ -26,6 +26,7 @@ from videoload.pixels.scaled_frames import (
     unpack_format,
     unpack_frames,
 )
+from videoload.pixels.ways import FrameFormat, scaling_way
 
 KEPT = tuple(pixels for pixels in get_args(Pixels) if pixels != "gray16")
 FRAMES = 3
@@ -47,11 +48,11 @@ def by_kept_frames(
     clip, sources = np.empty(spec.shape, np.uint8), [SourceFrame(frame) for frame in frames]
     params = clip_params(spec, info, seed)
     way = scaling_way(spec, info, params, sources[0].format)
-    rows = np.empty((len(frames), frame_bytes(way.made)), np.uint8)
+    rows = np.empty((len(frames), frame_bytes(way.scaled)), np.uint8)
     for source, row in zip(sources, rows, strict=True):
         pack_frame(source.through(chains[way]), row)
     made = ClipPixels(spec, info, params, chains, clip)
-    made.take_scaled(way.source, unpack_frames(rows, way.made), range(len(frames)))
+    made.take_scaled(way.source, unpack_frames(rows, way.scaled), range(len(frames)))
     made.finish()
     return clip
 
@@ -90,7 +91,7 @@ def test_a_kept_frame_takes_half_the_space_of_rgb(source: str) -> None:
     spec = ClipSpec(1, resize=128, size=(112, 112), crop="random")
     info = VideoInfo(100, Fraction(25), 320, 240)
     format_ = FrameFormat(320, 240, source, 2, 1)
-    scaled = scaling_way(spec, info, clip_params(spec, info, 0), format_).made
+    scaled = scaling_way(spec, info, clip_params(spec, info, 0), format_).scaled
     assert frame_bytes(scaled) == 170 * 128 * 3 // 2
 
 

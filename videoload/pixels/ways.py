@@ -1,0 +1,177 @@
+"""What a spec wants of the frames of a video: sizes, parts and formats. Pure.
+
+A frame is scaled, and then converted. Between the two it is small, and 4:2:0 if the source is: to
+convert it there is half the work of doing both at once.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from av.video.frame import VideoFrame
+
+from videoload.clips.choices import Scaling
+from videoload.clips.clip_params import ClipParams
+from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.regions import Rectangle, Size
+from videoload.clips.video_info import VideoInfo
+
+# AVCOL_SPC_* of a frame -> the matrix to convert with; whatever says nothing is BT.601, limited
+# range.
+_MATRICES = {1: "bt709", 4: "fcc", 7: "smpte240m", 9: "bt2020", 10: "bt2020"}
+UNSPECIFIED = 2  # AVCOL_SPC_*, AVCOL_PRI_*, AVCOL_TRC_*
+_RANGES = {"rgb24": 2, "gray": 2, "gray16": 2, "yuv420p": 1}
+_PLANAR = ("yuv420p", "yuvj420p")
+_MIRRORED = 128  # FFmpeg mirrors pictures of a multiple of this width ten times as fast as others
+
+
+class Colours(NamedTuple):
+    """A matrix by FFmpeg's name, and a range, AVCOL_RANGE_*."""
+
+    matrix: str
+    range: int
+
+
+class FrameFormat(NamedTuple):
+    """How to convert a frame. ``space`` is AVCOL_SPC_*, ``range`` AVCOL_RANGE_*."""
+
+    width: int
+    height: int
+    pixels: str
+    space: int
+    range: int
+
+    @classmethod
+    def of(cls, frame: VideoFrame) -> FrameFormat:
+        """The format of a frame."""
+        return cls(
+            frame.width, frame.height, frame.format.name, frame.colorspace, frame.color_range
+        )
+
+    @property
+    def is_full_range(self) -> bool:
+        """Whether luma is 0..255, and not 16..235."""
+        return self.pixels.startswith("yuvj") or self.range == 2
+
+    @property
+    def colours(self) -> Colours:
+        """The matrix and the range to convert with."""
+        range_ = 2 if self.is_full_range else self.range or 1
+        return Colours(_MATRICES.get(self.space, "bt601"), range_)
+
+    @property
+    def is_halved(self) -> bool:
+        """Whether these are 4:2:0 frames whose chroma spans two pixels each way everywhere. If a
+        side is odd, swscale stretches the last half sample to a whole one, and the colours of the
+        frame lie aside."""
+        return self.pixels in _PLANAR and not (self.width % 2 or self.height % 2)
+
+
+class Way(NamedTuple):
+    """From one picture to another one.
+
+    Attributes:
+        source: What the picture is.
+        size: (width, height) that it should have; others are scaled to it first.
+        region: The part (x, y, width, height) of it that is scaled.
+        scaled: What this becomes.
+        scaling: As in the spec.
+        cut: The (width, height) of a part of it, which may lie elsewhere in each picture.
+        mirrors: Whether it is mirrored left to right, before it is converted: 4:2:0 takes half the
+            time of RGB, and the pixels are the same.
+        made: What is made of it, by its pixels; None: nothing else.
+    """
+
+    source: FrameFormat
+    size: Size
+    region: Rectangle
+    scaled: FrameFormat
+    scaling: Scaling
+    cut: Size | None = None
+    mirrors: bool = False
+    made: FrameFormat | None = None
+
+
+def whole(source: FrameFormat, scaled: FrameFormat, scaling: Scaling) -> Way:
+    """The way of a whole picture to a scaled one."""
+    return Way(source, source[:2], (0, 0, *source[:2]), scaled, scaling)
+
+
+def scaling_way(spec: ClipSpec, info: VideoInfo, params: ClipParams, source: FrameFormat) -> Way:
+    """The way of such frames to scaled ones."""
+    scaled = _scaled(source, params.scaled, spec)
+    return Way(source, info.coded_size, params.region, scaled, spec.scaling)
+
+
+def _scaled(source: FrameFormat, size: Size, spec: ClipSpec) -> FrameFormat:
+    """What frames are once they are scaled: 4:2:0 frames keep their format and colours, others get
+    the clip's."""
+    kept = source._replace(width=size[0], height=size[1], range=source.colours.range)
+    return kept if kept.is_halved else _made(size, spec)
+
+
+def _made(size: Size, spec: ClipSpec) -> FrameFormat:
+    return FrameFormat(*size, spec.pixels, UNSPECIFIED, _RANGES[spec.pixels])
+
+
+class Look(NamedTuple):
+    """What a clip wants of scaled frames.
+
+    Attributes:
+        part: The part (x, y, width, height) of each that is needed, in whole samples of chroma.
+        again: How this is scaled once more; None: not at all.
+        halved: The format of what is converted then; None: it is what the clip shows.
+        width: Of the picture that is converted: so much that it is mirrored quickly.
+        mirrors: Whether it is mirrored before.
+        shown: The part (x, y, width, height) of what comes out that the clip shows.
+        flip: Whether this is mirrored at last.
+    """
+
+    part: Rectangle
+    again: Way | None
+    halved: FrameFormat | None
+    width: int
+    mirrors: bool
+    shown: Rectangle
+    flip: bool
+
+    @classmethod
+    def at(cls, spec: ClipSpec, params: ClipParams, scaled: FrameFormat) -> Look:
+        """What a clip wants of scaled frames of one format."""
+        part, size, flip, again, halved = params.part, params.size, params.flip, None, scaled
+        x, y, width, height = part
+        if (width, height) != size:
+            halved = _scaled(scaled, size, spec)
+            again = whole(scaled._replace(width=width, height=height), halved, spec.scaling)
+        if not halved.is_halved:
+            return cls(part, again, None, size[0], False, (0, 0, *size), flip)
+        mirrors = flip and not params.turns
+        left, top, across, down = 0, 0, *size
+        if again is None:
+            left, top = x & ~1, y & ~1
+            across, down = (x + width + 1 & ~1) - left, (y + height + 1 & ~1) - top
+        wide = across + (-across % _MIRRORED if mirrors else 0)
+        if again is None:
+            if wide <= scaled.width:
+                left, across = min(left, scaled.width - wide), wide
+            part, halved = (left, top, across, down), halved._replace(width=across, height=down)
+            left, top = x - left, y - top
+        shown = (wide - left - size[0] if mirrors else left, top, *size)
+        return cls(part, again, halved, wide, mirrors, shown, flip and not mirrors)
+
+    def converting(self, spec: ClipSpec, frames: int) -> Way:
+        """The way of so many parts, one below the other, to what is shown of them."""
+        assert self.halved is not None
+        size = self.width, self.halved.height * frames
+        source = self.halved._replace(width=size[0], height=size[1])
+        way = whole(source, source, spec.scaling)
+        return way._replace(mirrors=self.mirrors, made=_made(size, spec))
+
+    def straight(self, spec: ClipSpec, scaling: Way) -> Way | None:
+        """The way of a source frame to what is shown of it, by one chain; None: there is none."""
+        if self.again is not None or self.width != self.part[2]:
+            return None
+        if self.halved is None:
+            return scaling
+        made = _made(self.part[2:], spec)
+        return scaling._replace(cut=self.part[2:], mirrors=self.mirrors, made=made)
