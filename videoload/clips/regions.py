@@ -146,7 +146,7 @@ def letterbox(frame: Size, size: Size, *, even: bool) -> tuple[Size, Size]:
 
     def side(whole: int, fitted: int, by: int) -> tuple[int, int]:
         length = max(step, fitted // by // step * step)
-        at = (whole * by - fitted) // (2 * by)
+        at = (whole * by - (length * by if even else fitted)) // (2 * by)
         return length, min(at // step * step, whole - length)
 
     (width, x), (height, y) = side(across, *across_by), side(down, *down_by)
