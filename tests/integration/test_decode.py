@@ -192,6 +192,14 @@ def hevc_as_raw_video(good: bytes) -> bytes:
     return join(header[:at] + bytes(4) + header[at + 4 :], hevc)
 
 
+def cut_raw_pictures(good: bytes) -> bytes:
+    """Raw pictures with a palette, of fewer bytes than they need."""
+    header, chunks = split(good)
+    at = header.index(b"strf") + 22
+    palettes = header[:at] + b"\x08\0" + bytes(4) + header[at + 6 :]
+    return join(palettes, [each._replace(data=bytes(1000)) for each in chunks])
+
+
 # What a file holds, made of a good one, and what the reason says.
 HOLDS: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "text": (lambda _: b"these are not pictures" * 100, "opened"),
@@ -209,6 +217,7 @@ HOLDS: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "an MXF": (lambda _: bytes.fromhex("060e2b34020501010d01020101020400") + bytes(999), "MXF"),
     "a sound file": (lambda _: b"RIFF\x24\0\0\0WAVEfmt " + bytes(999), "WAVE"),
     "HEVC as raw video": (hevc_as_raw_video, "HEVC"),
+    "raw pictures that are cut": (cut_raw_pictures, "1000 bytes"),
 }
 IS: dict[str, tuple[Callable[[Path], object], str]] = {
     "a folder": (Path.mkdir, "not a file"),

@@ -15,7 +15,7 @@ from av.video.frame import VideoFrame
 from videoload.bitstreams.hevc import is_hevc
 from videoload.bitstreams.pictures import compact
 from videoload.index.index import VideoIndex, info_of_file
-from videoload.index.packets import timing_in
+from videoload.index.packets import least_bytes, timing_in
 from videoload.reading.containers import (
     NotedPackets,
     OpenedVideo,
@@ -106,8 +106,12 @@ def decode_index(file: VideoFile, tick: Tick) -> tuple[VideoIndex, Report]:
 
 def _noted(opened: OpenedVideo, packets: list[_Packet]) -> Iterator[VideoPacket]:
     """The packets of a file, which are noted. Raises UnreadableError."""
-    at = -1
+    at, least = -1, least_bytes(opened)
     for packet in opened.packets:
+        if packet.size < least:
+            raise UnreadableError(
+                f"has raw pictures that are not whole: {packet.size} bytes, and {least} are needed"
+            )
         at = at if packet.pos is None else packet.pos
         if not packets and opened.decoder.context.name == "rawvideo" and is_hevc(bytes(packet)):
             raise UnreadableError(

@@ -49,6 +49,7 @@ _SMALL_BYTES = 16 << 10  # of smaller packets, the heads are most of what a disk
 _AHEAD = 64  # packets that are fetched before they are read
 _DISCARD = 2  # FFmpeg's flag of an index entry that is not shown; PyAV has it signed
 _UNKNOWN = -1
+_NOT_CHECKED = ("pal8", "monow", "monob")
 
 
 class PacketTable(NamedTuple):
@@ -110,16 +111,26 @@ def _by_places(opened: OpenedVideo, positions: Ints, sizes: Ints) -> AviPackets:
 
 def _prove(opened: OpenedVideo, sizes: Ints, reader: _AtPlaces | _InPasses) -> Pictures | None:
     context = opened.decoder.context
-    if context.name in UNCOMPRESSED and not (
-        len(sizes) and _is_picture(opened, sizes.min().item())
-    ):
-        return None
+    if context.name in UNCOMPRESSED:
+        least = sizes.min().item() if len(sizes) else 0
+        if least < least_bytes(opened) or not _is_picture(opened, least):
+            return None
     return prove(
         Packets(
             context.name, context.extradata or b"", (context.width, context.height),
             sizes, reader.heads, reader.data, reader.whole,
         )
     )  # fmt: skip
+
+
+def least_bytes(opened: OpenedVideo) -> int:
+    """Bytes of a raw picture with a palette or of one bit a pixel; 0 of others. FFmpeg takes fewer,
+    and shows for the rest what its memory held before."""
+    told = opened.decoder.told
+    if opened.decoder.context.name != "rawvideo" or told["pix_fmt"] not in _NOT_CHECKED:
+        return 0
+    line_bytes = -(-told["width"] * told["bits_per_coded_sample"] // 8)
+    return int(line_bytes * told["height"])
 
 
 def _is_picture(opened: OpenedVideo, size: int) -> bool:
