@@ -27,7 +27,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
         "kept", "no_room",
     ),
     "failed": ("lease", "at", "reason", "fault", "file"),
-    "heartbeat": ("progress", "busy", "storage"),
+    "heartbeat": ("lease", "at", "storage"),
     "bye": ("reason", "kept_from_leases"),
 }  # fmt: skip
 PIXELS = ("right", "none", "short", "long", "two frames")
@@ -113,7 +113,7 @@ class Liar:
                 "lease": number, "at": 0, "reason": "is not a video", "fault": "video",
                 "file": 12345,
             },
-            "heartbeat": {"progress": 1},
+            "heartbeat": {"lease": 1},
             "bye": {"reason": "tired", "kept_from_leases": False},
         }  # fmt: skip
         return honest[kind]

@@ -92,7 +92,7 @@ def test_a_video_that_kills_its_workers_is_named_and_replaced(
 SEVERAL = """
     import sys
 
-    from videoload.processes.supervisor import keep_running
+    from videoload.worker.keep_running import keep_running
     from videoload.transport.private_messages import WorkerSettings
 
     settings = WorkerSettings([sys.argv[1]], root=sys.argv[2])

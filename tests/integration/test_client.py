@@ -125,7 +125,7 @@ def test_slots_that_do_not_fit_into_memory_are_refused_before_they_are_allocated
         left = 40 * 10**6
         small = ClipSpec(frames=10, size=(200, 200), resize=200)  # 1.2 MB
         held = [
-            client.stream(videos.catalog, small, size)._readers.source.arena for size in (1, 4, 7)
+            client.stream(videos.catalog, small, size)._readers.source.memory for size in (1, 4, 7)
         ]
         assert [arena.slots for arena in held] == [8, 6, 4], "8, or three quarters of what is left"
 

@@ -71,7 +71,7 @@ def test_no_batch_is_of_two_versions(write: Callable[..., str], catalog: Catalog
 def test_a_module_whose_import_hangs_is_named_when_the_stream_is_made(
     write: Callable[..., str], catalog: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("videoload.processes.fresh_import.IMPORT_S", 0.5 * SECOND)
+    monkeypatch.setattr("videoload.trainer.fresh_import.IMPORT_S", 0.5 * SECOND)
     folder = write(2)
     Path(folder, "edited.py").write_text("import threading\nthreading.Event().wait()\n")
     with (

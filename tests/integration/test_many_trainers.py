@@ -17,6 +17,7 @@ from tests.support.thorough import THOROUGH
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND
 from videoload import Client, ClipSpec, Stream, decode_serially
+from videoload.activity import Activity
 from videoload.clips.sample_spec import one_clip
 from videoload.clips.windows import Request
 from videoload.transport.messages import Clip, Heartbeat, Hello, Lease, Welcome
@@ -139,8 +140,8 @@ def test_a_worker_stops_decoding_for_a_dead_trainer(videos: Videos, programs: Pr
         try:
             (worker,) = share_workers(programs, videos, 1, client.endpoints[0], router.endpoint)
             client.wait_for_workers(1, timeout_s=30 * SECOND)
-            frames = 0
-            while not frames:  # it says HELLO, and later that it is at work
+            at = Activity.IDLE
+            while not at:  # it says HELLO, and later that it is at work
                 assert router.socket.poll(int(30_000 * SECOND))
                 got = router.receive()
                 assert got is not None
@@ -150,7 +151,7 @@ def test_a_worker_stops_decoding_for_a_dead_trainer(videos: Videos, programs: Pr
                     assert peer.send(Lease(1, one_clip(long), clips))
                 else:
                     assert isinstance(message, Heartbeat)
-                    frames = message.progress
+                    at = message.at
         finally:
             router.close()
             context.term()

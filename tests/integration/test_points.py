@@ -13,7 +13,7 @@ from tests.support.thorough import either, rest_nightly
 from tests.support.waiting import SECOND
 from videoload import Boxes, Catalog, Client, ClipSpec, Points, decode_serially
 from videoload.clips.sample_spec import one_clip
-from videoload.trainer import contact_sheet
+from videoload.pages import contact_sheet
 
 pytestmark = pytest.mark.timeout(120 * SECOND)
 

@@ -13,7 +13,7 @@ from tests.support.waiting import SECOND
 from videoload import Client, ClipSpec, decode_serially
 from videoload.clips.sample_spec import one_clip
 from videoload.commands.cli_batches import parse_clip
-from videoload.trainer import contact_sheet
+from videoload.pages import contact_sheet
 
 Image = pytest.importorskip("PIL.Image")
 pytestmark = pytest.mark.timeout(120 * SECOND)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping
 from types import MappingProxyType
@@ -10,12 +11,12 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from videoload.activity import Activity
 from videoload.catalog.catalog import Catalog
 from videoload.clips.sample_spec import Shape
 from videoload.errors import Fault, VideoloadError
 from videoload.leases.commands import Command, Evict, Grant, Identify, Ready, Stop
 from videoload.leases.records import Stream, Worker
-from videoload.leases.silence import Look
 from videoload.leases.table import LeaseTable
 from videoload.plan.options import checked_options
 from videoload.plan.plan import Plan, Pool, Sample
@@ -30,10 +31,11 @@ C = TypeVar("C")
 def a_stream(
     number: int, *, videos: int = 400, batch: int = 4, shuffle: bool = False, clips: int = 1,
     on_error: Any = "substitute", max_bad: float = 0.01, ordered: bool = True, slots: int = 8,
-    buckets: Mapping[int, Pool] = MappingProxyType({}), rows: int = 1, **more: Any,
+    buckets: Mapping[int, Pool] = MappingProxyType({}), rows: int = 1,
+    frame_s: float = math.inf, **more: Any,
 ) -> Stream:  # fmt: skip
     """A stream as the table has it. Video 5 is ``5.avi``; or 5 modulo the number of files, where
-    each file has several ``rows``."""
+    each file has several ``rows``. ``frame_s``: how long a frame takes, infinity if not known."""
     options = checked_options(
         batch,
         shuffle=shuffle,
@@ -47,7 +49,9 @@ def a_stream(
     names = [f"{video % (videos // rows)}.avi" for video in range(videos)]
     catalog = Catalog(names, [0] * videos, ["class"], duplicates=rows > 1)
     quarantine = Quarantine(catalog, plan, options)
-    return Stream(number, plan, quarantine, slots=slots, ordered=ordered, **more)
+    return Stream(
+        number, plan, quarantine, slots=slots, ordered=ordered, frame_s=frame_s, **more
+    )  # fmt: skip
 
 
 def ordinals(samples: Iterable[Sample]) -> npt.NDArray[np.int64]:
@@ -56,8 +60,9 @@ def ordinals(samples: Iterable[Sample]) -> npt.NDArray[np.int64]:
 
 
 class Desk:
-    """Stream 0 is not shuffled and has eight slots for batches of four; more options are those of
-    `a_stream`. With ``steps``, reader 10 begins with them once the workers are here.
+    """Stream 0 is not shuffled and has eight slots for batches of four, and it is known how long
+    its clips take; more options are those of `a_stream`. With ``steps``, reader 10 begins with them
+    once the workers are here.
 
     Workers with a capital letter are local. A colon is followed by the copy that a worker reads, if
     it is not the trainer's own; a copy that ends with ``//`` is on another host. A name that has a
@@ -68,7 +73,7 @@ class Desk:
         asked: The videos that `Identify` asked for, all of them.
         ready: What the readers were given, by reader and step.
         leases: What each worker was granted and did not answer.
-        looks: The share of a core that a silent worker takes, and whether it is blocked.
+        at: What a local worker that is silent is at.
     """
 
     def __init__(
@@ -81,7 +86,7 @@ class Desk:
         self.ready: dict[tuple[int, int], Ready] = {}
         self.leases: dict[Hashable, list[Grant]] = defaultdict(list)
         self.workers: dict[str, Worker] = {}
-        self.looks: dict[str, tuple[float, bool]] = {}
+        self.at: dict[str, Activity] = {}
         self.hung: set[str] = set()
         self.streams: dict[int, Stream] = {}
         self.stream(0, **stream)
@@ -92,7 +97,7 @@ class Desk:
     # What happens
 
     def stream(self, number: int, **stream: Any) -> None:
-        self.streams[number] = a_stream(number, **stream)
+        self.streams[number] = a_stream(number, **{"frame_s": 0.001, **stream})
         self.table.add_stream(self.streams[number])
 
     def join(self, *workers: str) -> None:
@@ -233,23 +238,21 @@ class Desk:
                 self.table.worker_returned(worker)
             case "heard", _:
                 self.hung.discard(worker)
+                self.at.pop(worker, None)
                 self.heard(worker)
             case "sends", _:  # a part of a message
                 self.table.pool.sends(worker, self.now)
-            case ("imports" | "calls") as busy, _:
-                what = "import" if busy == "imports" else "function"
-                self.heard(worker, frames=0, busy=what)
+            case "imports", _:
+                self.beat(worker, at=Activity.IMPORT)
+            case "calls", _:
+                self.beat(worker, at=Activity.FUNCTION)
             case "fails", _:
                 while self.leases[worker] and self.owes(worker)[:1] != [[0]]:
                     self.answer(worker)
                 assert self.owes(worker) == [[0]], worker
                 self.fail(worker, fault=fault)
-            case ("burns" | "sleeps" | "blocks") as how, share:  # as the kernel tells
-                self.looks[worker] = float(share or 0), how == "blocks"
-            case "storage-answers", _:
-                self.table.pool.storage_answered(worker)
-            case "idles", seconds:
-                self.wait(float(seconds), worker, frames=7)
+            case ("reads" | "decodes") as what, _:
+                self.at[worker] = Activity.READING if what == "reads" else Activity.DECODING
             case "quiet", _:
                 assert self.take(Evict) == []
             case "killed", _:
@@ -261,21 +264,29 @@ class Desk:
             case _:
                 raise ValueError(verb)
 
-    def heard(self, *workers: str, frames: int | None = None, busy: str = "") -> None:
+    def heard(self, *workers: str) -> None:
         for worker in workers:
-            assert self.table.heard(worker, self.now, frames, busy=busy)
+            assert self.table.heard(worker, self.now)
         self._obey()
 
-    def wait(self, seconds: float, *beating: str, frames: int | None = None) -> None:
+    def beat(
+        self, *workers: str, done: int = 0, at: Activity = Activity.IDLE, is_refused: bool = False
+    ) -> None:
+        self.heard(*workers)
+        for worker in workers:
+            self.at[worker] = at
+            self.table.beat(worker, done, at, is_refused=is_refused)
+        self._obey()
+
+    def wait(self, seconds: float, *beating: str) -> None:
         """Time passes, in ticks of a quarter of a second. These workers send heartbeats, others do
         not."""
         for _ in range(round(seconds / TICK_S)):
             self.now += TICK_S
-            self.heard(*beating, frames=frames)
-            for worker in self.table.pool.silent():
-                if (look := self.looks.get(str(worker))) is not None:
-                    cpu_s = 7.0 + look[0] * self.now
-                    self.table.pool.look(worker, Look(cpu_s, blocked=look[1]))
+            self.heard(*beating)
+            for worker in self.table.pool.silent_children():
+                if (at := self.at.get(str(worker), Activity.DECODING)) is not Activity.IDLE:
+                    self.table.pool.is_at(worker, at)
             self.table.tick(self.now)
         self._obey()
 
@@ -339,6 +350,7 @@ class Desk:
                 assert np.array_equal(told, ordinals(command.samples))
                 assert (command.reader, command.step) not in self.ready
                 self.ready[command.reader, command.step] = command
+                self.table.taken(command.reader)
             elif isinstance(command, Identify):
                 self.asked += command.videos
             else:

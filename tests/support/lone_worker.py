@@ -10,14 +10,14 @@ from typing import Any
 from unittest import mock
 
 from videoload.commands import cli
-from videoload.processes import supervisor
 from videoload.transport.private_messages import WorkerSettings
+from videoload.worker import keep_running
 from videoload.worker.worker import serve
 
 
 def main() -> None:
     """The command line."""
-    with mock.patch.object(supervisor, "keep_running", _serve):
+    with mock.patch.object(keep_running, "keep_running", _serve):
         cli.main()
 
 

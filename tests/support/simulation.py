@@ -22,9 +22,9 @@ from itertools import count
 from typing import Any, Literal
 
 from tests.support.desk import SILENCE_S, STALL_S, TICK_S, a_stream, ordinals
+from videoload.activity import Activity
 from videoload.errors import Fault, VideoloadError
 from videoload.leases.commands import (
-    AskStorage,
     Command,
     Evict,
     Grant,
@@ -34,13 +34,11 @@ from videoload.leases.commands import (
     Stop,
 )
 from videoload.leases.records import ChunkState, LeaseState, Stream, Worker
-from videoload.leases.silence import Look
 from videoload.leases.table import LeaseTable
 from videoload.plan.plan import Pool, Sample
 from videoload.plan.quarantine import Quarantine
 
 RESTART_S = 1.0  # how long it takes to replace a worker that died or was killed
-CLIP_BYTES = 2_400_000
 OWN, OTHER = 11, 22  # fingerprints of the trainer's own files, and of others
 
 How = Literal["sleeps", "crashes", "endless"]
@@ -56,16 +54,15 @@ class SimulatedWorker:
     store: str  # the workers that name the same one share it
     leases: list[Grant] = field(default_factory=list)
     begun: float = 0.0
-    frames: int = 0
     clips: int = 0
     trip_s: float = 0.0  # what a lease takes beyond its clips
     cut_until: float = 0.0  # until then nothing arrives from it
     sending: int = 0  # its answers that wait for the line
     hangs: How | None = None  # hangs in its first lease, and sends nothing any more
     waits: bool = False  # ... because it waits for its storage
-    cpu_s: float = 0.0
     loses: int = 0  # so many messages from now on
-    lost: bool = False  # a message
+    came: int = 0  # the number of its last lease
+    done: int = 0  # ... of the last one that it is done with
     lies: bool = False  # says of a good clip that it cannot be decoded
 
     @property
@@ -99,29 +96,31 @@ class Simulation:
 
     def __init__(
         self, *, line: float = math.inf, kill_s: float = STALL_S, kept: float | None = None,
-        buckets: Sequence[int] = (), credit: int = 2, clip_bytes: int = CLIP_BYTES,
-        videos: int = 800, batch: int = 8, **stream: Any,
+        buckets: Sequence[int] = (), credit: int = 2, videos: int = 800, batch: int = 8,
+        grows: bool = False,
+        **stream: Any,
     ) -> None:  # fmt: skip
         """``kill_s``: after so long, its supervisor kills a remote worker that hangs. ``kept``:
         hosts keep what they decoded, and such a clip takes this times as long. ``buckets``: equally
         many clips have these frames each, and take as much longer as they are longer. ``stream``:
-        as for `a_stream`."""
+        as for `a_stream`. If it ``grows``, it has the slots that the workers need."""
         each = videos // max(1, len(buckets))
         pools = {
             frames: Pool(range(each * at, each * (at + 1)), 1) for at, frames in enumerate(buckets)
         }
         self._stream = {
-            "videos": videos, "batch": batch, "max_bad": 0.1, "clip_bytes": clip_bytes,
-            "buckets": pools, **stream,
+            "videos": videos, "batch": batch, "max_bad": 0.1, "buckets": pools, **stream,
         }  # fmt: skip
         self.table = LeaseTable(credit=credit, stall_s=STALL_S, silence_s=SILENCE_S)
         self.now = 0.0
         self.line, self._line_free, self._slept_s = line, 0.0, 0.0
         self.storage_works = True
         self._credit, self._kept, self._kill_s, self._buckets = credit, kept, kill_s, buckets
+        self._grows = grows
         self.streams: dict[int, Stream] = {}
         self.workers: dict[str, SimulatedWorker] = {}
         self.consumers: dict[int, Consumer] = {}
+        self.sent: dict[str, int] = {}  # the number of the last lease, by worker
         self.memory: dict[tuple[int, int], list[Sample | None]] = {}
         self.held: list[tuple[Stream, int, list[Sample | None]]] = []
         self.bad: dict[int, How | Fault] = {}
@@ -155,7 +154,7 @@ class Simulation:
         self.table.worker_joined(known)
         self._obey()
         # It answers with a heartbeat.
-        self.after(away_s, lambda: self.table.heard(name, self.now, 0))
+        self.after(away_s, lambda: self._beats(self.workers.get(name)))
 
     def add_stream(self, number: int, **more: Any) -> Stream:
         stream = self.streams[number] = a_stream(number, **{**self._stream, **more})
@@ -255,22 +254,43 @@ class Simulation:
 
     def _tick(self) -> None:
         for worker in list(self.workers.values()):
-            worker.cpu_s += TICK_S if worker.hangs == "endless" else 0.0
-            worker.frames += bool(worker.leases)
             if self.now < worker.cut_until or worker.hangs is not None:
                 self._suspect(worker)
             elif worker.sending:
                 self.table.pool.sends(worker.name, self.now)
             else:
-                self.table.heard(worker.name, self.now, worker.frames)
-        for name in self.table.pool.silent():
+                self._beats(worker)
+                self._hears_beat(worker)
+        for name in self.table.pool.silent_children():
             worker = self.workers[str(name)]
-            self.table.pool.look(name, Look(worker.cpu_s, blocked=worker.waits))
+            at = Activity.READING if worker.waits else Activity.DECODING
+            self.table.pool.is_at(name, at)
         self.table.tick(self.now)
+        for stream in self.streams.values() if self._grows else ():
+            wanted = 8 + 4 * len(self.workers) // stream.batch_clips
+            self.table.more_slots(stream.id, max(stream.slots, wanted))
         self._obey()
         if self.is_checked:
             self._check_nobody_idles()
         self.after(TICK_S, self._tick)
+
+    def _beats(self, worker: SimulatedWorker | None) -> None:
+        if worker is not None and self.workers.get(worker.name) is worker:
+            self.table.heard(worker.name, self.now)
+            self.table.beat(worker.name, worker.done)
+            self._obey()
+
+    def _hears_beat(self, worker: SimulatedWorker) -> None:
+        """The trainer's own heartbeat tells which lease was sent last: a worker that did not get it
+        joins anew."""
+        sent = self.sent.get(worker.name, 0)
+
+        def come() -> None:
+            is_here = self.workers.get(worker.name) is worker
+            if is_here and worker.came < sent and not worker.leases and worker.hangs is None:
+                self.end_worker(worker.name, died=False, returns=True)
+
+        self._send(max(worker.away_s / 2, worker.cut_until - self.now), come)
 
     def _suspect(self, worker: SimulatedWorker) -> None:
         for lease in worker.known.leases.values():
@@ -341,7 +361,7 @@ class Simulation:
         worker.hangs = None
         lease = worker.leases.pop(0)
         worker.clips += len(lease.samples)
-        worker.frames += len(lease.samples)
+        worker.done = lease.lease
         decode_s = self.now - worker.begun
         if worker.known.local:
             self._write(lease, len(lease.samples) if failed is None else failed[0])
@@ -362,7 +382,6 @@ class Simulation:
     def _loses(self, worker: SimulatedWorker) -> bool:
         lost = worker.loses > 0
         worker.loses -= lost
-        worker.lost |= lost
         return lost
 
     def _send(self, seconds: float, come: Callable[[], object]) -> None:
@@ -421,11 +440,10 @@ class Simulation:
                 self.table.recalled(command.reader, back)
                 self._obey()
                 self.after(TICK_S, lambda: self._want(command.reader))
-            case AskStorage() if self.storage_works:
-                self.table.pool.storage_answered(command.worker)
             case Evict() if (worker := self.workers.get(str(command.worker))) is not None:
                 is_cut = self.now - self._slept_s < worker.cut_until + TICK_S
-                assert worker.lost or worker.hangs or is_cut
+                assert worker.known.local
+                assert worker.hangs or is_cut
                 self.after(0.0, partial(self._kill, worker))
             case Identify():
                 found = [(command.stream, video, OWN) for video in command.videos]
@@ -442,6 +460,7 @@ class Simulation:
         assert held <= self._credit + worker.known.pace.on_the_way
         assert lease.stream not in self.errors
         self.granted += len(lease.samples)
+        self.sent[worker.name] = lease.lease
         if (place := (lease.stream, lease.slot)) not in self.memory:
             self.memory[place] = [None] * len(self.streams[lease.stream].plan[0])
         if self._loses(worker):
@@ -449,6 +468,7 @@ class Simulation:
 
         def bring() -> None:
             worker.leases.append(lease)
+            worker.came = lease.lease
             if len(worker.leases) == 1:
                 self._begin(worker)
 
@@ -490,6 +510,8 @@ class Simulation:
         assert batch.step in consumer.steps
         assert batch.step not in consumer.taken
         consumer.taken[batch.step] = None
+        if not consumer.inbox:
+            self.table.taken(reader)
         self.taken.append((self.now, reader))
         self.samples += batch.samples
         held = (consumer.stream, batch.slot, [*self.memory[consumer.stream.id, batch.slot]])
@@ -556,7 +578,7 @@ class Simulation:
                 continue
             left = [
                 chunk for _, _, chunk in reader.orphans
-                if chunk.state is ChunkState.WAITING and not (chunk.doubts or chunk.blamed)
+                if chunk.state is ChunkState.WAITING and not chunk.tries
             ]  # fmt: skip
             if stream.files is None:
                 assert not any((left, reader.splitting, reader.can_open))

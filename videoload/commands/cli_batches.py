@@ -66,8 +66,8 @@ def preview(
     from videoload.clips import call_text
     from videoload.clips.sample_spec import one_clip
     from videoload.commands import sources
+    from videoload.pages import contact_sheet
     from videoload.plan.options import DEFAULTS
-    from videoload.trainer import contact_sheet
     from videoload.trainer.serial import decode_serially, sized
 
     spec = parse_clip(clip, _CLIP)

@@ -162,12 +162,12 @@ def worker(
     """
     from videoload.host import cores
     from videoload.listings.folders import holds_videos, open_root
-    from videoload.processes.supervisor import keep_running
     from videoload.storage.keep import Folders, cache_folder
     from videoload.storage.roots import index_of, is_url
     from videoload.storage.stores import check_extra
     from videoload.transport.private_messages import WorkerSettings
     from videoload.transport.sockets import check_dial
+    from videoload.worker.keep_running import keep_running
 
     for address in connect:
         check_dial(address, keys=keys, insecure=insecure)

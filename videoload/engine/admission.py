@@ -48,6 +48,7 @@ class ConnectedWorker:
     heard: float = math.inf  # when its last message came
     last_error: str = ""
     storage: str = ""  # what its storage says instead of giving the videos
+    last_lease: int = 0  # the number of the last one that was sent to it
     number: int = 1
 
     @property

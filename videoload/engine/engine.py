@@ -152,10 +152,7 @@ class Engine:
             self._admission, self._table, self._supervisor, self._listener, self._warnings,
             _BEAT_S, stall_s,
         )  # fmt: skip
-        self.local = LocalWorkers(
-            self._supervisor, self.membership, self._table, by_id, self._workers, self._files,
-            self.post,
-        )  # fmt: skip
+        self.local = LocalWorkers(self._supervisor, self.membership, self._table, self._workers)
         self._tick_at = self._heartbeat_at = time.monotonic()
         self._thread = threading.Thread(target=self._run, name=_THREAD, daemon=True)
 
@@ -246,10 +243,6 @@ class Engine:
         files = {worker.name: self._table.file_of(at) for at, worker in self._workers.items()}
         workers = [replace(each, file=files.get(each.name, "")) for each in self.worker_stats()]
         return record_of(trainer, streams, workers, refused)
-
-    def line_is_full(self) -> bool:
-        """Whether workers of other hosts get no leases because pixels fill the line."""
-        return self._table.pool.line_is_full
 
     def storage_says(self) -> str:
         """What the storage says to some worker instead of giving it the videos; "" if nothing."""
@@ -342,6 +335,7 @@ class Engine:
             for peer in router.sending():
                 self._table.pool.sends(peer, now)
         yield partial(self._table.tick, now)
+        yield partial(self.streams.grow, len(self._workers))
         self.membership.tick(now, is_read=bool(self.streams.by_reader))
         self._stop_unreadable(now)
         self._refusals.tell(now)
@@ -390,14 +384,13 @@ class Engine:
         if isinstance(message, Hello):
             self.membership.admit(peer, message, now)
             return
-        beat = message if isinstance(message, Heartbeat) else None
-        progress, busy = (None, "") if beat is None else (beat.progress, beat.busy)
-        if worker is not None and beat is not None:
-            worker.storage = beat.storage
-        if not self._table.heard(peer, now, progress, busy=busy):
+        if not self._table.heard(peer, now) or worker is None:
             peer.send(Bye("this trainer does not know you"))
             return
         match message:
+            case Heartbeat():
+                worker.storage = message.storage
+                self._table.beat(peer, message.lease, message.at, is_refused=bool(message.storage))
             case Result():
                 self._answers.take(peer, message)
                 self.membership.unreadable = None
@@ -442,16 +435,12 @@ class Engine:
                 self.streams.recall(command.reader)
             case commands.Evict():
                 self.membership.evict_stuck(command)
-            case commands.AskStorage():
-                self.local.ask_storage(command)
             case commands.Identify():
                 self._identify(self.streams.by_id[command.stream], command.videos)
             case commands.Changed():
                 self.streams.by_id[command.stream].note_changed(command.video)
             case commands.Warn():
                 self.membership.warn(command)
-            case commands.Pause():
-                self.membership.pause(command)
             case commands.Stop():
                 self.streams.stop(self.streams.by_id[command.stream], command.error)
 
@@ -480,6 +469,7 @@ class Engine:
             answer_bytes = len(grant.samples) * (clip_bytes + facts_bytes)
             peer.granted(answer_bytes, self._table.pool.held(peer))
         worker.timer.granted(time.monotonic())
+        worker.last_lease = grant.lease
         if not peer.send(stream.lease(grant, spec, place)) and place is None:
             self.membership.gone(peer, died=False)
 

@@ -4,8 +4,6 @@ the I/O thread must not wait."""
 from __future__ import annotations
 
 import logging
-import os
-import threading
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -26,8 +24,6 @@ _log = logging.getLogger(__name__)
 
 # Fingerprints that are found out at once: where storage takes 50 ms, 1 200 a second.
 _READERS = 64
-_READS, _READ_BYTES = 5, 4096  # of a file, to find out whether its storage answers
-_WAITING = 8  # reads that may wait at once for a storage that does not answer
 
 
 class FileChecker:
@@ -38,7 +34,6 @@ class FileChecker:
         # The storage of a URL is for one thread, and asks for many files at once.
         self._fetcher = DaemonPool("videoload-files", 1, stay=False)
         self._asked: deque[tuple[Storage, str, Callable[[], None]]] = deque()
-        self._reads: list[threading.Thread] = []
 
     def identify(
         self,
@@ -76,21 +71,6 @@ class FileChecker:
                 coming.append(find)
             coming.popleft()()
 
-    def read(self, storage: Storage, paths: list[str], reply: Callable[[], None]) -> None:
-        """Call ``reply``, in another thread, for each of ``paths`` that was read. Each is read in a
-        thread of its own, which stays for as long as the read does not return."""
-
-        def read(path: str) -> None:
-            if all(_can_read(storage, file) for file in files_of(path)):
-                reply()
-
-        self._reads = [thread for thread in self._reads if thread.is_alive()]
-        for path in paths[: max(0, _WAITING - len(self._reads))]:
-            thread = threading.Thread(target=read, args=(path,), name="videoload-read", daemon=True)
-            with suppress(RuntimeError):  # no thread can be started: there is no answer
-                thread.start()
-                self._reads.append(thread)
-
     def close(self) -> None:
         """Drop the checks that wait. What waits for storage is left behind."""
         self._readers.stop()
@@ -109,22 +89,3 @@ def _found(path: str, one: Callable[[str], int]) -> int | VideoloadError:
     except Exception as error:  # whoever asked waits for a reply
         _log.exception("%s", named(path))
         return UnreadableError(path, f"{type(error).__name__}: {error}")
-
-
-def _can_read(storage: Storage, path: str) -> bool:
-    """Whether a file can be read now from its storage, and not from memory. If the storage is away,
-    this may wait until it is back."""
-    try:
-        if storage.fetches:
-            return True  # a worker that waits for a bucket says so with heartbeats
-        file = os.open(storage.resolve(path).path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            size = os.fstat(file).st_size
-            os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
-            for number in range(_READS):
-                os.pread(file, _READ_BYTES, size * number // _READS)
-        finally:
-            os.close(file)
-    except (VideoError, StorageError, OSError):
-        return False
-    return True

@@ -18,7 +18,7 @@ from cachetools import LRUCache
 from videoload.engine.admission import Admission, ConnectedWorker, Refusal
 from videoload.engine.listener import Listener
 from videoload.errors import printable
-from videoload.leases.commands import Evict, Pause, Warn
+from videoload.leases.commands import Evict, Warn
 from videoload.leases.records import Worker
 from videoload.leases.table import LeaseTable
 from videoload.logs import RateLimitedLog
@@ -187,30 +187,20 @@ class Membership:
             self.gone(peer, died=False)
 
     def evict_stuck(self, command: Evict) -> None:
-        """The table wants a worker removed."""
-        worker = self._workers.get(_peer(command))
-        if worker is None:
-            return
-        if worker.is_child:
+        """A local worker hangs."""
+        if (worker := self._workers.get(_peer(command))) is not None:
             _log.warning("worker process %d hangs; killing it", worker.pid)
-        else:
-            text = f"worker {worker.name} is stuck; it loses its leases and must join again"
-            self.warnings.add(text, time.monotonic())
-        self.evict(_peer(command))
-
-    def pause(self, command: Pause) -> None:
-        """Tell a worker why it gets no leases for a while."""
-        peer = _peer(command)
-        text = f"no leases for {command.seconds:g} s, because it fails at files that are good "
-        text += f"elsewhere: {command.reason}"
-        peer.send(Notice(text))
-        if (worker := self._workers.get(peer)) is not None:
-            self.warnings.add(f"worker {worker.name}: {text}", time.monotonic())
+            self.supervisor.kill(worker.pid)
 
     def warn(self, command: Warn) -> None:
-        """A worker's copy of a file is missing, or another one."""
-        if (worker := self._workers.get(_peer(command))) is not None:
-            self.warnings.add(f"worker {worker.name}: {command.reason}", time.monotonic())
+        """A worker cannot do what others can. If it is paused, it is told why."""
+        text, peer = command.reason, _peer(command)
+        if command.pause_s:
+            text = f"no leases for {command.pause_s:g} s, because it fails at files that are good "
+            text += f"elsewhere: {command.reason}"
+            peer.send(Notice(text))
+        if (worker := self._workers.get(peer)) is not None:
+            self.warnings.add(f"worker {worker.name}: {text}", time.monotonic())
 
     # Time passes
 
@@ -219,7 +209,7 @@ class Membership:
         gone = [
             peer
             for peer, worker in self._workers.items()
-            if not peer.send(Heartbeat()) and not worker.is_child
+            if not peer.send(Heartbeat(worker.last_lease)) and not worker.is_child
         ]
         for peer in gone:  # a host with hundreds of workers may go down
             self.gone(peer, died=True, more_leave=peer is not gone[-1])
@@ -246,6 +236,6 @@ class Membership:
             _log.warning("no worker is connected; waiting for one at %s", where)
 
 
-def _peer(command: Evict | Pause | Warn) -> Peer:
+def _peer(command: Evict | Warn) -> Peer:
     assert isinstance(command.worker, Peer)
     return command.worker

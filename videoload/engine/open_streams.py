@@ -14,7 +14,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
@@ -40,12 +40,13 @@ from videoload.stats.stats import StreamRecord, WorkerRecord
 from videoload.storage.files import Storage
 from videoload.transport.messages import Clip, Lease, Place, sealed
 from videoload.transport.private_messages import Share
-from videoload.transport.slots import Arena, spans
+from videoload.transport.slots import Slots, spans
 
 _log = logging.getLogger(__name__)
 
 # malloc keeps no block above 32 MB. A larger answer would be allocated anew, and come half as fast.
 _LEASE_BYTES = 31 << 20
+_GROW_BYTES = 64 << 20  # of new slots in a tick: 20 ms
 _NAMED = 8  # files that changed: the last ones
 
 
@@ -76,7 +77,7 @@ class OpenStream:
     spec: SampleSpec
     plan: Plan
     quarantine: Quarantine
-    arena: Arena
+    memory: Slots
     ordered: bool
     storage: Storage | None  # of the trainer's own copy of the videos, if it has one
     files: Files | None  # which files workers of other hosts must have, if any may come
@@ -84,6 +85,8 @@ class OpenStream:
     code: Mapping[str, str] = field(default_factory=dict)
     readers: dict[int, ReaderQueue] = field(default_factory=dict)
     copy: str | None = None  # the trainer's own copy, as workers name theirs
+    slots_for: Callable[[int], int] = lambda workers: 0  # how many slots so many workers need
+    grown_for: float = 0  # it has the slots that so many workers need
     lent: dict[int, Ready] = field(default_factory=dict)  # by slot: batches that readers have
     loans: dict[int, Loan] = field(default_factory=dict)  # by slot; consumers add to it
     error: VideoloadError | None = None
@@ -124,7 +127,7 @@ class OpenStream:
             batches_per_epoch=len(self.plan),
             readers=len(queues),
             ready=sum(queue.ready for queue in queues),
-            slots=self.arena.slots,
+            slots=self.memory.slots,
             bad=len(bad := tuple(self.quarantine.videos)),
             stats=self.meter.read(workers, bad, window_s),
             totals=self.meter.totals(),
@@ -148,17 +151,21 @@ class OpenStream:
             _log.warning("%s has changed while this stream ran, or since the scan", named(path))
 
     def place(self, slot: int, rows: Sequence[int], clip_bytes: int) -> Place:
-        """Where these rows of a slot are, for a process that maps the arena."""
-        offset = slot * self.arena.stride
+        """Where these rows of a slot are, for a process that maps its arena."""
+        arena, offset = self.memory.place(slot)
         if isinstance(rows, range):
-            return Place(self.id, offset + rows[0] * clip_bytes)
-        return Place(self.id, offset, list(rows))
+            return Place(self.arena(arena), offset + rows[0] * clip_bytes)
+        return Place(self.arena(arena), offset, list(rows))
+
+    def arena(self, at: int) -> int:
+        """The number by which workers know an arena of this stream."""
+        return self.id | at << 32
 
     def pixels(
         self, slot: int, rows: Sequence[int], clip_bytes: int
     ) -> list[npt.NDArray[np.uint8]]:
         """These rows of a slot, an array for each run of consecutive ones."""
-        view, runs = self.arena.view, spans(rows)
+        view, runs = self.memory.view, spans(rows)
         return [view(slot, first * clip_bytes, (n, clip_bytes)) for first, n in runs]
 
     def lease(self, grant: Grant, spec: SampleSpec, place: Place | None) -> Lease:
@@ -190,16 +197,38 @@ class OpenStreams:
         clip_bytes = stream.spec.clip_bytes
         self.table.add_stream(Stream(
             stream.id, stream.plan, stream.quarantine,
-            slots=stream.arena.slots, ordered=stream.ordered,
+            slots=stream.memory.slots, ordered=stream.ordered,
             lease_clips=_LEASE_BYTES // (clip_bytes + facts_type(stream.spec).itemsize),
-            clip_bytes=clip_bytes,
             fetched=stream.storage is not None and stream.storage.fetches,
             function=" or ".join(transforms_of(stream.spec)),
             files=stream.files,
             copy=stream.copy,
         ))  # fmt: skip
-        root = os.fsencode(stream.catalog.root or "")  # without one, there are no local workers
-        self.supervisor.share(Share(stream.id, root), stream.arena.fd)
+        self._share(stream)
+
+    def _share(self, stream: OpenStream) -> None:
+        """Share the last arena of a stream."""
+        at, root = len(stream.memory.arenas) - 1, os.fsencode(stream.catalog.root or "")
+        self.supervisor.share(Share(stream.arena(at), root), stream.memory.arenas[at].fd)
+
+    def grow(self, workers: int) -> None:
+        """Give the streams the slots that so many workers need, a part of them at once: this thread
+        waits until the memory is there."""
+        for stream in self.by_id.values():
+            if workers <= stream.grown_for:
+                continue
+            try:
+                missing = stream.slots_for(workers) - stream.memory.slots
+                if missing <= 0:
+                    stream.grown_for = workers
+                    continue
+                stream.memory.grow(min(missing, max(1, _GROW_BYTES // stream.memory.slot_bytes)))
+            except MemoryError as error:
+                _log.warning("workers that came later find no more slots: %s", error)
+                stream.grown_for = math.inf
+                continue
+            self._share(stream)
+            self.table.more_slots(stream.id, stream.memory.slots)
 
     def of(self, command: Command) -> OpenStream | None:
         """The stream that a command of the table is about, if it is about one."""
@@ -210,9 +239,10 @@ class OpenStreams:
     def drop(self, stream: OpenStream) -> None:
         if self.by_id.pop(stream.id, None) is None:
             return
-        self.supervisor.unshare(stream.id)
+        for at in range(len(stream.memory.arenas)):
+            self.supervisor.unshare(stream.arena(at))
         self.table.drop_stream(stream.id)
-        stream.arena.close()
+        stream.memory.close()
 
     def begin(self, stream: OpenStream, reader_id: int, queue: ReaderQueue, steps: range) -> None:
         """A reader begins to read ``steps``."""
@@ -221,12 +251,20 @@ class OpenStreams:
             return
         if self.listens:
             native.keep_pages()  # not earlier: the import of TensorFlow would set malloc after it
+        self._note_taken(stream)
         stream.readers[reader_id] = queue
         self.by_reader[reader_id] = stream
         self.table.start_reader(stream.id, reader_id, steps.start, steps.stop)
 
     def want(self, reader_id: int) -> None:
+        if (stream := self.by_reader.get(reader_id)) is not None:
+            self._note_taken(stream)
         self.table.wanted(reader_id)
+
+    def _note_taken(self, stream: OpenStream) -> None:
+        for number, queue in stream.readers.items():
+            if not queue.ready:
+                self.table.taken(number)
 
     def end(self, stream: OpenStream, reader_id: int) -> None:
         """A reader reads no further."""
@@ -281,7 +319,7 @@ class OpenStreams:
     def close(self) -> None:
         """Release the memory of all streams."""
         for stream in self.by_id.values():
-            stream.arena.close()
+            stream.memory.close()
         self.by_id.clear()
         self.by_reader.clear()
 

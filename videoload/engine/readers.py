@@ -268,7 +268,7 @@ class Readers:
         shape = (len(batch.samples), clip_bytes)
         slot = batch.slot
         if batch.rows is not None:  # Close the gaps. Nobody else writes into this slot any more.
-            whole = source.arena.view(slot, 0, (max(batch.rows) + 1, clip_bytes))
+            whole = source.memory.view(slot, 0, (max(batch.rows) + 1, clip_bytes))
             for to, row in enumerate(batch.rows):
                 if to != row:
                     whole[to] = whole[row]
@@ -278,23 +278,23 @@ class Readers:
                 source, lambda: engine.streams.give_back(source, batch), about_leases=True
             )
 
-        most = source.arena.slots - min(_KEPT, source.arena.slots // 2)
+        most = source.memory.slots - min(_KEPT, source.memory.slots // 2)
         held = self._held()
         if held >= most and idle is not None:
             idle()
             held = self._held()
         if held >= most:
-            rows = aligned_copy(source.arena.view(slot, 0, shape))
+            rows = aligned_copy(source.memory.view(slot, 0, shape))
             give_back()
             source.meter.copied += 1
             if source.meter.copied == 1:
                 _log.warning(
                     "%d of %d batches in memory are still referenced; the stream goes on with "
                     "copies (keep fewer, or give more slots=)",
-                    held, source.arena.slots,
+                    held, source.memory.slots,
                 )  # fmt: skip
         else:
-            rows = source.arena.lend(slot, shape, give_back)
+            rows = source.memory.lend(slot, shape, give_back)
             assert rows.base is not None
             source.loans[slot] = Loan(batch, weakref.ref(rows.base))
         queue.handed_over()

@@ -18,10 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from xxhash import xxh3_64_intdigest
 
-from videoload.leases.records import Batch
-
-Keys = npt.NDArray[np.uint64]
-Weights = npt.NDArray[np.float64]
+_Keys = npt.NDArray[np.uint64]
 
 
 class Affinity:
@@ -29,54 +26,43 @@ class Affinity:
 
     def __init__(self) -> None:
         self._workers: Counter[Hashable] = Counter()
-        self._version = 0  # of what follows
-        self._names: list[Hashable] = []
-        self._keys = keys(())
-        self._weights: Weights = np.empty(0)
+        self._names: list[Hashable] = []  # of the hosts, as they were weighed last
+        self._keys, self._weights = _keys(()), np.empty(0)
+        self._is_weighed = True
 
     @property
     def has_choice(self) -> bool:
         """Whether workers of several hosts are connected."""
-        return len(self._names) > 1
-
-    # Hosts
+        return len(self._workers) > 1
 
     def joined(self, host: Hashable) -> None:
         """A worker of this host is connected."""
         self._workers[host] += 1
-        self._weigh()
+        self._is_weighed = False
 
     def left(self, host: Hashable) -> None:
         """A worker of this host has left."""
         self._workers[host] -= 1
-        self._workers += Counter()  # drops what is 0
-        self._weigh()
+        if not self._workers[host]:
+            del self._workers[host]
+        self._is_weighed = False
 
-    def _weigh(self) -> None:
-        self._version += 1
-        self._names = list(self._workers)
-        self._keys = keys(map(str, self._names))
-        self._weights = np.array(list(self._workers.values()), float)
-
-    # Clips
-
-    def own(self, batch: Batch, host: Hashable) -> list[int]:
-        """The rows that are in no chunk yet and prefer this host."""
-        if batch.by_host is None or batch.sorted_by != self._version:
-            path_of = batch.reader.stream.quarantine.path_of
-            videos = keys(path_of(batch.samples[row].video) for row in batch.left)
-            batch.by_host, batch.sorted_by = {}, self._version
-            for row, at in zip(batch.left, best(videos, self._keys, self._weights), strict=True):
-                batch.by_host.setdefault(self._names[at], []).append(row)
-        return batch.by_host.get(host, [])
+    def hosts_of(self, paths: Iterable[str]) -> list[Hashable]:
+        """The host that each of these videos prefers."""
+        if not self._is_weighed:
+            self._names = list(self._workers)
+            self._keys = _keys(map(str, self._names))
+            self._weights = np.array(list(self._workers.values()), float)
+            self._is_weighed = True
+        return [self._names[at] for at in _best(_keys(paths), self._keys, self._weights)]
 
 
-def keys(names: Iterable[str]) -> Keys:
+def _keys(names: Iterable[str]) -> _Keys:
     """A number for each name, the same in each process."""
     return np.array([xxh3_64_intdigest(name.encode(errors="replace")) for name in names], np.uint64)
 
 
-def best(videos: Keys, hosts: Keys, weights: Weights) -> npt.NDArray[np.intp]:
+def _best(videos: _Keys, hosts: _Keys, weights: npt.NDArray[np.float64]) -> npt.NDArray[np.intp]:
     """For each video, the place in ``hosts`` of the host with the best score."""
     mixed = videos[:, None] ^ hosts
     for factor in (0xBF58476D1CE4E5B9, 0x94D049BB133111EB):  # as splitmix64 does

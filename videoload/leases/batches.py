@@ -5,7 +5,7 @@ sockets, no threads, no clock.
     The number of slots bounds the memory, whatever the number of workers.
   * The reader that was asked last owns the slots of the stream. A reader that was left half-way
     gives back what was not consumed, and decodes it again when it is asked again. A reader that
-    waits gets one batch before another reader may take over; then readers that wait take turns. So
+    waits takes one batch before another reader may own them; then readers that wait take turns. So
     two iterators over one stream, in one thread or in two, never wait for each other for good.
   * Read-ahead decides nothing. If too many videos are bad, or a transform failed, the stream ends
     at the batch that this belongs to, after all batches before it, once a consumer waits for it.
@@ -13,6 +13,7 @@ sockets, no threads, no clock.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from heapq import heappop, heappush
@@ -20,6 +21,8 @@ from heapq import heappop, heappush
 from videoload.errors import VideoloadError
 from videoload.leases.commands import Outbox, Ready, Recall, Stop
 from videoload.leases.records import Batch, Chunk, ChunkState, Reader, Stream
+
+_LEFT_S = 1.0  # a batch that is not taken for so long holds up no other reader
 
 
 class Batches:
@@ -42,13 +45,19 @@ class Batches:
         asking = self._readers.get(reader)
         if asking is None or not asking.unfinished or asking.stream.stopped:
             return
+        self.taken(reader)
         asking.waiting = True
         owner = asking.stream.owner
-        if owner is asking or owner is None or not owner.owed:
+        if owner is asking or owner is None or not owner.unserved:
             self._give_turn(asking)
         self._deliver(asking)  # it may be the batch at which the stream ends
         if (batch := asking.filling.get(asking.due)) is not None:
             self.stop_if_due(batch)
+
+    def taken(self, reader: int) -> None:
+        """The consumer took all batches that it was handed."""
+        if (known := self._readers.get(reader)) is not None and known.handed:
+            known.unserved = False
 
     def recalled(self, reader: int, batches: list[tuple[int, int]]) -> None:
         """(step, slot) of the batches that a `Recall` took back from the consumer."""
@@ -75,7 +84,7 @@ class Batches:
         if other is reader:
             return
         stream.owner = reader
-        reader.owed = True
+        reader.unserved, reader.handed, reader.handed_at = True, False, math.inf
         if other is None:
             return
         stream.readers[other.id] = stream.readers.pop(other.id)  # it is the last to get a turn
@@ -84,9 +93,12 @@ class Batches:
         _cancel_all(other)
         self._outbox.append(Recall(other.id))
 
-    def pass_turn(self, stream: Stream) -> None:
-        """If the owner got its batch, the next reader that waits has its turn."""
-        if stream.stopped or (stream.owner is not None and stream.owner.owed):
+    def pass_turn(self, stream: Stream, now: float = -math.inf) -> None:
+        """If the owner took its batch, or leaves it, the next reader that waits has its turn."""
+        if (owner := stream.owner) is not None and owner.handed:
+            owner.handed_at = min(owner.handed_at, now)
+            owner.unserved &= now - owner.handed_at < _LEFT_S
+        if stream.stopped or (owner is not None and owner.unserved):
             return
         for reader in stream.readers.values():
             if reader.waiting and reader is not stream.owner:
@@ -100,7 +112,7 @@ class Batches:
 
         def need(reader: Reader) -> tuple[bool, int, int]:
             ahead = 0 if reader.waiting else reader.opened - reader.due
-            return not reader.waiting, ahead, reader.stream.granted
+            return not reader.waiting, ahead, reader.stream.last_lease
 
         owners = (s.owner for s in self.streams.values() if s.owner and not s.stopped)
         return sorted(owners, key=need)
@@ -112,6 +124,11 @@ class Batches:
             reader.splitting or reader.orphans or reader.accused or reader.can_open
             for reader in self.by_need
         )
+
+    @property
+    def have_tried(self) -> bool:
+        """Whether there are chunks that some workers may be granted, and others not."""
+        return any(reader.orphans or reader.accused for reader in self.by_need)
 
     @property
     def open_chunks(self) -> Iterator[Chunk]:
@@ -133,11 +150,11 @@ class Batches:
                 reader.opened += 1
             samples = stream.quarantine.kept(stream.plan[step])
             stream.batch_clips = max(stream.batch_clips, len(samples))
-            rows = range(len(samples))
+            rows = dict.fromkeys(range(len(samples)))
             batch = Batch(reader, step, stream.free.pop(), samples, rows, missing=len(samples))
             if samples:
                 reader.filling[step] = batch
-                reader.splitting.append(batch)
+                reader.splitting[batch] = None
                 return batch
             reader.complete[step] = batch
             self._opened_empty.append(reader)
@@ -177,7 +194,7 @@ class Batches:
                 if batch.left_out:
                     ready = replace(ready, frames=batch.frames[rows], rows=tuple(rows))
                 self._outbox.append(ready)
-                reader.waiting = reader.owed = False
+                reader.waiting, reader.handed = False, True
                 at += 1
                 reader.due = at
 
@@ -196,8 +213,8 @@ class Batches:
         stream = batch.reader.stream
         if not batch.reader.waiting or (stream.ordered and batch.step != batch.reader.due):
             return
-        open_rows = [chunk.rows for chunk in batch.chunks] + [batch.left[:1]]
-        end = min((rows[0] for rows in open_rows if rows), default=len(batch.samples))
+        open_rows = [chunk.rows[0] for chunk in batch.chunks] + [*batch.left][:1]
+        end = min(open_rows, default=len(batch.samples))
         decided = [*batch.samples[:end], *map(stream.quarantine.replace, batch.samples[end:][:1])]
         error = stream.quarantine.due(batch.step, decided, complete=False)
         if error is not None:
@@ -217,3 +234,4 @@ def _cancel_all(reader: Reader) -> None:
     reader.orphans.clear()
     reader.accused.clear()
     reader.splitting.clear()
+    reader.by_host.clear()

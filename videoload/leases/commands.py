@@ -50,20 +50,9 @@ class Recall:
 
 @dataclass(frozen=True, slots=True)
 class Evict:
-    """This worker is stuck. Kill a local one, and report `worker_left` once it is reaped. Report
-    `worker_left` for a remote one, and let it send HELLO again."""
+    """This local worker hangs. Kill it, and report `worker_left` once it is reaped."""
 
     worker: WorkerId
-
-
-@dataclass(frozen=True, slots=True)
-class AskStorage:
-    """This local worker is silent at ``videos``. Read from other videos of the stream, and report
-    `storage_answered` if that works. It may take for ever."""
-
-    worker: WorkerId
-    stream: int
-    videos: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,20 +74,12 @@ class Changed:
 
 @dataclass(frozen=True, slots=True)
 class Warn:
-    """This worker's copy of a file is missing, or another one. Tell people."""
+    """This worker cannot do what others can, as ``reason`` tells. Tell people. If it is to pause
+    for ``pause_s``, it gets no leases meanwhile: tell it why."""
 
     worker: WorkerId
     reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Pause:
-    """This worker fails at clips that others can decode, and gets no leases for ``seconds``. Tell
-    it, and people, why."""
-
-    worker: WorkerId
-    seconds: float
-    reason: str
+    pause_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,5 +90,5 @@ class Stop:
     error: VideoloadError
 
 
-Command = Grant | Ready | Recall | Evict | AskStorage | Identify | Changed | Warn | Pause | Stop
+Command = Grant | Ready | Recall | Evict | Identify | Changed | Warn | Stop
 Outbox = list[Command]  # what the I/O loop has to carry out, in this order

@@ -11,31 +11,56 @@ its files must have. The worker compares before it decodes, and its answer shows
                               │ it has none            the first answer
                               └──────────────> ABSENT ──────────────────> PINNED
 
-A file that the trainer cannot read is not one that it has not: it is ASKED until it is read. See
-`blame` for what follows if that takes too long. No lease is granted for a video that is UNKNOWN or
-ASKED. While it is ABSENT, any copy will do, and the first one that is decoded is the stream's copy
-from then on. A catalog that comes from a scan, or a training that is resumed, brings fingerprints
-along: these are PINNED where the trainer has no file.
+A file that the trainer cannot read is not one that it has not: it stays ASKED, and is asked for
+again. See `blame` for what follows if that takes too long. No lease is granted for a video that is
+UNKNOWN or ASKED. While it is ABSENT, any copy will do, and the first one that is decoded is the
+stream's copy from then on. A catalog that comes from a scan, or a training that is resumed, brings
+fingerprints along: these are PINNED where the trainer has no file.
 """
 
 from __future__ import annotations
 
 import base64
-import math
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import IntEnum
 
 import numpy as np
 import numpy.typing as npt
 
 UNREAD_S = 60.0  # a file that cannot be read for so long is bad: a mount that failed over is back
-_AGAIN_S, _MAX_AGAIN_S = 0.5, 8.0  # before a file that could not be read is asked for again
+_AGAIN_S, _MAX_AGAIN_S = 0.5, 8.0  # before a file that could not be read is tried again
 
 
-def again_s(since_s: float) -> float:
-    """How long to wait before a file is tried again that could not be read for ``since_s``."""
-    return min(max(since_s, _AGAIN_S), _MAX_AGAIN_S)
+class UnreadFiles:
+    """The files of one stream that cannot be read now, whoever tried, in whichever row: one record
+    by path. Each is tried again, after pauses that grow with the time since it failed first."""
+
+    def __init__(self) -> None:
+        self._since: dict[str, float] = {}
+        self._again: dict[str, float] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._since)
+
+    def failed(self, path: str, now: float) -> float:
+        """It could not be read now; returns for how long it cannot be read."""
+        since_s = now - self._since.setdefault(path, now)
+        self._again[path] = now + min(max(since_s, _AGAIN_S), _MAX_AGAIN_S)
+        return since_s
+
+    def may_try(self, path: str, now: float) -> bool:
+        """Whether it is to be tried by now."""
+        return now >= self._again.get(path, now)
+
+    def lasts_s(self, path: str, now: float) -> float:
+        """For how long it cannot be read; 0 if it can."""
+        return now - self._since.get(path, now)
+
+    def was_read(self, path: str) -> None:
+        """It was read."""
+        self._since.pop(path, None)
+        self._again.pop(path, None)
 
 
 class FileState(IntEnum):
@@ -61,7 +86,7 @@ class Files:
         self._prints, self._given = np.zeros(videos, np.int64), np.zeros(videos, np.int64)
         first = FileState.UNKNOWN if has_own else FileState.ABSENT
         self._states = np.full(videos, first, np.uint8)
-        self._unread: dict[int, float] = {}  # files that could not be read: when to ask again
+        self._unread: dict[int, None] = {}  # they could not be read, and are to be asked for again
 
     def are_known(self, videos: Iterable[int]) -> bool:
         """Whether clips of these videos may be granted."""
@@ -88,7 +113,6 @@ class Files:
     def identified(self, video: int, fingerprint: int) -> bool:
         """The trainer's own copy was read; 0: it has none. Returns whether it is another file than
         before, or than a scan saw."""
-        self._unread.pop(video, None)
         before = int(self._prints[video] or self._given[video])
         if fingerprint:
             self._states[video], self._prints[video] = FileState.OWN, fingerprint
@@ -97,21 +121,19 @@ class Files:
         self._states[video] = FileState.PINNED if before else FileState.ABSENT
         return False
 
-    def unread(self, video: int, now: float, since_s: float, limit_s: float) -> bool:
-        """The trainer's own copy could not be read, for ``since_s``. It is asked for again, after
-        pauses that grow. Returns whether this has lasted for ``limit_s``: then it is not."""
-        if self._states[video] != FileState.ASKED:
-            return False
-        if since_s >= limit_s:
-            self._unread.pop(video, None)
-            return True
-        self._unread[video] = now + again_s(since_s)
-        return False
+    def is_asked(self, video: int) -> bool:
+        """Whether the trainer's own copy is being looked at."""
+        return bool(self._states[video] == FileState.ASKED)
 
-    def to_ask_again(self, now: float) -> tuple[int, ...]:
+    def ask_later(self, video: int) -> None:
+        """The trainer's own copy could not be read now."""
+        self._unread[video] = None
+
+    def to_ask_again(self, may_try: Callable[[int], bool]) -> tuple[int, ...]:
         """The videos that could not be read, and are asked for again now."""
-        due = tuple(video for video, at in self._unread.items() if at <= now)
-        self._unread |= dict.fromkeys(due, math.inf)
+        due = tuple(filter(may_try, self._unread))
+        for video in due:
+            del self._unread[video]
         return due
 
     def accepts(self, video: int, fingerprint: int) -> bool:

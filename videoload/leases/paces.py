@@ -2,6 +2,10 @@
 
 A pace is the time for a clip, divided by what a clip of that stream takes on average. So workers
 can be compared although they work for different streams.
+
+A worker that is far away is idle for a round trip, unless enough leases wait at it. So it holds
+twice what fills its shortest round trip. A line that is full needs no rule: slots bound all that is
+on its way.
 """
 
 from __future__ import annotations
@@ -11,15 +15,16 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from videoload.leases.bytes_in_flight import leases_on_the_way
-
 _SLOW = 2.0  # a slow worker takes at least this many times as long as the quick ones
 _TRIALS = 3  # a worker is measured on so many leases
 _TRIED_AT = 10.0  # the pace of a worker that was not measured yet, so that its leases are short
-# A single lease that takes so many times as long as the others of its worker does not count. The
-# line was down for a moment, or the host stopped. If the next one takes as long, it counts.
+# A lease counts for no more than so many times what is known of its worker. So one alone makes no
+# worker slow: the line was down for a moment, or the host stopped. Two in a row do.
 _LEAP = 4.0
 _RETRY = 100  # a worker without leases is tried again after this many times its last lease
+MAX_LEASES = 32  # on their way to a worker; so many answers fit into a socket
+_BRIEF_S = 0.001  # a lease that takes less costs the trainer as much as it brings
+_AMPLE = 2  # times what fills a round trip, since clips do not all take equally long
 # A worker whose files come from another host holds more leases, so that they are fetched before
 # their turn. If it still waits for more than this share of its time, it gets one more.
 _FETCHED, _MAX_FETCHED = 2, 14
@@ -40,7 +45,6 @@ class Pace:
         self._begun = 0.0  # when it began with its first lease
         self._lease_s = 0.0  # its work on a lease, a moving average
         self._value = 1.0  # a moving average
-        self._leapt = False  # the last lease did not count
         self._trials = 0  # leases that it was measured on
         self._retry_at = -math.inf
 
@@ -64,30 +68,31 @@ class Pace:
         self._begun = now
 
     def answered(
-        self, now: float, *, granted: float, decode_s: float, clips: int, clip_s: float,
+        self, now: float, *, granted_at: float, decode_s: float, clips: int, clip_s: float,
         waited_s: float = 0.0,
     ) -> None:  # fmt: skip
-        """Its answer came. The lease of ``clips`` clips was granted at ``granted``. It says that it
-        worked for ``decode_s``, and waited for ``waited_s`` of that. ``clip_s``: the average time
-        for a clip, infinity if not known."""
+        """Its answer to a lease of ``clips`` clips came. It says that it worked for ``decode_s``,
+        and waited for ``waited_s`` of that. ``clip_s``: the average time for a clip, infinity if
+        not known."""
         began = self._begun
         if self.fetches and waited_s > _WAITED * decode_s:
             self._fetched = min(_MAX_FETCHED, self._fetched + 1)
         if not self._local:
-            self.trip_s = min(self.trip_s, max(0.0, now - granted - decode_s))
+            self.trip_s = min(self.trip_s, max(0.0, now - granted_at - decode_s))
             work_s = min(decode_s, _LONGEST_S)
             self._lease_s += (work_s - self._lease_s) / (4 if self._lease_s else 1)
-            self._far = leases_on_the_way(self.trip_s, self._lease_s)
-            began = max(began, granted + self.trip_s)  # the way there and back is no work
+            if self._lease_s > 0:
+                trips = self.trip_s / max(self._lease_s, _BRIEF_S)
+                self._far = min(MAX_LEASES, round(_AMPLE * trips))
+            began = max(began, granted_at + self.trip_s)  # the way there and back is no work
         took = min(max(decode_s, now - began), _LONGEST_S)
         self._begun = now
         self._retry_at = now + _RETRY * took
         if math.isinf(clip_s) or took <= 0:
             return
         pace = took / clips / clip_s
-        self._leapt = self.is_known and pace > _LEAP * self._value and not self._leapt
-        if self._leapt:
-            return
+        if self.is_known:
+            pace = min(pace, _LEAP * self._value)
         self._trials += 1
         self._value = pace if self._trials == 1 else self._value + (pace - self._value) / 4
 
@@ -98,23 +103,20 @@ class Pace:
 
 class Paces:
     """The paces of the workers that take leases, as they were compared last. ``quick``: the pace of
-    the quick ones, None if not known. ``on_the_way``: the leases that all of them hold more."""
+    the quick ones, None if not known."""
 
     def __init__(self) -> None:
         self.quick: float | None = None
-        self.on_the_way = 0
         self._rate = 0.0  # clips that all of them finish in the time for an average one
 
     def compare(self, paces: Iterable[Pace]) -> None:
         """Find out how quick the quick ones are: the quickest that do a quarter of the work. A
         quarter of the heads may be slow, where many of them are behind one line."""
-        paces = list(paces)
         known = np.sort([pace.value for pace in paces if pace.is_known])
         work = np.cumsum(1 / known)
         self._rate = float(work[-1]) if len(known) else 0.0
         at = np.searchsorted(work, self._rate / 4)
         self.quick = float(known[at]) if len(known) else None
-        self.on_the_way = sum(pace.on_the_way for pace in paces)
 
     def is_slow(self, pace: Pace) -> bool:
         """Whether a worker is slow. It also is if it was not measured yet, and others were."""
@@ -122,10 +124,11 @@ class Paces:
             return False
         return not pace.is_known or pace.value > _SLOW * self.quick
 
-    def would_hold_up(self, pace: Pace, now: float, clips: int, *, is_compared: bool) -> bool:
-        """Whether the others decode half of the ``clips`` that all slots hold, and then wait, while
-        this worker decodes one clip. Now and then it may try."""
-        if not self.is_slow(pace) or pace.may_try(now):
-            return False
+    def clips_in_time(self, pace: Pace, now: float, clips: int, *, is_compared: bool) -> float:
+        """How many clips a worker has back before the others have decoded half of the ``clips`` in
+        all slots, and would wait. Now and then, one that is too slow may try one."""
+        if not self.is_slow(pace):
+            return math.inf
         others = self._rate - (1 / pace.value if is_compared else 0.0)
-        return pace.value * max(0.0, others) > clips / 2
+        most = clips / 2 / (pace.value * others) if others > 0 else math.inf
+        return max(1.0, most) if pace.may_try(now) else most

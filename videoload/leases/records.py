@@ -15,7 +15,7 @@ A *chunk* is what one lease covers: consecutive clips of a batch, or clips that 
     GRANTED   a worker that is heard of has it, or a silent one has time left: see `blame`.
     DONE      nothing of it is to be decoded any more.
 
-The chunk also notes what speaks against its clips: doubts, and the workers that never answered.
+The chunk also notes the *tries* that did not succeed: see `blame`.
 
 A *lease* is a chunk that one worker holds. It is in one of four states, and whether its clips are
 granted again, who is blamed and who is removed follow from the state:
@@ -37,7 +37,7 @@ granted again, who is blamed and who is removed follow from the state:
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, InitVar, dataclass, field
 from enum import Enum, auto
 from heapq import heappush
@@ -46,16 +46,16 @@ from itertools import count
 import numpy as np
 import numpy.typing as npt
 
+from videoload.activity import Activity
 from videoload.errors import Fault, VideoloadError
 from videoload.leases.commands import WorkerId
-from videoload.leases.files import Files
+from videoload.leases.files import Files, UnreadFiles
 from videoload.leases.paces import Pace
-from videoload.leases.silence import Silence
 from videoload.plan.plan import Plan, Sample
 from videoload.plan.quarantine import Quarantine
 from videoload.processes.still_time import StillTime
 
-LEASE_CLIPS = 16  # at most, unless they take less than 50 ms, as those of kept frames do
+LEASE_CLIPS = 16  # at most, unless they come from one video
 MAX_CLIPS = 64  # at most, if they come from one video: one pass over it decodes them all
 _NO_FRAMES = np.empty((0, 0), np.int64)
 _MAX_SILENT = 3  # workers, until the first of them is noted
@@ -71,40 +71,44 @@ class Stream:
     _: KW_ONLY
     slots: int
     ordered: bool
-    lease_clips: int = LEASE_CLIPS  # that fit into one message
-    clip_bytes: int = 0  # of the largest clip that is sent
+    lease_clips: int = MAX_CLIPS  # that fit into one message
     fetched: bool = False  # local workers get its files from another host
     function: str = ""  # of the user's, that makes its clips; "" if there is none
     files: Files | None = None  # None: it matters to nobody which file a clip comes from
     copy: Hashable = None  # the trainer's own copy of the videos, as workers name it
     # Workers had another copy of these videos, whose own file is being looked at again.
-    other_copies: list[tuple[int, Doubt]] = field(default_factory=list)
+    other_copies: list[tuple[int, Try]] = field(default_factory=list)
     free: list[int] = field(init=False)  # slots
     batch_clips: int = 1
     readers: dict[int, Reader] = field(default_factory=dict)
     owner: Reader | None = None
     stopped: bool = False
-    granted: int = 0  # the number of its last lease
+    last_lease: int = 0  # its number
     frame_s: float = math.inf  # the time to decode a frame of a clip, a moving average
-    unread: dict[str, float] = field(default_factory=dict)  # files that cannot be read, since when
+    unread: UnreadFiles = field(default_factory=UnreadFiles)
     stood_still_in: set[tuple[int, int]] = field(default_factory=set)  # clips, in the function
 
     def __post_init__(self) -> None:
         self.free = list(range(self.slots))[::-1]
         self.lease_clips = max(1, min(self.lease_clips, MAX_CLIPS))
 
+    def grow(self, slots: int) -> None:
+        """It has so many slots now."""
+        self.free[:0] = range(self.slots, slots)[::-1]
+        self.slots = max(self.slots, slots)
+
+    def path_of(self, video: int) -> str:
+        """The path of a video."""
+        return self.quarantine.path_of(video)
+
     def checks(self, worker: Worker) -> bool:
         """Whether a worker reads another copy, and so has to show which file its clips are of."""
         return self.files is not None and worker.copy not in (None, self.copy)
 
-    def unread_since(self, video: int, now: float) -> float:
-        """The file of a video cannot be read, now; returns since when."""
-        return self.unread.setdefault(self.quarantine.path_of(video), now)
-
     def was_read(self, videos: Iterable[int]) -> None:
         """The files of these videos were read."""
         for video in videos if self.unread else ():
-            self.unread.pop(self.quarantine.path_of(video), None)
+            self.unread.was_read(self.path_of(video))
 
     def clip_s(self, sample: Sample) -> float:
         """The time to decode a clip of this sample's batch; infinite if it is not known."""
@@ -138,10 +142,13 @@ class Reader:
     orphans: Heap = field(default_factory=list)
     accused: Heap = field(default_factory=list)
     orphaned: Iterator[int] = field(default_factory=count)  # numbers them
-    splitting: list[Batch] = field(default_factory=list)  # they have clips that are in no chunk
+    splitting: dict[Batch, None] = field(default_factory=dict)  # they have clips in no chunk
+    by_host: dict[Hashable, dict[Batch, list[int]]] = field(default_factory=dict)  # these rows
     looked_until: int = 0  # the step before which all fingerprints were asked for
     waiting: bool = False
-    owed: bool = False  # it owns the slots, and has got no batch since
+    unserved: bool = False  # it owns the slots, and its consumer took no batch since
+    handed: bool = False  # ... but was handed one
+    handed_at: float = math.inf
 
     @property
     def can_open(self) -> bool:
@@ -171,15 +178,14 @@ class Batch:
     step: int
     slot: int
     samples: list[Sample]
-    left: Sequence[int]  # rows that are in no chunk yet, ascending
+    left: dict[int, None]  # rows that are in no chunk yet, ascending
     missing: int = 0  # rows that are not done
     frames: npt.NDArray[np.int64] = field(default_factory=lambda: _NO_FRAMES)  # told of each row
     chunks: dict[Chunk, None] = field(default_factory=dict)  # chunks that are not done
     left_out: set[int] = field(default_factory=set)  # rows that cannot be decoded
     error: tuple[int, VideoloadError] | None = None  # the stream ends at this row
-    by_host: dict[Hashable, list[int]] | None = None  # rows of ``left``: see `affinity`
-    sorted_by: int = 0  # ... by this version of the hosts
     writers: int = 0  # if it is cancelled: leases that may still write into its slot
+    hosts: Collection[Hashable] = ()  # that rows of ``left`` prefer, once that is known
 
     def tell(self, rows: Sequence[int], frames: npt.NDArray[np.int64]) -> None:
         """Note what a worker tells of some rows."""
@@ -193,28 +199,25 @@ class Batch:
         for row in rows if quarantine.avoids else ():
             self.samples[row] = quarantine.replace(self.samples[row])
 
-    def cut(self, rows: Sequence[int], own: list[int] | None = None) -> Chunk:
-        """The first rows that are in no chunk yet become one; or the first ones of ``own``, those
-        that prefer a host."""
-        if own is None:
-            self.left = self.left[len(rows) :]
-            self.by_host = None
-        else:
-            taken = set(rows)
-            self.left = [row for row in self.left if row not in taken]
-            del own[: len(rows)]
+    def cut(self, rows: Sequence[int]) -> Chunk:
+        """These rows, which were in no chunk yet, become one."""
+        for row in rows:
+            del self.left[row]
         if not self.left:
-            self.reader.splitting.remove(self)
+            del self.reader.splitting[self]
+            for host in self.hosts:
+                del self.reader.by_host[host][self]
         return Chunk(self, rows)
 
 
 @dataclass(frozen=True, slots=True)
-class Doubt:
-    """A worker said that it cannot decode a clip, of the file with this fingerprint."""
+class Try:
+    """A worker was at a clip, and did not decode it. ``fault``: what it said, about the file with
+    this fingerprint; None: it never answered."""
 
     worker: Worker
-    reason: str
-    fault: Fault = Fault.VIDEO
+    fault: Fault | None
+    reason: str = ""
     file: int = 0
     at: float = 0.0
 
@@ -234,15 +237,14 @@ class ChunkState(Enum):
 
 @dataclass(eq=False, slots=True)
 class Chunk:
-    """Clips of a batch that one worker decodes. Their rows ascend; consecutive rows are a range."""
+    """Clips of a batch that one worker decodes. Their rows ascend; consecutive rows are a range.
+    What is ``said`` is about the only clip."""
 
     batch: Batch
     rows: Sequence[int]
     state: ChunkState = ChunkState.GRANTED
     holders: dict[Lease, None] = field(default_factory=dict)  # the leases whose answers count
-    doubts: list[Doubt] = field(default_factory=list)  # about the only clip
-    blamed: dict[Worker, None] = field(default_factory=dict)  # never answered it: see `blame`
-    blamed_at: float = -math.inf  # when the last of these was noted
+    tries: list[Try] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         if not isinstance(self.rows, range):
@@ -250,6 +252,11 @@ class Chunk:
             if last - first == len(self.rows) - 1:
                 self.rows = range(first, last + 1)
         self.batch.chunks[self] = None
+
+    @property
+    def stream(self) -> Stream:
+        """The stream that it belongs to."""
+        return self.batch.reader.stream
 
     @property
     def size(self) -> int:
@@ -265,15 +272,25 @@ class Chunk:
         return [samples[row] for row in rows]
 
     @property
-    def unread(self) -> list[Doubt]:
-        """The doubts of workers that could not read the file of its only clip."""
-        return [doubt for doubt in self.doubts if doubt.fault is Fault.UNREAD]
+    def said(self) -> list[Try]:
+        """The tries of which a worker said why it cannot decode the clip."""
+        return [each for each in self.tries if each.fault is not None]
+
+    @property
+    def unanswered(self) -> list[Try]:
+        """The tries that nobody answered."""
+        return [each for each in self.tries if each.fault is None]
+
+    @property
+    def noted_at(self) -> float:
+        """When it was last noted that a worker never answered."""
+        return max((each.at for each in self.unanswered), default=-math.inf)
 
     @property
     def waits_in(self) -> Heap:
         """The heap that it waits in to be granted again."""
         reader = self.batch.reader
-        return reader.accused if self.blamed else reader.orphans
+        return reader.accused if self.unanswered else reader.orphans
 
     def void_leases(self) -> None:
         """No answer counts any more."""
@@ -291,30 +308,16 @@ class Chunk:
         so many are silent at it that more would only follow them."""
         held = any(not lease.worker.is_silent or self._has_grace(lease) for lease in self.holders)
         silent = sum(lease is lease.worker.current_lease for lease in self.holders)
-        held |= silent >= _MAX_SILENT and not self.blamed
+        held |= silent >= _MAX_SILENT and not self.unanswered
         if self.state is ChunkState.GRANTED and not held:
             self.requeue()
 
-    def blame(self, worker: Worker, now: float) -> None:
-        """A worker was at it, was alive, and never answered."""
-        self.blamed[worker] = None
-        worker.is_blamed = True
-        self.blamed_at = now
-        if self.state is ChunkState.WAITING:
+    def note(self, tries: Iterable[Try]) -> None:
+        """These are its tries from now on."""
+        before = self.waits_in
+        self.tries = list(tries)
+        if self.state is ChunkState.WAITING and (self.waits_in is not before or self.unanswered):
             self._push()
-
-    def unblame(self, worker: Worker) -> None:
-        """This worker may answer after all."""
-        if worker in self.blamed:
-            del self.blamed[worker]
-            if self.state is ChunkState.WAITING:
-                self._push()
-
-    def clear_blame(self) -> None:
-        """It has other samples now, and nothing speaks against them."""
-        self.doubts.clear()
-        for worker in list(self.blamed):
-            self.unblame(worker)
 
     def single_out(self, at: int) -> Chunk:
         """A chunk of clip ``at`` alone; the other clips are granted again as they are."""
@@ -331,9 +334,7 @@ class Chunk:
         """Its clips are to be granted again, each in a chunk of its own."""
         self._end()
         for at in range(self.size):
-            rows = self.rows[at : at + 1]
-            one = Chunk(self.batch, rows, blamed=dict(self.blamed), blamed_at=self.blamed_at)
-            one.requeue()
+            Chunk(self.batch, self.rows[at : at + 1], tries=list(self.tries)).requeue()
 
     def _end(self) -> None:
         self.void_leases()
@@ -342,13 +343,14 @@ class Chunk:
 
     def _push(self) -> None:
         """Put it into its heap. An entry that it leaves in the other heap is passed over there."""
-        order = self.blamed_at if self.blamed else self.batch.step
+        order = self.noted_at if self.unanswered else self.batch.step
         heappush(self.waits_in, (order, next(self.batch.reader.orphaned), self))
 
     def _has_grace(self, lease: Lease) -> bool:
         """Whether this worker, if silent, is given time to answer, and the others wait for that."""
-        is_new = lease.granted >= self.blamed_at and lease.worker not in self.blamed
-        return bool(self.blamed) and is_new and lease is lease.worker.current_lease
+        noted = [each.worker for each in self.unanswered]
+        is_new = lease.granted_at >= self.noted_at and lease.worker not in noted
+        return bool(noted) and is_new and lease is lease.worker.current_lease
 
 
 Heap = list[tuple[float, int, Chunk]]  # order, number, and what is to be granted again
@@ -374,10 +376,8 @@ class Lease:
     slot: int
     rows: Sequence[int]
     videos: tuple[int, ...]
-    granted: float
+    granted_at: float
     before: int  # leases that its worker held already
-    size: int  # bytes of its answer that have to be sent
-    on_line: int  # bytes of these that are still expected
     is_checked: bool  # its worker has to show which files its clips are of
     state: LeaseState = LeaseState.OWED
 
@@ -430,18 +430,17 @@ class Worker:
     still: StillTime = field(init=False)  # how long it has been silent, while the pool looked
     leases: dict[int, Lease] = field(default_factory=dict)  # that are not ANSWERED
     row: dict[Worker, None] | None = None  # its row in the pool; None if it takes no leases
+    beside_s: float = 0.0  # how long it has been silent while a local worker was not
+    at: Activity = Activity.IDLE  # as it said last; see `WorkerPool.beat`
     is_silent: bool = False  # it is silent, or has left
-    evicted: bool = False  # it is being removed
+    is_refused: bool = False  # by its storage: it waits for it, and does not get the videos
+    evicted: bool = False  # it is being killed
     on_probation: bool = False  # it has a chunk that others never answered, and gets nothing else
     is_blamed: bool = False  # since it was last heard, a chunk noted that it never answers
-    progress: int = -1  # packets that it had decoded at its last heartbeat
-    idle_beat: bool = False  # between its last two heartbeats it decoded nothing
-    idle_ticks: int = 0  # ticks in a row with such a heartbeat while it held leases
     answered: bool = False  # it has answered a lease
     mistakes: float = 0.0  # clips that it failed at and others decoded, less a part of its answers
     pause_s: float = 0.0  # its last one
     paused_until: float = -math.inf
-    silence: Silence = field(default_factory=Silence)
     pace: Pace = field(init=False)
 
     def __post_init__(self, fetches: bool) -> None:

@@ -1,6 +1,12 @@
 """How open batches are split into chunks: which clips a worker is granted next, and how many. Pure:
 no sockets, no threads, no clock.
 
+A lease is 50 ms of work, 16 clips at most: with less, messages cost more than 1 % of it, and more
+brings nothing. It is no more than a worker's share of a batch, which is then complete early, or of
+half of what the slots hold. Until it is known how long a clip takes, a lease has one. Clips of one
+video stay together, for one pass over it. A slow worker gets what is back before the slots run dry
+(see `paces`).
+
 If all workers run on one host, a worker gets the next clips, in the order of the stream. Otherwise
 it gets the next clips that prefer its host (see `affinity`), from any batch for which there is a
 slot. So the other hosts' clips wait, but never for long: a worker that finds no clips of its own
@@ -15,6 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from videoload.leases.batches import Batches
 from videoload.leases.commands import Identify, Outbox
@@ -25,7 +32,7 @@ from videoload.plan.plan import Sample
 # Clips of one video that take longer than this lie far apart in a long video. One pass spares
 # little there, and the batch would wait for one worker.
 _RUN_S = 0.5
-_LEASE_S = 0.05  # of decoding; with less, messages cost more than 1 % of a lease
+_LEASE_S = 0.05
 
 
 class Splitting:
@@ -39,20 +46,31 @@ class Splitting:
     def next_chunk(self, reader: Reader, worker: Worker, *, others: bool) -> Chunk | None:
         """The next clips of a reader that no worker was granted yet. Without ``others``, only clips
         that prefer this worker's host."""
-        if self._pool.would_hold_up(worker, reader.stream):
+        if (most := self._pool.clips_in_time(worker, reader.stream)) < 1:
             return None
         if reader.stream.checks(worker):
             self._look_ahead(reader)
-        affinity, found = self._pool.affinity, None
-        if affinity.has_choice:
-            for batch in self._open_batches(reader):
-                own = affinity.own(batch, worker.host)
-                if own and (found := self._cut(batch, worker, own, own)):
+        if self._pool.affinity.has_choice:
+            while self._open(reader) is not None:
+                pass
+            for batch, own in list(reader.by_host.get(worker.host, {}).items()):
+                own[:] = [row for row in own if row in batch.left]
+                if own and (found := self._cut(batch, worker, own, most)):
                     return found
         for batch in self._open_batches(reader) if others else ():
-            if found := self._cut(batch, worker, batch.left):
+            if found := self._cut(batch, worker, batch.left, most):
                 return found
         return None
+
+    def _open(self, reader: Reader) -> Batch | None:
+        """The next batch, if there is a slot for it, and which hosts its rows prefer."""
+        batch, affinity = self._batches.open(reader), self._pool.affinity
+        if batch is not None and affinity.has_choice:
+            hosts = affinity.hosts_of(reader.stream.path_of(each.video) for each in batch.samples)
+            batch.hosts = dict.fromkeys(hosts)
+            for row, host in enumerate(hosts):
+                reader.by_host.setdefault(host, {}).setdefault(batch, []).append(row)
+        return batch
 
     def _look_ahead(self, reader: Reader) -> None:
         """Have the files of this batch and of those after it looked at, each batch once."""
@@ -66,18 +84,20 @@ class Splitting:
     def _open_batches(self, reader: Reader) -> Iterator[Batch]:
         """The batches with clips that are in no chunk, those that are opened for this as well."""
         yield from list(reader.splitting)
-        while (batch := self._batches.open(reader)) is not None:
+        while (batch := self._open(reader)) is not None:
             yield batch
 
     def _cut(
-        self, batch: Batch, worker: Worker, rows: Sequence[int], own: list[int] | None = None
+        self, batch: Batch, worker: Worker, rows: dict[int, None] | list[int], most: float
     ) -> Chunk | None:
-        """A chunk of these rows, as many as suit the worker, if it may decode their files."""
-        rows = rows[: self._size(batch, worker, rows)]
-        batch.choose_substitutes(rows)
-        if not self.may_decode(worker, batch.reader.stream, [batch.samples[row] for row in rows]):
+        """A chunk of the first of these rows, as many as suit the worker and ``most``, if it may
+        decode their files."""
+        stream = batch.reader.stream
+        chosen = list(islice(rows, self._size(batch, list(islice(rows, stream.lease_clips)), most)))
+        batch.choose_substitutes(chosen)
+        if not self.may_decode(worker, stream, [batch.samples[row] for row in chosen]):
             return None
-        return batch.cut(rows, own)
+        return batch.cut(chosen)
 
     def may_decode(self, worker: Worker, stream: Stream, samples: Sequence[Sample]) -> bool:
         """Whether it is known which files the worker must have for these samples."""
@@ -91,32 +111,15 @@ class Splitting:
         if stream.files and (asked := stream.files.to_ask(sample.video for sample in samples)):
             self._outbox.append(Identify(stream.id, asked))
 
-    def _size(self, batch: Batch, worker: Worker, rows: Sequence[int]) -> int:
-        """How many of these rows of a batch a worker is granted. A batch is spread over the
-        workers, to be complete early. If clips are quick, messages would cost too much: then leases
-        are longer, as far as the slots keep all workers busy. A short rest gets no lease of its
-        own. A slow worker gets what it decodes in 50 ms, or one clip."""
-        stream, clips, pool = batch.reader.stream, len(batch.samples), self._pool
-        workers = max(1, pool.taking)
-        clip_s = stream.clip_s(batch.samples[0])
-        spare = stream.slots // 2 * clips // (workers * pool.credit + pool.paces.on_the_way)
-        shortest = max(1, math.ceil(min(clips, _LEASE_S / clip_s)))
-        most = min(stream.lease_clips, max(LEASE_CLIPS, shortest))
-        longest = min(most, max(-(-clips // workers), spare))
-        chunks = max(-(-clips // longest), min(workers, clips // shortest))
-        size = -(-clips // chunks)
-        if pool.is_slow(worker):
-            return max(1, min(size, int(_LEASE_S / (clip_s * worker.pace.value))))
-        if pool.affinity.has_choice:  # how many of a batch prefer a host is left to chance
-            parts = max(1, round(len(rows) / size))
-            size = min(stream.lease_clips, -(-len(rows) // parts))
-        return _with_rest_of_video(batch, rows, size, _RUN_S / clip_s)
-
-
-def _with_rest_of_video(batch: Batch, rows: Sequence[int], size: int, most: float) -> int:
-    """``size`` rows, and those after them that come from the same video, up to ``most``."""
-    samples, size = batch.samples, min(size, len(rows))
-    most = min(batch.reader.stream.lease_clips, most, len(rows))
-    while size < most and samples[rows[size]].video == samples[rows[size - 1]].video:
-        size += 1
-    return size
+    def _size(self, batch: Batch, rows: Sequence[int], most: float) -> int:
+        """How many of the next ``rows`` of a batch a worker is granted."""
+        stream, samples, workers = batch.reader.stream, batch.samples, max(1, self._pool.taking)
+        clip_s, clips = stream.clip_s(samples[0]), len(samples)
+        share = max(-(-clips // workers), stream.slots // 4 * clips // workers)
+        wanted = max(1, math.ceil(min(LEASE_CLIPS, _LEASE_S / clip_s, share, most)))
+        chunks = -(-clips // min(wanted, clips))  # all alike: a short rest gets no lease of its own
+        size = min(len(rows), -(-clips // chunks))
+        run = min(len(rows), most, _RUN_S / clip_s)
+        while size < run and samples[rows[size]].video == samples[rows[size - 1]].video:
+            size += 1
+        return size

@@ -12,15 +12,15 @@ Each open batch is split into *chunks* of its clips. A worker is granted a chunk
     the first answer wins. If the next worker is local, the remote leases become void.
   * If a remote worker is late while a consumer waits, an idle worker is asked as well.
 
-Other files keep the other invariants:
+Only this file writes; the others know, or decide:
 
-    batches   slots, turns, the order in which batches are handed over, the end of a stream
-    pool      which workers take leases, and how many: silence, pace, mistakes
     records   the states of a chunk, and of a lease
+    batches   slots, turns, the order in which batches are handed over, the end of a stream
+    pool      which workers take leases: silence, pauses
+    paces     how quick a worker is, and how much it has back in time
     splitting which clips of a batch a worker gets, and how many
     affinity  which host a clip prefers
     blame     whether a clip is bad or its worker
-
     files     which file each video must be at a worker of another host
 
 The methods are the events, with those of ``pool``. What the I/O loop has to do then is fetched with
@@ -30,23 +30,47 @@ The methods are the events, with those of ``pool``. What the I/O loop has to do 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from heapq import heappop, heappush
 
 import numpy as np
 import numpy.typing as npt
 
-from videoload.errors import Fault, VideoloadError
+from videoload.activity import Activity
+from videoload.errors import (
+    Fault,
+    StorageError,
+    TransformError,
+    VideoError,
+    VideoloadError,
+    named,
+)
 from videoload.leases.batches import Batches
-from videoload.leases.blame import Blame
-from videoload.leases.commands import Command, Grant, Identify, Outbox, WorkerId
-from videoload.leases.pool import AMENDS, WorkerPool
-from videoload.leases.records import Chunk, ChunkState, Doubt, Heap, Lease, Stream, Worker
+from videoload.leases.blame import Blame, Decision, Next, believed, is_trusted
+from videoload.leases.commands import (
+    Changed,
+    Command,
+    Grant,
+    Identify,
+    Outbox,
+    Warn,
+    WorkerId,
+)
+from videoload.leases.files import UNREAD_S
+from videoload.leases.pool import Ends, WorkerPool
+from videoload.leases.records import Chunk, ChunkState, Heap, Lease, Stream, Try, Worker
 from videoload.leases.splitting import Splitting
 
 _TRIED_ORPHANS = 32  # so many chunks are looked at for a worker, before it is passed over
 _LATE, _LATE_S = 3.0, 0.1  # a lease is late after this many times what it should take, and 0.1 s
-_TRIP_S = 2.0  # how far away a worker may be that never said a whole word
+# ... and after this time where nobody knows how long it should take, or its worker's storage
+# refuses. A worker that never said a whole word is taken to be as far away.
+_WAITED_S = 2.0
+# A worker gets a pause after this many mistakes: clips that it failed at and others could decode.
+# Ten clips that it decodes make up for one. Each pause is twice as long as the one before, up to a
+# minute.
+_MISTAKES, _AMENDS = 3, 0.1
+_PAUSE_S, _MAX_PAUSE_S = 2.0, 60.0
 
 
 class LeaseTable:
@@ -57,11 +81,12 @@ class LeaseTable:
         worker is silent for so long, its leases go to others. ``stall_s``: if a worker is silent
         for so long, the clip that it is at hangs, unless something else explains it."""
         self._outbox: Outbox = []
+        self._credit = credit
         self.pool = WorkerPool(self._outbox, credit=credit, stall_s=stall_s, silence_s=silence_s)
         self._batches = Batches(self._outbox)
         self._streams = self._batches.streams
         self._splitting = Splitting(self.pool, self._batches, self._outbox)
-        self._blame = Blame(self.pool, self._batches, self._outbox)
+        self._blame = Blame(self.pool)
 
     def data_to_send(self) -> list[Command]:
         """What the events since the last call lead to, to be carried out in this order."""
@@ -89,6 +114,11 @@ class LeaseTable:
         if (known := self._streams.get(stream)) is not None and not known.stopped:
             self._batches.stop(known, error)
 
+    def more_slots(self, stream: int, slots: int) -> None:
+        """A stream has so many slots now."""
+        self._streams[stream].grow(slots)
+        self._grant()
+
     def start_reader(self, stream: int, reader: int, start: int, stop: int) -> None:
         """A consumer begins to read steps start..stop-1."""
         self._batches.begin(self._streams[stream], reader, start, stop)
@@ -98,6 +128,10 @@ class LeaseTable:
         """The consumer of ``reader`` waits for its next batch. It may say so again."""
         self._batches.wanted(reader)
         self._grant()
+
+    def taken(self, reader: int) -> None:
+        """The consumer of ``reader`` took all batches that it was handed."""
+        self._batches.taken(reader)
 
     def recalled(self, reader: int, batches: list[tuple[int, int]]) -> None:
         """(step, slot) of the batches that a `Recall` took back from the consumer."""
@@ -115,25 +149,81 @@ class LeaseTable:
         self._batches.end(reader)
         self._grant()
 
+    # Files
+
     def identified(self, found: Iterable[tuple[int, int, int]]) -> None:
         """(stream, video, fingerprint) of the trainer's own copies, as `Identify` asked; 0: it has
         none."""
         for stream, video, fingerprint in found:
             if stream in self._streams:
-                self._blame.identified(self._streams[stream], video, fingerprint)
+                self._identified(self._streams[stream], video, fingerprint)
         self._grant()
 
+    def _identified(self, stream: Stream, video: int, fingerprint: int) -> None:
+        files = stream.files
+        if files is None:
+            return
+        stream.was_read([video])
+        if files.identified(video, fingerprint):
+            self._outbox.append(Changed(stream.id, video))
+        waiting, stream.other_copies = stream.other_copies, []
+        for about, said in waiting:
+            if about != video:
+                stream.other_copies.append((about, said))
+            elif files.expected(video) != said.file:
+                self._count_other_copy(said)
+
     def unread(self, stream: int, video: int, error: VideoloadError) -> None:
-        """The trainer's own copy of a video, as `Identify` asked, cannot be read now."""
-        if stream in self._streams:
-            self._blame.unread(self._streams[stream], video, error)
-            self._grant()
+        """The trainer's own copy of a video, as `Identify` asked, cannot be read now. Storage that
+        is away is waited for. A file that cannot be read for long is bad: no worker's copy stands
+        in for it."""
+        known = self._streams.get(stream)
+        if known is None or (files := known.files) is None or not files.is_asked(video):
+            return
+        lasts_s = known.unread.failed(known.path_of(video), self.pool.now)
+        if isinstance(error, StorageError) or lasts_s < UNREAD_S:
+            files.ask_later(video)
+        elif before := files.expected(video):  # it was read before
+            self._identified(known, video, before)
+        else:
+            reason = error.reason if isinstance(error, VideoError) else str(error)
+            self._condemn_video(known, video, reason)
+        self._grant()
+
+    def _condemn_video(self, stream: Stream, video: int, reason: str) -> None:
+        """A video is bad, in whichever open batches it is."""
+        try:
+            stream.quarantine.add(video, reason)
+        except VideoloadError as too_many:
+            self._batches.stop(stream, too_many)
+        # Once the stream is stopped, by this clip or by one before, its batches are gone.
+        for batch in [batch for r in stream.readers.values() for batch in r.filling.values()]:
+            if stream.stopped:
+                return
+            waiting = [chunk for chunk in batch.chunks if chunk.state is ChunkState.WAITING]
+            for chunk in [*waiting, batch.cut([*batch.left])] if batch.left else waiting:
+                (chunk.requeue if chunk.size == 1 else chunk.requeue_one_by_one)()
+            for chunk in list(batch.chunks):
+                is_open = chunk.state is ChunkState.WAITING and not stream.stopped
+                if is_open and chunk.samples[0].video == video:
+                    self._condemn(chunk, 0, reason, Fault.VIDEO)
 
     def changed(self, stream: int, video: int) -> None:
         """A worker that reads the trainer's own copy of a video found another file than before."""
         known = self._streams.get(stream)
         if known is not None and known.files is not None:
             known.files.ask_again(video)
+
+    def accepts(self, lease: Lease, files: Sequence[int]) -> int | None:
+        """Which clip of an answer is of another file than the stream uses, None if none is.
+        ``files``: their fingerprints, as the worker tells."""
+        stream = lease.chunk.stream
+        if stream.files is None or not lease.is_checked:
+            return None
+        for at, (video, file) in enumerate(zip(lease.videos, files, strict=True)):
+            if not stream.files.accepts(video, file):
+                return at
+        return None
 
     # Workers
 
@@ -143,31 +233,38 @@ class LeaseTable:
         lease = None if known is None else known.current_lease
         if lease is None or lease.stream not in self._streams:
             return ""
-        return self._streams[lease.stream].quarantine.path_of(lease.videos[0])
+        return self._streams[lease.stream].path_of(lease.videos[0])
 
     def worker_joined(self, worker: Worker) -> None:
         """A worker is admitted."""
         self.pool.join(worker)
-        self._grant()
+        self._grant_to_gained()
 
-    def heard(
-        self,
-        worker: WorkerId,
-        now: float,
-        progress: int | None = None,
-        *,
-        busy: str = "",
-    ) -> bool:
-        """A message of a worker came; False if it is not known. ``progress``: how many packets it
-        has decoded, if this is a heartbeat. ``busy``: it begins an "import" now, or calls a
-        "function" that may take long, and will be silent meanwhile."""
-        known = self.pool.get(worker)
-        if known is not None:
-            self.pool.heard(known, now, progress, busy)
-            if known.is_blamed:
-                known.is_blamed = False
-                self._blame.returned(worker)
-        return known is not None
+    def heard(self, worker: WorkerId, now: float) -> bool:
+        """A message of a worker came; False if it is not known."""
+        if (known := self.pool.get(worker)) is None:
+            return False
+        self.pool.heard(known, now)
+        if known.is_blamed:
+            known.is_blamed = False
+            self.worker_returned(worker)
+        return True
+
+    def beat(
+        self, worker: WorkerId, done: int, at: Activity = Activity.IDLE, *, is_refused: bool = False
+    ) -> None:
+        """That message is a heartbeat. ``done``: the last lease that the worker is done with. What
+        it still owes up to there was lost on the way, and is granted again. ``at``: what it begins
+        with now. ``is_refused``: its storage does not give it the videos."""
+        if (known := self.pool.get(worker)) is None:
+            return
+        self.pool.beat(known, at, is_refused=is_refused)
+        lost = [lease for number, lease in known.leases.items() if number <= done]
+        self._give_back(lost)
+        if lost:
+            self._grant()
+        else:
+            self._grant_to_gained()
 
     def worker_left(
         self, worker: WorkerId, *, died: bool, at_work: int | None = None, more_leave: bool = False
@@ -180,35 +277,50 @@ class LeaseTable:
         if gone is None:
             return
         at = gone.current_lease if at_work is None else gone.leases.get(at_work)
-        if died and at is not None and not (gone.evicted and gone.silence.blameless):
-            self._blame.never_answered(at)
-        for lease in list(gone.leases.values()):
+        hung = not gone.evicted or self.pool.verdict_on(gone) is Ends.HANGS
+        if died and at is not None and hung:
+            self._never_answered(at, died=True)
+        self._give_back(list(gone.leases.values()))
+        if not more_leave:
+            self._grant()
+
+    def _give_back(self, leases: list[Lease]) -> None:
+        """Nobody works on these leases any more."""
+        for lease in leases:
             was_owed = lease.is_owed
             self.pool.given_up(lease)
             if was_owed:
                 lease.chunk.requeue_if_abandoned()
-        if not more_leave:
-            self._grant()
 
     def worker_returned(self, worker: WorkerId) -> None:
-        """A remote worker that had left is back under another name: only its connection broke."""
-        self._blame.returned(worker)
+        """A worker is heard again; or a remote one that had left is back under another name: only
+        its connection broke. It may answer after all."""
+        for chunk in self._batches.open_chunks:
+            left = [each for each in chunk.tries if each.fault or each.worker.id != worker]
+            if len(left) < len(chunk.tries):
+                chunk.note(left)
 
     def tick(self, now: float) -> None:
-        """Time passes. Local workers that are stuck are killed. The leases of silent remote workers
-        go to others. Workers that say they are idle while they hold leases are admitted anew: a
-        message was lost on the way."""
+        """Time passes. Local workers that hang are killed. The leases of silent remote workers go
+        to others."""
         self.pool.tick(now)
         for lease in self.pool.silent_at():
-            self._blame.never_answered(lease)
+            self._never_answered(lease)
         for stream in self._streams.values():
-            self._batches.pass_turn(stream)
+            self._batches.pass_turn(stream, now)
             if stream.owner is not None:
-                self._blame.settle_doubts(stream.owner)
-            if stream.files is not None and (due := stream.files.to_ask_again(now)):
-                self._outbox.append(Identify(stream.id, due))
+                self._settle(stream.owner.orphans)
+                self._settle(stream.owner.accused)
+            if stream.files is not None:
+                self._ask_again(stream, now)
         self._grant()
         self._ask_others_too()
+
+    def _ask_again(self, stream: Stream, now: float) -> None:
+        assert stream.files is not None
+        may_try = lambda video: stream.unread.may_try(stream.path_of(video), now)  # noqa: E731
+        if due := stream.files.to_ask_again(may_try):
+            self._outbox.append(Identify(stream.id, due))
 
     def _note_what_is_fetched(self) -> None:
         fetches = any(stream.fetched for stream in self._streams.values())
@@ -220,17 +332,6 @@ class LeaseTable:
         """The lease of this number, if the worker still holds it."""
         return self.pool.lease(worker, lease)
 
-    def accepts(self, lease: Lease, files: Sequence[int]) -> int | None:
-        """Which clip of an answer is of another file than the stream uses, None if none is.
-        ``files``: their fingerprints, as the worker tells."""
-        stream = lease.chunk.batch.reader.stream
-        if stream.files is None or not lease.is_checked:
-            return None
-        for at, (video, file) in enumerate(zip(lease.videos, files, strict=True)):
-            if not stream.files.accepts(video, file):
-                return at
-        return None
-
     def answered(
         self, lease: Lease, frames: npt.NDArray[np.int64], decode_s: float, waited_s: float = 0.0
     ) -> None:
@@ -240,14 +341,19 @@ class LeaseTable:
         stream, chunk, was_owed = self._streams.get(lease.stream), lease.chunk, lease.is_owed
         clip_s = math.inf if stream is None else stream.clip_s(lease.sample)
         self.pool.answered(lease, decode_s, clip_s, waited_s)
-        if was_owed:
-            chunk.batch.reader.stream.note_clip_time(lease.sample, decode_s / chunk.size)
-            chunk.batch.tell(chunk.rows, frames)
-            chunk.void_leases()
-            lease.worker.mistakes = max(0.0, lease.worker.mistakes - AMENDS * chunk.size)
-            self._blame.decoded(chunk)
-            self._batches.done(chunk)
-        self._grant()
+        if not was_owed:  # its slot may have waited for this
+            self._grant()
+            return
+        chunk.stream.note_clip_time(lease.sample, decode_s / chunk.size)
+        chunk.stream.was_read(lease.videos)
+        chunk.batch.tell(chunk.rows, frames)
+        chunk.void_leases()
+        lease.worker.mistakes = max(0.0, lease.worker.mistakes - _AMENDS * chunk.size)
+        for said in chunk.said:  # those that said it cannot be decoded were wrong
+            if not said.is_of_worker and said.fault is not Fault.UNREAD:  # that was counted
+                self._count_mistake(said)
+        self._batches.done(chunk)
+        self._grant_to_gained()
 
     def failed(
         self, lease: Lease, at: int, reason: str, fault: Fault = Fault.VIDEO, file: int = 0
@@ -258,49 +364,170 @@ class LeaseTable:
         was_owed = lease.is_owed
         self.pool.given_up(lease)
         if was_owed:
-            doubt = Doubt(lease.worker, reason, fault, file, self.pool.now)
-            self._blame.doubt(lease.chunk, at, doubt)
+            self._said(lease.chunk, at, Try(lease.worker, fault, reason, file, self.pool.now))
         self._grant()
+
+    # What clips did not do, and what follows
+
+    def _said(self, chunk: Chunk, at: int, said: Try) -> None:
+        """A worker answers that it cannot decode clip ``at``, or its answer is not taken."""
+        chunk.void_leases()
+        if not 0 <= at < chunk.size:
+            why = f"worker named clip {at} of {chunk.size}: {said.reason}"
+            said, at = Try(said.worker, said.fault, why, said.file, said.at), 0
+        stream, video = chunk.stream, chunk.samples[at].video
+        said = self._blame.judged(stream, video, said)
+        if is_trusted(said):
+            self._follow(chunk, at, believed(said))
+            return
+        if said.fault is Fault.COPY:
+            self._note_other_copy(stream, video, said)
+        elif said.fault is Fault.CODE:
+            self._count_mistake(said)
+        elif said.fault is Fault.UNREAD:
+            path = stream.path_of(video)
+            stream.unread.failed(path, self.pool.now)
+            why = f"{named(path)} {said.reason}; it is tried again"
+            self._outbox.append(Warn(said.worker.id, why))
+        one = chunk.single_out(at)
+        one.note([*one.tries, said])
+        self._follow(one, 0, self._blame.decide(one))
+
+    def _never_answered(self, lease: Lease, *, died: bool = False) -> None:
+        """A worker was at this lease, was alive, and died or is silent without an answer."""
+        chunk, worker = lease.chunk, lease.worker
+        if not self._blame.counts(lease, died=died):
+            return
+        if self._blame.is_in_function(worker):
+            chunk.stream.stood_still_in.add((chunk.batch.step, chunk.rows[0]))
+            if (slow := self._blame.is_function_slow(chunk)).next is Next.END:
+                self._batches.stop(chunk.stream, TransformError(slow.reason))
+                return
+        tries = chunk.tries
+        if self._blame.stands_still(chunk) and not worker.local:
+            tries = [each for each in tries if each.fault or each.worker.local]
+        chunk.note([*tries, Try(worker, None, at=self.pool.now)])
+        worker.is_blamed = True
+        if chunk.size > 1:
+            chunk.requeue_one_by_one()
+        else:
+            self._follow(chunk, 0, self._blame.decide(chunk))
+
+    def _settle(self, heap: Heap) -> None:
+        """Decide on doubted clips if the workers that could have been asked have left."""
+        for _, _, chunk in list(heap):
+            if chunk.stream.stopped or not any(self.pool.heard_of):
+                return
+            if chunk.state is ChunkState.WAITING and chunk.said:
+                self._follow(chunk, 0, self._blame.decide(chunk))
+
+    def _follow(self, chunk: Chunk, at: int, decision: Decision) -> None:
+        """Do what was decided about clip ``at``."""
+        match decision.next:
+            case Next.RETRY:
+                chunk.requeue_if_abandoned()
+            case Next.BAD:
+                self._condemn(chunk, at, decision.reason, decision.fault)
+            case Next.END:
+                batch, row = chunk.batch, chunk.rows[at]
+                chunk.void_leases()
+                if batch.error is None or row < batch.error[0]:
+                    batch.error = row, TransformError(decision.reason)
+                self._batches.done(chunk)
+
+    def _condemn(self, chunk: Chunk, at: int, reason: str, fault: Fault) -> None:
+        """This clip's video is bad: another clip stands in for it, or it is left out."""
+        batch, row, stream = chunk.batch, chunk.rows[at], chunk.stream
+        chunk.void_leases()  # a silent worker may be heard of again
+        try:
+            stream.quarantine.add(
+                batch.samples[row].video, reason,
+                dropped=fault is Fault.SHORT, here_only=fault is Fault.CLIP,
+            )  # fmt: skip
+            if stream.quarantine.skips:
+                batch.left_out.add(row)
+                self._batches.done(chunk.single_out(at))
+                return
+            batch.samples[row] = stream.quarantine.instead_of(batch.samples[row])
+        except VideoloadError as error:
+            self._batches.stop(stream, error)
+            return
+        chunk.note([])
+        chunk.requeue()
+        self._batches.stop_if_due(batch)
+
+    def _note_other_copy(self, stream: Stream, video: int, said: Try) -> None:
+        """The worker's copy is another one. That is its mistake, unless the file has changed."""
+        if stream.files is None or not stream.files.ask_again(video):
+            self._count_other_copy(said)
+            return
+        stream.other_copies.append((video, said))
+        if videos := stream.files.to_ask((video,)):
+            self._outbox.append(Identify(stream.id, videos))
+
+    def _count_other_copy(self, said: Try) -> None:
+        self._outbox.append(Warn(said.worker.id, said.reason))
+        self._count_mistake(said)
+
+    def _count_mistake(self, said: Try) -> None:
+        """A worker failed at a clip that others can decode. What it was granted before a pause adds
+        nothing to it."""
+        worker, now = said.worker, self.pool.now
+        if now < worker.paused_until:
+            return
+        worker.mistakes += 1
+        if self.pool.get(worker.id) is None or worker.mistakes < _MISTAKES:
+            return
+        worker.mistakes = 0.0
+        worker.pause_s = seconds = min(2 * worker.pause_s or _PAUSE_S, _MAX_PAUSE_S)
+        worker.paused_until = now + seconds
+        self.pool.file(worker)
+        self._outbox.append(Warn(worker.id, said.reason, seconds))
 
     # What is granted next
 
     def _grant(self) -> None:
-        """Grant leases to all workers that have credit, as long as there are clips and slots. If
-        workers of several hosts are connected, clips that prefer a worker's host are for it first.
-        """
+        """There may be clips for whoever takes some: all workers get a lease before any gets
+        another one."""
+        self.pool.gained()
         if self._batches.have_clips:  # else each of a crowd that joins asks all the others
-            if self.pool.affinity.has_choice:
-                self._grant_in_turns(others=False)
-            self._grant_in_turns(others=True)
+            self._offer(lambda: list(self.pool.takers))
         self._batches.deliver_empty()
 
-    def _grant_in_turns(self, *, others: bool) -> None:
-        """All workers get a lease before any gets another one. With ``others``, those that would be
-        idle get clips that prefer other hosts."""
-        has_choice = self.pool.affinity.has_choice
+    def _grant_to_gained(self) -> None:
+        """Nothing new is there to decode: leases are for whoever would take one more."""
+        if self._batches.have_clips:
+            self._offer(self.pool.gained)
+        self._batches.deliver_empty()
+
+    def _offer(self, takers: Callable[[], list[Worker]]) -> None:
+        """Grant leases, round by round, until nobody takes one. If workers of several hosts are
+        connected, clips that prefer a worker's host are for it first. Those that would be idle get
+        clips that prefer other hosts."""
         passed_over: set[Worker] = set()  # nothing that is left is for them
-        dry: set[Hashable] = set()  # ... nor for workers of these hosts and copies
-        while takers := [
-            worker
-            for worker in self.pool.takers
-            if worker not in passed_over and (worker.host, worker.copy) not in dry
-        ]:
-            for worker in takers:
-                if (worker.host, worker.copy) in dry or not self.pool.would_take(worker):
-                    continue
-                if others and has_choice and len(worker.leases) > worker.pace.on_the_way:
-                    passed_over.add(worker)
-                elif (chunk := self._next_chunk(worker, others=others)) is not None:
+        dry: set[Hashable] = set()  # ... nor for any worker of these copies
+        while round_ := [worker for worker in takers() if worker not in passed_over]:
+            left = []
+            for worker in round_ if self.pool.affinity.has_choice else ():
+                if (chunk := self._next_chunk(worker, others=False)) is not None:
                     self._grant_to(worker, chunk)
-                elif self.pool.is_slow(worker) or any(
-                    reader.orphans or reader.accused for reader in self._batches.by_need
-                ):
-                    passed_over.add(worker)
                 else:
-                    dry.add((worker.host, worker.copy))
+                    left.append(worker)
+            for worker in left if self.pool.affinity.has_choice else round_:
+                is_fed = self.pool.affinity.has_choice and (
+                    len(worker.leases) > worker.pace.on_the_way
+                )
+                if worker.copy in dry or is_fed:
+                    passed_over.add(worker)
+                elif (chunk := self._next_chunk(worker)) is not None:
+                    self._grant_to(worker, chunk)
+                else:
+                    passed_over.add(worker)
+                    if not self.pool.is_slow(worker) and not self._batches.have_tried:
+                        dry.add(worker.copy)
 
     def _grant_to(self, worker: Worker, chunk: Chunk) -> None:
-        lease, stream = self.pool.give(worker, chunk), chunk.batch.reader.stream
+        lease, stream = self.pool.give(worker, chunk), chunk.stream
         files = None
         if stream.files is not None and lease.is_checked:
             files = tuple(map(stream.files.expected, lease.videos))
@@ -330,26 +557,29 @@ class LeaseTable:
                     self._grant_to(worker, chunk)
 
     def _is_late(self, chunk: Chunk) -> bool:
-        """Whether one remote worker has it for much longer than it should take."""
-        if chunk.state is not ChunkState.GRANTED or chunk.doubts or chunk.blamed:
-            return False
-        if len(chunk.holders) != 1:
+        """Whether one remote worker has it for much longer than it should take, or cannot read."""
+        if chunk.state is not ChunkState.GRANTED or chunk.tries or len(chunk.holders) != 1:
             return False
         [lease] = chunk.holders
-        if lease.worker.local or lease.worker.pace.fetches:  # it would be fetched again as well
+        worker, has_had_s = lease.worker, self.pool.now - lease.granted_at
+        if worker.local:
             return False
-        clip_s = chunk.batch.reader.stream.clip_s(lease.sample)
-        due_s = chunk.size * clip_s * (self.pool.paces.quick or 1.0)
-        due_s *= max(1.0, (lease.before + 1) / self.pool.credit)
-        late_s = _LATE * due_s + min(lease.worker.pace.trip_s, _TRIP_S) + _LATE_S
-        return self.pool.now - lease.granted > late_s
+        if worker.is_refused:
+            return has_had_s > _WAITED_S
+        if worker.pace.fetches:  # it would be fetched again as well
+            return False
+        due_s = chunk.size * chunk.stream.clip_s(lease.sample) * (self.pool.paces.quick or 1.0)
+        due_s *= max(1.0, (lease.before + 1) / self._credit)
+        if math.isinf(due_s):
+            return has_had_s > _WAITED_S
+        return has_had_s > _LATE * due_s + min(worker.pace.trip_s, _WAITED_S) + _LATE_S
 
     def _next_chunk(self, worker: Worker, *, others: bool = True) -> Chunk | None:
         readers = self._batches.by_need
         may_try = any(reader.accused for reader in readers) and worker in self.pool.reliable
         accused = [reader.accused for reader in readers] if may_try else []
         chunk = self._next_to_try(accused, worker) if worker.answered else None
-        if chunk is not None and worker.leases and chunk.blamed:
+        if chunk is not None and worker.leases and chunk.unanswered:
             chunk.requeue()  # until this worker has nothing else to do
             return None
         if chunk is not None:
@@ -381,10 +611,8 @@ class LeaseTable:
             if not chunk.holders:  # else an answer may come for the samples as they are
                 chunk.batch.choose_substitutes(chunk.rows)
             if samples != chunk.samples:
-                chunk.clear_blame()
-            may_decode = self._splitting.may_decode(
-                worker, chunk.batch.reader.stream, chunk.samples
-            )
+                chunk.note([])
+            may_decode = self._splitting.may_decode(worker, chunk.stream, chunk.samples)
             if may_decode and self._blame.may_take(worker, chunk):
                 chunk.state = ChunkState.GRANTED
                 found = chunk

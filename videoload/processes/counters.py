@@ -2,6 +2,7 @@
 
     byte 0      turns of its loop, modulo 255, from 1 on; 0 before the first turn
     byte 1      packets that it has decoded, modulo 256
+    byte 2      what it is at, an `Activity`
     bytes 8..   counts since its start, one float64 each, in the order of `COUNTED`
     8 more      the lease that it works on, 0 between two leases. If it dies, an answer that it sent
                 just before may be lost, and then only this tells what it died over
@@ -16,7 +17,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-COUNTED = ("clips", "failures", "decode_seconds", "trainers")
+from videoload.activity import Activity
+
+COUNTED = ("clips", "failures", "decode_seconds", "trainers", "refused")
 _BEGIN = 8
 _LEASE = _BEGIN + 8 * len(COUNTED)
 _STALL = _LEASE + 8
@@ -28,7 +31,7 @@ class Counters:
 
     def __init__(self, memory: npt.NDArray[np.uint8] | None = None) -> None:
         memory = np.zeros(SIZE, np.uint8) if memory is None else memory
-        self.pulse = memory[:2]
+        self.pulse, self.at = memory[:2], memory[2:3]
         self._counts = memory[_BEGIN:_LEASE].view(np.float64)
         self._lease = memory[_LEASE:_STALL].view(np.int64)
         self._stall = memory[_STALL:SIZE].view(np.float64)
@@ -38,6 +41,11 @@ class Counters:
         """Changes with each turn, and with each packet at a lease; None before the first turn:
         imports may take long where the disk is slow."""
         return self.pulse.tobytes() if self.pulse[0] else None
+
+    @property
+    def activity(self) -> Activity:
+        """What the worker is at."""
+        return Activity(int(self.at[0]))
 
     @property
     def lease(self) -> int:

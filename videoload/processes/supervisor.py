@@ -7,29 +7,24 @@ Its caller polls these sockets and calls `reap` and `flush`.
 A child that is killed or crashes is replaced at once. A child that ends before it could work is
 replaced after a pause. If no child is left that ever worked, this is given up: see `restarts`.
 
-The trainer's lease table finds a child that hangs. `keep_running` has no lease table, so its
-children count their turns and packets in shared memory, and it checks that these counts change.
+The trainer's lease table finds a child that hangs; `worker.keep_running` looks at its counters.
 """
 
 from __future__ import annotations
 
 import logging
-import math
-import select
-import signal
 import socket
 import time
 from collections import Counter
 from typing import NamedTuple
 
 from videoload import native
+from videoload.activity import Activity
 from videoload.errors import WorkerError
-from videoload.processes.child import ChildProcess, end_all, ignore_warnings
+from videoload.processes.child import ChildProcess, end_all
 from videoload.processes.counters import SIZE, Counters
-from videoload.processes.metrics import State, ailment, families, unready
 from videoload.processes.restarts import Restarts
 from videoload.processes.still_time import StillTime
-from videoload.transport.metrics_port import MetricsPort
 from videoload.transport.private_channel import PrivateChannel
 from videoload.transport.private_messages import Share, Unshare, WorkerSettings
 from videoload.transport.slots import Arena
@@ -37,11 +32,8 @@ from videoload.transport.slots import Arena
 _log = logging.getLogger(__name__)
 
 MODULE = "videoload.worker"  # what a worker process runs
-# An idle worker takes a turn every 200 ms. At a lease, it is its trainer that says how long it may
-# make no progress.
-STALL_S = 30.0
 _YOUNG_S = 5.0  # a worker that exits with an error so soon could not work
-_CHECK_S = 0.2
+CHECK_S = 0.2
 _ASK_S = 1.2  # from asking to killing; a worker looks for signals every 200 ms at least
 
 
@@ -79,7 +71,7 @@ class WorkerProcess:
             if memory is not None:
                 memory.close()
         self.pid = self.process.pid
-        self.still = StillTime(_CHECK_S)
+        self.still = StillTime(CHECK_S)
         self.channel.send(settings)
 
     @property
@@ -106,9 +98,8 @@ class Supervisor:
         self._settings: WorkerSettings | None = None
         self._shares: dict[int, tuple[Share, int]] = {}
         self._restarts = Restarts()
-        self._gone: Counter[str] = Counter()  # what children that ended had counted
-        self._ended = 0
-        self._served = -math.inf  # when a child served a trainer last
+        self.gone: Counter[str] = Counter()  # what children that ended had counted
+        self.ended = 0  # ... and how many
         self.children: list[WorkerProcess] = []
 
     def start(self, workers: int, settings: WorkerSettings) -> None:
@@ -148,6 +139,10 @@ class Supervisor:
         """The process ids of all children that were not reaped."""
         return {child.pid for child in self.children}
 
+    def activity(self, pid: int) -> Activity | None:
+        """What a child is at; None if it is no child."""
+        return next((each.counters.activity for each in self.children if each.pid == pid), None)
+
     def kill(self, pid: int) -> None:
         """Kill one child. `reap` then reports it."""
         for child in self.children:
@@ -166,8 +161,8 @@ class Supervisor:
                 self._restarts.worked()
         for child in ended:
             self.children.remove(child)
-            self._gone.update(child.counters.read())
-            self._ended += 1
+            self.gone.update(child.counters.read())
+            self.ended += 1
             child.channel.close()
             gave_up = (child.process.status or 0) > 0 and now - child.process.began < _YOUNG_S
             if gave_up or not child.worked:
@@ -181,15 +176,6 @@ class Supervisor:
                 self._restarts.start_failed(now, now)
                 self._give_up_if_hopeless(str(error), killed=True)
         return [Ended(child.pid, child.process.how, child.counters.lease) for child in ended]
-
-    def state(self) -> State:
-        """The children as they are now, for `metrics`."""
-        counted = {child.pid: child.counters.read() for child in self.children}
-        still_s = {child.pid: child.still.seconds for child in self.children if child.is_late}
-        now = time.monotonic()
-        if any(each["trainers"] for each in counted.values()):
-            self._served = now
-        return State(now, counted, still_s, dict(self._gone), self._ended, self._served)
 
     def stop(self) -> None:
         """End all children. Afterwards none is left, unless the kernel cannot end it now. Takes two
@@ -228,52 +214,3 @@ class Supervisor:
         self.children.append(child)
         for message, descriptor in self._shares.values():
             child.channel.send(message, descriptor)
-
-
-def keep_running(
-    workers: int,
-    settings: WorkerSettings,
-    *,
-    stall_s: float = STALL_S,
-    metrics_port: int | str | None = None,
-) -> int:
-    """Keep ``workers`` worker processes alive until SIGTERM (returns 0) or Ctrl-C (returns 130).
-
-    A worker that makes no progress for as long as its trainer's ``stall_s``, or without a lease for
-    this ``stall_s``, is killed and replaced. ``metrics_port`` serves what the workers did, as for
-    `MetricsPort`. Raises WorkerError, TransportError.
-    """
-    state = State(time.monotonic())  # the last one
-    scrapes = None
-    if metrics_port is not None:
-        scrapes = MetricsPort(
-            metrics_port,
-            lambda: families(state),
-            healthz=lambda: ailment(state, time.monotonic()),
-            readyz=lambda: unready(state, time.monotonic()),
-        )
-        _log.info("metrics are served at port %d", scrapes.port)
-    stopped_by: list[int] = []
-    ignore_warnings()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda got, _: stopped_by.append(got))
-    supervisor = Supervisor()
-    try:
-        supervisor.start(workers, settings)
-        while not stopped_by:
-            select.select(supervisor.watched(), [], [], _CHECK_S)
-            supervisor.flush()
-            for child in supervisor.children:
-                if child.hangs(stall_s) and not child.killed:
-                    _log.warning("worker process %d hangs; killing it", child.pid)
-                    child.killed = True
-                    child.process.kill()
-            for pid, how, _ in supervisor.reap():
-                _log.warning("worker process %d ended (%s); another takes its place", pid, how)
-            state = supervisor.state()
-        _log.info("%s came; ending the workers", signal.Signals(stopped_by[0]).name)
-    finally:
-        supervisor.stop()
-        if scrapes is not None:
-            scrapes.close()
-    return 130 if stopped_by[0] == signal.SIGINT else 0

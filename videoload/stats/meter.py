@@ -28,15 +28,14 @@ class Meter:
     """Counts for one stream. Each reader calls it in its own thread, and the I/O thread too."""
 
     def __init__(
-        self, path: Callable[[int], str] = str, line_is_full: Callable[[], bool] = bool,
-        storage: Callable[[], str] = str, function: str = "",
+        self, path: Callable[[int], str] = str, storage: Callable[[], str] = str,
+        function: str = "",
     ) -> None:  # fmt: skip
-        """``path`` gives the path of a video. ``line_is_full`` tells whether the pixels of other
-        hosts fill the trainer's line. ``storage`` tells what that of the videos says instead of
-        giving them, and ``function`` what of the user's makes clips."""
+        """``path`` gives the path of a video. ``storage`` tells what that of the videos says
+        instead of giving them, and ``function`` what of the user's makes clips."""
         self.copied = 0
         self.ceiling: float | None = None  # steps per second
-        self._path, self._line_is_full, self._storage = path, line_is_full, storage
+        self._path, self._storage = path, storage
         self._function = function
         self._lock = threading.RLock()  # a signal handler may ask for figures
         self._taken: deque[Taken] = deque(maxlen=_REMEMBERED)
@@ -141,8 +140,7 @@ class Meter:
             batches, clips, files = self._batches, self._clips, self._files.read()
         verdict = judge(
             found, measured, cores=cores(), own_host=platform.node(), files=files,
-            ceiling=self.ceiling, line_is_full=self._line_is_full(), storage=self._storage(),
-            function=self._function,
+            ceiling=self.ceiling, storage=self._storage(), function=self._function,
         )  # fmt: skip
         if window_s < math.inf:
             batches, clips = found.batches, found.clips

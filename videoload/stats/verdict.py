@@ -61,12 +61,10 @@ class Verdict:
 
 def judge(
     found: Figures, workers: Sequence[WorkerRecord], *, cores: int, files: SlowFiles,
-    own_host: str = "", ceiling: float | None = None, line_is_full: bool = False,
-    storage: str = "", function: str = "",
+    own_host: str = "", ceiling: float | None = None, storage: str = "", function: str = "",
 ) -> Verdict:  # fmt: skip
     """What the figures mean. ``cores`` are the cores of ``own_host`` that workers may use.
     ``ceiling``: steps per second of the trainer without loading, if they were measured.
-    ``line_is_full``: workers of other hosts get no leases, because pixels fill the line.
     ``storage``: what it says instead of giving the videos. ``function``: the user's own, which
     makes clips."""
     works = total(worker.work for worker in workers)
@@ -99,7 +97,7 @@ def judge(
     if most_is_first and found.later_share <= _KEEPS_UP:
         first = f"most of it for the first batches ({found.first_s:.1f} s)"
         return verdict("batches", f"Decoding keeps up. {waits}, {first}.")
-    bottleneck, why = _reason(workers, files, utilisation, line_is_full=line_is_full)
+    bottleneck, why = _reason(workers, files, utilisation)
     waited = _waited_for_storage(works)
     if bottleneck == "decoding" and function and works.transform_s > _FUNCTION * works.busy_s:
         share, clip_s = works.transform_s / works.busy_s, works.transform_s / max(1, works.clips)
@@ -166,23 +164,18 @@ def _is_short_of_cores(work: Work) -> bool:
 
 
 def _reason(
-    workers: Sequence[WorkerRecord], files: SlowFiles, utilisation: float, *, line_is_full: bool
+    workers: Sequence[WorkerRecord], files: SlowFiles, utilisation: float
 ) -> tuple[Bottleneck, str]:
-    remote = [worker.work for worker in workers if not worker.is_child]
-    work = total(remote)
-    if line_is_full and work.passed_s > 0:
-        rate = work.sent_bytes * len(remote) / work.passed_s
-        return "line", f"The line from {count(len(remote), 'worker')} is full ({_mb(rate)})."
     hosts: dict[str, list[WorkerRecord]] = defaultdict(list)
     for worker in workers:
         hosts[worker.host].append(worker)
-    for host, there in hosts.items():
-        work = total(worker.work for worker in there if not worker.is_child)
-        if work.wire_s > _LINE * work.passed_s:
-            waiting = work.wire_s / work.passed_s
-            rate = work.sent_bytes * len(there) / (work.busy_s + work.wire_s)
-            full = f"The line from host {host} is full ({_mb(rate)})."
-            return "line", f"{full} Its workers wait for it {waiting:.0%} of the time."
+    if told := _full_line(
+        {
+            host: [worker.work for worker in there if not worker.is_child]
+            for host, there in hosts.items()
+        }
+    ):
+        return "line", told
     if files.share > _FILES and files.slow <= max(1, _FEW * files.met):
         take = "1 file takes" if files.slow == 1 else f"{files.slow} files take"
         return "files", f"{take} {files.share:.0%} of the decoding time."
@@ -197,6 +190,23 @@ def _reason(
             "Try more slots= or longer epochs."
         )
     return "decoding", ""
+
+
+def _full_line(remote: Mapping[str, list[Work]]) -> str:
+    """Which line is full: that of one host, if the others do not wait, or else the trainer's."""
+    works = {host: total(there) for host, there in remote.items() if there}
+    waiting = [host for host, work in works.items() if work.wire_s > _LINE * work.passed_s]
+    if not waiting:
+        return ""
+    work = total(works[host] for host in waiting)
+    number = sum(len(remote[host]) for host in waiting)
+    share = work.wire_s / work.passed_s
+    rate = work.sent_bytes * number / work.passed_s
+    whose = f"{count(number, 'worker')} of {len(waiting)} hosts"
+    if len(waiting) == 1:
+        whose = f"host {waiting[0]}"
+    full = f"The line from {whose} is full ({_mb(rate)})."
+    return f"{full} Workers wait for it {share:.0%} of the time."
 
 
 def _mb(bytes_per_s: float) -> str:

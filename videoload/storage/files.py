@@ -23,6 +23,8 @@ from typing import Protocol, TypeVar
 from cachetools import LRUCache, cached
 from xxhash import xxh3_64
 
+from videoload import activity
+from videoload.activity import Activity, during
 from videoload.errors import StorageError, UnreadableError, VideoError
 from videoload.native import open_beneath
 from videoload.storage.paths import files_of
@@ -202,7 +204,8 @@ class LocalFile:
 
     def open(self) -> _OpenLocalFile:
         try:
-            opened = _OpenLocalFile(self)
+            with during(Activity.READING):
+                opened = _OpenLocalFile(self)
         except OSError as error:
             if error.errno == errno.EXDEV:  # a folder has become a link that leads out
                 raise ChangedError from None
@@ -222,7 +225,8 @@ class LocalFile:
     def check(self) -> None:
         opened = self._opened()
         try:
-            status = os.stat(self.path) if opened is None else opened.status()
+            with during(Activity.READING):
+                status = os.stat(self.path) if opened is None else opened.status()
         except OSError:
             raise ChangedError from None
         # Another file may have its name by now: that changes the second time of this one.
@@ -263,6 +267,7 @@ class _OpenLocalFile:
         return data
 
     def _pread(self, length: int, at: int) -> bytes:
+        before, activity.now[0] = activity.now[0], Activity.READING
         try:
             data = os.pread(self._raw, length, at)
             if len(data) < length and at + len(data) < self._file.size:  # bytes before a failure
@@ -270,6 +275,8 @@ class _OpenLocalFile:
         except OSError as error:
             self._file.note(error)
             raise
+        finally:
+            activity.now[0] = before
         return data
 
     def read(self, length: int) -> bytes:
@@ -319,7 +326,8 @@ class Folder:
 
     def resolve(self, path: str) -> VideoFile:
         try:
-            full, status = self._find(path)
+            with during(Activity.READING):
+                full, status = self._find(path)
         except ValueError as error:  # a zero byte, half a surrogate pair
             raise VideoError(path, f"cannot be a file name ({error})") from None
         except OSError as error:

@@ -46,18 +46,18 @@ from videoload.plan.options import CheckedOptions, StreamOptions, checked_option
 from videoload.plan.plan import BatchWithInfo, Clips, Plan
 from videoload.plan.quarantine import Quarantine
 from videoload.plan.windows import with_native_size
-from videoload.processes.fresh_import import checked_code
 from videoload.stats.meter import Meter
 from videoload.stats.stats import WorkerStats
 from videoload.storage.files import status_of
 from videoload.storage.keep import Folders, cache_folder
 from videoload.storage.roots import copy_name, index_of, is_url, open_storage
+from videoload.trainer.fresh_import import checked_code
 from videoload.trainer.planning import count_first, given_as, make_plan, once
 from videoload.trainer.ranks import check_ranks, ranks_here
 from videoload.trainer.stream import NO_COPY, Stream
 from videoload.transport.messages import MAX_FRAMES
 from videoload.transport.metrics_port import MetricsPort
-from videoload.transport.slots import Arena
+from videoload.transport.slots import Slots
 from videoload.transport.sockets import PIXEL_BYTES
 
 # The trainer holds one slot, tf.data may run a few ahead, and workers fill the others.
@@ -268,11 +268,11 @@ class Client:
             clip: How clips are cut from a video; or a dict with a spec for each part of the catalog
                 (`Catalog.side_by_side`).
             batch_size: Clips in a batch (B), at least 1. Default None: as ``batch_frames`` says.
-            slots: Batches in memory at most, 2 or more. None, the default: 8, and more if the
-                workers that are connected now need them; but at most what 2 GB or three quarters of
-                the free memory hold, and at least 4. Each takes the memory of the largest batch:
-                with ``buckets`` and ``batch_size`` that of ``max_frames``, and with
-                ``batch_frames`` all batches take about as much.
+            slots: Batches in memory at most, 2 or more. None, the default: 8, and more if connected
+                workers need them, also later ones; but at most what 2 GB or three quarters of the
+                free memory hold, and at least 4. Each takes the memory of the largest batch: with
+                ``buckets`` and ``batch_size`` that of ``max_frames``, and with ``batch_frames``
+                all batches take about as much.
             **options: As in `StreamOptions`.
 
         Returns:
@@ -329,28 +329,32 @@ class Client:
         batch_bytes = max(
             rows * with_shape(spec, shape).clip_bytes for shape, rows in plan.sizes.items()
         )
-        workers = max(self._workers, self._engine.wait_for_workers(0, timeout_s=0))
         ahead = _FETCHED_CLIPS if storage is not None and storage.fetches else _CLIPS
-        wanted = _SLOTS + ahead * workers // min(plan.sizes.values())
-        held = _slots(slots, wanted, batch_bytes, host.memory_left())
+        fewest = min(plan.sizes.values())
+
+        def slots_for(workers: int) -> int:
+            wanted = _SLOTS + ahead * workers // fewest
+            return _slots(slots, wanted, batch_bytes, host.memory_left())
+
+        workers = max(self._workers, self._engine.wait_for_workers(0, timeout_s=0))
         source = OpenStream(
             next(self._streams),
             catalog,
             spec,
             plan,
             Quarantine(catalog, plan, options, tells=spec.asks == "clips"),
-            Arena(held, batch_bytes),
+            Slots(slots_for(workers), batch_bytes),
             options["ordered"],
             storage,
             self._files(catalog, has_own=storage is not None),
             Meter(
                 lambda video: catalog[video].path,
-                self._engine.line_is_full,
                 self._engine.storage_says,
                 " or ".join(transforms_of(spec)),
             ),
             code,
             copy=None if storage is None else copy_name(storage.root),
+            slots_for=slots_for if slots is None else lambda workers: 0,
         )
         for rows, others in seen:
             source.use_files_of(others.source, rows)

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from videoload.engine.engine import Engine
 from videoload.engine.readers import Readers
 from videoload.errors import VideoloadError
+from videoload.pages.live_page import LivePage
 from videoload.stats import metrics
-from videoload.trainer.live_page import LivePage
 from videoload.transport.metrics_port import Metric, MetricsPort, address_of
 
 _HEALTHY_S = 5.0  # The I/O thread takes a turn within milliseconds.

@@ -275,7 +275,7 @@ class Stream(Generic[C]):
             VideoloadError: Pillow is not installed, or the file cannot be written; or an error of
                 the stream, as in `batches`.
         """
-        from videoload.trainer import contact_sheet
+        from videoload.pages import contact_sheet
 
         spec = self._readers.spec
         contact_sheet.check(os.fspath(path), spec)

@@ -5,10 +5,11 @@
                                          <───  WELCOME  how often to send heartbeats
                                          <───  (or REFUSED  why; then the worker waits)
                                          <───  LEASE  clips to decode, and where they go
-      HEARTBEAT  between two frames      ───>
+      HEARTBEAT  between two frames,     ───>
+          and which lease is done
       RESULT  lease is done (+pixels)    ───>
       or FAILED  clip cannot be decoded  ───>
-                                         <───  HEARTBEAT  I am alive
+                                         <───  HEARTBEAT  and which lease was sent last
                                          <───  NOTICE  the worker's owner should know
       BYE  I take no more leases         ───>  (its leases go to other workers)
                                          <───  BYE  I am closing; or I do not know you, say HELLO
@@ -30,16 +31,17 @@ import re
 from collections.abc import Sequence
 from hashlib import blake2b
 from operator import attrgetter
-from typing import Annotated, Literal, NamedTuple, TypeVar
+from typing import Annotated, NamedTuple, TypeVar
 
 import msgspec
 
+from videoload.activity import Activity
 from videoload.clips.clip_spec import crops_of
 from videoload.clips.sample_spec import SampleSpec
 from videoload.clips.windows import Natural, Request, Seconds
 from videoload.errors import Fault, ProtocolError, printable
 
-VERSION = b"videoload/5"
+VERSION = b"videoload/6"
 _MAX_WORD, _MAX_TEXT = 256, 4096
 _MAX_PATHS = 1 << 14  # all files of a row
 MAX_FRAMES = 100_000  # of a sample, and matrices
@@ -197,9 +199,10 @@ class Failed(_Shown, tag_field="type", tag="failed"):
 class Heartbeat(_Shown, tag_field="type", tag="heartbeat"):
     """The sender is alive."""
 
-    progress: Id = 0  # packets that this worker has decoded, and reads of files
-    # What of the user's the worker begins next: it is silent until that is done.
-    busy: Literal["", "import", "function"] = ""
+    # The last lease that the trainer sent, or that the worker is done with, on this connection.
+    # What came in another order was lost on the way.
+    lease: Id = 0
+    at: Activity = Activity.IDLE  # what the worker begins next: it is silent until that is done
     storage: _Text = ""  # what its storage says instead of giving the bytes that are waited for
 
 

@@ -25,6 +25,7 @@ import math
 import mmap
 import os
 import weakref
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from itertools import groupby
 
@@ -77,6 +78,40 @@ class Arena:
             raise ValueError(f"{shape} at {offset} does not fit into {self.stride} bytes")
         return _view(self._memory, slot * self.stride + offset, shape)
 
+    def close(self) -> None:
+        """Close the descriptor. The memory stays until the last array that looks into it dies."""
+        if self.fd >= 0:
+            self._close()
+            self.fd = -1
+
+
+class Slots:
+    """The slots of a stream: an arena, and another one each time that it `grow`s, as when more
+    workers dial in. ``slots`` is their number, and each keeps its place. Raises MemoryError."""
+
+    def __init__(self, slots: int, slot_bytes: int) -> None:
+        self.slots = 0
+        self.arenas: list[Arena] = []
+        self.slot_bytes, self._firsts = slot_bytes, list[int]()
+        self.grow(slots)
+
+    def grow(self, slots: int) -> Arena:
+        """So many slots more. Raises MemoryError."""
+        self.arenas.append(Arena(slots, self.slot_bytes))
+        self._firsts.append(self.slots)
+        self.slots += slots
+        return self.arenas[-1]
+
+    def place(self, slot: int) -> tuple[int, int]:
+        """The number of a slot's arena, and how many bytes into it the slot begins."""
+        at = bisect_right(self._firsts, slot) - 1
+        return at, (slot - self._firsts[at]) * self.arenas[at].stride
+
+    def view(self, slot: int, offset: int, shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
+        """As `Arena.view`."""
+        at = bisect_right(self._firsts, slot) - 1
+        return self.arenas[at].view(slot - self._firsts[at], offset, shape)
+
     def lend(
         self, slot: int, shape: tuple[int, ...], give_back: Callable[[], object]
     ) -> npt.NDArray[np.uint8]:
@@ -90,10 +125,9 @@ class Arena:
         return view
 
     def close(self) -> None:
-        """Close the descriptor. The memory stays until the last array that looks into it dies."""
-        if self.fd >= 0:
-            self._close()
-            self.fd = -1
+        """As `Arena.close`."""
+        for arena in self.arenas:
+            arena.close()
 
 
 def spans(rows: Sequence[int]) -> list[tuple[int, int]]:

@@ -28,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoload import native
+from videoload.activity import Activity, during
 from videoload.clips.clip_spec import ClipSpec
 from videoload.errors import TransformError, WorkersCodeError, named
 from videoload.pixels.planes import Buffer
@@ -146,7 +147,7 @@ class UserFunction:
             self._on_call()
         draws, began = np.random.Generator(np.random.PCG64(seed)), time.perf_counter()
         try:
-            with _limiting, seeded(seed):
+            with during(Activity.FUNCTION), _limiting, seeded(seed):
                 libraries = _libraries(len(sys.modules))
                 if all(library.num_threads == 1 for library in libraries.lib_controllers):
                     # As in most workers; `limit` takes as long as `draws`.

@@ -13,11 +13,12 @@ import socket
 import time
 import uuid
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from videoload.activity import Activity
 from videoload.errors import ProtocolError, TransportError
 from videoload.logs import RateLimitedLog
 from videoload.pixels.software import software_and_code
@@ -52,6 +53,14 @@ _PAUSE_S, _MAX_PAUSE_S = 0.25, 5.0
 _QUEUED = 64  # leases of one trainer that are queued here; it grants fewer
 
 
+class Beat(NamedTuple):
+    """What a heartbeat tells every trainer: what this worker begins next, and what its storage says
+    instead of giving the videos."""
+
+    at: Activity = Activity.IDLE
+    storage: str = ""
+
+
 class TrainerConnection:
     """The connection to one trainer, and its leases that wait."""
 
@@ -69,6 +78,7 @@ class TrainerConnection:
         self.name = name
         self.dealer: Dealer | None = None
         self.leases: deque[Lease] = deque()
+        self.done = self._came = 0  # numbers of leases: the last one that was answered, that came
         self.expected = -1  # the last lease whose files were asked for before its turn
         self.stall_s = math.inf  # without progress at a lease of this trainer
         self.used_s = 0.0  # decoding time; only the difference to other trainers counts
@@ -109,7 +119,7 @@ class TrainerConnection:
             self._heard = time.monotonic()
             self.take(message)
 
-    def tick(self, now: float, heartbeat: Heartbeat) -> None:
+    def tick(self, now: float, beat: Beat) -> None:
         """Send HELLO or a heartbeat, or dial again, if it is due."""
         self._said.tell(now)
         if now < self._paused_until:
@@ -136,17 +146,17 @@ class TrainerConnection:
             _log.warning("trainer %s has fallen silent; dialling again", self._label)
             self._hang_up()
         else:
-            self.beat(now, heartbeat)
+            self.beat(now, beat)
 
     def due_s(self, now: float) -> float:
         """The time until the next heartbeat is due."""
         return math.inf if self._beat_s is None else max(0.0, self._sent + self._beat_s - now)
 
-    def beat(self, now: float, heartbeat: Heartbeat) -> None:
+    def beat(self, now: float, beat: Beat) -> None:
         """Send a heartbeat, if one is due."""
         if self.due_s(now) > 0:
             return
-        if not self.say(heartbeat):
+        if not self.say(Heartbeat(self.done, *beat)):
             _log.info("trainer %s hung up; dialling again", self._label)
             self._warn_at = now + UNREACHABLE_S
             self._hang_up()
@@ -178,13 +188,17 @@ class TrainerConnection:
         match message:
             case Lease():
                 self.leases.append(message)
+                self._came = message.lease
+            case Heartbeat() if message.lease > self._came:
+                _log.warning("trainer %s: a lease was lost on the way; joining again", self._label)
+                self._pause()
             case Notice():
                 self._said.add(f"trainer {self._label}: {message.text}", time.monotonic())
             case Welcome():
                 if not self.welcomed:
                     _log.info("serving trainer %s", self._label)
                 self._beat_s, self.stall_s = message.beat_s, message.stall_s
-                self.say(Heartbeat())  # at once: it shows how far away this worker is
+                self.say(Heartbeat(self.done))  # at once: it shows how far away this worker is
             case Refused():
                 why = f"trainer {self._label} refuses this worker: {message.reason}"
                 self._said.add(why, time.monotonic())
@@ -242,4 +256,5 @@ class TrainerConnection:
     def _hang_up(self, *, drain: bool = False) -> None:
         self.close(drain=drain)
         self.expected = -1
+        self.done = self._came = 0
         self._greeted = self._beat_s = None

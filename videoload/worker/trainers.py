@@ -28,7 +28,12 @@ from videoload.transport.addresses import is_name
 from videoload.transport.messages import Heartbeat, Lease
 from videoload.transport.private_messages import WorkerSettings
 from videoload.transport.sockets import check_dial
-from videoload.worker.trainer_connection import REMIND_S, UNREACHABLE_S, TrainerConnection
+from videoload.worker.trainer_connection import (
+    REMIND_S,
+    UNREACHABLE_S,
+    Beat,
+    TrainerConnection,
+)
 
 if TYPE_CHECKING:
     import zmq
@@ -70,11 +75,11 @@ class Trainers:
     def __iter__(self) -> Iterator[TrainerConnection]:
         return iter(self._connections.values())
 
-    def tick(self, now: float, heartbeat: Heartbeat) -> None:
+    def tick(self, now: float, beat: Beat) -> None:
         """Read messages, and send, dial or look up what is due."""
         self.read()
         for connection in self:
-            connection.tick(now, heartbeat)
+            connection.tick(now, beat)
         for name in self._names:
             self._follow(name, now)
 
@@ -82,15 +87,15 @@ class Trainers:
         for connection in self:
             connection.read()
 
-    def beat(self, now: float, heartbeat: Heartbeat) -> None:
+    def beat(self, now: float, beat: Beat) -> None:
         for connection in self:
-            connection.beat(now, heartbeat)
+            connection.beat(now, beat)
 
-    def say(self, heartbeat: Heartbeat) -> None:
+    def say(self, beat: Beat) -> None:
         """Tell all trainers at once: something begins, or is over."""
         for connection in self:
             if connection.welcomed:
-                connection.say(heartbeat)
+                connection.say(Heartbeat(connection.done, *beat))
 
     def next_lease(self, now: float) -> tuple[TrainerConnection, Lease] | None:
         """The lease to work on next, and its trainer's connection."""

@@ -19,34 +19,37 @@ import signal
 import socket
 import sys
 import time
-from typing import Literal
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 import zmq
 
-from videoload import host, native
+from videoload import activity, host, native
+from videoload.activity import Activity
 from videoload.decoding.decoder import Decoder
-from videoload.errors import ProtocolError, StorageError, VideoloadError
+from videoload.errors import ProtocolError, StorageError, VideoError, VideoloadError
 from videoload.logs import log_to_stderr
 from videoload.processes.child import inherited
 from videoload.processes.counters import SIZE, Counters
 from videoload.processes.still_time import IMPORT_S
 from videoload.transport.addresses import resolve
 from videoload.transport.context import new_context
-from videoload.transport.messages import Bye, Failed, Heartbeat, Lease, Spent
+from videoload.transport.messages import Bye, Failed, Lease, Spent
 from videoload.transport.private_channel import PrivateChannel
 from videoload.transport.private_messages import WorkerSettings
 from videoload.transport.slots import Window
 from videoload.worker.decoders import CHANNEL_S, Decoders, Orphaned
 from videoload.worker.lease_runs import LeaseRuns, failure, look_ahead
-from videoload.worker.trainer_connection import TrainerConnection
+from videoload.worker.trainer_connection import Beat, TrainerConnection
 from videoload.worker.trainers import Resolve, Trainers
 
 _log = logging.getLogger(__name__)
 
 _POLL_S = 0.02  # between two frames, signals and heartbeats are looked after this often
 _IDLE_S = 1.0  # after this time without a lease, no file is kept open
+_ASK_S, _MAX_ASK_S = 0.5, 8.0  # before a storage that refused is asked again
 
 
 class Stopped(BaseException):
@@ -81,6 +84,7 @@ class Worker:
         self._frames = self._turns = 0
         self.counters = Counters(pulse)
         self._pulse = self.counters.pulse
+        activity.now = self.counters.at
         self._worked = time.monotonic()
         self._core_clock = host.CoreClock()
         self._on_core = self._core_clock.read()
@@ -88,6 +92,8 @@ class Worker:
         self.stop_reason: str | None = None
         self._serving: set[TrainerConnection] = set()
         self._decoding_for: TrainerConnection | None = None
+        self._refused: Callable[[], object] | None = None  # reads what the storage refused
+        self._ask_at, self._pause_s = 0.0, _ASK_S
         self._trainers = Trainers(self._context, settings, resolve)
 
     def stop(self, reason: str) -> None:
@@ -118,7 +124,8 @@ class Worker:
     def _turn(self) -> None:
         self._turns += 1
         self._pulse[0] = self._turns % 255 + 1  # 0 only before the first
-        self._trainers.tick(time.monotonic(), self._heartbeat())
+        if self._refused is None or self._storage_answers(self._refused):
+            self._trainers.tick(time.monotonic(), self._beat())
         sockets: list[tuple[zmq.Socket[bytes] | socket.socket, int]] = [
             (trainer.dealer.socket, zmq.POLLIN if trainer.greeted else zmq.POLLIN | zmq.POLLOUT)
             for trainer in self._trainers
@@ -154,6 +161,7 @@ class Worker:
         idle_s = time.monotonic() - self._worked
         self._decoding_for, runs = trainer, None
         self.counters.lease, self.counters.stall_s = lease.lease, trainer.stall_s
+        activity.begins(Activity.DECODING)
         try:
             decoder, out, shared = self._decoders.place(lease)
             runs = LeaseRuns(decoder, lease, out, self._tick)
@@ -167,7 +175,11 @@ class Worker:
         except _HungUp:
             pass
         except StorageError as error:  # not the video's fault: others may read it elsewhere
-            trainer.give_back(str(error))
+            path = lease.clips[0 if runs is None else runs.at].path
+            self._refused = partial(self._decoders.place(lease)[0].fingerprint, path)
+            self._ask_at, self._pause_s = time.monotonic() + _ASK_S, _ASK_S
+            for each in self._trainers:
+                each.give_back(str(error))
         except Exception as error:  # whatever a file can do to a decoder is the file's fault
             if runs is not None:
                 self.counters.add("failures", 1)
@@ -190,28 +202,50 @@ class Worker:
         finally:
             self._decoding_for = None
             self.counters.lease, self.counters.stall_s = 0, 0.0
+            trainer.done = lease.lease
+            activity.begins(Activity.IDLE)
             self._worked = time.monotonic()
             self._trainers.served(trainer, time.perf_counter() - began, self._worked)
+
+    def _storage_answers(self, read: Callable[[], object]) -> bool:
+        """This is no worker until one read works of what the storage refused."""
+        if time.monotonic() < self._ask_at:
+            return False
+        try:
+            read()
+        except StorageError as error:
+            self._pause_s = min(2 * self._pause_s, _MAX_ASK_S)
+            self._ask_at = time.monotonic() + self._pause_s
+            _log.warning("no trainer is served, until a video can be read again: %s", error)
+            return False
+        except VideoError:  # the storage gives other files
+            pass
+        self._refused = None
+        return True
 
     def _import(self, decoder: Decoder, lease: Lease) -> float:
         """Import the users' functions that a lease names; returns the seconds that it took."""
         since = time.perf_counter()
         if not decoder.has_imported(lease.spec):
-            self._trainers.say(self._heartbeat("import"))
+            self._trainers.say(self._beat(Activity.IMPORT))
+            activity.begins(Activity.IMPORT)
             self.counters.stall_s += IMPORT_S
             try:
                 decoder.import_function(lease.spec)
             finally:
                 self.counters.stall_s -= IMPORT_S
-            self._trainers.say(self._heartbeat())
+                activity.begins(Activity.DECODING)
+            self._trainers.say(self._beat(Activity.DECODING))
         return time.perf_counter() - since
 
     def _call(self) -> None:
         """A user's function is called now, and may take long."""
-        self._trainers.say(self._heartbeat("function"))
+        self._trainers.say(self._beat(Activity.FUNCTION))
 
-    def _heartbeat(self, busy: Literal["", "import", "function"] = "") -> Heartbeat:
-        return Heartbeat(self._frames, busy, self._decoders.storage_says())
+    def _beat(self, at: Activity = Activity.IDLE) -> Beat:
+        says = self._decoders.storage_says()
+        self.counters.set("refused", bool(says) or self._refused is not None)
+        return Beat(at, says)
 
     def _since_last(self) -> dict[str, float]:
         """How long this process was on a core, and waited for one, since its last answer."""
@@ -229,7 +263,7 @@ class Worker:
         self._pulse[1] = self._frames & 255
         if self.stop_reason is not None:
             raise Stopped(self.stop_reason)
-        self._trainers.beat(now, self._heartbeat())
+        self._trainers.beat(now, self._beat(Activity.DECODING))
         if self._decoders.fetches:
             self._trainers.read()
             look_ahead(self._trainers, self._decoders.of)

@@ -28,7 +28,7 @@ from videoload.plan.plan import Plan
 from videoload.plan.quarantine import Quarantine
 from videoload.stats.meter import Meter
 from videoload.transport.messages import Failed, Result
-from videoload.transport.slots import Arena
+from videoload.transport.slots import Slots
 
 SPEC = ClipSpec(frames=2, size=(8, 8))
 VIDEOS = 40
@@ -64,12 +64,12 @@ class Trainer:
         self.own, self.now = own, 0.0
         self.stream = OpenStream(
             0, catalog, one_clip(SPEC), plan, Quarantine(catalog, plan, options),
-            Arena(4, SPEC.clip_bytes), True, None, Files(VIDEOS, has_own=own != 0), Meter(),
+            Slots(4, SPEC.clip_bytes), True, None, Files(VIDEOS, has_own=own != 0), Meter(),
         )  # fmt: skip
         self.table = LeaseTable(credit=2, stall_s=10.0, silence_s=2.0)
         self.table.add_stream(Stream(
             0, plan, self.stream.quarantine, slots=4, ordered=True,
-            clip_bytes=SPEC.clip_bytes, files=self.stream.files, copy="mine",
+            files=self.stream.files, copy="mine",
         ))  # fmt: skip
         self.workers: dict[Any, ConnectedWorker] = {}
         self.answers = Answers(self.table, {0: self.stream}, self.workers, Meter())
@@ -94,7 +94,7 @@ class Trainer:
                     case Grant():
                         command.worker.leases.append(command)  # type: ignore[attr-defined]
                     case Ready():
-                        pixels = self.stream.arena.view(command.slot, 0, (SPEC.clip_bytes,))
+                        pixels = self.stream.memory.view(command.slot, 0, (SPEC.clip_bytes,))
                         self.shown[command.step] = int(pixels[0])
                     case Identify():
                         for video in command.videos:
@@ -114,7 +114,7 @@ class Trainer:
         for _ in range(round(seconds * 4)):
             self.now += 0.25
             for peer in beating:
-                self.table.heard(peer, self.now, round(100 * self.now))
+                self.table.heard(peer, self.now)
             self.table.tick(self.now)
             self.obey()
 
@@ -123,14 +123,14 @@ class Trainer:
 def trainer() -> Iterator[Trainer]:
     made = Trainer()
     yield made
-    made.stream.arena.close()
+    made.stream.memory.close()
 
 
 @pytest.fixture
 def owner() -> Iterator[Trainer]:
     made = Trainer(own=GOOD)
     yield made
-    made.stream.arena.close()
+    made.stream.memory.close()
 
 
 def test_an_answer_of_another_file_gets_no_pixel_into_the_batch(owner: Trainer) -> None:

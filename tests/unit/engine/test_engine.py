@@ -29,7 +29,7 @@ from videoload.transport.messages import (
     Result,
     unpack_from_trainer,
 )
-from videoload.transport.slots import Arena
+from videoload.transport.slots import Slots
 from videoload.transport.sockets import Peer
 
 
@@ -157,7 +157,7 @@ def open_stream(number: int = 0) -> OpenStream:
     plan = Plan(len(catalog), 1, options)
     return OpenStream(
         number, catalog, one_clip(spec), plan, Quarantine(catalog, plan, options),
-        Arena(3, spec.clip_bytes), True, None, None, Meter(),
+        Slots(3, spec.clip_bytes), True, None, None, Meter(),
     )  # fmt: skip
 
 
@@ -205,6 +205,7 @@ def test_a_recall_is_answered_before_the_slots_are_granted_to_the_other_reader(
         engine._hear(peer, partial(engine._handle, peer, result))
         engine._send()
     assert router.leases == [], "the first reader holds all slots"
+    engine._table.taken(1)
     engine.streams.begin(stream, 2, second, range(8))
     engine._send()
     assert first.ready == 0

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
 
 from tests.support.desk import STALL_S, TICK_S, Desk
+from videoload.activity import Activity
 from videoload.errors import (
     Fault,
     SpecError,
@@ -15,7 +17,7 @@ from videoload.errors import (
     UnreadableError,
     VideoError,
 )
-from videoload.leases.commands import Grant, Pause, Stop, Warn
+from videoload.leases.commands import Grant, Stop, Warn
 from videoload.leases.files import Files
 
 # Clips that cannot be decoded
@@ -197,7 +199,7 @@ def test_a_failure_that_nobody_has_asked_for_leaves_the_steps_before_it_readable
 
 
 def test_of_two_bad_clips_of_a_batch_the_first_one_is_named() -> None:
-    desk = Desk(*"ABCD", credit=1, on_error="raise", steps=1)
+    desk = Desk(*"ABCD", credit=1, slots=4, on_error="raise", steps=1)
     desk.fail("D", "B")
     assert desk.error() is None, "it is not known yet whether clip 0 is good"
     desk.answer_all()
@@ -437,15 +439,16 @@ def test_a_worker_that_has_answered_nothing_begins_with_other_clips(is_replaced:
 def test_a_worker_has_nothing_else_while_it_has_a_clip_over_which_one_died() -> None:
     """If it dies as well, it was this clip, and not one whose answer was lost."""
     desk = Desk("a", batch=1, credit=3, steps=9)
+    desk.answer("a")
     desk.die("a")
     desk.join("b")
     seen = []
     while desk.leases["b"]:
         seen.append(desk.owes("b"))
         desk.answer("b")
-    assert seen[0] == [[1], [2], [3]]
-    assert [[0]] in seen
-    assert all(owed == [[0]] for owed in seen if [0] in owed)
+    assert seen[0] == [[2], [3], [4]]
+    assert [[1]] in seen
+    assert all(owed == [[1]] for owed in seen if [1] in owed)
 
 
 def test_a_clip_over_which_one_died_goes_to_a_worker_that_is_here_for_long() -> None:
@@ -504,13 +507,13 @@ FUNCTION = "augment:bright"
 def test_a_function_that_takes_too_long_ends_the_stream_and_condemns_no_clip(
     workers: str, clip_s: float | None
 ) -> None:
-    desk = Desk(batch=1, function=FUNCTION, steps=9)
+    desk = Desk(batch=1, function=FUNCTION, frame_s=math.inf, steps=9)
     desk.join(*workers)
     if clip_s is not None:
         desk.join("c")
         desk.answer("c", clip_s=clip_s)
         desk.leave("c")
-    desk.heard(*workers, frames=0, busy="function")
+    desk.beat(*workers, at=Activity.FUNCTION)
     desk.wait(STALL_S)
     assert (desk.said, [*map(len, desk.leases.values())]) == ([], [2, 2]), "nobody else calls it"
     desk.wait(2)
@@ -531,7 +534,7 @@ def test_a_clip_at_which_a_quick_function_hangs_or_dies_is_bad_and_the_function_
     desk.answer_lease(second, clip_s=0.1)
     for worker in "abc":
         desk.join(worker)
-        desk.heard(worker, frames=0, busy="function")
+        desk.beat(worker, at=Activity.FUNCTION)
         desk.wait(0 if ends else STALL_S + 1)
         assert ends or not desk.is_void(first) or worker == "c"
         if ends:
@@ -577,8 +580,8 @@ def test_a_worker_that_fails_at_clips_that_others_decode_is_paused_for_longer_ea
         desk.slot_back(*desk.steps())
         desk.ready.clear()
         desk.wait(TICK_S, "good:1", "bad:2")
-    pauses = desk.take(Pause)
-    assert [pause.seconds for pause in pauses] == [2, 4, 8, 16, 32, 60]
+    pauses = [warn for warn in desk.take(Warn) if warn.pause_s]
+    assert [pause.pause_s for pause in pauses] == [2, 4, 8, 16, 32, 60]
     assert {pause.worker for pause in pauses} == {"bad:2"}
     assert desk.bad == []
 

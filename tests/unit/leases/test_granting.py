@@ -51,11 +51,11 @@ def test_a_worker_that_never_says_a_whole_word_does_not_keep_the_clip_that_is_wa
 def test_each_worker_gets_one_lease_before_any_gets_the_next_up_to_its_credit(
     credit: int, workers: str, rows: list[list[int]], comes_late: bool
 ) -> None:
-    desk = Desk(*workers, credit=credit)
+    desk = Desk(*workers, credit=credit, slots=4)
     assert not desk.granted, "nobody reads"
     desk.start()
     if comes_late and len(workers) == 1:
-        desk = Desk(credit=credit, steps=9)
+        desk = Desk(credit=credit, slots=4, steps=9)
         assert not desk.granted, "nobody is here"
         desk.join(*workers)
     assert places(*desk.granted) == [
@@ -167,81 +167,63 @@ def calls(work: Callable[[], object]) -> int:
 # How large
 
 
-@pytest.mark.parametrize(
-    ("batch", "workers", "longest"),
-    [(1, 1, 1), (4, 3, 2), (5, 2, 3), (40, 2, 14), (33, 1, 11), (7, 9, 1), (32, 2, 16)],
-)
-def test_leases_cover_each_batch_exactly_once_and_are_spread_over_the_workers(
-    batch: int, workers: int, longest: int
-) -> None:
-    desk = Desk(*(f"w{i}" for i in range(workers)), batch=batch, steps=3)
+def sizes(desk: Desk, *, steps: int = 1) -> list[int]:
+    """The clips of each lease of some batches."""
+    desk.start(steps=steps)
     leases = desk.answer_all()
-    assert are_whole(desk, leases, 3)
-    assert max(len(lease.samples) for lease in leases) == longest
-
-
-def test_leases_get_smaller_when_more_workers_are_there() -> None:
-    desk = Desk("a", steps=9)
-    desk.join("b", "c", "d")
-    assert [len(lease.samples) for lease in desk.granted] == [4, 4, 2, 2, 2, 2, 1, 1]
-
-
-def sizes_once_known(desk: Desk, clip_s: float) -> list[int]:
-    """The clips of each lease of a batch, after another batch has told how long clips take."""
-    desk.start(10, steps=1)
-    desk.answer_all(clip_s=clip_s)
-    desk.start(11, steps=range(1, 2))
-    return [len(lease.samples) for lease in desk.answer_all()]
+    assert are_whole(desk, leases, steps)
+    return [len(lease.samples) for lease in leases]
 
 
 @pytest.mark.parametrize(
-    ("clip_s", "slots", "size"),
+    ("clip_s", "batch", "workers", "slots", "longest"),
     [
-        (0.05, 8, 2),  # spread over the workers
-        (0.02, 8, 4),  # a lease takes at least 50 ms, and all are alike
-        (0.001, 4, 4),  # with half of the slots, all workers stay busy
-        (0.001, 32, 8),  # never more than the batch
-        (5e-324, 4, 4),
-        (math.inf, 8, 2),
+        (math.inf, 40, 2, 8, 1),  # nobody knows how long a clip takes
+        (1.0, 40, 2, 8, 1),
+        (0.02, 40, 2, 8, 3),  # 50 ms of work
+        (0.001, 40, 2, 8, 14),  # 16 at most, and all alike
+        (5e-324, 33, 1, 8, 11),
+        (0.001, 8, 4, 2, 2),  # its share of a batch
+        (0.001, 7, 9, 2, 1),
+        (0.001, 8, 4, 8, 4),  # ... or of what half of the slots hold, two times
+        (0.001, 8, 4, 32, 8),  # never more than the batch
     ],
 )
-def test_leases_are_longer_if_clips_are_quick(clip_s: float, slots: int, size: int) -> None:
-    desk = Desk(*"abcd", batch=8, slots=slots, credit=1)
-    assert sizes_once_known(desk, clip_s) == [size] * (8 // size)
+def test_a_lease_is_50_ms_of_work_and_no_more_than_a_workers_share(
+    clip_s: float, batch: int, workers: int, slots: int, longest: int
+) -> None:
+    desk = Desk(*"abcdefghi"[:workers], batch=batch, slots=slots, frame_s=clip_s)
+    assert max(sizes(desk, steps=2)) == longest
+
+
+def test_what_answers_tell_is_how_long_clips_take() -> None:
+    desk = Desk("a", "b", batch=4, slots=4, frame_s=math.inf, steps=3)
+    assert {len(lease.samples) for lease in desk.granted} == {1}
+    desk.answer("a", clip_s=0.02)
+    assert len(desk.leases["a"][-1].samples) == 2
 
 
 @pytest.mark.parametrize(("lease_clips", "most"), [(3, 3), (1, 1), (0, 1), (99, 14)])
 def test_a_lease_holds_no_more_clips_than_fit_into_a_message(lease_clips: int, most: int) -> None:
-    desk = Desk("a", batch=40, lease_clips=lease_clips, steps=1)
-    sizes = [len(lease.samples) for lease in desk.answer_all()]
-    assert (max(sizes), sum(sizes)) == (most, 40)
-
-
-@pytest.mark.parametrize(("clip_s", "size"), [(0.001, 32), (0.003, 16)])
-def test_clips_of_kept_frames_are_granted_by_the_batch(clip_s: float, size: int) -> None:
-    desk = Desk("a", "b", batch=32, lease_clips=99, slots=32, credit=1)
-    assert sizes_once_known(desk, clip_s) == [size] * (32 // size)
+    found = sizes(Desk("a", batch=40, lease_clips=lease_clips))
+    assert (max(found), sum(found)) == (most, 40)
 
 
 @pytest.mark.parametrize(
-    ("clips", "lease_clips", "clip_s", "sizes"),
+    ("clips", "lease_clips", "clip_s", "expected"),
     [
         (30, 99, 0.002, [30]),  # all come from one video, in one pass over it
-        (10, 99, 0.004, [20, 10]),  # 14 would split the second video
+        (10, 99, 0.005, [10, 10, 10]),
         (10, 5, 0.002, [5, 5, 5, 5, 5, 5]),  # no more fit into a message
-        (30, 99, 0.2, [15, 15]),  # they lie far apart: one worker would take 6 s
-        (30, 99, None, [15, 15]),  # nobody knows how long they take
+        (30, 99, 0.2, [3] * 10),  # they lie far apart: one worker would take 6 s
+        (30, 99, math.inf, [1] * 30),  # nobody knows how long they take
     ],
 )
 def test_the_clips_of_a_video_are_one_lease(
-    clips: int, lease_clips: int, clip_s: float | None, sizes: list[int]
+    clips: int, lease_clips: int, clip_s: float, expected: list[int]
 ) -> None:
-    desk = Desk("a", "b", videos=30, batch=30, lease_clips=lease_clips, clips=clips)
-    if clip_s is not None:
-        assert sizes_once_known(desk, clip_s) == sizes
-    else:
-        desk.start(steps=1)
-        assert [len(lease.samples) for lease in desk.granted] == sizes
+    desk = Desk("a", videos=30, batch=30, lease_clips=lease_clips, clips=clips, frame_s=clip_s)
+    assert sizes(desk) == expected
 
 
 # Which host a clip prefers

@@ -24,7 +24,7 @@ class Play:
         self.told: list[object] = []
         self.simulation = simulation = Simulation(
             credit=draw.choice([1, 2, 3]), kill_s=draw.choice([10.0, 30.0]), videos=VIDEOS,
-            clip_bytes=0, shuffle=True, max_bad=draw.choice([0.0, 1.0, 1.0, 1.0]),
+            shuffle=True, max_bad=draw.choice([0.0, 1.0, 1.0, 1.0]),
             on_error=draw.choice(["substitute", "substitute", "skip"]),
         )  # fmt: skip
         simulation.is_checked = True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise, product
 
 import pytest
@@ -98,6 +99,21 @@ def test_no_worker_is_taken_for_slow_since_its_clips_are_longer(local: bool) -> 
     assert simulation.run(200.0) > 0.95 * (50 + 10)
 
 
+@pytest.mark.parametrize("workers", [32, 64])
+def test_slots_that_grow_keep_workers_busy_that_come_later(workers: int) -> None:
+    simulation = simulated(*[0.05] * workers, away_s=0.002, batch=8, grows=True, videos=4000)
+    assert simulation.run(8.0) > 0.9 * workers / 0.05
+
+
+@pytest.mark.parametrize("workers", [8, 32])
+def test_the_first_batch_comes_early_though_workers_dial_in_one_by_one(workers: int) -> None:
+    simulation = simulated(1.0, batch=32)
+    for number in range(1, workers):
+        join = partial(simulation.add_worker, str(number), 1.0, local=False)
+        simulation.after(number / workers, join)
+    assert simulation.run_until(lambda: bool(simulation.taken), at_most_s=40) < 2 + 32 / workers
+
+
 # Far away, and a line that is full
 
 
@@ -132,7 +148,6 @@ def test_a_full_line_is_full_whatever_the_number_of_workers(workers: int) -> Non
     assert simulation.run(60.0) > 0.97 * min(49.0, workers / 0.05)
     done = len(simulation.taken) * 32
     assert simulation.granted - done < 49.0 * 3 + 32, "what is out, the line brings in time"
-    assert simulation.table.pool.line_is_full is (workers > 8)
 
 
 def test_a_line_that_gets_wider_is_filled_again() -> None:
@@ -140,7 +155,6 @@ def test_a_line_that_gets_wider_is_filled_again() -> None:
     simulation.run(30.0)
     simulation.line = 1000.0
     assert simulation.run(10.0) > 0.97 * 1000
-    assert not simulation.table.pool.line_is_full
 
 
 def test_workers_that_were_cut_off_get_their_share_again_within_two_seconds() -> None:

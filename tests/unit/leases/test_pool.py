@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
-from tests.support.desk import STALL_S, TICK_S, Desk
-from videoload.leases.commands import AskStorage, Evict
+from tests.support.desk import STALL_S, Desk
+from videoload.activity import Activity
+from videoload.leases.commands import Evict
 
 # Workers that leave or die
 
@@ -36,7 +39,7 @@ def test_the_clips_of_workers_that_leave_together_are_granted_after_the_last_one
 
 
 def test_earlier_steps_are_granted_again_before_later_ones_are_begun() -> None:
-    desk = Desk("A", "B", batch=2, steps=9)
+    desk = Desk("A", "B", batch=2, slots=4, steps=9)
     desk.leave("B", "A")
     desk.join("C", "D")
     assert desk.owes("C") == [[1], [0]]
@@ -125,88 +128,30 @@ def test_a_worker_takes_leases_while_it_is_heard_of() -> None:
     assert desk.owes("a")
 
 
-# Silence that the kernel explains: the share of a core that a worker takes, and if it is blocked
-
-
-@pytest.mark.parametrize(
-    ("share", "blocked", "alone", "killed_s", "blamed"),
-    [
-        (None, False, True, STALL_S, True),  # nobody looked
-        (1.0, False, True, STALL_S, True),  # it burns CPU
-        (0.25, False, False, STALL_S, True),
-        (0.05, False, False, STALL_S + 15, True),  # the host is busy
-        (0.0, False, False, STALL_S, False),  # others are heard of
-        (0.0, True, False, STALL_S, False),
-        (0.0, True, True, STALL_S + 60, False),  # perhaps it is the storage
-        (0.0, False, True, STALL_S + 60, False),
-    ],
-)
-def test_when_a_silent_worker_is_killed_and_whether_its_clip_is_to_blame(
-    share: float | None, blocked: bool, alone: bool, killed_s: float, blamed: bool
-) -> None:
-    desk = Desk(batch=1, steps=1)
-    for worker in "BCD":
-        desk.join(worker)
-        if share is not None:
-            desk.looks[worker] = share, blocked
-        others = () if alone else ("A",)
-        desk.join(*others)  # it has nothing to do, and says so
-        desk.wait(killed_s, *others)
-        assert not desk.take(Evict)
-        desk.wait(1, *others)
-        assert desk.take(Evict) == [Evict(worker)]
-        desk.leave(*others)
-        desk.die(worker)
-    assert desk.bad == ["0.avi"] * blamed
-
-
-STORIES: dict[str, str] = {
-    # It waits although other files can be read: it hangs, and its clip is to blame.
-    "sleeps": "A B C joins+sleeps+silent=9+storage-answers+silent=2+killed+dies; bad",
-    "blocks": "A B C joins+blocks+silent=9+storage-answers+silent=2+killed+dies; bad",
+STORIES: dict[str, str] = {  # of local workers, whose byte tells what they are at
+    "decoding": "A B C joins+decodes+silent=10+quiet+silent=0.5+killed+dies; bad",
     # An import may take a minute more, and is no clip's fault.
-    "imports": "A B C joins+burns=1+imports+silent=69+quiet+silent=2+killed+dies; good",
-    "has imported": "A joins+burns=1+imports+heard+silent=11+killed",
-    # A worker that tells that it decoded nothing lost a message after three seconds.
-    "a lost lease": "a joins+idles=3+quiet+idles=0.25+killed; B joins+is-not-asked;"
-    "a leaves; B is-asked",
-    "a lost local one": "A joins+idles=3+quiet+idles=0.25+killed",
-    "it blames nothing": "A B C d joins+idles=3.25+killed+dies; good",
-    "nothing is said between": "A joins+idles=1.75+silent=9+idles=1.25+quiet+idles=0.25+killed",
-}
+    "importing": "A B C joins+imports+silent=69+quiet+silent=2+killed+dies; good",
+    "has imported": "A joins+imports+heard+silent=11+killed",
+    # All of them wait for the disk.
+    "reading": "A B joins+reads; silence 300; A B quiet",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("story", STORIES)
-def test_when_a_worker_is_ended_and_whether_its_clip_is_to_blame(story: str) -> None:
+def test_when_a_silent_worker_is_killed_and_whether_its_clip_is_to_blame(story: str) -> None:
     Desk(batch=1, steps=1).play(STORIES[story])
 
 
-def test_a_blocked_worker_with_nothing_to_do_is_waited_for_like_the_others() -> None:
-    Desk("A").play("A blocks+silent=15+quiet+sleeps+silent=0.5+killed")
-
-
-def test_storage_is_asked_anew_in_each_silence_and_an_earlier_answer_does_not_count() -> None:
-    desk = Desk("A", steps=1)
-    desk.looks["A"] = 0.0, False
-    desk.table.pool.storage_answered("A")  # nobody had asked
-    for _ in range(2):
-        desk.wait(STALL_S - 1)
-        assert desk.take(AskStorage) == [AskStorage("A", 0, (0, 1, 2, 3))]
-        desk.table.pool.storage_answered("Z")
-        desk.wait(1, "A")
-        desk.table.pool.storage_answered("A")
-    desk.wait(STALL_S + 50)
-    assert desk.take(Evict) == []
-
-
-def test_if_all_stand_still_none_is_killed_also_when_the_first_is_heard_again() -> None:
-    desk = Desk("A", "B", steps=9)
-    desk.looks = {"A": (0.0, True), "B": (0.0, True)}
-    desk.wait(STALL_S + 59)
-    assert desk.said == [AskStorage("A", 0, (0, 1)), AskStorage("B", 0, (2, 3))]
-    desk.wait(0.25, "A")
-    desk.wait(5, "A", "B")
-    assert desk.take(Evict) == []
+def test_a_read_that_does_not_return_while_others_do_is_of_a_file_that_hangs() -> None:
+    desk = Desk("A", "Z", batch=1, credit=1, steps=1)
+    desk.at = {"A": Activity.READING, "Z": Activity.READING}
+    desk.wait(300)
+    assert not desk.take(Evict), "nobody is heard of"
+    desk.wait(STALL_S - 1, "Z")
+    assert not desk.take(Evict)
+    desk.wait(2, "Z")
+    assert desk.take(Evict) == [Evict("A")]
 
 
 # Late workers
@@ -233,30 +178,49 @@ def test_an_idle_worker_is_asked_as_well_while_a_consumer_waits_for_a_late_one(
 def test_a_worker_is_late_after_three_times_what_it_should_take(
     seconds: float, asked: list[list[int]]
 ) -> None:
-    desk = Desk("a", batch=1, credit=1, slots=2, steps=2)
+    desk = Desk("a", batch=1, credit=1, slots=2, frame_s=math.inf, steps=2)
     desk.answer("a", clip_s=0.1)
     desk.join("b")
-    desk.heard("a", frames=0)
+    desk.beat("a")
     desk.want()
     desk.wait(seconds, "a", "b")
     assert desk.owes("b") == asked
 
 
-IDLE_S = 3.0  # after so long, a message counts as lost
+@pytest.mark.parametrize("told", [False, True])
+def test_who_waits_for_a_storage_that_refuses_takes_nothing_and_keeps_nobody_waiting(
+    told: bool,
+) -> None:
+    desk = Desk("a:x//", "b:y//", batch=1, slots=4, steps=99)
+    kept = desk.granted[0]
+    for _ in range(9):
+        desk.wait(0.25, "a:x//", "b:y//")
+        desk.beat("a:x//", is_refused=told)
+        desk.answer_all("b:y//")
+        desk.want()
+    assert desk.is_void(kept) is told
+    assert (desk.steps() != []) is told
+    before = len(desk.leases["a:x//"])
+    desk.answer_lease(kept)
+    assert len(desk.leases["a:x//"]) < before
+    desk.beat("a:x//")
+    assert desk.table.pool.taking == 2
 
 
-def test_a_worker_that_decodes_or_answers_or_has_nothing_to_do_does_not_idle() -> None:
-    desk = Desk("A", batch=1)
-    desk.wait(25, "A", frames=7)
-    desk.start(steps=9)
-    desk.wait(IDLE_S - TICK_S, "A", frames=7)
-    for frames in range(5):
-        desk.wait(IDLE_S, "A", frames=frames)
-    for _ in range(5):
-        desk.wait(IDLE_S - TICK_S, "A", frames=7)
-        desk.heard("A")
-        desk.answer("A")
-    assert desk.said == []
+# Messages that are lost
+
+
+@pytest.mark.parametrize("worker", ["A", "a"])
+def test_what_a_worker_is_done_with_and_did_not_answer_is_granted_again(worker: str) -> None:
+    desk = Desk(worker, batch=1, steps=2)
+    first, second = desk.granted
+    for done in (0, first.lease - 1):
+        desk.beat(worker, done=done)
+        assert desk.granted == [first, second]
+    desk.beat(worker, done=first.lease)
+    assert (desk.is_void(first), desk.is_void(second)) == (True, False)
+    assert [lease.samples for lease in desk.granted[2:]] == [first.samples]
+    assert desk.bad == []
 
 
 # This process was stopped

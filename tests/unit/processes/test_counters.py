@@ -20,7 +20,13 @@ def test_counts_are_seen_through_the_same_memory() -> None:
     mine.lease = 1 << 40
     mine.stall_s = 2.5
     arena.close()
-    assert theirs.read() == {"clips": 12, "failures": 0, "decode_seconds": 0.25, "trainers": 1}
+    assert theirs.read() == {
+        "clips": 12,
+        "failures": 0,
+        "decode_seconds": 0.25,
+        "trainers": 1,
+        "refused": 0,
+    }
     assert theirs.pulse.tolist() == [0, 7]
     assert (theirs.lease, theirs.stall_s) == (1 << 40, 2.5)
 

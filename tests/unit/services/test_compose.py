@@ -26,10 +26,10 @@ from services.trainer import train
 from tests.support.compose import read_compose
 from tests.support.kubernetes import containers, pods, written
 from videoload.commands import cli
-from videoload.processes import metrics as worker_metrics
 from videoload.stats.meter import Meter
 from videoload.stats.metrics import families
 from videoload.stats.stats import StreamRecord
+from videoload.worker import metrics as worker_metrics
 
 PROJECT = Path(__file__).parents[3]
 COMPOSE = PROJECT / "docker-compose.yml"

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from videoload.transport.slots import Arena, Window, aligned_copy, spans
+from videoload.transport.slots import Arena, Slots, Window, aligned_copy, spans
 
 patient = settings(deadline=None, max_examples=50)
 
@@ -208,14 +208,32 @@ def test_what_is_missing_for_memory_is_told_at_once_and_nothing_is_left(
 # Lending
 
 
-def lent(arena: Arena, slot: int = 0) -> tuple[np.ndarray[Any, Any], list[int]]:
+@pytest.fixture
+def slots() -> Iterator[Slots]:
+    made = Slots(3, 60)
+    yield made
+    made.close()
+
+
+def test_slots_that_are_added_have_places_of_their_own_and_the_others_keep_theirs(
+    slots: Slots,
+) -> None:
+    slots.view(2, 0, SHAPE)[:] = 6
+    more = slots.grow(2)
+    assert (slots.slots, slots.place(2), slots.place(4)) == (5, (0, 2 * 4096), (1, 4096))
+    slots.view(4, 0, SHAPE)[:] = 7
+    assert (more.view(1, 0, SHAPE) == 7).all()
+    assert (slots.view(2, 0, SHAPE) == 6).all()
+
+
+def lent(slots: Slots, slot: int = 0) -> tuple[np.ndarray[Any, Any], list[int]]:
     """The slot's array, and a list that gets an entry whenever the slot comes back."""
     back: list[int] = []
-    return arena.lend(slot, SHAPE, lambda: back.append(slot)), back
+    return slots.lend(slot, SHAPE, lambda: back.append(slot)), back
 
 
-def test_a_slot_comes_back_once_when_its_array_dies(arena: Arena) -> None:
-    array, back = lent(arena)
+def test_a_slot_comes_back_once_when_its_array_dies(slots: Slots) -> None:
+    array, back = lent(slots)
     assert back == []
     del array
     assert back == [0]
@@ -244,11 +262,11 @@ CUTS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def test_a_slot_stays_lent_while_a_view_of_it_lives(arena: Arena) -> None:
+def test_a_slot_stays_lent_while_a_view_of_it_lives(slots: Slots) -> None:
     parts: dict[str, Any] = {}
     backs: dict[str, list[int]] = {}
     for name, cut in CUTS.items():
-        array, backs[name] = lent(arena)
+        array, backs[name] = lent(slots)
         parts[name] = cut(array)
     del array
     gc.collect()  # all at once: it takes long, and may free nothing
@@ -258,11 +276,11 @@ def test_a_slot_stays_lent_while_a_view_of_it_lives(arena: Arena) -> None:
     assert backs == {name: [0] for name in CUTS}
 
 
-def test_a_slot_may_come_back_in_any_thread_and_after_the_arena(arena: Arena) -> None:
-    array, back = lent(arena)
+def test_a_slot_may_come_back_in_any_thread_and_after_the_arena(slots: Slots) -> None:
+    array, back = lent(slots)
     holder = [array]
     del array
-    arena.close()
+    slots.close()
     thread = threading.Thread(target=holder.clear)
     thread.start()
     thread.join()

@@ -20,7 +20,6 @@ from videoload.transport.keys import make_keys
 from videoload.transport.messages import (
     Bye,
     Clip,
-    Heartbeat,
     Hello,
     Lease,
     Notice,
@@ -29,7 +28,7 @@ from videoload.transport.messages import (
 )
 from videoload.transport.private_messages import WorkerSettings
 from videoload.transport.sockets import Router
-from videoload.worker.trainer_connection import TrainerConnection
+from videoload.worker.trainer_connection import Beat, TrainerConnection
 from videoload.worker.trainers import Trainers
 
 LEASE = Lease(1, one_clip(ClipSpec(frames=1, size=(32, 32))), [Clip("a.avi", Request(1))])
@@ -154,7 +153,7 @@ def test_a_worker_that_is_refused_again_and_again_pauses_longer_each_time(
         began = shop.now
         while shop.a.dealer is None:  # it dials again when the pause is over
             shop.now += most / 100
-            shop.links.tick(shop.now, Heartbeat())
+            shop.links.tick(shop.now, Beat())
         share = (shop.now - began) / most
         assert 0.5 <= share <= 1.01
         ends.add(round(share, 2))
@@ -193,7 +192,7 @@ def test_a_worker_that_no_trainer_knows_dials_anew_with_the_keys_of_today(
         def serves(seconds: float) -> bool:
             until = time.monotonic() + seconds
             while not link.welcomed and time.monotonic() < until:
-                links.tick(time.monotonic(), Heartbeat())
+                links.tick(time.monotonic(), Beat())
                 time.sleep(0.01)
             return link.welcomed
 
@@ -218,7 +217,7 @@ def test_a_worker_without_keys_is_counted_and_is_told(
     links = Trainers(context, WorkerSettings([router.endpoint]), lambda name: [])
 
     def is_known() -> bool:
-        links.tick(time.monotonic(), Heartbeat())
+        links.tick(time.monotonic(), Beat())
         router.inspect(time.monotonic())
         return router.turned_away > 0 and "--keys" in caplog.text
 
@@ -239,7 +238,7 @@ def test_a_worker_that_is_disconnected_before_its_welcome_pauses_and_says_hello_
     hellos = hung_up = 0
     began = time.monotonic()
     while hellos < 3 and time.monotonic() < began + 20 * SECOND:
-        links.tick(time.monotonic(), Heartbeat())
+        links.tick(time.monotonic(), Beat())
         router.socket.poll(10)
         while (got := router.receive()) is not None:
             hellos += isinstance(got[1], Hello)

@@ -61,7 +61,11 @@ def ailment(state: State, now: float) -> str:
 def unready(state: State, now: float) -> str:
     """Why these processes serve nobody; "" if they serve a trainer, or did just before."""
     unserved_s = now - state.served
-    if (wrong := ailment(state, now)) or unserved_s <= UNSERVED_S:
+    if wrong := ailment(state, now):
         return wrong
+    if state.counted and all(each["refused"] for each in state.counted.values()):
+        return "the storage refuses the videos; see the log"
+    if unserved_s <= UNSERVED_S:
+        return ""
     since = "no trainer was" if math.isinf(unserved_s) else f"for {unserved_s:.0f} s no trainer is"
     return f"{since} served: each refuses this host, or cannot be reached; see the log"

@@ -24,7 +24,7 @@ from videoload.user_code.sources import digest, file_of, own_modules
 
 _log = logging.getLogger(__name__)
 
-_MODULE = "videoload.processes.fresh_import"
+_MODULE = "videoload.trainer.fresh_import"
 
 
 class Fresh(NamedTuple):

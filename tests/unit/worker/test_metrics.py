@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from videoload.processes.metrics import HANGS_S, UNSERVED_S, State, ailment, families, unready
+from videoload.worker.metrics import HANGS_S, UNSERVED_S, State, ailment, families, unready
 
 
-def counts(clips: float, trainers: float = 1) -> dict[str, float]:
-    return {"clips": clips, "failures": 1, "decode_seconds": clips / 10, "trainers": trainers}
+def counts(clips: float, trainers: float = 1, refused: float = 0) -> dict[str, float]:
+    return {
+        "clips": clips, "failures": 1, "decode_seconds": clips / 10, "trainers": trainers,
+        "refused": refused,
+    }  # fmt: skip
 
 
 def told(state: State) -> dict[str, float]:
@@ -54,3 +57,10 @@ def test_a_host_is_ready_while_it_serves_a_trainer_and_a_while_after() -> None:
     assert "31 s" in unready(lost, 100.0)
     assert ailment(lost, 100.0) == "", "another start of this host would not help"
     assert unready(State(100.0, served=100.0), 100.0), "there is no process"
+
+
+def test_a_host_whose_storage_refuses_all_its_processes_is_not_ready() -> None:
+    counted = {7: counts(1, refused=1), 8: counts(1)}
+    assert unready(State(100.0, counted, served=100.0), 100.0) == ""
+    counted[8] = counts(1, refused=1)
+    assert "storage" in unready(State(100.0, counted, served=100.0), 100.0)

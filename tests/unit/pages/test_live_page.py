@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from videoload.trainer.live_page import may_see_all
+from videoload.pages.live_page import may_see_all
 
 
 @pytest.mark.parametrize(

@@ -19,9 +19,9 @@ from weakref import WeakKeyDictionary, ref
 
 from videoload.engine.engine import Engine
 from videoload.engine.readers import Readers
+from videoload.pages.last_batch import LastBatch
 from videoload.pages.page import as_json, page
 from videoload.stats.snapshots import ClientRecord, packed, without_paths
-from videoload.trainer.last_batch import LastBatch
 from videoload.transport.addresses import is_local
 from videoload.transport.metrics_port import Answer
 

@@ -1,0 +1,40 @@
+"""What this process is at, in one byte that another process may see. So a hung disk is told from a
+hung decoder because it is known, and not because of how it looks from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import IntEnum
+
+import numpy as np
+import numpy.typing as npt
+
+
+class Activity(IntEnum):
+    """What a worker is at."""
+
+    IDLE = 0
+    READING = 1  # the kernel opens or reads a file for it
+    DECODING = 2  # ... and all else that a lease takes
+    FUNCTION = 3  # the user's, which may take long
+    IMPORT = 4  # of the user's module
+
+
+now: npt.NDArray[np.uint8] = np.zeros(1, np.uint8)  # a worker puts its shared memory here
+
+
+def begins(activity: Activity) -> None:
+    """From now on, this process is at ``activity``."""
+    now[0] = activity
+
+
+@contextmanager
+def during(activity: Activity) -> Iterator[None]:
+    """Meanwhile, this process is at ``activity``. Of the threads of a worker, one says so."""
+    before = now[0]
+    now[0] = activity
+    try:
+        yield
+    finally:
+        now[0] = before

@@ -1,0 +1,90 @@
+"""The processes of ``videoload worker``: kept alive until they are told to end. There is no lease
+table here that could find one that hangs. So the children count their turns and packets in shared
+memory, and this process looks whether the counts change."""
+
+from __future__ import annotations
+
+import logging
+import select
+import signal
+import socket
+import time
+from collections.abc import Iterable
+
+from videoload.processes.child import ignore_warnings
+from videoload.processes.supervisor import CHECK_S, Supervisor
+from videoload.transport.metrics_port import MetricsPort
+from videoload.transport.private_messages import WorkerSettings
+from videoload.worker.metrics import State, ailment, families, unready
+
+_log = logging.getLogger(__name__)
+
+# An idle worker takes a turn every 200 ms. At a lease, it is its trainer that says how long it may
+# make no progress.
+STALL_S = 30.0
+
+
+def keep_running(
+    workers: int,
+    settings: WorkerSettings,
+    *,
+    stall_s: float = STALL_S,
+    metrics_port: int | str | None = None,
+) -> int:
+    """Keep ``workers`` worker processes alive until SIGTERM (returns 0) or Ctrl-C (returns 130).
+
+    A worker that makes no progress for as long as its trainer's ``stall_s``, or without a lease for
+    this ``stall_s``, is killed and replaced. ``metrics_port`` serves what the workers did, as for
+    `MetricsPort`. Raises WorkerError, TransportError.
+    """
+    state = State(time.monotonic())  # the last one
+    scrapes = None
+    if metrics_port is not None:
+        scrapes = MetricsPort(
+            metrics_port,
+            lambda: families(state),
+            healthz=lambda: ailment(state, time.monotonic()),
+            readyz=lambda: unready(state, time.monotonic()),
+        )
+        _log.info("metrics are served at port %d", scrapes.port)
+    stopped_by: list[int] = []
+    ignore_warnings()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda got, _: stopped_by.append(got))
+    supervisor = Supervisor()
+    try:
+        supervisor.start(workers, settings)
+        while not stopped_by:
+            _wait(supervisor.watched())
+            supervisor.flush()
+            for child in supervisor.children:
+                if child.hangs(stall_s) and not child.killed:
+                    _log.warning("worker process %d hangs; killing it", child.pid)
+                    child.killed = True
+                    child.process.kill()
+            for pid, how, _ in supervisor.reap():
+                _log.warning("worker process %d ended (%s); another takes its place", pid, how)
+            state = state_of(supervisor, state)
+        _log.info("%s came; ending the workers", signal.Signals(stopped_by[0]).name)
+    finally:
+        supervisor.stop()
+        if scrapes is not None:
+            scrapes.close()
+    return 130 if stopped_by[0] == signal.SIGINT else 0
+
+
+def _wait(channels: Iterable[socket.socket]) -> None:
+    """Wait until a child ends, or a moment. (`select` knows no descriptors above 1 023.)"""
+    poller = select.poll()
+    for channel in channels:
+        poller.register(channel, select.POLLIN)
+    poller.poll(1000 * CHECK_S)
+
+
+def state_of(supervisor: Supervisor, before: State) -> State:
+    """The children as they are now."""
+    now, children = time.monotonic(), supervisor.children
+    counted = {child.pid: child.counters.read() for child in children}
+    still_s = {child.pid: child.still.seconds for child in children if child.is_late}
+    served = now if any(each["trainers"] for each in counted.values()) else before.served
+    return State(now, counted, still_s, dict(supervisor.gone), supervisor.ended, served)
