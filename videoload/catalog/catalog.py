@@ -560,7 +560,7 @@ class Catalog:
             IndexError: There is no video with an index.
         """
         if self._parts:
-            raise CatalogError("a mixture has no subsets: mix subsets of its parts")
+            raise CatalogError("a mixture has no subsets: take subsets of its parts, and mix those")
         chosen = splitting.chosen(indices, len(self))
         targets = None if self._targets is None else targets_.subset(self._targets, chosen)
         return self._replaced(table=self._table.take(chosen), targets=targets, windows=None)

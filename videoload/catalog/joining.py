@@ -133,7 +133,9 @@ def check_shapes(catalog: Catalog, spec: SampleSpec) -> None:
     for name, column in targets_.named(catalog.targets).items():
         if isinstance(column, Steps):
             if catalog._table.seconds is not None:
-                raise SpecError(f"{name}: Steps are counted in frames: give starts and ends so")
+                raise SpecError(
+                    f"{name}: Steps are counted in frames: give starts and ends in frames"
+                )
             if moment_at(spec.leader) is None:
                 raise SpecError(
                     f'{name}: Steps need clips around a moment: sampling="at", or "dense" with '
@@ -142,5 +144,6 @@ def check_shapes(catalog: Catalog, spec: SampleSpec) -> None:
     for name, column in targets_.marks_in(catalog.targets).items():
         if (of := targets_.part_of(column, spec.clips)) not in spec.clips:
             raise SpecError(
-                f"{name} are points or boxes in part {of!r}, which is no clip of the samples"
+                f"{name} has points or boxes in part {of!r}, and the samples have no such part: "
+                f"they have {', '.join(spec.clips)}"
             )

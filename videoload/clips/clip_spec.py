@@ -97,12 +97,12 @@ class ClipSpec:
             the whole frame as large as it fits into ``size``, in the middle of black (letterbox, as
             tf.image.resize_with_pad). ``"stretch"`` scales the whole frame to ``size``, whatever
             its shape. Both without ``resize``. ``"box"`` scales the row's box (``box`` of the
-            catalog) to ``size``, with as much around it as the shape of ``size`` needs: its middle
-            stays the middle, to a pixel, unless the frame ends before. Where that is longer than
-            the frame, the rest is black, and a row without a box shows its whole frame, both as
-            ``"pad"``. It is cut out of the resized frame, or without ``resize`` of the source
-            frame, and only with ``resize`` a frame store keeps frames. ``"none"``: videos whose
-            frames do not have this size are bad.
+            catalog) to ``size``, with as much around it as the shape of ``size`` needs. The crop is
+            centred on the box, to a pixel; at an edge of the frame it moves inside. A crop that is
+            larger than the frame has black around it, and a row without a box shows its whole
+            frame, both as ``"pad"``. It is cut out of the resized frame, or without ``resize`` of
+            the source frame, and only with ``resize`` a frame store keeps frames. ``"none"``:
+            videos whose frames do not have this size are bad.
         flip: Mirror all frames of a clip left to right, with probability 1/2. Default False.
         sampling: Where the clip starts in the video or its segment. ``"center"``: in the middle.
             ``"random"``: anywhere it fits. ``"uniform"``: ``clips_per_video`` starts, evenly from
@@ -293,7 +293,9 @@ class ClipSpec:
                 raise SpecError(f"{own} is for clips of any length: give max_frames=")
             return
         if self.long == "thin" and self.sound is not None:
-            raise SpecError('long="thin" leaves moments out: leave sound out as well')
+            raise SpecError(
+                'long="thin" skips parts of a video, so it cannot have sound: leave sound= out'
+            )
         most = whole("max_frames", most, most=MAX_COUNT)
         frames = most if self.frames in (0, "all") else whole("frames", self.frames, most=most)
         object.__setattr__(self, "max_frames", most)

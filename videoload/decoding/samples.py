@@ -108,7 +108,7 @@ def _videos(
 def paths_of(path: str, spec: SampleSpec) -> dict[str, str]:
     """The path of each part of a sample. Raises VideoError."""
     if len(files := parts_of(path)) != len(spec.clips):
-        raise VideoError(path, f"does not name a file for each of {', '.join(spec.clips)}")
+        raise VideoError(path, f"needs one file for each of {', '.join(spec.clips)}")
     return dict(zip(spec.clips, files, strict=True))
 
 
@@ -117,7 +117,7 @@ def of_recording(path: str, spec: SampleSpec) -> SampleSpec:
     try:
         return spec.shifted(offsets_of(path))
     except ValueError:
-        raise VideoError(path, "does not tell when its files begin") from None
+        raise VideoError(path, "lacks the time at which each of its files begins") from None
 
 
 def shown_of(

@@ -73,9 +73,9 @@ class CallQueue:
         stuck_s = self._still.look(self._turns)
         if stuck_s > _MAX_STUCK_S and threading.current_thread() != threading.main_thread():
             raise VideoloadError(
-                f"no batch for {stuck_s:.0f} s: the thread that brings them stands still. It "
-                "seems to collect garbage that waits for this thread (close iterators and "
-                "generators that you leave early)"
+                f"no batch for {stuck_s:.0f} s: videoload's I/O thread is blocked, probably in a "
+                "garbage collection that waits for this thread. Close iterators and generators "
+                "that you leave early"
             )
 
     def close(self) -> None:

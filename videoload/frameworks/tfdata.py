@@ -65,8 +65,8 @@ _log = logging.getLogger(__name__)
 _PREFETCH = 1  # More would only take slots, which read ahead already.
 _LEAVE_S = 2.0
 _BEGINS_ANEW = (
-    "a dataset of more than one epoch begins anew: fit(dataset, epochs=%d) trains on all of it in "
-    "each of its epochs; leave epochs= out of dataset(), and each epoch of fit is the next one"
+    "you gave epochs= twice, to dataset() and to fit(epochs=%d): each epoch of fit trains on all "
+    "epochs of the dataset. Leave it out of dataset(), and each epoch of fit is the next one"
 )
 
 _read_here: weakref.WeakSet[Readers] = weakref.WeakSet()  # TensorFlow may be reading these.

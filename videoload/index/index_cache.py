@@ -200,7 +200,7 @@ class _Disk:
                 self._file.unlink()
                 return
         if self._file is not None:
-            _log.warning("what is found out of videos is not kept in %s: %s", self._file, error)
+            _log.warning("cannot write the index cache %s: %s", self._file, error)
         self._file = None
 
     def _connection(self) -> sqlite3.Connection:

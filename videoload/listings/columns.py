@@ -85,7 +85,7 @@ def class_names(classes: ClassNames) -> tuple[str, ...]:
         names[int(number)] = name
     if wrong := set(names) ^ set(range(1, len(names) + 1)):
         raise CatalogError(
-            f"{classes}: class numbers go from 1 without a gap, but {min(wrong)} is "
+            f"{classes}: class numbers must be 1, 2, 3, ... without a gap, but {min(wrong)} is "
             + ("there" if min(wrong) in names else "missing")
         )
     return checked_names([name for _, name in sorted(names.items())], str(classes))

@@ -88,7 +88,7 @@ def read_episodes(
     whole = np.diff(steps[_INDEX], prepend=steps[_INDEX][0] - 1) > 0
     fits = whole.all() and ends.max() <= len(whole)
     if not fits or (steps[_EPISODE][begins] != found[_EPISODE]).any():
-        raise CatalogError(f"{tables.root}: meta/episodes and data tell of different steps")
+        raise CatalogError(f"{tables.root}: the steps in meta/episodes are not those in data")
     steps["task"] = tables.tasks()[steps[_TASK]]
     files = {
         name: [

@@ -161,7 +161,7 @@ class _Reader:
                 )
             chosen &= [cell in asked for cell in cells]
         if not chosen.any():
-            raise CatalogError(f"{self._rows.source}: where={dict(wanted)!r} picks no row")
+            raise CatalogError(f"{self._rows.source}: where={dict(wanted)!r} matches no row")
         found: list[int] = np.flatnonzero(chosen).tolist()
         return found
 

@@ -68,8 +68,8 @@ class Lengths:
             return []
         table, seen = self._catalog._table, self._frames >= 0
         _, ends, known = table.segments
-        behind = "rows end behind the last frame of their file, which they are cut at"
-        other = "rows have another frame count than the catalog says, by which windows are counted"
+        behind = "rows end after the last frame of their file; they are shortened"
+        other = "files have other frame counts than the catalog, by which windows were counted"
         found = [
             self._about(seen & (ends > self._frames), behind, ends, "ends at"),
             self._about(seen & (known >= 0) & (known != self._frames), other, known, "should have"),

@@ -507,8 +507,7 @@ def check_lengths(catalog: Catalog, clip: SampleSpec, options: CheckedOptions) -
             )
     elif spec.frames != spec.max_frames:
         raise SpecError(
-            f'the clips of a stream have any length or one: give frames="all", or frames='
-            f"{spec.frames} without max_frames"
+            f'give frames="all" with max_frames={spec.max_frames}, or frames={spec.frames} alone'
         )
     elif buckets is not None and buckets[-1] != spec.max_frames:
         raise SpecError(f"the last of buckets must be max_frames={spec.max_frames}, got {buckets}")

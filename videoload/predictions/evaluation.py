@@ -420,9 +420,8 @@ def scores_of(model: Any, average: Average | None) -> Callable[..., Scores]:
         said = function([*given]) if is_keras and mask is not None else function(*given)
         if isinstance(said, tuple | dict) or (isinstance(said, list) and np.ndim(said[0])):
             raise SpecError(
-                f"the model returned a {type(said).__name__} of {len(said)}: give one array with a "
-                "row for each clip. Of a model with several outputs, choose or concatenate them in "
-                "a function, and give that"
+                f"the model returned a {type(said).__name__} of {len(said)}, not an array with a "
+                "row for each clip: give a function that chooses one of the outputs, or joins them"
             )
         scores = np.asarray(said)
         if scores.ndim < 1 or len(scores) != len(clips):

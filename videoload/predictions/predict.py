@@ -126,11 +126,13 @@ def predict(
     batch_size, kept = whole("batch_size", batch_size), (to_csv, to_npy) != (None, None)
     score = scores_of(model, average)
     if len(getattr(model, "inputs", None) or ()) > 1:
-        raise SpecError(f"predict gives clips only, and the model takes {len(model.inputs)} inputs")
+        raise SpecError(
+            f"the model takes {len(model.inputs)} inputs, and predict gives it one: the clips"
+        )
     of_model = weights_digest(model) if kept and name is None else name
     if kept and of_model is None:
-        _log.warning("the model has no weights to know it by: a later run does all rows again, "
-                     "unless both have the same name=")  # fmt: skip
+        _log.warning("nothing tells this model from another one: a later run does all rows again. "
+                     "Give both runs the same name= to keep them")  # fmt: skip
     how: StreamOptions = {"on_error": "skip", "max_bad": 1.0}
     if spec.size is None:  # no window is counted for that
         any_clip = replace(spec, sampling="center", hop=None, hop_s=None, edges=None, offsets=None)

@@ -131,7 +131,7 @@ class Recording:
         else:
             paths = list(map(os.fsdecode, path))
         if not paths:
-            raise SpecError("open takes a file, or the files of one recording: there is none")
+            raise SpecError("vl.open needs a file, or the files of one recording")
         self.path = joined(paths)
         self._open_again = partial(
             Recording, resize=resize, pixels=pixels, cache=cache, index=index
@@ -241,7 +241,7 @@ class Recording:
         """
         times = self.times
         if not times[-1] >= 0:
-            raise VideoError(self.path, "does not tell when its frames are shown")
+            raise VideoError(self.path, "has no display times")
         if not seconds >= 0:
             raise IndexError(f"{self.path} begins at 0 s, there is no frame at {seconds} s")
         return self[int(shown_at(times, seconds))]

@@ -336,7 +336,7 @@ class Folder:
             raise kind(path, f"cannot be opened: {error.strerror}{told}") from None
         # Opening a pipe would wait for a writer, for ever.
         if not stat.S_ISREG(status.st_mode):
-            raise VideoError(path, "is not a file, but a folder, a pipe or a device")
+            raise VideoError(path, "is a folder, a pipe or a device, not a file")
         return LocalFile(
             full, status, name=path, failures=self._failures, root=self.root,
             tick=self._was_read,

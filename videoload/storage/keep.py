@@ -125,7 +125,7 @@ class Folders:
         with suppress(OSError):
             frames.rmdir()  # if it is empty, it was made for this
         raise SpecError(
-            f"frame_store={str(frames)!r} lies among the videos of {videos}, where it would be "
+            f"frame_store={str(frames)!r} lies in the folder of videos {videos}, where it would be "
             "taken for a class: give a folder outside"
         )
 
@@ -203,7 +203,7 @@ def _can_keep(folder: str) -> bool:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         _log.warning(
-            "what is found out of videos is not kept for later: %s: %s; let cache= (--cache, "
+            "cannot write the index cache: %s: %s; let cache= (--cache, "
             "VIDEOLOAD_CACHE) be a folder of your own on a disk of this host",
             folder, error.strerror,
         )  # fmt: skip

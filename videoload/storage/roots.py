@@ -173,7 +173,7 @@ def _list(url: str, ask: Callable[[ObjectStore], T], come: Callable[[], int]) ->
     store = Store(url)
     if type(store.open()).__name__ == "HTTPStore":
         raise StorageError(
-            f"{url} cannot be listed: a web server tells no names; give a list of them "
+            f"{url} cannot be listed: a web server cannot list files; name them "
             "(from_table, from_list with classes)"
         )
 

@@ -351,7 +351,7 @@ class Fetcher:
         if not is_part and part.end < part.size and not self._told:
             self._told = True
             _log.warning(
-                "%s: it sends no parts of files (HTTP Range), so that they are read whole",
+                "%s: the server does not support Range requests; whole files are read",
                 self.store.url,
             )
         at, began = begin if is_part else 0, time.monotonic()

@@ -165,8 +165,8 @@ class Client:
     ) -> None:
         if native.is_worker:
             raise SpecError(
-                "a client is made in a worker: workers import the module of a transform, so put "
-                "the training below if __name__ == '__main__', or into another module"
+                "Client() ran inside a worker, which imports the module of your transform: put "
+                "the training under if __name__ == '__main__', or into another module"
             )
         check_threads()
         own = max(1, cores() // ranks_here())
@@ -293,7 +293,7 @@ class Client:
         own = checked_options(batch_size, **options)
         spec = given_as(catalog, clip, shuffle=own["shuffle"])
         if catalog.root is None and self._workers:
-            raise SpecError("local workers need the catalog's root: give root= when it is made")
+            raise SpecError("local workers need a root: give root= to the catalog")
         self._folders.beside(catalog.root)
         code = checked_code(
             transforms_of(spec), listens=bool(self.endpoints), stall_s=self._stall_s
@@ -494,8 +494,7 @@ def _slots(asked: int | None, wanted: int, batch_bytes: int, left: int | None) -
         fewer = "" if slots == 2 else f", or give fewer slots= than {slots}"
         raise MemoryError(
             f"{slots} batches of {batch_bytes / 1e9:.2f} GB need {slots * batch_bytes / 1e9:.2f} "
-            f"GB, and {left / 1e9:.2f} GB of memory is left here (of this host, or below the limit "
-            f"of its container), a tenth of which is kept for decoding: make batch_size= "
-            f"or the clips smaller{fewer}"
+            f"GB, and of the memory of this host or container {_MAX_SHARE * left / 1e9:.2f} GB may "
+            f"be used: make batch_size= or the clips smaller{fewer}"
         )
     return slots

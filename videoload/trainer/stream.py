@@ -371,9 +371,8 @@ class Stream(Generic[C]):
 
     def __getitem__(self, index: object) -> NoReturn:
         raise TypeError(
-            "a stream is read in order, without an index: stream.sequence()[i] is batch i of an "
-            "epoch; for a part of the videos, as in KFold, make a stream of catalog.subset(numbers)"
-            " (in PyTorch, vl.torch.batches(stream) takes the place of a DataLoader)"
+            "streams have no [i]: use a loop (in PyTorch, over vl.torch.batches(stream)), or "
+            "stream.sequence()[i]. For a part of the videos, give catalog.subset(numbers)"
         )
 
     def __reduce__(self) -> NoReturn:

@@ -85,8 +85,8 @@ class Functions:
                 found = getattr(importlib.import_module(module), function)
         except SystemExit as error:
             raise WorkersCodeError(
-                f"{kind} {name} cannot be imported: its module exits ({error!r}); what is to run "
-                "as a script stands behind if __name__ == '__main__'"
+                f"{kind} {name} cannot be imported: its module exits ({error!r}); move script "
+                "code under if __name__ == '__main__'"
             ) from None
         except Exception as error:  # the user's module may do anything
             raise WorkersCodeError(f"{kind} {name} cannot be imported: {error}") from None

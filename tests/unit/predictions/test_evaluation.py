@@ -15,6 +15,7 @@ from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import mix
 from videoload.catalog.target_columns import PerFrame
 from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.sample_spec import one_clip
 from videoload.errors import SpecError, VideoloadError
 from videoload.predictions.evaluation import Evaluation, Mistake, evaluate, means_by_video, softmax
 
@@ -34,6 +35,7 @@ def evaluated(made: Catalog, model: Any, clip: ClipSpec = ONE, **how: Any) -> Ev
 
     class Stream:
         quarantine: ClassVar[list[Any]] = []
+        spec = one_clip(clip)
 
         def __init__(self, *given: Any, **options: Any) -> None:
             assert options == {"on_error": "skip"}

@@ -212,7 +212,7 @@ def test_a_path_that_cannot_be_a_name_is_refused(path: str, root: Path) -> None:
 
 @pytest.mark.parametrize("path", ["", ".", "deep", "deep/er/", "a.avi/../deep"])
 def test_a_folder_is_not_a_file(path: str, root: Path) -> None:
-    with pytest.raises(VideoError, match=r"is not a file|Not a directory|No such file"):
+    with pytest.raises(VideoError, match=r"not a file|Not a directory|No such file"):
         Folder(root).resolve(path)
 
 
@@ -221,7 +221,7 @@ def test_a_pipe_and_a_socket_are_refused(root: Path) -> None:
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(root / "socket.avi"))
         for path in ("pipe.avi", "socket.avi"):
-            with pytest.raises(VideoError, match="is not a file"):
+            with pytest.raises(VideoError, match="not a file"):
                 Folder(root).resolve(path)
 
 

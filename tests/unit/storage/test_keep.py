@@ -96,7 +96,7 @@ def test_frames_do_not_lie_among_the_videos_where_they_would_be_a_class(tmp_path
     videos = tmp_path / "videos"
     videos.mkdir()
     for folder in (videos, videos / "frames"):
-        with pytest.raises(SpecError, match=r"lies among the videos of .*: give a folder outside"):
+        with pytest.raises(SpecError, match=r"give a folder outside"):
             Folders.of(None, None, None, folder, None).beside(videos)
     assert not (videos / "frames").exists()
     for folder in (tmp_path / "frames", tmp_path / "videos2", videos / ".frames" / "a"):
