@@ -55,6 +55,7 @@ from videoload.errors import (
     StorageError,
     TransportError,
     VideoloadError,
+    named,
 )
 from videoload.leases import commands
 from videoload.leases.table import LeaseTable
@@ -94,6 +95,7 @@ _CREDIT = 2  # leases of a worker: one at work and one waiting; more if a round 
 _BEAT_S = 0.25  # between two heartbeats of a worker, and between two ticks of the table
 _SILENCE_S = 2.0  # a remote worker that is silent for this long loses its leases
 _HEARTBEAT_S = 0.5  # between two heartbeats of this trainer, which also find workers that are gone
+_LONG_S = 5.0  # the trainer's own copy of a file is looked at for much less
 _START_S = 30.0
 _STOP_S = 10.0
 _DESCRIPTORS = "/proc/self/fd"
@@ -144,6 +146,7 @@ class Engine:
         self._files = FileChecker()
         # Stream, video, and its fingerprint or why there is none now.
         self._identified: deque[tuple[int, int, int | VideoloadError]] = deque()
+        self._looked_at: dict[tuple[int, int], tuple[float, str]] = {}  # since when, and the path
         self._listener = Listener(self.calls, self._refusals)
         self.streams = OpenStreams(self._table, self._supervisor, bool(listen))
         by_id = self.streams.by_id
@@ -248,7 +251,11 @@ class Engine:
         """What the storage says to some worker instead of giving it the videos; "" if nothing."""
         found = self.membership.unreadable
         said = (worker.storage for worker in list(self._workers.values()))
-        return next(filter(None, said), "" if found is None else found[1])
+        if told := next(filter(None, said), "" if found is None else found[1]):
+            return told
+        since, path = min(list(self._looked_at.values()), default=(math.inf, ""))
+        since_s = time.monotonic() - since
+        return f"{named(path)} is looked at here for {since_s:.0f} s" if since_s > _LONG_S else ""
 
     def decoded(self) -> int:
         """How many clips all workers decoded, including those that have left."""
@@ -454,6 +461,8 @@ class Engine:
             self.post(self._take_identified)
 
         paths = {video: stream.catalog[video].path for video in videos}
+        now = time.monotonic()
+        self._looked_at |= {(stream.id, video): (now, path) for video, path in paths.items()}
         self._files.identify(stream.storage, paths, stream.files.salt, reply)
 
     def _send_lease(self, grant: commands.Grant) -> None:
@@ -478,6 +487,7 @@ class Engine:
         found: dict[int, list[tuple[int, int, int]]] = {}
         for _ in range(len(self._identified)):
             number, video, what = self._identified.popleft()
+            self._looked_at.pop((number, video), None)
             if (stream := self.streams.by_id.get(number)) is None:
                 continue
             if isinstance(what, int):

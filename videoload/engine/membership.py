@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -24,6 +24,7 @@ from videoload.leases.table import LeaseTable
 from videoload.logs import RateLimitedLog
 from videoload.processes.supervisor import Supervisor
 from videoload.stats.stats import WorkerRecord
+from videoload.stats.waiting import count
 from videoload.transport.messages import Bye, Heartbeat, Hello, Notice, Refused, Welcome
 from videoload.transport.sockets import Peer
 
@@ -34,6 +35,7 @@ GONE_S = 10.0  # a worker of another host that is silent for so long is not here
 _ALONE_S = 5.0  # without a worker while a consumer waits: warn
 _REMIND_S = 60.0
 _LOOK_S = 1.0
+_LATELY_S, _DEATHS = 120.0, 4096  # deaths of workers that are told, for so long
 _COMINGS = 32  # workers that join at once, each in a line
 _REFUSED = 8  # workers whose refusal is shown
 
@@ -71,6 +73,7 @@ class Membership:
     _changed: threading.Condition = field(default_factory=threading.Condition)
     _warn_alone_at: float | None = None
     _silent: set[str] = field(default_factory=set)  # hosts
+    _deaths: deque[tuple[float, str]] = field(default_factory=lambda: deque(maxlen=_DEATHS))
 
     def __post_init__(self) -> None:
         self._workers: dict[Peer, ConnectedWorker] = self.admission.workers
@@ -102,6 +105,20 @@ class Membership:
                 if here >= count or now >= until or is_over():
                     return here
                 self._changed.wait(min(until - now, _LOOK_S))  # a silent one may be heard again
+
+    def lost(self) -> str:
+        """The hosts of which more workers died lately, or are silent, than are here; "" if none."""
+        now, deaths = time.monotonic(), Counter[str]()
+        deaths.update(host for when, host in list(self._deaths) if now - when < _LATELY_S)
+        here = Counter(worker.host for worker in self._here(now))
+        silent = Counter(worker.host for worker in list(self._workers.values())) - here
+        told = [
+            f"{host}: {count(lost, 'worker')} {how}"
+            for found, how in ((deaths, f"died in {_LATELY_S:.0f} s"), (silent, "are silent"))
+            for host, lost in found.items()
+            if lost > here[host]
+        ]
+        return "; ".join(told)
 
     @property
     def refused(self) -> int:
@@ -158,6 +175,8 @@ class Membership:
         if worker is not None:
             self.departed += 1
             peer.left()
+            if died:
+                self._deaths.append((time.monotonic(), worker.host))
         if worker is not None and not worker.is_child:
             self.comings.add(f"worker {worker.name} left", time.monotonic())
         self.table.worker_left(peer, died=died, at_work=at_work, more_leave=more_leave)
@@ -220,7 +239,7 @@ class Membership:
         here = self._here(now)
         silent = Counter(worker.host for worker in self._workers.values())
         silent.subtract(worker.host for worker in here)
-        for host in [host for host, count in (+silent).items() if host not in self._silent]:
+        for host in [host for host in +silent if host not in self._silent]:
             what = (
                 f"{silent[host]} workers of {host} are silent for {GONE_S:g} s, and count as gone"
             )

@@ -29,13 +29,14 @@ class Meter:
 
     def __init__(
         self, path: Callable[[int], str] = str, storage: Callable[[], str] = str,
-        function: str = "",
+        function: str = "", lost: Callable[[], str] = str,
     ) -> None:  # fmt: skip
         """``path`` gives the path of a video. ``storage`` tells what that of the videos says
-        instead of giving them, and ``function`` what of the user's makes clips."""
+        instead of giving them, ``function`` what of the user's makes clips, and ``lost`` which
+        workers died or are silent."""
         self.copied = 0
         self.ceiling: float | None = None  # steps per second
-        self._path, self._storage = path, storage
+        self._path, self._storage, self._lost = path, storage, lost
         self._function = function
         self._lock = threading.RLock()  # a signal handler may ask for figures
         self._taken: deque[Taken] = deque(maxlen=_REMEMBERED)
@@ -141,6 +142,7 @@ class Meter:
         verdict = judge(
             found, measured, cores=cores(), own_host=platform.node(), files=files,
             ceiling=self.ceiling, storage=self._storage(), function=self._function,
+            lost=self._lost(),
         )  # fmt: skip
         if window_s < math.inf:
             batches, clips = found.batches, found.clips

@@ -7,8 +7,9 @@ depends on who waits for whom at the moment. So one look at a slow stream tells 
 needs.
 
 More workers help only if decoding is the slow part and there is room for them. So the other causes
-are checked first, and the first one found is reported: a full line, a few slow files, one host or
-worker much slower than the others, cores that are all busy.
+are checked first, and the first one found is reported: workers that are lost, a storage that does
+not give the videos, a full line, the user's function, a few slow files, one host or worker much
+slower than the others, cores that are all busy.
 """
 
 from __future__ import annotations
@@ -62,11 +63,12 @@ class Verdict:
 def judge(
     found: Figures, workers: Sequence[WorkerRecord], *, cores: int, files: SlowFiles,
     own_host: str = "", ceiling: float | None = None, storage: str = "", function: str = "",
+    lost: str = "",
 ) -> Verdict:  # fmt: skip
     """What the figures mean. ``cores`` are the cores of ``own_host`` that workers may use.
     ``ceiling``: steps per second of the trainer without loading, if they were measured.
     ``storage``: what it says instead of giving the videos. ``function``: the user's own, which
-    makes clips."""
+    makes clips. ``lost``: the workers that died or are silent, by host."""
     works = total(worker.work for worker in workers)
     utilisation = works.busy_s / works.passed_s if works.passed_s > 0 else 0.0
     computes = ceiling is not None or found.step_s >= _COMPUTES_S
@@ -79,8 +81,10 @@ def judge(
 
     if found.stalled_s >= _STALLED_S:
         waits = f"The trainer has been waiting for {found.stalled_s:.0f} s."
+        if lost:
+            return verdict("workers", waits, f"Workers are lost. {lost}.")
         if storage:
-            return verdict("storage", waits, f"Workers cannot read the videos: {storage}.")
+            return verdict("storage", waits, f"The videos cannot be read: {storage}.")
         if not workers:
             return verdict("workers", waits, "No worker is connected.")
         return verdict("workers", waits, f"{_are(len(workers))} connected, but none delivers.")
@@ -91,6 +95,10 @@ def judge(
         too_many = wanted is not None and wanted < len(workers)
         enough = [f"{_are(wanted or 0)} enough; {len(workers)} are running."] if too_many else []
         return verdict("trainer", f"Decoding keeps up. {waits}.", *enough)
+    if lost:
+        return verdict("workers", f"{waits}.", f"Workers are lost. {lost}.")
+    if storage:
+        return verdict("storage", f"{waits}.", f"The videos cannot be read: {storage}.")
     if not workers:
         return verdict("workers", f"{waits}.", "No worker is connected.")
     most_is_first = found.first_s > found.wait_share * found.reading_s / 2
@@ -99,7 +107,11 @@ def judge(
         return verdict("batches", f"Decoding keeps up. {waits}, {first}.")
     bottleneck, why = _reason(workers, files, utilisation)
     waited = _waited_for_storage(works)
-    if bottleneck == "decoding" and function and works.transform_s > _FUNCTION * works.busy_s:
+    if (
+        bottleneck not in ("line", "batches")
+        and function
+        and works.transform_s > _FUNCTION * works.busy_s
+    ):
         share, clip_s = works.transform_s / works.busy_s, works.transform_s / max(1, works.clips)
         return verdict(
             "function",
@@ -113,8 +125,6 @@ def judge(
             f"{_decode(len(workers))}: {found.clips_per_s:.0f} clips/s.",
         )
     if bottleneck == "decoding":
-        if storage:
-            return verdict("storage", f"{waits}.", f"Workers cannot read the videos: {storage}.")
         bottleneck, why = _more(workers, wanted, cores, own_host)
         if bottleneck == "decoding" and waited > _STORAGE:
             bottleneck = "storage"

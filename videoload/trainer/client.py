@@ -351,6 +351,7 @@ class Client:
                 lambda video: catalog[video].path,
                 self._engine.storage_says,
                 " or ".join(transforms_of(spec)),
+                self._engine.membership.lost,
             ),
             code,
             copy=None if storage is None else copy_name(storage.root),

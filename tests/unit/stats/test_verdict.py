@@ -129,6 +129,22 @@ CASES: dict[str, tuple[Figures, list[WorkerRecord], dict[str, Any], str, list[st
     "it takes less than half": (
         figures(0.95), workers(1, rate=1.0, transform=0.4), {"function": "m:slow"}, "decoding",
         ["!m:slow"]),
+    # workers that are lost, and a storage that speaks
+    "lost, and all else as well": (
+        figures(0.4), [*workers(1), *workers(3, "far", 50.0, busy=0.2, wire=0.6)],
+        {"lost": "node-b: 14 workers died in 120 s", "storage": "s3://b: 403"}, "workers",
+        ["node-b", "14", "!403"]),
+    "lost, and nobody waits": (
+        figures(0.02), workers(6), {"lost": "node-b: 14 workers died"}, "trainer", ["!node-b"]),
+    "lost in a stall": (
+        figures(0.01, stalled_s=12), [], {"lost": "node-b: 14 workers died"}, "workers",
+        ["12 s", "node-b"]),
+    "the storage before a line": (
+        figures(0.4), [*workers(1), *workers(3, "far", 50.0, busy=0.2, wire=0.6)],
+        {"storage": "s3://b: 403"}, "storage", ["403"]),
+    "a function before a host": (
+        figures(0.4), [*workers(2, transform=0.6), *workers(2, "there", 13.3, transform=0.9)],
+        {"function": "m:slow"}, "function", ["m:slow"]),
     # stalls
     "nobody": (figures(0.6), [], {}, "workers", ["60%", "No worker"]),
     "a stall": (figures(0.01, stalled_s=12), workers(2), {}, "workers", ["12 s", "2 workers"]),
