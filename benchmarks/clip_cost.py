@@ -22,7 +22,7 @@ from rich.table import Table
 
 from benchmarks.loaders.bare import Plain
 from benchmarks.works import FOLDER, load
-from videoload.clips.windows import Request, Segment
+from videoload.clips.rows import Clip, Video
 from videoload.decoding.decoder import Decoder
 
 
@@ -40,7 +40,7 @@ def main() -> None:
     ours, theirs = np.empty((1, *spec.shape), np.uint8), np.empty(spec.shape, np.uint8)
 
     def decode(file: int, start: int) -> None:
-        request = Request(0, segment=Segment(start, start + clip.span))
+        request = Clip(0, row=Video("", start=start, end=start + clip.span))
         decoder.decode(work.files[file].path, spec, [request], ours)
 
     for _, file, start in work.distinct:  # every frame is checked once, then no more

@@ -21,7 +21,7 @@ import videoload as vl
 from benchmarks.figures import Row, parser, save, show
 from benchmarks.videos import Recipe, make_video
 from benchmarks.works import FOLDER
-from videoload.clips.windows import Request
+from videoload.clips.rows import Clip
 from videoload.decoding.decoder import Decoder
 
 FILES = {
@@ -46,11 +46,11 @@ def rate(folder: Path, paths: list[str], spec: vl.ClipSpec, seconds: float) -> f
     decoder, out = Decoder(folder), np.empty((1, *spec.shape), np.uint8)
     draw = random.Random(0)
     for path in paths:
-        decoder.decode(path, spec, [Request(0)], out)
+        decoder.decode(path, spec, [Clip(0)], out)
     clips, began = 0, time.perf_counter()
     while (took := time.perf_counter() - began) < seconds:
         decoder.rest()  # so that the file is opened again
-        decoder.decode(draw.choice(paths), spec, [Request(draw.getrandbits(32))], out)
+        decoder.decode(draw.choice(paths), spec, [Clip(draw.getrandbits(32))], out)
         clips += 1
     return clips / took
 

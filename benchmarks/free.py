@@ -22,9 +22,9 @@ import numpy as np
 import numpy.typing as npt
 
 from videoload.clips.affine import Matrices
+from videoload.clips.rows import Clip
 from videoload.clips.sample_spec import SampleSpec
 from videoload.clips.video_info import VideoInfo
-from videoload.clips.windows import Request
 from videoload.decoding.decoder import Decoder
 from videoload.decoding.prepared import Ordinals, Prepared
 from videoload.storage.files import Tick
@@ -41,7 +41,7 @@ class FreeDecoder(Decoder):
         self,
         path: str,
         spec: SampleSpec,
-        requests: Sequence[Request],
+        requests: Sequence[Clip],
         out: npt.NDArray[np.uint8],
         tick: Tick = lambda: None,
     ) -> Prepared:

@@ -39,7 +39,7 @@ from benchmarks.long import make as make_long
 from benchmarks.object_server import COUNTS
 from benchmarks.videos import Recipe, make_video
 from benchmarks.works import FOLDER
-from videoload.clips.windows import Request
+from videoload.clips.rows import Clip
 from videoload.decoding.decoder import Decoder
 from videoload.host import cores
 
@@ -169,7 +169,7 @@ def hour(folder: Path, latency_ms: float) -> Row:
         decoder = Decoder(server.http)
         before = server.counts()
         began = time.perf_counter()
-        decoder.decode(path.name, SPEC, [Request(0)], out)
+        decoder.decode(path.name, SPEC, [Clip(0)], out)
         took = time.perf_counter() - began
         requests, sent = (b - a for a, b in zip(before, server.counts(), strict=True))
     size = path.stat().st_size

@@ -30,7 +30,7 @@ from rich.table import Table
 import videoload as vl
 from benchmarks.work import Work
 from benchmarks.works import FOLDER, load
-from videoload.clips.windows import Request
+from videoload.clips.rows import Clip
 from videoload.decoding.decoder import Decoder
 from videoload.host import cores
 
@@ -62,16 +62,14 @@ def _testing(work: Work) -> vl.ClipSpec:
 
 def _one_core(work: Work, rounds: int, console: Console) -> None:
     test = _testing(work)
-    thirty = [Request(0, clip, crop=crop) for clip in range(_CLIPS) for crop in range(_CROPS)]
+    thirty = [Clip(0, clip, crop=crop) for clip in range(_CLIPS) for crop in range(_CROPS)]
     cases = [("10 clips x 3 crops", test, [thirty], test, [[one] for one in thirty])]
     one = replace(
         test, crop="resized", resize=None, flip=True, sampling="center", clips_per_video=1
     )
     for k in (2, 4):
         views = replace(one, views=k)
-        cases.append(
-            (f"{k} views", views, [[Request(7)]], one, [[Request(7 + i)] for i in range(k)])
-        )
+        cases.append((f"{k} views", views, [[Clip(7)]], one, [[Clip(7 + i)] for i in range(k)]))
     table = Table(title=f"one core, ms a video: {work}")
     for name in ("", "at once", "separately", "separately / at once"):
         table.add_column(name)
@@ -91,7 +89,7 @@ def _one_core(work: Work, rounds: int, console: Console) -> None:
 
 
 def _decode(
-    decoder: Decoder, path: str, spec: vl.ClipSpec, passes: Sequence[Sequence[Request]]
+    decoder: Decoder, path: str, spec: vl.ClipSpec, passes: Sequence[Sequence[Clip]]
 ) -> float:
     outs = [np.zeros((len(requests), spec.clip_bytes), np.uint8) for requests in passes]
     began = time.perf_counter()

@@ -29,13 +29,12 @@ from tests.support.videos import Videos, make_avi
 from tests.support.waiting import SECOND, in_background, wait_until
 from videoload import Client, ClipSpec, decode_serially
 from videoload.activity import Activity
+from videoload.clips.rows import Clip, Video
 from videoload.clips.sample_spec import one_clip
-from videoload.clips.windows import Request
 from videoload.errors import Fault
 from videoload.transport.messages import (
     VERSION,
     Bye,
-    Clip,
     Failed,
     FromWorker,
     Heartbeat,
@@ -231,7 +230,7 @@ def test_the_leases_of_a_local_worker_that_sends_nonsense_wait_for_its_death(
                     lease = answer(made)
                     assert isinstance(lease, Lease)
                     assert lease.place is not None
-                    owed.update(clip.path for clip in lease.clips)
+                    owed.update(clip.row.path for clip in lease.clips)
                 made.send_multipart([b"noise"])
                 assert killed.wait(30 * SECOND)
                 rest = len(videos.catalog) - len(owed)
@@ -280,7 +279,9 @@ def test_a_worker_decodes_nothing_outside_its_root(
         for number, (path, reason) in enumerate(asked.items()):
             trainer.say(
                 Lease(
-                    number, one_clip(spec), [Clip("good.avi", Request(1)), Clip(path, Request(1))]
+                    number,
+                    one_clip(spec),
+                    [Clip(1, row=Video(each)) for each in ("good.avi", path)],
                 )
             )
             said = trainer.answer()
@@ -289,11 +290,11 @@ def test_a_worker_decodes_nothing_outside_its_root(
             assert reason in said.reason
             assert not trainer.pixels
         # Memory that it was never given, and after that memory that it may use.
-        trainer.say(Lease(100, one_clip(spec), [Clip("good.avi", Request(1))], Place(0, 0)))
+        trainer.say(Lease(100, one_clip(spec), [Clip(1, row=Video("good.avi"))], Place(0, 0)))
         said = trainer.answer()
         assert isinstance(said, Bye), "no clip is to blame: the lease is given back"
         trainer.welcome(30 * SECOND)
-        trainer.say(Lease(101, one_clip(spec), [Clip("good.avi", Request(1))]))
+        trainer.say(Lease(101, one_clip(spec), [Clip(1, row=Video("good.avi"))]))
         said = trainer.answer()
         assert isinstance(said, Result)
         assert said.lease == 101
@@ -304,7 +305,7 @@ def test_a_worker_decodes_nothing_outside_its_root(
 def far_apart(count: int) -> list[Clip]:
     """Clips that no single pass over a file can give, so the lease is long."""
     return [
-        Clip(("jump/long.avi", "walk/gop12.avi")[number % 2], Request(number))
+        Clip(number, row=Video(("jump/long.avi", "walk/gop12.avi")[number % 2]))
         for number in range(count)
     ]
 
@@ -355,5 +356,5 @@ def test_a_worker_dials_again_when_its_trainer_falls_silent(
         first = trainer.peer
         trainer.welcome(30 * SECOND)  # forty heartbeats later
         assert trainer.peer != first
-        trainer.say(Lease(1, one_clip(CLIP), [Clip("walk/gop12.avi", Request(1))]))
+        trainer.say(Lease(1, one_clip(CLIP), [Clip(1, row=Video("walk/gop12.avi"))]))
         assert isinstance(trainer.answer(), Result)

@@ -183,7 +183,9 @@ def test_what_a_liar_counts_decides_nothing_where_the_trainer_has_the_files(vide
             while not over.is_set():
                 liar.hear(50)
                 for lease in list(liar.leases.values()):
-                    files = [own.fingerprint(clip.path, lease.salt or 0) for clip in lease.clips]
+                    files = [
+                        own.fingerprint(each.row.path, lease.salt or 0) for each in lease.clips
+                    ]
                     liar.say("result", frames=[[]] * len(files), files=files)
 
         client.wait_for_workers(1, timeout_s=20 * SECOND)

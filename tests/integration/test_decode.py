@@ -25,14 +25,14 @@ from tests.support.thorough import either
 from tests.support.videos import Videos, make_avi
 from videoload import ClipSpec, VideoError
 from videoload.clips.clip_params import clip_params
+from videoload.clips.rows import Clip, Video
 from videoload.clips.sample_spec import one_clip
-from videoload.clips.windows import Request, Segment
 from videoload.decoding.decoder import Decoder
 from videoload.index.index import open_video
 from videoload.native import SLOW_GATHER
 from videoload.reading.containers import OpenedVideo
 from videoload.reading.frames import read_frames
-from videoload.reading.video import Video
+from videoload.reading.video import Video as Opened
 from videoload.storage.files import Folder
 from videoload.storage.keep import Folders
 
@@ -80,7 +80,7 @@ def check_windows(decoder: Decoder, path: str, expected: list[str], count: int, 
     index = decoder.index(path)
     assert index.info.frames == len(expected)
     file = Folder(decoder.root).resolve(path)
-    kept: list[Video] = []
+    kept: list[Opened] = []
     for wanted in windows(len(expected), count, seed):
         got: list[tuple[int, str]] = []
         opened = kept.pop() if kept else open_video(file, index)
@@ -116,7 +116,7 @@ def decode_with(
     decoder: Decoder, path: str, spec: ClipSpec, seed: int, **which: Any
 ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
     out = np.empty((1, *spec.shape), np.uint8)
-    frames = decoder.decode(path, spec, [Request(seed, segment=Segment(**which))], out)
+    frames = decoder.decode(path, spec, [Clip(seed, row=Video("", **which))], out)
     return out[0], frames[0]
 
 
@@ -309,8 +309,7 @@ def test_a_kept_index_of_another_file_is_noticed(tmp_path: Path) -> None:
     decoder = Decoder(tmp_path, folders=Folders(cache=str(tmp_path / "kept")))
     out = np.empty((2, *TINY.shape), np.uint8)
     both = [
-        decoder.prepare("made.avi", one_clip(TINY), [Request(1)], out[row : row + 1])
-        for row in (0, 1)
+        decoder.prepare("made.avi", one_clip(TINY), [Clip(1)], out[row : row + 1]) for row in (0, 1)
     ]
     for prepared in both:
         prepared.decode(lambda: None)

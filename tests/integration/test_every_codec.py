@@ -23,7 +23,7 @@ from tests.support.frames import clip_of
 from tests.support.thorough import either, rest_nightly
 from videoload.clips.clip_params import clip_params
 from videoload.clips.clip_spec import ClipSpec
-from videoload.clips.windows import Request, Segment
+from videoload.clips.rows import Clip, Video
 from videoload.decoding.decoder import Decoder
 from videoload.index.complete_decode import decode_index
 from videoload.index.index import VideoIndex, find_index, open_video, prove_index
@@ -31,7 +31,7 @@ from videoload.pixels.chains import Chains
 from videoload.pixels.planes import Buffer
 from videoload.reading.containers import OpenedVideo
 from videoload.reading.frames import read_frames
-from videoload.reading.video import Video
+from videoload.reading.video import Video as Opened
 from videoload.storage.content import Content
 from videoload.storage.files import LocalFile, VideoFile
 
@@ -116,7 +116,7 @@ def compare(name: str, path: Path) -> VideoIndex:
     assert index.info.frames == len(reference)
     draw = random.Random(name)
     wrong: list[int] = []
-    kept: list[Video] = []
+    kept: list[Opened] = []
 
     def look(ordinal: int, frame: VideoFrame) -> None:
         shown[ordinal] = fingerprint(frame) == reference[ordinal]
@@ -146,7 +146,7 @@ def compare_clips(path: Path, expected: list[Buffer], draw: random.Random) -> No
             draw.shuffle(ordinals)
         for ordinal in ordinals:
             out = np.empty((1, *CLIP.shape), np.uint8)
-            where = Request(0, segment=Segment(ordinal, ordinal + 1))
+            where = Clip(0, row=Video("", start=ordinal, end=ordinal + 1))
             assert decoder.decode(path.name, CLIP, [where], out).tolist() == [[ordinal]]
             assert np.array_equal(out[0, 0], expected[ordinal]), (shuffled, ordinal)
 

@@ -20,7 +20,7 @@ from tests.support.codecs import KINDS, Kind, make
 from tests.support.thorough import either
 from tests.support.waiting import SECOND
 from videoload import ClipSpec, VideoError
-from videoload.clips.windows import Request, Segment
+from videoload.clips.rows import Clip, Video
 from videoload.decoding.decoder import Decoder
 from videoload.index.index import find_index, open_video
 from videoload.reading.frame_decoder import checksum
@@ -80,7 +80,7 @@ def clips(decoder: Decoder, path: str, starts: Sequence[int]) -> dict[int, objec
     for start in starts:
         out = np.zeros((1, *SPEC.shape), np.uint8)
         try:
-            request = Request(0, segment=Segment(start, start + 3))
+            request = Clip(0, row=Video("", start=start, end=start + 3))
             frames = decoder.decode(path, SPEC, [request], out)
             shown[start] = frames.tolist(), out.tobytes()
         except VideoError as error:

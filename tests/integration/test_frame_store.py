@@ -22,8 +22,8 @@ from tests.support.thorough import either, rest_nightly
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND
 from videoload import Catalog, Client, ClipSpec, decode_serially
+from videoload.clips.rows import Clip
 from videoload.clips.sample_spec import one_clip
-from videoload.clips.windows import Request
 from videoload.decoding import video_clips
 from videoload.decoding.decoder import Decoder
 from videoload.errors import SpecError, VideoError
@@ -71,7 +71,7 @@ def test_a_clip_whose_frames_are_kept_decodes_nothing(
     first = Decoder(videos.root, folders=Folders(frame_store=Keep(str(tmp_path), None)))
     out, again = np.empty((1, *CLIP.shape), np.uint8), np.empty((1, *CLIP.shape), np.uint8)
     path = "walk/b_frames.avi"
-    frames = first.decode(path, CLIP, [Request(7)], out)
+    frames = first.decode(path, CLIP, [Clip(7)], out)
 
     def read_frames(*arguments: object) -> None:
         raise AssertionError("a frame is decoded")
@@ -79,7 +79,7 @@ def test_a_clip_whose_frames_are_kept_decodes_nothing(
     monkeypatch.setattr(video_clips, "read_frames", read_frames)
     monkeypatch.setattr(indexes, "find_index", read_frames)
     other = Decoder(videos.root, folders=Folders(frame_store=Keep(str(tmp_path), None)))
-    prepared = other.prepare(path, one_clip(CLIP), [Request(7)], again)
+    prepared = other.prepare(path, one_clip(CLIP), [Clip(7)], again)
     assert prepared.are_kept
     assert np.array_equal(prepared.decode(lambda: None), frames)
     assert np.array_equal(out, again)
@@ -87,7 +87,7 @@ def test_a_clip_whose_frames_are_kept_decodes_nothing(
     monkeypatch.setattr(software, "code_digest", lambda: "other code")
     monkeypatch.setattr(clip_frames, "software_and_code", software.software_and_code.__wrapped__)
     newer = Decoder(videos.root, folders=Folders(frame_store=Keep(str(tmp_path), None)))
-    assert not newer.prepare(path, one_clip(CLIP), [Request(7)], again).are_kept
+    assert not newer.prepare(path, one_clip(CLIP), [Clip(7)], again).are_kept
 
 
 @pytest.mark.parametrize("most", [None, 10**6])
@@ -96,7 +96,7 @@ def test_a_file_of_the_user_in_the_folder_of_a_store_stays(
 ) -> None:
     (tmp_path / "bytes").write_bytes(b"months of work")
     decoder = Decoder(videos.root, folders=Folders(frame_store=Keep(str(tmp_path), most)))
-    decoder.decode("walk/b_frames.avi", CLIP, [Request(7)], np.empty((1, *CLIP.shape), np.uint8))
+    decoder.decode("walk/b_frames.avi", CLIP, [Clip(7)], np.empty((1, *CLIP.shape), np.uint8))
     assert files_of(tmp_path)
     assert (tmp_path / "bytes").read_bytes() == b"months of work"
 
@@ -181,12 +181,12 @@ def test_a_video_of_the_same_size_and_time_does_not_get_the_frames_of_another(
         new.replace(path)
         out = np.empty((1, *gray.shape), np.uint8)
         folders = Folders(frame_store=Keep(str(tmp_path / "frames"), None))
-        Decoder(root, folders=folders).decode("a.avi", gray, [Request(7)], out)
+        Decoder(root, folders=folders).decode("a.avi", gray, [Clip(7)], out)
         means.append(int(out.mean()))
     assert means == [51, 214]
 
 
-def decoded(decoder: Decoder, path: str, requests: list[Request]) -> np.ndarray | None:
+def decoded(decoder: Decoder, path: str, requests: list[Clip]) -> np.ndarray | None:
     out = np.empty((1, *CLIP.shape), np.uint8)
     try:
         decoder.decode(path, CLIP, requests, out)
@@ -242,7 +242,7 @@ def test_a_full_disk_is_reported_once_and_changes_nothing(
         decoder, plain = Decoder(videos.root, folders=folders), Decoder(videos.root)
         draw = random.Random(5)
         for video in [*videos.catalog] * 3:
-            request = [Request(draw.getrandbits(60))]
+            request = [Clip(draw.getrandbits(60))]
             one, other = (decoded(each, video.path, request) for each in (plain, decoder))
             assert one is not None
             assert other is not None
@@ -323,7 +323,7 @@ def test_a_video_whose_frames_change_their_size_is_not_kept(tmp_path: Path) -> N
         shown = []
         for each in (Decoder(tmp_path), Decoder(tmp_path, folders=folders)):
             out = np.zeros((1, *clip.shape), np.uint8)
-            each.decode("two.avi", clip, [Request(seed)], out)
+            each.decode("two.avi", clip, [Clip(seed)], out)
             shown.append(out)
         assert shown[0].any()
         assert np.array_equal(shown[0], shown[1])

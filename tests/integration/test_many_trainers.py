@@ -18,9 +18,9 @@ from tests.support.videos import Videos
 from tests.support.waiting import SECOND
 from videoload import Client, ClipSpec, Stream, decode_serially
 from videoload.activity import Activity
+from videoload.clips.rows import Clip, Video
 from videoload.clips.sample_spec import one_clip
-from videoload.clips.windows import Request
-from videoload.transport.messages import Clip, Heartbeat, Hello, Lease, Welcome
+from videoload.transport.messages import Heartbeat, Hello, Lease, Welcome
 from videoload.transport.sockets import Router
 
 pytestmark = pytest.mark.timeout(120 * SECOND)
@@ -133,7 +133,7 @@ def test_a_killed_trainer_disturbs_no_other(
 def test_a_worker_stops_decoding_for_a_dead_trainer(videos: Videos, programs: Programs) -> None:
     # Thousands of passes over a file, for a trainer that dies when they have begun.
     long = ClipSpec(frames=100, resize=36, size=(32, 32))
-    clips = [Clip(("jump/long.avi", "walk/gop12.avi")[n % 2], Request(n)) for n in range(3000)]
+    clips = [Clip(n, row=Video(("jump/long.avi", "walk/gop12.avi")[n % 2])) for n in range(3000)]
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     router = Router(context, LISTEN)
     with Client(workers=0, listen=LISTEN) as client:

@@ -19,8 +19,8 @@ from tests.support.thorough import rest_nightly
 from tests.support.videos import KEYFRAME_EVERY, make_avi
 from tests.support.waiting import SECOND
 from videoload import Catalog, Client, ClipSpec, VideoError, decode_serially
+from videoload.clips.rows import Clip
 from videoload.clips.sample_spec import one_clip, sample_spec
-from videoload.clips.windows import Request
 from videoload.commands.sources import load
 from videoload.decoding.decoder import Decoder
 from videoload.scanning.journal import Journal
@@ -156,7 +156,7 @@ def test_a_worker_opens_no_piece_outside_of_its_root(root: Path, tmp_path: Path)
     out = np.empty((1, *clip.shape), np.uint8)
     for path in ("0.avi // ../secret.avi", f"0.avi // {tmp_path}/secret.avi"):
         with pytest.raises(VideoError, match=r"secret\.avi.*root"):
-            decoder.decode(path, clip, [Request(0)], out)
+            decoder.decode(path, clip, [Clip(0)], out)
     with pytest.raises(vl.CatalogError, match=r"secret.*root"):
         Catalog([["0.avi", "../secret.avi"]], root=tmp_path / "a")
 
@@ -235,14 +235,14 @@ def test_a_piece_that_is_replaced_is_read_anew(copy: Path, client: Client) -> No
     clip = spec(sampling="uniform", clips_per_video=4, frames=40)
     decoder = Decoder(copy)
     out = np.empty((1, *clip.shape), np.uint8)
-    decoder.decode(catalog.paths[0], clip, [Request(0, 3)], out)
+    decoder.decode(catalog.paths[0], clip, [Clip(0, 3)], out)
     before = decoder.version(catalog.paths[0])
-    prepared = decoder.prepare(catalog.paths[0], one_clip(clip), [Request(0, 3)], out)
+    prepared = decoder.prepare(catalog.paths[0], one_clip(clip), [Clip(0, 3)], out)
     make_avi(copy / "run/8.avi", frames=30, seed=5)
     found = prepared.decode(lambda: None)
     assert decoder.version(catalog.paths[0]) != before
     expected = np.empty_like(out)
-    frames = Decoder(copy).decode(catalog.paths[0], clip, [Request(0, 3)], expected)
+    frames = Decoder(copy).decode(catalog.paths[0], clip, [Clip(0, 3)], expected)
     np.testing.assert_array_equal(out, expected)
     np.testing.assert_array_equal(found, frames)
 
@@ -256,12 +256,12 @@ def test_a_file_of_a_sample_that_is_replaced_is_read_anew(copy: Path, replaced: 
     clips = {"a": spec(sampling="random", crop="random"), "b": spec(pixels="gray")}
     sample, path = sample_spec(sides._sides, clips), sides.paths[0]
     decoder, out, expected = Decoder(copy), *np.empty((2, 1, sample.clip_bytes), np.uint8)
-    decoder.decode(path, sample, [Request(0, 3)], out)
-    prepared = decoder.prepare(path, sample, [Request(0, 3)], out)
+    decoder.decode(path, sample, [Clip(0, 3)], out)
+    prepared = decoder.prepare(path, sample, [Clip(0, 3)], out)
     size = (96, 120) if replaced == "one.avi" else (72, 96)
     make_avi(copy / replaced, frames=30, size=size, seed=5)
     found = prepared.decode(lambda: None)
-    right = Decoder(copy).prepare(path, sample, [Request(0, 3)], expected)
+    right = Decoder(copy).prepare(path, sample, [Clip(0, 3)], expected)
     frames = right.decode(lambda: None)
     np.testing.assert_array_equal(out, expected)
     np.testing.assert_array_equal(found, frames)

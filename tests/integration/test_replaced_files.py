@@ -18,8 +18,8 @@ import videoload as vl
 from tests.support import sounds
 from tests.support.videos import make_avi
 from videoload import ClipSpec, VideoError
+from videoload.clips.rows import Clip, Video
 from videoload.clips.sample_spec import SampleSpec, one_clip
-from videoload.clips.windows import Request, Segment
 from videoload.decoding.decoder import Decoder
 from videoload.errors import UnreadableError
 from videoload.storage.content import fingerprint_text
@@ -78,11 +78,11 @@ def test_a_file_that_changes_between_prepare_and_decode_is_read_anew(
 ) -> None:
     one, other = files
     decoder, out, expected = Decoder(tmp_path), *np.empty((2, 1, *SPEC.shape), np.uint8)
-    decoder.decode(one.name, SPEC, [Request(1)], out)  # it is known
-    prepared = decoder.prepare(one.name, one_clip(SPEC), [Request(1)], out)
+    decoder.decode(one.name, SPEC, [Clip(1)], out)  # it is known
+    prepared = decoder.prepare(one.name, one_clip(SPEC), [Clip(1)], out)
     decoder.rest()
     change(one, other)
-    Decoder(tmp_path).decode(other.name, SPEC, [Request(1)], expected)
+    Decoder(tmp_path).decode(other.name, SPEC, [Clip(1)], expected)
     prepared.decode(lambda: None)
     assert np.array_equal(out, expected)
 
@@ -96,7 +96,7 @@ def test_no_clip_is_half_of_a_file_that_is_written_anew_meanwhile(
         for seed, name in enumerate(("one.avi", "other.avi"))
     ]
     spec, content, packets = replace(SPEC, frames=16, stride=1), other.read_bytes(), count()
-    decoder, requests = Decoder(tmp_path), [Request(0, segment=Segment(0, 16))]
+    decoder, requests = Decoder(tmp_path), [Clip(0, row=Video("", start=0, end=16))]
     out, expected = np.empty((2, 1, *spec.shape), np.uint8)
     decoder.decode(one.name, spec, requests, out)  # it is known
     decoder.decode(other.name, spec, requests, expected)
@@ -123,10 +123,10 @@ def test_what_is_told_of_a_clip_is_of_the_file_that_it_was_made_of(
     other = make_avi(tmp_path / "other.mp4", frames=60, rate=10, seed=1, container_format="mp4")
     spec = ClipSpec(frames=4, fps=5, size=(32, 32), sampling="random", sound=sound)
     decoder, out, expected = Decoder(tmp_path), *np.zeros((2, 1, spec.clip_bytes), np.uint8)
-    decoder.decode(one.name, spec, [Request(5)], out)  # it is known
-    prepared = decoder.prepare(one.name, one_clip(spec), [Request(5)], out)
+    decoder.decode(one.name, spec, [Clip(5)], out)  # it is known
+    prepared = decoder.prepare(one.name, one_clip(spec), [Clip(5)], out)
     decoder.rest()
-    right = Decoder(tmp_path).prepare(other.name, one_clip(spec), [Request(5)], expected)
+    right = Decoder(tmp_path).prepare(other.name, one_clip(spec), [Clip(5)], expected)
     right_frames = right.decode(lambda: None)
     replaced(one, other)
     frames = prepared.decode(lambda: None)
@@ -152,7 +152,7 @@ def test_a_clip_has_the_sound_of_the_file_that_it_shows(
     def decode(name: str, tick: Callable[[], None] = lambda: None) -> tuple[list[int], bytes]:
         out = np.zeros((1, spec.clip_bytes), np.uint8)
         path = f"{name}\n{name}" if is_part else name
-        return Decoder(tmp_path).decode(path, spec, [Request(5)], out, tick).tolist(), out.tobytes()
+        return Decoder(tmp_path).decode(path, spec, [Clip(5)], out, tick).tolist(), out.tobytes()
 
     calls, right = count(), decode("other.avi")
 
@@ -179,7 +179,7 @@ def test_a_disk_that_fails_in_the_middle_of_a_file_changes_no_picture(
 
     for start in (0, 15, 30):
         decoder, out, expected = Decoder(path.parent), *np.zeros((2, 1, *SPEC.shape), np.uint8)
-        asked = [Request(1, segment=Segment(start, start + 10))]
+        asked = [Clip(1, row=Video("", start=start, end=start + 10))]
         Decoder(path.parent).decode(path.name, SPEC, asked, expected)
         if is_known:
             decoder.index(path.name)

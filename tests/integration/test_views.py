@@ -16,7 +16,7 @@ from av.video.stream import VideoStream
 
 from tests.support.videos import Videos, make_avi
 from videoload import ClipSpec
-from videoload.clips.windows import Request
+from videoload.clips.rows import Clip
 from videoload.decoding.decoder import Decoder
 from videoload.index.complete_decode import decode_index
 from videoload.index.index import VideoIndex
@@ -46,12 +46,12 @@ def test_all_clips_of_one_video_in_a_batch_are_decoded_in_one_pass(videos: Video
     decoder = Decoder(videos.root)
     decoder.index(path)
     testing = spec_of(sampling="uniform", clips_per_video=4, crop="three")
-    requests = [Request(7, clip, crop=crop) for clip in range(4) for crop in range(3)]
+    requests = [Clip(7, clip, crop=crop) for clip in range(4) for crop in range(3)]
     out = np.empty((12, testing.clip_bytes), np.uint8)
     views = spec_of(**RANDOM, views=6, resize=None)
     seen = np.empty((1, views.clip_bytes), np.uint8)
     assert counted_ticks(decoder.decode, path, testing, requests, out) <= videos.frames[path] + 1
-    assert counted_ticks(decoder.decode, path, views, [Request(7)], seen) <= videos.frames[path] + 1
+    assert counted_ticks(decoder.decode, path, views, [Clip(7)], seen) <= videos.frames[path] + 1
     alone = np.empty((1, testing.clip_bytes), np.uint8)
     for request, row in zip(requests, out, strict=True):
         decoder.decode(path, testing, [request], alone)
@@ -74,7 +74,7 @@ def turned(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def decoded(root: Path, path: str, spec: ClipSpec) -> Any:
     out = np.empty((1, *spec.shape), np.uint8)
-    Decoder(root).decode(path, spec, [Request(0)], out)
+    Decoder(root).decode(path, spec, [Clip(0)], out)
     return out[0]
 
 

@@ -83,9 +83,11 @@ def told(value: griffe.Object, kind: KINDS) -> dict[str, str]:
 
 
 def has_fields(cls: griffe.Class) -> bool:
-    """Whether it is a dataclass or a NamedTuple: its fields are its arguments. As the source says:
-    Keras need not be imported for it."""
-    return "dataclass" in cls.labels or "NamedTuple" in map(str, cls.bases)
+    """Whether it is a dataclass, a NamedTuple or a struct: its fields are its arguments. As the
+    source says: Keras need not be imported for it."""
+    return "dataclass" in cls.labels or not {"NamedTuple", "msgspec.Struct"}.isdisjoint(
+        map(str, cls.bases)
+    )
 
 
 def fields(name: str) -> dict[str, bool]:

@@ -12,8 +12,9 @@ import numpy as np
 
 from videoload.catalog import side_by_side, splitting
 from videoload.catalog import targets as targets_
-from videoload.catalog.table import Column, Ints, Part, Seconds, Table, Video, columns_of
+from videoload.catalog.table import Column, Ints, Part, Seconds, Table, columns_of
 from videoload.catalog.target_columns import Steps
+from videoload.clips.rows import Video
 from videoload.clips.sample_spec import By, Sides
 from videoload.errors import CatalogError
 from videoload.listings import data_sets, lerobot

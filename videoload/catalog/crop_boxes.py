@@ -6,14 +6,18 @@ frames of a clip are known where it is decoded, so the boxes of all frames of a 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from videoload.catalog.catalog import Catalog
-from videoload.catalog.table import Video
 from videoload.catalog.target_columns import Boxes, PerFrame, Rows, row_shape
 from videoload.catalog.targets import marks_in
 from videoload.clips.choices import MAX_BOXES_BYTES
+from videoload.clips.rows import UNTOLD, Video
+from videoload.clips.sample_spec import SampleSpec
 from videoload.errors import SpecError, named
 
 
@@ -42,6 +46,19 @@ def boxes_of(catalog: Catalog, video: int) -> bytes:
     values = _boxes(catalog)
     assert values is not None, "there are boxes"
     return _of_row(values, catalog[video], video).tobytes()
+
+
+def told_rows(catalog: Catalog, spec: SampleSpec) -> Callable[[int], Video]:
+    """The rows by their numbers, as workers are told them: with what decides their clips."""
+    values = _boxes(catalog) if spec.leader.crop == "box" else None
+
+    def row(video: int) -> Video:
+        found = catalog._table.video(video, UNTOLD)
+        if values is None:
+            return found
+        return replace(found, boxes=_of_row(values, found, video).tobytes())
+
+    return row
 
 
 def _of_row(values: Rows, row: Video, video: int) -> npt.NDArray[np.float32]:

@@ -14,9 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from videoload.catalog.table import Table
+from videoload.clips.rows import MAX_PATHS
 from videoload.clips.sample_spec import By, Sides
 from videoload.errors import CatalogError, named
-from videoload.listings.columns import MAX_PATHS, names_in, some
+from videoload.listings.columns import names_in, some
 from videoload.storage.paths import SEPARATOR, with_offsets
 
 Root = Path | str | None

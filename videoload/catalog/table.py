@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import copy
 import operator
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Any, NamedTuple, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
 
+from videoload.clips.rows import Video
 from videoload.errors import CatalogError
 from videoload.listings.columns import Listed, is_list, normal_path
 
@@ -34,46 +35,6 @@ _COLUMNS: dict[str, tuple[str, Any]] = {
     "height": ("height", _UNKNOWN),
     "fingerprint": ("fingerprints", _UNKNOWN),
 }
-
-
-class Video(NamedTuple):
-    """One segment of one file, and its class.
-
-    Attributes:
-        path: Relative to the catalog's root, with ``/``.
-        label: Index into the catalog's ``classes``; -1: none.
-        start: First source frame of the segment, counted from 0 in display order. Default 0.
-        end: Source frame after the segment's last. Default None: the end of the file.
-        frames: True frame count of the whole file (not of the segment), as ``videoload scan``
-            finds it. Default None: not known.
-        start_s: When the segment starts, in seconds from the file's first frame, if it is given in
-            seconds. Then ``start`` is 0 and ``end`` None. Default None.
-        end_s: When it ends: its frames are those that a player begins to show before that. Default
-            None: the end of the file.
-        at: The frame that matters, counted from 0. Default None: none.
-        at_s: The moment that matters, in seconds from the file's first frame. Default None.
-        box: (left, top, right, bottom) of what ``crop="box"`` shows, in pixels of the stored frame,
-            as in ``frame[top:bottom, left:right]``. Default None.
-        width: Of the frames as a player shows them, in pixels, as ``videoload scan`` finds it. It
-            and ``height`` decide which of several sizes clips have. Default None: not known.
-        height: The same. Default None.
-        fingerprint: What each copy of the file has in common, as ``videoload scan`` finds it.
-            Workers of other hosts must have such a copy, if the trainer has none. Default None.
-    """
-
-    path: str
-    label: int
-    start: int = 0
-    end: int | None = None
-    frames: int | None = None
-    start_s: float | None = None
-    end_s: float | None = None
-    at: int | None = None
-    at_s: float | None = None
-    box: tuple[float, float, float, float] | None = None
-    width: int | None = None
-    height: int | None = None
-    fingerprint: int | None = None
 
 
 def class_name(classes: Sequence[str], label: int) -> str:
@@ -197,16 +158,18 @@ class Table:
         in_seconds = ~(np.isnan(self.column("start_s")) & np.isnan(self.column("end_s")))
         return np.where((end == _UNKNOWN) | in_seconds, _UNKNOWN, end - start)
 
-    def video(self, index: SupportsIndex) -> Video:
-        """A row; negative ones count from the end. Raises IndexError, TypeError."""
+    def video(self, index: SupportsIndex, without: Set[str] = frozenset()) -> Video:
+        """A row, ``without`` some of its columns; negative ones count from the end. Raises
+        IndexError, TypeError."""
         try:
             i, videos = operator.index(index), len(self.paths)
         except TypeError:
             raise TypeError("for a list of numbers, as from KFold: catalog.subset([...])") from None
         if not -videos <= i < videos:
             raise IndexError(f"video {i} of a catalog of {videos}")
-        row: dict[str, Any] = {"label": -1}
-        for name, column in self.columns.items():
+        row: dict[str, Any] = {}
+        for name in self.columns.keys() - without:
+            column = self.columns[name]
             value = column[i].tolist()
             if name == "box":
                 value = np.nan if np.isnan(value).any() else tuple(value)

@@ -41,12 +41,13 @@ from videoload.clips.regions import (
     shown_box,
     turned_back,
 )
+from videoload.clips.rows import Clip, Video, box_of
 from videoload.clips.video_info import VideoInfo
-from videoload.clips.windows import Segment, frames_in, frames_of, moment_in
+from videoload.clips.windows import frames_in, frames_of, moment_in
 
 # Seeds have 64 bits. The bits above them select a generator.
 _VIEW, _COLOURS = 1 << 64, 1 << 129
-_WHOLE = Segment()
+_WHOLE = Video("")
 
 
 class ClipParams(NamedTuple):
@@ -97,14 +98,14 @@ def clip_params(
     video: VideoInfo,
     seed: int,
     clip: int = 0,
-    segment: Segment = _WHOLE,
+    row: Video = _WHOLE,
     crop: int = 0,
     view: int = 0,
 ) -> ClipParams:
-    """Decide clip number ``clip`` of a segment of a video. ``crop`` is the number of the crop if
+    """Decide clip number ``clip`` of a row of a video. ``crop`` is the number of the crop if
     there are several, ``view`` the number of the view in its sample. Raises UnfitError."""
-    window = frames_in(segment, video)
-    return shown(spec, video, drawn(spec, video, segment, window, seed, clip, crop, view))
+    window = frames_in(row, video)
+    return shown(spec, video, drawn(spec, video, window, Clip(seed, clip, crop, row), view))
 
 
 def seed_of(seed: int, view: int) -> int:
@@ -113,29 +114,21 @@ def seed_of(seed: int, view: int) -> int:
 
 
 def drawn(
-    spec: ClipSpec,
-    video: VideoInfo,
-    segment: Segment,
-    window: tuple[int, int],
-    seed: int,
-    clip: int,
-    crop: int,
-    view: int,
+    spec: ClipSpec, video: VideoInfo, window: tuple[int, int], clip: Clip, view: int
 ) -> Draws:
-    """What is drawn for a clip of a segment, of the frames [first, last) of the video. Raises
-    UnfitError."""
-    own = seed_of(seed, view)
+    """What is drawn for a clip of the frames [first, last) of the video. Raises UnfitError."""
+    own = seed_of(clip.seed, view)
     draw = generator(own)
     at, mirror, across, down = draw(), draw(), draw(), draw()
-    moment = moment_in(segment, video, window) if spec.sampling == "at" else 0
-    frames = frames_of(spec, video, window, clip, own, at, moment)
+    moment = moment_in(clip.row, video, window) if spec.sampling == "at" else 0
+    frames = frames_of(spec, video, window, clip.clip, own, at, moment)
     of = scaled_size(*video.shown_size(spec), spec.resize)
     region = (0, 0, *of)
     if spec.crop == "box":
-        region = _around(spec, video, segment.box_of(frames), of, draw)
+        region = _around(spec, video, box_of(clip.row, frames), of, draw)
     elif spec.crop == "resized":
         region = resized_region(of, spec.area, spec.ratio, draw)
-    return Draws(frames, spec.flip and mirror < 0.5, across, down, crop, region, of, own)
+    return Draws(frames, spec.flip and mirror < 0.5, across, down, clip.crop, region, of, own)
 
 
 def shown(spec: ClipSpec, video: VideoInfo, draws: Draws) -> ClipParams:

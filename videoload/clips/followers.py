@@ -16,9 +16,10 @@ from videoload.clips.choices import UnfitError
 from videoload.clips.clip_params import ClipParams, drawn, shown
 from videoload.clips.edges import held, pictures
 from videoload.clips.moments import Ints, Times
+from videoload.clips.rows import Clip, Video
 from videoload.clips.sample_spec import SampleSpec, moment_at, told_shape
 from videoload.clips.video_info import VideoInfo
-from videoload.clips.windows import Segment, frames_in, with_edges
+from videoload.clips.windows import frames_in, with_edges
 
 _ROUNDING_S = 1e-6  # times this close are the same
 
@@ -39,21 +40,11 @@ class SampleParams(NamedTuple):
     times: Times
 
 
-def sample_params(
-    spec: SampleSpec,
-    videos: Mapping[str, VideoInfo],
-    seed: int,
-    clip: int,
-    segment: Segment,
-    crop: int,
-) -> SampleParams:
+def sample_params(spec: SampleSpec, videos: Mapping[str, VideoInfo], clip: Clip) -> SampleParams:
     """Decide a sample of ``videos``: those of the parts. Raises UnfitError."""
     leading, leader = videos[spec.leading], spec.leader
-    window = common_frames(spec, videos, segment)
-    views = [
-        drawn(leader, leading, segment, window, seed, clip, crop, view)
-        for view in range(leader.views)
-    ]
+    window = common_frames(spec, videos, clip.row)
+    views = [drawn(leader, leading, window, clip, view) for view in range(leader.views)]
     params: dict[str, list[ClipParams]] = {}
     for name, own in spec.clips.items():
         params[name] = []
@@ -77,12 +68,10 @@ def sample_params(
     return SampleParams(params, spec.leading, frames.reshape(shape), times.reshape(shape))
 
 
-def common_frames(
-    spec: SampleSpec, videos: Mapping[str, VideoInfo], segment: Segment
-) -> tuple[int, int]:
+def common_frames(spec: SampleSpec, videos: Mapping[str, VideoInfo], row: Video) -> tuple[int, int]:
     """The frames of the leader, within its segment, at which all parts have frames: the first one,
     and the one after the last. Raises UnfitError."""
-    first, last = frames_in(segment, videos[spec.leading])
+    first, last = frames_in(row, videos[spec.leading])
     others = [name for name in spec.clips if name != spec.leading]
     if spec.by == "frames":
         last = min(last, *(videos[name].frames for name in spec.clips))

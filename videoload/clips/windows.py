@@ -7,17 +7,14 @@ follows from the rate; where they do not, each frame has its own.
 from __future__ import annotations
 
 import math
-import sys
 from fractions import Fraction
 from functools import lru_cache
-from typing import Annotated, NamedTuple
 
-import msgspec
 import numpy as np
 
-from videoload.clips.choices import MAX_BOXES_BYTES, UnfitError
+from videoload.clips.choices import UnfitError
 from videoload.clips.clip_spec import ClipSpec, dense_hop, hop_seconds
-from videoload.clips.edges import held, pictures
+from videoload.clips.edges import held
 from videoload.clips.moments import (
     Ints,
     Times,
@@ -29,84 +26,42 @@ from videoload.clips.moments import (
     shown_in,
     until,
 )
-from videoload.clips.regions import Box, generator
+from videoload.clips.regions import generator
+from videoload.clips.rows import Video
 from videoload.clips.video_info import VideoInfo
-
-# Bounds of what other hosts may say.
-Natural = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
-Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
-_Moment = Annotated[float, msgspec.Meta(ge=0, le=sys.float_info.max)]  # of any table
 
 _PARTS = 1 << 128  # the bits of a seed above 64 select a generator
 
 
-class Segment(NamedTuple):
-    """A part of a video: source frames from ``start`` to before ``end``; or those that a player
-    begins to show from ``start_s`` to before ``end_s``, in seconds from the video's first frame. So
-    segments that follow each other share no frame. Its moment is frame ``at`` of the video, or the
-    one that is shown at ``at_s``. ``boxes`` are float32 [n, 4]: that of all frames, or those of the
-    frames from ``start`` on; NaN, or no area: a frame has none."""
-
-    start: Natural = 0
-    end: Natural | None = None
-    start_s: _Moment | None = None
-    end_s: _Moment | None = None
-    at: Natural | None = None
-    at_s: _Moment | None = None
-    boxes: Annotated[bytes, msgspec.Meta(max_length=MAX_BOXES_BYTES)] = b""
-
-    def box_of(self, frames: Ints) -> Box | None:
-        """The box around the boxes of these frames of the video."""
-        boxes = np.frombuffer(self.boxes, "<f4").reshape(-1, 4)
-        if len(boxes) > 1:
-            shown = pictures(frames)
-            boxes = boxes[np.clip(shown[shown >= 0] - self.start, 0, len(boxes) - 1)]
-        boxes = boxes[np.isfinite(boxes).all(1) & (boxes[:, :2] < boxes[:, 2:]).all(1)]
-        if not len(boxes):
-            return None
-        (left, top), (right, bottom) = boxes[:, :2].min(0).tolist(), boxes[:, 2:].max(0).tolist()
-        return left, top, right, bottom
-
-
-class Request(NamedTuple):
-    """Clip number ``clip`` of a segment of a video, and of several crops of it that number
-    ``crop``, its parameters from ``seed``, which has 64 bits."""
-
-    seed: Annotated[int, msgspec.Meta(ge=0)]
-    clip: Natural = 0
-    crop: Natural = 0
-    segment: Segment = Segment()
-
-
-def frames_in(segment: Segment, video: VideoInfo) -> tuple[int, int]:
-    """The first frame of a segment, and the one after its last. Raises UnfitError."""
-    if segment.start_s is None and segment.end_s is None:
-        start, end = segment.start, segment.end
+def frames_in(row: Video, video: VideoInfo) -> tuple[int, int]:
+    """The first frame of a row's segment, and the one after its last. Raises UnfitError."""
+    if row.start_s is None and row.end_s is None:
+        start, end = row.start, row.end
         last = video.frames if end is None else min(end, video.frames)
         if start >= last:
             raise UnfitError(f"segment starts at frame {start}, the video has {video.frames}")
         return start, last
-    first = 0 if segment.start_s is None else first_from(segment.start_s, video)
-    last = video.frames if segment.end_s is None else first_from(segment.end_s, video)
+    first = 0 if row.start_s is None else first_from(row.start_s, video)
+    last = video.frames if row.end_s is None else first_from(row.end_s, video)
     if first >= video.frames:
         lasts = video.times_of(np.array([video.frames - 1])).item()
         raise UnfitError(
-            f"segment starts at {segment.start_s:g} s, the video's last frame is at {lasts:.3g} s"
+            f"segment starts at {row.start_s:g} s, the video's last frame is at {lasts:.3g} s"
         )
     if first >= last:
         raise UnfitError(
-            f"no frame begins in the segment from {segment.start_s or 0:g} s to {segment.end_s:g} s"
+            f"no frame begins in the segment from {row.start_s or 0:g} s to {row.end_s:g} s"
         )
     return first, last
 
 
-def moment_in(segment: Segment, video: VideoInfo, within: tuple[int, int]) -> int:
-    """The frame of a segment's moment, which lies in the frames [first, last) of the video. Raises
+def moment_in(row: Video, video: VideoInfo, within: tuple[int, int]) -> int:
+    """The frame of a row's moment, which lies in the frames [first, last) of the video. Raises
     UnfitError."""
-    if segment.at is not None:
-        moment, found = f"frame {segment.at}", segment.at
-    elif segment.at_s is not None:
-        moment, found = f"{segment.at_s:g} s", shown_in(segment.at_s, video)
+    if row.at is not None:
+        moment, found = f"frame {row.at}", row.at
+    elif row.at_s is not None:
+        moment, found = f"{row.at_s:g} s", shown_in(row.at_s, video)
     else:
         raise UnfitError('has no moment (at, at_s), and sampling="at" needs one')
     first, last = within

@@ -13,9 +13,9 @@ from xxhash import xxh3_64_intdigest
 from videoload import native
 from videoload.clips.clip_params import ClipParams
 from videoload.clips.clip_spec import ClipSpec, silent
+from videoload.clips.rows import Clip, Video
 from videoload.clips.sample_spec import SampleSpec, one_clip, transforms_of
 from videoload.clips.video_info import VideoInfo
-from videoload.clips.windows import Request, Segment
 from videoload.decoding.expected import Expected
 from videoload.decoding.open_files import OpenFiles
 from videoload.decoding.pieces import PiecesClips, Recordings, find_file
@@ -31,7 +31,7 @@ from videoload.index.index import VideoIndex
 from videoload.index.indexes import Indexes
 from videoload.pixels.chains import Chains
 from videoload.pixels.planes import Buffer
-from videoload.reading.video import Video
+from videoload.reading.video import Video as OpenVideo
 from videoload.stopwatch import Stopwatch
 from videoload.storage.files import Tick
 from videoload.storage.keep import NO_FOLDERS, Folders
@@ -62,7 +62,7 @@ class Decoder:
         native.silence_ffmpeg()
         self._storage = open_storage(root, folders.keep)
         self._functions = Functions(transforms, on_call)
-        self._files = OpenFiles[Video](lambda opened: opened.decoder.memory_bytes)
+        self._files = OpenFiles[OpenVideo](lambda opened: opened.decoder.memory_bytes)
         self._sounds = Sounds(self._storage)
         chains, keeper = Chains(), None
         if folders.frame_store is not None:
@@ -77,7 +77,7 @@ class Decoder:
         self,
         path: str,
         spec: ClipSpec | SampleSpec,
-        requests: Sequence[Request],
+        requests: Sequence[Clip],
         out: Buffer,
         tick: Tick = lambda: None,
     ) -> Ordinals:
@@ -95,7 +95,7 @@ class Decoder:
         self,
         path: str,
         spec: SampleSpec,
-        requests: Sequence[Request],
+        requests: Sequence[Clip],
         out: Buffer,
         tick: Tick = lambda: None,
     ) -> Prepared:
@@ -114,7 +114,7 @@ class Decoder:
         return prepared._replace(decode=decode)
 
     def _prepare(
-        self, path: str, spec: SampleSpec, requests: Sequence[Request], out: Buffer, tick: Tick
+        self, path: str, spec: SampleSpec, requests: Sequence[Clip], out: Buffer, tick: Tick
     ) -> Prepared:
         if spec.asks == "counts":
             return prepare_counts(path, spec, requests, out, partial(self.info, tick=tick))
@@ -123,7 +123,7 @@ class Decoder:
         return self._prepare_samples(path, spec, requests, out, tick)
 
     def _prepare_samples(
-        self, path: str, spec: SampleSpec, requests: Sequence[Request], out: Buffer, tick: Tick
+        self, path: str, spec: SampleSpec, requests: Sequence[Clip], out: Buffer, tick: Tick
     ) -> Prepared:
         spec = of_recording(path, spec)
 
@@ -135,7 +135,7 @@ class Decoder:
         return prepare_samples(path, spec, requests, out, partial(self.info, tick=tick), prepare)
 
     def _prepare_clips(
-        self, path: str, spec: ClipSpec, requests: Sequence[Request], out: Buffer, tick: Tick,
+        self, path: str, spec: ClipSpec, requests: Sequence[Clip], out: Buffer, tick: Tick,
         given: list[ClipParams] | None = None, of: VideoInfo | None = None,
     ) -> Prepared:  # fmt: skip
         name = spec.transform
@@ -174,7 +174,7 @@ class Decoder:
         """What the storage says instead of giving the bytes that are waited for."""
         return self._storage.says
 
-    def expect(self, path: str, spec: SampleSpec, requests: Sequence[Request]) -> None:
+    def expect(self, path: str, spec: SampleSpec, requests: Sequence[Clip]) -> None:
         """These clips are needed soon: fetch what they need of files on another host, as far as
         that is known. `prepare` raises what is wrong."""
         self._expected.expect(path, spec, requests)
@@ -217,8 +217,8 @@ class Decoder:
         out = np.empty((1, *_SMALL.shape), np.uint8)
         for ordinal in report.kinds:
             start = min(ordinal, index.info.frames - 1)
-            segment = Segment(start, start + 1)
-            self.decode(path, _SMALL, [Request(0, segment=segment)], out, tick)
+            row = Video(path, start=start, end=start + 1)
+            self.decode(path, _SMALL, [Clip(0, row=row)], out, tick)
         return index, report
 
     def sound(self, path: str, tick: Tick = lambda: None) -> str:

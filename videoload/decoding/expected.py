@@ -10,8 +10,8 @@ from videoload.clips.clip_params import ClipParams
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.edges import pictures
 from videoload.clips.pieces import Pieces
+from videoload.clips.rows import Clip
 from videoload.clips.sample_spec import SampleSpec
-from videoload.clips.windows import Request
 from videoload.decoding.prepared import draw
 from videoload.decoding.samples import of_recording, paths_of, shown_of
 from videoload.errors import StorageError, VideoError
@@ -28,7 +28,7 @@ class Expected:
         self._storage = storage
         self._indexes = indexes
 
-    def expect(self, path: str, spec: SampleSpec, requests: Sequence[Request]) -> None:
+    def expect(self, path: str, spec: SampleSpec, requests: Sequence[Clip]) -> None:
         """Fetch what the pictures of these clips need, as far as that is known. Nobody waits."""
         with suppress(VideoError, StorageError, UnfitError):
             if spec.asks != "clips":
@@ -44,7 +44,7 @@ class Expected:
                 file, index = known
                 _want(file, index, draw(spec.leader, index.info, requests))
 
-    def _expect_samples(self, path: str, spec: SampleSpec, requests: Sequence[Request]) -> None:
+    def _expect_samples(self, path: str, spec: SampleSpec, requests: Sequence[Clip]) -> None:
         """All parts at once: one after the other, each would be waited for."""
         paths, spec = paths_of(path, spec), of_recording(path, spec)
         found = {name: self._known(paths[name]) for name in spec.clips}
@@ -57,7 +57,7 @@ class Expected:
             _want(file, index, [params for each in shown for params in each.clips[name]])
 
     def _expect_pieces(
-        self, files: Sequence[str], spec: ClipSpec, requests: Sequence[Request]
+        self, files: Sequence[str], spec: ClipSpec, requests: Sequence[Clip]
     ) -> None:
         found = [self._known(file) for file in files]
         known = [both for both in found if both is not None]

@@ -23,8 +23,8 @@ from videoload.clips.clip_params import ClipParams
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.edges import pictures
 from videoload.clips.pieces import Pieces
+from videoload.clips.rows import Clip
 from videoload.clips.video_info import VideoInfo
-from videoload.clips.windows import Request
 from videoload.decoding.prepared import Ordinals, OtherFileError, Prepared, Times, draw, renewing
 from videoload.decoding.video_clips import Tools, VideoClips
 from videoload.errors import StorageError, VideoError, errors_in, errors_of
@@ -125,7 +125,7 @@ class PiecesClips:
         recordings: Recordings,
         path: str,
         spec: ClipSpec,
-        requests: Sequence[Request],
+        requests: Sequence[Clip],
         given: list[ClipParams] | None = None,
         of: VideoInfo | None = None,
         identities: Mapping[str, bytes] = MappingProxyType({}),

@@ -16,8 +16,8 @@ from videoload.clips.affine import Matrices
 from videoload.clips.choices import UnfitError
 from videoload.clips.clip_params import ClipParams, clip_params
 from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.rows import Clip
 from videoload.clips.video_info import VideoInfo
-from videoload.clips.windows import Request
 from videoload.errors import OneClipError, VideoError
 from videoload.storage.files import Tick
 
@@ -54,10 +54,10 @@ class Prepared(NamedTuple):
     lacks_room: Callable[[], bool] = bool
 
 
-def draw(spec: ClipSpec, info: VideoInfo, requests: Sequence[Request]) -> list[ClipParams]:
+def draw(spec: ClipSpec, info: VideoInfo, requests: Sequence[Clip]) -> list[ClipParams]:
     """What is drawn for each view of each clip. Raises UnfitError."""
     return [
-        clip_params(spec, info, request.seed, request.clip, request.segment, request.crop, view)
+        clip_params(spec, info, request.seed, request.clip, request.row, request.crop, view)
         for request in requests
         for view in range(spec.views)
     ]

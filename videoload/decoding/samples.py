@@ -14,9 +14,10 @@ import numpy as np
 from videoload.clips.affine import Matrices
 from videoload.clips.clip_params import ClipParams
 from videoload.clips.followers import SampleParams, common_frames, sample_params
+from videoload.clips.rows import Clip
 from videoload.clips.sample_spec import SampleSpec, arrays_of
 from videoload.clips.video_info import VideoInfo
-from videoload.clips.windows import Request, count_windows
+from videoload.clips.windows import count_windows
 from videoload.decoding.prepared import Ordinals, Prepared, Times, renewing
 from videoload.errors import VideoError, errors_in, named
 from videoload.pixels.planes import Buffer
@@ -27,7 +28,7 @@ from videoload.storage.paths import offsets_of, parts_of
 def prepare_samples(
     path: str,
     spec: SampleSpec,
-    requests: Sequence[Request],
+    requests: Sequence[Clip],
     out: Buffer,
     info_of: Callable[[str], VideoInfo],
     prepare: Callable[[str, str, list[ClipParams], VideoInfo, Buffer], Prepared],
@@ -74,7 +75,7 @@ def prepare_samples(
 def prepare_counts(
     path: str,
     spec: SampleSpec,
-    requests: Sequence[Request],
+    requests: Sequence[Clip],
     out: Buffer,
     info_of: Callable[[str], VideoInfo],
 ) -> Prepared:
@@ -88,7 +89,7 @@ def prepare_counts(
     leader, info = spec.leader, videos[spec.leading]
     displayed = [side for name in videos for side in videos[name].displayed_size(spec.clips[name])]
     for request, row in zip(requests, out, strict=True):
-        counts = count_windows(leader, info, common_frames(spec, videos, request.segment))
+        counts = count_windows(leader, info, common_frames(spec, videos, request.row))
         arrays_of(spec, row)[:] = *counts, *info.shown_size(leader), *displayed
     return Prepared(lambda tick: np.empty((len(out), 0), np.int64))
 
@@ -121,14 +122,14 @@ def of_recording(path: str, spec: SampleSpec) -> SampleSpec:
 
 
 def shown_of(
-    spec: SampleSpec, videos: Mapping[str, VideoInfo], requests: Sequence[Request]
+    spec: SampleSpec, videos: Mapping[str, VideoInfo], requests: Sequence[Clip]
 ) -> list[SampleParams]:
     """What samples of ``videos``, those of the parts, show. Raises UnfitError."""
     return [_params(spec, videos, request) for request in requests]
 
 
-def _params(spec: SampleSpec, videos: Mapping[str, VideoInfo], request: Request) -> SampleParams:
-    return sample_params(spec, videos, request.seed, request.clip, request.segment, request.crop)
+def _params(spec: SampleSpec, videos: Mapping[str, VideoInfo], request: Clip) -> SampleParams:
+    return sample_params(spec, videos, request)
 
 
 def _named(path: str, name: str, paths: Mapping[str, str]) -> AbstractContextManager[None]:

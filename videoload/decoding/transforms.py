@@ -9,8 +9,8 @@ import numpy as np
 from videoload.clips.clip_params import seed_of
 from videoload.clips.clip_spec import ClipSpec, clip_shape, decoded_dtype, decoded_shape
 from videoload.clips.layouts import array_bytes, as_arrays
+from videoload.clips.rows import Clip
 from videoload.clips.sample_spec import clip_arrays
-from videoload.clips.windows import Request
 from videoload.decoding.prepared import Ordinals, Prepared
 from videoload.pixels.planes import Buffer
 from videoload.stopwatch import Stopwatch
@@ -21,7 +21,7 @@ from videoload.user_code.functions import UserFunction, apply
 def prepare_transformed(
     path: str,
     spec: ClipSpec,
-    requests: Sequence[Request],
+    requests: Sequence[Clip],
     out: Buffer,
     transform: UserFunction | None,
     watch: Stopwatch,

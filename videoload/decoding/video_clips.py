@@ -16,8 +16,8 @@ from videoload.clips.affine import affines
 from videoload.clips.clip_params import ClipParams
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.edges import pictures
+from videoload.clips.rows import Clip
 from videoload.clips.video_info import VideoInfo
-from videoload.clips.windows import Request
 from videoload.decoding.prepared import Ordinals, OtherFileError, Prepared, Times, draw, fitting
 from videoload.errors import OneClipError, VideoError
 from videoload.frame_store.clip_frames import ClipFrames, ClipStore, FormatChangedError
@@ -65,7 +65,7 @@ class VideoClips:
         tools: Tools,
         path: str,
         spec: ClipSpec,
-        requests: Sequence[Request],
+        requests: Sequence[Clip],
         given: list[ClipParams] | None = None,
         of: VideoInfo | None = None,
         identities: Mapping[str, bytes] = MappingProxyType({}),

@@ -24,21 +24,23 @@ import numpy.typing as npt
 
 from videoload import native
 from videoload.catalog.catalog import Catalog
+from videoload.catalog.crop_boxes import told_rows
 from videoload.catalog.table import Ints
 from videoload.clips.facts import facts_type
+from videoload.clips.rows import Clip, Video
 from videoload.clips.sample_spec import SampleSpec, Shape, transforms_of, with_shape
 from videoload.errors import VideoloadError, named
 from videoload.leases.commands import Command, Grant, Ready, Recall
 from videoload.leases.files import Files
 from videoload.leases.records import Stream
 from videoload.leases.table import LeaseTable
-from videoload.plan.plan import Plan, Sample, asked
+from videoload.plan.plan import Plan, Sample
 from videoload.plan.quarantine import Quarantine
 from videoload.processes.supervisor import Supervisor
 from videoload.stats.meter import Meter
 from videoload.stats.stats import StreamRecord, WorkerRecord
 from videoload.storage.files import Storage
-from videoload.transport.messages import Clip, Lease, Place, sealed
+from videoload.transport.messages import Lease, Place, sealed
 from videoload.transport.private_messages import Share
 from videoload.transport.slots import Slots, spans
 
@@ -91,6 +93,7 @@ class OpenStream:
     loans: dict[int, Loan] = field(default_factory=dict)  # by slot; consumers add to it
     error: VideoloadError | None = None
     step: int = -1  # the last one that any reader took
+    told: Callable[[int], Video] = field(init=False)  # rows, as workers are told them
     forms: dict[Shape, Form] = field(init=False)
     changed: list[str] = field(default_factory=list)
     versions: npt.NDArray[np.int64] = field(init=False)  # of files, as they were used last
@@ -98,6 +101,7 @@ class OpenStream:
 
     def __post_init__(self) -> None:
         self.versions = np.maximum(self.catalog._table.column("fingerprint"), 0)
+        self.told = told_rows(self.catalog, self.spec)
         self.is_scanned = bool(self.versions.any())
         specs = {shape: with_shape(self.spec, shape) for shape in self.plan.sizes}
         self.forms = {
@@ -169,7 +173,9 @@ class OpenStream:
         return [view(slot, first * clip_bytes, (n, clip_bytes)) for first, n in runs]
 
     def lease(self, grant: Grant, spec: SampleSpec, place: Place | None) -> Lease:
-        clips = [Clip(*asked(self.catalog, spec, sample)) for sample in grant.samples]
+        clips = [
+            Clip(each.seed, each.clip, each.crop, self.told(each.video)) for each in grant.samples
+        ]
         files, salt = grant.files or (), None
         if self.files is not None and grant.files is not None:
             salt = self.files.salt

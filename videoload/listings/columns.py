@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
 
+from videoload.clips.rows import MAX_PATHS
 from videoload.errors import CatalogError
 from videoload.storage.paths import joined, pieces_of
 
@@ -26,7 +27,6 @@ _SYSTEM = {
     "system volume information",
 }  # fmt: skip
 _MAX_PATH = 4096  # in Linux
-MAX_PATHS = 1 << 14  # of all files of a row together, in a message that names a clip to a worker
 
 
 @dataclass

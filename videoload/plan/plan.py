@@ -38,7 +38,7 @@ import numpy.typing as npt
 
 from videoload.arguments import whole
 from videoload.catalog.catalog import Catalog
-from videoload.catalog.crop_boxes import boxes_of, check_boxes
+from videoload.catalog.crop_boxes import check_boxes
 from videoload.catalog.joining import targets_of
 from videoload.catalog.table import Ints
 from videoload.catalog.turns import Turns, weights
@@ -57,7 +57,6 @@ from videoload.clips.sample_spec import (
     shape_of,
     unnamed,
 )
-from videoload.clips.windows import Request, Segment
 from videoload.errors import SpecError
 from videoload.plan.lengths import Lengths
 from videoload.plan.options import CheckedOptions, clips_in_batch
@@ -162,16 +161,6 @@ Clips = npt.NDArray[Any]
 Labels = Any  # int64 [B]; or the targets of the catalog, which may be a dict of arrays
 Batch = tuple[C, Labels]
 BatchWithInfo = tuple[C, Labels, BatchInfo]
-
-
-def asked(catalog: Catalog, spec: SampleSpec, sample: Sample) -> tuple[str, Request]:
-    """What a worker has to know of a sample: its path, and which clip of it."""
-    video = catalog[sample.video]
-    boxes = boxes_of(catalog, sample.video) if spec.leader.crop == "box" else b""
-    segment = Segment(
-        video.start, video.end, video.start_s, video.end_s, video.at, video.at_s, boxes
-    )  # fmt: skip
-    return video.path, Request(sample.seed, sample.clip, sample.crop, segment)
 
 
 def batch_of(

@@ -22,7 +22,7 @@ import numpy as np
 from xxhash import xxh3_64_hexdigest
 
 from videoload.catalog.catalog import Catalog
-from videoload.catalog.table import Video
+from videoload.clips.rows import Video
 from videoload.errors import VideoloadError
 from videoload.plan.identity import Identity
 from videoload.predictions.journal import Entry, Journal

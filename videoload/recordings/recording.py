@@ -24,7 +24,7 @@ from videoload.clips.choices import Pixels
 from videoload.clips.clip_params import clip_params
 from videoload.clips.clip_spec import ClipSpec, at_native_size, decoded_shape, height_and_width
 from videoload.clips.moments import shown_at
-from videoload.clips.windows import Request
+from videoload.clips.rows import Clip
 from videoload.decoding.pieces import PiecesClips, Recordings, find_file
 from videoload.decoding.prepared import OtherFileError
 from videoload.decoding.video_clips import Tools, VideoClips
@@ -272,7 +272,7 @@ class Recording:
         if not ordinals:
             return
         shown = [self._params._replace(frames=np.array(ordinals))]
-        given = self._name, self._spec, [Request(0)], shown, self._info, self._identities
+        given = self._name, self._spec, [Clip(0)], shown, self._info, self._identities
         clips: VideoClips | PiecesClips
         with self._reading() as reader:
             if len(pieces_of(self._name)) > 1:

@@ -14,9 +14,11 @@ from typing import Any, Literal, Unpack, overload
 import numpy as np
 
 from videoload.catalog.catalog import Catalog
+from videoload.catalog.crop_boxes import told_rows
 from videoload.catalog.joining import check_shapes
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.facts import facts_type
+from videoload.clips.rows import Clip
 from videoload.clips.sample_spec import GivenSpec, SampleSpec, one_clip, told_shape, with_shape
 from videoload.decoding.decoder import Decoder
 from videoload.decoding.prepared import ShortVideoError
@@ -24,7 +26,7 @@ from videoload.errors import OneClipError, SpecError, VideoError, named
 from videoload.plan.digests import with_digest
 from videoload.plan.lengths import Lengths
 from videoload.plan.options import CheckedOptions, StreamOptions, checked_options, takes_options
-from videoload.plan.plan import Batch, BatchWithInfo, Clips, Plan, Sample, asked, batch_of
+from videoload.plan.plan import Batch, BatchWithInfo, Clips, Plan, Sample, batch_of
 from videoload.plan.quarantine import Quarantine
 from videoload.plan.windows import with_native_size
 from videoload.storage.keep import Folders, Keep
@@ -184,6 +186,7 @@ def _decoded(
 ) -> Iterator[Batch | BatchWithInfo]:
     quarantine = Quarantine(catalog, plan, options, tells=spec.asks == "clips")
     specs = {shape: with_shape(spec, shape) for shape in plan.sizes}
+    told = told_rows(catalog, spec)
     scanned, others = catalog._table.column("fingerprint"), set[str]()
     for step in steps:
         planned = plan[step]
@@ -194,10 +197,11 @@ def _decoded(
         for first in planned:
             sample, row = quarantine.replace(first), len(taken)
             while row == len(taken):
-                path, request = asked(catalog, clip, sample)
+                wanted = Clip(sample.seed, sample.clip, sample.crop, told(sample.video))
+                path = wanted.row.path
                 out = clips[row : row + 1]
                 try:
-                    prepared = decoder.prepare(path, clip, [request], out)
+                    prepared = decoder.prepare(path, clip, [wanted], out)
                     frames = prepared.decode(lambda: None)
                     known = scanned[sample.video]
                     if known > 0 and path not in others and decoder.fingerprint(path) != known:

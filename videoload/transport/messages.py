@@ -30,20 +30,18 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from hashlib import blake2b
-from operator import attrgetter
-from typing import Annotated, NamedTuple, TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
 
 from videoload.activity import Activity
 from videoload.clips.clip_spec import crops_of
+from videoload.clips.rows import Clip, Natural, Seconds
 from videoload.clips.sample_spec import SampleSpec
-from videoload.clips.windows import Natural, Request, Seconds
 from videoload.errors import Fault, ProtocolError, printable
 
 VERSION = b"videoload/6"
 _MAX_WORD, _MAX_TEXT = 256, 4096
-_MAX_PATHS = 1 << 14  # all files of a row
 MAX_FRAMES = 100_000  # of a sample, and matrices
 
 _T = TypeVar("_T")
@@ -101,16 +99,6 @@ class Refused(_Shown, tag_field="type", tag="refused"):
     reason: _Text
 
 
-class Clip(NamedTuple):
-    """One row of a lease: a clip of ``path``."""
-
-    path: Annotated[str, msgspec.Meta(max_length=_MAX_PATHS)]
-    request: Request
-
-
-_crop = attrgetter("request.crop")
-
-
 class Place(msgspec.Struct, forbid_unknown_fields=True):
     """Where a lease's clips go in an arena that the worker maps: to ``rows``, or one by one."""
 
@@ -139,9 +127,9 @@ class Lease(_Message, tag="lease"):
         leader = self.spec.leader
         if leader.size is None:
             raise ValueError("the spec of a lease has a size")
-        if max(map(_crop, self.clips)) >= (crops := crops_of(leader)):
+        if max(clip.crop for clip in self.clips) >= (crops := crops_of(leader)):
             raise ValueError(f"a clip of this lease has {crops} crops")
-        if any(len(clip.request.segment.boxes) % 16 for clip in self.clips):
+        if any(len(clip.row.boxes) % 16 for clip in self.clips):
             raise ValueError("a box is four numbers")
         if len(self.files) != (0 if self.salt is None else len(self.clips)):
             raise ValueError("a lease names the file of each clip, or of none")

@@ -74,11 +74,11 @@ class LeaseRuns:
         self.result.files = files
         known: dict[str, int] = {}
         for self.at, clip in enumerate(lease.clips):
-            if clip.path not in known:
+            if clip.row.path not in known:
                 self._tick()
                 expected = lease.files[self.at] if lease.files else 0
-                known[clip.path] = self._file(clip.path, expected)
-            files.append(known[clip.path])
+                known[clip.row.path] = self._file(clip.row.path, expected)
+            files.append(known[clip.row.path])
         self.at = 0
 
     @property
@@ -106,11 +106,10 @@ class LeaseRuns:
         self.at = first
         clips, row = self._lease.clips[first:last], _row(self._lease, first)
         out = self._out[row : row + last - first]
-        path, spec = clips[0].path, self._lease.spec
+        path, spec = clips[0].row.path, self._lease.spec
         if spec.asks == "report":
             return prepare_report(self._decoder, path, out)
-        requests = [clip.request for clip in clips]
-        return self._decoder.prepare(path, spec, requests, out, self._tick)
+        return self._decoder.prepare(path, spec, clips, out, self._tick)
 
     def _decode(self, first: int, last: int, prepared: Prepared | None = None) -> None:
         """Decode the clips [first, last), all of one video, in one pass over it."""
@@ -140,7 +139,7 @@ def runs(lease: Lease) -> Iterator[tuple[int, int]]:
     first = 0
     for _, run in groupby(
         range(len(lease.clips)),
-        lambda at: (lease.clips[at].path, _row(lease, at) - at),
+        lambda at: (lease.clips[at].row.path, _row(lease, at) - at),
     ):
         last = first + sum(1 for _ in run)
         yield first, last
@@ -166,7 +165,7 @@ def look_ahead(
                 continue
             for first, last in runs(lease):
                 clips = lease.clips[first:last]
-                decoder.expect(clips[0].path, lease.spec, [clip.request for clip in clips])
+                decoder.expect(clips[0].row.path, lease.spec, clips)
 
 
 def failure(lease: Lease, at: int, error: Exception, file: int = 0) -> Failed:
@@ -192,7 +191,7 @@ def failure(lease: Lease, at: int, error: Exception, file: int = 0) -> Failed:
         fault = found[0] if found else Fault.VIDEO
         return Failed(lease.lease, at, error.reason, fault, file)
     if not isinstance(error, VideoloadError):
-        _log.exception("lease %d, clip %r", lease.lease, lease.clips[at].path)
+        _log.exception("lease %d, clip %r", lease.lease, lease.clips[at].row.path)
     return Failed(lease.lease, at, f"{type(error).__name__}: {error}", file=file)
 
 

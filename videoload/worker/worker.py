@@ -175,7 +175,7 @@ class Worker:
         except _HungUp:
             pass
         except StorageError as error:  # not the video's fault: others may read it elsewhere
-            path = lease.clips[0 if runs is None else runs.at].path
+            path = lease.clips[0 if runs is None else runs.at].row.path
             self._refused = partial(self._decoders.place(lease)[0].fingerprint, path)
             self._ask_at, self._pause_s = time.monotonic() + _ASK_S, _ASK_S
             for each in self._trainers:

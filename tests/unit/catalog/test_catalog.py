@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,12 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import astuple
 
 from tests.support.catalogs import pairs, refused, tables, tree
 from tests.support.thorough import either
 from videoload.catalog.catalog import Catalog
-from videoload.catalog.table import Video
+from videoload.clips.rows import Video
 
 patient = settings(
     deadline=None,
@@ -39,7 +40,7 @@ def test_a_video_is_what_was_given() -> None:
     videos = [Video("c.avi", 1, 5, 9), Video("a.avi", 0, frames=40), Video("b.avi", 0)]
     assert list(catalog) == [catalog[i] for i in range(3)] == videos
     assert [catalog[-1], catalog[-3]] == [videos[2], videos[0]]
-    assert [type(n) for n in catalog[0][1:4]] == [int] * 3
+    assert {type(n) for n in (catalog[0].label, catalog[0].start, catalog[0].end)} == {int}
     assert [catalog[i] for i in (np.int64(1), np.uint8(1), Last())] == [*videos[1:2] * 2, videos[2]]
     assert (catalog.labels.dtype, catalog.labels.tolist()) == (np.dtype(np.int64), [1, 0, 0])
     paths[0], labels[0], classes[0] = "x.avi", 0, "walk"  # they are the caller's
@@ -215,7 +216,7 @@ def test_what_has_no_order_is_no_column(argument: str, kind: Any) -> None:
 @patient
 @given(catalog=tables())
 def test_a_catalog_rebuilt_from_its_videos_is_the_same(catalog: Catalog) -> None:
-    paths, labels, starts, ends, frames, *_ = zip(*catalog, strict=True)
+    paths, labels, starts, ends, frames, *_ = zip(*map(astuple, catalog), strict=True)
     segments: dict[str, Any] = {"starts": starts, "ends": ends, "frames": frames}
     assert Catalog(paths, labels, catalog.classes, **segments) == catalog
     assert catalog.labels.tolist() == list(labels)
@@ -286,7 +287,7 @@ def test_a_split_is_a_stratified_partition_that_depends_on_the_videos_alone(
     catalog: Catalog, fraction: float, other: float, seed: int, random: Any
 ) -> None:
     first, second = catalog.split(fraction, seed)
-    assert sorted([*first, *second]) == sorted(catalog)
+    assert Counter([*first, *second]) == Counter(catalog)
     assert files_of(first).isdisjoint(files_of(second))
     assert first.classes == second.classes == catalog.classes
     place = {video: i for i, video in enumerate(catalog)}
@@ -333,9 +334,7 @@ def test_a_split_keeps_segments_and_root(tmp_path: Path) -> None:
         ["a.avi", "b.avi"], [0, 0], TWO, tmp_path, starts=[3, 4], ends=[5, None], frames=[9, 10]
     )
     first, second = catalog.split(0.5)
-    assert sorted([*first, *second]) == [
-        Video("a.avi", 0, 3, 5, 9), Video("b.avi", 0, 4, None, 10)
-    ]  # fmt: skip
+    assert {*first, *second} == {Video("a.avi", 0, 3, 5, 9), Video("b.avi", 0, 4, None, 10)}
     assert first.root == second.root == tmp_path
 
 
@@ -393,7 +392,7 @@ def test_a_folder_of_classes_is_split_and_none_of_it_is_lost(tmp_path: Path) -> 
     tree(tmp_path, *(f"{kind}/{i}.avi" for kind in "ab" for i in range(10)))
     train, test = Catalog.train_and_test(str(tmp_path))
     assert (len(train), len(test)) == (16, 4)
-    assert sorted([*train, *test]) == sorted(Catalog.from_folder(tmp_path))
+    assert {*train, *test} == {*Catalog.from_folder(tmp_path)}
     assert Catalog.train_and_test(tmp_path, seed=1) != (train, test)
     tree(tmp_path / "b", *(f"train/{i}.avi" for i in range(5)))  # alone, it is like any other
     (tmp_path / "b/train").rename(tmp_path / "train")

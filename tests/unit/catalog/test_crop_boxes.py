@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from videoload import Boxes, Catalog, ClipSpec, Points, SpecError, mix
-from videoload.catalog.crop_boxes import boxes_of
+from videoload.catalog.crop_boxes import boxes_of, told_rows
 from videoload.clips.choices import MAX_BOXES_BYTES
 from videoload.clips.edges import held
+from videoload.clips.rows import Video, box_of
 from videoload.clips.sample_spec import one_clip
-from videoload.clips.windows import Segment
 from videoload.plan.identity import Identity
 from videoload.plan.options import checked_options
-from videoload.plan.plan import Plan, asked
+from videoload.plan.plan import Plan
 from videoload.plan.windows import warnings_of
 
 CLIP = ClipSpec(frames=2, size=(8, 8), crop="box")
@@ -61,8 +61,7 @@ def test_a_stream_without_boxes_is_refused() -> None:
 def test_boxes_go_to_workers_and_into_the_identity_where_they_are_used() -> None:
     made, plain = catalog(box=BOX), ClipSpec(frames=2, size=(8, 8))
     for spec, used in ((CLIP, True), (plain, False)):
-        sample = Plan.of(made, one_clip(spec), OPTIONS)[0][1]
-        assert bool(asked(made, one_clip(spec), sample)[1].segment.boxes) is used
+        assert bool(told_rows(made, one_clip(spec))(1).boxes) is used
         assert ("boxes" in Identity.of(made, one_clip(spec), OPTIONS).settings) is used
         assert (
             any("the catalog has boxes" in text for text in warnings_of(made, one_clip(spec)))
@@ -72,8 +71,8 @@ def test_boxes_go_to_workers_and_into_the_identity_where_they_are_used() -> None
 
 def test_the_box_of_a_clip_is_around_those_of_its_frames() -> None:
     def box(frames: list[int], rows: Any, start: int = 0) -> Any:
-        segment = Segment(start, boxes=np.array(rows, "<f4").tobytes())
-        return segment.box_of(np.array(frames))
+        row = Video("", start=start, boxes=np.array(rows, "<f4").tobytes())
+        return box_of(row, np.array(frames))
 
     rows = [[10, 10, 20, 20], [np.nan] * 4, [5, 12, 18, 30]]
     assert box([0, 1], rows) == (10, 10, 20, 20)
@@ -84,4 +83,4 @@ def test_the_box_of_a_clip_is_around_those_of_its_frames() -> None:
     assert box([int(held(np.array(2)))], rows) == (5, 12, 18, 30), "what is shown decides"
     assert box([99], rows) == (5, 12, 18, 30), "behind the last one"
     assert box([4, 5], rows[:1]) == (10, 10, 20, 20), "that of the row"
-    assert Segment().box_of(np.array([0])) is None
+    assert box_of(Video(""), np.array([0])) is None

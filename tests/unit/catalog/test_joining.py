@@ -15,9 +15,9 @@ from tests.support.catalogs import pairs, refused, tree
 from tests.support.thorough import either
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import check_numbers, check_shapes, file_rows, mix
-from videoload.catalog.table import Video
 from videoload.catalog.target_columns import PerFrame, Points
 from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.rows import Video
 from videoload.clips.sample_spec import one_clip
 from videoload.errors import SpecError
 from videoload.plan.options import checked_options

@@ -13,8 +13,8 @@ from tests.support.thorough import in_pairs
 from videoload.clips.affine import affine
 from videoload.clips.clip_params import ClipParams, clip_params
 from videoload.clips.clip_spec import ClipSpec, at_native_size, height_and_width
+from videoload.clips.rows import Video
 from videoload.clips.video_info import VideoInfo
-from videoload.clips.windows import Segment
 from videoload.pixels.planes import Buffer
 
 SPOTS = [(50.0, 40.0), (101.0, 77.0), (88.0, 60.0), (60.0, 90.0), (120.0, 50.0)]
@@ -91,7 +91,7 @@ def test_a_box_around_a_spot_shows_it_in_the_middle(
     spec = ClipSpec(1, flip=flip, crop="box", **BOXED[kind])
     for key, (x, y) in enumerate(SPOTS):
         box = np.array([x + 0.5 - 18, y + 0.5 - 15, x + 0.5 + 18, y + 0.5 + 15], "<f4")
-        params = clip_params(spec, info, key, segment=Segment(boxes=box.tobytes()))
+        params = clip_params(spec, info, key, row=Video("", boxes=box.tobytes()))
         told, found, (width, height) = looked_for((x, y), spec, info, params)
         assert np.hypot(*(found - told)) < 0.5, (key, found, told)
         middle = (width - 1) / 2, (height - 1) / 2

@@ -20,8 +20,8 @@ from videoload.clips.choices import UnfitError
 from videoload.clips.clip_params import ClipParams, clip_params
 from videoload.clips.clip_spec import ClipSpec, at_native_size, crops_of
 from videoload.clips.regions import scaled_size, shown_box
+from videoload.clips.rows import Video
 from videoload.clips.video_info import VideoInfo
-from videoload.clips.windows import Segment
 
 patient = settings(deadline=None, max_examples=either(50, 150))
 
@@ -52,7 +52,7 @@ def video(
 def ordinals(
     made: ClipSpec, facts: VideoInfo, seed: int = 0, clip: int = 0, **segment: Any
 ) -> list[int]:
-    return [*map(int, clip_params(made, facts, seed, clip, Segment(**segment)).frames)]
+    return [*map(int, clip_params(made, facts, seed, clip, Video("", **segment)).frames)]
 
 
 def shown_at(time_s: Fraction, fps: Fraction) -> int:
@@ -148,7 +148,7 @@ def test_what_a_video_cannot_give_is_told(
     changes: dict[str, Any], facts: dict[str, Any], start: int, words: str
 ) -> None:
     with pytest.raises(UnfitError, match=words) as caught:
-        clip_params(spec(**changes), video(**facts), 0, segment=Segment(start))
+        clip_params(spec(**changes), video(**facts), 0, row=Video("", start=start))
     assert not caught.value.dropped
 
 
@@ -294,7 +294,7 @@ def test_what_is_scaled_of_a_frame_has_whole_chroma_samples(
     box = np.array([[*begin, begin[0] + size[0], begin[1] + size[1]]], "<f4").tobytes()
     facts = video(size=(64, 48))._replace(turns=turns, cut=cut)
     made = spec(crop=crop, size=(30, 32), resize=resize)
-    shown = clip_params(made, facts, seed, segment=Segment(boxes=box))
+    shown = clip_params(made, facts, seed, row=Video("", boxes=box))
     x, y, *sides = shown.region if resize is None else shown.part
     assert not any(side % 2 for side in sides)
     assert not x % 2 or x == cut[0]  # an edge may lie between the two pixels of a sample
@@ -303,11 +303,9 @@ def test_what_is_scaled_of_a_frame_has_whole_chroma_samples(
 
 def test_a_box_at_the_edge_is_mirrored_with_what_is_black_beside_it() -> None:
     made, facts = spec(crop="box", size=(40, 64), flip=True), video(size=(64, 48))
-    boxed = Segment(boxes=np.array([[-40, 4, 50, 44]], "<f4").tobytes())
-    seen = {clip_params(made, facts, seed, segment=boxed).flip: seed for seed in range(20)}
-    plain, mirrored = (
-        clip_params(made, facts, seen[flip], segment=boxed) for flip in (False, True)
-    )
+    boxed = Video("", boxes=np.array([[-40, 4, 50, 44]], "<f4").tobytes())
+    seen = {clip_params(made, facts, seed, row=boxed).flip: seed for seed in range(20)}
+    plain, mirrored = (clip_params(made, facts, seen[flip], row=boxed) for flip in (False, True))
     assert plain.part == mirrored.part
     assert plain.size == mirrored.size
     assert plain.place is not None

@@ -16,21 +16,21 @@ from videoload.clips.choices import UnfitError
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.edges import pictures, told
 from videoload.clips.followers import SampleParams, sample_params
+from videoload.clips.rows import Clip, Video
 from videoload.clips.sample_spec import SampleSpec, Sides, sample_spec
 from videoload.clips.video_info import VideoInfo
-from videoload.clips.windows import Segment
 
 
 def video(frames: int = 90, fps: Fraction | int = 30, **more: Any) -> VideoInfo:
     return VideoInfo(frames, Fraction(fps), 64, 48, **more)
 
 
-WHOLE = Segment()
+WHOLE = Video("")
 
 
 def params(
     a: VideoInfo, b: VideoInfo, *, frames: int = 6, follows: int = 6, seed: int = 0,
-    offset_s: float = 0.0, by: str = "time", segment: Segment = WHOLE, **drawn: Any,
+    offset_s: float = 0.0, by: str = "time", row: Video = WHOLE, **drawn: Any,
 ) -> SampleParams:  # fmt: skip
     sides = Sides(("a", "b"), by, {"b": offset_s} if offset_s else {})  # type: ignore[arg-type]
     clips = {
@@ -38,7 +38,7 @@ def params(
         "b": ClipSpec(follows, size=(20, 20)),
     }
     spec: Any = sample_spec(sides, clips)
-    return sample_params(spec, {"a": a, "b": b}, seed, 0, segment, 0)
+    return sample_params(spec, {"a": a, "b": b}, Clip(seed, row=row))
 
 
 RATES = st.sampled_from([Fraction(30), Fraction(15), Fraction(25), Fraction(30000, 1001)])
@@ -99,7 +99,7 @@ def test_missing_frames_are_missing_in_all_parts() -> None:
 
 
 def test_frames_beyond_the_ends_repeat_or_are_missing_in_all_parts() -> None:
-    around: dict[str, Any] = {"sampling": "at", "stride": 3, "segment": Segment(at=4)}
+    around: dict[str, Any] = {"sampling": "at", "stride": 3, "row": Video("", at=4)}
     for edges in ("hold", "zero"):
         made = params(video(90), video(45, 15), edges=edges, **around)
         (a,), (b,) = made.clips["a"], made.clips["b"]
@@ -113,7 +113,7 @@ def test_frames_beyond_the_ends_repeat_or_are_missing_in_all_parts() -> None:
 
 @pytest.mark.parametrize("by", ["time", "frames"])
 def test_another_number_of_frames_divides_what_is_shown_and_holds_what_is_held(by: str) -> None:
-    around: dict[str, Any] = {"sampling": "at", "stride": 4, "segment": Segment(at=4), "by": by}
+    around: dict[str, Any] = {"sampling": "at", "stride": 4, "row": Video("", at=4), "by": by}
     held = params(video(), video(), frames=5, follows=10, edges="hold", **around).clips["b"][0]
     assert pictures(held.frames).tolist() == [0, 0, 0, 2, 4, 6, 8, 10, 12, 14]
     black = params(video(), video(), frames=5, follows=10, edges="zero", **around).clips["b"][0]
@@ -123,7 +123,7 @@ def test_another_number_of_frames_divides_what_is_shown_and_holds_what_is_held(b
 def test_a_part_of_one_length_divides_what_is_shown_beside_a_clip_of_any_length() -> None:
     clips = {"all": ClipSpec("all", max_frames=8, stride=2, size=8), "few": ClipSpec(3, size=4)}
     spec = SampleSpec(clips | {"first": ClipSpec(1, size=16)})
-    made = sample_params(spec, dict.fromkeys(spec.clips, video(12)), 0, 0, Segment(), 0)
+    made = sample_params(spec, dict.fromkeys(spec.clips, video(12)), Clip(0))
     assert told(made.frames).tolist() == [0, 2, 4, 6, 8, 10, -1, -1]
     assert made.clips["few"][0].frames.tolist() == [0, 4, 8]
     assert made.clips["first"][0].frames.tolist() == [0]
@@ -131,7 +131,12 @@ def test_a_part_of_one_length_divides_what_is_shown_beside_a_clip_of_any_length(
 
 def test_segments_and_views_are_the_leaders() -> None:
     made = params(
-        video(), video(45, 15), segment=Segment(30, 60), views=2, sampling="random", flip=True
+        video(),
+        video(45, 15),
+        row=Video("", start=30, end=60),
+        views=2,
+        sampling="random",
+        flip=True,
     )
     assert made.frames.shape == made.times.shape == (2, 6)
     assert made.frames.min() >= 30

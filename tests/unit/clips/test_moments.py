@@ -11,8 +11,9 @@ import pytest
 from videoload.clips.clip_params import clip_params
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.moments import first_from, shown_at
+from videoload.clips.rows import Video
 from videoload.clips.video_info import VideoInfo
-from videoload.clips.windows import Segment, frames_in
+from videoload.clips.windows import frames_in
 
 RATES = [Fraction(24), Fraction(25), Fraction(24000, 1001), Fraction(30), Fraction(60000, 1001)]
 
@@ -30,7 +31,7 @@ def test_seconds_that_a_table_rounds_keep_the_first_frame_and_the_last(
 ) -> None:
     for first in range(0, 900, 17):
         start_s, end_s = (round(float(n / rate), digits) for n in (first, first + 9))
-        found = frames_in(Segment(start_s=start_s, end_s=end_s), video(rate, uneven=uneven))
+        found = frames_in(Video("", start_s=start_s, end_s=end_s), video(rate, uneven=uneven))
         assert found == (first, first + 9)
 
 

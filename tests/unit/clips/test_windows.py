@@ -18,8 +18,9 @@ from videoload.clips.choices import UnfitError
 from videoload.clips.clip_params import clip_params
 from videoload.clips.clip_spec import ClipSpec, dense_hop, hop_seconds
 from videoload.clips.edges import pictures, told
+from videoload.clips.rows import Video
 from videoload.clips.video_info import VideoInfo
-from videoload.clips.windows import Segment, count_windows, frames_in
+from videoload.clips.windows import count_windows, frames_in
 
 patient = settings(deadline=None, max_examples=either(25, 60))
 RATES = st.sampled_from([Fraction(25), Fraction(15), Fraction(30000, 1001), Fraction(1000, 33)])
@@ -57,7 +58,7 @@ def test_a_segment_has_the_frames_that_begin_in_it(
     early = video.times_of(np.arange(video.frames)) + 1e-3
     inside = (early >= begin) & (early < end)
     try:
-        first, last = frames_in(Segment(start_s=start_s, end_s=end_s), video)
+        first, last = frames_in(Video("", start_s=start_s, end_s=end_s), video)
     except UnfitError:
         assert inside.sum() <= 1
         return
@@ -84,8 +85,10 @@ def test_dense_takes_every_window_that_fits_and_starts_them_where_it_says(
         return
     windows, left = count_windows(spec, video, (start, video.frames))
     times = video.times_of(np.arange(video.frames))
-    shown = [clip_params(spec, video, 0, k, Segment(start)).frames for k in range(windows + 1)]
-    span = clip_params(spec, video, 0, 0, Segment(start)).frames[-1] - start
+    shown = [
+        clip_params(spec, video, 0, k, Video("", start=start)).frames for k in range(windows + 1)
+    ]
+    span = clip_params(spec, video, 0, 0, Video("", start=start)).frames[-1] - start
     if count_windows(replace(spec, short="drop"), video, (start, video.frames)) == (0, 0):
         return  # shorter than a clip
     begins = [int(frames[0]) for frames in shown]
@@ -142,7 +145,9 @@ def test_a_rate_and_the_times_that_it_gives_are_the_same_windows(
         is_dense = spec.sampling == "dense"
         windows, left = count_windows(spec, video, (start, whole)) if is_dense else (3, 0)
         clips = {0, 1, 2, windows // 2, windows - 1}
-        shown = [clip_params(spec, video, seed, k, Segment(start)).frames.tolist() for k in clips]
+        shown = [
+            clip_params(spec, video, seed, k, Video("", start=start)).frames.tolist() for k in clips
+        ]
         found.append((windows, left, shown))
     assert found[0] == found[1]
 
@@ -195,11 +200,14 @@ def test_a_window_around_a_moment_has_it_in_the_middle_and_says_what_it_lacks(
     spec = dense(**{"sampling": sampling, "edges": edges} | changes | hop)
     if sampling == "at":
         moments = [data.draw(st.integers(first, last - 1))]
-        found = [clip_params(spec, video, 0, 0, Segment(first, last, at=moments[0])).frames]
+        found = [
+            clip_params(spec, video, 0, 0, Video("", start=first, end=last, at=moments[0])).frames
+        ]
     else:
         windows, left = count_windows(spec, video, (first, last))
         found = [
-            clip_params(spec, video, 0, k, Segment(first, last)).frames for k in range(windows)
+            clip_params(spec, video, 0, k, Video("", start=first, end=last)).frames
+            for k in range(windows)
         ]
         assert left == 0
         if "fps" not in changes:
@@ -235,10 +243,10 @@ def test_a_moment_in_seconds_is_the_frame_that_a_player_shows_then() -> None:
     spec = dense(frames=3, sampling="at", edges="hold")
     video = uneven([0.0, 0.1, 0.9, 1.0, 1.5, 4.0])
     for seconds, frame in ((0.05, 0), (0.0999, 1), (0.89, 1), (1.49, 3), (4.0, 5), (4.7, 5)):
-        assert clip_params(spec, video, 0, segment=Segment(at_s=seconds)).frames[1] == frame
+        assert clip_params(spec, video, 0, row=Video("", at_s=seconds)).frames[1] == frame
     video = even(30, Fraction(30000, 1001))
     for seconds, frame in ((0.0, 0), (0.033, 1), (0.49, 14), (0.5, 15), (1.0, 29)):
-        assert clip_params(spec, video, 0, segment=Segment(at_s=seconds)).frames[1] == frame
+        assert clip_params(spec, video, 0, row=Video("", at_s=seconds)).frames[1] == frame
 
 
 AT: dict[str, Any] = {"frames": 5, "sampling": "at"}
@@ -269,7 +277,7 @@ def test_what_a_video_cannot_give_is_told(
     changes: dict[str, Any], video: VideoInfo, where: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(UnfitError, match=words) as caught:
-        clip_params(dense(**changes), video, 0, segment=Segment(**where))
+        clip_params(dense(**changes), video, 0, row=Video("", **where))
     assert caught.value.dropped is ("short" in changes)
     if not where:
         with pytest.raises(UnfitError, match=words):
@@ -278,7 +286,7 @@ def test_what_a_video_cannot_give_is_told(
 
 def test_without_edges_a_window_at_the_ends_fits() -> None:
     for at in (2, 37):
-        around = clip_params(dense(**AT), VIDEO, 0, segment=Segment(at=at)).frames.tolist()
+        around = clip_params(dense(**AT), VIDEO, 0, row=Video("", at=at)).frames.tolist()
         assert around == [*range(at - 2, at + 3)]
 
 
@@ -305,7 +313,7 @@ def test_a_clip_of_any_length_shows_all_of_its_segment_from_the_first_frame_on(
     assert 1 <= length <= most
 
     def shown(spec: ClipSpec) -> Any:
-        return clip_params(spec, video, seed, segment=Segment(start, None)).frames
+        return clip_params(spec, video, seed, row=Video("", start=start, end=None)).frames
 
     def grid(frames: int) -> Any:
         """The frames of a clip of so many that begins with the first one; -1: beyond the end."""
@@ -355,12 +363,17 @@ def test_padding_stands_where_the_video_is_over(
 def test_a_long_video_is_thinned_and_a_short_one_is_cut_to_what_it_fills(of: VideoInfo) -> None:
     made = ClipSpec("all", max_frames=4, fps=5, size=8, long="thin", short="cut")
     assert clip_params(made, of, 0).frames.tolist() == [0, 33, 66, 99]
-    assert clip_params(made, of, 0, segment=Segment(10, 41)).frames.tolist() == [10, 20, 30, 40]
+    assert clip_params(made, of, 0, row=Video("", start=10, end=41)).frames.tolist() == [
+        10,
+        20,
+        30,
+        40,
+    ]
     assert clip_params(replace(made, frames=1), of, 0).frames.tolist() == [0]
-    all_of_it = clip_params(made, of, 0, segment=Segment(3, 21)).frames
+    all_of_it = clip_params(made, of, 0, row=Video("", start=3, end=21)).frames
     assert all_of_it.tolist() == [3, 8, 13, 18], "4 frames are no more than its clips have"
     with pytest.raises(UnfitError) as caught:
-        clip_params(made, of, 0, segment=Segment(3, 18))
+        clip_params(made, of, 0, row=Video("", start=3, end=18))
     assert caught.value.dropped
     window = clip_params(replace(made, long="cut", sampling="center"), of, 0).frames
     assert np.diff(window).tolist() == [5, 5, 5]
@@ -371,7 +384,7 @@ def test_a_segment_of_a_frame_that_is_shown_for_no_time_has_that_frame(short: An
     video = uneven([0.0, 0.1, 0.1, 0.3])
     made = ClipSpec("all", max_frames=3, fps=10, size=(8, 8), short=short)
     assert count_windows(made, video, (1, 2)) == (1, 0)
-    frames = clip_params(made, video, 0, segment=Segment(1, 2)).frames
+    frames = clip_params(made, video, 0, row=Video("", start=1, end=2)).frames
     assert told(frames).tolist() == [1, -1, -1]
     for changes in ({"frames": 1, "fps": 10}, {"hop_s": 0.2, "edges": short}):
         for end in (2, 3):
@@ -383,5 +396,5 @@ def test_the_last_frame_of_a_segment_is_shown_until_the_next_one_of_the_video() 
     times = np.array([*np.arange(15) * 0.02, 0.32])  # the last gap is twice as long
     video = VideoInfo(16, Fraction(50), 64, 48, times=array("d", times))
     spec = ClipSpec(frames=3, fps=5, sampling="at", edges="zero", size=8)
-    found = clip_params(spec, video, 0, 0, Segment(0, 15, at=5)).frames
+    found = clip_params(spec, video, 0, 0, Video("", start=0, end=15, at=5)).frames
     assert found.tolist() == [-1, 5, 14]  # at 0.30 s, frame 14 is still there

@@ -209,5 +209,5 @@ def test_a_recall_is_answered_before_the_slots_are_granted_to_the_other_reader(
     engine.streams.begin(stream, 2, second, range(8))
     engine._send()
     assert first.ready == 0
-    assert [lease.clips[0].path for lease in router.leases] == ["v0.avi", "v1.avi"]
+    assert [lease.clips[0].row.path for lease in router.leases] == ["v0.avi", "v1.avi"]
     assert not engine._table.data_to_send()

@@ -23,8 +23,8 @@ from tests.support.servers import asked, bucket
 from tests.support.thorough import either
 from tests.support.videos import Videos, make_avi
 from tests.support.waiting import SECOND, wait_until
+from videoload.clips.rows import Clip
 from videoload.clips.sample_spec import one_clip
-from videoload.clips.windows import Request
 from videoload.decoding.decoder import Decoder
 from videoload.errors import VideoError, VideoloadError
 from videoload.index.index_file import NAME
@@ -83,7 +83,7 @@ def decoded(root: str | Path, folder: Path, index: str | Path | bool | None = No
     for seed, path in enumerate(catalog_of(root, folder).paths):
         out = np.zeros((1, *SPEC.shape), np.uint8)
         try:
-            decoder.decode(path, SPEC, [Request(seed)], out)
+            decoder.decode(path, SPEC, [Clip(seed)], out)
             found.append((path, out.tobytes(), decoder.info(path)))
         except VideoError as error:
             found.append(str(error))
@@ -131,7 +131,7 @@ def test_of_a_server_that_can_neither_be_listed_nor_written_an_index_may_lie_els
     for index in (str(out), f"{server.url}/there.index"):
         server.requests.clear()
         decoder = Decoder(server.url, folders=Folders(index=index))
-        decoder.decode(path, SPEC, [Request(5)], np.zeros((1, *SPEC.shape), np.uint8))
+        decoder.decode(path, SPEC, [Clip(5)], np.zeros((1, *SPEC.shape), np.uint8))
         sent = [sent for name, sent in asked(server) if name == path]
         assert len(sent) <= 5
         assert sum(sent) < 0.8 * size
@@ -285,8 +285,8 @@ def test_an_object_that_is_replaced_is_read_as_it_is_now(
     """Of the same size, or gone; before a clip, while it is read, and where files are counted."""
     made(server.url, folder, folder / NAME)
     decoder, out = Decoder(server.url), np.zeros((1, *SPEC.shape), np.uint8)
-    decoder.expect(LONG, one_clip(SPEC), [Request(0)])
-    prepared = decoder.prepare(LONG, one_clip(SPEC), [Request(0)], out)
+    decoder.expect(LONG, one_clip(SPEC), [Clip(0)])
+    prepared = decoder.prepare(LONG, one_clip(SPEC), [Clip(0)], out)
     size = (folder / LONG).stat().st_size
     other = make_avi(tmp_path / "other.avi", frames=44, seed=7).read_bytes()
     (folder / LONG).write_bytes(other.ljust(size, b"\0"))
@@ -296,8 +296,8 @@ def test_an_object_that_is_replaced_is_read_as_it_is_now(
         reading.begin()
         assert reading.info(LONG).frames == 44
         wanted = np.zeros((1, *SPEC.shape), np.uint8)
-        right.decode(LONG, SPEC, [Request(1)], wanted)
-        reading.decode(LONG, SPEC, [Request(1)], out)
+        right.decode(LONG, SPEC, [Clip(1)], wanted)
+        reading.decode(LONG, SPEC, [Clip(1)], out)
         assert np.array_equal(out, wanted)
     assert any(NAME in message and LONG in message for message in caplog.messages)
     (folder / OTHER).unlink()

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import astuple
 
 from tests.support.catalogs import file_paths, pairs, refused, tables, text, tree
 from videoload.catalog.catalog import Catalog
-from videoload.catalog.table import Video
+from videoload.clips.rows import Video
 
 patient = settings(
     deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -113,8 +114,10 @@ def test_a_bad_class_file_is_named(tmp_path: Path, content: str, words: list[str
 def test_a_catalog_written_as_a_table_reads_back_the_same(tmp_path: Path, catalog: Catalog) -> None:
     with (tmp_path / "t.csv").open("w", encoding="utf-8", newline="") as file:
         table = csv.writer(file)
-        table.writerow(Video._fields)
-        table.writerows((v.path, catalog.classes[v.label], *v[2:]) for v in catalog)
+        table.writerow(Video.__struct_fields__[:-1])
+        for video in catalog:
+            path, label, *others = astuple(video)
+            table.writerow((path, catalog.classes[label], *others[:-1]))
     assert Catalog.from_table(tmp_path / "t.csv", None, catalog.classes) == catalog
 
 

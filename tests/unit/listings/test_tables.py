@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.catalogs import pairs, refused, text, tree
 from videoload.catalog.catalog import Catalog
-from videoload.catalog.table import Video
+from videoload.clips.rows import Video
 from videoload.errors import VideoloadError
 
 TWO = ("jump", "run")

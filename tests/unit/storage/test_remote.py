@@ -22,8 +22,8 @@ from tests.support.videos import Videos, make_avi
 from tests.support.waiting import SECOND, wait_until
 from videoload.catalog.catalog import Catalog
 from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.rows import Clip
 from videoload.clips.sample_spec import SampleSpec, one_clip
-from videoload.clips.windows import Request
 from videoload.decoding.decoder import Decoder
 from videoload.decoding.prepared import ShortVideoError
 from videoload.errors import StorageError, VideoError
@@ -87,7 +87,7 @@ def decoded(decoder: Decoder, path: str, seed: int = 0) -> tuple[bytes, bytes] |
     """Frames and pixels of a clip, or the error."""
     out: npt.NDArray[np.uint8] = np.zeros((1, *SPEC.shape), np.uint8)
     try:
-        return decoder.decode(path, SPEC, [Request(seed)], out).tobytes(), out.tobytes()
+        return decoder.decode(path, SPEC, [Clip(seed)], out).tobytes(), out.tobytes()
     except VideoError as error:
         return str(error)
 
@@ -198,7 +198,7 @@ def test_a_server_that_does_not_answer_makes_no_bad_video_and_is_named(
     monkeypatch.setattr(stores, "SILENCE_S", 0.2)
     monkeypatch.setattr(stores, "TELL_S", 0.05)
     decoder = Decoder(server.url)
-    decoder.expect(path, one_clip(SPEC), [Request(0)])
+    decoder.expect(path, one_clip(SPEC), [Clip(0)])
     with pytest.raises(VideoError):
         decoder.index("gone.avi")  # by then, the first part is here
     server.fault = fault
@@ -358,7 +358,7 @@ def test_a_file_that_is_sent_whole_is_read_once_and_the_others_in_parts(
 def test_expected_files_are_asked_for_once_before_they_are_needed(server: ObjectServer) -> None:
     decoder, paths = Decoder(server.url), [LONG, OTHER, "run/wide.avi"]
     for path in [*paths, *paths, "../outside"]:  # `decode` raises what is wrong
-        decoder.expect(path, one_clip(SPEC), [Request(0)])
+        decoder.expect(path, one_clip(SPEC), [Clip(0)])
     wait_until(lambda: {path for path, _ in asked(server)} == {*paths}, 30 * SECOND)
     for path in reversed(paths):
         assert not isinstance(decoded(decoder, path), str)
@@ -378,11 +378,11 @@ def test_all_parts_of_an_expected_sample_are_asked_for_at_once(tmp_path: Path) -
         there = Decoder(server.url)
         for seed in range(3):
             server.requests.clear()
-            there.expect(path, spec, [Request(seed)])
+            there.expect(path, spec, [Clip(seed)])
             if not seed:
                 wait_until(lambda: len(asked(server)) == 3, 30 * SECOND)
-            there.decode(path, spec, [Request(seed)], out)
-            here.decode(path, spec, [Request(seed)], wanted)
+            there.decode(path, spec, [Clip(seed)], out)
+            here.decode(path, spec, [Clip(seed)], wanted)
             assert np.array_equal(out, wanted)
 
 
@@ -406,7 +406,7 @@ def test_once_the_index_is_known_only_the_pictures_of_the_clip_are_fetched(
             there = Decoder(server.url, folders=folders)
             there.index("a.avi")  # is asked for one byte: is it still the same file?
             assert [sent for _, sent in asked(server)] == [1]
-            there.expect("a.avi", one_clip(SPEC), [Request(seed)])
+            there.expect("a.avi", one_clip(SPEC), [Clip(seed)])
             assert decoded(there, "a.avi", seed) == decoded(here, "a.avi", seed)
             assert 1 < server.bytes_sent < 0.5 * size
             assert len(asked(server)) <= 5
@@ -436,7 +436,7 @@ def test_a_changed_file_is_read_as_it_is_now(
 ) -> None:  # fmt: skip
     decoder = Decoder(server.url)
     if is_expected:
-        decoder.expect(LONG, one_clip(SPEC), [Request(0)])
+        decoder.expect(LONG, one_clip(SPEC), [Clip(0)])
         with pytest.raises(VideoError):
             decoder.index("gone.avi")  # by then, the first part is here
     else:
@@ -466,7 +466,7 @@ def test_kept_files_give_what_the_folder_gives(
     for decoder in (first, reader(server.url, disk)):
         server.requests.clear()
         for path in good:
-            decoder.expect(path, one_clip(SPEC), [Request(0)])
+            decoder.expect(path, one_clip(SPEC), [Clip(0)])
         assert same(here, decoder, folder) == good
         sent = [each for each in asked(server) if each[0] in good]
         assert sorted(sent) == [(path, 1) for path in good]
@@ -478,7 +478,7 @@ def test_another_training_finds_the_files_as_they_are_now(
 ) -> None:
     """Also a file that the training before had asked for ahead and never used."""
     decoder = reader(server.url, tmp_path / "disk")
-    decoder.expect(LONG, one_clip(SPEC), [Request(0)])
+    decoder.expect(LONG, one_clip(SPEC), [Clip(0)])
     wait_until(lambda: asked(server), 30 * SECOND)
     shutil.copy(folder / OTHER, folder / LONG)
     decoder.begin()
@@ -533,7 +533,7 @@ def test_a_kept_video_that_is_too_short_is_not_fetched_again(
     for other in (decoder, reader(server.url, tmp_path / "disk")):
         server.requests.clear()
         with pytest.raises(ShortVideoError):
-            other.decode(path, long, [Request(0)], np.zeros((1, *SPEC.shape), np.uint8))
+            other.decode(path, long, [Clip(0)], np.zeros((1, *SPEC.shape), np.uint8))
         assert set(asked(server)) <= {(path, 1)}
 
 
@@ -546,10 +546,10 @@ def test_a_kept_file_that_is_deleted_is_fetched_again(
     assert decoded(decoder, LONG) == decoded(here, LONG)
     all_kept(decoder, server, [LONG])
     out = np.zeros((1, *SPEC.shape), np.uint8)
-    prepared = decoder.prepare(LONG, one_clip(SPEC), [Request(1)], out)
+    prepared = decoder.prepare(LONG, one_clip(SPEC), [Clip(1)], out)
     decoder.rest()
     shutil.rmtree(disk)
-    decoder.expect(LONG, one_clip(SPEC), [Request(1)])
+    decoder.expect(LONG, one_clip(SPEC), [Clip(1)])
     server.fault = 503
     with pytest.raises(StorageError, match="503"):
         prepared.decode(lambda: None)

@@ -10,18 +10,20 @@ from typing import Any
 import pytest
 
 from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.rows import Clip, Video
 from videoload.clips.sample_spec import one_clip
-from videoload.clips.windows import Request
 from videoload.decoding.prepared import ShortVideoError
 from videoload.errors import Fault, TransformError, UnreadableError, VideoError, WorkerError
-from videoload.transport.messages import Clip, Failed, Lease, Place
+from videoload.transport.messages import Failed, Lease, Place
 from videoload.worker.lease_runs import failure, look_ahead, runs
 
 SPEC = ClipSpec(frames=4, size=(8, 8))
 
 
 def lease(paths: str) -> Lease:
-    return Lease(1, one_clip(SPEC), [Clip(path, Request(seed)) for seed, path in enumerate(paths)])
+    return Lease(
+        1, one_clip(SPEC), [Clip(seed, row=Video(path)) for seed, path in enumerate(paths)]
+    )
 
 
 def test_consecutive_clips_of_one_video_are_one_run() -> None:
@@ -74,11 +76,12 @@ class Expecting:
 
 def test_a_waiting_lease_is_expected_once() -> None:
     decoder: Any = Expecting()
-    trainer: Any = SimpleNamespace(leases=[lease("aab")], expected=-1)
+    waiting = lease("aab")
+    trainer: Any = SimpleNamespace(leases=[waiting], expected=-1)
     look_ahead([trainer], lambda _: decoder)
     look_ahead([trainer], lambda _: decoder)
     assert decoder.asked == [
-        ("a", one_clip(SPEC), [Request(0), Request(1)]), ("b", one_clip(SPEC), [Request(2)]),
+        ("a", one_clip(SPEC), waiting.clips[:2]), ("b", one_clip(SPEC), waiting.clips[2:]),
     ]  # fmt: skip
 
 

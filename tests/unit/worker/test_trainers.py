@@ -14,12 +14,11 @@ import zmq
 from tests.support.waiting import SECOND, wait_until
 from videoload import Client
 from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.rows import Clip, Video
 from videoload.clips.sample_spec import one_clip
-from videoload.clips.windows import Request
 from videoload.transport.keys import make_keys
 from videoload.transport.messages import (
     Bye,
-    Clip,
     Hello,
     Lease,
     Notice,
@@ -31,7 +30,7 @@ from videoload.transport.sockets import Router
 from videoload.worker.trainer_connection import Beat, TrainerConnection
 from videoload.worker.trainers import Trainers
 
-LEASE = Lease(1, one_clip(ClipSpec(frames=1, size=(32, 32))), [Clip("a.avi", Request(1))])
+LEASE = Lease(1, one_clip(ClipSpec(frames=1, size=(32, 32))), [Clip(1, row=Video("a.avi"))])
 
 
 class Shop:
