@@ -107,7 +107,7 @@ class Liar:
                 "lease": number, "frames": [list(range(length))] * rows, "decode_s": 0.01,
                 "files": [12345] * rows, "spent": [0.0] * 10, "clip_s": [0.01] * rows,
                 "times": [[0.04 * i for i in range(length)]] * rows,
-                "lengths": [[100, 4.0]] * rows,
+                "lengths": [[100, 4.0, 1.5]] * rows,
             },
             "failed": {
                 "lease": number, "at": 0, "reason": "is not a video", "fault": "video",

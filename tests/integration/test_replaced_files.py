@@ -133,7 +133,7 @@ def test_what_is_told_of_a_clip_is_of_the_file_that_it_was_made_of(
     assert np.array_equal(out, expected)
     assert frames.tolist() == right_frames.tolist()
     assert prepared.times_of(frames).tolist() == right.times_of(frames).tolist()
-    assert prepared.length() == right.length() == (60, 6.0)
+    assert prepared.length() == right.length() == (60, 6.0, 4 / 3)
     assert np.array_equal(prepared.affine(), right.affine())
 
 

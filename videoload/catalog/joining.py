@@ -6,6 +6,8 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from videoload.arguments import real
 from videoload.catalog import targets as targets_
 from videoload.catalog.catalog import Catalog
@@ -99,6 +101,11 @@ def whole_files(catalog: Catalog, paths: Iterable[str]) -> Catalog:
 def with_windows(catalog: Catalog, windows: Ints | None) -> Catalog:
     """The catalog, with what was counted of each video: see `plan.windows`."""
     return catalog._replaced(windows=windows)
+
+
+def shown_as(catalog: Catalog) -> Ints:
+    """As which (width, height) frames are shown, int64 [2, N]; -1: the catalog does not tell."""
+    return np.stack([catalog._table.column(name) for name in ("width", "height")])
 
 
 def do_lengths_decide(spec: SampleSpec, buckets: Sequence[int] | None = None) -> bool:

@@ -316,7 +316,7 @@ class ClipSpec:
             return
         given: Any = (self.size, self.size) if isinstance(self.size, int) else self.size
         is_list = isinstance(given, tuple | list)
-        if several := is_list and bool(given) and all(isinstance(x, tuple | list) for x in given):
+        if several := is_list and any(isinstance(x, tuple | list) for x in given):
             size: Any = tuple(map(_pair, given))
             self._check_sizes(size)
         else:

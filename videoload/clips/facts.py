@@ -17,11 +17,12 @@ Facts = npt.NDArray[Any]  # [n] of `facts_type`
 
 @lru_cache(64)
 def facts_type(spec: SampleSpec) -> np.dtype[Any]:
-    """The frames that a sample shows and their times in seconds, the frames of its file and its
-    length in seconds, and the matrices of its clips."""
+    """The frames that a sample shows and their times in seconds, `VideoInfo.length` of its file,
+    and the matrices of its clips."""
     shape = told_shape(spec)
     return np.dtype([
         ("frames", "<i8", shape), ("times", "<f8", shape), ("of", "<i8"), ("lasts", "<f8"),
+        ("wide", "<f8"),
         ("affine", "<f4", (matrices(spec), 2, 3)),
     ])  # fmt: skip
 

@@ -57,12 +57,13 @@ class VideoInfo(NamedTuple):
         return np.where(frames < 0, np.nan, times)
 
     @property
-    def length(self) -> tuple[int, float]:
-        """The number of frames, and when the last one is over, in seconds; NaN if the file does not
-        say."""
+    def length(self) -> tuple[int, float, float]:
+        """The number of frames, when the last one is over, in seconds (NaN if the file does not
+        say), and how many times as wide as high a player shows them."""
+        shape = float(self.aspect * self.width / self.height) ** (-1 if self.turns % 2 else 1)
         if self.times is None or self.frames < 2:
-            return self.frames, self.frames / (float(self.fps) or np.nan)
-        return self.frames, self.times[-1] * self.frames / (self.frames - 1)
+            return self.frames, self.frames / (float(self.fps) or np.nan), shape
+        return self.frames, self.times[-1] * self.frames / (self.frames - 1), shape
 
     def shown_size(self, spec: ClipSpec) -> tuple[int, int]:
         """(width, height) of the frames that the spec crops."""

@@ -47,7 +47,7 @@ class Prepared(NamedTuple):
 
     decode: Callable[[Tick], Ordinals]
     times_of: Callable[[Ordinals], Times] = no_times
-    length: Callable[[], tuple[int, float]] = lambda: (-1, math.nan)
+    length: Callable[[], tuple[int, float, float]] = lambda: (-1, math.nan, math.nan)
     begins: Callable[[], Fraction | None] = lambda: None
     affine: Callable[[], Matrices] = lambda: np.empty((1, 0, 2, 3), np.float32)
     are_kept: bool = False

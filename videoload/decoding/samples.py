@@ -63,7 +63,7 @@ def prepare_samples(
     def times_of(frames: Ordinals) -> Times:  # the leader's
         return np.array([each.times for each in shown]).reshape(frames.shape)
 
-    def length() -> tuple[int, float]:
+    def length() -> tuple[int, float, float]:
         return parts[0][1].length()
 
     def affine() -> Matrices:

@@ -122,7 +122,8 @@ def _told(result: Result, rows: int, spec: SampleSpec) -> npt.NDArray[np.int64]:
         raise ProtocolError("the answer has missing frames, the spec allows none")
     if len(result.lengths) not in (0, rows):
         raise ProtocolError(f"{len(result.lengths)} lengths of files for {rows} clips")
-    told["of"], told["lasts"] = zip(*(result.lengths or [(-1, np.nan)] * rows), strict=True)
+    of_files = result.lengths or [(-1, np.nan, np.nan)] * rows
+    told["of"], told["lasts"], told["wide"] = zip(*of_files, strict=True)
     return in_words(told)
 
 

@@ -16,15 +16,17 @@ import numpy.typing as npt
 
 from videoload.catalog import targets
 from videoload.catalog.catalog import Catalog
+from videoload.catalog.joining import shown_as
 from videoload.catalog.table import Ints
 from videoload.clips.clip_spec import ClipSpec
-from videoload.clips.sample_spec import SampleSpec
+from videoload.clips.sample_spec import SampleSpec, has_sizes
 from videoload.clips.video_info import VideoInfo
 from videoload.clips.windows import count_windows
 from videoload.errors import SpecError, named
 
 _log = logging.getLogger(__name__)
 
+_ROUNDED = 0.02  # by how much whole numbers of pixels may change a shape
 Floats = npt.NDArray[np.float64]
 
 
@@ -36,12 +38,13 @@ class Lengths:
         self._expected = targets.rows_per_frame(catalog.targets)
         self._frames = np.full(len(catalog), -1, np.int64)
         self._seconds = np.full(len(catalog), np.nan)
-        self._was_told = self._has_other = False
+        self._was_told = self._has_other = self._has_other_shape = False
 
-    def note(self, videos: Ints, frames: Ints, seconds: Floats) -> None:
-        """The files of these videos, int64 [B], have so many frames, int64 [B], and end at these
-        seconds, float64 [B]; -1 and NaN: not known. The first that has another frame count than the
-        catalog says is in the log. Raises SpecError if targets per frame do not fit."""
+    def note(self, videos: Ints, frames: Ints, seconds: Floats, wide: Floats) -> None:
+        """The files of these videos, int64 [B], have so many frames, int64 [B], end at these
+        seconds, and are shown so many times as wide as high, float64 [B]; -1 and NaN: not known.
+        The first that has another frame count or shape than the catalog says is in the log. Raises
+        SpecError if targets per frame do not fit."""
         self._frames[videos], self._seconds[videos] = frames, seconds
         known = self._catalog._table.segments[2][videos]
         other = (frames >= 0) & (known >= 0) & (known != frames)
@@ -51,6 +54,16 @@ class Lengths:
                 "%s has %d frames, and the catalog says %d, by which windows are counted",
                 self._name(int(videos[at])), frames[at], known[at],
             )  # fmt: skip
+        if has_sizes(self._clip) and self._catalog._windows is None and not self._has_other_shape:
+            said = np.divide(*shown_as(self._catalog)[:, videos])
+            odd = abs(np.log(wide / said)) > _ROUNDED
+            if odd.any():
+                self._has_other_shape, at = True, int(odd.argmax())
+                _log.warning(
+                    "%s is %.3g times as wide as high, and by width and height of the catalog, "
+                    "which say the size of its clips, %.3g times", self._name(int(videos[at])),
+                    wide[at], said[at],
+                )  # fmt: skip
         for name, expected in self._expected.items():
             wrong = (frames >= 0) & (expected[videos] != frames)
             if wrong.any():

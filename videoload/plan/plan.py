@@ -177,7 +177,7 @@ def batch_of(
     """What a trainer gets of these samples, whose bytes are ``rows`` [B, clip_bytes]: clips and
     targets, and with ``info`` where they came from. Raises SpecError if targets do not fit."""
     video, clip, crop = np.array([(s.video, s.clip, s.crop) for s in samples], np.int64).T.copy()
-    lengths.note(video, facts["of"], facts["lasts"])
+    lengths.note(video, facts["of"], facts["lasts"], facts["wide"])
     frames, affine = by_part(spec, np.ascontiguousarray(facts["frames"])), affine_of(facts, spec)
     leading = next(iter(frames.values()))
     at = moment_at(spec.leader)
@@ -291,8 +291,8 @@ class Plan:
         self.sizes = {each.shape: each.size for each in self._sections if each.batches}
         """Rows of a whole batch, by the shape of its clips."""
         if self._batches == 0:
-            fewest = min((each.size for each in self._sections), default=1)
-            where = " in any bucket" if len(self._sections) != 1 else ""
+            fewest = min(each.size for each in self._sections)
+            where = " in any bucket" if len(self._sections) > 1 else ""
             too_large = "batch_frames" if options["batch_size"] is None else "batch_size"
             raise SpecError(
                 f"{self.samples * crops} clips do not fill one batch "

@@ -15,6 +15,7 @@ from videoload.catalog.table import Ints
 from videoload.clips.clip_spec import ClipSpec, sizes_of
 from videoload.clips.regions import nearest_aspect
 from videoload.clips.sample_spec import SampleSpec, Shape
+from videoload.errors import SpecError
 from videoload.plan.options import CheckedOptions
 from videoload.plan.windows import sizes_in, windows_of
 
@@ -23,7 +24,7 @@ def sections_of(
     catalog: Catalog, spec: SampleSpec, options: CheckedOptions
 ) -> dict[Shape, Ints] | None:
     """The rows of each shape that has any, from few frames to many; those that fill no bucket have
-    none. None: the stream has one shape."""
+    none. None: the stream has one shape. Raises SpecError if no row has a shape."""
     leader, several = spec.leader, [*filter(None, map(sizes_of, spec.clips.values()))]
     if options["buckets"] is None and not several:
         return None
@@ -47,6 +48,8 @@ def _bucketed(catalog: Catalog, leader: ClipSpec, buckets: Sequence[int]) -> Int
     largest that they fill, 0: they fill none."""
     lengths, _ = windows_of(catalog, leader, range(len(catalog)))
     if leader.short == "cut":
+        if lengths.max() < buckets[0]:
+            raise SpecError(f"none of the {len(catalog)} rows fills one of buckets={buckets}")
         return np.array([0, *buckets])[np.searchsorted(buckets, lengths, side="right")]
     return np.array(buckets)[np.searchsorted(buckets, lengths)]
 

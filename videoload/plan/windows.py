@@ -17,7 +17,13 @@ import numpy as np
 from msgspec.structs import replace
 
 from videoload.catalog.catalog import Catalog
-from videoload.catalog.joining import do_lengths_decide, file_rows, whole_files, with_windows
+from videoload.catalog.joining import (
+    do_lengths_decide,
+    file_rows,
+    shown_as,
+    whole_files,
+    with_windows,
+)
 from videoload.catalog.table import Ints
 from videoload.catalog.targets import look_like_marks
 from videoload.clips.choices import MOVED_CROPS, TRIED_FOR_SIZE
@@ -48,7 +54,8 @@ def counted(
         catalog = with_windows(catalog, None)
     leader, several = spec.leader, len(spec.clips) > 1  # all of them decide
     suffice = not several and _lengths_suffice(catalog, range(len(catalog)), leader)
-    if (suffice or not decide) and not (sized and (several or _shown_as(catalog).min() < 1)):
+    unknown = several or not leader.rotate or shown_as(catalog).min() < 1
+    if (suffice or not decide) and not (sized and unknown):
         return catalog
     facts = spec.counts if decide else one_frame(spec)
     counts = np.array([[1], [0], *[[1]] * (facts.shape[0] - 4)]).repeat(len(catalog), 1)
@@ -82,7 +89,7 @@ def with_native_size(catalog: Catalog, spec: SampleSpec, read: Read) -> SampleSp
 def sizes_in(catalog: Catalog, spec: SampleSpec) -> Ints:
     """As which (width, height) the frames of each part that has one of several sizes are shown, in
     each row: int64 [parts, 2, N]."""
-    shown = _shown_as(catalog)[None]
+    shown = shown_as(catalog)[None]
     if catalog._windows is not None:
         shown = catalog._windows[2:].reshape(-1, 2, len(catalog))
     if shown.min() < 1:
@@ -155,11 +162,6 @@ def warnings_of(
                 "window fits. A smaller hop leaves fewer frames out, and edges= none"
             )
     return found
-
-
-def _shown_as(catalog: Catalog) -> Ints:
-    """As which (width, height) frames are shown, int64 [2, N]; -1: the catalog does not tell."""
-    return np.stack([catalog._table.column(name) for name in ("width", "height")])
 
 
 def _lengths_suffice(catalog: Catalog, videos: range, spec: ClipSpec) -> bool:

@@ -20,7 +20,7 @@ import numpy as np
 from videoload.arguments import whole
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.splitting import recording
-from videoload.clips.clip_spec import ClipSpec, height_and_width, without_draws
+from videoload.clips.clip_spec import ClipSpec, height_and_width, sizes_of, without_draws
 from videoload.errors import CatalogError, SpecError
 from videoload.frameworks.label_modes import LabelMode, encode
 from videoload.listings.columns import PathLike
@@ -221,7 +221,9 @@ def _spec(
     """The clips to train on. Raises SpecError."""
     if color_mode not in _PIXELS:
         raise SpecError(f"color_mode must be one of {[*_PIXELS]}, got {color_mode!r}")
-    height, width = height_and_width(ClipSpec(1, size=image_size))
+    if sizes_of(asked := ClipSpec(1, size=image_size)):
+        raise SpecError("image_size is one size: give size= a list in a ClipSpec of a stream")
+    height, width = height_and_width(asked)
     given: dict[str, Any] = {"size": (height, width), "pixels": _PIXELS[color_mode]}
     own_crop = "crop" in more or "resize" in more
     if crops + pads + own_crop > 1:

@@ -210,7 +210,8 @@ def _decoded(
                     times, affine = prepared.times_of(frames), prepared.affine()
                     facts["frames"][row] = frames.reshape(told_shape(clip))
                     facts["times"][row] = times.reshape(told_shape(clip))
-                    facts["of"][row], facts["lasts"][row] = prepared.length()
+                    of_file = prepared.length()
+                    facts["of"][row], facts["lasts"][row], facts["wide"][row] = of_file
                     facts["affine"][row] = affine[0]
                     taken.append(sample)
                 except VideoError as error:

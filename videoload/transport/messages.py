@@ -166,8 +166,8 @@ class Result(_Message, tag="result"):
     clip_s: Annotated[list[Seconds], msgspec.Meta(max_length=4096)] = []  # seconds of each clip
     # When a player shows each of ``frames``, in seconds. NaN if the file does not say.
     times: Annotated[list[_Times], msgspec.Meta(max_length=4096)] = []
-    # How many frames each clip's file has, and its length in seconds; -1 and NaN of counts.
-    lengths: Annotated[list[tuple[_Ordinal, float]], msgspec.Meta(max_length=4096)] = []
+    # `VideoInfo.length` of each clip's file; -1 and NaN of counts.
+    lengths: Annotated[list[tuple[_Ordinal, float, float]], msgspec.Meta(max_length=4096)] = []
     # For each sample, the 2x3 matrices of its clips, one after the other.
     affine: Annotated[list[_Matrices], msgspec.Meta(max_length=4096)] = []
     kept: Id = 0  # clips that came from the frame store

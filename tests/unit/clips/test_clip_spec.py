@@ -92,7 +92,7 @@ REFUSED: list[tuple[str, list[dict[str, Any]]]] = [
                      for crop in ("resized", "three", "stretch", "box")]),
     ("size.*resize=", [{"size": [(16, 24), (24, 16)], "resize": 32}]),
     ("ratio", [{"size": [(16, 24), (32, 48)]}]),
-    ("size must be", [{"size": [(16, 24), 16]}, {"size": []}]),
+    ("size must be", [{"size": [(16, 24), 16]}, {"size": [16, (16, 24)]}, {"size": []}]),
     ("yuv420p.*even", [{"size": [(16, 24), (15, 24)], "pixels": "yuv420p"}]),
     ("yuv420p.*even", [{"size": size, "pixels": "yuv420p"} for size in ((16, 15), (15, 16))]),
     ("size.*resize=16", [{"size": (18, 18), "resize": 16, "crop": crop}

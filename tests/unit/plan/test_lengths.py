@@ -17,12 +17,13 @@ from videoload.errors import SpecError
 from videoload.plan.lengths import Lengths
 
 CLIP = ClipSpec(frames=8, stride=2, size=(4, 4))
+ONE = np.ones(1)
 
 
 def told(catalog: Catalog, frames: list[int], clip: ClipSpec = CLIP, fps: float = 10) -> list[str]:
     lengths = Lengths(catalog, one_clip(clip))
     counts = np.array(frames)
-    lengths.note(np.arange(len(catalog)), counts, counts / fps)
+    lengths.note(np.arange(len(catalog)), counts, counts / fps, 0.0 * counts + 2)
     found = lengths.warnings()
     assert not found or not lengths.warnings(), "told twice"
     return found
@@ -37,20 +38,34 @@ def test_targets_per_frame_need_a_row_for_each_frame(rows: int) -> None:
         told(catalog, [7, 96])
     assert not Lengths(catalog, one_clip(CLIP)).warnings()
     lengths = Lengths(catalog, one_clip(CLIP))
-    lengths.note(np.array([0]), np.array([7]), np.array([0.7]))  # nothing is known of the other
-    lengths.note(np.array([1]), np.array([-1]), np.array([np.nan]))
+    lengths.note(
+        np.array([0]), np.array([7]), np.array([0.7]), ONE
+    )  # nothing is known of the other
+    lengths.note(np.array([1]), np.array([-1]), np.array([np.nan]), ONE)
 
 
 def test_another_frame_count_is_told_when_the_file_was_opened(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     lengths = Lengths(Catalog(["a.avi", "b.avi"], frames=[40, 24000]), one_clip(CLIP))
-    lengths.note(np.array([0]), np.array([40]), np.array([4.0]))
+    lengths.note(np.array([0]), np.array([40]), np.array([4.0]), ONE)
     assert not caplog.messages
     for _ in range(2):
-        lengths.note(np.array([1]), np.array([379]), np.array([37.9]))
+        lengths.note(np.array([1]), np.array([379]), np.array([37.9]), ONE)
     [told] = caplog.messages
     assert all(word in told for word in ("b.avi", "24000", "379"))
+
+
+def test_another_shape_is_told_where_it_says_the_size_of_clips(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    table = {"path": ["a.avi", "b.avi"], "width": [320, 640], "height": [240, 300]}
+    for size in ((4, 4), [(4, 4)]):
+        lengths = Lengths(Catalog.from_table(table, None), one_clip(replace(CLIP, size=size)))
+        for video, wide in ((0, 1.334), (1, np.nan), (1, 0.5), (1, 0.5)):
+            lengths.note(np.array([video]), np.array([40]), np.array([4.0]), np.array([wide]))
+        assert len(caplog.messages) == (size != (4, 4))
+    assert all(word in caplog.text for word in ("b.avi", "0.5", "2.13"))
 
 
 @pytest.mark.parametrize(
