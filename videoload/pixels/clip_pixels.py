@@ -146,8 +146,11 @@ class ClipPixels:
         pictures = -(-frames * width * halved.height * 3 // 2 // _PICTURE_BYTES)
         frames = -(-frames // pictures)
         self._converting = self._chains[self._look.converting(self._spec, frames)]
-        spare = self._converting.spare
-        return spare.pop() if spare else Picture(width, halved.height, halved.pixels, frames)
+        spare = self._converting.spare  # some hold fewer frames of more lines
+        fitting = [at for at, each in enumerate(spare) if each.frames == frames]
+        if fitting:
+            return spare.pop(fitting[0])
+        return Picture(width, halved.height, halved.pixels, frames)
 
     def _convert(self, picture: Picture) -> None:
         if not self._waiting or self._look.halved is None:

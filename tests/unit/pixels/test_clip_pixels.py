@@ -63,6 +63,16 @@ def test_a_crop_is_cut_out_of_the_scaled_frame_to_the_byte(
         assert np.array_equal(shown, expected[y : y + length, x : x + length])
 
 
+def test_clips_whose_frames_have_as_many_lines_together_do_not_share_a_picture() -> None:
+    frames, chains = [frame_of(picture(320, 240), "yuv420p")] * 2, Chains()
+    for _ in "12":
+        for count, height in ((2, 16), (1, 32)):
+            spec = ClipSpec(count, resize=64, size=(height, 32), jitter=(0.4, 0, 0, 0))
+            params = clip_params(spec, INFO, 1)
+            shown = clip_of(frames[:count], spec, INFO, params, chains)
+            assert np.array_equal(shown, clip_of(frames[:count], spec, INFO, params))
+
+
 @pytest.mark.parametrize("size", [(320, 240), (720, 480), (321, 243)])
 def test_a_region_is_drawn_from_the_scaled_frame_and_scaled_from_that(
     size: tuple[int, int],
