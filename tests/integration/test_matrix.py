@@ -34,19 +34,25 @@ from tests.support.servers import objects
 from tests.support.thorough import either
 from tests.support.videos import Videos, make_avi
 from tests.support.waiting import SECOND
+from videoload.scanning.indexing import make_index
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180 * SECOND)]
 
+Served = tuple[str, str]
 FIRST = int(os.environ["VIDEOLOAD_TEST_SEED"])  # tests/conftest.py draws it
 EPOCHS = 2
-SOURCES = ("a folder", "a folder", "a server", "kept frames")
+SOURCES = ("a folder", "a folder", "a server", "an index", "kept frames")
 FAULTS = ("none", "kill", "stop", "leave", "another copy", "a shard")
 
 
 @pytest.fixture(scope="module")
-def served(videos: Videos) -> Iterator[str]:
+def served(videos: Videos, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A server, and the index of its files."""
+    folder = tmp_path_factory.mktemp("index")
     with objects(videos.root, "walk/gop12.avi") as server:
-        yield server.url
+        catalog = vl.Catalog(list(videos.frames), root=server.url)
+        made = make_index(catalog, str(folder / "index"), processes=1, cache=str(folder))
+        yield server.url, made.where
 
 
 @pytest.fixture(scope="module")
@@ -93,13 +99,19 @@ def _go_on(pid: int) -> None:
 
 @contextmanager
 def set_up(
-    seed: int, videos: Videos, served: str, other_copies: Path, programs: Programs, tmp_path: Path
+    seed: int,
+    videos: Videos,
+    served: Served,
+    other_copies: Path,
+    programs: Programs,
+    tmp_path: Path,
 ) -> Iterator[tuple[vl.Client, cases.Case, cases.Case, Happening]]:
     """A client with workers, the case as the reference and as the stream reads it, and what
     happens."""
     r = random.Random(seed)
     source, fault = r.choice(SOURCES), r.choice(FAULTS)
-    root: Path | str = served if source == "a server" else videos.root
+    url, index = served
+    root: Path | str = url if source in ("a server", "an index") else videos.root
     here, there = (cases.draw(seed, cases.Files(at, videos.frames)) for at in (videos.root, root))
     if fault == "a shard":
         world = r.randint(2, 3)
@@ -108,7 +120,10 @@ def set_up(
     store: dict[str, Any] = {"frame_store": tmp_path / "kept", "frame_store_gb": 0.02}
     print(f"{source}, {fault}: {there}")  # pytest shows it if the test fails
     with vl.Client(
-        workers=2, listen="tcp://127.0.0.1:*", **(store if source == "kept frames" else {})
+        workers=2,
+        listen="tcp://127.0.0.1:*",
+        index=index if source == "an index" else None,
+        **(store if source == "kept frames" else {}),
     ) as client:
         leaving = None
         if fault in ("leave", "another copy"):
@@ -128,7 +143,12 @@ def serial(case: cases.Case) -> list[Any]:
 
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + either(16, 200)))
 def test_every_stream_equals_the_serial_one(
-    seed: int, videos: Videos, served: str, other_copies: Path, programs: Programs, tmp_path: Path
+    seed: int,
+    videos: Videos,
+    served: Served,
+    other_copies: Path,
+    programs: Programs,
+    tmp_path: Path,
 ) -> None:
     r = random.Random(-seed)
     with set_up(seed, videos, served, other_copies, programs, tmp_path) as (client, here, there, h):
@@ -158,7 +178,7 @@ def test_every_stream_equals_the_serial_one(
 
 @pytest.mark.parametrize("seed", range(-FIRST - either(6, 60), -FIRST))
 def test_every_dataset_and_sequence_equals_the_serial_stream(
-    seed: int, tf: Any, videos: Videos, served: str, other_copies: Path, programs: Programs,
+    seed: int, tf: Any, videos: Videos, served: Served, other_copies: Path, programs: Programs,
     tmp_path: Path,
 ) -> None:  # fmt: skip
     with set_up(seed, videos, served, other_copies, programs, tmp_path) as (client, here, there, h):

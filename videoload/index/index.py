@@ -110,7 +110,7 @@ class VideoIndex(NamedTuple):
         stored = _Stored(
             self.info, _steps(order.starts), order.ordinals, order.sums,
             None if avi is not None or self.positions is None else _steps(self.positions),
-            avi and avi._replace(positions=_steps(avi.positions)),
+            avi and avi._replace(positions=_steps(avi.positions - _before(avi.sizes))),
             None if self.noted is None else self.noted.sums,
             order.unreferenced, self.opening,
         )  # fmt: skip
@@ -127,7 +127,9 @@ class VideoIndex(NamedTuple):
             stored = _STORED.decode(plain)
         except (msgspec.MsgspecError, zlib_error) as error:  # other code wrote it
             raise ValueError(f"not an index: {error}") from None
-        avi = stored.avi and stored.avi._replace(positions=_summed(stored.avi.positions))
+        avi = stored.avi
+        if avi is not None:  # from the end of a packet to the next one
+            avi = avi._replace(positions=compact(_summed(avi.positions) + _before(avi.sizes)))
         positions = stored.positions if stored.positions is None else _summed(stored.positions)
         starts = _summed(stored.starts.reshape(-1, 4))
         order = Order(stored.info.frames, starts, stored.ordinals, stored.sums, stored.unreferenced)
@@ -142,6 +144,12 @@ def _steps(numbers: Ints) -> Ints:
     whole = numbers.astype(np.int64)
     whole[1:] -= whole[:-1].copy()
     return compact(whole)
+
+
+def _before(sizes: Ints) -> Ints:
+    """The bytes of all packets before each."""
+    ends: Ints = sizes.cumsum(dtype=np.int64)
+    return ends - sizes
 
 
 def _summed(steps: Ints) -> Ints:

@@ -31,6 +31,8 @@ from videoload.storage.roots import is_url, open_storage, put_file, versions_of
 from videoload.trainer.client import Client
 from videoload.versions import index_software
 
+_AT_ONCE = 8  # files of a batch: one alone costs as much again as to read a small file
+
 
 class Made(NamedTuple):
     """An index that was written: where, the files that it tells of, how many of them were read for
@@ -170,8 +172,9 @@ def _read(
         min(processes, len(files)), cache=folder, index=False, stall_s=STALL_S,
         storage_timeout_s=AWAY_S,
     ) as client:  # fmt: skip
-        readers = client._look(files, facts, 1, ordered=False)
+        readers = client._look(files, facts, _AT_ONCE, ordered=False)
         with suppress(TooManyBadVideos):  # all of them are bad
-            for _ in readers.read(readers.steps(0, None)):
-                advance()
+            for found, *_ in readers.read(readers.steps(0, None)):
+                for _ in found:
+                    advance()
         return readers.quarantine.videos
