@@ -323,6 +323,26 @@ def test_damage_shows_the_same_whatever_is_left_out(kind: Kind, tmp_path: Path) 
     assert differing == []
 
 
+@pytest.mark.parametrize("kind", _LEAVES_OUT[:3], ids=lambda kind: kind.name)
+def test_a_damaged_group_is_decoded_twice_however_many_of_its_pictures_are_shown(
+    kind: Kind, tmp_path: Path
+) -> None:
+    sound = make(kind, tmp_path)
+    with av.open(str(sound)) as container:
+        packets = [(p.pos or 0, bytes(p)) for p in container.demux(video=0) if p.size]
+    changed = bytearray(sound.read_bytes())
+    at = changed.index(packets[1][1], packets[1][0]) + len(packets[1][1]) // 2  # others refer to it
+    changed[at] ^= 255
+    sound.write_bytes(changed)
+    index, video = find_index(file := _file(sound), _tick)
+    assert index is not None
+    ticks, shown, wanted = [], dict[int, int](), list(range(10, 29))
+    with closing(video or open_video(file, index)) as opened:
+        read_canonically(opened, index.order, wanted, partial(_sum, shown), lambda: ticks.append(1))
+    assert sorted(shown) == wanted
+    assert len(ticks) <= 2 * (wanted[-1] + 3)
+
+
 def _sum(shown: dict[int, int], ordinal: int, frame: av.VideoFrame) -> None:
     shown[ordinal] = checksum(frame)
 

@@ -6,6 +6,7 @@ Interpolation, matrix and range are pinned, so that every worker gives the same 
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from functools import cache
 from typing import cast
 
@@ -34,12 +35,12 @@ _REFUSED = (av.error.FFmpegError, ValueError)
 
 class Chain:
     """A configured graph of filters. ``spare``: pictures that went through it and may be filled
-    anew."""
+    anew, by how many frames they hold."""
 
     def __init__(self, way: Way) -> None:
         """Raises UnreadableError."""
         _choose_instructions()
-        self.spare: list[Picture] = []
+        self.spare = defaultdict[int, list[Picture]](list)
         self._graph = Graph()  # the contexts do not keep it
         self._graph.threads = 1
         try:

@@ -104,7 +104,7 @@ class ClipPixels:
         """Make the pixels of all frames that were taken. Raises UnreadableError."""
         if self._picture is not None:
             self._convert(self._picture)
-            self._converting.spare.append(self._picture)
+            self._converting.spare[self._picture.frames].append(self._picture)
             self._picture = None
 
     def _begin(self, source: FrameFormat) -> None:
@@ -136,21 +136,17 @@ class ClipPixels:
             here = len(self._waiting)
             some = slice(done, done + picture.frames - here)
             for plane, shown in zip(picture.planes, planes, strict=True):
-                plane[here : here + len(at) - done, :, : shown.shape[2]] = shown[some]
+                plane[here : here + len(at) - done] = shown[some]
             self._waiting += at[some]
             done = some.stop
 
     def _new_picture(self, halved: FrameFormat) -> Picture:
         """A picture for frames that wait. They may be too many for one."""
-        frames, width = len(self._params.frames), self._look.width
-        pictures = -(-frames * width * halved.height * 3 // 2 // _PICTURE_BYTES)
-        frames = -(-frames // pictures)
-        self._converting = self._chains[self._look.converting(self._spec, frames)]
-        spare = self._converting.spare  # some hold fewer frames of more lines
-        fitting = [at for at, each in enumerate(spare) if each.frames == frames]
-        if fitting:
-            return spare.pop(fitting[0])
-        return Picture(width, halved.height, halved.pixels, frames)
+        frames, (width, height, pixels, *_) = len(self._params.frames), halved
+        frames = -(-frames // -(-frames * width * height * 3 // 2 // _PICTURE_BYTES))
+        self._converting = self._chains[self._look.converting(self._spec, halved, frames)]
+        spare = self._converting.spare[frames]
+        return spare.pop() if spare else Picture(width, height, pixels, frames)
 
     def _convert(self, picture: Picture) -> None:
         if not self._waiting or self._look.halved is None:

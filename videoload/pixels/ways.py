@@ -121,7 +121,6 @@ class Look(NamedTuple):
         part: The part (x, y, width, height) of each that is needed, in whole samples of chroma.
         again: How this is scaled once more; None: not at all.
         halved: The format of what is converted then; None: it is what the clip shows.
-        width: Of the picture that is converted: so much that it is mirrored quickly.
         mirrors: Whether it is mirrored before.
         shown: The part (x, y, width, height) of what comes out that the clip shows.
         flip: Whether this is mirrored at last.
@@ -130,7 +129,6 @@ class Look(NamedTuple):
     part: Rectangle
     again: Way | None
     halved: FrameFormat | None
-    width: int
     mirrors: bool
     shown: Rectangle
     flip: bool
@@ -144,34 +142,29 @@ class Look(NamedTuple):
             halved = _scaled(scaled, size, spec)
             again = whole(scaled._replace(width=width, height=height), halved, spec.scaling)
         if not halved.is_halved:
-            return cls(part, again, None, size[0], False, (0, 0, *size), flip)
-        mirrors = flip and not params.turns
-        left, top, across, down = 0, 0, *size
+            return cls(part, again, None, False, (0, 0, *size), flip)
+        mirrors, corner, across = flip and not params.turns, (0, 0), size[0]
         if again is None:
             left, top = x & ~1, y & ~1
             across, down = (x + width + 1 & ~1) - left, (y + height + 1 & ~1) - top
-        wide = across + (-across % _MIRRORED if mirrors else 0)
-        if again is None:
-            if wide <= scaled.width:
+            wide = across + -across % _MIRRORED
+            if mirrors and wide <= scaled.width:
                 left, across = min(left, scaled.width - wide), wide
-            part, halved = (left, top, across, down), halved._replace(width=across, height=down)
-            left, top = x - left, y - top
-        shown = (wide - left - size[0] if mirrors else left, top, *size)
-        return cls(part, again, halved, wide, mirrors, shown, flip and not mirrors)
+            part, corner = (left, top, across, down), (x - left, y - top)
+            halved = halved._replace(width=across, height=down)
+        if mirrors:
+            corner = across - corner[0] - size[0], corner[1]
+        return cls(part, again, halved, mirrors, (*corner, *size), flip and not mirrors)
 
-    def converting(self, spec: ClipSpec, frames: int) -> Way:
+    def converting(self, spec: ClipSpec, halved: FrameFormat, frames: int) -> Way:
         """The way of so many parts, one below the other, to what is shown of them."""
-        assert self.halved is not None
-        size = self.width, self.halved.height * frames
-        source = self.halved._replace(width=size[0], height=size[1])
+        source = halved._replace(height=halved.height * frames)
         way = whole(source, source, spec.scaling)
-        return way._replace(mirrors=self.mirrors, made=_made(size, spec))
+        return way._replace(mirrors=self.mirrors, made=_made(source[:2], spec))
 
     def straight(self, spec: ClipSpec, scaling: Way) -> Way | None:
         """The way of a source frame to what is shown of it, by one chain; None: there is none."""
-        if self.again is not None or self.width != self.part[2]:
-            return None
-        if self.halved is None:
-            return scaling
-        made = _made(self.part[2:], spec)
-        return scaling._replace(cut=self.part[2:], mirrors=self.mirrors, made=made)
+        if self.again is not None or self.halved is None:
+            return None if self.again else scaling
+        cut = self.part[2:]
+        return scaling._replace(cut=cut, mirrors=self.mirrors, made=_made(cut, spec))

@@ -14,9 +14,9 @@ them, as long as nothing is damaged.
 
 **After a complaint, one canonical route**: for each group of pictures, a fresh and tolerant decoder
 takes the packets from its key frame to the one of the wanted frame, and leaves out all pictures
-that nobody refers to, but for a wanted one, which is decoded alone. It skips what it refuses and
-keeps what it repairs. A picture that it refuses keeps its number and shows the picture before it,
-of those that came out.
+that nobody refers to, but for a wanted one, which is decoded as if alone. It skips what it refuses
+and keeps what it repairs. A picture that it refuses keeps its number and shows the picture before
+it, of those that came out.
 If only a complete decode told the order, the route begins at the beginning of the file, and each
 frame must have its checksum.
 
@@ -288,11 +288,34 @@ class _Groups:
     def show(self, wanted: list[int], use: Use) -> None:
         """Call ``use`` with each of these frames, or with the picture that is shown instead."""
         for group, members in groupby(wanted, self._order.group_of):
-            ordinals = list(members)
-            came = self._decode(group, ordinals, use)
-            for ordinal in ordinals:
-                if ordinal not in came:
-                    self._show_other(group, ordinal, use)
+            ordinals, sums = list(members), dict[int, int]()
+            came = self._decode(group, ordinals, use, sums)
+            left = [ordinal for ordinal in ordinals if ordinal not in came]
+            alone = [self._order.left_out(self._order.packet(ordinal), ()) for ordinal in left]
+            if len(left) > 1 and set(alone) == {1}:  # no two pictures share a packet
+                last = max(map(self._order.packet, ordinals))
+                left = self._show_together(group, last, left, sums, use)
+            for ordinal in left:
+                self._show_other(group, ordinal, use)
+
+    def _show_together(
+        self, group: int, last: int, left: list[int], sums: dict[int, int], use: Use
+    ) -> list[int]:
+        """Show pictures that nobody refers to in one pass, as if each were decoded alone. So it is
+        if all others come out as they do without them (``sums``: their checksums), and nothing is
+        refused or damaged that was not. Returns those that are still to be shown."""
+        shown, refused = set(), self._refused
+        with closing(self._video.anew()) as video:
+            for ordinal, frame in _show_group(video, self._order, group, last, left, self._tick):
+                if ordinal in left and not frame.is_corrupt:
+                    use(ordinal, frame)
+                    shown.add(ordinal)
+                elif sums.pop(ordinal, -1) != checksum(frame):
+                    return left
+                del frame
+        if sums or video.refused != refused:
+            return left
+        return [ordinal for ordinal in left if ordinal not in shown]
 
     def _show_other(self, group: int, ordinal: int, use: Use) -> None:
         """Show one that did not come out with others, or the picture before it. It may be left out
@@ -325,7 +348,9 @@ class _Groups:
             known[group] = [*came[:1], *came[-1:]]
         return known[group]
 
-    def _decode(self, group: int, wanted: Sequence[int], use: Use) -> set[int]:
+    def _decode(
+        self, group: int, wanted: Sequence[int], use: Use, sums: dict[int, int] | None = None
+    ) -> set[int]:
         """Decode a group up to the last wanted frame, or to its end. Returns what came out. A
         picture that nobody refers to comes out only if it is wanted alone: what it leaves behind in
         the decoder would change what is made of damaged ones."""
@@ -337,5 +362,8 @@ class _Groups:
                 came.add(ordinal)
                 if ordinal in wanted:
                     use(ordinal, frame)
+                if sums is not None and self._order.unreferenced is not None:
+                    sums[ordinal] = checksum(frame)
                 del frame
+        self._refused = video.refused
         return came
