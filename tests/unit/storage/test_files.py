@@ -49,23 +49,18 @@ def test_a_path_leads_to_its_file(path: str, file: str, root: Path) -> None:
     assert found.size == (root / file).stat().st_size
 
 
-def test_links_that_stay_inside_are_followed(root: Path) -> None:
+def test_links_that_stay_inside_are_followed_and_a_root_may_be_one(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (root / "link.avi").symlink_to("deep/er/b.avi")
     (root / "folder").symlink_to("deep")
-    for path in ("link.avi", "folder/er/b.avi"):
-        assert Folder(root).resolve(path).path == str(root / "deep/er/b.avi")
-
-
-def test_a_root_may_be_a_link(root: Path, tmp_path: Path) -> None:
-    (tmp_path / "link").symlink_to(root)
-    storage = Folder(tmp_path / "link")
-    assert storage.root == str(root)
-    assert storage.resolve("a.avi").path == str(root / "a.avi")
-
-
-def test_a_root_may_be_relative(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (root.parent / "link").symlink_to(root)
     monkeypatch.chdir(root.parent)
-    assert Folder("root").resolve("a.avi").path == str(root / "a.avi")
+    for same in (root, root.parent / "link", "root"):
+        storage = Folder(same)
+        assert storage.root == str(root)
+        for path in ("link.avi", "folder/er/b.avi", "deep/er/b.avi"):
+            assert storage.resolve(path).path == str(root / "deep/er/b.avi")
 
 
 # Nowhere else
@@ -75,21 +70,21 @@ def test_a_root_may_be_relative(root: Path, monkeypatch: pytest.MonkeyPatch) -> 
     "path",
     [
         "../outside/c.avi", "deep/../../outside/c.avi", "{tmp}/outside/c.avi", "/etc/passwd", "..",
-        "../root-too/d.avi", "deep/../..",
+        "../root-too/d.avi", "deep/../..", "out/c.avi", "out.avi", "too/d.avi", "go\0od.avi",
+        "\ud800.avi", "deep/\0", "", ".", "deep", "deep/er/", "a.avi/../deep", "pipe.avi",
+        "socket.avi", "loop", "a" * 300, f"{300 * 'a'}/b.avi", f"deep/{300 * 'a'}/er/b.avi",
     ],
 )  # fmt: skip
-def test_a_path_that_leads_out_is_refused(path: str, root: Path) -> None:
-    with pytest.raises(VideoError, match="lies outside of the root"):
-        Folder(root).resolve(path.format(tmp=root.parent))
-
-
-@pytest.mark.parametrize("target", ["outside/c.avi", "root-too/d.avi"])
-def test_a_link_that_leads_out_is_refused(target: str, root: Path) -> None:
-    (root / "file.avi").symlink_to(root.parent / target)
-    (root / "folder").symlink_to((root.parent / target).parent)
-    for path in ("file.avi", f"folder/{Path(target).name}"):
-        with pytest.raises(VideoError, match="lies outside of the root"):
-            Folder(root).resolve(path)
+def test_a_path_that_leads_out_or_to_no_file_is_a_bad_video(path: str, root: Path) -> None:
+    for name, target in (("out", "../outside"), ("out.avi", "../outside/c.avi"),
+                         ("too", "../root-too"), ("loop", "loop")):  # fmt: skip
+        (root / name).symlink_to(target)
+    os.mkfifo(root / "pipe.avi")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(root / "socket.avi"))
+        with pytest.raises(VideoError) as caught:
+            Folder(root).resolve(path.format(tmp=root.parent))
+    assert not isinstance(caught.value, UnreadableError)
 
 
 @settings(max_examples=either(80, 300), suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -204,46 +199,11 @@ def test_bytes_that_cannot_be_read_are_not_the_end_of_a_file(
     assert other.fingerprint("a.avi") == expected
 
 
-@pytest.mark.parametrize("path", ["go\0od.avi", "\ud800.avi", "deep/\0"])
-def test_a_path_that_cannot_be_a_name_is_refused(path: str, root: Path) -> None:
-    with pytest.raises(VideoError, match="cannot be a file name"):
-        Folder(root).resolve(path)
-
-
-@pytest.mark.parametrize("path", ["", ".", "deep", "deep/er/", "a.avi/../deep"])
-def test_a_folder_is_not_a_file(path: str, root: Path) -> None:
-    with pytest.raises(VideoError, match=r"not a file|Not a directory|No such file"):
-        Folder(root).resolve(path)
-
-
-def test_a_pipe_and_a_socket_are_refused(root: Path) -> None:
-    os.mkfifo(root / "pipe.avi")
-    with socket.socket(socket.AF_UNIX) as server:
-        server.bind(str(root / "socket.avi"))
-        for path in ("pipe.avi", "socket.avi"):
-            with pytest.raises(VideoError, match="not a file"):
-                Folder(root).resolve(path)
-
-
-def test_a_loop_of_links_is_refused(root: Path) -> None:
-    (root / "one").symlink_to("two")
-    (root / "two").symlink_to("one")
-    with pytest.raises(VideoError, match=r"cannot be opened|is not a file"):
-        Folder(root).resolve("one")
-
-
-@pytest.mark.parametrize("path", [300 * "a", f"{300 * 'a'}/b.avi", f"deep/{300 * 'a'}/er/b.avi"])
-def test_a_name_that_is_too_long_is_a_file_that_is_not_there(path: str, root: Path) -> None:
-    with pytest.raises(VideoError, match="cannot be opened") as caught:
-        Folder(root).resolve(path)
-    assert not isinstance(caught.value, UnreadableError)
-
-
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may look into all folders")
 @pytest.mark.parametrize("folder", ["deep", "deep/er"])
 def test_a_folder_without_permission_is_no_root_that_is_away(folder: str, root: Path) -> None:
     (root / folder).chmod(0)
-    with pytest.raises(UnreadableError, match="Permission denied"):
+    with pytest.raises(UnreadableError, match=r"deep/er/b\.avi"):
         Folder(root).resolve("deep/er/b.avi")
     (root / folder).chmod(0o700)
 
@@ -337,14 +297,8 @@ def test_another_size_beginning_or_end_gives_another_fingerprint(size: int, root
         (root / f"{number}.avi").write_bytes(data)
         found.append(storage.fingerprint(f"{number}.avi"))
     assert len(set(found)) == len(found)
-
-
-def test_a_changed_file_has_another_fingerprint(root: Path) -> None:
-    storage = Folder(root)
-    before = storage.fingerprint("a.avi")
-    assert storage.fingerprint("a.avi") == before
-    (root / "a.avi").write_bytes(b"something else")
-    assert storage.fingerprint("a.avi") != before
+    (root / "0.avi").write_bytes(b"something else")
+    assert storage.fingerprint("0.avi") not in found
 
 
 def test_an_unreadable_file_is_named_by_the_path_that_was_asked_for(
@@ -354,7 +308,7 @@ def test_an_unreadable_file_is_named_by_the_path_that_was_asked_for(
         raise PermissionError(13, "Permission denied", path)
 
     monkeypatch.setattr(os, "open", refuse)
-    with pytest.raises(VideoError, match="cannot be read: Permission denied") as caught:
+    with pytest.raises(VideoError, match=r"deep/er/b\.avi") as caught:
         Folder(root).fingerprint("deep/er/b.avi")
     assert caught.value.path == "deep/er/b.avi"
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import time
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -43,32 +40,6 @@ def test_before_room_is_refused_what_is_there_is_counted_again(tmp_path: Path) -
     assert not take(room, 70), "it was counted just now"
     room.pause_s = 0.0
     assert take(room, 70)
-
-
-def test_processes_that_ask_in_vain_do_not_keep_each_other_from_counting(tmp_path: Path) -> None:
-    """And one counts for all: the other one trusts its count for as long as its own."""
-    there, counts = [100], [0, 0]
-
-    def measure(number: int) -> int:
-        counts[number] += 1
-        return there[0]
-
-    rooms = [Room(tmp_path, 100, partial(measure, number)) for number in range(2)]
-    assert not take(rooms[0], 1)
-    assert not take(rooms[1], 1)
-    past = os.stat(tmp_path / "bytes").st_mtime - 100
-    os.utime(tmp_path / "bytes", (past, past))
-    for room in rooms:
-        room.pause_s = 50.0
-        assert not take(room, 1)
-    assert os.stat(tmp_path / "bytes").st_mtime == past
-    there[0] = 30
-    for room in rooms:
-        room._measured_at = time.monotonic() - 60
-    assert take(rooms[1], 1)
-    assert counts == [1, 2]
-    assert not take(rooms[0], 90)
-    assert counts == [1, 2]
 
 
 def test_a_count_that_cannot_be_read_is_made_anew(tmp_path: Path) -> None:
