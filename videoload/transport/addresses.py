@@ -31,19 +31,25 @@ def is_name(endpoint: str) -> bool:
 
 
 def resolve(endpoint: str) -> list[str]:
-    """The addresses that a host name resolves to, as endpoints. A host with IPv4 and IPv6 addresses
-    is one trainer, so only its IPv4 addresses count. May block for many seconds. Raises
-    TransportError with the resolver's reason."""
+    """The addresses that a host name resolves to, as endpoints, those of IPv4 first. May block for
+    many seconds. Raises TransportError with the resolver's reason."""
     try:
         parts = urlsplit(endpoint)
         found = socket.getaddrinfo(parts.hostname, parts.port, type=socket.SOCK_STREAM)
     except (OSError, ValueError) as error:  # UnicodeError: a label of 64 characters
         raise TransportError(getattr(error, "strerror", None) or str(error)) from None
     hosts = {str(address[0]): family for family, *_, address in found}
-    four = [host for host, family in hosts.items() if family == socket.AF_INET]
-    return [f"tcp://{host}:{parts.port}" for host in four] or [
-        f"tcp://[{host}]:{parts.port}" for host in hosts
-    ]
+    four, six = (
+        [host for host, family in hosts.items() if family == wanted]
+        for wanted in (socket.AF_INET, socket.AF_INET6)
+    )
+    shown = [*four, *(f"[{host}]" for host in six)]
+    return [f"tcp://{host}:{parts.port}" for host in shown]
+
+
+def all_interfaces(endpoint: str) -> str:
+    """What is bound for an address: 0.0.0.0 means IPv6 as well, where the host has it."""
+    return endpoint.replace("tcp://0.0.0.0:", "tcp://*:")
 
 
 def is_local(endpoint: str) -> bool:

@@ -94,7 +94,7 @@ class MetricsPort:
             return [found.body if isinstance(found.body, bytes) else found.body.encode()]
 
         try:
-            self._server = (_Server6 if ":" in host else _Server)((host, number), _Handler)
+            self._server = _server(host, number)
         except (OSError, OverflowError) as error:
             reason = getattr(error, "strerror", None) or error
             raise TransportError(f"cannot serve metrics at port {number}: {reason}") from None
@@ -138,6 +138,18 @@ class _Server(ThreadingMixIn, WSGIServer):
 
 class _Server6(_Server):
     address_family = socket.AF_INET6
+
+    def server_bind(self) -> None:
+        self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        super().server_bind()
+
+
+def _server(host: str, port: int) -> _Server:
+    """0.0.0.0 means IPv6 as well, where the host has it. Raises OSError."""
+    if host == "0.0.0.0":
+        with suppress(OSError):
+            return _Server6(("::", port), _Handler)
+    return (_Server6 if ":" in host else _Server)((host, port), _Handler)
 
 
 class _Handler(WSGIRequestHandler):
@@ -184,7 +196,9 @@ def address_of(port: int | str) -> tuple[str, int]:
     """Host and port. Raises SpecError."""
     if not isinstance(port, str):
         return "127.0.0.1", whole("metrics_port", port, 0)
-    host, _, number = port.rpartition(":")
-    if not (number.isascii() and number.isdigit()):
-        raise SpecError(f"metrics_port must be PORT or HOST:PORT, got {port!r}")
+    host, colon, number = port.rpartition(":")
+    if not (number.isascii() and number.isdigit()) or (colon and not host):
+        raise SpecError(
+            f"metrics_port must be PORT (of loopback) or HOST:PORT (0.0.0.0: all), got {port!r}"
+        )
     return host.strip("[]") or "127.0.0.1", int(number)

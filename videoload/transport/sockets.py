@@ -33,7 +33,7 @@ import numpy.typing as npt
 import zmq
 
 from videoload.errors import ProtocolError, TransportError
-from videoload.transport.addresses import check_address
+from videoload.transport.addresses import all_interfaces, check_address
 from videoload.transport.connections import Connections
 from videoload.transport.keys import TRAINER, WORKER, load_key, own_keys
 from videoload.transport.limits import Limits
@@ -137,7 +137,7 @@ class Router:
             if endpoint.startswith("tcp://") or children is not None:
                 self._connections = Connections(context, self.socket, self.limits, children)
             try:
-                self.socket.bind(endpoint)
+                self.socket.bind(all_interfaces(endpoint))
             except BaseException:
                 self._unwatch()
                 raise
@@ -149,6 +149,8 @@ class Router:
         bound = str(self.socket.getsockopt_string(zmq.LAST_ENDPOINT))
         # An IPv4 address comes back as [::ffff:127.0.0.1], which is not what people dial.
         self.endpoint = re.sub(r"\[::ffff:([0-9.]+)\]", r"\1", bound)
+        if endpoint.startswith("tcp://0.0.0.0:"):
+            self.endpoint = f"tcp://0.0.0.0:{bound.rpartition(':')[2]}"
         if self._connections is not None:
             is_tcp = bound.startswith("tcp://")
             address = bound.rpartition(":")[2] if is_tcp else bound.removeprefix("ipc://@")

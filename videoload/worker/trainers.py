@@ -48,6 +48,7 @@ _POLL_MS = 200  # a signal is noticed at most this long after it came
 # the decoding time that the trainer is owed.
 _NEXT_S, _NEXT_MAX_S, _NEXT_SHARE = 0.002, 0.010, 0.02
 _OWED_S = 0.25  # of decoding: about what a pause of one batch costs
+_FAMILY_S = UNREACHABLE_S + 1.0  # a connection warns before the other family is tried
 _RESOLVE_S = 5.0  # between two look-ups of a name while not all of its trainers are connected
 _RESOLVE_AGAIN_S = 30.0  # ... and while all of them are
 
@@ -139,6 +140,7 @@ class Trainers:
         """Dial the new addresses of a name, and forget the old ones."""
         mine = [connection for connection in self if connection.name is name]
         name.tick(now, all_there=bool(mine) and all(connection.welcomed for connection in mine))
+        name.take_turns(now, is_reached=any(connection.greeted for connection in mine))
         addresses = name.addresses
         if not addresses:  # nothing is known now: the addresses from before may still be right
             if not mine:
@@ -162,12 +164,29 @@ class _Name:
 
     def __init__(self, address: str, resolve: Resolve) -> None:
         self.address = address
-        self.addresses: list[str] = []
+        self._found: list[str] = []
+        self._turn, self._turned, self._patience_s = 0, time.monotonic(), _FAMILY_S
         self.warn_at = time.monotonic() + UNREACHABLE_S
         self._resolve = resolve
         self._why = "its name is still being looked up"
         self._thread: threading.Thread | None = None
         self._looked_up = -math.inf
+
+    @property
+    def addresses(self) -> list[str]:
+        """Those of IPv4, or in turn those of IPv6: a host with both is one trainer."""
+        four = [each for each in self._found if "[" not in each]
+        families = [four, [each for each in self._found if each not in four]]
+        known = [family for family in families if family]
+        return known[self._turn % len(known)] if known else []
+
+    def take_turns(self, now: float, *, is_reached: bool) -> None:
+        """Try the addresses of the other family, if those of this one lead to nobody."""
+        if is_reached or not self._found:
+            self._turned = now
+        elif now - self._turned > self._patience_s:
+            self._turn, self._turned = self._turn + 1, now
+            self._patience_s = min(2 * self._patience_s, _RESOLVE_AGAIN_S)
 
     def tick(self, now: float, *, all_there: bool) -> None:
         """Look it up again if that is due."""
@@ -187,6 +206,6 @@ class _Name:
 
     def _look_up_name(self) -> None:
         try:
-            self.addresses = self._resolve(self.address)
+            self._found = self._resolve(self.address)
         except TransportError as error:
             self._why = str(error)

@@ -66,7 +66,10 @@ def test_a_probe_learns_what_is_wrong(port: MetricsPort, told: Told) -> None:
 
 
 def test_it_listens_on_loopback_unless_it_is_told_another_address(told: Told) -> None:
-    for asked, address in ((0, "127.0.0.1"), ("0", "127.0.0.1"), ("0.0.0.0:0", "0.0.0.0")):
+    with pytest.raises(SpecError, match="loopback"):
+        MetricsPort(":0", told.collect, healthz=str, readyz=str)
+    everywhere = "::" if socket.has_ipv6 else "0.0.0.0"
+    for asked, address in ((0, "127.0.0.1"), ("0", "127.0.0.1"), ("0.0.0.0:0", everywhere)):
         made = MetricsPort(asked, told.collect, healthz=str, readyz=str)
         try:
             assert made._server.server_address[0] == address
