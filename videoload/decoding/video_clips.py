@@ -24,8 +24,9 @@ from videoload.frame_store.clip_frames import ClipFrames, ClipStore, FormatChang
 from videoload.index.index import open_video
 from videoload.index.indexes import Indexes
 from videoload.pixels.chains import Chains
-from videoload.pixels.clip_pixels import ClipPixels, SourceFrame
+from videoload.pixels.clip_pixels import ClipPixels
 from videoload.pixels.planes import Buffer
+from videoload.pixels.ways import Way
 from videoload.reading.containers import UnreadableError
 from videoload.reading.frames import StaleIndexError, Standing, read_frames
 from videoload.reading.video import Video
@@ -167,13 +168,9 @@ class VideoClips:
                 stored.take(ordinal, frame)
             else:
                 places = self._places[ordinal]
-                if len(places) == 1:
-                    [(clip, at)] = places
-                    clip.take(frame, at)
-                else:
-                    source = SourceFrame(frame)
-                    for clip, at in places:
-                        clip.take_shared(source, at)
+                scaled: dict[Way, VideoFrame] | None = {} if len(places) > 1 else None
+                for clip, at in places:
+                    clip.take(frame, at, scaled)
             scaling_s += clock() - began
 
         try:

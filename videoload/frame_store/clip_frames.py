@@ -17,7 +17,7 @@ from videoload.clips.video_info import VideoInfo
 from videoload.frame_store.store import FrameStore, Scaling
 from videoload.frame_store.stored_video import Head, StoredVideo
 from videoload.pixels.chains import Chain, Chains
-from videoload.pixels.clip_pixels import ClipPixels, SourceFrame
+from videoload.pixels.clip_pixels import ClipPixels
 from videoload.pixels.planes import Buffer
 from videoload.pixels.scaled_frames import (
     frame_bytes,
@@ -212,10 +212,10 @@ class ClipFrames:
 
     def take(self, ordinal: int, frame: VideoFrame) -> None:
         """A frame was decoded. Raises UnreadableError, FormatChangedError."""
-        source = SourceFrame(frame)
+        source = FrameFormat.of(frame)
         if self._way is None:
-            self._create(source.format)
-        elif source.format != self._way.source:
+            self._create(source)
+        elif source != self._way.source:
             raise FormatChangedError
         assert self._way is not None
         at, is_written = self._row_of.get(ordinal), self._target is not None
@@ -225,7 +225,7 @@ class ClipFrames:
         self._began_s = self._began_s or time.process_time()  # no wait for the disk
         chain = self._chain = self._chain or self._chains[self._way]
         row = np.empty(self._rows.shape[1], np.uint8) if at is None else self._rows[at]
-        pack_frame(source.through(chain), row)
+        pack_frame(chain.through(frame), row)
         if is_written:
             if ordinal != self._run_end or len(self._run) >= _RUN:
                 self._write()

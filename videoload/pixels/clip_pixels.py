@@ -37,22 +37,6 @@ from videoload.pixels.ways import FrameFormat, Look, Way, scaling_way
 _PICTURE_BYTES = 512 << 10  # in one picture; a part of a core's second cache
 
 
-class SourceFrame:
-    """A frame of a video that is shown several times: it is scaled once."""
-
-    def __init__(self, frame: VideoFrame) -> None:
-        self.format = FrameFormat.of(frame)
-        self._frame = frame
-        self._scaled: dict[Chain, VideoFrame] = {}
-
-    def through(self, chain: Chain) -> VideoFrame:
-        """What comes out of a chain of filters. Raises UnreadableError."""
-        made = self._scaled.get(chain)
-        if made is None:
-            made = self._scaled[chain] = chain.through(self._frame)
-        return made
-
-
 class ClipPixels:
     """Makes the pixels ``out`` [T, ...] of one clip, from decoded frames or scaled ones."""
 
@@ -68,12 +52,16 @@ class ClipPixels:
         self._picture: Picture | None = None  # of scaled frames
         self._waiting: list[int] = []  # in it
 
-    def take(self, frame: VideoFrame, at: int) -> None:
-        """Show a decoded frame as frame ``at`` of the clip. Raises UnreadableError."""
-        if (source := FrameFormat.of(frame)) != self._source:
-            self._begin(source)
-        if self._straight is None:
-            self.take_shared(SourceFrame(frame), at)
+    def take(self, frame: VideoFrame, at: int, scaled: dict[Way, VideoFrame] | None = None) -> None:
+        """Show a decoded frame as frame ``at`` of the clip. ``scaled``: what was made of a frame
+        that is shown several times, and is scaled once. Raises UnreadableError."""
+        self._begin(FrameFormat.of(frame))
+        if self._straight is None or scaled is not None:
+            scaled = {} if scaled is None else scaled
+            made = scaled.get(self._scaling) or self._chains[self._scaling].through(frame)
+            scaled[self._scaling] = made
+            # A frame that is not scaled is the decoder's own, so it is copied at once.
+            self._take_part(planes_of(made, part=self._look.part), [at])
             return
         made = self._straight.through(frame, self._look.part[:2])
         planes = made.planes
@@ -86,18 +74,9 @@ class ClipPixels:
             shape, dtype, begin, strides = place
             to[at] = np.ndarray(shape, dtype, memoryview(plane), begin, strides)
 
-    def take_shared(self, source: SourceFrame, at: int) -> None:
-        """Do what `take` does, for a frame that is shown several times. Raises UnreadableError."""
-        if source.format != self._source:
-            self._begin(source.format)
-        # A frame that is not scaled is the decoder's own, so it is copied at once.
-        scaled = source.through(self._chains[self._scaling])
-        self._take_part(planes_of(scaled, part=self._look.part), [at])
-
     def take_scaled(self, source: FrameFormat, planes: Sequence[Buffer], at: Sequence[int]) -> None:
         """Show the planes of scaled frames as frames ``at`` of the clip. Raises UnreadableError."""
-        if source != self._source:
-            self._begin(source)
+        self._begin(source)
         self._take_part(part_of(planes, self._look.part), at)
 
     def finish(self) -> None:
@@ -108,7 +87,9 @@ class ClipPixels:
             self._picture = None
 
     def _begin(self, source: FrameFormat) -> None:
-        """Find out what is wanted of frames of this format."""
+        """Find out what is wanted of frames of this format, if it is another one."""
+        if source == self._source:
+            return
         self.finish()
         spec, params, self._source = self._spec, self._params, source
         way = self._scaling = scaling_way(spec, self._info, params, source)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,8 @@ from videoload.clips.clip_params import ClipParams
 from videoload.clips.regions import Rectangle
 
 Buffer = npt.NDArray[np.uint8]  # uint16 for gray16
+# Shape, type, first byte and strides of values in a plane, as `np.ndarray` asks for them.
+Place = tuple[tuple[int, ...], np.dtype[np.integer[Any]], int, tuple[int, ...]]
 
 
 class Picture:
@@ -77,21 +79,12 @@ def turned(planes: Sequence[Buffer], turns: int, *, flip: bool) -> list[Buffer]:
     return [plane[:, :, ::-1] for plane in shown] if flip else shown
 
 
-class Place(NamedTuple):
-    """Where the values of a view lie in a plane: what `np.ndarray` asks for."""
-
-    shape: tuple[int, ...]
-    dtype: np.dtype[np.integer[Any]]
-    begin: int
-    strides: tuple[int, ...]
-
-
 def place_of(shown: Buffer, plane: VideoPlane) -> Place:
     """Where a view of one frame lies in its plane."""
     [shown] = shown
     whole = np.frombuffer(cast(memoryview, plane), np.uint8)
     begin = shown.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
-    return Place(shown.shape, shown.dtype, begin, shown.strides)
+    return shown.shape, shown.dtype, begin, shown.strides
 
 
 def planes_of_clip(out: Buffer, pixels: str, params: ClipParams) -> list[Buffer]:

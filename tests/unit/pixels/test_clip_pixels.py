@@ -19,8 +19,9 @@ from videoload.clips.clip_spec import ClipSpec, crops_of
 from videoload.clips.regions import letterbox, scaled_size
 from videoload.clips.video_info import VideoInfo
 from videoload.pixels.chains import Chains
-from videoload.pixels.clip_pixels import ClipPixels, SourceFrame
+from videoload.pixels.clip_pixels import ClipPixels
 from videoload.pixels.planes import Buffer
+from videoload.pixels.ways import Way
 from videoload.reading.containers import UnreadableError
 
 SIZES = ((320, 240), (240, 320), (1280, 720), (720, 480), (176, 144), (321, 243))
@@ -218,15 +219,16 @@ def test_all_crops_of_a_clip_are_cut_out_of_the_same_pixels(crop: Crop, source: 
     frame, chains = frame_of(picture(320, 240), source), Chains()
     spec = ClipSpec(frames=1, resize=128, size=(112, 112), crop=crop)
     whole = ClipSpec(frames=1, resize=128, size=(128, 170))
-    expected, shown = write(frame, whole, INFO), SourceFrame(frame)
+    expected, scaled = write(frame, whole, INFO), dict[Way, VideoFrame]()
     for number in range(crops_of(spec)):
         params = clip_params(spec, INFO, 0, crop=number)
         out = np.empty(spec.shape, np.uint8)
         made = ClipPixels(spec, INFO, params, chains, out)
-        made.take_shared(shown, 0)
+        made.take(frame, 0, scaled)
         made.finish()
         x, y, *_ = params.part
         assert np.array_equal(expected[y : y + 112, x : x + 112], out[0])
+    assert len(scaled) == 1
 
 
 def test_all_random_crops_share_their_chains() -> None:

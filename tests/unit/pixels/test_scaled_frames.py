@@ -17,7 +17,7 @@ from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.video_info import VideoInfo
 from videoload.frame_store.clip_frames import is_keepable, scaling_of
 from videoload.pixels.chains import Chains
-from videoload.pixels.clip_pixels import ClipPixels, SourceFrame
+from videoload.pixels.clip_pixels import ClipPixels
 from videoload.pixels.planes import Buffer
 from videoload.pixels.scaled_frames import (
     frame_bytes,
@@ -45,12 +45,12 @@ def directly(frames: list[VideoFrame], spec: ClipSpec, info: VideoInfo, seed: in
 def by_kept_frames(
     frames: list[VideoFrame], spec: ClipSpec, info: VideoInfo, seed: int, chains: Chains
 ) -> Buffer:
-    clip, sources = np.empty(spec.shape, np.uint8), [SourceFrame(frame) for frame in frames]
+    clip = np.empty(spec.shape, np.uint8)
     params = clip_params(spec, info, seed)
-    way = scaling_way(spec, info, params, sources[0].format)
+    way = scaling_way(spec, info, params, FrameFormat.of(frames[0]))
     rows = np.empty((len(frames), frame_bytes(way.scaled)), np.uint8)
-    for source, row in zip(sources, rows, strict=True):
-        pack_frame(source.through(chains[way]), row)
+    for frame, row in zip(frames, rows, strict=True):
+        pack_frame(chains[way].through(frame), row)
     made = ClipPixels(spec, info, params, chains, clip)
     made.take_scaled(way.source, unpack_frames(rows, way.scaled), range(len(frames)))
     made.finish()
