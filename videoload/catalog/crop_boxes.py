@@ -16,9 +16,11 @@ from videoload.catalog.catalog import Catalog
 from videoload.catalog.target_columns import Boxes, PerFrame, Rows, row_shape
 from videoload.catalog.targets import marks_in
 from videoload.clips.choices import MAX_BOXES_BYTES
-from videoload.clips.rows import UNTOLD, Video
+from videoload.clips.rows import OF_FILE, Video
 from videoload.clips.sample_spec import SampleSpec
 from videoload.errors import SpecError, named
+
+_UNTOLD = OF_FILE | {"box"}
 
 
 def check_boxes(catalog: Catalog, videos: range) -> None:
@@ -53,7 +55,7 @@ def told_rows(catalog: Catalog, spec: SampleSpec) -> Callable[[int], Video]:
     values = _boxes(catalog) if spec.leader.crop == "box" else None
 
     def row(video: int) -> Video:
-        found = catalog._table.video(video, UNTOLD)
+        found = catalog._table.video(video, _UNTOLD)
         if values is None:
             return found
         return replace(found, boxes=_of_row(values, found, video).tobytes())

@@ -10,31 +10,13 @@ from typing import Any, NamedTuple, SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
-from videoload.clips.rows import Video
+from videoload.clips.rows import COLUMNS, OF_FILE, UNKNOWN, Video
 from videoload.errors import CatalogError
 from videoload.listings.columns import Listed, is_list, normal_path
 
 Ints = npt.NDArray[np.int64]
 Seconds = Sequence[float] | Sequence[float | None] | npt.NDArray[np.floating[Any]]
 Column = Sequence[int] | Sequence[int | None] | npt.NDArray[np.integer[Any]]
-
-_UNKNOWN = np.int64(-1)
-_NO_TIME = np.float64(np.nan)
-# The columns, by the field of `Video`: what a caller's argument is called, and what is not given.
-_COLUMNS: dict[str, tuple[str, Any]] = {
-    "label": ("labels", _UNKNOWN),
-    "start": ("starts", np.int64(0)),
-    "end": ("ends", _UNKNOWN),
-    "frames": ("frames", _UNKNOWN),
-    "at": ("at", _UNKNOWN),
-    "start_s": ("starts_s", _NO_TIME),
-    "end_s": ("ends_s", _NO_TIME),
-    "at_s": ("at_s", _NO_TIME),
-    "box": ("box", np.full(4, np.nan, np.float32)),
-    "width": ("width", _UNKNOWN),
-    "height": ("height", _UNKNOWN),
-    "fingerprint": ("fingerprints", _UNKNOWN),
-}
 
 
 def class_name(classes: Sequence[str], label: int) -> str:
@@ -73,21 +55,21 @@ class Table:
         paths = [normal_path(path, where, i) for i, path in enumerate(listed.paths)]
         if not paths:
             raise CatalogError("there are no videos: a catalog needs at least one")
-        given = {name: _array(name, listed.columns.get(name), len(paths)) for name in _COLUMNS}
+        given = {name: _array(name, listed.columns.get(name), len(paths)) for name in COLUMNS}
         label, start, end, known, at, start_s, end_s, at_s, box, *_ = given.values()
-        ends = end != _UNKNOWN
+        ends = end != UNKNOWN
         last = np.maximum(np.maximum(start, end - 1), at)
-        has_none = (at == _UNKNOWN) & np.isnan(at_s)
+        has_none = (at == UNKNOWN) & np.isnan(at_s)
         most = len(listed.classes) - 1
         for wrong, flaw in (
-            ((label < _UNKNOWN) | (label > most), f"label {{label}} is not one of 0..{most}"),
+            ((label < UNKNOWN) | (label > most), f"label {{label}} is not one of 0..{most}"),
             (start < 0, "start {start} is negative"),
             (
-                (end != _UNKNOWN) & (end <= start),
+                (end != UNKNOWN) & (end <= start),
                 "end {end} (exclusive) is not after start {start}",
             ),
             (
-                (known != _UNKNOWN) & (last >= known),
+                (known != UNKNOWN) & (last >= known),
                 "frame {last} lies outside its {frames} frames",
             ),
             (
@@ -100,13 +82,13 @@ class Table:
                 "start_s {start_s} s, end_s {end_s} s and at_s must be finite",
             ),
             (end_s <= np.nan_to_num(start_s), "end_s {end_s} s is not after start_s {start_s} s"),
-            (at < _UNKNOWN, "at {at} is negative"),
+            (at < UNKNOWN, "at {at} is negative"),
             (
-                (at != _UNKNOWN) & ((at < start) | (ends & (at >= end))),
+                (at != UNKNOWN) & ((at < start) | (ends & (at >= end))),
                 "the moment at {at} lies outside its segment",
             ),
             (at_s < 0, "at_s is negative"),
-            ((at != _UNKNOWN) & ~np.isnan(at_s), "give at (a frame) or at_s, not both"),
+            ((at != UNKNOWN) & ~np.isnan(at_s), "give at (a frame) or at_s, not both"),
             (
                 (box[:, 0] >= box[:, 2]) | (box[:, 1] >= box[:, 3]) | np.isinf(box).any(1),
                 "box {box} must be left, top, right, bottom in pixels",
@@ -124,7 +106,7 @@ class Table:
 
     def column(self, name: str) -> npt.NDArray[Any]:
         """A column by the field of `Video`, read-only; -1 or NaN: not given."""
-        found, default = self.columns.get(name), _COLUMNS[name][1]
+        found, default = self.columns.get(name), COLUMNS[name][1]
         if found is None:
             return np.broadcast_to(default, (len(self.paths), *default.shape))
         return found
@@ -154,9 +136,9 @@ class Table:
     def segment_frames(self) -> Ints:
         """Length of each segment, -1 if it is not known."""
         start, end, frames = self.segments
-        end = np.where(end == _UNKNOWN, frames, end)
+        end = np.where(end == UNKNOWN, frames, end)
         in_seconds = ~(np.isnan(self.column("start_s")) & np.isnan(self.column("end_s")))
-        return np.where((end == _UNKNOWN) | in_seconds, _UNKNOWN, end - start)
+        return np.where((end == UNKNOWN) | in_seconds, UNKNOWN, end - start)
 
     def video(self, index: SupportsIndex, without: Set[str] = frozenset()) -> Video:
         """A row, ``without`` some of its columns; negative ones count from the end. Raises
@@ -216,7 +198,7 @@ def columns_of(tables: Sequence[Table]) -> dict[str, npt.NDArray[Any]]:
 def _filled(columns: dict[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
     """The columns in which something is given, read-only, in one order."""
     found = {}
-    for name, (_, default) in _COLUMNS.items():
+    for name, (_, default) in COLUMNS.items():
         column = columns.get(name)
         if column is not None and not np.array_equal(
             column, np.broadcast_to(default, column.shape), equal_nan=True
@@ -228,7 +210,7 @@ def _filled(columns: dict[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]
 
 def _array(field: str, values: Any, count: int) -> npt.NDArray[Any]:
     """The column as an array. None, as a value or as the whole column, is not given."""
-    name, default = _COLUMNS[field]
+    name, default = COLUMNS[field]
     if values is None:
         return np.broadcast_to(default, (count, *default.shape))
     if not is_list(values):
@@ -256,8 +238,7 @@ def _one_str_a_file(
         return tuple(paths)
     first: dict[str, int] = {}
     file = np.fromiter((first.setdefault(p, i) for i, p in enumerate(paths)), np.int64, len(paths))
-    of_file = ("label", "frames", "width", "height", "fingerprint")
-    segment = [column.T for name, column in columns.items() if name not in of_file]
+    segment = [column.T for name, column in columns.items() if name not in OF_FILE]
     rows = np.nan_to_num(np.vstack((file, *segment)), nan=-1.0)
     order = np.lexsort(rows)
     twice = (np.diff(rows[:, order]) == 0).all(axis=0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -85,8 +85,25 @@ def box_of(row: Video, frames: Ints) -> Box | None:
     return left, top, right, bottom
 
 
-# The trainer alone needs them. All other columns decide what a clip shows.
-UNTOLD = frozenset(("label", "frames", "box", "width", "height", "fingerprint"))
+# The columns, by the field of `Video`: what a caller's argument is called, and what is not given.
+UNKNOWN, _NO_TIME = np.int64(-1), np.float64(np.nan)
+COLUMNS: dict[str, tuple[str, Any]] = {
+    "label": ("labels", UNKNOWN),
+    "start": ("starts", np.int64(0)),
+    "end": ("ends", UNKNOWN),
+    "frames": ("frames", UNKNOWN),
+    "at": ("at", UNKNOWN),
+    "start_s": ("starts_s", _NO_TIME),
+    "end_s": ("ends_s", _NO_TIME),
+    "at_s": ("at_s", _NO_TIME),
+    "box": ("box", np.full(4, np.nan, np.float32)),
+    "width": ("width", UNKNOWN),
+    "height": ("height", UNKNOWN),
+    "fingerprint": ("fingerprints", UNKNOWN),
+}
+# These make no other segment of a file. Workers are told all the others, which decide its clips;
+# and boxes where they are used.
+OF_FILE = frozenset(("label", "frames", "width", "height", "fingerprint"))
 
 
 class Clip(NamedTuple):
