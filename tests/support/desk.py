@@ -18,8 +18,9 @@ from videoload.errors import Fault, VideoloadError
 from videoload.leases.commands import Command, Evict, Grant, Identify, Ready, Stop
 from videoload.leases.records import Stream, Worker
 from videoload.leases.table import LeaseTable
+from videoload.plan.batches import Sample
 from videoload.plan.options import checked_options
-from videoload.plan.plan import Plan, Pool, Sample
+from videoload.plan.plan import Plan, Pool
 from videoload.plan.quarantine import Quarantine
 
 STALL_S, SILENCE_S = 10.0, 2.0

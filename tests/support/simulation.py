@@ -35,7 +35,8 @@ from videoload.leases.commands import (
 )
 from videoload.leases.records import ChunkState, LeaseState, Stream, Worker
 from videoload.leases.table import LeaseTable
-from videoload.plan.plan import Pool, Sample
+from videoload.plan.batches import Sample
+from videoload.plan.plan import Pool
 from videoload.plan.quarantine import Quarantine
 
 RESTART_S = 1.0  # how long it takes to replace a worker that died or was killed

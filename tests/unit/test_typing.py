@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 import videoload as vl
 from tests.support.videos import make_avi
-from videoload.plan.plan import BatchInfo
+from videoload.plan.batches import BatchInfo
 
 Array = npt.NDArray[Any]
 Pair = tuple[Array, Any]

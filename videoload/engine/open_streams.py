@@ -34,7 +34,8 @@ from videoload.leases.commands import Command, Grant, Ready, Recall
 from videoload.leases.files import Files
 from videoload.leases.records import Stream
 from videoload.leases.table import LeaseTable
-from videoload.plan.plan import Plan, Sample
+from videoload.plan.batches import Sample
+from videoload.plan.plan import Plan
 from videoload.plan.quarantine import Quarantine
 from videoload.processes.supervisor import Supervisor
 from videoload.stats.meter import Meter

@@ -24,11 +24,11 @@ from videoload.engine.engine import Engine
 from videoload.engine.open_streams import Loan, OpenStream, ReaderQueue
 from videoload.errors import VideoloadError
 from videoload.leases.commands import Ready
+from videoload.plan.batches import Batch, BatchWithInfo, batch_of
 from videoload.plan.identity import Identity
 from videoload.plan.lengths import Lengths
 from videoload.plan.options import CheckedOptions
 from videoload.plan.passes import Passes
-from videoload.plan.plan import Batch, BatchWithInfo, batch_of
 from videoload.stats.meter import Meter
 from videoload.stats.stats import StreamRecord, StreamStats
 from videoload.transport.slots import aligned_copy

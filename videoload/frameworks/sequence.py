@@ -23,9 +23,9 @@ from typing import Any
 from videoload.engine.readers import Readers
 from videoload.errors import ClosedError, SpecError, VideoloadError
 from videoload.frameworks import tfdata
+from videoload.plan.batches import Batch, BatchWithInfo
 from videoload.plan.options import check_numbered
 from videoload.plan.passes import Pass
-from videoload.plan.plan import Batch, BatchWithInfo
 
 try:
     import keras

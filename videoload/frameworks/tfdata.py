@@ -57,8 +57,8 @@ from videoload.frameworks.python_datasets import PythonDatasets, itself
 if TYPE_CHECKING:
     import tensorflow as tf
 
+    from videoload.plan.batches import Batch, BatchInfo, BatchWithInfo
     from videoload.plan.passes import Pass, Passes
-    from videoload.plan.plan import Batch, BatchInfo, BatchWithInfo
 
 _log = logging.getLogger(__name__)
 

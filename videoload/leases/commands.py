@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoload.errors import VideoloadError
-from videoload.plan.plan import Sample
+from videoload.plan.batches import Sample
 
 WorkerId = Hashable
 

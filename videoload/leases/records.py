@@ -51,7 +51,8 @@ from videoload.errors import Fault, VideoloadError
 from videoload.leases.commands import WorkerId
 from videoload.leases.files import Files, UnreadFiles
 from videoload.leases.paces import Pace
-from videoload.plan.plan import Plan, Sample
+from videoload.plan.batches import Sample
+from videoload.plan.plan import Plan
 from videoload.plan.quarantine import Quarantine
 from videoload.processes.still_time import StillTime
 

@@ -27,7 +27,7 @@ from videoload.leases.batches import Batches
 from videoload.leases.commands import Identify, Outbox
 from videoload.leases.pool import WorkerPool
 from videoload.leases.records import LEASE_CLIPS, Batch, Chunk, Reader, Stream, Worker
-from videoload.plan.plan import Sample
+from videoload.plan.batches import Sample
 
 # Clips of one video that take longer than this lie far apart in a long video. One pass spares
 # little there, and the batch would wait for one worker.

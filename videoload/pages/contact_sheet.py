@@ -23,7 +23,7 @@ from videoload.catalog.target_columns import Marks, PerFrame, values_of
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.sample_spec import SampleSpec, Shape, with_shape
 from videoload.errors import SpecError, VideoloadError, named
-from videoload.plan.plan import BatchWithInfo
+from videoload.plan.batches import BatchWithInfo
 from videoload.stats.waiting import count
 from videoload.storage.paths import parts_of
 

@@ -15,7 +15,7 @@ from videoload.engine.readers import Readers
 from videoload.errors import SpecError, named
 from videoload.pages.contact_sheet import check_drawable, marked, rows_of
 from videoload.pages.page import picture
-from videoload.plan.plan import BatchWithInfo
+from videoload.plan.batches import BatchWithInfo
 
 _CLIPS, _FRAMES, _SIDE = 8, 4, 160  # that are shown, and the longer side of a frame at most
 _EVERY_S = 1.0  # however many ask

@@ -26,8 +26,9 @@ from videoload.errors import (
     named,
     printable,
 )
+from videoload.plan.batches import Sample
 from videoload.plan.options import CheckedOptions
-from videoload.plan.plan import Plan, Sample
+from videoload.plan.plan import Plan
 
 _log = logging.getLogger(__name__)
 _ALWAYS_ALLOWED = 3  # In a small catalog, one per cent is less than one video.

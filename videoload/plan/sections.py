@@ -14,7 +14,7 @@ from videoload.catalog.catalog import Catalog
 from videoload.catalog.table import Ints
 from videoload.clips.clip_spec import ClipSpec, sizes_of
 from videoload.clips.regions import nearest_aspect
-from videoload.clips.sample_spec import SampleSpec, Shape
+from videoload.clips.sample_spec import SampleSpec, Shape, has_sizes
 from videoload.errors import SpecError
 from videoload.plan.options import CheckedOptions
 from videoload.plan.windows import sizes_in, windows_of
@@ -61,3 +61,28 @@ def _nearest(shown: Ints, sizes: tuple[tuple[int, int], ...]) -> Ints:
     wide = [size[::-1] for size in sizes]
     numbers = [nearest_aspect((width, height), wide) for width, height in kinds.T.tolist()]
     return np.array(numbers)[of.ravel()]
+
+
+def check_lengths(catalog: Catalog, clip: SampleSpec, options: CheckedOptions) -> None:
+    """Raises SpecError if clips of any length or of several sizes, buckets and other options
+    contradict each other."""
+    spec, buckets = clip.leader, options["buckets"]
+    sized = has_sizes(clip)
+    if (buckets is not None or sized) and (catalog.parts or options["balance"] is not None):
+        what = "a mixture has shares" if catalog.parts else "balance= has weights"
+        which = "several sizes" if buckets is None else "buckets"
+        raise SpecError(f"{what}, and with {which} each clip comes once: leave {which} out")
+    if spec.short == "cut" and buckets is None:
+        raise SpecError('short="cut" cuts clips to the largest of buckets= that they fill: give it')
+    if spec.max_frames is None:
+        if buckets is not None or (options["batch_frames"] is not None and not sized):
+            raise SpecError(
+                "buckets and batch_frames are for clips of any length: give "
+                'ClipSpec(frames="all", max_frames=...), or for clips of one length batch_size='
+            )
+    elif spec.frames != spec.max_frames:
+        raise SpecError(
+            f'give frames="all" with max_frames={spec.max_frames}, or frames={spec.frames} alone'
+        )
+    elif buckets is not None and buckets[-1] != spec.max_frames:
+        raise SpecError(f"the last of buckets must be max_frames={spec.max_frames}, got {buckets}")

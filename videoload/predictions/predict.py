@@ -24,8 +24,8 @@ from videoload.catalog.catalog import Catalog
 from videoload.clips.clip_spec import ClipSpec, crops_of, dense_hop, hop_seconds, sizes_of
 from videoload.clips.rows import Video
 from videoload.errors import BadVideo, SpecError, TooManyBadVideos, named
+from videoload.plan.batches import BatchInfo
 from videoload.plan.options import StreamOptions
-from videoload.plan.plan import BatchInfo
 from videoload.plan.windows import windows_of
 from videoload.predictions.evaluation import Average, scores_of
 from videoload.predictions.marks import Mark, marks_of, weights_digest

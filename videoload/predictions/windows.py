@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from videoload.plan.plan import BatchInfo
+from videoload.plan.batches import BatchInfo
 
 Scores = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]

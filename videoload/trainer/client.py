@@ -42,8 +42,9 @@ from videoload.errors import SpecError, WorkerError
 from videoload.host import cores
 from videoload.leases.files import Files
 from videoload.patched import check_threads
+from videoload.plan.batches import BatchWithInfo, Clips
 from videoload.plan.options import CheckedOptions, StreamOptions, checked_options, takes_options
-from videoload.plan.plan import BatchWithInfo, Clips, Plan
+from videoload.plan.plan import Plan
 from videoload.plan.quarantine import Quarantine
 from videoload.plan.windows import with_native_size
 from videoload.stats.meter import Meter

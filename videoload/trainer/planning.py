@@ -14,7 +14,8 @@ from videoload.catalog.catalog import Catalog
 from videoload.clips.sample_spec import GivenSpec, SampleSpec, sample_spec
 from videoload.errors import SpecError
 from videoload.plan.options import CheckedOptions, checked_options
-from videoload.plan.plan import Plan, check_lengths
+from videoload.plan.plan import Plan
+from videoload.plan.sections import check_lengths
 from videoload.plan.windows import Read, counted, warnings_of
 
 _log = logging.getLogger(__name__)

@@ -23,10 +23,10 @@ from videoload.clips.sample_spec import GivenSpec, SampleSpec, one_clip, told_sh
 from videoload.decoding.decoder import Decoder
 from videoload.decoding.prepared import ShortVideoError
 from videoload.errors import OneClipError, SpecError, VideoError, named
-from videoload.plan.digests import with_digest
+from videoload.plan.batches import Batch, BatchWithInfo, Clips, Sample, batch_of, with_digest
 from videoload.plan.lengths import Lengths
 from videoload.plan.options import CheckedOptions, StreamOptions, checked_options, takes_options
-from videoload.plan.plan import Batch, BatchWithInfo, Clips, Plan, Sample, batch_of
+from videoload.plan.plan import Plan
 from videoload.plan.quarantine import Quarantine
 from videoload.plan.windows import with_native_size
 from videoload.storage.keep import Folders, Keep

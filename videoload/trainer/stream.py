@@ -13,10 +13,9 @@ from videoload.arguments import real, whole
 from videoload.catalog.catalog import Catalog
 from videoload.engine.readers import Readers
 from videoload.errors import BadVideo, VideoloadError
-from videoload.plan.digests import with_digest
+from videoload.plan.batches import Batch, BatchWithInfo, C, with_digest
 from videoload.plan.options import CheckedOptions
 from videoload.plan.passes import Passes
-from videoload.plan.plan import Batch, BatchWithInfo, C
 from videoload.stats.stats import StreamStats
 
 if TYPE_CHECKING:

@@ -22,9 +22,11 @@ from videoload.catalog.joining import mix, with_windows
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.sample_spec import Shape, one_clip
 from videoload.errors import SpecError
+from videoload.plan.batches import Sample
 from videoload.plan.identity import do_ranks_regroup
 from videoload.plan.options import CheckedOptions, checked_options
-from videoload.plan.plan import Plan, Pool, Sample, check_lengths
+from videoload.plan.plan import Plan, Pool
+from videoload.plan.sections import check_lengths
 
 patient = settings(deadline=None, max_examples=either(40, 100))
 

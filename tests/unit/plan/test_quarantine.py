@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from videoload.catalog.catalog import Catalog
 from videoload.errors import BadVideo, SpecError, TooManyBadVideos, VideoError, VideoloadError
+from videoload.plan.batches import Sample
 from videoload.plan.options import CheckedOptions, checked_options
-from videoload.plan.plan import Plan, Sample
+from videoload.plan.plan import Plan
 from videoload.plan.quarantine import Quarantine
 
 patient = settings(deadline=None, max_examples=100)

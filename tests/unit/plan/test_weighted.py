@@ -16,8 +16,9 @@ from videoload.catalog.catalog import Catalog
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.sample_spec import one_clip
 from videoload.errors import SpecError
+from videoload.plan.batches import Sample
 from videoload.plan.options import checked_options
-from videoload.plan.plan import Plan, Sample
+from videoload.plan.plan import Plan
 
 patient = settings(deadline=None, max_examples=either(30, 80))
 

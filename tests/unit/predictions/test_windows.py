@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from videoload.plan.plan import BatchInfo
+from videoload.plan.batches import BatchInfo
 from videoload.predictions.windows import Layout, Stitcher, Windows, curve
 
 Counts = st.lists(st.integers(0, 7), min_size=1, max_size=6)
