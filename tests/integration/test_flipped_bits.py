@@ -94,7 +94,7 @@ def test_a_flipped_bit_gives_the_same_frames_by_every_way(
     name: str, chunks: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if chunks > 1:  # is a large file here, so that few of its chunks are looked at
-        for module in ("content", "remote"):
+        for module in ("content", "files"):
             monkeypatch.setattr(f"videoload.storage.{module}.SMALL_BYTES", LARGE_BYTES)
     turn, step = KINDS_OF_FILE.index(name), either(3, 1)
     compare(name, chunks, (320, 240), LARGE_BYTES, tmp_path, slice(turn % step, None, step))
