@@ -14,7 +14,7 @@ from tests.support.scrapes import get
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec
-from videoload.engine.admission import Admission, Refusal
+from videoload.engine.membership import Admission, Refusal
 
 pytest.importorskip("prometheus_client")
 pytestmark = pytest.mark.timeout(120 * SECOND)

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from videoload.clips.facts import facts_type, in_words, matrices
 from videoload.clips.sample_spec import SampleSpec
-from videoload.engine.admission import ConnectedWorker
+from videoload.engine.membership import ConnectedWorker
 from videoload.engine.open_streams import OpenStream
 from videoload.errors import Fault, ProtocolError, named
 from videoload.leases.records import Lease

@@ -41,13 +41,11 @@ from typing import TypeVar
 import zmq
 
 from videoload import host, native
-from videoload.engine.admission import STRANGERS, Admission, workers_at_most
 from videoload.engine.answers import Answers
 from videoload.engine.call_queue import CallQueue
 from videoload.engine.file_checker import FileChecker
 from videoload.engine.listener import Listener
-from videoload.engine.local_workers import LocalWorkers
-from videoload.engine.membership import Membership
+from videoload.engine.membership import STRANGERS, Admission, Membership, workers_at_most
 from videoload.engine.open_streams import OpenStream, OpenStreams
 from videoload.errors import (
     ClosedError,
@@ -108,8 +106,7 @@ class Engine:
     Attributes:
         calls: The calls that other threads posted.
         streams: The client's streams. They belong to the I/O thread.
-        membership: The client's workers. It says what any thread may call, as does ``local``.
-        local: The workers that it started itself.
+        membership: The client's workers. It says what any thread may call.
         has_credit: Some worker would take another lease.
     """
 
@@ -139,7 +136,6 @@ class Engine:
         self._stopping = False
         self._error: VideoloadError | None = None
         self._admission: Admission[Peer] = Admission(self._token)
-        self._workers = self._admission.workers
         self._supervisor = Supervisor()
         self._meter = Meter()  # of all streams
         self._refusals, self._warnings = RateLimitedLog(_log), RateLimitedLog(_log)
@@ -150,12 +146,12 @@ class Engine:
         self._listener = Listener(self.calls, self._refusals)
         self.streams = OpenStreams(self._table, self._supervisor, bool(listen))
         by_id = self.streams.by_id
-        self._answers = Answers(self._table, by_id, self._workers, self._meter)
         self.membership = Membership(
             self._admission, self._table, self._supervisor, self._listener, self._warnings,
             _BEAT_S, stall_s,
         )  # fmt: skip
-        self.local = LocalWorkers(self._supervisor, self.membership, self._table, self._workers)
+        self._workers = self.membership.workers
+        self._answers = Answers(self._table, by_id, self._workers, self._meter)
         self._tick_at = self._heartbeat_at = time.monotonic()
         self._thread = threading.Thread(target=self._run, name=_THREAD, daemon=True)
 
@@ -323,7 +319,7 @@ class Engine:
         ready = self._listener.poll(children, self._tick_at)
         self._table.pool.clock(time.monotonic())
         if any(child.fileno() in ready for child in children):
-            yield self.local.look_after
+            yield self.membership.look_after_children
         yield from self.calls.take()
         for peer, message in () if self._stopping else self._listener.messages(ready):
             yield partial(self._hear, peer, partial(self._handle, peer, message))
@@ -335,9 +331,9 @@ class Engine:
             yield from self._tick(now)
 
     def _tick(self, now: float) -> Iterator[Callable[[], object]]:
-        yield self.local.look_after
+        yield self.membership.look_after_children
         yield self.streams.give_back_dead
-        yield self.local.look_at_silent
+        yield self.membership.look_at_silent_children
         for router in self._listener.routers:
             for peer in router.sending():
                 self._table.pool.sends(peer, now)
@@ -512,15 +508,13 @@ class Engine:
         self.streams.stop_all(error)
 
     def _close(self, context: zmq.Context[zmq.Socket[bytes]]) -> None:
-        for peer in self._workers:
-            peer.send(Bye("this trainer is closing"))
+        self.membership.close()
         self._listener.close()
         self._supervisor.stop()
         self._files.close()
         context.term()
         self.streams.stop_all(self._error or ClosedError("the client is closed"))
         self.streams.close()
-        self._workers.clear()
         self.has_credit = True  # from now on, `post` finds the socket closed
         self.calls.close()
         self.membership.wake()

@@ -1,8 +1,7 @@
 """How a stream is read: by a ``for`` loop, by `tf.data`, by Keras.
 
-A *reader* is one way through the stream, used by one thread at a time. Each batch that it gets is
-the slot itself. The slot is lent until the last array that looks into it dies. A consumer that
-keeps nearly all slots gets copies.
+A *reader* is one way through the stream, used by one thread at a time. What it gets is the slot
+itself: see `lending`.
 """
 
 from __future__ import annotations
@@ -21,7 +20,9 @@ from typing import Any
 from videoload.clips.facts import facts_of
 from videoload.clips.sample_spec import Shape
 from videoload.engine.engine import Engine
-from videoload.engine.open_streams import Loan, OpenStream, ReaderQueue
+from videoload.engine.lending import lend
+from videoload.engine.open_streams import OpenStream
+from videoload.engine.reader_queue import ReaderQueue
 from videoload.errors import VideoloadError
 from videoload.leases.commands import Ready
 from videoload.plan.batches import Batch, BatchWithInfo, batch_of
@@ -31,7 +32,6 @@ from videoload.plan.options import CheckedOptions
 from videoload.plan.passes import Passes
 from videoload.stats.meter import Meter
 from videoload.stats.stats import StreamRecord, StreamStats
-from videoload.transport.slots import aligned_copy
 
 _log = logging.getLogger(__name__)
 
@@ -40,7 +40,6 @@ _IDLE_WAIT_S = 0.05  # The same, if `idle` is called meanwhile.
 _REMIND_S = 60.0  # Between two warnings about a batch that does not come.
 _PEEK = 2  # Batches that are read only to look at a stream: Keras takes two.
 _ENDLESS = 1 << 40  # steps: who reads passes goes on in the next epochs
-_KEPT = 2  # These slots are never lent. A consumer that holds all others gets copies.
 
 
 class Readers:
@@ -258,50 +257,18 @@ class Readers:
     def _hand_over(
         self, batch: Ready, queue: ReaderQueue, idle: Callable[[], None] | None, *, info: bool
     ) -> Batch | BatchWithInfo:
-        """The arrays of a batch. ``idle`` is called before a copy is made: it may end a loan.
+        """The arrays of a batch. ``idle``: see `lend`.
 
         A Ctrl-C may strike between any two steps. The slot is still given back: by the queue's end
         until the array exists, and then by the array's end. Twice does no harm.
         """
-        source, engine = self.source, self._engine
-        spec, clip_bytes, _ = source.form_of(batch.samples[0])
-        shape = (len(batch.samples), clip_bytes)
-        slot = batch.slot
-        if batch.rows is not None:  # Close the gaps. Nobody else writes into this slot any more.
-            whole = source.memory.view(slot, 0, (max(batch.rows) + 1, clip_bytes))
-            for to, row in enumerate(batch.rows):
-                if to != row:
-                    whole[to] = whole[row]
-
-        def give_back() -> None:
-            engine.post_about(
-                source, lambda: engine.streams.give_back(source, batch), about_leases=True
-            )
-
-        most = source.memory.slots - min(_KEPT, source.memory.slots // 2)
-        held = self._held()
-        if held >= most and idle is not None:
-            idle()
-            held = self._held()
-        if held >= most:
-            rows = aligned_copy(source.memory.view(slot, 0, shape))
-            give_back()
-            source.meter.copied += 1
-            if source.meter.copied == 1:
-                _log.warning(
-                    "%d of %d batches in memory are still referenced; the stream goes on with "
-                    "copies (keep fewer, or give more slots=)",
-                    held, source.memory.slots,
-                )  # fmt: skip
-        else:
-            rows = source.memory.lend(slot, shape, give_back)
-            assert rows.base is not None
-            source.loans[slot] = Loan(batch, weakref.ref(rows.base))
+        rows = lend(self._engine, self.source, batch, idle)
         queue.handed_over()
+        spec = self.source.form_of(batch.samples[0]).spec
         facts = facts_of(batch.frames, spec)
         look, self.look = self.look, None
         made = batch_of(
-            batch.step, batch.samples, source.catalog, spec, rows, facts, self.lengths,
+            batch.step, batch.samples, self.catalog, spec, rows, facts, self.lengths,
             info=info or look is not None,
         )  # fmt: skip
         if look is not None and len(made) == 3:
@@ -310,10 +277,6 @@ class Readers:
             except Exception:  # who draws for people ends no training
                 _log.exception("the live page cannot show a batch")
         return made if info else made[:2]
-
-    def _held(self) -> int:
-        """How many slots are lent to arrays that still live."""
-        return sum(loan.array() is not None for loan in list(self.source.loans.values()))
 
     # Figures
 

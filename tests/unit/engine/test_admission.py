@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from videoload.engine.admission import (
+from videoload.engine.membership import (
     Admission,
     Admitted,
     ConnectedWorker,

@@ -15,8 +15,8 @@ import pytest
 from videoload.catalog.catalog import Catalog
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.sample_spec import one_clip
-from videoload.engine.admission import ConnectedWorker
 from videoload.engine.answers import Answers
+from videoload.engine.membership import ConnectedWorker
 from videoload.engine.open_streams import OpenStream
 from videoload.errors import Fault, ProtocolError
 from videoload.leases.commands import Command, Grant, Identify, Ready

@@ -10,9 +10,10 @@ import zmq
 
 from videoload import Catalog, ClipSpec
 from videoload.clips.sample_spec import one_clip
-from videoload.engine.admission import ConnectedWorker
 from videoload.engine.engine import Engine
-from videoload.engine.open_streams import OpenStream, ReaderQueue
+from videoload.engine.membership import ConnectedWorker
+from videoload.engine.open_streams import OpenStream
+from videoload.engine.reader_queue import ReaderQueue
 from videoload.errors import VideoloadError
 from videoload.leases.records import Worker
 from videoload.plan.options import checked_options
@@ -170,7 +171,7 @@ def test_what_a_call_or_a_command_about_a_stream_raises_ends_this_stream_alone(
 ) -> None:
     streams, queues = [open_stream(number) for number in range(3)], [ReaderQueue() for _ in "012"]
     worker = Peer(LeaseSink(), b"worker")  # type: ignore[arg-type]
-    engine._workers[worker] = ConnectedWorker("here", 1, is_child=True)
+    engine.membership.admission.workers[worker] = ConnectedWorker("here", 1, is_child=True)
     for stream, queue in zip(streams, queues, strict=True):
         engine.post_about(stream, partial(engine.streams.add, stream))
         engine.post_about(stream, partial(engine.streams.begin, stream, stream.id, queue, range(8)))
@@ -194,7 +195,7 @@ def test_a_recall_is_answered_before_the_slots_are_granted_to_the_other_reader(
     stream, router = open_stream(), LeaseSink()
     peer = Peer(router, b"worker")  # type: ignore[arg-type]
     first, second = ReaderQueue(), ReaderQueue()
-    engine._workers[peer] = ConnectedWorker("here", 1, is_child=True)
+    engine.membership.admission.workers[peer] = ConnectedWorker("here", 1, is_child=True)
     engine._table.worker_joined(Worker(peer, local=True, joined=0.0))
     engine.streams.add(stream)
     engine.streams.begin(stream, 1, first, range(8))

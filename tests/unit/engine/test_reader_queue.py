@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.waiting import SECOND
 from videoload import ClosedError
-from videoload.engine.open_streams import ReaderQueue
+from videoload.engine.reader_queue import ReaderQueue
 from videoload.leases.commands import Ready
 
 pytestmark = pytest.mark.timeout(40 * SECOND)

@@ -1,0 +1,63 @@
+"""A batch in the hands of its consumer: the slot itself, lent until the last array that looks into
+it dies. A consumer that keeps nearly all slots gets copies."""
+
+from __future__ import annotations
+
+import logging
+import weakref
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from videoload.engine.engine import Engine
+from videoload.engine.open_streams import Loan, OpenStream
+from videoload.leases.commands import Ready
+from videoload.transport.slots import aligned_copy
+
+_log = logging.getLogger(__name__)
+
+_KEPT = 2  # These slots are never lent. A consumer that holds all others gets copies.
+
+
+def lend(
+    engine: Engine, source: OpenStream, batch: Ready, idle: Callable[[], None] | None
+) -> npt.NDArray[np.uint8]:
+    """The clips of a batch, uint8 [B, bytes of a clip]. ``idle`` is called before a copy is made:
+    it may end a loan."""
+    clip_bytes = source.form_of(batch.samples[0]).clip_bytes
+    shape, slot, memory = (len(batch.samples), clip_bytes), batch.slot, source.memory
+    if batch.rows is not None:  # Close the gaps. Nobody else writes into this slot any more.
+        whole = memory.view(slot, 0, (max(batch.rows) + 1, clip_bytes))
+        for to, row in enumerate(batch.rows):
+            if to != row:
+                whole[to] = whole[row]
+
+    def give_back() -> None:
+        engine.post_about(
+            source, lambda: engine.streams.give_back(source, batch), about_leases=True
+        )
+
+    most = memory.slots - min(_KEPT, memory.slots // 2)
+    if (held := _held(source)) >= most and idle is not None:
+        idle()
+        held = _held(source)
+    if held < most:
+        rows = memory.lend(slot, shape, give_back)
+        assert rows.base is not None
+        source.loans[slot] = Loan(batch, weakref.ref(rows.base))
+        return rows
+    rows = aligned_copy(memory.view(slot, 0, shape))
+    give_back()
+    source.meter.copied += 1
+    if source.meter.copied == 1:
+        _log.warning(
+            "%d of %d batches in memory are still referenced; the stream goes on with copies (keep "
+            "fewer, or give more slots=)", held, memory.slots,
+        )  # fmt: skip
+    return rows
+
+
+def _held(source: OpenStream) -> int:
+    """How many slots are lent to arrays that still live."""
+    return sum(loan.array() is not None for loan in list(source.loans.values()))

@@ -1,0 +1,87 @@
+"""The batches of one reader, from the I/O thread to the thread of its consumer."""
+
+from __future__ import annotations
+
+import copy
+import threading
+import time
+from collections import deque
+from queue import Empty, SimpleQueue
+
+from videoload.errors import VideoloadError
+from videoload.leases.commands import Ready
+
+
+class ReaderQueue:
+    """The batches of one reader. The I/O thread puts them in and takes them back. The consumer's
+    thread takes them out.
+
+    Each batch has one of three ends. It is handed over. Or it is taken back with all batches after
+    it: if one in the middle were left, the consumer would read it out of order, and then wait for
+    ever. Or a Ctrl-C strikes the consumer between two steps, and `never_handed_over` returns it.
+    """
+
+    def __init__(self) -> None:
+        # A plain lock: a Ctrl-C in Condition.__enter__ would leave it locked.
+        self._lock = threading.Lock()
+        self._ready: deque[Ready] = deque()
+        self._taken: list[Ready] = []  # but not handed over yet
+        self._error: VideoloadError | None = None
+        self._bell: SimpleQueue[None] = SimpleQueue()  # empty, or rung: look again
+
+    # While the I/O thread has the lock, it makes nothing that may start Python's garbage collector:
+    # that may wait for the consumer's thread (see `frameworks.tfdata`).
+
+    def put(self, batch: Ready) -> None:
+        with self._lock:
+            self._ready.append(batch)
+        self._ring()
+
+    def fail(self, error: VideoloadError) -> None:
+        """End the queue: the consumer gets ``error`` after the batches that are queued."""
+        with self._lock:
+            self._error = self._error or error
+        self._ring()
+
+    def _ring(self) -> None:
+        """Have the consumer look again. It empties the bell before it looks."""
+        if self._bell.empty():
+            self._bell.put(None)
+
+    def withdraw(self) -> list[Ready]:
+        """All batches that the consumer has not taken."""
+        none: deque[Ready] = deque()
+        with self._lock:
+            ready, self._ready = self._ready, none
+        return list(ready)
+
+    def take(self, wait_s: float) -> Ready | None:
+        """The next batch, or None if none came in ``wait_s``. Raises what `fail` was given."""
+        deadline = time.monotonic() + wait_s
+        while True:
+            with self._lock:
+                if self._ready:
+                    batch = self._ready[0]
+                    self._taken.append(batch)
+                    self._ready.popleft()
+                    return batch
+                error = self._error
+            if error is not None:
+                raise copy.copy(error)  # a raised error holds the frames of its consumer
+            try:
+                self._bell.get(timeout=max(0.0, deadline - time.monotonic()))
+            except Empty:
+                return None
+
+    @property
+    def ready(self) -> int:
+        """How many batches the consumer has not taken."""
+        return len(self._ready)
+
+    def handed_over(self) -> None:
+        """From now on, the consumer gives back the slot of the batch that it took."""
+        self._taken.clear()
+
+    def never_handed_over(self) -> list[Ready]:
+        """After the consumer's end: the batches whose slots nobody else gives back."""
+        return [*self.withdraw(), *self._taken]
