@@ -24,7 +24,7 @@ from benchmarks.work import SEED, Clip, File, Work
 from videoload.catalog.catalog import Catalog
 from videoload.errors import CatalogError
 from videoload.index.index import find_index
-from videoload.reading.containers import UnreadableError
+from videoload.reading.containers import BrokenFileError
 from videoload.storage.files import Folder
 
 _FILES = 32  # at most: the warm-up of each run visits all of them
@@ -147,7 +147,7 @@ def look_at(
 def _is_changed_for_display(root: Path, path: str) -> bool:
     try:
         index, opened = find_index(Folder(root).resolve(path), lambda: None)
-    except UnreadableError:
+    except BrokenFileError:
         return False  # the run of this loader says why
     if opened is not None:
         opened.close()

@@ -27,7 +27,7 @@ from tests.support.mutants import mutant
 from videoload import native
 from videoload.index.complete_decode import decode_index
 from videoload.index.index import find_index, open_video
-from videoload.reading.containers import UnreadableError
+from videoload.reading.containers import BrokenFileError
 from videoload.reading.frames import StaleIndexError, read_canonically, read_frames
 from videoload.reading.video import Video
 from videoload.storage.files import LocalFile
@@ -64,7 +64,7 @@ def look_at(path: Path, seed: int) -> tuple[str, object, list[str]]:
         index, _ = find_index(file, _tick)
         known = "decoded" if index is None else "proven"
         index = index or decode_index(file, _tick)[0]
-    except UnreadableError as error:
+    except BrokenFileError as error:
         return "refused", str(error), []
     if index.info.frames > _MAX_FRAMES:
         return known, index.info, []
@@ -80,7 +80,7 @@ def look_at(path: Path, seed: int) -> tuple[str, object, list[str]]:
                 read_canonically(open_video(file, index), index.order, wanted, use, _tick)
             elif read_frames(opened, index.order, wanted, use, _tick):
                 return got, opened
-        except (UnreadableError, StaleIndexError) as error:
+        except (BrokenFileError, StaleIndexError) as error:
             return repr(error), None
         return got, None
 

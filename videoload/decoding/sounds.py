@@ -12,7 +12,7 @@ from videoload.clips.clip_spec import ClipSpec, heard_shape, samples_of, silent,
 from videoload.decoding.prepared import Ordinals, OtherFileError, Prepared, renewing
 from videoload.errors import OneClipError, VideoError
 from videoload.pixels.planes import Buffer
-from videoload.reading.containers import UnreadableError
+from videoload.reading.containers import BrokenFileError
 from videoload.sound.reader import SoundReader, Wanted
 from videoload.sound.resampling import Samples
 from videoload.sound.track import NotSoughtError, Track, UndecodableError
@@ -37,7 +37,7 @@ class Sounds:
                 return self._read(self._storage.resolve(path), begin, wanted, tick)
             except UndecodableError as error:
                 raise OneClipError(path, str(error)) from None
-            except UnreadableError as error:
+            except BrokenFileError as error:
                 raise VideoError(path, str(error)) from None
 
         return self._storage.run(path, read, tick)
@@ -49,7 +49,7 @@ class Sounds:
             try:
                 with closing(Track(self._storage.resolve(path), tick)) as track:
                     return track.codec
-            except UnreadableError:
+            except BrokenFileError:
                 return "unknown"
 
         return self._storage.run(path, find, tick)

@@ -27,7 +27,7 @@ from videoload.pixels.chains import Chains
 from videoload.pixels.clip_pixels import ClipPixels
 from videoload.pixels.planes import Buffer
 from videoload.pixels.ways import Way
-from videoload.reading.containers import UnreadableError
+from videoload.reading.containers import BrokenFileError
 from videoload.reading.frames import StaleIndexError, Standing, read_frames
 from videoload.reading.video import Video
 from videoload.stopwatch import Stopwatch
@@ -150,7 +150,7 @@ class VideoClips:
         with self._tools.watch.phase("scale"):
             try:
                 self._stored.show(self._clips)
-            except UnreadableError as error:
+            except BrokenFileError as error:
                 raise OneClipError(self._path, str(error)) from None
         return self._shown()
 
@@ -194,7 +194,7 @@ class VideoClips:
         except FormatChangedError:
             self._make_places()
             return self._read(None, tick)
-        except UnreadableError as error:
+        except BrokenFileError as error:
             raise OneClipError(self._path, str(error)) from None
         except StaleIndexError:
             if tools.indexes.forget(self._path, index):

@@ -211,7 +211,7 @@ class ClipFrames:
         ]
 
     def take(self, ordinal: int, frame: VideoFrame) -> None:
-        """A frame was decoded. Raises UnreadableError, FormatChangedError."""
+        """A frame was decoded. Raises BrokenFileError, FormatChangedError."""
         source = FrameFormat.of(frame)
         if self._way is None:
             self._create(source)
@@ -264,7 +264,7 @@ class ClipFrames:
             self._store.decode_s = (time.process_time() - self._began_s) / len(self._sums)
 
     def show(self, clips: Sequence[Buffer]) -> None:
-        """Make the clips. Raises UnreadableError."""
+        """Make the clips. Raises BrokenFileError."""
         for drawn, clip in zip(self._params, clips, strict=True):
             made = ClipPixels(self._spec, self._info, drawn, self._chains, clip)
             shown = pictures(drawn.frames)

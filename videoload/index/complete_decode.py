@@ -17,9 +17,9 @@ from videoload.bitstreams.pictures import compact
 from videoload.index.index import VideoIndex, info_of_file
 from videoload.index.packets import least_bytes, timing_in
 from videoload.reading.containers import (
+    BrokenFileError,
     NotedPackets,
     OpenedVideo,
-    UnreadableError,
     checksum_of,
 )
 from videoload.reading.display import display_of
@@ -64,7 +64,7 @@ class _Packet(NamedTuple):
 
 
 def decode_index(file: VideoFile, tick: Tick) -> tuple[VideoIndex, Report]:
-    """Decode the whole file once. Raises UnreadableError if no frame comes out."""
+    """Decode the whole file once. Raises BrokenFileError if no frame comes out."""
     opened = OpenedVideo(file, strict=False)
     size, pixels = (0, 0), ""
     packets: list[_Packet] = []
@@ -85,7 +85,7 @@ def decode_index(file: VideoFile, tick: Tick) -> tuple[VideoIndex, Report]:
             sums.append(checksum(frame))
             del frame
         if not sums:
-            raise UnreadableError("has no frame that can be decoded")
+            raise BrokenFileError("has no frame that can be decoded")
         report = Report(
             opened.container.format.name, opened.stream.codec.name, pixels, opened.stream.frames,
             len(packets), len(sums), len(opened.refused), repaired, list(kinds.values()),
@@ -105,16 +105,16 @@ def decode_index(file: VideoFile, tick: Tick) -> tuple[VideoIndex, Report]:
 
 
 def _noted(opened: OpenedVideo, packets: list[_Packet]) -> Iterator[VideoPacket]:
-    """The packets of a file, which are noted. Raises UnreadableError."""
+    """The packets of a file, which are noted. Raises BrokenFileError."""
     at, least = -1, least_bytes(opened)
     for packet in opened.packets:
         if packet.size < least:
-            raise UnreadableError(
+            raise BrokenFileError(
                 f"has raw pictures that are not whole: {packet.size} bytes, and {least} are needed"
             )
         at = at if packet.pos is None else packet.pos
         if not packets and opened.decoder.context.name == "rawvideo" and is_hevc(bytes(packet)):
-            raise UnreadableError(
+            raise BrokenFileError(
                 "has HEVC in a container that says raw video: `ffmpeg -vcodec hevc -i FILE -c copy "
                 "NEW.mp4` writes a file that says what it is"
             )

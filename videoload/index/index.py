@@ -177,7 +177,7 @@ def open_video(
     file: VideoFile, index: VideoIndex, *, strict: bool = True, watch: Stopwatch | None = None
 ) -> Video:
     """Open an indexed file for decoding. ``watch``: notes how long seeking takes. Raises
-    UnreadableError."""
+    BrokenFileError."""
     if index.avi is not None:
         return AviVideo(file, index.avi, strict=strict)
     return OpenedVideo(file, strict=strict, watch=watch, noted=index.noted)
@@ -187,7 +187,7 @@ def find_index(
     file: VideoFile, tick: Tick, watch: Stopwatch | None = None
 ) -> tuple[VideoIndex | None, Video | None]:
     """The index of a file, if it can be told without decoding; and the file, if it is open and can
-    be used for decoding. Raises UnreadableError, OSError."""
+    be used for decoding. Raises BrokenFileError, OSError."""
     watch = watch or Stopwatch()
     with watch.phase("open"):
         opened = OpenedVideo(file, watch=watch)

@@ -10,7 +10,7 @@ from videoload.index.complete_decode import Report, decode_index
 from videoload.index.index import VideoIndex, find_index
 from videoload.index.index_cache import IndexCache
 from videoload.index.index_file import SetIndex
-from videoload.reading.containers import UnreadableError
+from videoload.reading.containers import BrokenFileError
 from videoload.reading.video import Video
 from videoload.stopwatch import Stopwatch
 from videoload.storage.files import Storage, Tick, VideoFile
@@ -51,7 +51,7 @@ class Indexes:
         with self._watch.phase("index"):
             try:
                 return self._find(path, file, tick)
-            except (UnreadableError, OSError) as error:
+            except (BrokenFileError, OSError) as error:
                 raise VideoError(path, str(error)) from None
 
     def _find(self, path: str, file: VideoFile, tick: Tick) -> tuple[VideoIndex, Video | None]:
@@ -76,7 +76,7 @@ class Indexes:
             if opened is not None:
                 opened.close()
             decoded, report = decode_index(file, tick)
-        except (UnreadableError, OSError) as error:
+        except (BrokenFileError, OSError) as error:
             raise VideoError(path, str(error)) from None
         file.check()
         index = index or decoded

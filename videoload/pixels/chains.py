@@ -21,7 +21,7 @@ from videoload import native
 from videoload.clips.regions import Size
 from videoload.pixels.planes import Picture
 from videoload.pixels.ways import UNSPECIFIED, Colours, Way
-from videoload.reading.containers import UnreadableError
+from videoload.reading.containers import BrokenFileError
 
 # swscale widens the bilinear filter when it shrinks, so there is no aliasing. With ACCURATE_RND it
 # takes 40 % longer for half a grey level, BICUBIC 20 %.
@@ -38,7 +38,7 @@ class Chain:
     anew, by how many frames they hold."""
 
     def __init__(self, way: Way) -> None:
-        """Raises UnreadableError."""
+        """Raises BrokenFileError."""
         _choose_instructions()
         self.spare = defaultdict[int, list[Picture]](list)
         self._graph = Graph()  # the contexts do not keep it
@@ -56,7 +56,7 @@ class Chain:
 
     def through(self, frame: VideoFrame, corner: Size = (0, 0)) -> VideoFrame:
         """What comes out for a frame. ``corner``: where the `cut` begins in what is scaled. Raises
-        UnreadableError."""
+        BrokenFileError."""
         if corner != self._corner and self._cut is not None:
             self._corner = corner
             for side, at in zip("xy", corner, strict=True):
@@ -85,8 +85,8 @@ class Chains(LRUCache[Way, Chain]):
         return chain
 
 
-def _cannot_be_scaled(error: Exception) -> UnreadableError:
-    return UnreadableError(f"has frames that cannot be scaled ({error})")
+def _cannot_be_scaled(error: Exception) -> BrokenFileError:
+    return BrokenFileError(f"has frames that cannot be scaled ({error})")
 
 
 def _steps(way: Way) -> list[tuple[str, str] | tuple[str]]:

@@ -54,7 +54,7 @@ class ClipPixels:
 
     def take(self, frame: VideoFrame, at: int, scaled: dict[Way, VideoFrame] | None = None) -> None:
         """Show a decoded frame as frame ``at`` of the clip. ``scaled``: what was made of a frame
-        that is shown several times, and is scaled once. Raises UnreadableError."""
+        that is shown several times, and is scaled once. Raises BrokenFileError."""
         self._begin(FrameFormat.of(frame))
         if self._straight is None or scaled is not None:
             scaled = {} if scaled is None else scaled
@@ -75,12 +75,12 @@ class ClipPixels:
             to[at] = np.ndarray(shape, dtype, memoryview(plane), begin, strides)
 
     def take_scaled(self, source: FrameFormat, planes: Sequence[Buffer], at: Sequence[int]) -> None:
-        """Show the planes of scaled frames as frames ``at`` of the clip. Raises UnreadableError."""
+        """Show the planes of scaled frames as frames ``at`` of the clip. Raises BrokenFileError."""
         self._begin(source)
         self._take_part(part_of(planes, self._look.part), at)
 
     def finish(self) -> None:
-        """Make the pixels of all frames that were taken. Raises UnreadableError."""
+        """Make the pixels of all frames that were taken. Raises BrokenFileError."""
         if self._picture is not None:
             self._convert(self._picture)
             self._converting.spare[self._picture.frames].append(self._picture)

@@ -43,7 +43,7 @@ class AviVideo:
     """A `Video` whose packets are those that its index names."""
 
     def __init__(self, file: VideoFile, avi: AviPackets, *, strict: bool = True) -> None:
-        """Raises UnreadableError."""
+        """Raises BrokenFileError."""
         self.file = file
         self.number = -1
         self.refused: list[int] = []

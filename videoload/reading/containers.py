@@ -41,7 +41,7 @@ _NEAR = 4  # reading so many packets on takes less time than a seek
 _log = logging.getLogger(__name__)
 
 
-class UnreadableError(Exception):
+class BrokenFileError(Exception):
     """FFmpeg or the file system refuses a file."""
 
 
@@ -85,7 +85,7 @@ class OpenedVideo:
         watch: Stopwatch | None = None,
         noted: NotedPackets | None = None,
     ) -> None:
-        """``watch``: notes how long seeking takes. Raises UnreadableError, and ChangedError if the
+        """``watch``: notes how long seeking takes. Raises BrokenFileError, and ChangedError if the
         path leads to another file by now."""
         self.file = file
         self.noted = noted
@@ -144,7 +144,7 @@ class OpenedVideo:
         return packet.dts if pts is None else pts
 
     def _reopen(self) -> None:
-        """Go back to the beginning, where seeking does not lead. Raises UnreadableError."""
+        """Go back to the beginning, where seeking does not lead. Raises BrokenFileError."""
         self.close()
         self._open()
 
@@ -234,7 +234,7 @@ def packets(container: InputContainer, stream: VideoStream) -> Iterator[VideoPac
 
 def open_container(file: VideoFile, *, decodes: bool = True) -> InputContainer:
     """A file as FFmpeg opens it. Unless it ``decodes``, only headers tell what is in it: FFmpeg
-    decodes the first picture otherwise. Raises UnreadableError."""
+    decodes the first picture otherwise. Raises BrokenFileError."""
     more = {} if decodes else _HEADERS_ONLY
     try:
         if file.path[-4:].lower() == ".avi":
@@ -246,13 +246,13 @@ def open_container(file: VideoFile, *, decodes: bool = True) -> InputContainer:
         raise not_opened(error, file) from None
 
 
-def not_opened(error: Exception, file: VideoFile) -> UnreadableError:
+def not_opened(error: Exception, file: VideoFile) -> BrokenFileError:
     """The reason why a file cannot be opened: what it is, or else what FFmpeg says."""
     with suppress(OSError):
         if kind := kind_of(file):
-            return UnreadableError(f"is not a video that can be opened: {kind}")
+            return BrokenFileError(f"is not a video that can be opened: {kind}")
     why = getattr(error, "strerror", None) or error
-    return UnreadableError(f"is not a video that can be opened ({why})")
+    return BrokenFileError(f"is not a video that can be opened ({why})")
 
 
 def _open_as(
@@ -267,17 +267,17 @@ def _open_as(
 
 
 def video_stream(container: InputContainer, file: VideoFile) -> VideoStream:
-    """The stream that the ffmpeg command would take. Raises UnreadableError."""
+    """The stream that the ffmpeg command would take. Raises BrokenFileError."""
     covers = Disposition.attached_pic | Disposition.timed_thumbnails
     streams = [stream for stream in container.streams.video if not stream.disposition & covers]
     if not streams:
         covers_only = " except for a cover picture" if container.streams.video else ""
-        raise UnreadableError(f"has no video stream{covers_only}")
+        raise BrokenFileError(f"has no video stream{covers_only}")
     stream = max(streams, key=_weight)
     if stream.codec_context is None:
         name = codec_of(file)
         told = f" ({name!r})" if name else ""
-        raise UnreadableError(f"has a video codec that FFmpeg does not know{told}")
+        raise BrokenFileError(f"has a video codec that FFmpeg does not know{told}")
     return stream
 
 

@@ -36,7 +36,7 @@ from av.video.frame import VideoFrame
 
 from videoload.bitstreams.h264 import is_unreferenced
 from videoload.bitstreams.proofs import INTRA_ONLY
-from videoload.reading.containers import UnreadableError
+from videoload.reading.containers import BrokenFileError
 from videoload.reading.frame_decoder import REFUSALS, checksum
 from videoload.reading.order import Order
 from videoload.reading.video import Video, decode_packets
@@ -91,7 +91,7 @@ def read_frames(
     ``opened`` may be used again.
 
     ``also``: further frames, used only if there is no complaint. ``standing``: where the last call
-    has ended. Raises UnreadableError if no frame comes out, StaleIndexError
+    has ended. Raises BrokenFileError if no frame comes out, StaleIndexError
     if it is not the file indexed.
     """
     places = [None] if standing is None else [standing, None]
@@ -263,7 +263,7 @@ def read_canonically(video: Video, order: Order, wanted: list[int], use: Use, ti
 def _read_from_the_beginning(
     video: Video, order: Order, left: deque[int], use: Use, tick: Tick
 ) -> None:
-    """Decode as when the index was made. Raises StaleIndexError, UnreadableError."""
+    """Decode as when the index was made. Raises StaleIndexError, BrokenFileError."""
     assert order.sums is not None
     with closing(video.anew()) as fresh:
         ordinals = iter(range(order.frames))
@@ -280,7 +280,7 @@ def _read_from_the_beginning(
 
 
 class _Groups:
-    """Groups of pictures of a damaged file, each decoded by itself. Raises UnreadableError."""
+    """Groups of pictures of a damaged file, each decoded by itself. Raises BrokenFileError."""
 
     def __init__(self, video: Video, order: Order, tick: Tick) -> None:
         self._video, self._order, self._tick = video, order, tick
@@ -326,7 +326,7 @@ class _Groups:
         before = [other for other in came if other < ordinal]
         there, shown = (group, max(before)) if before else self._near(group)
         if shown not in self._decode(there, [shown], lambda _, frame: use(ordinal, frame)):
-            raise UnreadableError("has no frame that can be decoded")
+            raise BrokenFileError("has no frame that can be decoded")
 
     def _near(self, group: int) -> tuple[int, int]:
         """Group and ordinal of the last picture before a group, or else of the first from it on."""
@@ -336,7 +336,7 @@ class _Groups:
         for other in range(group, min(len(self._order.starts), group + _MAX_GROUPS)):
             if came := self._decodable(other):
                 return other, came[0]
-        raise UnreadableError("has no frame that can be decoded")
+        raise BrokenFileError("has no frame that can be decoded")
 
     def _decodable(self, group: int) -> list[int]:
         """The first and the last frame that come out of a group, or none. The answer is kept: it

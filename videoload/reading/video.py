@@ -31,10 +31,10 @@ class Video(Protocol):
 
     def go_to(self, start: KeyFrame) -> VideoPacket | None:
         """The packet of a key frame, for a decoder that begins anew; None if there is none. Raises
-        UnreadableError."""
+        BrokenFileError."""
 
     def anew(self) -> Video:
-        """The file opened again, with a tolerant decoder. Raises UnreadableError."""
+        """The file opened again, with a tolerant decoder. Raises BrokenFileError."""
 
     def close(self) -> None:
         """Close the file."""

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from av.audio.frame import AudioFrame
 from cachetools import LRUCache
 
-from videoload.reading.containers import UnreadableError
+from videoload.reading.containers import BrokenFileError
 from videoload.sound.resampling import Resampler, Samples, floats, limited, mixed
 from videoload.sound.timeline import Stretch, first_sample, stretch
 from videoload.sound.track import NotSoughtError, Track, UndecodableError
@@ -43,7 +43,7 @@ class SoundReader:
     ) -> Samples | None:
         """The sound from ``begin`` on, in seconds of the container, float32 [channels, samples];
         None if the file has no sound. Without ``seek``, all that comes before is read. Raises
-        UnreadableError, NotSoughtError."""
+        BrokenFileError, NotSoughtError."""
         if not track.has_sound:
             return None
         end = begin + Fraction(wanted.samples, wanted.rate)
@@ -86,11 +86,11 @@ class _Form(NamedTuple):
         return 128 if self.kind.startswith("u8") else 0
 
     def layout_of(self, channels: int) -> str:
-        """FFmpeg's name for where so many channels belong. Raises UnreadableError."""
+        """FFmpeg's name for where so many channels belong. Raises BrokenFileError."""
         if channels > 2 and not self.layout.endswith("channels"):
             return self.layout
         if channels > len(_LAYOUTS):
-            raise UnreadableError(f"has sound with {channels} channels")
+            raise BrokenFileError(f"has sound with {channels} channels")
         return _LAYOUTS[channels - 1]
 
 

@@ -22,7 +22,7 @@ from av.audio.layout import AudioLayout
 from av.stream import Discard
 
 from videoload.reading.containers import (
-    UnreadableError,
+    BrokenFileError,
     open_container,
     packets,
     sound_stream,
@@ -57,7 +57,7 @@ _OWN = " channels ("  # in FFmpeg's name of a layout with an order of its own
 _ORDER = ("FL", "FR", "FC", "LFE", "BL", "BR", "FLC", "FRC", "BC", "SL", "SR")
 
 
-class UndecodableError(UnreadableError):
+class UndecodableError(BrokenFileError):
     """The sound of this clip cannot be decoded; that of others may."""
 
 
@@ -76,7 +76,7 @@ class Track:
     """
 
     def __init__(self, file: VideoFile, tick: Tick) -> None:
-        """Raises UnreadableError."""
+        """Raises BrokenFileError."""
         self._tick = tick
         self._container = _open(file)
         self._decoded: list[AudioFrame] = []  # of the packets at the beginning
@@ -89,7 +89,7 @@ class Track:
         except BaseException as error:
             self.close()
             if isinstance(error, REFUSALS):
-                raise UnreadableError(f"has sound that cannot be read ({error})") from None
+                raise BrokenFileError(f"has sound that cannot be read ({error})") from None
             raise
 
     def _find(self, video: VideoStream) -> bool:
@@ -98,7 +98,7 @@ class Track:
         if stream is None:
             return False
         if stream.codec_context is None:
-            raise UnreadableError("has sound in a codec that FFmpeg does not know")
+            raise BrokenFileError("has sound in a codec that FFmpeg does not know")
         self._stream, self._context = stream, stream.codec_context
         self.order = _set_up(self._context)
         self._rate = self._context.sample_rate
@@ -236,7 +236,7 @@ class Track:
 
 
 def _set_up(context: AudioCodecContext) -> list[int]:
-    """Returns the `Track.order`. Raises UnreadableError."""
+    """Returns the `Track.order`. Raises BrokenFileError."""
     context.thread_type = "NONE"
     context.thread_count = 1
     # PyAV frees what a layout with an order of its own refers to with each object that it makes of
@@ -253,7 +253,7 @@ def _set_up(context: AudioCodecContext) -> list[int]:
     is_known = _OWN not in told.name
     context.layout = told if is_known else "mono"
     if not is_known:
-        raise UnreadableError(f"has sound with an unknown layout: {layout.name}")
+        raise BrokenFileError(f"has sound with an unknown layout: {layout.name}")
     return [names.index(name) for name in usual]
 
 
@@ -261,7 +261,7 @@ def _open(file: VideoFile) -> InputContainer:
     """Open a file. To decode its first picture, as FFmpeg does, would take longer than the sound:
     an AVI and an MP4 with one track of sound have all that is needed in their headers."""
     if file.path[-4:].lower() in _HEADERS_TELL:
-        with suppress(UnreadableError, *REFUSALS):
+        with suppress(BrokenFileError, *REFUSALS):
             container = open_container(file, decodes=False)
             if _headers_tell(container):
                 return container

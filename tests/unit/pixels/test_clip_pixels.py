@@ -22,7 +22,7 @@ from videoload.pixels.chains import Chains
 from videoload.pixels.clip_pixels import ClipPixels
 from videoload.pixels.planes import Buffer
 from videoload.pixels.ways import Way
-from videoload.reading.containers import UnreadableError
+from videoload.reading.containers import BrokenFileError
 
 SIZES = ((320, 240), (240, 320), (1280, 720), (720, 480), (176, 144), (321, 243))
 SOURCES = ("yuv420p", "yuvj420p", "rgb24", "yuv422p", "yuv420p10le")
@@ -244,7 +244,7 @@ def test_what_ffmpeg_cannot_scale_is_named() -> None:
     frame = VideoFrame(320, 240, "yuv420p")
     spec = spec_of("rgb24")
     facts = INFO._replace(width=100_000, height=1)  # wider than swscale goes
-    with pytest.raises(UnreadableError, match="cannot be scaled"):
+    with pytest.raises(BrokenFileError, match="cannot be scaled"):
         clip_of([frame], spec, facts, clip_params(spec, INFO, 0))
 
 
