@@ -570,8 +570,8 @@ class LeaseTable:
             return False
         due_s = chunk.size * chunk.stream.clip_s(lease.sample) * (self.pool.paces.quick or 1.0)
         due_s *= max(1.0, (lease.before + 1) / self._credit)
-        if math.isinf(due_s):
-            return has_had_s > _WAITED_S
+        if math.isinf(due_s):  # another worker would call a function of the user's as well
+            return has_had_s > _WAITED_S and worker.at is not Activity.FUNCTION
         return has_had_s > _LATE * due_s + min(worker.pace.trip_s, _WAITED_S) + _LATE_S
 
     def _next_chunk(self, worker: Worker, *, others: bool = True) -> Chunk | None:
