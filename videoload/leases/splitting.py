@@ -2,10 +2,10 @@
 no sockets, no threads, no clock.
 
 A lease is 0.2 s of work, 16 clips at most: with less, messages cost more than 1 % of it on a busy
-host, and more brings nothing. It is no more than a worker's share of a batch, which is then complete early, or of
-half of what the slots hold. Until it is known how long a clip takes, a lease has one. Clips of one
-video stay together, for one pass over it. A slow worker gets what is back before the slots run dry
-(see `paces`).
+host, and more brings nothing. It is no more than a worker's share of a batch, which is then
+complete early, or of half of what the slots hold. Until it is known how long a clip takes, a lease
+has one. Clips of one video stay together, for one pass over it. A slow worker gets what is back
+before the slots run dry (see `paces`).
 
 If all workers run on one host, a worker gets the next clips, in the order of the stream. Otherwise
 it gets the next clips that prefer its host (see `affinity`), from any batch for which there is a
