@@ -145,7 +145,7 @@ def test_an_open_recording_has_all_frames(root: Path, pieces: Catalog) -> None:
         assert "(11 pieces)" in repr(many)
     with vl.open(f"{root}/{pieces.paths[0]}") as many:
         assert len(many) == FRAMES
-    with pytest.raises(vl.SpecError, match="none"):
+    with pytest.raises(vl.SpecError, match="file"):
         vl.open([])
 
 

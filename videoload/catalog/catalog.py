@@ -184,8 +184,9 @@ class Catalog:
                 ``label``. Without such a column, all labels are -1. Default ``label``.
             labels: The same, and always multi-hot. Default ``labels``.
             targets: Numbers to use instead of labels: ``"x"`` gives float32 [N], ``("x", "y")``
-                [N, 2], and a dict of these named targets. Or text, as captions: str in arrays of
-                objects; tf.string, and lists for PyTorch. Default ``targets``.
+                [N, 2], and a dict of these named targets; where there are labels as well, they are
+                the target ``label``. Or text, as captions: str in arrays of objects; tf.string, and
+                lists for PyTorch. Default ``targets``.
             start: First source frame of a segment, from 0. Default ``start``.
             end: Source frame after its last. Default ``end``.
             start_s: When a segment starts, in seconds from its file's first frame, instead of

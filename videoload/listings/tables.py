@@ -97,6 +97,8 @@ class _Reader:
             _log.log(level, "%s: columns that are not used: %s", self._rows.source, some(unused))
         self._warn_of_counting_from_1()
         targets = hot if targets is None else targets
+        if isinstance(targets, dict) and labels is not None:
+            targets.setdefault("label", labels)
         return Listed(paths, columns, known, self._root, targets, parts, self._where_is, unused)
 
     def _where_is(self, i: int) -> str:

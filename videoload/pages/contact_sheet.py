@@ -193,7 +193,8 @@ def label_text(labels: Any, sample: int, classes: Sequence[str]) -> str:
     """The name of a sample's class, or its targets in short."""
     if isinstance(labels, dict):
         return ", ".join(
-            f"{name} {label_text(values, sample, ())}" for name, values in labels.items()
+            f"{name} {label_text(values, sample, classes if name == 'label' else ())}"
+            for name, values in labels.items()
         )
     value = labels[sample]
     if np.ndim(value) == 0 and np.issubdtype(labels.dtype, np.integer) and value < len(classes):

@@ -48,6 +48,16 @@ def test_columns_of_numbers_are_targets(tmp_path: Path, asked: Any, expected: An
     assert pairs(catalog) == [("a.avi", ""), ("b.avi", "")], "labels are optional"
 
 
+def test_a_class_and_named_targets_come_together() -> None:
+    table = {"path": ["a.avi", "b.avi"], "x": [1.5, 2.5], "label": ["run", "walk"]}
+    both: Any = Catalog.from_table(table, targets={"x": "x"}).targets
+    assert {name: each.tolist() for name, each in both.items()} == {
+        "x": [1.5, 2.5],
+        "label": [0, 1],
+    }
+    assert isinstance(Catalog.from_table(table, targets="x").targets, np.ndarray)
+
+
 @pytest.mark.parametrize(
     ("cells", "wrong"),
     [
