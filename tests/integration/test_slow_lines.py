@@ -44,7 +44,9 @@ def bytes_asked(server: ObjectServer) -> tuple[int, int]:
         found = _ASKED.match(head)
         assert found, head
         path, begin, last = found.groups()
-        size = (server.folder / path.decode()).stat().st_size
+        if not (file := server.folder / path.decode()).exists():
+            continue  # the index of a set, which is looked for first
+        size = file.stat().st_size
         asked[path].append((int(begin), min(int(last) + 1, size)))
     everything = different = 0
     for ranges in asked.values():

@@ -1,7 +1,7 @@
 """How open batches are split into chunks: which clips a worker is granted next, and how many. Pure:
 no sockets, no threads, no clock.
 
-A lease is 0.2 s of work, 16 clips at most: with less, messages cost more than 1 % of it on a busy
+A lease is 0.1 s of work, 16 clips at most: with less, messages cost more than 1 % of it on a busy
 host, and more brings nothing. It is no more than a worker's share of a batch, which is then
 complete early, or of half of what the slots hold. Until it is known how long a clip takes, a lease
 has one. Clips of one video stay together, for one pass over it. A slow worker gets what is back
@@ -32,7 +32,7 @@ from videoload.plan.batches import Sample
 # Clips of one video that take longer than this lie far apart in a long video. One pass spares
 # little there, and the batch would wait for one worker.
 _RUN_S = 0.5
-_LEASE_S = 0.2
+_LEASE_S = 0.1
 
 
 class Splitting:

@@ -180,7 +180,7 @@ def sizes(desk: Desk, *, steps: int = 1) -> list[int]:
     [
         (math.inf, 40, 2, 8, 1),  # nobody knows how long a clip takes
         (1.0, 40, 2, 8, 1),
-        (0.07, 40, 2, 8, 3),  # 0.2 s of work
+        (0.035, 40, 2, 8, 3),  # 0.1 s of work
         (0.001, 40, 2, 8, 14),  # 16 at most, and all alike
         (5e-324, 33, 1, 8, 11),
         (0.001, 8, 4, 2, 2),  # its share of a batch
@@ -189,7 +189,7 @@ def sizes(desk: Desk, *, steps: int = 1) -> list[int]:
         (0.001, 8, 4, 32, 8),  # never more than the batch
     ],
 )
-def test_a_lease_is_200_ms_of_work_and_no_more_than_a_workers_share(
+def test_a_lease_is_100_ms_of_work_and_no_more_than_a_workers_share(
     clip_s: float, batch: int, workers: int, slots: int, longest: int
 ) -> None:
     desk = Desk(*"abcdefghi"[:workers], batch=batch, slots=slots, frame_s=clip_s)

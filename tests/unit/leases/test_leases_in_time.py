@@ -147,13 +147,14 @@ def test_a_full_line_is_full_whatever_the_number_of_workers(workers: int) -> Non
     )
     assert simulation.run(60.0) > 0.97 * min(49.0, workers / 0.05)
     done = len(simulation.taken) * 32
-    assert simulation.granted - done < 49.0 * 3 + 32, "what is out, the line brings in time"
+    assert simulation.granted - done < 49.0 * 6, "what is out, the line brings in time"
 
 
 def test_a_line_that_gets_wider_is_filled_again() -> None:
     simulation = simulated(*[0.05] * 64, away_s=0.001, batch=32, slots=40, line=49.0)
     simulation.run(30.0)
     simulation.line = 1000.0
+    simulation.run(5.0)  # what is on the way comes at its own pace
     assert simulation.run(10.0) > 0.97 * 1000
 
 
