@@ -213,19 +213,20 @@ class _Read(NamedTuple):
 
 def _changed(folder: Path, before: _Seen) -> _Read:
     """Read the folder again, if it is not as it was ``before``."""
+    keys, lines = set(), []
     try:
         seen = _files(folder)
+        if seen == before:
+            return _Read(seen)
+        for path, *_ in seen:
+            try:
+                keys.add(load_key(Path(path))[0])
+            except TransportError as error:  # it is being written, perhaps
+                lines.append(str(error))
+        folder.stat()  # it may have gone away meanwhile, and its files with it
     except OSError as error:
         line = f"{folder}: {error.strerror}; the keys that were read before stay admitted"
         return _Read([], lines=(line,) if before else ())
-    if seen == before:
-        return _Read(seen)
-    keys, lines = set(), []
-    for path, *_ in seen:
-        try:
-            keys.add(load_key(Path(path))[0])
-        except TransportError as error:  # it is being written, perhaps
-            lines.append(str(error))
     return _Read(seen, keys, tuple(lines))
 
 

@@ -243,6 +243,34 @@ def test_a_key_that_is_deleted_or_added_counts_at_once_and_for_open_connections(
         door.close()
 
 
+def test_a_folder_that_goes_away_while_it_is_read_turns_nobody_away(
+    context: zmq.Context[zmq.Socket[bytes]], keys: tuple[Path, Path],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    trainer, worker = keys
+    lines: list[str] = []
+    door = KeyAuthenticator(context, trainer, lines.append)
+    listdir = os.listdir
+
+    def then_gone(folder: Path) -> list[str]:
+        found = listdir(folder)
+        folder.rename(trainer / "away")
+        return found
+
+    try:
+        monkeypatch.setattr(os, "listdir", then_gone)
+        times = itertools.count(time.monotonic() + 10, 10)
+
+        def is_told() -> bool:
+            door.refresh(next(times))
+            return bool(lines)
+
+        wait_until(is_told, 30 * SECOND)
+        assert door.callback("*", own_keys(worker, WORKER)[0]), lines
+    finally:
+        door.close()
+
+
 @pytest.mark.parametrize(
     ("name", "mode", "is_refused"),
     [
