@@ -16,7 +16,7 @@ import sqlite3
 import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import ExitStack, nullcontext, suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path, PurePosixPath
@@ -60,22 +60,20 @@ class IndexFile:
     def __init__(self, file: str | Path, software: str) -> None:
         """Raises NoIndexError if it is none, or was made by other ``software``."""
         where = quote(os.fsencode(Path(file).absolute()))
-        with ExitStack() as stack:
-            try:
-                self._opened = sqlite3.connect(
-                    f"file:{where}?mode=ro&immutable=1", uri=True, check_same_thread=False
-                )
-                stack.callback(self._opened.close)
-                self._opened.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_ROW_BYTES)
-                made = self._opened.execute("SELECT sql FROM sqlite_schema WHERE sql NOT NULL")
-                if made.fetchall() != [(TABLE.replace("IF NOT EXISTS ", ""),)]:
-                    raise ValueError("it has other tables")
-                [(_, _, told)] = self._rows([SOFTWARE])
-            except (sqlite3.Error, ValueError) as error:
-                raise NoIndexError(f"it is none that videoload has written ({error})") from None
-            if told != software.encode():
-                raise NoIndexError("other software made it; `videoload index` makes it anew")
-            stack.pop_all()
+        try:
+            self._opened = sqlite3.connect(
+                f"file:{where}?mode=ro&immutable=1", uri=True, check_same_thread=False
+            )
+            self._close = weakref.finalize(self, self._opened.close)  # it has several owners
+            self._opened.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_ROW_BYTES)
+            made = self._opened.execute("SELECT sql FROM sqlite_schema WHERE sql NOT NULL")
+            if made.fetchall() != [(TABLE.replace("IF NOT EXISTS ", ""),)]:
+                raise ValueError("it has other tables")
+            [(_, _, told)] = self._rows([SOFTWARE])
+        except (sqlite3.Error, ValueError) as error:
+            raise NoIndexError(f"it is none that videoload has written ({error})") from None
+        if told != software.encode():
+            raise NoIndexError("other software made it; `videoload index` makes it anew")
 
     def rows(self, path: str) -> list[Row]:
         """The rows of a file; of one whose root lies above the set's, those of the rest of its
@@ -93,8 +91,8 @@ class IndexFile:
         yield from self._opened.execute("SELECT * FROM indexes WHERE path != ?", (SOFTWARE,))
 
     def close(self) -> None:
-        """Close it."""
-        self._opened.close()
+        """Close it. This also happens once nobody refers to it."""
+        self._close()
 
 
 class SetIndex:
