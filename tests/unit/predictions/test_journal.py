@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import resource
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from tests.support.limits import limited_files
 from videoload.errors import VideoloadError
 from videoload.predictions.journal import Journal
 
@@ -61,17 +59,6 @@ def test_a_journal_of_another_job_stays_as_it_is_and_one_process_at_a_time_goes_
     Journal(file, ONE).close()
 
 
-@contextmanager
-def a_disk_with_room_for(file_bytes: int) -> Iterator[None]:
-    """A write beyond it takes what there is room for, and the next one nothing."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-
 def test_a_disk_that_is_full_in_the_middle_of_a_line_takes_no_other_line_along(
     tmp_path: Path,
 ) -> None:
@@ -79,7 +66,7 @@ def test_a_disk_that_is_full_in_the_middle_of_a_line_takes_no_other_line_along(
     journal = Journal(file, ONE)
     journal.append({"video": 1})
     size = file.stat().st_size
-    with a_disk_with_room_for(size + 5), pytest.raises(OSError, match="too large"):
+    with limited_files(size + 5), pytest.raises(OSError, match="too large"):
         journal.append({"video": 2})
     assert file.stat().st_size == size + 5
     journal.append({"video": 3})

@@ -8,7 +8,6 @@ import fcntl
 import gc
 import mmap
 import os
-import resource
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -18,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.limits import limited_descriptors, limited_files
 from videoload.transport.slots import Arena, Slots, Window, aligned_copy, spans
 
 patient = settings(deadline=None, max_examples=50)
@@ -31,31 +31,6 @@ def arena() -> Iterator[Arena]:
     made = Arena(3, 60)
     yield made
     made.close()
-
-
-@contextlib.contextmanager
-def limited_files(most_bytes: int) -> Iterator[None]:
-    """No file can grow beyond ``most_bytes``."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-
-@contextlib.contextmanager
-def limited_descriptors(free: int) -> Iterator[None]:
-    """No more than ``free`` files can be opened."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    lowest = [os.dup(0) for _ in range(free + 1)]
-    for number in lowest:
-        os.close(number)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest[free], hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def descriptors() -> int:

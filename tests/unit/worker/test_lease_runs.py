@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.limits import limited
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.rows import Clip, Video
 from videoload.clips.sample_spec import one_clip
@@ -51,15 +52,12 @@ def test_a_failure_says_why_the_clip_cannot_be_decoded(error: Exception, said: F
 
 
 def test_no_clip_is_blamed_while_no_descriptor_is_left() -> None:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with socket.socket() as last:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (last.fileno() + 4, hard))
-    try:
+        most = last.fileno() + 4
+    with limited(resource.RLIMIT_NOFILE, most):
         with pytest.raises(WorkerError, match="open files"):
             failure(lease("a"), 0, VideoError("a", "Too many open files"))
         assert failure(lease("a"), 0, TransformError("it leaks")).fault is Fault.FUNCTION
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert failure(lease("a"), 0, VideoError("a", "is cut off")).reason == "is cut off"
 
 
