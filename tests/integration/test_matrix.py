@@ -17,8 +17,8 @@ import random
 import shutil
 import signal
 import threading
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -97,15 +97,27 @@ def _go_on(pid: int) -> None:
         os.kill(pid, signal.SIGCONT)
 
 
-@contextmanager
+Drawn = tuple[vl.Client, cases.Case, cases.Case, Happening]
+SetUp = Callable[[int], AbstractContextManager[Drawn]]
+
+
+@pytest.fixture
 def set_up(
+    videos: Videos, served: Served, other_copies: Path, programs: Programs, tmp_path: Path
+) -> SetUp:
+    """Sets up a case by its seed."""
+    return lambda seed: _set_up(seed, videos, served, other_copies, programs, tmp_path)
+
+
+@contextmanager
+def _set_up(
     seed: int,
     videos: Videos,
     served: Served,
     other_copies: Path,
     programs: Programs,
     tmp_path: Path,
-) -> Iterator[tuple[vl.Client, cases.Case, cases.Case, Happening]]:
+) -> Iterator[Drawn]:
     """A client with workers, the case as the reference and as the stream reads it, and what
     happens."""
     r = random.Random(seed)
@@ -142,16 +154,9 @@ def serial(case: cases.Case) -> list[Any]:
 
 
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + either(16, 200)))
-def test_every_stream_equals_the_serial_one(
-    seed: int,
-    videos: Videos,
-    served: Served,
-    other_copies: Path,
-    programs: Programs,
-    tmp_path: Path,
-) -> None:
+def test_every_stream_equals_the_serial_one(seed: int, set_up: SetUp) -> None:
     r = random.Random(-seed)
-    with set_up(seed, videos, served, other_copies, programs, tmp_path) as (client, here, there, h):
+    with set_up(seed) as (client, here, there, h):
         try:
             batches = serial(here)
         except vl.VideoloadError as error:
@@ -178,10 +183,9 @@ def test_every_stream_equals_the_serial_one(
 
 @pytest.mark.parametrize("seed", range(-FIRST - either(6, 60), -FIRST))
 def test_every_dataset_and_sequence_equals_the_serial_stream(
-    seed: int, tf: Any, videos: Videos, served: Served, other_copies: Path, programs: Programs,
-    tmp_path: Path,
-) -> None:  # fmt: skip
-    with set_up(seed, videos, served, other_copies, programs, tmp_path) as (client, here, there, h):
+    seed: int, tf: Any, set_up: SetUp
+) -> None:
+    with set_up(seed) as (client, here, there, h):
         try:
             expected = serial(here)
         except vl.VideoloadError:

@@ -50,12 +50,12 @@ def sample_params(spec: SampleSpec, videos: Mapping[str, VideoInfo], clip: Clip)
         params[name] = []
         for draws in views:
             try:
-                if name != spec.leading:
-                    frames = (_following if own.offsets is None else _around_moment)(
-                        spec, name, videos, draws.frames, window
-                    )
-                    draws = draws._replace(frames=frames)  # noqa: PLW2901
-                params[name].append(shown(own, videos[name], draws))
+                frames = draws.frames
+                if name != spec.leading and own.offsets is not None:
+                    frames = _around_moment(spec, name, videos, frames, window)
+                elif name != spec.leading:
+                    frames = _following(spec, name, videos, frames)
+                params[name].append(shown(own, videos[name], draws._replace(frames=frames)))
             except UnfitError as error:
                 raise UnfitError(f"part {name!r}: {error}", dropped=error.dropped) from None
     told = [*spec.clips] if spec.has_offsets else [spec.leading]
@@ -115,23 +115,26 @@ def _around_moment(
     own, at = spec.clips[name], moment_at(spec.leader)
     assert at is not None
     ends = np.array([window[0], pictures(frames)[at], window[1] - 1])
-    first, moment, last = _at_same_moments(spec, name, videos, ends).tolist()
+    moments = _moments(spec, videos, ends)
+    first, moment, last = _shown_then(spec, name, videos, moments).tolist()
     found = moment - first + np.array(own.offsets)
     return with_edges(own, found, first, last + 1, moment)
 
 
-def _at_same_moments(
-    spec: SampleSpec, name: str, videos: Mapping[str, VideoInfo], frames: Ints
+def _moments(spec: SampleSpec, videos: Mapping[str, VideoInfo], frames: Ints) -> Times:
+    """What parts have in common with these frames of the leader: their times, or their numbers."""
+    by_time = spec.by == "time"
+    return videos[spec.leading].times_of(frames) if by_time else frames.astype(np.float64)
+
+
+def _shown_then(
+    spec: SampleSpec, name: str, videos: Mapping[str, VideoInfo], moments: Times
 ) -> Ints:
-    """The frames of a part for these of the leader."""
-    if spec.by == "time":
-        moments = videos[spec.leading].times_of(frames) - spec.offset_s(name)
-        return _nearest(_times(spec, name, videos), moments)
-    return np.clip(frames, 0, videos[name].frames - 1)
-
-
-def _nearest(times: Times, moments: Times) -> Ints:
-    """The frames that are shown nearest to these moments, of two the first one."""
+    """The frames of a part at these `_moments`: the nearest ones, of two the first."""
+    if spec.by == "frames":
+        numbers = np.clip(np.floor(moments + 0.5), 0, videos[name].frames - 1)
+        return numbers.astype(np.int64)
+    times, moments = _times(spec, name, videos), moments - spec.offset_s(name)
     after = np.clip(np.searchsorted(times, moments), 1, max(1, len(times) - 1))
     after = np.minimum(after, len(times) - 1)
     before = np.maximum(after - 1, 0)
@@ -139,22 +142,14 @@ def _nearest(times: Times, moments: Times) -> Ints:
     return np.where(nearer, before, after)
 
 
-def _following(
-    spec: SampleSpec,
-    name: str,
-    videos: Mapping[str, VideoInfo],
-    frames: Ints,
-    window: tuple[int, int],
-) -> Ints:
+def _following(spec: SampleSpec, name: str, videos: Mapping[str, VideoInfo], frames: Ints) -> Ints:
     """The frames of a part, for those of the leader. One that is missing, or repeats, does so here
     as well."""
-    video, wanted = videos[name], spec.clips[name].frames
+    wanted = spec.clips[name].frames
     if spec.leader.max_frames is not None and spec.clips[name].max_frames is None:
         frames = frames[frames >= 0]  # one length beside any: nothing of it is padding
     repeats, frames = frames < -1, pictures(frames)
-    by_time = spec.by == "time"
-    moments = videos[spec.leading].times_of(frames) if by_time else frames.astype(np.float64)
-    missing = frames < 0
+    moments, missing = _moments(spec, videos, frames), frames < 0
     if wanted != len(frames):
         # Divide the stretch of each of the leader's frames, up to the next one, evenly.
         at = np.arange(wanted) * len(frames) / wanted
@@ -165,10 +160,6 @@ def _following(
         step = np.where(still, 0.0, np.median(steps) if len(steps) else 0.0)
         moments = moments[before] + (at - before) * step[before]
         missing, repeats = missing[before], repeats[before]
-    moments = np.where(missing, 0.0, moments - (spec.offset_s(name) if by_time else 0.0))
-    if by_time:
-        found = _nearest(_times(spec, name, videos), moments)
-    else:
-        found = np.clip(np.floor(moments + 0.5), 0, video.frames - 1)
-    found = np.where(missing, -1, found).astype(np.int64)
+    found = _shown_then(spec, name, videos, np.where(missing, 0.0, moments))
+    found = np.where(missing, -1, found)
     return np.where(repeats, held(found), found)
