@@ -3,8 +3,10 @@ hung decoder because it is known, and not because of how it looks from outside."
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 import numpy as np
@@ -19,9 +21,28 @@ class Activity(IntEnum):
     DECODING = 2  # ... and all else that a lease takes
     FUNCTION = 3  # the user's, which may take long
     IMPORT = 4  # of the user's module
+    STUCK = 5  # as READING, while another file can be read: see `worker.read_watch`
 
 
 now: npt.NDArray[np.uint8] = np.zeros(1, np.uint8)  # a worker puts its shared memory here
+
+
+@dataclass(slots=True)
+class Reads:
+    """Where the reads of this process stand.
+
+    Attributes:
+        done: How many reads, and other things that take time, have ended.
+        file: The one that is read, or was read last.
+        opened: The files that were opened last.
+    """
+
+    done: int = 0
+    file: str = ""
+    opened: deque[str] = field(default_factory=lambda: deque(maxlen=2))
+
+
+reads = Reads()
 
 
 def begins(activity: Activity) -> None:
@@ -38,3 +59,4 @@ def during(activity: Activity) -> Iterator[None]:
         yield
     finally:
         now[0] = before
+        reads.done += 1

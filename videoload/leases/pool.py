@@ -278,7 +278,7 @@ class WorkerPool:
 
     def verdict_on(self, worker: Worker) -> Ends:
         """Whether a worker hangs that is silent. One that reads is waited for as long as others are
-        silent as well: it is their storage."""
+        silent as well: it is their storage. One that is STUCK can read another file."""
         is_reading, is_importing = worker.at is Activity.READING, worker.at is Activity.IMPORT
         silent_s = worker.beside_s if is_reading else worker.still.seconds
         if silent_s <= self.stall_s + IMPORT_S * is_importing:

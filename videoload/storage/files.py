@@ -203,6 +203,7 @@ class LocalFile:
         self._opened: Callable[[], _OpenLocalFile | None] = lambda: None
 
     def open(self) -> _OpenLocalFile:
+        activity.reads.file = self.path
         try:
             with during(Activity.READING):
                 opened = _OpenLocalFile(self)
@@ -215,6 +216,7 @@ class LocalFile:
             opened.close()
             raise ChangedError
         self._opened = weakref.ref(opened)
+        activity.reads.opened.append(self.path)
         return opened
 
     def ffmpeg_source(self) -> _OpenLocalFile:
@@ -268,6 +270,7 @@ class _OpenLocalFile:
 
     def _pread(self, length: int, at: int) -> bytes:
         before, activity.now[0] = activity.now[0], Activity.READING
+        activity.reads.file = self.name
         try:
             data = os.pread(self._raw, length, at)
             if len(data) < length and at + len(data) < self._file.size:  # bytes before a failure
@@ -277,6 +280,7 @@ class _OpenLocalFile:
             raise
         finally:
             activity.now[0] = before
+            activity.reads.done += 1
         return data
 
     def read(self, length: int) -> bytes:

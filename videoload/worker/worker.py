@@ -40,6 +40,7 @@ from videoload.transport.messages import Bye, Failed, Lease, Spent
 from videoload.transport.private_channel import PrivateChannel
 from videoload.transport.private_messages import WorkerSettings
 from videoload.transport.slots import Window
+from videoload.worker import read_watch
 from videoload.worker.decoders import CHANNEL_S, Decoders, Orphaned
 from videoload.worker.lease_runs import LeaseRuns, failure, look_ahead
 from videoload.worker.trainer_connection import Beat, TrainerConnection
@@ -291,6 +292,7 @@ def serve(
     signal.signal(signal.SIGTERM, lambda number, _: worker.stop(signal.Signals(number).name))
     # A process begins with the mask of the thread that starts it, and one of Ray's blocks this.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
+    read_watch.start()
     worker.run()
     if worker.stop_reason is not None:
         _log.info("%s came, and this worker has ended", worker.stop_reason)
