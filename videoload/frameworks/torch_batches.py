@@ -217,7 +217,9 @@ class Numbers:
             if not isinstance(values, Sized) or len(values) not in (1, 3):
                 raise SpecError(f"{name} needs a number for each channel, got {values!r}")
             if max(values) > 1:
-                raise SpecError(f"{name} is of values from 0 to 1: divide {values!r} by 255")
+                raise SpecError(
+                    f"{name} is of values from 0 to 1: divide {values!r} by 255 (gray16: 65535)"
+                )
             if not self.dtype.is_floating_point:
                 raise SpecError(f"{name}= needs a dtype of floats, got {self.dtype}")
         if std is not None and not all(value > 0 for value in std):

@@ -14,7 +14,7 @@ import logging
 import os
 import sqlite3
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import nullcontext, suppress
 from functools import partial
@@ -85,10 +85,6 @@ class IndexFile:
         marks = ", ".join("?" * len(paths))
         found = self._opened.execute(f"SELECT * FROM indexes WHERE path IN ({marks})", paths)
         return [row for row in found if all(isinstance(cell, bytes) for cell in row)]
-
-    def all_rows(self) -> Iterator[Row]:
-        """Every row. Raises sqlite3.Error."""
-        yield from self._opened.execute("SELECT * FROM indexes WHERE path != ?", (SOFTWARE,))
 
     def close(self) -> None:
         """Close it. This also happens once nobody refers to it."""

@@ -78,7 +78,7 @@ def make_index(
         find = partial(_row, *_sources(root, paths, folder, [out, *others]))
         left = [path for path in paths if find(path) is None]
         bad = _read(Catalog(left, root=root), processes, folder, begin(len(left))) if left else []
-        # Another process has written the rows.
+        # Other processes have written the rows, of files that may have changed meanwhile.
         find = partial(_row, *_sources(root, paths, folder, [out, *others]))
         rows = (row for path in paths if (row := find(path)) is not None)
         if out is not None or not is_url(root):
