@@ -113,7 +113,9 @@ def takes_options(function: F) -> F:
 
     @wraps(function)
     def called(*values: Any, **named: Any) -> Any:
-        refuse_unknown(function.__name__, named, list(signature.parameters))
+        refuse_unknown(
+            function.__name__, named, [each for each in signature.parameters if each != "self"]
+        )
         return function(*values, **named)
 
     called.__signature__ = signature  # type: ignore[attr-defined]
