@@ -24,7 +24,7 @@ from tests.support.thorough import rest_nightly
 from tests.support.videos import Videos, make_avi
 from tests.support.waiting import SECOND, in_background, wait_until
 from videoload import Catalog, Client, ClipSpec, decode_serially
-from videoload.scanning.journal import Journal
+from videoload.scanning.journal import ScanJournal
 from videoload.scanning.scan import scan
 
 pytestmark = pytest.mark.timeout(90 * SECOND)
@@ -171,7 +171,7 @@ def test_what_a_scan_found_tells_which_copy_is_right(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     [root], table = copies(eight_other_bytes), tmp_path / "scan.csv"
-    scan(videos.catalog, processes=1, journal=Journal(table))
+    scan(videos.catalog, processes=1, journal=ScanJournal(table))
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client, ThreadPoolExecutor() as pool:
         programs.worker(client.endpoints[0], root)  # the first: its copy would be pinned
         stream = client.stream(Catalog.from_table(table), CLIP, BATCH, **ORDER)

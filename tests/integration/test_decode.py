@@ -33,8 +33,8 @@ from videoload.native import SLOW_GATHER
 from videoload.reading.containers import OpenedVideo
 from videoload.reading.frames import read_frames
 from videoload.reading.video import Video as Opened
+from videoload.storage.cache_directories import CacheDirectories
 from videoload.storage.files import Folder
-from videoload.storage.keep import Folders
 
 TINY = ClipSpec(frames=4, size=(32, 32))
 
@@ -301,12 +301,12 @@ def test_a_kept_index_of_another_file_is_noticed(tmp_path: Path) -> None:
     size = max(made.stat().st_size, other.stat().st_size)
     for path in (made, other):
         os.truncate(path, size)
-    Decoder(tmp_path, folders=Folders(cache=str(tmp_path / "kept"))).index("made.avi")
+    Decoder(tmp_path, folders=CacheDirectories(cache=str(tmp_path / "kept"))).index("made.avi")
     status = made.stat()
     other.replace(made)
     os.utime(made, ns=(status.st_atime_ns, status.st_mtime_ns))  # nothing shows the change
 
-    decoder = Decoder(tmp_path, folders=Folders(cache=str(tmp_path / "kept")))
+    decoder = Decoder(tmp_path, folders=CacheDirectories(cache=str(tmp_path / "kept")))
     out = np.empty((2, *TINY.shape), np.uint8)
     both = [
         decoder.prepare("made.avi", one_clip(TINY), [Clip(1)], out[row : row + 1]) for row in (0, 1)
@@ -377,7 +377,7 @@ def test_an_avi_file_that_is_known_needs_no_demuxer(
     b_frames: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = make_avi(tmp_path / "made.avi", frames=60, b_frames=b_frames)
-    expected, folders = sequential(made), Folders(cache=str(tmp_path / "kept"))
+    expected, folders = sequential(made), CacheDirectories(cache=str(tmp_path / "kept"))
     Decoder(tmp_path, folders=folders).index("made.avi")
 
     def open_(*args: object, **kwargs: object) -> None:
@@ -412,7 +412,7 @@ def test_an_error_that_nobody_thought_of_is_the_file_s(
     def fail(*_: object, **__: object) -> None:
         raise ValueError("31 is not a valid Type")
 
-    monkeypatch.setattr("videoload.pixels.chains.Chain.through", fail)
+    monkeypatch.setattr("videoload.pixels.filter_graphs.FilterGraph.through", fail)
     decoder, path, why = Decoder(videos.root), "walk/gop12.avi", "ValueError: 31 is not a valid"
     with pytest.raises(VideoError, match=why):
         decoder.report(path)

@@ -27,7 +27,7 @@ from videoload.clips.rows import Clip, Video
 from videoload.decoding.decoder import Decoder
 from videoload.index.complete_decode import decode_index
 from videoload.index.index import VideoIndex, find_index, open_video, prove_index
-from videoload.pixels.chains import Chains
+from videoload.pixels.filter_graphs import FilterGraphs
 from videoload.pixels.planes import Buffer
 from videoload.reading.containers import OpenedVideo
 from videoload.reading.frames import read_frames
@@ -107,11 +107,11 @@ def compare(name: str, path: Path) -> VideoIndex:
     half of them."""
     file = LocalFile(str(path), path.stat())
     index = index_of(file)
-    params, chains = clip_params(CLIP, index.info, 0), Chains()
+    params, graphs = clip_params(CLIP, index.info, 0), FilterGraphs()
     reference, scaled = [], []
     for frame in decode_from_start_to_end(path):
         reference.append(fingerprint(frame))
-        scaled.append(clip_of([frame], CLIP, index.info, params, chains)[0])
+        scaled.append(clip_of([frame], CLIP, index.info, params, graphs)[0])
         del frame
     assert index.info.frames == len(reference)
     draw = random.Random(name)

@@ -31,7 +31,7 @@ from videoload.frame_store import clip_frames, store
 from videoload.frame_store.stored_video import StoredVideo
 from videoload.index import indexes
 from videoload.pixels import software
-from videoload.storage.keep import Folders, Keep
+from videoload.storage.cache_directories import CacheDirectories, CacheDirectory
 
 CLIP = ClipSpec(
     frames=4, stride=2, resize=48, size=(40, 40), crop="random", sampling="random", flip=True
@@ -68,7 +68,9 @@ def files_of(folder: Path) -> list[Path]:
 def test_a_clip_whose_frames_are_kept_decodes_nothing(
     videos: Videos, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = Decoder(videos.root, folders=Folders(frame_store=Keep(str(tmp_path), None)))
+    first = Decoder(
+        videos.root, folders=CacheDirectories(frame_store=CacheDirectory(str(tmp_path), None))
+    )
     out, again = np.empty((1, *CLIP.shape), np.uint8), np.empty((1, *CLIP.shape), np.uint8)
     path = "walk/b_frames.avi"
     frames = first.decode(path, CLIP, [Clip(7)], out)
@@ -78,7 +80,9 @@ def test_a_clip_whose_frames_are_kept_decodes_nothing(
 
     monkeypatch.setattr(video_clips, "read_frames", read_frames)
     monkeypatch.setattr(indexes, "find_index", read_frames)
-    other = Decoder(videos.root, folders=Folders(frame_store=Keep(str(tmp_path), None)))
+    other = Decoder(
+        videos.root, folders=CacheDirectories(frame_store=CacheDirectory(str(tmp_path), None))
+    )
     prepared = other.prepare(path, one_clip(CLIP), [Clip(7)], again)
     assert prepared.are_kept
     assert np.array_equal(prepared.decode(lambda: None), frames)
@@ -86,7 +90,9 @@ def test_a_clip_whose_frames_are_kept_decodes_nothing(
     monkeypatch.undo()
     monkeypatch.setattr(software, "code_digest", lambda: "other code")
     monkeypatch.setattr(clip_frames, "software_and_code", software.software_and_code.__wrapped__)
-    newer = Decoder(videos.root, folders=Folders(frame_store=Keep(str(tmp_path), None)))
+    newer = Decoder(
+        videos.root, folders=CacheDirectories(frame_store=CacheDirectory(str(tmp_path), None))
+    )
     assert not newer.prepare(path, one_clip(CLIP), [Clip(7)], again).are_kept
 
 
@@ -95,7 +101,9 @@ def test_a_file_of_the_user_in_the_folder_of_a_store_stays(
     most: int | None, videos: Videos, tmp_path: Path
 ) -> None:
     (tmp_path / "bytes").write_bytes(b"months of work")
-    decoder = Decoder(videos.root, folders=Folders(frame_store=Keep(str(tmp_path), most)))
+    decoder = Decoder(
+        videos.root, folders=CacheDirectories(frame_store=CacheDirectory(str(tmp_path), most))
+    )
     decoder.decode("walk/b_frames.avi", CLIP, [Clip(7)], np.empty((1, *CLIP.shape), np.uint8))
     assert files_of(tmp_path)
     assert (tmp_path / "bytes").read_bytes() == b"months of work"
@@ -180,7 +188,7 @@ def test_a_video_of_the_same_size_and_time_does_not_get_the_frames_of_another(
         gray_video(new, level)
         new.replace(path)
         out = np.empty((1, *gray.shape), np.uint8)
-        folders = Folders(frame_store=Keep(str(tmp_path / "frames"), None))
+        folders = CacheDirectories(frame_store=CacheDirectory(str(tmp_path / "frames"), None))
         Decoder(root, folders=folders).decode("a.avi", gray, [Clip(7)], out)
         means.append(int(out.mean()))
     assert means == [51, 214]
@@ -238,7 +246,7 @@ def test_a_full_disk_is_reported_once_and_changes_nothing(
     if mounted.returncode:
         pytest.skip("this sandbox mounts no disk")
     try:
-        folders = Folders(frame_store=Keep(str(disk), 10**9))
+        folders = CacheDirectories(frame_store=CacheDirectory(str(disk), 10**9))
         decoder, plain = Decoder(videos.root, folders=folders), Decoder(videos.root)
         draw = random.Random(5)
         for video in [*videos.catalog] * 3:
@@ -271,7 +279,7 @@ def test_a_store_on_a_disk_that_is_only_read_serves_what_it_has(
             assert stream.stats().kept_share == 1
         assert stream_of(videos.catalog, CLIP, disk / "frames", 12) == expected[1]
         with pytest.raises(SpecError, match=r"other.*Read-only"):
-            Keep.of(disk / "other", None)
+            CacheDirectory.of(disk / "other", None)
     finally:
         subprocess.run(["umount", str(disk)], check=True)
     told = {r.getMessage() for r in caplog.records if "frame store" in r.getMessage()}
@@ -318,7 +326,10 @@ def test_a_video_whose_frames_change_their_size_is_not_kept(tmp_path: Path) -> N
                 packet.stream, packet.pts, packet.dts = stream, i, i
                 packet.time_base = Fraction(1, 25)
                 container.mux(packet)
-    clip, folders = spec(stride=6, flip=False), Folders(frame_store=Keep(str(tmp_path / "f"), None))
+    clip, folders = (
+        spec(stride=6, flip=False),
+        CacheDirectories(frame_store=CacheDirectory(str(tmp_path / "f"), None)),
+    )
     for seed in range(3):
         shown = []
         for each in (Decoder(tmp_path), Decoder(tmp_path, folders=folders)):

@@ -71,7 +71,7 @@ def test_a_seek_reads_little_and_finds_the_packets_of_the_pass(name: str, tmp_pa
     for group in range(3, len(index.order.starts), 4):
         start = index.order.start(group)
         assert packets_from(path, index, start) == every[start.packet :]
-    assert noted.hold
+    assert noted.are_right
     file = CountedFile(str(path), path.stat())
     with closing(open_video(file, index)) as video:
         before = file.source.count
@@ -90,10 +90,10 @@ def test_from_the_first_other_packet_on_the_file_is_read_from_its_beginning(
     start = index.order.start(2)
     expected = packets_from(path, index, index.order.start(0))[start.packet :]
     assert packets_from(path, index, start) == expected
-    assert noted.hold
+    assert noted.are_right
     noted.sums[start.packet + ahead] ^= 1
     assert packets_from(path, index, start) == expected
-    assert not noted.hold
+    assert not noted.are_right
     assert packets_from(path, index, start) == expected
     assert index.byte_ranges([start.ordinal], path.stat().st_size) == []
 
@@ -104,4 +104,4 @@ def test_a_seek_that_leads_behind_the_key_frame_is_given_up(tmp_path: Path) -> N
     start, later = index.order.start(1), index.order.start(3)
     expected = packets_from(path, index, start)
     assert packets_from(path, index, start._replace(time=later.time)) == expected
-    assert not noted.hold
+    assert not noted.are_right

@@ -23,7 +23,7 @@ from videoload.clips.rows import Clip
 from videoload.clips.sample_spec import one_clip, sample_spec
 from videoload.commands.sources import load
 from videoload.decoding.decoder import Decoder
-from videoload.scanning.journal import Journal
+from videoload.scanning.journal import ScanJournal
 from videoload.scanning.scan import scan
 
 PIECES = 11  # 10.avi comes after 9.avi
@@ -218,16 +218,16 @@ def test_a_damaged_piece_is_named_by_a_scan(copy: Path) -> None:
     data[at : at + 60] = bytes(60)
     (copy / "run/3.avi").write_bytes(data)
     catalog = Catalog.from_folder(copy, chain=CHAIN, label=None)
-    [row] = scan(catalog, processes=1, journal=Journal(copy / "scan.csv"))
+    [row] = scan(catalog, processes=1, journal=ScanJournal(copy / "scan.csv"))
     assert (row.frames, row.header_frames, row.key_frames) == (FRAMES, FRAMES, PIECES)
     assert row.damage.startswith("run/3.avi: ")
     with (copy / "scan.csv").open() as lines:
         assert next(csv.DictReader(lines))["path"] == catalog.paths[0]
     for again in (load(copy / "scan.csv", None), load(copy, None, chain=CHAIN)):
         assert again.paths == catalog.paths  # as the commands read it
-    assert Journal(copy / "scan.csv").find(copy, row.path) == row
+    assert ScanJournal(copy / "scan.csv").find(copy, row.path) == row
     make_avi(copy / "run/5.avi", frames=13)
-    assert Journal(copy / "scan.csv").find(copy, row.path) is None
+    assert ScanJournal(copy / "scan.csv").find(copy, row.path) is None
 
 
 def test_a_piece_that_is_replaced_is_read_anew(copy: Path, client: Client) -> None:
@@ -254,7 +254,7 @@ def test_a_file_of_a_sample_that_is_replaced_is_read_anew(copy: Path, replaced: 
     [pieces] = [path for path in run if "//" in path]
     sides = Catalog.side_by_side(a=Catalog(["one.avi"], root=copy), b=Catalog([pieces], root=copy))
     clips = {"a": spec(sampling="random", crop="random"), "b": spec(pixels="gray")}
-    sample, path = sample_spec(sides._sides, clips), sides.paths[0]
+    sample, path = sample_spec(sides._parts_of_sample, clips), sides.paths[0]
     decoder, out, expected = Decoder(copy), *np.empty((2, 1, sample.clip_bytes), np.uint8)
     decoder.decode(path, sample, [Clip(0, 3)], out)
     prepared = decoder.prepare(path, sample, [Clip(0, 3)], out)

@@ -21,7 +21,7 @@ from tests.support.thorough import rest_nightly
 from tests.support.videos import Videos, make_avi
 from tests.support.waiting import SECOND, wait_until
 from videoload import Catalog, ClipSpec, VideoloadError, decode_serially
-from videoload.scanning.journal import Journal
+from videoload.scanning.journal import ScanJournal
 from videoload.scanning.scan import scan
 
 
@@ -172,7 +172,7 @@ def test_every_segment_and_label_of_a_table_keeps_its_row(videos: Videos, tmp_pa
     out = tmp_path / "found.csv"
     for _ in range(2):  # the second time, nothing is decoded
         catalog = Catalog.from_table(table, tmp_path / "videos")
-        rows = scan(catalog, processes=1, journal=Journal(out))
+        rows = scan(catalog, processes=1, journal=ScanJournal(out))
         assert [(row.path, row.frames) for row in rows] == [
             ("a.avi", 30), ("b.avi", 12), ("c.avi", 0),
         ]  # fmt: skip
@@ -206,7 +206,7 @@ def test_its_csv_numbers_the_classes_as_the_folder_does(
         if name == bad:
             (tmp_path / f"videos/{name}/v.avi").write_text("no pictures here")
     catalog = Catalog.from_folder(tmp_path / "videos")
-    journal = Journal(tmp_path / "found.csv")
+    journal = ScanJournal(tmp_path / "found.csv")
     scan(catalog, processes=1, journal=journal)
     found = Catalog.from_table(journal.file, catalog.root, journal.classes)
     assert found.classes == catalog.classes
@@ -220,12 +220,12 @@ def test_the_rows_of_another_folder_are_not_replaced(tmp_path: Path) -> None:
         make_avi(tmp_path / name, frames=12 if name.startswith("one") else 14)
     out = tmp_path / "found.csv"
     one = Catalog.from_folder(tmp_path / "one")
-    scan(one, processes=1, journal=Journal(out))
+    scan(one, processes=1, journal=ScanJournal(out))
     before = out.read_text()
     for other in (Catalog.from_folder(tmp_path / "two"), one.subset([0])):
         with pytest.raises(VideoloadError, match=r"2 other videos.* x/b\.avi"):
-            scan(other, processes=1, journal=Journal(out))
+            scan(other, processes=1, journal=ScanJournal(out))
         assert out.read_text() == before
     (tmp_path / "one/x/c.avi").unlink()  # a file that is gone has no row any more
-    scan(Catalog.from_folder(tmp_path / "one"), processes=1, journal=Journal(out))
+    scan(Catalog.from_folder(tmp_path / "one"), processes=1, journal=ScanJournal(out))
     assert list(read(out)) == ["x/a.avi", "x/b.avi"]

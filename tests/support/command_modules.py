@@ -11,7 +11,7 @@ from contextlib import suppress
 import videoload.commands.cli
 import videoload.listings.folders
 import videoload.processes.supervisor
-import videoload.storage.keep
+import videoload.storage.cache_directories
 import videoload.storage.roots
 import videoload.worker.worker  # noqa: F401
 

@@ -45,8 +45,8 @@ def a_stream(
         on_error=on_error,
         max_bad=max_bad,
     )
-    sections = {Shape(frames): pool for frames, pool in buckets.items()}
-    plan = Plan(videos, clips, options, sections=sections or None)
+    pools = {Shape(frames): pool for frames, pool in buckets.items()}
+    plan = Plan(videos, clips, options, buckets=pools or None)
     names = [f"{video % (videos // rows)}.avi" for video in range(videos)]
     catalog = Catalog(names, [0] * videos, ["class"], duplicates=rows > 1)
     quarantine = Quarantine(catalog, plan, options)

@@ -10,8 +10,8 @@ from av.video.frame import VideoFrame
 from videoload.clips.clip_params import ClipParams
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.video_info import VideoInfo
-from videoload.pixels.chains import Chains
 from videoload.pixels.clip_pixels import ClipPixels
+from videoload.pixels.filter_graphs import FilterGraphs
 from videoload.pixels.planes import Buffer
 
 # The formats that AVI files decode to.
@@ -42,11 +42,11 @@ def frame_of(pixels: Buffer, name: str, matrix: int = 2, range_: int = 0) -> Vid
 
 def clip_of(
     frames: Sequence[VideoFrame], spec: ClipSpec, info: VideoInfo, params: ClipParams,
-    chains: Chains | None = None,
+    graphs: FilterGraphs | None = None,
 ) -> Buffer:  # fmt: skip
     """The pixels of a clip that shows these frames."""
     out: Buffer = np.empty((len(frames), *spec.shape[1:]), spec.dtype)
-    made = ClipPixels(spec, info, params, Chains() if chains is None else chains, out)
+    made = ClipPixels(spec, info, params, FilterGraphs() if graphs is None else graphs, out)
     for at, frame in enumerate(frames):
         made.take(frame, at)
     made.finish()

@@ -69,20 +69,22 @@ def prove_h264(packets: Packets) -> Pictures | None:
     """Each packet is a picture, if there are no fields and no gaps. IDR pictures are found in the
     packets, because containers flag others as key frames too."""
     length_bytes, units = _avc_configuration(packets.extradata)
-    told = frozenset(unit for unit in units if _kind(unit) in _SETTINGS)
+    from_container = frozenset(unit for unit in units if _kind(unit) in _SETTINGS)
     found = _first_slices(packets, length_bytes)
     if found is None:
         return None
     slices, settings, recovering = found
     starts = [i for i, unit in enumerate(slices) if _kind(unit) == _IDR]
-    if starts[:1] != [0] or not are_settings_known(settings, told, starts):
+    if starts[:1] != [0] or not are_settings_known(settings, from_container, starts):
         return None
-    used = settings.get(0, told)  # where packets have them, a decoder takes the latest
+    used = settings.get(0, from_container)  # where packets have them, a decoder takes the latest
     if all(_kind(unit) != _SPS for unit in used):
-        used |= told
+        used |= from_container
     sps = only({unit for unit in used if _kind(unit) == _SPS})
     sequence = None if sps is None else _sequence(sps)
-    counts_both = only({_counts_both(unit) for unit in used | told if _kind(unit) == _PPS})
+    counts_both = only(
+        {_counts_both(unit) for unit in used | from_container if _kind(unit) == _PPS}
+    )
     if sequence is None or counts_both is None:
         return None
     counts = _order_counts(slices, sequence, counts_both)
@@ -93,7 +95,7 @@ def prove_h264(packets: Packets) -> Pictures | None:
         return None
     is_reference = np.array(list(map(_is_reference, slices)))
     begins = [*starts, *_recovery_points(recovering, counts, pictures, is_reference, sequence)]
-    starts = [i for i in sorted(begins) if are_settings_known(settings, told, [i])]
+    starts = [i for i in sorted(begins) if are_settings_known(settings, from_container, [i])]
     pictures = pictures._replace(starts=np.array(starts))
     if sequence.profile == _LOSSLESS_PROFILE:
         pictures = pictures._replace(starts=_with_encoder(packets, pictures.starts))

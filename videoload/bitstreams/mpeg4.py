@@ -90,8 +90,11 @@ def prove_mpeg4(packets: Packets) -> Pictures | None:
         if at and (before := _TIME_CODE.sub(b"", data[:at])):
             settings[i] = before
     pictures = by_types(types)
-    read, told = {i: _as_read(each) for i, each in settings.items()}, _as_read(packets.extradata)
-    if pictures is None or not are_settings_known(read, told, pictures.starts):
+    read, from_container = (
+        {i: _as_read(each) for i, each in settings.items()},
+        _as_read(packets.extradata),
+    )
+    if pictures is None or not are_settings_known(read, from_container, pictures.starts):
         return None
     if (types != B).all():
         return pictures

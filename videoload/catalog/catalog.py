@@ -12,10 +12,10 @@ import numpy as np
 
 from videoload.catalog import side_by_side, splitting
 from videoload.catalog import targets as targets_
-from videoload.catalog.table import Column, Ints, Part, Seconds, Table, columns_of
+from videoload.catalog.table import Column, Ints, MixPart, Seconds, Table, columns_of
 from videoload.catalog.target_columns import Steps
 from videoload.clips.rows import Video
-from videoload.clips.sample_spec import By, Sides
+from videoload.clips.sample_spec import By, SampleParts
 from videoload.errors import CatalogError
 from videoload.listings import data_sets, lerobot
 from videoload.listings.columns import (
@@ -33,9 +33,9 @@ from videoload.listings.folders import (
     read_folder,
     train_and_test,
 )
+from videoload.listings.missing_files import root_of
 from videoload.listings.rows import rows_of
 from videoload.listings.tables import PartColumns, TargetColumns, labels_of, read_table
-from videoload.listings.there import root_of
 from videoload.storage.paths import below, parts_of
 
 
@@ -71,7 +71,13 @@ class Catalog:
     """
 
     __slots__ = (
-        "_classes", "_parts", "_root", "_sides", "_table", "_targets", "_windows",
+        "_classes",
+        "_parts",
+        "_parts_of_sample",
+        "_root",
+        "_table",
+        "_targets",
+        "_windows",
     )  # fmt: skip
 
     def __init__(
@@ -115,11 +121,11 @@ class Catalog:
         self._targets: targets_.Targets | None = None
         if listed.targets is not None:
             self._targets = targets_.checked(listed.targets, len(self), self.paths)
-        self._parts: tuple[Part, ...] = ()
-        self._sides: Sides | None = None
+        self._parts: tuple[MixPart, ...] = ()
+        self._parts_of_sample: SampleParts | None = None
         self._windows: Ints | None = None  # see `plan.windows`
         if listed.parts is not None:
-            self._table, self._sides = side_by_side.laid(self._table, *listed.parts, by)
+            self._table, self._parts_of_sample = side_by_side.laid(self._table, *listed.parts, by)
         return self
 
     @classmethod
@@ -392,8 +398,8 @@ class Catalog:
             raise CatalogError("join takes catalogs, at least one")
         if any(part._parts for part in parts):
             raise CatalogError("a mixture cannot be part of another catalog: give its parts")
-        sides = parts[0]._sides
-        if any(part._sides != sides for part in parts):
+        parts_of_sample = parts[0]._parts_of_sample
+        if any(part._parts_of_sample != parts_of_sample for part in parts):
             raise CatalogError(
                 "catalogs of several files as one sample are joined if they have the same parts, "
                 "and the same by= and offset_s="
@@ -424,8 +430,10 @@ class Catalog:
         columns = columns_of(tables) | {"label": np.concatenate(labels)}
         leading = [parts_of(path)[0] for path in paths]
         joined = cls._of(Listed(leading, columns, tuple(number), root), duplicates=True)
-        if sides is not None:
-            joined = joined._replaced(table=joined._table.replaced(paths), sides=sides)
+        if parts_of_sample is not None:
+            joined = joined._replaced(
+                table=joined._table.replaced(paths), parts_of_sample=parts_of_sample
+            )
         return joined.with_targets(targets_.joined(targets)) if targets else joined
 
     @classmethod
@@ -459,11 +467,13 @@ class Catalog:
                     f"part {name!r} must be a Catalog, as Catalog.from_folder makes it, got "
                     f"{part!r}"
                 )
-            if part._parts or part._sides:
+            if part._parts or part._parts_of_sample:
                 raise CatalogError("a mixture, or a catalog of several parts, cannot be a part")
         tables = {name: (part._root, part._table) for name, part in parts.items()}
-        root, table, sides = side_by_side.combined(tables, match, by, offset_s)
-        return next(iter(parts.values()))._replaced(root=root, table=table, sides=sides)
+        root, table, parts_of_sample = side_by_side.combined(tables, match, by, offset_s)
+        return next(iter(parts.values()))._replaced(
+            root=root, table=table, parts_of_sample=parts_of_sample
+        )
 
     @property
     def root(self) -> Path | str | None:
@@ -491,7 +501,7 @@ class Catalog:
         return self._table.paths
 
     @property
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[MixPart, ...]:
         """The parts of a mixture, in their order; other catalogs have none."""
         return self._parts
 
@@ -520,7 +530,7 @@ class Catalog:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Catalog):
             return NotImplemented
-        names = "_root", "_classes", "_table", "_parts", "_sides"
+        names = "_root", "_classes", "_table", "_parts", "_parts_of_sample"
         same = all(getattr(self, name) == getattr(other, name) for name in names)
         return same and targets_.equal(self._targets, other._targets)
 

@@ -50,7 +50,7 @@ def boxes_of(catalog: Catalog, video: int) -> bytes:
     return _of_row(values, catalog[video], video).tobytes()
 
 
-def told_rows(catalog: Catalog, spec: SampleSpec) -> Callable[[int], Video]:
+def rows_for_workers(catalog: Catalog, spec: SampleSpec) -> Callable[[int], Video]:
     """The rows by their numbers, as workers are told them: with what decides their clips."""
     values = _boxes(catalog) if spec.leader.crop == "box" else None
 

@@ -11,9 +11,9 @@ import numpy as np
 from videoload.arguments import real
 from videoload.catalog import targets as targets_
 from videoload.catalog.catalog import Catalog
-from videoload.catalog.table import Ints, Part
+from videoload.catalog.interleaving import weights
+from videoload.catalog.table import Ints, MixPart
 from videoload.catalog.target_columns import Steps
-from videoload.catalog.turns import weights
 from videoload.clips.affine import Matrices
 from videoload.clips.edges import pictures
 from videoload.clips.sample_spec import SampleSpec, moment_at
@@ -54,7 +54,7 @@ def mix(parts: Mapping[str, tuple[Catalog, float]]) -> Catalog:
     catalogs = [catalog for catalog, _ in parts.values()]
     joined, found, start = Catalog.join(catalogs), [], 0
     for name, catalog, share in zip(parts, catalogs, shares, strict=True):
-        found.append(Part(name, start, start + len(catalog), share / sum(shares)))
+        found.append(MixPart(name, start, start + len(catalog), share / sum(shares)))
         start += len(catalog)
     weights(shares)
     return joined._replaced(parts=tuple(found))
@@ -85,17 +85,19 @@ def file_rows(catalog: Catalog, side: int | None = None) -> Catalog:
     """The videos, without parts, classes and targets. Of several files as one sample, all, or only
     those number ``side``."""
     table = catalog._table
-    if side is not None and catalog._sides is not None:
+    if side is not None and catalog._parts_of_sample is not None:
         table = table.replaced([parts_of(path)[side] for path in table.paths])
     return catalog._replaced(
-        table=table, parts=(), classes=(), targets=None, windows=None, sides=None
+        table=table, parts=(), classes=(), targets=None, windows=None, parts_of_sample=None
     )
 
 
 def whole_files(catalog: Catalog, paths: Iterable[str]) -> Catalog:
     """Some of its files, each once, and nothing else that it says of them."""
     rows = file_rows(catalog)
-    return rows._replaced(table=rows._table.replaced(list(dict.fromkeys(paths)), {}), sides=None)
+    return rows._replaced(
+        table=rows._table.replaced(list(dict.fromkeys(paths)), {}), parts_of_sample=None
+    )
 
 
 def with_windows(catalog: Catalog, windows: Ints | None) -> Catalog:

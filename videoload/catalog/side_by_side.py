@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from videoload.catalog.table import Table
 from videoload.clips.rows import MAX_PATHS
-from videoload.clips.sample_spec import By, Sides
+from videoload.clips.sample_spec import By, SampleParts
 from videoload.errors import CatalogError, named
 from videoload.listings.columns import names_in, some
 from videoload.storage.paths import SEPARATOR, with_offsets
@@ -29,7 +29,7 @@ def combined(
     match: str | None,
     by: By,
     offset_s: Mapping[str, Offset] | None,
-) -> tuple[Root, Table, Sides]:
+) -> tuple[Root, Table, SampleParts]:
     """The root and the rows of catalogs side by side, with the labels and segments of the first.
     Raises CatalogError."""
     if len(parts) < 2:
@@ -51,7 +51,7 @@ def laid(
     offset_s: Mapping[str, Offset],
     by: By,
     match: str | None = None,
-) -> tuple[Table, Sides]:
+) -> tuple[Table, SampleParts]:
     """The rows of the first part, with the paths of all parts. Raises CatalogError."""
     if by not in ("time", "frames"):
         raise CatalogError(f'by must be "time" or "frames", got {by!r}')
@@ -67,7 +67,9 @@ def laid(
             f"{MAX_PATHS} that they may have: {named(long)[:80]}..."
         )
     columns = {name: first.columns[name] for name in first.columns if name != "fingerprint"}
-    return first.replaced(samples, columns), Sides(tuple(paths), by, shared)  # of several files
+    return first.replaced(samples, columns), SampleParts(
+        tuple(paths), by, shared
+    )  # of several files
 
 
 def _offsets(
@@ -99,8 +101,8 @@ def beside(parts: Mapping[str, Sequence[str]], match: str | None) -> list[str]:
     if match is None:
         lengths = {name: len(paths) for name, paths in parts.items()}
         if len({*lengths.values()}) > 1:
-            told = ", ".join(f"{name} has {length}" for name, length in lengths.items())
-            raise CatalogError(f"without match=, all parts have as many files: {told}")
+            lengths_ = ", ".join(f"{name} has {length}" for name, length in lengths.items())
+            raise CatalogError(f"without match=, all parts have as many files: {lengths_}")
         return list(map(SEPARATOR.join, zip(*parts.values(), strict=True)))
     (first, leading), *others = parts.items()
     keys = names_in(leading, match, "match")

@@ -24,7 +24,7 @@ def class_name(classes: Sequence[str], label: int) -> str:
     return classes[label] if label >= 0 else ""
 
 
-class Part(NamedTuple):
+class MixPart(NamedTuple):
     """One part of a mixture: the videos from ``start`` to before ``stop``.
 
     Attributes:

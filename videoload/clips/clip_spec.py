@@ -595,5 +595,5 @@ def sound_places(spec: ClipSpec) -> SoundPlaces:
     pixels = silent(spec).clip_bytes
     begin = aligned(pixels)
     end = begin + array_bytes(heard_shape(spec), "float32")
-    told = aligned(end)
-    return SoundPlaces(slice(pixels), slice(begin, end), told, aligned(told + 1))
+    flag = aligned(end)
+    return SoundPlaces(slice(pixels), slice(begin, end), flag, aligned(flag + 1))

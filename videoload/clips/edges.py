@@ -23,6 +23,6 @@ def pictures(frames: Ints) -> Ints:
     return np.where(frames < -1, -2 - frames, frames)
 
 
-def told(frames: Ints) -> Ints:
+def reported(frames: Ints) -> Ints:
     """The frames without those that only repeat; -1: no frame of the video."""
     return np.maximum(frames, -1)

@@ -21,7 +21,7 @@ from videoload.clips.video_info import VideoInfo
 _MAX_DENOMINATOR = 1_000_000_000
 
 
-class Stretch(NamedTuple):
+class PieceSound(NamedTuple):
     """``samples`` of sound that a piece gives, the first at ``begin`` seconds after its first
     frame."""
 
@@ -87,14 +87,14 @@ class Pieces:
             found.append(Run(piece, slice(begin, end), within))
         return found
 
-    def stretches(self, begin: Fraction, samples: int, rate: int) -> list[Stretch]:
+    def stretches(self, begin: Fraction, samples: int, rate: int) -> list[PieceSound]:
         """Which pieces give the sound from ``begin`` on, in seconds from the first frame: so many
         samples, ``rate`` a second. What comes before the first piece is the first piece's, and what
         comes after the last one the last one's."""
         edges = [math.floor((at - begin) * rate + Fraction(1, 2)) for at in self.begins_s[1:-1]]
         places = [0, *(min(max(edge, 0), samples) for edge in edges), samples]
         return [
-            Stretch(piece, begin + Fraction(first, rate) - self.begins_s[piece], last - first)
+            PieceSound(piece, begin + Fraction(first, rate) - self.begins_s[piece], last - first)
             for piece, (first, last) in enumerate(pairwise(places))
             if first < last
         ]

@@ -36,7 +36,7 @@ def unnamed(parts: Mapping[str, V]) -> Any:
     return parts[""] if "" in parts else dict(parts)
 
 
-class Sides(NamedTuple):
+class SampleParts(NamedTuple):
     """How the files of a sample lie beside each other: see `Catalog.side_by_side`.
 
     Attributes:
@@ -59,8 +59,8 @@ class SampleSpec(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown
 
     Attributes:
         clips: The spec of each part, in the order of a video's paths.
-        by: As in `Sides`.
-        offsets_s: As in `Sides`.
+        by: As in `SampleParts`.
+        offsets_s: As in `SampleParts`.
         asks: Facts of videos may be asked for in the place of clips. ``"counts"``: what
             `count_windows` gives, and (width, height) of the frames that the leader crops, and of
             those of each part as players show them: int64 [4 + 2 * parts]. ``"report"``: what
@@ -291,7 +291,7 @@ def frames_shape(spec: SampleSpec) -> tuple[int, ...]:
     return (clip.frames,) if clip.views == 1 else (clip.views, clip.frames)
 
 
-def told_shape(spec: SampleSpec) -> tuple[int, ...]:
+def reported_shape(spec: SampleSpec) -> tuple[int, ...]:
     """Shape of the frame numbers that a worker tells of a sample: as `frames_shape`, or those of
     all parts one after the other, if parts have offsets of their own."""
     shape = frames_shape(spec)
@@ -300,12 +300,12 @@ def told_shape(spec: SampleSpec) -> tuple[int, ...]:
     return (*shape[:-1], sum(clip.frames for clip in spec.clips.values()))
 
 
-def by_part(spec: SampleSpec, told: npt.NDArray[T]) -> dict[str, npt.NDArray[T]]:
-    """Numbers [n, *told_shape] of each part; else of the leader, named ""."""
+def by_part(spec: SampleSpec, reported: npt.NDArray[T]) -> dict[str, npt.NDArray[T]]:
+    """Numbers [n, *reported_shape] of each part; else of the leader, named ""."""
     if not spec.has_offsets:
-        return {"": told}
+        return {"": reported}
     ends = np.cumsum([clip.frames for clip in spec.clips.values()])[:-1]
-    parts = np.split(told, ends, axis=-1)
+    parts = np.split(reported, ends, axis=-1)
     return {name: np.array(part) for name, part in zip(spec.clips, parts, strict=True)}
 
 
@@ -368,8 +368,8 @@ def heard_in(spec: SampleSpec, rows: npt.NDArray[np.uint8]) -> npt.NDArray[np.bo
     """
     for name, clip in spec.clips.items():
         if clip.sound is not None:
-            told = rows[:, spec.places[name]][:, sound_places(clip).told]
-            return np.not_equal(told, 0)
+            flag = rows[:, spec.places[name]][:, sound_places(clip).flag]
+            return np.not_equal(flag, 0)
     return None
 
 
@@ -378,28 +378,30 @@ def transforms_of(spec: SampleSpec) -> list[str]:
     return [str(clip.transform) for clip in spec.clips.values() if clip.transform is not None]
 
 
-def sample_spec(sides: Sides | None, given: GivenSpec, *, shuffle: bool = False) -> SampleSpec:
-    """The spec of a stream: of a dict, if the catalog has ``sides``. Where it does not say how
+def sample_spec(
+    parts: SampleParts | None, given: GivenSpec, *, shuffle: bool = False
+) -> SampleSpec:
+    """The spec of a stream: of a dict, if the catalog has ``parts``. Where it does not say how
     clips are sampled, they are drawn if the stream is shuffled. Raises SpecError."""
-    if sides is None:
+    if parts is None:
         if isinstance(given, Mapping):
             raise SpecError(
                 "a dict of specs is for several files as one sample: make the catalog with "
                 "Catalog.side_by_side"
             )
-        sides, given = Sides(("",)), {"": given}
-    names = f"the catalog has the parts {', '.join(sides.names)}"
+        parts, given = SampleParts(("",)), {"": given}
+    names = f"the catalog has the parts {', '.join(parts.names)}"
     if not isinstance(given, Mapping):
         raise SpecError(f"{names}: give a dict with a spec for each")
-    if odd := [name for name in given if name not in sides.names]:
+    if odd := [name for name in given if name not in parts.names]:
         raise SpecError(f"{names}: {odd[0]!r} is none of them")
-    if left := [name for name in sides.names if name not in given]:
+    if left := [name for name in parts.names if name not in given]:
         raise SpecError(f"{names}: give a spec for {left[0]!r} as well")
-    for name in sides.names:
+    for name in parts.names:
         if not isinstance(given[name], ClipSpec):
             what = f"part {name!r}" if name else "clip"
             raise SpecError(f"{what} must be a ClipSpec, got {given[name]!r}")
-    clips = {name: given[name] for name in sides.names}
-    if (first := clips[sides.names[0]]).sampling is None:
-        clips[sides.names[0]] = replace(first, sampling="random" if shuffle else "center")
-    return SampleSpec(clips, sides.by, dict(sides.offsets_s) or None)
+    clips = {name: given[name] for name in parts.names}
+    if (first := clips[parts.names[0]]).sampling is None:
+        clips[parts.names[0]] = replace(first, sampling="random" if shuffle else "center")
+    return SampleSpec(clips, parts.by, dict(parts.offsets_s) or None)

@@ -28,9 +28,9 @@ def checked_sound(rate: Any, channels: Any, fps: float | None) -> dict[str, int 
 
 class SoundPlaces(NamedTuple):
     """Where the bytes of ``video`` are in a row of ``length`` bytes, then those of ``sound``;
-    ``told`` is the byte that says whether the file has sound."""
+    ``flag`` is the byte that says whether the file has sound."""
 
     video: slice
     sound: slice
-    told: int
+    flag: int
     length: int

@@ -155,13 +155,13 @@ def scan(
     from videoload.host import cores
     from videoload.scanning import advice, report, tables
     from videoload.scanning import scan as scanning
-    from videoload.scanning.journal import Journal
-    from videoload.storage.keep import cache_folder
+    from videoload.scanning.journal import ScanJournal
+    from videoload.storage.cache_directories import cache_folder
 
     catalog = sources.load(videos, root, suffix, chain)
     if html is not None:
         report.check_place(html)
-    journal = None if output is None else Journal(output)
+    journal = None if output is None else ScanJournal(output)
     known = f"{output} has them" if output else "with --output, they would be kept"
     with progress_bar(
         "decoding", len({video.path for video in catalog}), f"{known}, and "

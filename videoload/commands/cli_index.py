@@ -73,7 +73,7 @@ def write(
     """Write the index of a catalog's files, and say so. Raises VideoloadError."""
     from videoload.host import cores
     from videoload.scanning.indexing import make_index
-    from videoload.storage.keep import cache_folder
+    from videoload.storage.cache_directories import cache_folder
 
     with ExitStack() as stack:
 

@@ -162,7 +162,7 @@ def worker(
     """
     from videoload.host import cores
     from videoload.listings.folders import holds_videos, open_root
-    from videoload.storage.keep import Folders, cache_folder
+    from videoload.storage.cache_directories import CacheDirectories, cache_folder
     from videoload.storage.roots import index_of, is_url
     from videoload.storage.stores import check_extra
     from videoload.transport.private_messages import WorkerSettings
@@ -181,7 +181,7 @@ def worker(
         if name not in REACHES:
             raise VideoloadError(f"--without {name}: not one of {', '.join(REACHES)}")
     videos = open_root(root)
-    folders = Folders.of(
+    folders = CacheDirectories.of(
         cache_folder(cache), keep, keep_gb, frame_store, frame_store_gb, index_of(index)
     )
     settings = WorkerSettings(

@@ -184,7 +184,7 @@ def _train(
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class DemoPace:
     """The speed of a training loop over ``steps`` batches; ``wait_share`` (0 to 1) is the share of
     the time that it waited for the next batch."""
 
@@ -201,7 +201,7 @@ def measure_waiting(
     steps: int = _MEASURED_STEPS,
     warm_up_steps: int = _WARM_UP_STEPS,
     limit_s: float = _MEASURED_S,
-) -> Pace:
+) -> DemoPace:
     """Train on ``warm_up_steps`` batches, then time ``steps`` more, or as many as fit ``limit_s``.
 
     ``train_step(clips, labels)`` must return only after the step is done.
@@ -217,16 +217,16 @@ def measure_waiting(
         done, clips_done = done + 1, clips_done + len(labels)
         now = time.perf_counter()
     elapsed_s = now - began
-    return Pace(done, done / elapsed_s, clips_done / elapsed_s, waited_s / elapsed_s)
+    return DemoPace(done, done / elapsed_s, clips_done / elapsed_s, waited_s / elapsed_s)
 
 
-def _measure_stream(stream: Stream, model: Any, first: int) -> Pace:
+def _measure_stream(stream: Stream, model: Any, first: int) -> DemoPace:
     last = first + _WARM_UP_STEPS + _MEASURED_STEPS
     dataset = stream.dataset(start_step=first, epochs=-(-last // len(stream)))
     return measure_waiting(iter(dataset), model.train_on_batch)
 
 
-def _measure_inline(stream: Stream, model: Any, first: int) -> Pace:
+def _measure_inline(stream: Stream, model: Any, first: int) -> DemoPace:
     """The clips of `_measure_stream`, decoded in this process."""
     last = first + _WARM_UP_STEPS + _MEASURED_STEPS
     # The workers have made all indexes, so this decoder makes them before the time is taken.
@@ -240,7 +240,7 @@ def _measure_inline(stream: Stream, model: Any, first: int) -> Pace:
     return measure_waiting(batches, model.train_on_batch)
 
 
-def _why(inline: Pace, apart: Pace, decoders: int, cores: int) -> str:
+def _why(inline: DemoPace, apart: DemoPace, decoders: int, cores: int) -> str:
     """What the two rates mean."""
     if apart.batches_per_s >= _CLEARLY * inline.batches_per_s:
         return "Workers decode while the model trains. Its own loop does one after the other."
@@ -257,7 +257,9 @@ def _title(accuracy: float, test: Catalog) -> str:
     return f"{accuracy:.0%} of the test videos recognised (guessing: {guessing(test):.0%})"
 
 
-def _table(accuracy: float, test: Catalog, inline: Pace, apart: Pace, decoders: int) -> Table:
+def _table(
+    accuracy: float, test: Catalog, inline: DemoPace, apart: DemoPace, decoders: int
+) -> Table:
     table = Table(
         title=_title(accuracy, test),
         caption=f"the same model and clips; training steps timed: {inline.steps}, {apart.steps}",

@@ -18,23 +18,23 @@ from videoload.clips.sample_spec import SampleSpec, one_clip, transforms_of
 from videoload.clips.video_info import VideoInfo
 from videoload.decoding.expected import Expected
 from videoload.decoding.open_files import OpenFiles
-from videoload.decoding.pieces import PiecesClips, Recordings, find_file
 from videoload.decoding.prepared import Ordinals, Prepared, fitting
+from videoload.decoding.recording_clips import RecordingClips, Recordings, find_file
 from videoload.decoding.samples import of_recording, prepare_counts, prepare_samples
 from videoload.decoding.sounds import Sounds, prepare_with_sound
 from videoload.decoding.transforms import prepare_transformed
-from videoload.decoding.video_clips import Tools, VideoClips
+from videoload.decoding.video_clips import DecodingTools, VideoClips
 from videoload.errors import TransformError, errors_of
 from videoload.frame_store.clip_frames import ClipStore
 from videoload.index.complete_decode import Report
 from videoload.index.index import VideoIndex
 from videoload.index.indexes import Indexes
-from videoload.pixels.chains import Chains
+from videoload.pixels.filter_graphs import FilterGraphs
 from videoload.pixels.planes import Buffer
 from videoload.reading.video import Video as OpenVideo
 from videoload.stopwatch import Stopwatch
+from videoload.storage.cache_directories import NO_DIRECTORIES, CacheDirectories
 from videoload.storage.files import Tick
-from videoload.storage.keep import NO_FOLDERS, Folders
 from videoload.storage.paths import fingerprint_of, parts_of, pieces_of
 from videoload.storage.roots import open_storage
 from videoload.user_code.functions import Functions
@@ -53,7 +53,7 @@ class Decoder:
         root: str | os.PathLike[str],
         *,
         transforms: Collection[str] | None = None,
-        folders: Folders = NO_FOLDERS,
+        folders: CacheDirectories = NO_DIRECTORIES,
         on_call: Tick = lambda: None,
     ) -> None:
         """``transforms``: the modules whose functions a spec may name; None: any. ``folders``:
@@ -64,14 +64,16 @@ class Decoder:
         self._functions = Functions(transforms, on_call)
         self._files = OpenFiles[OpenVideo](lambda opened: opened.decoder.memory_bytes)
         self._sounds = Sounds(self._storage)
-        chains, keeper = Chains(), None
+        graphs, keeper = FilterGraphs(), None
         if folders.frame_store is not None:
-            keeper = ClipStore(folders.frame_store, self._storage.root, chains)
+            keeper = ClipStore(folders.frame_store, self._storage.root, graphs)
         self.watch = Stopwatch()  # where the time goes, since it was started
         self._indexes = Indexes(folders, self._storage, self.watch)
         self._expected = Expected(self._storage, self._indexes)
         self._recordings = Recordings(self._storage, self._indexes)
-        self._tools = Tools(self._storage, self._indexes, self._files, chains, keeper, self.watch)
+        self._tools = DecodingTools(
+            self._storage, self._indexes, self._files, graphs, keeper, self.watch
+        )
 
     def decode(
         self,
@@ -140,12 +142,12 @@ class Decoder:
     ) -> Prepared:  # fmt: skip
         name = spec.transform
         transform = None if name is None else self._functions.find(str(name))
-        clips: VideoClips | PiecesClips
+        clips: VideoClips | RecordingClips
         if len(pieces_of(path)) == 1:
             clips = VideoClips(self._tools, path, silent(spec), requests, given, of)
             hear = partial(self._sounds.hear, path)
         else:
-            clips = PiecesClips(
+            clips = RecordingClips(
                 self._tools, self._recordings, path, silent(spec), requests, given, of
             )  # fmt: skip
             hear = partial(clips.hear, self._sounds.hear)

@@ -13,8 +13,8 @@ import numpy as np
 
 from videoload.clips.affine import Matrices
 from videoload.clips.clip_params import ClipParams
-from videoload.clips.followers import SampleParams, common_frames, sample_params
 from videoload.clips.rows import Clip
+from videoload.clips.sample_params import SampleParams, common_frames, sample_params
 from videoload.clips.sample_spec import SampleSpec, arrays_of
 from videoload.clips.video_info import VideoInfo
 from videoload.clips.windows import count_windows

@@ -109,7 +109,7 @@ def prepare_with_sound(
                 view[...] = 0.0 if heard is None else heard
                 if spec.max_frames is not None:  # what follows a segment is not heard in padding
                     view[:, samples_of(spec, length) :] = 0.0
-                row[places.told] = heard is not None
+                row[places.flag] = heard is not None
         if version() != begun:
             raise OtherFileError
         return frames

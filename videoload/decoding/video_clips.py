@@ -23,18 +23,18 @@ from videoload.errors import OneClipError, VideoError
 from videoload.frame_store.clip_frames import ClipFrames, ClipStore, FormatChangedError
 from videoload.index.index import open_video
 from videoload.index.indexes import Indexes
-from videoload.pixels.chains import Chains
 from videoload.pixels.clip_pixels import ClipPixels
+from videoload.pixels.conversions import Conversion
+from videoload.pixels.filter_graphs import FilterGraphs
 from videoload.pixels.planes import Buffer
-from videoload.pixels.ways import Way
 from videoload.reading.containers import BrokenFileError
-from videoload.reading.frames import StaleIndexError, Standing, read_frames
+from videoload.reading.frames import ReadPosition, StaleIndexError, read_frames
 from videoload.reading.video import Video
 from videoload.stopwatch import Stopwatch
 from videoload.storage.files import Storage, Tick, VideoFile
 
 
-class Files(Protocol):
+class OpenVideos(Protocol):
     """Keeps files open that may be read again."""
 
     def take(self, file: VideoFile) -> Video | None:
@@ -45,17 +45,17 @@ class Files(Protocol):
 
 
 @dataclass(frozen=True)
-class Tools:
-    """What a decoder has for all videos below its root. ``standing``: reading goes on where the
+class DecodingTools:
+    """What a decoder has for all videos below its root. ``position``: reading goes on where the
     last clip has ended."""
 
     storage: Storage
     indexes: Indexes
-    files: Files
-    chains: Chains
+    files: OpenVideos
+    graphs: FilterGraphs
     store: ClipStore | None
     watch: Stopwatch
-    standing: Standing | None = None
+    position: ReadPosition | None = None
 
 
 class VideoClips:
@@ -63,7 +63,7 @@ class VideoClips:
 
     def __init__(
         self,
-        tools: Tools,
+        tools: DecodingTools,
         path: str,
         spec: ClipSpec,
         requests: Sequence[Clip],
@@ -119,7 +119,7 @@ class VideoClips:
         self._made: list[ClipPixels] = []
         if stored is None:
             self._make_places()
-        wanted = [*stored.missing, *stored.also(index.order)] if stored else self._places
+        wanted = [*stored.missing, *stored.extra_frames(index.order)] if stored else self._places
         index.want(file, wanted)
         self._stored = stored
         self._info = index.info
@@ -138,7 +138,7 @@ class VideoClips:
     def _make_places(self) -> None:
         """Say where each frame goes."""
         for drawn, clip in zip(self._params, self._clips, strict=True):
-            made = ClipPixels(self._spec, self._index.info, drawn, self._tools.chains, clip)
+            made = ClipPixels(self._spec, self._index.info, drawn, self._tools.graphs, clip)
             self._made.append(made)
             for at, ordinal in enumerate(pictures(drawn.frames).tolist()):
                 if ordinal >= 0:
@@ -168,7 +168,7 @@ class VideoClips:
                 stored.take(ordinal, frame)
             else:
                 places = self._places[ordinal]
-                scaled: dict[Way, VideoFrame] | None = {} if len(places) > 1 else None
+                scaled: dict[Conversion, VideoFrame] | None = {} if len(places) > 1 else None
                 for clip, at in places:
                     clip.take(frame, at, scaled)
             scaling_s += clock() - began
@@ -178,10 +178,10 @@ class VideoClips:
             if opened is None:
                 with tools.watch.phase("open"):
                     opened = open_video(self._file, index, watch=tools.watch)
-            wanted, also = sorted(self._places), []
+            wanted, extra = sorted(self._places), []
             if stored is not None:
-                wanted, also = stored.missing, stored.also(index.order)
-            if read_frames(opened, index.order, wanted, write, tick, also, tools.standing):
+                wanted, extra = stored.missing, stored.extra_frames(index.order)
+            if read_frames(opened, index.order, wanted, write, tick, extra, tools.position):
                 tools.files.put(opened)
                 if stored is not None:
                     stored.commit()

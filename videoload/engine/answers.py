@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from videoload.clips.facts import facts_type, in_words, matrices
+from videoload.clips.sample_info import in_words, info_type, matrices
 from videoload.clips.sample_spec import SampleSpec
 from videoload.engine.membership import ConnectedWorker
 from videoload.engine.open_streams import OpenStream
@@ -54,8 +54,8 @@ class Answers:
                 self.table.answered(lease, _NO_FRAMES, result.decode_s, _waited_s(result))
             return
         stream, rows = self.streams[lease.stream], len(lease.rows)
-        spec, clip_bytes, _ = stream.form_of(lease.sample)
-        frames = _told(result, rows, spec)
+        spec, clip_bytes, _ = stream.layout_of(lease.sample)
+        frames = _sample_info(result, rows, spec)
         if len(result.files) != rows:
             raise ProtocolError(f"{len(result.files)} files for {rows} clips")
         if (at := self.table.accepts(lease, result.files)) is not None:
@@ -100,31 +100,31 @@ def _waited_s(result: Result) -> float:
     return max(0.0, result.decode_s - core_s) if core_s else 0.0
 
 
-def _told(result: Result, rows: int, spec: SampleSpec) -> npt.NDArray[np.int64]:
+def _sample_info(result: Result, rows: int, spec: SampleSpec) -> npt.NDArray[np.int64]:
     """What a worker tells of the clips of a lease, as the lease table carries it to the reader.
     Raises ProtocolError."""
-    told = np.empty(rows, facts_type(spec))
+    info = np.empty(rows, info_type(spec))
     given = {
         "frames": result.frames, "times": result.times or result.frames,
         "affine": result.affine or [[np.nan] * (6 * matrices(spec))] * rows,
     }  # fmt: skip
     for name, values in given.items():
-        length = told[name].size // rows
+        length = info[name].size // rows
         if len(values) != rows or {*map(len, values)} != {length}:
             raise ProtocolError(
                 f"the lease has {rows} clips of {length} {name}, the answer does not"
             )
-        told[name] = np.reshape(values, told[name].shape)
+        info[name] = np.reshape(values, info[name].shape)
     if not result.times:
-        told["times"] = np.nan
-    shows = told["frames"]
+        info["times"] = np.nan
+    shows = info["frames"]
     if shows.size and shows.min() < 0 and not _may_lack(spec):
         raise ProtocolError("the answer has missing frames, the spec allows none")
     if len(result.lengths) not in (0, rows):
         raise ProtocolError(f"{len(result.lengths)} lengths of files for {rows} clips")
     of_files = result.lengths or [(-1, np.nan, np.nan)] * rows
-    told["of"], told["lasts"], told["wide"] = zip(*of_files, strict=True)
-    return in_words(told)
+    info["of"], info["lasts"], info["wide"] = zip(*of_files, strict=True)
+    return in_words(info)
 
 
 def _may_lack(spec: SampleSpec) -> bool:

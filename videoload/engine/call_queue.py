@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 
 from videoload.errors import VideoloadError
-from videoload.processes.still_time import StillTime
+from videoload.processes.stall_clock import StallClock
 
 _WAKE_BYTES = 4096  # read in one go, at most
 _MAX_STUCK_S = 20.0  # no garbage collection takes this long, unless it waits for a batch
@@ -26,7 +26,7 @@ class CallQueue:
         self._wake.setblocking(False)
         self.socket.setblocking(False)
         self._turns = 0
-        self._still = StillTime(_STEP_S)
+        self._stall = StallClock(_STEP_S)
 
     def post(self, call: Callable[[], object], *, wake: Callable[[], bool] = lambda: True) -> None:
         """Have ``call`` made soon. Unless ``wake()``, it waits until the thread wakes next. This is
@@ -70,7 +70,7 @@ class CallQueue:
         batch, both would wait for ever. The main thread is never freed as garbage, so it goes on
         waiting. (`gc.callbacks` cannot be used: they would swallow a Ctrl-C.)
         """
-        stuck_s = self._still.look(self._turns)
+        stuck_s = self._stall.look(self._turns)
         if stuck_s > _MAX_STUCK_S and threading.current_thread() != threading.main_thread():
             raise VideoloadError(
                 f"no batch for {stuck_s:.0f} s: videoload's I/O thread is blocked, probably in a "

@@ -68,7 +68,7 @@ from videoload.stats.snapshots import (
 )
 from videoload.stats.stats import WorkerStats
 from videoload.stats.work import NO_WORK
-from videoload.storage.keep import Folders
+from videoload.storage.cache_directories import CacheDirectories
 from videoload.transport.context import new_context
 from videoload.transport.messages import (
     Bye,
@@ -119,7 +119,7 @@ class Engine:
         insecure: bool,
         any_software: bool,
         stall_s: float,
-        folders: Folders,
+        folders: CacheDirectories,
         storage_timeout_s: float | None = None,
     ) -> None:
         self._storage_timeout_s = storage_timeout_s
@@ -247,8 +247,8 @@ class Engine:
         """What the storage says to some worker instead of giving it the videos; "" if nothing."""
         found = self.membership.unreadable
         said = (worker.storage for worker in list(self._workers.values()))
-        if told := next(filter(None, said), "" if found is None else found[1]):
-            return told
+        if reason := next(filter(None, said), "" if found is None else found[1]):
+            return reason
         since, path = min(list(self._looked_at.values()), default=(math.inf, ""))
         since_s = time.monotonic() - since
         return f"{named(path)} is looked at here for {since_s:.0f} s" if since_s > _LONG_S else ""
@@ -467,7 +467,7 @@ class Engine:
         if (worker := self._workers.get(peer)) is None:  # it left after this was granted
             return
         stream = self.streams.by_id[grant.stream]
-        spec, clip_bytes, words = stream.form_of(grant.samples[0])
+        spec, clip_bytes, words = stream.layout_of(grant.samples[0])
         place = stream.place(grant.slot, grant.rows, clip_bytes) if worker.is_child else None
         if place is None:
             facts_bytes = 18 * (words + 3)  # in a message, at most

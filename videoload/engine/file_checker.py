@@ -33,7 +33,7 @@ class FileChecker:
         self._readers = DaemonPool("videoload-files", _READERS, stay=False)
         # The storage of a URL is for one thread, and asks for many files at once.
         self._fetcher = DaemonPool("videoload-files", 1, stay=False)
-        self._asked: deque[tuple[Storage, str, Callable[[], None]]] = deque()
+        self._requested: deque[tuple[Storage, str, Callable[[], None]]] = deque()
 
     def identify(
         self,
@@ -51,7 +51,7 @@ class FileChecker:
         try:
             for number, path in paths.items():
                 if storage.fetches:
-                    self._asked.append((storage, path, partial(find, number, path)))
+                    self._requested.append((storage, path, partial(find, number, path)))
                 else:
                     self._readers.start(partial(find, number, path))
             if storage.fetches:
@@ -62,9 +62,9 @@ class FileChecker:
 
     def _fetch(self) -> None:
         coming: deque[Callable[[], None]] = deque()
-        while self._asked or coming:
-            while self._asked and len(coming) < _READERS:
-                storage, path, find = self._asked.popleft()
+        while self._requested or coming:
+            while self._requested and len(coming) < _READERS:
+                storage, path, find = self._requested.popleft()
                 with suppress(VideoError, StorageError):
                     for part in files_of(path):
                         storage.expect(part)
@@ -74,7 +74,7 @@ class FileChecker:
     def close(self) -> None:
         """Drop the checks that wait. What waits for storage is left behind."""
         self._readers.stop()
-        self._asked.clear()
+        self._requested.clear()
         self._fetcher.stop()
 
 

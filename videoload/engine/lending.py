@@ -25,7 +25,7 @@ def lend(
 ) -> npt.NDArray[np.uint8]:
     """The clips of a batch, uint8 [B, bytes of a clip]. ``idle`` is called before a copy is made:
     it may end a loan."""
-    clip_bytes = source.form_of(batch.samples[0]).clip_bytes
+    clip_bytes = source.layout_of(batch.samples[0]).clip_bytes
     shape, slot, memory = (len(batch.samples), clip_bytes), batch.slot, source.memory
     if batch.rows is not None:  # Close the gaps. Nobody else writes into this slot any more.
         whole = memory.view(slot, 0, (max(batch.rows) + 1, clip_bytes))

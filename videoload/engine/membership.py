@@ -261,13 +261,13 @@ class Membership:
         deaths.update(host for when, host in list(self._deaths) if now - when < _LATELY_S)
         here = Counter(worker.host for worker in self._here(now))
         silent = Counter(worker.host for worker in list(self._workers.values())) - here
-        told = [
+        lines = [
             f"{host}: {count(lost, 'worker')} {how}"
             for found, how in ((deaths, f"died in {_LATELY_S:.0f} s"), (silent, "are silent"))
             for host, lost in found.items()
             if lost > here[host]
         ]
-        return "; ".join(told)
+        return "; ".join(lines)
 
     @property
     def refused(self) -> int:

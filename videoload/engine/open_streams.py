@@ -16,10 +16,10 @@ import numpy.typing as npt
 
 from videoload import native
 from videoload.catalog.catalog import Catalog
-from videoload.catalog.crop_boxes import told_rows
+from videoload.catalog.crop_boxes import rows_for_workers
 from videoload.catalog.table import Ints
-from videoload.clips.facts import facts_type
 from videoload.clips.rows import Clip, Video
+from videoload.clips.sample_info import info_type
 from videoload.clips.sample_spec import SampleSpec, Shape, transforms_of, with_shape
 from videoload.engine.reader_queue import ReaderQueue
 from videoload.errors import VideoloadError, named
@@ -53,7 +53,7 @@ class Loan(NamedTuple):
     array: weakref.ref[npt.NDArray[np.uint8]]
 
 
-class Form(NamedTuple):
+class BatchLayout(NamedTuple):
     """What the clips of a batch have in common. ``clip_bytes`` are those of each, ``words`` tell
     facts of it."""
 
@@ -64,7 +64,7 @@ class Form(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class OpenStream:
-    """One stream. ``spec`` is that of its largest clips, ``forms`` are those of its batches, by
+    """One stream. ``spec`` is that of its largest clips, ``layouts`` are those of its batches, by
     their shapes. ``changed``: files that are others than they were, or than a scan saw, each once,
     and that are used as they are now."""
 
@@ -87,19 +87,19 @@ class OpenStream:
     loans: dict[int, Loan] = field(default_factory=dict)  # by slot; consumers add to it
     error: VideoloadError | None = None
     step: int = -1  # the last one that any reader took
-    told: Callable[[int], Video] = field(init=False)  # rows, as workers are told them
-    forms: dict[Shape, Form] = field(init=False)
+    row_of: Callable[[int], Video] = field(init=False)  # rows, as workers are told them
+    layouts: dict[Shape, BatchLayout] = field(init=False)
     changed: list[str] = field(default_factory=list)
     versions: npt.NDArray[np.int64] = field(init=False)  # of files, as they were used last
     is_scanned: bool = field(init=False)  # ... or as a scan saw some: then they are fingerprints
 
     def __post_init__(self) -> None:
         self.versions = np.maximum(self.catalog._table.column("fingerprint"), 0)
-        self.told = told_rows(self.catalog, self.spec)
+        self.row_of = rows_for_workers(self.catalog, self.spec)
         self.is_scanned = bool(self.versions.any())
         specs = {shape: with_shape(self.spec, shape) for shape in self.plan.sizes}
-        self.forms = {
-            shape: Form(spec, spec.clip_bytes, facts_type(spec).itemsize // 8)
+        self.layouts = {
+            shape: BatchLayout(spec, spec.clip_bytes, info_type(spec).itemsize // 8)
             for shape, spec in specs.items()
         }
 
@@ -111,9 +111,9 @@ class OpenStream:
         if self.files is not None and seen.files is not None:
             self.files.pin_as(seen.files, at)
 
-    def form_of(self, sample: Sample) -> Form:
+    def layout_of(self, sample: Sample) -> BatchLayout:
         """What the clips of a sample's batch have in common."""
-        return self.forms[self.plan.shape_of(sample)]
+        return self.layouts[self.plan.shape_of(sample)]
 
     def record(self, workers: Sequence[WorkerRecord], window_s: float = math.inf) -> StreamRecord:
         """The figures now. ``workers`` are connected. For any thread."""
@@ -168,7 +168,7 @@ class OpenStream:
 
     def lease(self, grant: Grant, spec: SampleSpec, place: Place | None) -> Lease:
         clips = [
-            Clip(each.seed, each.clip, each.crop, self.told(each.video)) for each in grant.samples
+            Clip(each.seed, each.clip, each.crop, self.row_of(each.video)) for each in grant.samples
         ]
         files, salt = grant.files or (), None
         if self.files is not None and grant.files is not None:
@@ -198,7 +198,7 @@ class OpenStreams:
         self.table.add_stream(Stream(
             stream.id, stream.plan, stream.quarantine,
             slots=stream.memory.slots, ordered=stream.ordered,
-            lease_clips=_LEASE_BYTES // (clip_bytes + facts_type(stream.spec).itemsize),
+            lease_clips=_LEASE_BYTES // (clip_bytes + info_type(stream.spec).itemsize),
             fetched=stream.storage is not None and stream.storage.fetches,
             function=" or ".join(transforms_of(stream.spec)),
             files=stream.files,

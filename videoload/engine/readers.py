@@ -17,7 +17,7 @@ from collections.abc import Callable, Generator, Iterator
 from functools import cached_property, partial
 from typing import Any
 
-from videoload.clips.facts import facts_of
+from videoload.clips.sample_info import info_of
 from videoload.clips.sample_spec import Shape
 from videoload.engine.engine import Engine
 from videoload.engine.lending import lend
@@ -26,10 +26,10 @@ from videoload.engine.reader_queue import ReaderQueue
 from videoload.errors import VideoloadError
 from videoload.leases.commands import Ready
 from videoload.plan.batches import Batch, BatchWithInfo, batch_of
+from videoload.plan.epoch_cursor import EpochCursor
 from videoload.plan.identity import Identity
 from videoload.plan.lengths import Lengths
 from videoload.plan.options import CheckedOptions
-from videoload.plan.passes import Passes
 from videoload.stats.meter import Meter
 from videoload.stats.stats import StreamRecord, StreamStats
 
@@ -42,7 +42,7 @@ _PEEK = 2  # Batches that are read only to look at a stream: Keras takes two.
 _ENDLESS = 1 << 40  # steps: who reads passes goes on in the next epochs
 
 
-class Readers:
+class StreamReaders:
     """The readers of one stream. The stream lives as long as this object.
 
     Attributes:
@@ -75,7 +75,7 @@ class Readers:
         self.quarantine = source.quarantine
         self.lengths = Lengths(source.catalog, source.spec)
         self.changed = source.changed
-        self.passes = Passes(len(self))
+        self.cursor = EpochCursor(len(self))
         # By the step that it comes to next: the reading of the last pass that came to its end.
         self._resting: dict[int, _Reading] = {}
         self.look: Callable[[BatchWithInfo], None] | None = None
@@ -151,7 +151,7 @@ class Readers:
                 if counts and not follows:
                     self._check_repetition(steps, step)
                 if meter is not None:
-                    meter.asked(number)
+                    meter.requested(number)
                 if (batch := queue.take(0)) is None:
                     for batch in self._awaited(reading, step, idle):
                         if batch is None and pauses:
@@ -264,11 +264,11 @@ class Readers:
         """
         rows = lend(self._engine, self.source, batch, idle)
         queue.handed_over()
-        spec = self.source.form_of(batch.samples[0]).spec
-        facts = facts_of(batch.frames, spec)
+        spec = self.source.layout_of(batch.samples[0]).spec
+        sample_info = info_of(batch.frames, spec)
         look, self.look = self.look, None
         made = batch_of(
-            batch.step, batch.samples, self.catalog, spec, rows, facts, self.lengths,
+            batch.step, batch.samples, self.catalog, spec, rows, sample_info, self.lengths,
             info=info or look is not None,
         )  # fmt: skip
         if look is not None and len(made) == 3:

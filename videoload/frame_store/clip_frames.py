@@ -16,8 +16,9 @@ from videoload.clips.edges import pictures
 from videoload.clips.video_info import VideoInfo
 from videoload.frame_store.store import FrameStore, Scaling
 from videoload.frame_store.stored_video import Head, StoredVideo
-from videoload.pixels.chains import Chain, Chains
 from videoload.pixels.clip_pixels import ClipPixels
+from videoload.pixels.conversions import Conversion, FrameFormat, scaling_conversion
+from videoload.pixels.filter_graphs import FilterGraph, FilterGraphs
 from videoload.pixels.planes import Buffer
 from videoload.pixels.scaled_frames import (
     frame_bytes,
@@ -27,10 +28,9 @@ from videoload.pixels.scaled_frames import (
     unpack_frames,
 )
 from videoload.pixels.software import software_and_code
-from videoload.pixels.ways import FrameFormat, Way, scaling_way
 from videoload.reading.order import Order
+from videoload.storage.cache_directories import CacheDirectory
 from videoload.storage.files import Tick, VideoFile
-from videoload.storage.keep import Keep
 
 _BYTES_A_S = 5e8  # what memory takes at least: a disk that takes less is slow
 _FILE_S = 2e-3  # a new file takes less, unless the disk is slow
@@ -71,9 +71,9 @@ class FoundVideo(NamedTuple):
 class ClipStore:
     """The frame store of the videos under one root, as clips are made from it."""
 
-    def __init__(self, keep: Keep, root: str, chains: Chains) -> None:
+    def __init__(self, keep: CacheDirectory, root: str, graphs: FilterGraphs) -> None:
         self.store = FrameStore(keep.own("frames"), keep.max_bytes, root, software_and_code())
-        self.chains = chains
+        self.graphs = graphs
 
     def find(self, path: str, file: VideoFile, spec: ClipSpec, tick: Tick) -> FoundVideo | None:
         """What the store has of a video. ``tick`` is called meanwhile, and while its frames are
@@ -139,19 +139,19 @@ class ClipFrames:
     ) -> None:
         self._store, self._path, self._identity = keeper.store, path, identity
         self._spec, self._info, self._params = spec, info, params
-        self._scaling, self._chains = scaling_of(spec), keeper.chains
+        self._scaling, self._graphs = scaling_of(spec), keeper.graphs
         shown = [pictures(drawn.frames).tolist() for drawn in params]
         wanted = sorted({ordinal for each in shown for ordinal in each} - {-1})
         self._row_of = {ordinal: row for row, ordinal in enumerate(wanted)}
-        self._way: Way | None = None  # of source frames to scaled ones
+        self._conversion: Conversion | None = None  # of source frames to scaled ones
         self._rows = np.empty((0, 0), np.uint8)  # the scaled frames of the clips, [n, frame_bytes]
         self._stored = None if found is None else found.stored
         self._target: StoredVideo | None = None  # where frames that are decoded are written
-        self._chain: Chain | None = None
+        self._graph_kept: FilterGraph | None = None
         self._run: list[Buffer] = []  # of consecutive frames, which are written at once
         self._run_end = 0
         self._sums: dict[int, int] = {}
-        self._also: list[int] | None = None
+        self._extra: list[int] | None = None
         self._began_s = 0.0  # on a core, when the first frame came
         self.missing = wanted
         if found is not None:
@@ -164,8 +164,10 @@ class ClipFrames:
         return self._target is not None
 
     def _begin(self, source: FrameFormat) -> None:
-        way = self._way = scaling_way(self._spec, self._info, self._params[0], source)
-        self._rows = np.empty((len(self._row_of), frame_bytes(way.scaled)), np.uint8)
+        conversion = self._conversion = scaling_conversion(
+            self._spec, self._info, self._params[0], source
+        )
+        self._rows = np.empty((len(self._row_of), frame_bytes(conversion.scaled)), np.uint8)
         if self._stored is not None and self._stored.head.frame_bytes != self._rows.shape[1]:
             self._stored = None
 
@@ -182,22 +184,22 @@ class ClipFrames:
             self._store.failed_to_read(error)
             return wanted
 
-    def also(self, order: Order) -> list[int]:
+    def extra_frames(self, order: Order) -> list[int]:
         """Frames to write beside those that are missing, if there is room. When a video is met for
         the first time, these are the others that are decoded on the way. Later they are all frames
         of the groups of pictures: that costs more once, and less in all epochs together."""
-        if self._also is None:
-            self._also = self._choose(order) if self._scaling.all_frames and self.missing else []
+        if self._extra is None:
+            self._extra = self._choose(order) if self._scaling.all_frames and self.missing else []
             if self._stored is not None and self.missing:
                 if self._store.takes(self._stored, self._scaling, self._written):
                     self._target = self._stored
                 else:
-                    self._also = []
-        return self._also
+                    self._extra = []
+        return self._extra
 
     @property
     def _written(self) -> list[int]:
-        return sorted({*self.missing, *(self._also or ())})
+        return sorted({*self.missing, *(self._extra or ())})
 
     def _choose(self, order: Order) -> list[int]:
         groups = {order.group_of(ordinal) for ordinal in self.missing} - {-1}
@@ -213,19 +215,19 @@ class ClipFrames:
     def take(self, ordinal: int, frame: VideoFrame) -> None:
         """A frame was decoded. Raises BrokenFileError, FormatChangedError."""
         source = FrameFormat.of(frame)
-        if self._way is None:
+        if self._conversion is None:
             self._create(source)
-        elif source != self._way.source:
+        elif source != self._conversion.source:
             raise FormatChangedError
-        assert self._way is not None
+        assert self._conversion is not None
         at, is_written = self._row_of.get(ordinal), self._target is not None
         is_written = is_written and self._store.has_time
         if at is None and not is_written:
             return
         self._began_s = self._began_s or time.process_time()  # no wait for the disk
-        chain = self._chain = self._chain or self._chains[self._way]
+        graph = self._graph_kept = self._graph_kept or self._graphs[self._conversion]
         row = np.empty(self._rows.shape[1], np.uint8) if at is None else self._rows[at]
-        pack_frame(chain.through(frame), row)
+        pack_frame(graph.through(frame), row)
         if is_written:
             if ordinal != self._run_end or len(self._run) >= _RUN:
                 self._write()
@@ -266,14 +268,16 @@ class ClipFrames:
     def show(self, clips: Sequence[Buffer]) -> None:
         """Make the clips. Raises BrokenFileError."""
         for drawn, clip in zip(self._params, clips, strict=True):
-            made = ClipPixels(self._spec, self._info, drawn, self._chains, clip)
+            made = ClipPixels(self._spec, self._info, drawn, self._graphs, clip)
             shown = pictures(drawn.frames)
             if at := np.flatnonzero(shown >= 0).tolist():  # else it is black
-                assert self._way is not None
+                assert self._conversion is not None
                 rows = [self._row_of[ordinal] for ordinal in shown[at].tolist()]
                 in_order = rows == list(range(len(self._rows)))
                 scaled = self._rows if in_order else self._rows.take(rows, 0)
-                made.take_scaled(self._way.source, unpack_frames(scaled, self._way.scaled), at)
+                made.take_scaled(
+                    self._conversion.source, unpack_frames(scaled, self._conversion.scaled), at
+                )
             made.finish()
 
     def _give_up(self, error: OSError) -> None:

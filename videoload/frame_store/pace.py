@@ -10,7 +10,7 @@ _SHARE = 0.25  # of a process's time may be lost
 _MOST_S = 0.5  # what was not lost counts up to this
 
 
-class Pace:
+class StorePace:
     """The time that a process loses to the disk, because a call takes longer than expected.
 
     Once a quarter of its time is lost, the process does without the disk for a while. So nothing

@@ -24,10 +24,10 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from videoload.frame_store.pace import Pace
+from videoload.frame_store.pace import StorePace
 from videoload.frame_store.stored_video import Head, StoredVideo
+from videoload.storage.cache_directories import DiskQuota
 from videoload.storage.files import Tick
-from videoload.storage.keep import Room
 
 T = TypeVar("T")
 
@@ -64,14 +64,14 @@ class FrameStore:
         None: until a fifth of the disk is left. ``software``: whatever decides the pixels."""
         self._folder = folder
         self._root, self._software = root, software
-        self._room = Room(self._folder, max_bytes, self._measure)
+        self._room = DiskQuota(self._folder, max_bytes, self._measure)
         self._sets: dict[Scaling, Path] = {}
         self._describe_at: dict[Scaling, float] = {}
         self._read_again_at = self._write_again_at = 0.0  # after a failure
         self._full_until = 0.0
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
         self._skipped = 0
-        self.pace = Pace()
+        self.pace = StorePace()
         self.decode_s = math.inf  # that the last frames took to be decoded and scaled
         # Called after each video that is counted: for a large store on a slow disk, that may take
         # longer than a worker may be silent. It may raise.
@@ -187,8 +187,8 @@ class FrameStore:
 
     def tell(self, what: str) -> None:
         """Log it, once."""
-        if what not in self._told:
-            self._told.add(what)
+        if what not in self._logged:
+            self._logged.add(what)
             _log.warning("the frame store %s %s", self._folder, what)
 
     def _path(self, path: str, scaling: Scaling) -> Path:

@@ -70,8 +70,8 @@ class Head(NamedTuple):
         """The head as it stands in the file."""
         lengths = len(self.layout), len(self.info)
         fixed = (_MAGIC, self.frames, self.frame_bytes, *lengths, self.identity)
-        told = self.layout + self.info
-        return _HEAD.pack(*fixed, checksum(_HEAD.pack(*fixed, 0)[:-8] + told)) + told
+        body = self.layout + self.info
+        return _HEAD.pack(*fixed, checksum(_HEAD.pack(*fixed, 0)[:-8] + body)) + body
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Head | None:
@@ -79,8 +79,8 @@ class Head(NamedTuple):
         if len(data) < _HEAD.size:
             return None
         _, frames, frame_bytes, a, b, identity, _ = _HEAD.unpack_from(data)
-        told = data[_HEAD.size : _HEAD.size + a + b]
-        head = cls(identity, frames, frame_bytes, told[:a], told[a:])
+        body = data[_HEAD.size : _HEAD.size + a + b]
+        head = cls(identity, frames, frame_bytes, body[:a], body[a:])
         return head if head.to_bytes() == data[: head.table_at] else None
 
 
@@ -161,9 +161,9 @@ class StoredVideo:
         what was written: the latter are forgotten."""
         missing = []
         raw, begin, size = self._raw, self._frames_at, self._frame_bytes
-        told = self._sums.take(ordinals).tolist()
+        sums = self._sums.take(ordinals).tolist()
         rows = [row.data for row in out]
-        for ordinal, known, row in zip(ordinals, told, rows, strict=True):
+        for ordinal, known, row in zip(ordinals, sums, rows, strict=True):
             if known:
                 if os.preadv(raw, (row,), begin + ordinal * size) == size and _sum(row) == known:
                     continue

@@ -55,14 +55,14 @@ def on_signal(call: Callable[[int], None] | None) -> None:
     _on_signal = call
 
 
-def is_due(began: float, asked: float) -> bool:
-    """Whether a thread is to give up that waits for a batch since ``asked``, in an iteration that
-    ``began`` then (both of `time.monotonic`).
+def is_due(began: float, requested: float) -> bool:
+    """Whether a thread is to give up that waits for a batch since ``requested``, in an iteration
+    that ``began`` then (both of `time.monotonic`).
 
     It is, if Ctrl-C came since or just before, and if the handler is Python's: another one may mean
     something else. An iteration that began after the Ctrl-C is not concerned.
     """
-    if not max(began, asked - _AFTERMATH_S) < _came < time.monotonic() - _GRACE_S:
+    if not max(began, requested - _AFTERMATH_S) < _came < time.monotonic() - _GRACE_S:
         return False
     return signal.getsignal(signal.SIGINT) is signal.default_int_handler
 

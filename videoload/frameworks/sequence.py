@@ -20,12 +20,12 @@ from collections.abc import Generator
 from types import FrameType
 from typing import Any
 
-from videoload.engine.readers import Readers
+from videoload.engine.readers import StreamReaders
 from videoload.errors import ClosedError, SpecError, VideoloadError
 from videoload.frameworks import tfdata
 from videoload.plan.batches import Batch, BatchWithInfo
+from videoload.plan.epoch_cursor import Pass
 from videoload.plan.options import check_numbered
-from videoload.plan.passes import Pass
 
 try:
     import keras
@@ -44,7 +44,7 @@ class StreamSequence(keras.utils.PyDataset):  # type: ignore[misc]  # Keras come
     `on_epoch_end` goes on to the next epoch, if three batches were asked for, or all.
     """
 
-    def __init__(self, readers: Readers) -> None:
+    def __init__(self, readers: StreamReaders) -> None:
         super().__init__()
         check_numbered(readers.options, "a sequence")
         if len(readers.sizes) > 1:
@@ -52,9 +52,9 @@ class StreamSequence(keras.utils.PyDataset):  # type: ignore[misc]  # Keras come
                 "a sequence needs batches of one shape, as Keras looks at the first two alone: use "
                 "dataset(), or give one length and one size"
             )
-        self._passes = readers.passes
+        self._cursor = readers.cursor
         self._pass = self._begin()
-        self._readers: Readers | None = readers
+        self._readers: StreamReaders | None = readers
         readers.when_closed(self._let_go)
         self._lock = threading.Lock()  # Keras may ask in several threads.
         self._reader: Generator[BatchWithInfo, None, None] | None = None
@@ -66,7 +66,7 @@ class StreamSequence(keras.utils.PyDataset):  # type: ignore[misc]  # Keras come
 
     def __len__(self) -> int:
         """Batches of an epoch."""
-        return self._passes.size
+        return self._cursor.size
 
     @property
     def epoch(self) -> int:
@@ -81,7 +81,7 @@ class StreamSequence(keras.utils.PyDataset):  # type: ignore[misc]  # Keras come
                 self._seek(step, follows=step in (self._next, self._pass.steps.start))
             assert self._reader is not None
             if self._idle is not None:
-                self._idle.asked = time.monotonic()
+                self._idle.requested = time.monotonic()
             try:
                 batch = next(self._reader)[:2]
             except BaseException:
@@ -107,8 +107,8 @@ class StreamSequence(keras.utils.PyDataset):  # type: ignore[misc]  # Keras come
             self._pass = self._begin()
 
     def _begin(self) -> Pass:
-        own = self._passes.begin()
-        if len(own.steps) < self._passes.size:
+        own = self._cursor.begin()
+        if len(own.steps) < self._cursor.size:
             raise SpecError(
                 f"the stream stands at batch {own.steps.start}, in the middle of an epoch: read "
                 "its rest with a loop or dataset(), then make a sequence"

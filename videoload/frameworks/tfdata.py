@@ -40,16 +40,16 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from videoload.catalog.targets import named, shapes
-from videoload.clips.facts import affine_of, facts_type
+from videoload.clips.sample_info import affine_of, info_type
 from videoload.clips.sample_spec import (
     SampleSpec,
     by_part,
     frames_shape,
     has_sound,
-    told_shape,
+    reported_shape,
     with_shape,
 )
-from videoload.engine.readers import Readers
+from videoload.engine.readers import StreamReaders
 from videoload.errors import ClosedError, VideoloadError
 from videoload.frameworks import interrupts
 from videoload.frameworks.python_datasets import PythonDatasets, itself
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
     from videoload.plan.batches import Batch, BatchInfo, BatchWithInfo
-    from videoload.plan.passes import Pass, Passes
+    from videoload.plan.epoch_cursor import EpochCursor, Pass
 
 _log = logging.getLogger(__name__)
 
@@ -69,11 +69,11 @@ _BEGINS_ANEW = (
     "epochs of the dataset. Leave it out of dataset(), and each epoch of fit is the next one"
 )
 
-_read_here: weakref.WeakSet[Readers] = weakref.WeakSet()  # TensorFlow may be reading these.
+_read_here: weakref.WeakSet[StreamReaders] = weakref.WeakSet()  # TensorFlow may be reading these.
 
 
-def dataset(readers: Readers, passes: Passes, *, info: bool = False) -> tf.data.Dataset:
-    """What `Stream.dataset` returns: each iteration is one of the ``passes``. The dataset keeps the
+def dataset(readers: StreamReaders, cursor: EpochCursor, *, info: bool = False) -> tf.data.Dataset:
+    """What `Stream.dataset` returns: each iteration is one of the ``cursor``. The dataset keeps the
     stream alive."""
     try:
         import tensorflow as tf
@@ -83,10 +83,10 @@ def dataset(readers: Readers, passes: Passes, *, info: bool = False) -> tf.data.
             "backend, use stream.sequence()"
         ) from None
 
-    steps = passes.begin().steps
+    steps = cursor.begin().steps
     skips = readers.options["on_error"] == "skip"
     expect_reader(readers)
-    reading = _Reading(readers, passes, info=info)
+    reading = _Reading(readers, cursor, info=info)
     are_whole = readers.options["drop_remainder"] and not skips
     # Batches of several shapes: what they differ in is None.
     kinds = [
@@ -100,7 +100,7 @@ def dataset(readers: Readers, passes: Passes, *, info: bool = False) -> tf.data.
 
     def iteration(reader: tf.Tensor) -> tf.data.Dataset:
         again_and_again = tf.data.Dataset.from_tensors(reader).repeat()
-        questions = python.calls(again_and_again, reading.asked)
+        questions = python.calls(again_and_again, reading.requested)
         batches = python.map(again_and_again, reading.next_batch, signature)
         error = python.generator([reader], itself, reading.error, itself, signature)
         ahead = batches.concatenate(error).prefetch(_PREFETCH)
@@ -114,7 +114,7 @@ def dataset(readers: Readers, passes: Passes, *, info: bool = False) -> tf.data.
     if tf.inside_function():  # It forgets the dataset as soon as it is traced.
         reading.functions = python
     # Not in the middle of an epoch that a state was loaded for: the later ones are longer.
-    if not skips and len(steps) == (len(readers) if passes.length is None else passes.length):
+    if not skips and len(steps) == (len(readers) if cursor.length is None else cursor.length):
         made = made.apply(tf.data.experimental.assert_cardinality(len(steps)))
     options = tf.data.Options()
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
@@ -132,7 +132,7 @@ class _Iteration:
     own: Pass
     step: int  # The step of the last batch that the trainer got.
     batches: Generator[tuple[Any, ...] | None, None, None] = field(init=False)
-    asked: int = 0  # For this many more it asks.
+    requested: int = 0  # For this many more it asks.
     there: deque[tuple[int, int]] = field(default_factory=deque)  # Step and clips of each more.
     is_over: bool = False  # No more batches come.
     end: int = -1  # The last step, if the iteration came to it.
@@ -144,15 +144,15 @@ class _Reading:
     """What TensorFlow calls.
 
     It calls `begin` when an iteration begins, `end` when its iterator is freed, `next_batch` in the
-    thread that prefetches, and `asked` when the trainer asks for a batch. TensorFlow never frees
-    these methods, so only the dataset holds the stream and the graphs.
+    thread that prefetches, and `requested` when the trainer asks for a batch. TensorFlow never
+    frees these methods, so only the dataset holds the stream and the graphs.
     """
 
-    def __init__(self, readers: Readers, passes: Passes, *, info: bool) -> None:
+    def __init__(self, readers: StreamReaders, cursor: EpochCursor, *, info: bool) -> None:
         self._readers = weakref.ref(readers)
-        self._passes = passes
+        self._cursor = cursor
         self._info = info
-        self._first = passes.start
+        self._first = cursor.start
         self._warned = False
         self._iterations: dict[int, _Iteration] = {}
         self._errors: dict[int, VideoloadError] = {}  # By reader: what ended it.
@@ -160,11 +160,11 @@ class _Reading:
 
     def begin(self) -> int:
         """Begin an iteration. Returns the number of its reader."""
-        readers, own = self._readers_now(), self._passes.begin()
+        readers, own = self._readers_now(), self._cursor.begin()
         reader = readers.new_reader()
         iteration = self._iterations[reader] = _Iteration(own, own.steps.start - 1)
         iteration.batches = self._batches(reader, iteration)
-        epochs = -(-(self._passes.length or 0) // len(readers))
+        epochs = -(-(self._cursor.length or 0) // len(readers))
         if epochs > 1 and own.steps.start > self._first and not self._warned:
             self._warned = True
             _log.warning(_BEGINS_ANEW, epochs)
@@ -191,21 +191,21 @@ class _Reading:
         """Raise the error that ended the iteration, if one did. Called after the last batch."""
         raise self._errors.pop(int(reader), StopIteration())
 
-    def asked(self, reader: np.int64) -> None:
+    def requested(self, reader: np.int64) -> None:
         """The trainer asks for a batch, or whether there is one more."""
         readers, iteration = self._readers(), self._iterations.get(int(reader))
         if readers is not None and iteration is not None:
             with iteration.lock:
-                readers.meter.asked(int(reader))
-                iteration.asked += 1
+                readers.meter.requested(int(reader))
+                iteration.requested += 1
             self._match(readers, int(reader), iteration)
 
-    def _match(self, readers: Readers, reader: int, iteration: _Iteration) -> None:
+    def _match(self, readers: StreamReaders, reader: int, iteration: _Iteration) -> None:
         """Note what the trainer got: a batch that it asked for and that is there."""
         with iteration.lock:
             before = iteration.step
-            if iteration.asked and iteration.there:
-                iteration.asked -= 1
+            if iteration.requested and iteration.there:
+                iteration.requested -= 1
                 iteration.step, clips = iteration.there.popleft()
                 readers.meter.got(reader, clips)
             if iteration.is_over and not iteration.there:
@@ -238,7 +238,7 @@ class _Reading:
 
         batches = readers.read(
             iteration.own.steps, idle, reader=reader, info=self._info, pauses=True,
-            follows=self._passes.length is None, taken=taken,
+            follows=self._cursor.length is None, taken=taken,
         )  # fmt: skip
         try:
             with suppress(StopIteration):
@@ -246,7 +246,7 @@ class _Reading:
                     # No variable holds the batch: it would keep the slot.
                     yield counted(next(batches))
                     if not waits:
-                        idle.asked = time.monotonic()
+                        idle.requested = time.monotonic()
             iteration.end = step
         except VideoloadError as error:
             # It is no error to leave `with Client` while a dataset lives. The text is logged, not
@@ -261,35 +261,37 @@ class _Reading:
             iteration.is_over = True
             self._match(readers, reader, iteration)
 
-    def _readers_now(self) -> Readers:
+    def _readers_now(self) -> StreamReaders:
         if (readers := self._readers()) is None:
             raise ClosedError("neither the dataset nor its stream is referenced any more")
         return readers
 
 
 class Idle:
-    """Called every 50 ms while a thread of TensorFlow waits for a batch, since ``asked``: it frees
-    a tiny tensor, and raises ClosedError if Ctrl-C came."""
+    """Called every 50 ms while a thread of TensorFlow waits for a batch, since ``requested``: it
+    frees a tiny tensor, and raises ClosedError if Ctrl-C came."""
 
     def __init__(self) -> None:
         import tensorflow as tf
 
-        self._began = self.asked = time.monotonic()
+        self._began = self.requested = time.monotonic()
         self._tf = tf
 
     def __call__(self) -> None:
         self._tf.constant(0)
-        if interrupts.is_due(self._began, self.asked):
+        if interrupts.is_due(self._began, self.requested):
             raise ClosedError("interrupted by Ctrl-C")
 
 
-def expect_reader(readers: Readers) -> None:
+def expect_reader(readers: StreamReaders) -> None:
     """A thread of TensorFlow may read the stream from now on."""
     interrupts.listen()
     _read_here.add(readers)
 
 
-def _signature(readers: Readers, spec: SampleSpec, rows: int | None, info: bool) -> tuple[Any, ...]:
+def _signature(
+    readers: StreamReaders, spec: SampleSpec, rows: int | None, info: bool
+) -> tuple[Any, ...]:
     """The shapes and types of a batch of such samples, as nested tf.TensorSpec."""
     import tensorflow as tf
 
@@ -307,24 +309,26 @@ def _signature(readers: Readers, spec: SampleSpec, rows: int | None, info: bool)
     if not info:
         return specs(clips), specs(labels)
     one: dict[str, Any] = dict.fromkeys(("video", "clip", "crop", "lengths"), ((), "int64"))
-    parts = {part: each.shape for part, each in by_part(spec, np.empty(told_shape(spec))).items()}
+    parts = {
+        part: each.shape for part, each in by_part(spec, np.empty(reported_shape(spec))).items()
+    }
     frames: dict[str, Any] = {"mask": (shape[-1:], "bool")}
     for name, dtype in (("frames", "int64"), ("times", "float64")):
         each = {part: (own, dtype) for part, own in parts.items()}
         frames[name] = each.get("", each)
     one |= {"has_sound": ((), "bool")} if has_sound(spec) else {}
-    if (affine := affine_of(np.empty(0, facts_type(spec)), spec)) is not None:
+    if (affine := affine_of(np.empty(0, info_type(spec)), spec)) is not None:
         kinds = affine if isinstance(affine, dict) else {"": affine}
-        told = {name: (each.shape[1:], "float32") for name, each in kinds.items()}
-        one["affine"] = told if isinstance(affine, dict) else told[""]
+        matrices = {name: (each.shape[1:], "float32") for name, each in kinds.items()}
+        one["affine"] = matrices if isinstance(affine, dict) else matrices[""]
     return specs(clips), specs(labels), specs({**one, "path": ((), "str"), **frames})
 
 
 def _as_dict(info: BatchInfo) -> dict[str, Any]:
-    told = {**info._asdict(), "lengths": info.lengths, "mask": info.mask}
+    values = {**info._asdict(), "lengths": info.lengths, "mask": info.mask}
     return {
         name: value
-        for name, value in told.items()
+        for name, value in values.items()
         if name not in ("step", "digest_of") and value is not None
     }
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoload.clips.sample_spec import SampleSpec
-from videoload.engine.readers import Readers
+from videoload.engine.readers import StreamReaders
 from videoload.errors import SpecError, VideoloadError
 from videoload.frameworks import yuv
 
@@ -34,13 +34,13 @@ _log = logging.getLogger(__name__)
 
 
 def batches(
-    readers: Readers, where: torch.device | str | None, finish: Finish, *, info: bool
+    readers: StreamReaders, where: torch.device | str | None, finish: Finish, *, info: bool
 ) -> Iterator[tuple[Any, ...]]:
     """The next epoch, on a device; None: the CPU."""
     import torch
 
     device = torch.device("cpu" if where is None else where)
-    own = readers.passes.begin()
+    own = readers.cursor.begin()
     read: deque[int] = deque()
     made = _counted(readers.read(own.steps, info=info, follows=True, taken=read.append), read)
     if device.type == "cuda":

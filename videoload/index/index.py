@@ -67,7 +67,7 @@ class VideoIndex(NamedTuple):
     def byte_ranges(self, frames: Iterable[int], size: int) -> list[tuple[int, int]]:
         """Where the packets for these frames are, as far as the index tells, in a file of ``size``
         bytes: those from the key frame before each frame to its own."""
-        if self.noted is not None and not self.noted.hold:
+        if self.noted is not None and not self.noted.are_right:
             return []
         lasts: dict[int, int] = {}
         for ordinal in frames:

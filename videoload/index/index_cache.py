@@ -27,8 +27,8 @@ from cachetools import LRUCache
 from videoload.errors import printable
 from videoload.index.index import VideoIndex
 from videoload.index.index_file import TABLE, SetIndex, row_of
+from videoload.storage.cache_directories import own_file, own_folder
 from videoload.storage.files import VideoFile
-from videoload.storage.keep import own_file, own_folder
 
 if TYPE_CHECKING:
     import sqlite3
@@ -91,8 +91,8 @@ class IndexCache:
 
     def version(self, path: str, wait: bool) -> bytes | None:
         """Of which version of a file on another host something is known; None: of none."""
-        told = None if self._of_set is None else self._of_set.version(path, wait)
-        return told or self._disk.last(path)
+        version = None if self._of_set is None else self._of_set.version(path, wait)
+        return version or self._disk.last(path)
 
     def put(self, path: str, file: VideoFile, index: VideoIndex) -> None:
         """Keep an index."""
@@ -122,8 +122,8 @@ class _Disk:
     own for each takes as long as the rest of an index."""
 
     def __init__(self, folder: str | None, name: str) -> None:
-        told = name.encode(errors="surrogateescape")
-        leaf = f"videoload-{blake2b(told, digest_size=16).hexdigest()}.sqlite"
+        key = name.encode(errors="surrogateescape")
+        leaf = f"videoload-{blake2b(key, digest_size=16).hexdigest()}.sqlite"
         self._file = None if folder is None else Path(os.path.realpath(folder), leaf)
         self._process = os.getpid()
         self._waiting: dict[tuple[bytes, bytes], bytes] = {}

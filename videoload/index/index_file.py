@@ -26,8 +26,8 @@ from urllib.parse import quote
 
 from videoload.errors import StorageError, VideoError, printable
 from videoload.index.index import VideoIndex
+from videoload.storage.cache_directories import locked, own_file, own_folder
 from videoload.storage.files import ChangedError, Storage
-from videoload.storage.keep import locked, own_file, own_folder
 from videoload.storage.remote import RemoteStorage
 from videoload.storage.roots import is_url
 from videoload.storage.stores import Fetcher, UnavailableError
@@ -69,10 +69,10 @@ class IndexFile:
             made = self._opened.execute("SELECT sql FROM sqlite_schema WHERE sql NOT NULL")
             if made.fetchall() != [(TABLE.replace("IF NOT EXISTS ", ""),)]:
                 raise ValueError("it has other tables")
-            [(_, _, told)] = self._rows([SOFTWARE])
+            [(_, _, version)] = self._rows([SOFTWARE])
         except (sqlite3.Error, ValueError) as error:
             raise NoIndexError(f"it is none that videoload has written ({error})") from None
-        if told != software.encode():
+        if version != software.encode():
             raise NoIndexError("other software made it; `videoload index` makes it anew")
 
     def rows(self, path: str) -> list[Row]:
@@ -102,13 +102,13 @@ class SetIndex:
     """
 
     def __init__(
-        self, asked: str | bool | None, storage: Storage, cache: str | None, software: str
+        self, requested: str | bool | None, storage: Storage, cache: str | None, software: str
     ) -> None:
-        self._where = str(asked or f"{storage.root}/{NAME}")
-        self._is_asked, self._cache, self._software = bool(asked), cache, software
+        self._where = str(requested or f"{storage.root}/{NAME}")
+        self._is_requested, self._cache, self._software = bool(requested), cache, software
         self.serve(storage)
         self._opened: IndexFile | None = None
-        self._is_looked_for = asked is not False
+        self._is_looked_for = requested is not False
         self._coming: tuple[Fetcher, Future[IndexFile]] | None = None
         self._unused: set[str] = set()  # paths whose rows are of other files, or wrong
 
@@ -187,14 +187,14 @@ class SetIndex:
                 fetcher.tick = storage.tick
                 opened = fetcher.wait(coming)
             elif os.path.lexists(self._where):
-                resolved = self._where if self._is_asked else storage.resolve(NAME).path
+                resolved = self._where if self._is_requested else storage.resolve(NAME).path
                 opened = IndexFile(resolved, self._software)
-            elif self._is_asked:
+            elif self._is_requested:
                 raise NoIndexError("there is no such file")
         except (NoIndexError, VideoError, OSError) as error:
             self._give_up(error)
         except UnavailableError as error:
-            if self._is_asked:
+            if self._is_requested:
                 self._give_up(error)
         except StorageError:
             self._coming = None  # it is asked for again
@@ -214,8 +214,8 @@ def _fetch(fetcher: Fetcher, name: str, cache: str | None, software: str) -> Ind
             if not size:
                 break
             get = partial(fetcher.get, name, 0, size, tag)
-            told = f"{fetcher.store.url}/{name}\n{size} {tag}".encode()
-            leaf = f"videoload-{blake2b(told, digest_size=16).hexdigest()}"
+            key = f"{fetcher.store.url}/{name}\n{size} {tag}".encode()
+            leaf = f"videoload-{blake2b(key, digest_size=16).hexdigest()}"
             with nullcontext(cache) if cache else TemporaryDirectory(prefix="videoload-") as folder:
                 return IndexFile(_kept(Path(os.path.realpath(folder), leaf), size, get), software)
     raise NoIndexError("it is empty, or changes while it is read")

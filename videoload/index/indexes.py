@@ -13,8 +13,8 @@ from videoload.index.index_file import SetIndex
 from videoload.reading.containers import BrokenFileError
 from videoload.reading.video import Video
 from videoload.stopwatch import Stopwatch
+from videoload.storage.cache_directories import CacheDirectories
 from videoload.storage.files import Storage, Tick, VideoFile
-from videoload.storage.keep import Folders
 from videoload.versions import index_software
 
 _log = logging.getLogger(__name__)
@@ -26,7 +26,7 @@ class Indexes:
     """The indexes of the videos below one root. An index is taken from the cache, or else proven,
     or else made by a complete decode."""
 
-    def __init__(self, folders: Folders, storage: Storage, watch: Stopwatch) -> None:
+    def __init__(self, folders: CacheDirectories, storage: Storage, watch: Stopwatch) -> None:
         """``folders``: the cache on disk, and the index of the set."""
         software = index_software()
         of_set = SetIndex(folders.index, storage, folders.cache, software)
@@ -41,7 +41,7 @@ class Indexes:
     def serve(self, storage: Storage) -> None:
         """Be told of files by this, and tell it which versions are known."""
         self._of_set.serve(storage)
-        storage.told = self._cache.version
+        storage.last_version = self._cache.version
 
     def find(self, path: str, file: VideoFile, tick: Tick) -> tuple[VideoIndex, Video | None]:
         """The index of a file, and the file if it is open now. Raises VideoError."""

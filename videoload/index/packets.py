@@ -105,8 +105,8 @@ def timing_in(
 
 
 def _by_places(opened: OpenedVideo, positions: Ints, sizes: Ints) -> AviPackets:
-    codec, told = opened.decoder.context.codec.name, opened.decoder.told
-    return AviPackets(codec, told, opened.stream.index, compact(positions), compact(sizes))
+    codec, parameters = opened.decoder.context.codec.name, opened.decoder.parameters
+    return AviPackets(codec, parameters, opened.stream.index, compact(positions), compact(sizes))
 
 
 def _prove(opened: OpenedVideo, sizes: Ints, reader: _AtPlaces | _InPasses) -> Pictures | None:
@@ -126,17 +126,17 @@ def _prove(opened: OpenedVideo, sizes: Ints, reader: _AtPlaces | _InPasses) -> P
 def least_bytes(opened: OpenedVideo) -> int:
     """Bytes of a raw picture with a palette or of one bit a pixel; 0 of others. FFmpeg takes fewer,
     and shows for the rest what its memory held before."""
-    told = opened.decoder.told
-    if opened.decoder.context.name != "rawvideo" or told["pix_fmt"] not in _NOT_CHECKED:
+    parameters = opened.decoder.parameters
+    if opened.decoder.context.name != "rawvideo" or parameters["pix_fmt"] not in _NOT_CHECKED:
         return 0
-    line_bytes = -(-told["width"] * told["bits_per_coded_sample"] // 8)
-    return int(line_bytes * told["height"])
+    line_bytes = -(-parameters["width"] * parameters["bits_per_coded_sample"] // 8)
+    return int(line_bytes * parameters["height"])
 
 
 def _is_picture(opened: OpenedVideo, size: int) -> bool:
     """Whether an uncompressed packet of so many bytes is a picture. One with more is then, too."""
-    codec, told = opened.decoder.context.codec.name, opened.decoder.told
-    decoder = FrameDecoder.create(codec, told, strict=True)
+    codec, parameters = opened.decoder.context.codec.name, opened.decoder.parameters
+    decoder = FrameDecoder.create(codec, parameters, strict=True)
     with suppress(*REFUSALS):
         return bool(decoder.decode(cast("VideoPacket", Packet(size))))
     return False

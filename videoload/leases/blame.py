@@ -109,14 +109,14 @@ class Blame:
         stream, video = chunk.stream, chunk.samples[0].video
         said = [each for each in tries if not each.is_of_worker]
         sure = {each.worker for each in said if _is_sure(stream, video, each)}
-        asked = {each.worker.copy for each in tries}
+        tried = {each.worker.copy for each in tries}
         heard_of = list(self._pool.heard_of)
         local = any(worker.copy is None for worker in heard_of)  # has the last word
         is_open = len(sure) < 2 or local
         may_come = is_open and self._may_others_come(
             said or [each for each in tries if each.fault is Fault.CODE]
         )
-        if all(worker.copy in asked for worker in heard_of):  # of those that came
+        if all(worker.copy in tried for worker in heard_of):  # of those that came
             is_open = len({each.worker for each in said}) < 2 or local
         may_judge = any(self._may_judge(worker, chunk) for worker in heard_of)
         all_differ = all(each.fault is Fault.COPY for each in tries)
@@ -129,10 +129,10 @@ class Blame:
         """Whether all that said so have just dialled in. If several are started together, one with
         the wrong folder is quicker than the others, since it has nothing to read. Or whether only
         workers are wrong, and one that is silent, as in an import, was not asked."""
-        now, asked = self._pool.now, [each.worker for each in said]
-        if said and said[0].is_of_worker and self._pool.others_are_silent(asked):
+        now, tried = self._pool.now, [each.worker for each in said]
+        if said and said[0].is_of_worker and self._pool.others_are_silent(tried):
             return True
-        return bool(said) and all(now - worker.joined < _COMING_S for worker in asked)
+        return bool(said) and all(now - worker.joined < _COMING_S for worker in tried)
 
     def judged(self, stream: Stream, video: int, said: Try) -> Try:
         """What a worker said, as far as it is about the right file and the user's function."""
@@ -214,9 +214,9 @@ class Blame:
         if unread := [each for each in said if each.fault is Fault.UNREAD]:
             is_same = any(worker.copy == each.worker.copy for each in unread)
             return not is_same or stream.unread.may_try(stream.path_of(video), self._pool.now)
-        asked = [each.worker for each in said]
-        if worker in asked:
-            alone = all(other in asked for other in self._pool.heard_of)
+        tried = [each.worker for each in said]
+        if worker in tried:
+            alone = all(other in tried for other in self._pool.heard_of)
             tries = [each for each in said if each.worker is worker]
             again = all(each.fault is Fault.COPY for each in tries)
             return alone and again and (_is_agreed(stream, video) or len(tries) < _TRIES)

@@ -106,9 +106,9 @@ class Files:
 
     def to_ask(self, videos: Iterable[int]) -> tuple[int, ...]:
         """Those of these videos that nobody has asked for yet. They are asked for now."""
-        asked = tuple(v for v in dict.fromkeys(videos) if self._states[v] == FileState.UNKNOWN)
-        self._states[list(asked)] = FileState.ASKED
-        return asked
+        requested = tuple(v for v in dict.fromkeys(videos) if self._states[v] == FileState.UNKNOWN)
+        self._states[list(requested)] = FileState.ASKED
+        return requested
 
     def identified(self, video: int, fingerprint: int) -> bool:
         """The trainer's own copy was read; 0: it has none. Returns whether it is another file than
@@ -121,7 +121,7 @@ class Files:
         self._states[video] = FileState.PINNED if before else FileState.ABSENT
         return False
 
-    def is_asked(self, video: int) -> bool:
+    def is_requested(self, video: int) -> bool:
         """Whether the trainer's own copy is being looked at."""
         return bool(self._states[video] == FileState.ASKED)
 

@@ -21,7 +21,7 @@ from videoload.leases.affinity import Affinity
 from videoload.leases.commands import Evict, Outbox, WorkerId
 from videoload.leases.paces import Paces
 from videoload.leases.records import Chunk, Lease, Stream, Worker
-from videoload.processes.still_time import IMPORT_S, StillTime
+from videoload.processes.stall_clock import IMPORT_S, StallClock
 
 _SETTLED_S = 30.0  # a worker that is here for so long does not die as soon as it is started
 
@@ -105,7 +105,7 @@ class WorkerPool:
         if worker.id in self._workers:
             return
         self._workers[worker.id] = worker
-        worker.still = StillTime(self._silence_s / 2, lambda: self.now)
+        worker.still = StallClock(self._silence_s / 2, lambda: self.now)
         worker.still.look(worker.heard)
         if worker.local:
             worker.pace.fetches = self._local_fetches

@@ -54,7 +54,7 @@ from videoload.leases.paces import Pace
 from videoload.plan.batches import Sample
 from videoload.plan.plan import Plan
 from videoload.plan.quarantine import Quarantine
-from videoload.processes.still_time import StillTime
+from videoload.processes.stall_clock import StallClock
 
 LEASE_CLIPS = 16  # at most, unless they come from one video
 MAX_CLIPS = 64  # at most, if they come from one video: one pass over it decodes them all
@@ -428,7 +428,7 @@ class Worker:
     host: Hashable = None
     fetches: InitVar[bool] = False  # it is remote, and gets its files from another host
     heard: float = field(init=False)
-    still: StillTime = field(init=False)  # how long it has been silent, while the pool looked
+    still: StallClock = field(init=False)  # how long it has been silent, while the pool looked
     leases: dict[int, Lease] = field(default_factory=dict)  # that are not ANSWERED
     row: dict[Worker, None] | None = None  # its row in the pool; None if it takes no leases
     beside_s: float = 0.0  # how long it has been silent while a local worker was not

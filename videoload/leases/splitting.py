@@ -108,8 +108,8 @@ class Splitting:
 
     def _identify(self, stream: Stream, samples: Sequence[Sample]) -> None:
         """Have the trainer's own files of these samples looked at, if nobody has yet."""
-        if stream.files and (asked := stream.files.to_ask(sample.video for sample in samples)):
-            self._outbox.append(Identify(stream.id, asked))
+        if stream.files and (requested := stream.files.to_ask(sample.video for sample in samples)):
+            self._outbox.append(Identify(stream.id, requested))
 
     def _size(self, batch: Batch, rows: Sequence[int], most: float) -> int:
         """How many of the next ``rows`` of a batch a worker is granted."""

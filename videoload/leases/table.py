@@ -178,7 +178,7 @@ class LeaseTable:
         is away is waited for. A file that cannot be read for long is bad: no worker's copy stands
         in for it."""
         known = self._streams.get(stream)
-        if known is None or (files := known.files) is None or not files.is_asked(video):
+        if known is None or (files := known.files) is None or not files.is_requested(video):
             return
         lasts_s = known.unread.failed(known.path_of(video), self.pool.now)
         if isinstance(error, StorageError) or lasts_s < UNREAD_S:

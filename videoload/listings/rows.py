@@ -78,8 +78,8 @@ def rows_of(table: Any, source: str = "the table") -> Rows:
         columns[str(name).strip()] = _cells(column)
     lengths = {name: len(cells) for name, cells in columns.items()}
     if len({*lengths.values()}) > 1:
-        told = ", ".join(f"{name} has {length}" for name, length in lengths.items())
-        raise CatalogError(f"{source}: columns need as many rows each: {told}")
+        lengths_ = ", ".join(f"{name} has {length}" for name, length in lengths.items())
+        raise CatalogError(f"{source}: columns need as many rows each: {lengths_}")
     return Rows(columns, source, lambda i: f"{source}, row {i}")
 
 

@@ -35,8 +35,8 @@ from videoload.listings.columns import (
     some,
 )
 from videoload.listings.folders import open_root
+from videoload.listings.missing_files import check_there, find_by_name, root_of
 from videoload.listings.rows import Rows, is_missing, is_words, number, shown, text, whole
-from videoload.listings.there import check_there, find_by_name, root_of
 from videoload.storage.content import fingerprint_in
 
 T = TypeVar("T")
@@ -58,10 +58,10 @@ def read_table(
 ) -> Listed:
     """The rows of a catalog. ``names``: keywords of `Catalog.from_table`, above all which column
     has which role; by default it is the one with the role's own name. Raises CatalogError."""
-    return _Reader(rows, root, names).read(classes)
+    return _TableReader(rows, root, names).read(classes)
 
 
-class _Reader:
+class _TableReader:
     """``_rows``: all rows, as they are listed. ``_left``: the numbers of those that are asked for,
     and whose files are there. Errors are about these, and what a label means about all."""
 
@@ -77,10 +77,10 @@ class _Reader:
             raise CatalogError(f"{self._rows.source} lists no videos")
         if (where := self._names.get("where")) is not None:
             self._left = self._where(where)
-        if (asked := self._names.get("parts")) is None:
-            parts, paths = None, self._paths(self._asked("path"))
+        if (requested := self._names.get("parts")) is None:
+            parts, paths = None, self._paths(self._requested("path"))
         else:
-            parts = self._parts(asked)
+            parts = self._parts(requested)
             paths = next(iter(parts[0].values()))
         columns: dict[str, Any] = {role: self._parsed(role, self._whole) for role in _WHOLE}
         columns |= {role: self._parsed(role, self._seconds) for role in _SECONDS}
@@ -92,7 +92,7 @@ class _Reader:
         columns["label"], unused = labels, self._check_unused()
         if unused:
             # Without any label or target, one of them may have been meant.
-            has_none = labels is None and targets is None and self._asked("label") is not None
+            has_none = labels is None and targets is None and self._requested("label") is not None
             level = logging.WARNING if has_none else logging.INFO
             _log.log(level, "%s: columns that are not used: %s", self._rows.source, some(unused))
         self._warn_of_counting_from_1()
@@ -106,13 +106,13 @@ class _Reader:
 
     # Columns
 
-    def _asked(self, role: str) -> Any:
+    def _requested(self, role: str) -> Any:
         """The column or columns of a role; None: none."""
         return self._names.get(role, role)
 
     def _has(self, role: str) -> bool:
         """Whether a column has a role, or is said to have it."""
-        name = self._asked(role)
+        name = self._requested(role)
         return name is not None and (name != role or name in self._rows.columns)
 
     def _error(self, row: int, what: str) -> CatalogError:
@@ -134,7 +134,7 @@ class _Reader:
         """The cells of the column that has a role, of all rows, if there is one."""
         if not self._has(role):
             return None
-        if isinstance(name := self._asked(role), str):
+        if isinstance(name := self._requested(role), str):
             return self._column(role, name)
         several = zip(*(self._column(role, each) for each in name), strict=True)
         return [None if all(map(is_missing, cells)) else cells for cells in several]
@@ -154,14 +154,14 @@ class _Reader:
         for name, values in wanted.items():
             cells = list(map(text, self._column("where", name)))
             several = isinstance(values, Iterable) and not isinstance(values, str)
-            asked = {text(value) for value in (values if several else (values,))}
-            if missing := sorted(asked - {*cells}):
+            requested = {text(value) for value in (values if several else (values,))}
+            if missing := sorted(requested - {*cells}):
                 there = some([repr(cell) for cell in dict.fromkeys(cells)])
                 raise CatalogError(
                     f"{self._rows.source}: where= asks for {missing[0]!r} in {name!r}, which has "
                     f"{there}{_did_you_mean(missing[0], cells)}"
                 )
-            chosen &= [cell in asked for cell in cells]
+            chosen &= [cell in requested for cell in cells]
         if not chosen.any():
             raise CatalogError(f"{self._rows.source}: where={dict(wanted)!r} matches no row")
         found: list[int] = np.flatnonzero(chosen).tolist()
@@ -169,13 +169,13 @@ class _Reader:
 
     # Files
 
-    def _paths(self, asked: str, keyword: str = "path") -> list[str]:
+    def _paths(self, pattern: str, keyword: str = "path") -> list[str]:
         """The path of each row: of a column, or as a pattern says. Raises CatalogError."""
-        if "*" in asked and not asked.startswith("**/"):
-            raise CatalogError(f'{keyword}={asked!r} finds files by their name as "**/{asked}"')
-        self._files = self._filled(asked, keyword)
+        if "*" in pattern and not pattern.startswith("**/"):
+            raise CatalogError(f'{keyword}={pattern!r} finds files by their name as "**/{pattern}"')
+        self._files = self._filled(pattern, keyword)
         given = [self._files[row] for row in self._left]
-        if asked.startswith("**/"):
+        if pattern.startswith("**/"):
             if self._root is None:
                 raise CatalogError(
                     f"{self._rows.source} lists videos without their paths: give root="
@@ -210,11 +210,11 @@ class _Reader:
                         raise self._error(row, str(error)) from None
         return filled
 
-    def _parts(self, asked: PartColumns) -> tuple[dict[str, list[str]], dict[str, list[float]]]:
+    def _parts(self, columns: PartColumns) -> tuple[dict[str, list[str]], dict[str, list[float]]]:
         """The paths of each part, and its offsets where there is such a column."""
-        of = dict(asked) if isinstance(asked, Mapping) else {name: name for name in asked}
-        if isinstance(asked, str | Set) or len(of) < max(2, len(asked)):
-            raise CatalogError(f"parts are the names of at least two columns, got {asked!r}")
+        of = dict(columns) if isinstance(columns, Mapping) else {name: name for name in columns}
+        if isinstance(columns, str | Set) or len(of) < max(2, len(columns)):
+            raise CatalogError(f"parts are the names of at least two columns, got {columns!r}")
         rows, offsets = len(self._left), {}
         paths = {part: self._paths(of[part], "parts") for part in of}
         if len(self._left) < rows:
@@ -269,7 +269,7 @@ class _Reader:
     def _pixels(self, role: str) -> list[int | None] | None:
         """The width or height of frames. A column of that name with other things is not meant."""
         cells = self._rows.columns.get(role, ())
-        if self._asked(role) == role and not all(is_missing(x) or whole(x) for x in cells):
+        if self._requested(role) == role and not all(is_missing(x) or whole(x) for x in cells):
             return None
         return self._parsed(role, self._whole)
 
@@ -278,19 +278,19 @@ class _Reader:
         named."""
         if not self._has("targets"):
             return None
-        if not isinstance(asked := self._asked("targets"), Mapping):
-            return self._target(asked)
-        if not asked:
+        if not isinstance(requested := self._requested("targets"), Mapping):
+            return self._target(requested)
+        if not requested:
             raise CatalogError(f"{self._rows.source}: targets= names no column")
-        return {name: self._target(of) for name, of in asked.items()}
+        return {name: self._target(of) for name, of in requested.items()}
 
-    def _target(self, asked: Any) -> npt.NDArray[Any]:
-        group = [asked] if isinstance(asked, str) else asked
+    def _target(self, columns: Any) -> npt.NDArray[Any]:
+        group = [columns] if isinstance(columns, str) else columns
         if not isinstance(group, Sequence) or not all(
             isinstance(each, str) for each in group or [0]
         ):
             raise CatalogError(
-                f"{self._rows.source}: targets= takes names of columns, not {asked!r}"
+                f"{self._rows.source}: targets= takes names of columns, not {columns!r}"
             )
         columns = {name: self._column("targets", name) for name in group}
         every = [cell for column in columns.values() for cell in column if not is_missing(cell)]
@@ -304,7 +304,7 @@ class _Reader:
 
         rows = [[value(row, name) for name in columns] for row in self._left]
         found = np.array(rows, object if are_texts else np.float32)
-        return found[:, 0].copy() if isinstance(asked, str) else found
+        return found[:, 0].copy() if isinstance(columns, str) else found
 
     def _labels(
         self, given: tuple[str, ...] | None, *, has_targets: bool
@@ -353,7 +353,7 @@ class _Reader:
             ("end", "start", "begins with its file"),
         ):
             of_other = other, f"{other}_s"
-            is_said = None in map(self._asked, of_other) or any(map(self._has, of_other))
+            is_said = None in map(self._requested, of_other) or any(map(self._has, of_other))
             if (self._has(one) or self._has(f"{one}_s")) and not is_said:
                 raise CatalogError(
                     f"{self._rows.source}: no column says where segments {other}: give {other}= "
@@ -396,7 +396,7 @@ def labels_of(
         key: _words(key) if several else [key] for key in dict.fromkeys(keys)
     }
     rows = range(len(keys)) if rows is None else rows
-    asked = [keys[row] for row in rows]
+    of_rows = [keys[row] for row in rows]
     none = {""} if _UNLABELLED in known else {"", _UNLABELLED}
     texts = dict.fromkeys(word for words in named.values() for word in words if word not in none)
 
@@ -404,7 +404,7 @@ def labels_of(
         return where(next(row for row, key in enumerate(keys) if word in named[key]))
 
     names, label_of, meant = _classes([*texts], given, row_of)
-    for key in dict.fromkeys(asked):
+    for key in dict.fromkeys(of_rows):
         flaw = ""
         if "" in named[key]:
             flaw = "there is no label: write -1 for a row without one"
@@ -413,12 +413,12 @@ def labels_of(
         elif wrong := [word for word in named[key] if word not in none and word not in label_of]:
             flaw = f"label {shown(wrong[0])} is not {meant}"
         if flaw:
-            raise CatalogError(f"{where(rows[asked.index(key)])}: {flaw}")
-    labels = np.array([label_of.get(named[key][0], -1) for key in asked])
+            raise CatalogError(f"{where(rows[of_rows.index(key)])}: {flaw}")
+    labels = np.array([label_of.get(named[key][0], -1) for key in of_rows])
     if not several:
         return labels, names, None
-    hot = np.zeros((len(asked), len(names)), np.float32)
-    for row, key in zip(hot, asked, strict=True):
+    hot = np.zeros((len(of_rows), len(names)), np.float32)
+    for row, key in zip(hot, of_rows, strict=True):
         row[[label_of[word] for word in named[key] if word in label_of]] = 1
     return labels, names, hot
 

@@ -48,7 +48,7 @@ _WIDEST = 4096  # If the frames of a row are wider, they are made smaller.
 Floats = npt.NDArray[np.float32]
 
 
-class Row(NamedTuple):
+class SheetRow(NamedTuple):
     """A clip to draw: uint8 ``pictures`` [T, H, W, 3], and the words beside them. ``frames``: the
     numbers above them, -1 for a frame that the video does not have, and none for a part that
     follows another one. ``marks``: points [T, K, 2] and boxes [T, K, 4] in them; T is 1 if all
@@ -113,7 +113,7 @@ def save(
     return len(rows)
 
 
-def rows_of(batch: BatchWithInfo, catalog: Catalog, spec: SampleSpec) -> Iterator[Row]:
+def rows_of(batch: BatchWithInfo, catalog: Catalog, spec: SampleSpec) -> Iterator[SheetRow]:
     """The rows of a batch: one for each clip, for each view of a clip, and for each part."""
     clips, labels, info = batch
     spec = with_shape(spec, Shape(info.mask.shape[-1]))
@@ -160,7 +160,7 @@ def _by_clip(array: Floats, column: Marks, spec: ClipSpec) -> Floats | None:
 def _rows_of(
     batch: BatchWithInfo, catalog: Catalog, spec: ClipSpec, file: int, part: str,
     marks: Sequence[Floats],
-) -> Iterator[Row]:  # fmt: skip
+) -> Iterator[SheetRow]:  # fmt: skip
     """The rows of one part, which is file number ``file`` of a sample."""
     clips, labels, info = batch
     clips = clips["video"] if isinstance(clips, dict) else clips
@@ -174,7 +174,7 @@ def _rows_of(
         sample, view = divmod(at, views)
         shown = frames[at * len(frames) // len(flat)]
         video = catalog[int(info.video[sample])]
-        yield Row(
+        yield SheetRow(
             _rgb(clip, spec.pixels),
             label_text(labels, sample, catalog.classes) or class_name(catalog.classes, video.label),
             named(parts_of(video.path)[file]),
@@ -202,7 +202,7 @@ def label_text(labels: Any, sample: int, classes: Sequence[str]) -> str:
     return np.array2string(np.asarray(value), precision=3, threshold=6, edgeitems=2)
 
 
-def title(rows: Sequence[Row], spec: SampleSpec) -> str:
+def title(rows: Sequence[SheetRow], spec: SampleSpec) -> str:
     """The line at the top."""
     if "" not in spec.clips:
         samples = count(len(rows) // len(spec.clips), "sample")
@@ -217,7 +217,7 @@ def title(rows: Sequence[Row], spec: SampleSpec) -> str:
     return ", ".join(parts) + (f", shown at 1/{shrunk} of their size" if shrunk > 1 else "")
 
 
-def sheet(rows: Sequence[Row], head: str) -> Image:
+def sheet(rows: Sequence[SheetRow], head: str) -> Image:
     """The contact sheet: the label and file beside each row, the source frame's number above each
     picture."""
     shrunk = _shrunk(rows)
@@ -247,7 +247,7 @@ def sheet(rows: Sequence[Row], head: str) -> Image:
     return image
 
 
-def _lines(row: Row) -> list[str]:
+def _lines(row: SheetRow) -> list[str]:
     """Label, file and place, each line no wider than the column."""
     return [_cut(row.label, _TEXT), *_fold(row.path, _TEXT), row.place]
 
@@ -282,13 +282,13 @@ def _font() -> Any:
     return ImageFont.load_default(_FONT)
 
 
-def _shrunk(rows: Sequence[Row]) -> int:
+def _shrunk(rows: Sequence[SheetRow]) -> int:
     """By what pictures are divided."""
     widest = max(row.pictures.shape[0] * row.pictures.shape[2] for row in rows)
     return max(1, -(-int(widest) // _WIDEST))
 
 
-def _size(row: Row, shrunk: int) -> tuple[int, int, int]:
+def _size(row: SheetRow, shrunk: int) -> tuple[int, int, int]:
     """Frames of a clip, height and width as they are drawn."""
     frames, height, width, _ = row.pictures.shape
     return frames, -(-height // shrunk), -(-width // shrunk)

@@ -11,7 +11,7 @@ from weakref import ref
 import numpy as np
 import numpy.typing as npt
 
-from videoload.engine.readers import Readers
+from videoload.engine.readers import StreamReaders
 from videoload.errors import SpecError, named
 from videoload.pages.contact_sheet import check_drawable, marked, rows_of
 from videoload.pages.page import picture
@@ -31,7 +31,7 @@ class _Clip(NamedTuple):
 class LastBatch:
     """Has the next batch copied each time that somebody asks. Nothing is done for those between."""
 
-    def __init__(self, readers: Readers) -> None:
+    def __init__(self, readers: StreamReaders) -> None:
         self._readers, self._why_not = ref(readers), ""
         self._clips: list[_Clip] = []
         self._made: list[dict[str, Any]] = []

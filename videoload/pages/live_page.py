@@ -18,7 +18,7 @@ from urllib.parse import parse_qs, urlsplit
 from weakref import WeakKeyDictionary, ref
 
 from videoload.engine.engine import Engine
-from videoload.engine.readers import Readers
+from videoload.engine.readers import StreamReaders
 from videoload.pages.last_batch import LastBatch
 from videoload.pages.page import as_json, page
 from videoload.stats.snapshots import ClientRecord, packed, without_paths
@@ -34,7 +34,7 @@ class LivePage:
     """Answers the requests of the page, and of ``videoload top``."""
 
     def __init__(
-        self, engine: Engine, open_: list[ref[Readers]], host: str, token: str | None
+        self, engine: Engine, open_: list[ref[StreamReaders]], host: str, token: str | None
     ) -> None:
         """``host`` is what the port listens on. ``open_``: the streams."""
         self._engine, self._open = engine, open_
@@ -42,7 +42,7 @@ class LivePage:
         # However many ask, the trainer makes few answers.
         self._lock, self._again_at = threading.Lock(), -math.inf
         self._record: ClientRecord | None = None
-        self._batches: WeakKeyDictionary[Readers, LastBatch] = WeakKeyDictionary()
+        self._batches: WeakKeyDictionary[StreamReaders, LastBatch] = WeakKeyDictionary()
 
     def shows(self) -> Mapping[str, Callable[[Mapping[str, Any]], Answer]]:
         """What is shown, by path."""
@@ -58,12 +58,12 @@ class LivePage:
 
         return {
             "/": guarded(lambda _: Answer(page("live"), "text/html; charset=utf-8")),
-            "/snapshot": guarded(lambda all_: self._told(all_, as_json)),
-            "/record": guarded(lambda all_: self._told(all_, packed)),
+            "/snapshot": guarded(lambda all_: self._answer(all_, as_json)),
+            "/record": guarded(lambda all_: self._answer(all_, packed)),
             "/batch": guarded(self._batch),
         }
 
-    def _told(self, sees_all: bool, form: Callable[[ClientRecord], str | bytes]) -> Answer:
+    def _answer(self, sees_all: bool, form: Callable[[ClientRecord], str | bytes]) -> Answer:
         with self._lock:
             if time.monotonic() >= self._again_at:
                 self._record = self._engine.ask(self._engine.client_record, _ANSWERS_S)
@@ -93,10 +93,10 @@ def may_see_all(request: Mapping[str, Any], token: str | None, *, is_local: bool
     if given:
         return hmac.compare_digest(given.encode(), (token or "").encode()) or None
     try:
-        asked = urlsplit(f"//{request.get('HTTP_HOST', '')}").hostname or ""
+        host = urlsplit(f"//{request.get('HTTP_HOST', '')}").hostname or ""
     except ValueError:  # no host at all
         return False
-    return token is None and is_local and _is_loopback(asked)
+    return token is None and is_local and _is_loopback(host)
 
 
 def _is_loopback(host: str) -> bool:

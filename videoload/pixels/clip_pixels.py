@@ -1,12 +1,13 @@
 """Decoded frames become the pixels of a clip: scaled, cut, recoloured, converted, turned, mirrored.
 
-`ways` says what a spec wants, `chains` what FFmpeg does, and `planes` where the bytes go.
+`conversions` says what a spec wants, `filter_graphs` what FFmpeg does, and `planes` where the bytes
+go.
 
 The pixels are those of the whole scaled frame, wherever the crop is. So scaled frames can be kept,
 and clips with other crops be made of them: it makes no difference whether a scaled frame was
 decoded now or comes from a disk.
 
-A decoded frame that one clip shows goes through one chain of filters. All other frames wait, once
+A decoded frame that one clip shows goes through one graph of filters. All other frames wait, once
 they are scaled, in one picture below each other, so that FFmpeg converts them in one go.
 """
 
@@ -21,7 +22,8 @@ from videoload.clips.clip_params import ClipParams
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.colours import Colours, recolour_planes, recolour_rgb
 from videoload.clips.video_info import VideoInfo
-from videoload.pixels.chains import Chain, Chains
+from videoload.pixels.conversions import Conversion, FrameFormat, Look, scaling_conversion
+from videoload.pixels.filter_graphs import FilterGraph, FilterGraphs
 from videoload.pixels.planes import (
     Buffer,
     Picture,
@@ -32,7 +34,6 @@ from videoload.pixels.planes import (
     planes_of_clip,
     turned,
 )
-from videoload.pixels.ways import FrameFormat, Look, Way, scaling_way
 
 _PICTURE_BYTES = 512 << 10  # in one picture; a part of a core's second cache
 
@@ -41,10 +42,10 @@ class ClipPixels:
     """Makes the pixels ``out`` [T, ...] of one clip, from decoded frames or scaled ones."""
 
     def __init__(
-        self, spec: ClipSpec, info: VideoInfo, params: ClipParams, chains: Chains, out: Buffer
+        self, spec: ClipSpec, info: VideoInfo, params: ClipParams, graphs: FilterGraphs, out: Buffer
     ) -> None:
         """Missing frames become black."""
-        self._spec, self._info, self._params, self._chains = spec, info, params, chains
+        self._spec, self._info, self._params, self._graphs = spec, info, params, graphs
         self._out = planes_of_clip(out, spec.pixels, params)
         self._source: FrameFormat | None = None  # it may change in the file
         self._lines: list[int] = []  # bytes, of pictures that hold one frame
@@ -52,13 +53,15 @@ class ClipPixels:
         self._picture: Picture | None = None  # of scaled frames
         self._waiting: list[int] = []  # in it
 
-    def take(self, frame: VideoFrame, at: int, scaled: dict[Way, VideoFrame] | None = None) -> None:
+    def take(
+        self, frame: VideoFrame, at: int, scaled: dict[Conversion, VideoFrame] | None = None
+    ) -> None:
         """Show a decoded frame as frame ``at`` of the clip. ``scaled``: what was made of a frame
         that is shown several times, and is scaled once. Raises BrokenFileError."""
         self._begin(FrameFormat.of(frame))
         if self._straight is None or scaled is not None:
             scaled = {} if scaled is None else scaled
-            made = scaled.get(self._scaling) or self._chains[self._scaling].through(frame)
+            made = scaled.get(self._scaling) or self._graphs[self._scaling].through(frame)
             scaled[self._scaling] = made
             # A frame that is not scaled is the decoder's own, so it is copied at once.
             self._take_part(planes_of(made, part=self._look.part), [at])
@@ -92,18 +95,18 @@ class ClipPixels:
             return
         self.finish()
         spec, params, self._source = self._spec, self._params, source
-        way = self._scaling = scaling_way(spec, self._info, params, source)
-        look = self._look = Look.at(spec, params, way.scaled)
+        conversion = self._scaling = scaling_conversion(spec, self._info, params, source)
+        look = self._look = Look.at(spec, params, conversion.scaled)
         self._shown = look.part if look.halved is None else look.shown
-        straight = None if params.colours is not None else look.straight(spec, way)
-        self._straight = None if straight is None else self._chains[straight]
+        straight = None if params.colours is not None else look.straight(spec, conversion)
+        self._straight = None if straight is None else self._graphs[straight]
         self._lines = []
 
     def _take_part(self, planes: Sequence[Buffer], at: Sequence[int]) -> None:
         """Show the `part` of scaled frames."""
         colours, again = self._params.colours, self._look.again
         if again is not None:
-            planes = _scaled_again(self._chains[again], again, planes)
+            planes = _scaled_again(self._graphs[again], again, planes)
         if self._look.halved is None:
             if colours is not None:
                 planes = _recoloured(planes, self._spec.pixels, colours)
@@ -125,7 +128,7 @@ class ClipPixels:
         """A picture for frames that wait. They may be too many for one."""
         frames, (width, height, pixels, *_) = len(self._params.frames), halved
         frames = -(-frames // -(-frames * width * height * 3 // 2 // _PICTURE_BYTES))
-        self._converting = self._chains[self._look.converting(self._spec, halved, frames)]
+        self._converting = self._graphs[self._look.converting(self._spec, halved, frames)]
         spare = self._converting.spare[frames]
         return spare.pop() if spare else Picture(width, height, pixels, frames)
 
@@ -147,15 +150,17 @@ class ClipPixels:
         return turned(planes, self._params.turns, flip=self._look.flip)
 
 
-def _scaled_again(chain: Chain, way: Way, planes: Sequence[Buffer]) -> list[Buffer]:
+def _scaled_again(
+    graph: FilterGraph, conversion: Conversion, planes: Sequence[Buffer]
+) -> list[Buffer]:
     """What is shown of scaled frames, scaled to the clip's size one by one, because scaling looks
     at the lines beside."""
     scaled = []
     for at in range(len(planes[0])):
-        picture = Picture(*way.source[:3], 1)
+        picture = Picture(*conversion.source[:3], 1)
         for to, plane in zip(picture.planes, planes, strict=True):
             to[0] = plane[at]
-        scaled.append(planes_of(chain.through(picture.frame)))
+        scaled.append(planes_of(graph.through(picture.frame)))
     return [np.concatenate(frames) for frames in zip(*scaled, strict=True)]
 
 

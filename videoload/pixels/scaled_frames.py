@@ -6,8 +6,8 @@ from functools import lru_cache
 
 from av.video.frame import VideoFrame
 
+from videoload.pixels.conversions import FrameFormat
 from videoload.pixels.planes import Buffer, planes_of
-from videoload.pixels.ways import FrameFormat
 
 
 def frame_bytes(scaled: FrameFormat) -> int:

@@ -20,8 +20,8 @@ from videoload.clips.choices import Pixels
 from videoload.clips.clip_params import ClipParams
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.video_info import VideoInfo
-from videoload.pixels.chains import Chains
 from videoload.pixels.clip_pixels import ClipPixels
+from videoload.pixels.filter_graphs import FilterGraphs
 from videoload.versions import code_digest, ffmpeg_versions
 
 _WIDTH, _HEIGHT = 320, 240
@@ -49,7 +49,7 @@ def _scaled() -> str:
     for pixels in get_args(Pixels):
         spec = ClipSpec(frames=1, resize=_SCALED[1], size=_CROP, pixels=pixels)
         out: Any = np.empty(spec.shape, spec.dtype)
-        clip = ClipPixels(spec, info, params, Chains(), out)
+        clip = ClipPixels(spec, info, params, FilterGraphs(), out)
         clip.take(frame, 0)
         clip.finish()
         digest.update(out.tobytes())

@@ -15,8 +15,8 @@ from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import targets_of
 from videoload.catalog.table import Ints
 from videoload.clips.affine import Matrices
-from videoload.clips.edges import told
-from videoload.clips.facts import Facts, affine_of
+from videoload.clips.edges import reported
+from videoload.clips.sample_info import SampleInfo, affine_of
 from videoload.clips.sample_spec import (
     SampleSpec,
     arrays_of,
@@ -127,7 +127,7 @@ def batch_of(
     catalog: Catalog,
     spec: SampleSpec,
     rows: npt.NDArray[np.uint8],
-    facts: Facts,
+    sample_info: SampleInfo,
     lengths: Lengths,
     *,
     info: bool,
@@ -135,16 +135,19 @@ def batch_of(
     """What a trainer gets of these samples, whose bytes are ``rows`` [B, clip_bytes]: clips and
     targets, and with ``info`` where they came from. Raises SpecError if targets do not fit."""
     video, clip, crop = np.array([(s.video, s.clip, s.crop) for s in samples], np.int64).T.copy()
-    lengths.note(video, facts["of"], facts["lasts"], facts["wide"])
-    frames, affine = by_part(spec, np.ascontiguousarray(facts["frames"])), affine_of(facts, spec)
+    lengths.note(video, sample_info["of"], sample_info["lasts"], sample_info["wide"])
+    frames, affine = (
+        by_part(spec, np.ascontiguousarray(sample_info["frames"])),
+        affine_of(sample_info, spec),
+    )
     leading = next(iter(frames.values()))
     at = moment_at(spec.leader)
     clips, targets = arrays_of(spec, rows), targets_of(catalog, video, leading, affine, at)
     if not info:
         return clips, targets
     path = np.array([catalog.paths[sample.video] for sample in samples], object)
-    shown = {name: told(each) for name, each in frames.items()}
-    times, heard = by_part(spec, np.ascontiguousarray(facts["times"])), heard_in(spec, rows)
+    shown = {name: reported(each) for name, each in frames.items()}
+    times, heard = by_part(spec, np.ascontiguousarray(sample_info["times"])), heard_in(spec, rows)
     come_from = BatchInfo(
         step, video, unnamed(shown), path, clip, crop, unnamed(times), heard, affine
     )

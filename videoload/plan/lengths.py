@@ -38,7 +38,7 @@ class Lengths:
         self._expected = targets.rows_per_frame(catalog.targets)
         self._frames = np.full(len(catalog), -1, np.int64)
         self._seconds = np.full(len(catalog), np.nan)
-        self._was_told = self._has_other = self._has_other_shape = False
+        self._was_reported = self._has_other = self._has_other_shape = False
 
     def note(self, videos: Ints, frames: Ints, seconds: Floats, wide: Floats) -> None:
         """The files of these videos, int64 [B], have so many frames, int64 [B], end at these
@@ -77,7 +77,7 @@ class Lengths:
 
     def warnings(self) -> list[str]:
         """Sentences for the log about the rows that do not fit, once."""
-        if self._was_told:
+        if self._was_reported:
             return []
         table, seen = self._catalog._table, self._frames >= 0
         _, ends, known = table.segments
@@ -91,7 +91,7 @@ class Lengths:
             self._about_short(seen),
         ]
         texts = [text for text in found if text]
-        self._was_told = bool(texts)
+        self._was_reported = bool(texts)
         return texts
 
     def _name(self, video: int) -> str:

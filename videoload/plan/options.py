@@ -120,10 +120,10 @@ def takes_options(function: F) -> F:
 
     called.__signature__ = signature  # type: ignore[attr-defined]
     if function.__doc__:  # without -OO
-        _, told = (StreamOptions.__doc__ or "").split("Attributes:\n")
-        told = textwrap.dedent(told).rstrip()
+        _, text = (StreamOptions.__doc__ or "").split("Attributes:\n")
+        text = textwrap.dedent(text).rstrip()
         called.__doc__ = re.sub(
-            r"( +)\*\*options: .*", lambda at: textwrap.indent(told, at[1]), function.__doc__
+            r"( +)\*\*options: .*", lambda at: textwrap.indent(text, at[1]), function.__doc__
         )
     return cast(F, called)
 

@@ -11,15 +11,14 @@ which other ranks do not have is left out: at most w-1 clips per epoch. If a cli
 clips are permuted and shared out, and the crops of a clip are consecutive rows of one rank.
 
 The parts of a mixture, and the classes of a balanced stream, are *pools* of samples that take turns
-(`turns`). A pool goes through all its samples, in a new order each time, before it repeats one.
-(Other weights are in `weighted`.)
-Rank r of w ranks takes the turns r, r+w, ... of a pool. Turns are counted over all epochs, so no
-sample is passed over where an epoch ends.
+(`interleaving`). A pool goes through all its samples, in a new order each time, before it repeats
+one. (Other weights are in `weighted`.) Rank r of w ranks takes the turns r, r+w, ... of a pool.
+Turns are counted over all epochs, so no sample is passed over where an epoch ends.
 
-Clips of one length and one size are a *section* of the epoch (see `sections`). Each has its clips
-and its batches, shared out as above, and an epoch has the batches of all sections, shuffled in an
+Clips of one length and one size are a *bucket* of the epoch (see `buckets`). Each has its clips
+and its batches, shared out as above, and an epoch has the batches of all buckets, shuffled in an
 order that is the same on all ranks. So the batches of a step have the same shape on all ranks. A
-stream without buckets and several sizes has one section.
+stream without buckets and several sizes has one bucket.
 
 In a shuffled batch, the clips of a file stand together, so that a worker decodes them in one pass:
 single labelled frames of ten files, 20 in a batch, take 18 % less of its time.
@@ -37,8 +36,8 @@ import numpy as np
 from videoload.arguments import whole
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.crop_boxes import check_boxes
+from videoload.catalog.interleaving import Interleaving, weights
 from videoload.catalog.table import Ints
-from videoload.catalog.turns import Turns, weights
 from videoload.clips.clip_spec import ClipSpec, crops_of
 from videoload.clips.sample_spec import (
     SampleSpec,
@@ -47,9 +46,9 @@ from videoload.clips.sample_spec import (
 )
 from videoload.errors import SpecError
 from videoload.plan.batches import Sample
+from videoload.plan.buckets import buckets_of
 from videoload.plan.options import CheckedOptions, clips_in_batch
 from videoload.plan.permutation import Permutation, hash64
-from videoload.plan.sections import sections_of
 from videoload.plan.weighted import Weighted
 from videoload.plan.windows import windows_of
 
@@ -79,7 +78,7 @@ class Pool:
         return int(self._videos[at]), clip
 
 
-class Section(NamedTuple):
+class Bucket(NamedTuple):
     """Clips of an epoch whose batches have one shape.
 
     Attributes:
@@ -115,18 +114,18 @@ class Plan:
         weights: Sequence[int] = (),
         weighted: Weighted | None = None,
         shape: Shape = _ONE,
-        sections: Mapping[Shape, Pool] | None = None,
+        buckets: Mapping[Shape, Pool] | None = None,
     ) -> None:
         """``clips`` is as in `Pool`. Each clip makes ``crops`` rows; the largest has this
         ``shape``. With ``pools``, of all these videos, the pools take turns by ``weights``.
-        ``weighted`` draws the clips instead. With ``sections``, they have these shapes."""
-        if sections is None:
-            sections = {shape: Pool(range(videos), clips)}
-        self._pools = pools or tuple(sections.values())
+        ``weighted`` draws the clips instead. With ``buckets``, they have these shapes."""
+        if buckets is None:
+            buckets = {shape: Pool(range(videos), clips)}
+        self._pools = pools or tuple(buckets.values())
         self._weighted = weighted
-        self._turns: Turns | None = None
+        self._pool_at: Interleaving | None = None
         self._files: Sequence[str] = ()  # of each video; those of one stand together in a batch
-        self.samples = sum(pool.samples for pool in sections.values())
+        self.samples = sum(pool.samples for pool in buckets.values())
         self.videos = videos if isinstance(clips, int) else int(np.count_nonzero(clips))
         """The number of videos that have clips."""
         self._seed, self._shuffles = options["seed"], options["shuffle"]
@@ -135,10 +134,10 @@ class Plan:
         self._rank, self._world = options["shard"]
         if pools:
             key = hash64(options["seed"], "turns", self._rank).to_bytes(8, "little")
-            self._turns = Turns(weights, key if options["shuffle"] else None)
-        self._sections: list[Section] = []
+            self._pool_at = Interleaving(weights, key if options["shuffle"] else None)
+        self._buckets: list[Bucket] = []
         first = self._batches = 0
-        for each, pool in sections.items():
+        for each, pool in buckets.items():
             size = clips_in_batch(options, each, shape)
             share = own = pool.samples // self._world  # Clips that every rank has, and this one.
             if pools:
@@ -149,23 +148,23 @@ class Plan:
             rows = share * crops
             batches = rows // size if options["drop_remainder"] else -(-rows // size)
             rows = min(own * crops, batches * size)
-            section = Section(each, pool, size, first, self._batches, batches, rows)
-            self._sections.append(section)
+            bucket = Bucket(each, pool, size, first, self._batches, batches, rows)
+            self._buckets.append(bucket)
             first, self._batches = first + pool.samples, self._batches + batches
-        self._firsts = [section.first for section in self._sections]
-        self._begins = [section.begin for section in self._sections]
-        self.sizes = {each.shape: each.size for each in self._sections if each.batches}
+        self._firsts = [bucket.first for bucket in self._buckets]
+        self._begins = [bucket.begin for bucket in self._buckets]
+        self.sizes = {each.shape: each.size for each in self._buckets if each.batches}
         """Rows of a whole batch, by the shape of its clips."""
         if self._batches == 0:
-            fewest = min(each.size for each in self._sections)
-            where = " in any bucket" if len(self._sections) > 1 else ""
+            fewest = min(each.size for each in self._buckets)
+            where = " in any bucket" if len(self._buckets) > 1 else ""
             too_large = "batch_frames" if options["batch_size"] is None else "batch_size"
             raise SpecError(
                 f"{self.samples * crops} clips do not fill one batch "
                 f"of {fewest}{where}{self._over()}: lower {too_large}"
-                + (" or set drop_remainder=False" if any(map(self._fills, self._sections)) else "")
+                + (" or set drop_remainder=False" if any(map(self._fills, self._buckets)) else "")
             )
-        self._share = -(-self._sections[0].rows // crops)
+        self._share = -(-self._buckets[0].rows // crops)
         self._at_once = max(1, _AT_ONCE // max(self.sizes.values()))  # steps
         self._drawn: dict[int, list[list[Sample]]] = {}  # by their first step
 
@@ -197,13 +196,13 @@ class Plan:
             shares = weights([part.share for part in catalog.parts])
             return plan(counts, pools=pools, weights=shares)
         clips = _clips(catalog, leader, range(len(catalog)))
-        if (rows := sections_of(catalog, spec, options)) is not None:
-            counts, sections = np.zeros(len(catalog), np.int64), {}
+        if (rows := buckets_of(catalog, spec, options)) is not None:
+            counts, buckets = np.zeros(len(catalog), np.int64), {}
             for shape, of in rows.items():
                 counts[of] = each = clips if isinstance(clips, int) else clips[of]
                 if np.any(each):
-                    sections[shape] = Pool(of, each)
-            return plan(counts, sections=sections)
+                    buckets[shape] = Pool(of, each)
+            return plan(counts, buckets=buckets)
         if options["balance"] is None:
             return plan(clips)
         if options["balance"] != "class":
@@ -246,7 +245,7 @@ class Plan:
 
     def shape_of(self, sample: Sample) -> Shape:
         """The shape of the clips in the batch of a sample."""
-        return self._sections[self._section_of(sample)].shape
+        return self._buckets[self._bucket_of(sample)].shape
 
     def never_comes(self) -> list[str]:
         """Sentences for the log about clips that are in no batch of any epoch."""
@@ -254,28 +253,28 @@ class Plan:
             f"the {each.pool.samples * self._crops} clips of bucket {each.shape} never come: they "
             f"do not fill one batch of {each.size}{self._over()}; join buckets"
             + (", or set drop_remainder=False" if self._fills(each) else "")
-            for each in self._sections
+            for each in self._buckets
             if not each.batches
         ]
 
     def _over(self) -> str:
         return f" in each of {self._world} shards" if self._world > 1 else ""
 
-    def _fills(self, section: Section) -> bool:
-        """Whether a section has clips for each rank, which come if smaller batches may."""
-        return section.pool.samples >= self._world
+    def _fills(self, bucket: Bucket) -> bool:
+        """Whether a bucket has clips for each rank, which come if smaller batches may."""
+        return bucket.pool.samples >= self._world
 
-    def _section_of(self, sample: Sample) -> int:
+    def _bucket_of(self, sample: Sample) -> int:
         return bisect_right(self._firsts, sample.origin) - 1
 
     def _batch(self, step: int) -> list[Sample]:
         epoch, batch = divmod(step, self._batches)
-        if len(self._sections) > 1 and self._shuffles:
+        if len(self._buckets) > 1 and self._shuffles:
             batch = _order(self._batches, self._seed, epoch)[batch]
-        section = self._sections[bisect_right(self._begins, batch) - 1]
-        first = (batch - section.begin) * section.size
-        mine = range(first, min(first + section.size, section.rows))
-        samples = [self._planned(epoch, section, *divmod(row, self._crops)) for row in mine]
+        bucket = self._buckets[bisect_right(self._begins, batch) - 1]
+        first = (batch - bucket.begin) * bucket.size
+        mine = range(first, min(first + bucket.size, bucket.rows))
+        samples = [self._planned(epoch, bucket, *divmod(row, self._crops)) for row in mine]
         if self._files:
             turn: dict[str, int] = {}
             for sample in samples:
@@ -283,28 +282,28 @@ class Plan:
             samples.sort(key=lambda sample: turn[self._files[sample.video]])
         return samples
 
-    def _planned(self, epoch: int, section: Section, at: int, crop: int) -> Sample:
-        """A crop of the clip at place ``at`` of this rank's part of a section."""
+    def _planned(self, epoch: int, bucket: Bucket, at: int, crop: int) -> Sample:
+        """A crop of the clip at place ``at`` of this rank's part of a bucket."""
         origin = self._rank + self._world * at
-        if self._turns is None:
+        if self._pool_at is None:
             if self._shuffles:
-                origin = self._order_in(section, epoch)[origin]
+                origin = self._order_in(bucket, epoch)[origin]
             if self._weighted is not None:
                 first = hash64(self._seed, "first", epoch) / 2**64 if self._shuffles else 0.5
                 drawn = self._weighted.at((origin + first) / self.samples, epoch)
                 return self._sample(epoch, origin, 0, drawn, crop)
-            return self._sample(epoch, section.first + origin, 0, section.pool[origin], crop)
-        pool, turn = self._turns[epoch * self._share + at]
+            return self._sample(epoch, bucket.first + origin, 0, bucket.pool[origin], crop)
+        pool, turn = self._pool_at[epoch * self._share + at]
         samples = self._pools[pool]
         turn, number = divmod(turn * self._world + self._rank, samples.samples)
         if self._shuffles:
             number = _pool_order(samples.samples, self._seed, pool, turn)[number]
         return self._sample(epoch, origin, 0, samples[number], crop)
 
-    def _order_in(self, section: Section, epoch: int) -> Permutation:
-        if len(self._sections) == 1:
+    def _order_in(self, bucket: Bucket, epoch: int) -> Permutation:
+        if len(self._buckets) == 1:
             return _order(self.samples, self._seed, epoch)
-        return _pool_order(section.pool.samples, self._seed, section.first, epoch)
+        return _pool_order(bucket.pool.samples, self._seed, bucket.first, epoch)
 
     def _sample(
         self, epoch: int, origin: int, attempt: int, found: tuple[int, int], crop: int
@@ -329,9 +328,9 @@ class Plan:
     def substitute(self, sample: Sample) -> Sample:
         """The substitute for a sample that cannot be decoded. It is the same in every run."""
         epoch, origin, attempt = sample.epoch, sample.origin, sample.attempt + 1
-        pool = self._section_of(sample)
-        if self._turns is not None:
-            pool, _ = self._turns[epoch * self._share + origin // self._world]
+        pool = self._bucket_of(sample)
+        if self._pool_at is not None:
+            pool, _ = self._pool_at[epoch * self._share + origin // self._world]
         pool += max(0, attempt - _OWN_SUBSTITUTES)  # All of its own may be bad.
         samples = self._pools[pool % len(self._pools)]
         other = hash64(self._seed, "substitute", epoch, origin, attempt)

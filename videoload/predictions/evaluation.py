@@ -218,26 +218,26 @@ class Evaluation(NamedTuple):
         )
         lines = [f"Evaluation of {len(self.video)} videos {what}, {clips} {noun} each"]
         if self.kind == "class":
-            lines += self._classes_told()
+            lines += self._class_lines()
         else:
             if self.kind == "labels":
                 known = self.average_precision()[self.labels.any(axis=0)]
                 lines.append(f"mAP {known.sum() / max(1, len(known)):.1%} of {len(known)} labels")
             else:
-                lines += self._numbers_told()
+                lines += self._number_lines()
             worst = [f"{named(m.path)} is {m.label}, not {m.taken_for}" for m in self.worst(_SHOWN)]
             lines.append(f"furthest off: {'; '.join(worst) or 'no mistake'}")
         if self.failed:
             lines.append(f"{len(self.failed)} files cannot be decoded, as {self.failed[0].path}")
         return "\n".join(lines)
 
-    def _numbers_told(self) -> list[str]:
+    def _number_lines(self) -> list[str]:
         names = [f"{self._name(at)}: " for at in range(self.scores.shape[1])]
         columns = zip(names if len(names) > 1 else [""], self.mae(), self.rmse(), self.r2(),
                       strict=True)  # fmt: skip
         return ["{}MAE {:.4g}, RMSE {:.4g}, R2 {:.3g}".format(*column) for column in columns]
 
-    def _classes_told(self) -> list[str]:
+    def _class_lines(self) -> list[str]:
         matrix = self.confusion()
         shares = {"top-1": self.accuracy(), "mean of classes": np.nanmean(self.class_accuracy())}
         if self.scores.shape[1] > 5:

@@ -18,7 +18,7 @@ Entry = dict[str, Any]
 _NO_JOURNAL = "{} is not a journal: move it away"
 
 
-class Journal:
+class PredictionJournal:
     """A journal that is open.
 
     Attributes:

@@ -30,7 +30,7 @@ from videoload.plan.windows import windows_of
 from videoload.predictions.evaluation import Average, scores_of
 from videoload.predictions.marks import Mark, marks_of, weights_digest
 from videoload.predictions.results import Results, Target, row_names, segment_of
-from videoload.predictions.table import Table
+from videoload.predictions.table import WindowTable
 from videoload.predictions.windows import FileScores, Ints, Layout, Scores, Stitcher, Windows
 from videoload.trainer.client import Client
 from videoload.trainer.stream import Stream
@@ -120,7 +120,7 @@ def predict(
             reading a stream raises, but for videos that cannot be decoded.
     """
     spec = _dense(clip, average)
-    table = Table(whole("top", top), classes or catalog.classes)
+    table = WindowTable(whole("top", top), classes or catalog.classes)
     if average not in (None, "scores", "softmax"):
         raise SpecError(f'average must be None, "scores" or "softmax", got {average!r}')
     batch_size, kept = whole("batch_size", batch_size), (to_csv, to_npy) != (None, None)

@@ -25,9 +25,9 @@ from videoload.catalog.catalog import Catalog
 from videoload.clips.rows import Video
 from videoload.errors import VideoloadError
 from videoload.plan.identity import Identity
-from videoload.predictions.journal import Entry, Journal
+from videoload.predictions.journal import Entry, PredictionJournal
 from videoload.predictions.marks import Mark
-from videoload.predictions.table import HEAD, Table
+from videoload.predictions.table import HEAD, WindowTable
 from videoload.predictions.windows import FileScores
 from videoload.storage.paths import pieces_of
 
@@ -37,7 +37,7 @@ Writers = Mapping[str, Callable[[Path, FileScores], None]]
 _log = logging.getLogger(__name__)
 
 
-class Place:
+class ResultFiles:
     """A folder with files for each row, by their suffixes; or the file of a ``table`` of all rows,
     in the order of the catalog. ``entries``: the journal's line of each row that is done, by the
     row's name."""
@@ -53,7 +53,7 @@ class Place:
         there = None if journal.exists() else next(filter(Path.exists, files), None)
         if there is not None:
             raise VideoloadError(f"{there} exists, and {journal.name} does not: write elsewhere")
-        self._journal = Journal(journal, {"results": dict(settings)})
+        self._journal = PredictionJournal(journal, {"results": dict(settings)})
         entries = self._journal.entries
         self.entries = {entry["row"]: entry for entry in entries if "row" in entry}
         self._written = [entry["table"] for entry in entries if "table" in entry]
@@ -111,24 +111,26 @@ class Results:
     with files for each row, or both, or nowhere."""
 
     def __init__(
-        self, to_csv: Target, to_npy: Target, settings: Mapping[str, str], table: Table,
+        self, to_csv: Target, to_npy: Target, settings: Mapping[str, str], table: WindowTable,
         marks: Mapping[str, Mark],
     ) -> None:  # fmt: skip
         """Begin, or go on. ``marks``: of the rows of a catalog, by their names. Raises
         VideoloadError if there are results of other windows, or nothing can be written."""
         self._marks, self._names, self._lines = marks, (names := [*marks]), table
-        self._places: list[Place] = []
+        self._places: list[ResultFiles] = []
         with_table = {**settings, "top": str(table.top), "names": repr(tuple(table.classes))}
         try:
             if to_csv is not None and (file := Path(to_csv)).suffix.lower() == ".csv":
                 journal = file.with_name(f"{file.name}.progress")
-                self._places.append(Place(journal, with_table, names, table=file))
+                self._places.append(ResultFiles(journal, with_table, names, table=file))
             elif to_csv is not None:
                 journal = Path(to_csv, ".csv.progress")
-                self._places.append(Place(journal, with_table, names, {".csv": table.write}))
+                self._places.append(ResultFiles(journal, with_table, names, {".csv": table.write}))
             if to_npy is not None:
                 arrays = {".npy": _write_scores, ".times.npy": _write_times}
-                self._places.append(Place(Path(to_npy, ".npy.progress"), settings, names, arrays))
+                self._places.append(
+                    ResultFiles(Path(to_npy, ".npy.progress"), settings, names, arrays)
+                )
             self._drop_others()
         except BaseException as error:
             self.close()

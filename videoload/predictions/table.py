@@ -19,7 +19,7 @@ _COLUMNS = ("path", "start_s", "end_s", "class", "score")
 HEAD = ",".join(_COLUMNS) + "\n"
 
 
-class Table(NamedTuple):
+class WindowTable(NamedTuple):
     """The ``top`` classes of each window, the highest score first. ``classes``: their names; if
     there is another number of scores, the numbers from 0 on."""
 

@@ -24,7 +24,7 @@ from videoload.errors import WorkerError
 from videoload.processes.child import ChildProcess, end_all
 from videoload.processes.counters import SIZE, Counters
 from videoload.processes.restarts import Restarts
-from videoload.processes.still_time import StillTime
+from videoload.processes.stall_clock import StallClock
 from videoload.transport.private_channel import PrivateChannel
 from videoload.transport.private_messages import Share, Unshare, WorkerSettings
 from videoload.transport.slots import Arena
@@ -71,7 +71,7 @@ class WorkerProcess:
             if memory is not None:
                 memory.close()
         self.pid = self.process.pid
-        self.still = StillTime(CHECK_S)
+        self.stall = StallClock(CHECK_S)
         self.channel.send(settings)
 
     @property
@@ -82,12 +82,12 @@ class WorkerProcess:
     def hangs(self, stall_s: float) -> bool:
         """Look at it: whether it has made no progress for too long. ``stall_s``: how long it may
         make none without a lease."""
-        return self.still.look(self.counters.progress) >= (self.counters.stall_s or stall_s)
+        return self.stall.look(self.counters.progress) >= (self.counters.stall_s or stall_s)
 
     @property
     def is_late(self) -> bool:
         """Whether it had made no progress for longer than its lease allows, if it has one."""
-        return self.still.seconds > self.counters.stall_s
+        return self.stall.seconds > self.counters.stall_s
 
 
 class Supervisor:

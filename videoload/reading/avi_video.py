@@ -33,7 +33,7 @@ class AviPackets(NamedTuple):
     """Where the packets of an AVI file's video are, and what their decoder is told."""
 
     codec: str  # FFmpeg's name of the decoder
-    told: Mapping[str, Any]
+    parameters: Mapping[str, Any]
     stream: int
     positions: Ints  # where the data of each begins
     sizes: Ints
@@ -55,7 +55,7 @@ class AviVideo:
             self._content.open()
         except OSError as error:
             raise not_opened(error, file) from None
-        self.decoder = FrameDecoder.create(avi.codec, avi.told, strict=strict)
+        self.decoder = FrameDecoder.create(avi.codec, avi.parameters, strict=strict)
         self.packets: Iterator[VideoPacket] = iter(())
 
     def go_to(self, start: KeyFrame) -> VideoPacket | None:
@@ -85,8 +85,8 @@ class AviVideo:
                 if len(block) < length:
                     break  # it is shorter than it was
             if self._strict:
-                name, told = CHUNK.unpack_from(block, at - CHUNK.size)
-                if told != size or name not in self._names:
+                name, length = CHUNK.unpack_from(block, at - CHUNK.size)
+                if length != size or name not in self._names:
                     raise ValueError("a chunk is not the one that the index names")
             packet = Packet(size)  # FFmpeg pads it, as its demuxer does
             packet.update(cast(bytes, block[at : at + size]))  # any buffer does

@@ -24,7 +24,7 @@ from av.video.stream import VideoStream
 
 from videoload.bitstreams.pictures import Ints, KeyFrame
 from videoload.reading.clock import Clock
-from videoload.reading.frame_decoder import REFUSALS, FrameDecoder, told_by_container
+from videoload.reading.frame_decoder import REFUSALS, FrameDecoder, container_parameters
 from videoload.reading.refusals import codec_of, kind_of
 from videoload.stopwatch import Stopwatch
 from videoload.storage.files import MOST_BETWEEN, VideoFile
@@ -46,12 +46,12 @@ class BrokenFileError(Exception):
 
 
 class NotedPackets:
-    """A checksum of each packet that a pass over a file found, uint32 [packets]. ``hold`` until a
-    seek has led to other packets: then nobody seeks in this file any more."""
+    """A checksum of each packet that a pass over a file found, uint32 [packets]. They ``are_right``
+    until a seek has led to other packets: then nobody seeks in this file any more."""
 
     def __init__(self, sums: Ints) -> None:
         self.sums = sums
-        self.hold = True
+        self.are_right = True
 
     def have(self, packet: VideoPacket | None, number: int) -> bool:
         """Whether the pass found this packet to have this number; None: the end."""
@@ -63,8 +63,8 @@ class NotedPackets:
 
 def checksum_of(packet: VideoPacket) -> int:
     """A checksum of the bytes of a packet and its flags."""
-    told = packet.size, packet.is_keyframe, packet.is_corrupt
-    return crc32(memoryview(packet), crc32(repr(told).encode()))
+    flags = packet.size, packet.is_keyframe, packet.is_corrupt
+    return crc32(memoryview(packet), crc32(repr(flags).encode()))
 
 
 def changes_decoding(packet: VideoPacket) -> bool:
@@ -99,7 +99,7 @@ class OpenedVideo:
         self._clock: Clock | None = None
         self.packets = self._open_packets()
         context = self.stream.codec_context
-        self.decoder = FrameDecoder(context, told_by_container(context), strict=self._strict)
+        self.decoder = FrameDecoder(context, container_parameters(context), strict=self._strict)
 
     def _open_packets(self) -> Iterator[VideoPacket]:
         self.container = open_container(self.file)
@@ -116,7 +116,7 @@ class OpenedVideo:
     @property
     def tag(self) -> str | None:
         """By which four characters the container names the codec; None if they are not ASCII."""
-        return self.decoder.told.get("codec_tag")
+        return self.decoder.parameters.get("codec_tag")
 
     @property
     def is_avi(self) -> bool:
@@ -163,7 +163,7 @@ class OpenedVideo:
         return packet
 
     def _find(self, start: KeyFrame) -> VideoPacket | None:
-        if start.position >= 0 and (self.noted is None or self.noted.hold):
+        if start.position >= 0 and (self.noted is None or self.noted.are_right):
             with suppress(*REFUSALS):
                 self.seek(start.time)
                 for packet in self.packets:
@@ -181,7 +181,7 @@ class OpenedVideo:
                     if at is not None and at > start.position:
                         break
             if self.noted is not None:
-                self.noted.hold = False
+                self.noted.are_right = False
         if self.number or self.decoder.used:
             self._reopen()
         return next(islice(self.packets, start.packet, None), None)
@@ -195,7 +195,7 @@ class OpenedVideo:
                 return
             yield packet
             number += 1
-        self.noted.hold = False
+        self.noted.are_right = False
         self.container.close()
         yield from islice(self._open_packets(), number, None)
 
@@ -276,8 +276,8 @@ def video_stream(container: InputContainer, file: VideoFile) -> VideoStream:
     stream = max(streams, key=_weight)
     if stream.codec_context is None:
         name = codec_of(file)
-        told = f" ({name!r})" if name else ""
-        raise BrokenFileError(f"has a video codec that FFmpeg does not know{told}")
+        hint = f" ({name!r})" if name else ""
+        raise BrokenFileError(f"has a video codec that FFmpeg does not know{hint}")
     return stream
 
 

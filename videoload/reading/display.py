@@ -64,8 +64,12 @@ def display_of(opened: OpenedVideo, tick: Tick) -> Display:
 def _aspect_of(opened: OpenedVideo) -> Fraction:
     """The shape of pixels, of the container or else of the codec, as players take it. What no
     picture has is a broken header."""
-    told: Fraction | None = opened.stream.sample_aspect_ratio
-    return told if told is not None and _LEAST_ASPECT <= told <= 1 / _LEAST_ASPECT else Fraction(1)
+    aspect: Fraction | None = opened.stream.sample_aspect_ratio
+    return (
+        aspect
+        if aspect is not None and _LEAST_ASPECT <= aspect <= 1 / _LEAST_ASPECT
+        else Fraction(1)
+    )
 
 
 def orientation_of(frame: VideoFrame) -> tuple[int, bool]:

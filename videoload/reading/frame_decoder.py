@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _TOLERANT = {"max_pixels": str(8192 * 8192)}
 _STRICT = {**_TOLERANT, "err_detect": "explode"}
 _FLAGS = int(Flags.bitexact)
-_TOLD_BY_CONTAINER = (
+_PARAMETERS = (
     "extradata", "width", "height", "pix_fmt", "codec_tag", "bits_per_coded_sample", "colorspace",
     "color_range", "color_primaries", "color_trc",
 )  # fmt: skip
@@ -44,18 +44,18 @@ class FrameDecoder:
     repairs what it can. ``used``: it has decoded something."""
 
     def __init__(
-        self, context: VideoCodecContext, told: Mapping[str, Any], *, strict: bool
+        self, context: VideoCodecContext, parameters: Mapping[str, Any], *, strict: bool
     ) -> None:
-        """``told``: what the container told ``context``, which has decoded nothing."""
-        self.told = told
+        """``parameters``: what the container told ``context``, which has decoded nothing."""
+        self.parameters = parameters
         self.used = False
         self.is_strict = strict
         self._set_up(context)
 
     @classmethod
-    def create(cls, codec: str, told: Mapping[str, Any], *, strict: bool) -> Self:
-        """A decoder by FFmpeg's name of it, for what `told_by_container` returned."""
-        return cls(_context(codec, told), told, strict=strict)
+    def create(cls, codec: str, parameters: Mapping[str, Any], *, strict: bool) -> Self:
+        """A decoder by FFmpeg's name of it, for what `container_parameters` returned."""
+        return cls(_context(codec, parameters), parameters, strict=strict)
 
     def _set_up(self, context: VideoCodecContext) -> None:
         context.thread_type = "NONE"
@@ -75,7 +75,7 @@ class FrameDecoder:
 
     def renew(self) -> None:
         """Begin again with a decoder that has decoded nothing."""
-        self._set_up(_context(self.context.codec.name, self.told))
+        self._set_up(_context(self.context.codec.name, self.parameters))
 
     def flush(self) -> None:
         """The packets that follow belong to another place."""
@@ -110,23 +110,23 @@ class FrameDecoder:
         self._header = bytes(picture[: header.length])
 
 
-def told_by_container(context: VideoCodecContext) -> dict[str, Any]:
+def container_parameters(context: VideoCodecContext) -> dict[str, Any]:
     """What a container tells a decoder that has decoded nothing; without a tag that is not ASCII,
     which PyAV can neither tell nor take."""
-    told = {}
-    for name in _TOLD_BY_CONTAINER:
+    parameters = {}
+    for name in _PARAMETERS:
         try:
-            told[name] = getattr(context, name)
+            parameters[name] = getattr(context, name)
         except UnicodeDecodeError:
             continue
-    return told
+    return parameters
 
 
-def _context(codec: str, told: Mapping[str, Any]) -> VideoCodecContext:
+def _context(codec: str, parameters: Mapping[str, Any]) -> VideoCodecContext:
     context = cast(VideoCodecContext, VideoCodecContext.create(_codec(codec), "r"))
-    for name in _TOLD_BY_CONTAINER:  # nothing else, whatever an index says
-        if name in told:
-            setattr(context, name, told[name])
+    for name in _PARAMETERS:  # nothing else, whatever an index says
+        if name in parameters:
+            setattr(context, name, parameters[name])
     return context
 
 

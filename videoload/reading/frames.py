@@ -68,7 +68,7 @@ class _ComplaintError(Exception):
     """The index or the strict decoder has a complaint."""
 
 
-class Standing:
+class ReadPosition:
     """Where reading has ended in an open file, so that it can go on from there."""
 
     def __init__(self) -> None:
@@ -83,25 +83,25 @@ def read_frames(
     wanted: list[int],
     use: Use,
     tick: Tick,
-    also: Collection[int] = (),
-    standing: Standing | None = None,
+    extra: Collection[int] = (),
+    position: ReadPosition | None = None,
 ) -> bool:
     """Call ``use`` with each frame of these ordinals (rising), in one pass over the file. After a
     complaint, call it again with all of them. Returns whether there was no complaint, so that
     ``opened`` may be used again.
 
-    ``also``: further frames, used only if there is no complaint. ``standing``: where the last call
+    ``extra``: further frames, used only if there is no complaint. ``position``: where the last call
     has ended. Raises BrokenFileError if no frame comes out, StaleIndexError
     if it is not the file indexed.
     """
-    places = [None] if standing is None else [standing, None]
+    places = [None] if position is None else [position, None]
     try:
         for place in places:
             with suppress(_ComplaintError, *REFUSALS):
-                _read_strictly(opened, order, sorted({*wanted, *also}), use, tick, place)
+                _read_strictly(opened, order, sorted({*wanted, *extra}), use, tick, place)
                 return True
-        if standing is not None:
-            standing.video = None
+        if position is not None:
+            position.video = None
         opened.close()
         read_canonically(opened, order, wanted, use, tick)
         return False
@@ -110,7 +110,12 @@ def read_frames(
 
 
 def _read_strictly(
-    video: Video, order: Order, wanted: list[int], use: Use, tick: Tick, standing: Standing | None
+    video: Video,
+    order: Order,
+    wanted: list[int],
+    use: Use,
+    tick: Tick,
+    position: ReadPosition | None,
 ) -> None:
     """Raises _ComplaintError, or one of `REFUSALS`."""
 
@@ -123,23 +128,23 @@ def _read_strictly(
     take = use if order.is_proven else checked
     for group, members in groupby(wanted, order.group_of):
         ordinals = list(members)
-        if standing is None:
+        if position is None:
             _read_group(video, order, group, ordinals, take, tick)
             continue
-        is_here = standing.video is video and standing.group == group
-        if not is_here or standing.at > ordinals[0]:
+        is_here = position.video is video and position.group == group
+        if not is_here or position.at > ordinals[0]:
             every, last = order.members(group), order.last_packet(group)
-            standing.video, standing.group, standing.at = video, group, every.start
-            standing.frames = _show_group(video, order, group, last, every, tick)
+            position.video, position.group, position.at = video, group, every.start
+            position.frames = _show_group(video, order, group, last, every, tick)
         for ordinal in ordinals:
-            while standing.at <= ordinal:
-                if (found := next(standing.frames, None)) is None:
+            while position.at <= ordinal:
+                if (found := next(position.frames, None)) is None:
                     raise _ComplaintError
-                standing.at = found[0] + 1
+                position.at = found[0] + 1
                 if found[0] == ordinal:
                     take(*found)
                 del found
-            if standing.at != ordinal + 1:
+            if position.at != ordinal + 1:
                 raise _ComplaintError
 
 
@@ -229,7 +234,7 @@ def _needed(
     """The packets without pictures that nobody refers to and that are not wanted; their numbers are
     added to ``left_out``. Leading pictures of H.264 are in it before: they may lack references."""
     decoder, until = video.decoder, -1  # packets before this number are left out
-    codec, extradata = decoder.context.name, decoder.told.get("extradata") or b""
+    codec, extradata = decoder.context.name, decoder.parameters.get("extradata") or b""
     for packet in packets:
         number, begins = video.number, False
         if codec == "h264" and number in left_out:

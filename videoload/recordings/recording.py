@@ -25,18 +25,18 @@ from videoload.clips.clip_params import clip_params
 from videoload.clips.clip_spec import ClipSpec, at_native_size, decoded_shape, height_and_width
 from videoload.clips.moments import shown_at
 from videoload.clips.rows import Clip
-from videoload.decoding.pieces import PiecesClips, Recordings, find_file
 from videoload.decoding.prepared import OtherFileError
-from videoload.decoding.video_clips import Tools, VideoClips
+from videoload.decoding.recording_clips import RecordingClips, Recordings, find_file
+from videoload.decoding.video_clips import DecodingTools, VideoClips
 from videoload.errors import ClosedError, SpecError, VideoError, errors_of, named
 from videoload.index.index import VideoIndex, open_video
 from videoload.index.index_file import NAME
-from videoload.reading.frames import Standing
+from videoload.reading.frames import ReadPosition
 from videoload.reading.video import Video
 from videoload.recordings.tools import tools
 from videoload.stopwatch import Stopwatch
+from videoload.storage.cache_directories import CacheDirectories, cache_folder
 from videoload.storage.files import VideoFile
-from videoload.storage.keep import Folders, cache_folder
 from videoload.storage.paths import joined, pieces_of
 from videoload.storage.roots import index_of, is_url, normal_url, open_storage
 
@@ -139,11 +139,11 @@ class Recording:
         self._is_closed = False
         self._root, names = _places(paths)
         self._name = joined(names)
-        told = index_of(index)
-        if told is None and not is_url(self._root):
+        set_index = index_of(index)
+        if set_index is None and not is_url(self._root):
             above = (folder / NAME for folder in Path(self._root, names[0]).parents)
-            told = next((str(file) for file in above if file.is_file()), None)
-        self._reader = _Reader(self._root, Folders(cache_folder(cache), index=told))
+            set_index = next((str(file) for file in above if file.is_file()), None)
+        self._reader = _Reader(self._root, CacheDirectories(cache_folder(cache), index=set_index))
         with self._reading() as reader:
             pieces = reader.recordings.find(self._name, _no_tick) if len(names) > 1 else None
             found = {name: reader.find(name) for name in pieces_of(self._name)}
@@ -273,10 +273,10 @@ class Recording:
             return
         shown = [self._params._replace(frames=np.array(ordinals))]
         given = self._name, self._spec, [Clip(0)], shown, self._info, self._identities
-        clips: VideoClips | PiecesClips
+        clips: VideoClips | RecordingClips
         with self._reading() as reader:
             if len(pieces_of(self._name)) > 1:
-                clips = PiecesClips(reader.tools, reader.recordings, *given)
+                clips = RecordingClips(reader.tools, reader.recordings, *given)
             else:
                 clips = VideoClips(reader.tools, *given)
             clips.prepare(_no_tick, [out]).decode(_no_tick)
@@ -320,7 +320,7 @@ class Recording:
 class _Reader(threading.local):
     """What reads a recording: each thread has its own, and a forked process begins anew."""
 
-    def __init__(self, root: str, folders: Folders) -> None:
+    def __init__(self, root: str, folders: CacheDirectories) -> None:
         self._of, self._process = (root, folders), 0
 
     def here(self) -> Self:
@@ -331,8 +331,8 @@ class _Reader(threading.local):
             indexes = tools.indexes(folders, storage)
             self._opened: Video | None = None
             self.recordings = Recordings(storage, indexes)
-            self.tools = Tools(
-                storage, indexes, self, tools.chains, None, Stopwatch(), Standing()
+            self.tools = DecodingTools(
+                storage, indexes, self, tools.graphs, None, Stopwatch(), ReadPosition()
             )  # fmt: skip
         return self
 
@@ -352,7 +352,7 @@ class _Reader(threading.local):
     # The file that was read last
 
     def take(self, file: VideoFile) -> Video | None:
-        """As `Files.take`."""
+        """As `OpenVideos.take`."""
         opened, self._opened = self._opened, None
         if opened is None or (opened.file.path, opened.file.identity) == (file.path, file.identity):
             return opened
@@ -360,7 +360,7 @@ class _Reader(threading.local):
         return None
 
     def put(self, opened: Video) -> None:
-        """As `Files.put`."""
+        """As `OpenVideos.put`."""
         self._opened = opened
 
     def close(self) -> None:

@@ -8,10 +8,10 @@ import threading
 from cachetools import LRUCache
 
 from videoload.index.indexes import Indexes
-from videoload.pixels.chains import Chains
+from videoload.pixels.filter_graphs import FilterGraphs
 from videoload.stopwatch import Stopwatch
+from videoload.storage.cache_directories import CacheDirectories
 from videoload.storage.files import Storage
-from videoload.storage.keep import Folders
 
 _ROOTS = 16
 
@@ -20,15 +20,15 @@ class Tools(threading.local):
     """Each thread has its own.
 
     Attributes:
-        chains: The filters. A chain may be used by one thread at a time.
+        chains: The filters. A graph may be used by one thread at a time.
         known: The indexes of files, by process, folders and root.
     """
 
     def __init__(self) -> None:
-        self.chains = Chains()
-        self.known: LRUCache[tuple[int, Folders, str], Indexes] = LRUCache(_ROOTS)
+        self.graphs = FilterGraphs()
+        self.known: LRUCache[tuple[int, CacheDirectories, str], Indexes] = LRUCache(_ROOTS)
 
-    def indexes(self, folders: Folders, storage: Storage) -> Indexes:
+    def indexes(self, folders: CacheDirectories, storage: Storage) -> Indexes:
         """The indexes of the files of ``storage``."""
         # A forked process must not use an SQLite connection.
         key = os.getpid(), folders, storage.root

@@ -22,7 +22,7 @@ from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.regions import scaled_size
 from videoload.errors import VideoloadError
 from videoload.plan.padding import fewest_buckets, fewest_sizes
-from videoload.scanning.journal import Row
+from videoload.scanning.journal import ScanRow
 from videoload.stats.waiting import count
 from videoload.storage.paths import pieces_of
 from videoload.trainer.serial import decode_serially
@@ -38,7 +38,7 @@ _BARS, _HEIGHTS = 24, " ▁▂▃▄▅▆▇█"
 _HALVED = ("yuv420p", "yuvj420p")  # a kept frame takes as much as in 4:2:0; otherwise it is RGB
 
 
-def size(rows: Sequence[Row]) -> str:
+def size(rows: Sequence[ScanRow]) -> str:
     """How much video there is."""
     seconds = sum(row.frames / row.fps for row in rows if row.good and row.fps > 0)
     if seconds < 60:
@@ -48,7 +48,7 @@ def size(rows: Sequence[Row]) -> str:
     return f"{seconds / 3600:.1f} h of video"
 
 
-def store(rows: Sequence[Row]) -> str:
+def store(rows: Sequence[ScanRow]) -> str:
     """What a frame store of all frames would take, at the sizes that are trained on most."""
     files = {row.path: row for row in rows if row.good}.values()
     parts = []
@@ -62,7 +62,7 @@ def store(rows: Sequence[Row]) -> str:
     return f"all frames in a frame store (frame_store=) take {' or '.join(parts)}" if files else ""
 
 
-def lengths(segments: Sequence[Row]) -> str:
+def lengths(segments: Sequence[ScanRow]) -> str:
     """How long the segments are, with bars, if they differ."""
     found = _lengths_of(segments)
     if len({*found.tolist()}) < 2:
@@ -74,7 +74,7 @@ def lengths(segments: Sequence[Row]) -> str:
     )
 
 
-def buckets(segments: Sequence[Row]) -> list[str]:
+def buckets(segments: Sequence[ScanRow]) -> list[str]:
     """Which buckets pad clips of whole segments least, for a script."""
     found = _lengths_of(segments)
     if not len(found):
@@ -89,7 +89,7 @@ def buckets(segments: Sequence[Row]) -> list[str]:
     ]
 
 
-def sizes(segments: Sequence[Row]) -> list[str]:
+def sizes(segments: Sequence[ScanRow]) -> list[str]:
     """Which sizes cut least of the frames away, for a script, if they have several shapes."""
     shown = [(row.width, row.height) for row in segments if row.good and row.width and row.height]
     if len({Fraction(*each) for each in shown}) < 2:
@@ -101,7 +101,7 @@ def sizes(segments: Sequence[Row]) -> list[str]:
     ]
 
 
-def _lengths_of(segments: Sequence[Row]) -> Ints:
+def _lengths_of(segments: Sequence[ScanRow]) -> Ints:
     return np.array([row.length for row in segments if row.good], np.int64)
 
 
@@ -110,7 +110,7 @@ def bytes_text(size: float) -> str:
     return f"{size / unit:.3g} {name}"
 
 
-def speed(rows: Sequence[Row], root: Path, cores: int) -> str:
+def speed(rows: Sequence[ScanRow], root: Path, cores: int) -> str:
     """Clips per second to expect: it decodes clips of random good files for half a second."""
     sound = [row.path for row in rows if row.good and not row.damage]
     if not sound:
@@ -132,7 +132,7 @@ def speed(rows: Sequence[Row], root: Path, cores: int) -> str:
     )
 
 
-def long_groups(rows: Sequence[Row], root: Path | None) -> list[str]:
+def long_groups(rows: Sequence[ScanRow], root: Path | None) -> list[str]:
     """How many files are slow to seek in, and the command that corrects the slowest."""
     slow = [row for row in rows if row.good and (row.key_distance or row.frames) > FAR]
     if not slow:
@@ -150,7 +150,7 @@ def long_groups(rows: Sequence[Row], root: Path | None) -> list[str]:
     ]
 
 
-def balance(rows: Sequence[Row]) -> str:
+def balance(rows: Sequence[ScanRow]) -> str:
     """A line if some classes have many more files than others."""
     found = Counter(row.label for row in rows if row.good).most_common()
     if len(found) < 2 or found[0][1] < _OUT_OF_BALANCE * found[-1][1]:
@@ -163,7 +163,7 @@ def balance(rows: Sequence[Row]) -> str:
     )
 
 
-def recordings(rows: Sequence[Row]) -> str:
+def recordings(rows: Sequence[ScanRow]) -> str:
     """A line if the files are clips of recordings, by their names."""
     good = [row for row in rows if row.good]
     pattern = splitting.recordings(good) if good else None
@@ -176,17 +176,17 @@ def recordings(rows: Sequence[Row]) -> str:
     )
 
 
-def groups_of_copies(rows: Sequence[Row], root: Path) -> list[list[Row]]:
+def groups_of_copies(rows: Sequence[ScanRow], root: Path) -> list[list[ScanRow]]:
     """The files that are equal, byte by byte; it reads some. A model knows a test video by heart if
     it was also trained on."""
-    alike: dict[tuple[object, ...], list[Row]] = defaultdict(list)
+    alike: dict[tuple[object, ...], list[ScanRow]] = defaultdict(list)
     for row in rows:
         if row.good:
             alike[row.file_bytes, row.frames, row.codec].append(row)
     return [group for same in alike.values() if len(same) > 1 for group in _same(same, root)]
 
 
-def told_copies(groups: Sequence[Sequence[Row]]) -> list[str]:
+def copies_lines(groups: Sequence[Sequence[ScanRow]]) -> list[str]:
     """What `groups_of_copies` found, in lines: the first one for all."""
     if not groups:
         return []
@@ -202,8 +202,8 @@ def told_copies(groups: Sequence[Sequence[Row]]) -> list[str]:
     return lines
 
 
-def _same(rows: Sequence[Row], root: Path) -> Iterator[list[Row]]:
-    by_content: dict[bytes, list[Row]] = defaultdict(list)
+def _same(rows: Sequence[ScanRow], root: Path) -> Iterator[list[ScanRow]]:
+    by_content: dict[bytes, list[ScanRow]] = defaultdict(list)
     for row in rows:
         with suppress(OSError), (root / row.path).open("rb") as file:
             by_content[hashlib.file_digest(file, "sha256").digest()].append(row)

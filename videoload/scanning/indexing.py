@@ -129,14 +129,14 @@ def _can_write(place: Path) -> bool:
 
 
 def _sources(
-    root: Path | str, paths: Sequence[str], folder: str, asked: Sequence[str | None]
+    root: Path | str, paths: Sequence[str], folder: str, requested: Sequence[str | None]
 ) -> tuple[Storage, IndexCache, list[SetIndex]]:
     """The files as they are now, the cache, and the indexes that there are."""
     storage, software = open_storage(root), index_software()
     if is_url(root):
         found = versions_of(str(root), paths)
-        storage.told = lambda path, wait: found.get(path)
-    known = [SetIndex(each, storage, folder, software) for each in asked if _is_there(each)]
+        storage.last_version = lambda path, wait: found.get(path)
+    known = [SetIndex(each, storage, folder, software) for each in requested if _is_there(each)]
     return storage, IndexCache(folder, storage.root, software), known
 
 

@@ -16,7 +16,7 @@ from videoload.storage.files import status_of
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ScanRow:
     """One file, or one segment of it if the catalog has segments.
 
     ``frames`` is the file's true frame count. It is 0 if nothing can be decoded; ``damage`` then
@@ -69,10 +69,10 @@ class Row:
         return max(1, round(min(last, self.frames) - self.first))
 
 
-_NAMES = [field.name for field in fields(Row)]
+_NAMES = [field.name for field in fields(ScanRow)]
 
 
-class Journal:
+class ScanJournal:
     """The rows of a scan in a CSV file.
 
     While the scan runs, the file has one row per decoded file. `finish` replaces them by one row
@@ -88,7 +88,7 @@ class Journal:
         self.file = file
         self.bad = file.with_name(f"{file.stem}.bad.csv")
         self.classes: Path | None = None  # what `Catalog.from_table` needs as well
-        self._rows: dict[str, Row] = {}
+        self._rows: dict[str, ScanRow] = {}
         self._files: dict[str, Path] = {}  # the file that each row was read from
         for part in (self.bad, self.file):
             for row in _read(part):
@@ -108,18 +108,18 @@ class Journal:
                 "is the first of them: write to another file, or delete that one"
             )
 
-    def find(self, root: Path | str, path: str) -> Row | None:
+    def find(self, root: Path | str, path: str) -> ScanRow | None:
         """The row of a file that did not change since it was decoded."""
         row = self._rows.get(path)
         status = None if row is None else status_of(root, path)
         return row if row and (row.file_bytes, row.modified_ns) == status else None
 
-    def add(self, row: Row) -> None:
+    def add(self, row: ScanRow) -> None:
         """Write a row at once."""
         self._rows[row.path] = row
         _write(self.file if row.good else self.bad, [row], "a")
 
-    def finish(self, rows: Iterable[Row], catalog: Catalog) -> None:
+    def finish(self, rows: Iterable[ScanRow], catalog: Catalog) -> None:
         """Leave exactly these rows, in this order, and the classes if they are needed."""
         rows = list(rows)
         for file, part in (
@@ -149,13 +149,13 @@ class Journal:
         return False
 
 
-def row_of(root: Path | str, path: str, label: str, facts: dict[str, Any]) -> Row:
+def row_of(root: Path | str, path: str, label: str, facts: dict[str, Any]) -> ScanRow:
     """The row of a whole file."""
     size, modified = status_of(root, path) or (0, 0)
-    return Row(path, label, **facts, file_bytes=size, modified_ns=modified)
+    return ScanRow(path, label, **facts, file_bytes=size, modified_ns=modified)
 
 
-def _write(file: Path, rows: list[Row], mode: str) -> None:
+def _write(file: Path, rows: list[ScanRow], mode: str) -> None:
     try:
         with file.open(mode, newline="", encoding="utf-8") as out:
             writer = csv.DictWriter(out, _NAMES, lineterminator="\n")
@@ -168,7 +168,7 @@ def _write(file: Path, rows: list[Row], mode: str) -> None:
         raise VideoloadError(f"cannot write {file}: {error.strerror}") from None
 
 
-def _read(file: Path) -> Iterator[Row]:
+def _read(file: Path) -> Iterator[ScanRow]:
     """The rows of an earlier scan. The last line is dropped if the scan was stopped within it."""
     if not file.exists():
         return
@@ -188,6 +188,8 @@ def _read(file: Path) -> Iterator[Row]:
         try:
             for line in reader:
                 with suppress(TypeError, ValueError):
-                    yield Row(**{f.name: types[str(f.type)](line[f.name]) for f in fields(Row)})
+                    yield ScanRow(
+                        **{f.name: types[str(f.type)](line[f.name]) for f in fields(ScanRow)}
+                    )
         except (UnicodeDecodeError, csv.Error) as error:
             raise VideoloadError(f"{file}, line {reader.line_num}: {error}; move it away") from None

@@ -15,7 +15,7 @@ from videoload.errors import VideoloadError, named
 from videoload.pages.page import page, picture
 from videoload.recordings import recording
 from videoload.scanning import advice
-from videoload.scanning.journal import Row
+from videoload.scanning.journal import ScanRow
 from videoload.stats.waiting import count
 
 _BARS, _CLIP_FRAMES = 24, 16
@@ -29,8 +29,8 @@ _WHOLE = 0.95  # of the frames that a header says: files with B-pictures may say
 
 
 def write(
-    file: Path, rows: Sequence[Row], segments: Sequence[Row], name: str, root: Path | None,
-    copies: Sequence[Sequence[Row]] = (), tick: Callable[[], None] = lambda: None,
+    file: Path, rows: Sequence[ScanRow], segments: Sequence[ScanRow], name: str, root: Path | None,
+    copies: Sequence[Sequence[ScanRow]] = (), tick: Callable[[], None] = lambda: None,
 ) -> None:  # fmt: skip
     """Write the page of a set. With ``root`` it has pictures; ``tick`` is called after each.
     ``copies``: what `advice.groups_of_copies` found.
@@ -59,7 +59,7 @@ class _Pictures:
     def __init__(self, root: Path | None, tick: Callable[[], None]) -> None:
         self.root, self.left, self._tick = root, _BYTES, tick
 
-    def of(self, row: Row) -> str:
+    def of(self, row: ScanRow) -> str:
         """The frame in the middle; "" if there is none, or no room."""
         found = ""
         if self.root is not None and row.frames and self.left > 0:
@@ -74,8 +74,8 @@ class _Pictures:
 
 
 def _content(
-    rows: Sequence[Row], segments: Sequence[Row], name: str, copies: Sequence[Sequence[Row]],
-    pictures: _Pictures,
+    rows: Sequence[ScanRow], segments: Sequence[ScanRow], name: str,
+    copies: Sequence[Sequence[ScanRow]], pictures: _Pictures,
 ) -> dict[str, Any]:  # fmt: skip
     good = [row for row in rows if row.good]
     wrong = {row.path: (row, found) for row in rows if (found := _remarks(row))}
@@ -97,12 +97,12 @@ def _content(
         "wrong": shown,
         "wrong_note": f"{count(len(wrong), 'file')}" + _cut(len(shown), len(wrong)),
         "copies": [_copies(group, pictures) for group in copies[:_GROUPS]],
-        "copies_advice": [line.rstrip(":") for line in advice.told_copies(copies)[:1]],
+        "copies_advice": [line.rstrip(":") for line in advice.copies_lines(copies)[:1]],
         **_classes(good, pictures),
     }
 
 
-def _copies(group: Sequence[Row], pictures: _Pictures) -> list[tuple[str, str]]:
+def _copies(group: Sequence[ScanRow], pictures: _Pictures) -> list[tuple[str, str]]:
     """One picture of equal files, and their names."""
     names = [named(row.path) for row in group[:_EACH]]
     if len(group) > _EACH:
@@ -110,7 +110,7 @@ def _copies(group: Sequence[Row], pictures: _Pictures) -> list[tuple[str, str]]:
     return [(pictures.of(group[0]), names[0]), *(("", name) for name in names[1:])]
 
 
-def _tiles(rows: Sequence[Row], good: Sequence[Row]) -> list[tuple[str, str]]:
+def _tiles(rows: Sequence[ScanRow], good: Sequence[ScanRow]) -> list[tuple[str, str]]:
     size = sum(row.file_bytes for row in rows)
     sound = sum(bool(row.sound) for row in good)
     tiles = [
@@ -125,7 +125,7 @@ def _tiles(rows: Sequence[Row], good: Sequence[Row]) -> list[tuple[str, str]]:
 
 
 def _charts(
-    good: Sequence[Row], segments: Sequence[Row], root: Path | None
+    good: Sequence[ScanRow], segments: Sequence[ScanRow], root: Path | None
 ) -> list[dict[str, Any]]:
     distances = [row.key_distance or row.frames for row in good]
     store = advice.store(good)
@@ -173,7 +173,7 @@ def _kinds(title: str, found: Iterable[str], advised: Sequence[str]) -> dict[str
     return {"title": title, "counts": counts, "bars": bars, "advice": [a for a in advised if a]}
 
 
-def _of_lengths(good: Sequence[Row]) -> list[str]:
+def _of_lengths(good: Sequence[ScanRow]) -> list[str]:
     """Which clips fit into nearly all files."""
     if not good:
         return []
@@ -190,7 +190,7 @@ def _of_lengths(good: Sequence[Row]) -> list[str]:
     ] * (short > 0)
 
 
-def _of_rates(good: Sequence[Row]) -> list[str]:
+def _of_rates(good: Sequence[ScanRow]) -> list[str]:
     rates = {round(row.fps, 1) for row in good if row.fps > 0}
     if len(rates) < 2 or max(rates) < 1.1 * min(rates):
         return []
@@ -200,7 +200,7 @@ def _of_rates(good: Sequence[Row]) -> list[str]:
     ]
 
 
-def _remarks(row: Row) -> list[str]:
+def _remarks(row: ScanRow) -> list[str]:
     """What is wrong with a file."""
     if not row.good:
         return [row.damage or "its segment begins behind its end"]
@@ -216,8 +216,8 @@ def _remarks(row: Row) -> list[str]:
     return found
 
 
-def _classes(good: Sequence[Row], pictures: _Pictures) -> dict[str, Any]:
-    by_class: dict[str, list[Row]] = defaultdict(list)
+def _classes(good: Sequence[ScanRow], pictures: _Pictures) -> dict[str, Any]:
+    by_class: dict[str, list[ScanRow]] = defaultdict(list)
     for row in good:
         by_class[row.label].append(row)
     names = sorted(by_class, key=lambda name: -len(by_class[name]))
@@ -243,7 +243,7 @@ def _classes(good: Sequence[Row], pictures: _Pictures) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _spread(rows: Sequence[Row]) -> list[Row]:
+def _spread(rows: Sequence[ScanRow]) -> list[ScanRow]:
     """Some files of a class, from all over it."""
     whole = [row for row in rows if not row.damage]
     return whole[:: max(1, len(whole) // _EACH)][:_EACH]

@@ -18,7 +18,7 @@ from videoload.catalog.table import class_name
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.sample_spec import SampleSpec
 from videoload.errors import VideoloadError
-from videoload.scanning.journal import Journal, Row, row_of
+from videoload.scanning.journal import ScanJournal, ScanRow, row_of
 from videoload.trainer.client import Client
 
 STALL_S = 20.0  # a decoder that shows no progress for so long hangs
@@ -29,10 +29,10 @@ def scan(
     catalog: Catalog,
     *,
     processes: int,
-    journal: Journal | None = None,
-    on_row: Callable[[Row], None] = lambda row: None,
+    journal: ScanJournal | None = None,
+    on_row: Callable[[ScanRow], None] = lambda row: None,
     cache: str | None = None,
-) -> list[Row]:
+) -> list[ScanRow]:
     """Decode every file of ``catalog`` once. Returns a row per file, in the catalog's order; the
     journal gets a row per segment.
 
@@ -44,7 +44,7 @@ def scan(
     labels: dict[str, str] = {}
     for video in catalog:
         labels.setdefault(video.path, class_name(catalog.classes, video.label))
-    rows: dict[str, Row] = {}
+    rows: dict[str, ScanRow] = {}
     if journal is not None:
         if catalog.targets is not None:
             raise VideoloadError("videos with several labels: a scan writes one label for each")
@@ -82,7 +82,7 @@ def scan(
     return [rows[path] for path in labels]
 
 
-def segments_of(catalog: Catalog, rows: Mapping[str, Row]) -> list[Row]:
+def segments_of(catalog: Catalog, rows: Mapping[str, ScanRow]) -> list[ScanRow]:
     """A row for each segment, by the rows of the files by their paths."""
     return [
         replace(
@@ -95,7 +95,7 @@ def segments_of(catalog: Catalog, rows: Mapping[str, Row]) -> list[Row]:
 
 def _decode_all(
     catalog: Catalog, paths: list[str], labels: dict[str, str], processes: int, cache: str | None
-) -> Iterator[Row]:
+) -> Iterator[ScanRow]:
     root = catalog.root
     assert root is not None
     if not paths:
@@ -110,7 +110,7 @@ def _decode_all(
         readers = client._look(whole_files(catalog, paths), report, 1, ordered=False)
         for (found,), _, info in readers.read(readers.steps(0, None), info=True):
             path = paths[int(info.video[0])]
-            told = msgspec.json.decode(found.tobytes().rstrip(b"\0"))
-            yield row_of(root, path, labels[path], told)
+            report = msgspec.json.decode(found.tobytes().rstrip(b"\0"))
+            yield row_of(root, path, labels[path], report)
         for path, reason in readers.quarantine.videos:  # their decoders gave no answer
             yield row_of(root, path, labels[path], {"damage": reason})

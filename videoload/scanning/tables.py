@@ -16,7 +16,7 @@ from rich.text import Text
 from videoload.errors import named, printable
 from videoload.host import cores
 from videoload.scanning import advice
-from videoload.scanning.journal import Journal, Row
+from videoload.scanning.journal import ScanJournal, ScanRow
 from videoload.stats.waiting import count
 
 _FEW = 40  # up to this many files are all listed
@@ -24,8 +24,8 @@ _COLUMNS = 48  # the width of the other columns, about
 
 
 def print_scan(
-    rows: Sequence[Row], segments: Sequence[Row], journal: Journal | None, root: Path | None,
-    copies: Sequence[Sequence[Row]] = (), *, every: bool,
+    rows: Sequence[ScanRow], segments: Sequence[ScanRow], journal: ScanJournal | None,
+    root: Path | None, copies: Sequence[Sequence[ScanRow]] = (), *, every: bool,
 ) -> None:  # fmt: skip
     """Print the table and the summary. In a pipe, no line of the table is broken."""
     console = Console(emoji=False)
@@ -39,12 +39,12 @@ def print_scan(
     console.print(Text("\n".join(map(printable, lines))), highlight=False, soft_wrap=True)
 
 
-def print_rows(rows: Sequence[Row]) -> None:
+def print_rows(rows: Sequence[ScanRow]) -> None:
     """Print all rows for another program, as a list in JSON."""
     print(json.dumps([asdict(row) for row in rows], indent=1))
 
 
-def scan_table(rows: Sequence[Row], *, every: bool) -> Table | None:
+def scan_table(rows: Sequence[ScanRow], *, every: bool) -> Table | None:
     """The files, or only those with remarks if there are many. None: there is nothing to list."""
     shown = [row for row in rows if every or len(rows) <= _FEW or _remarks(row)]
     if not shown:
@@ -69,8 +69,8 @@ def scan_table(rows: Sequence[Row], *, every: bool) -> Table | None:
 
 
 def scan_summary(
-    rows: Sequence[Row], segments: Sequence[Row], journal: Journal | None, root: Path | None,
-    cores: int, copies: Sequence[Sequence[Row]] = (),
+    rows: Sequence[ScanRow], segments: Sequence[ScanRow], journal: ScanJournal | None,
+    root: Path | None, cores: int, copies: Sequence[Sequence[ScanRow]] = (),
 ) -> list[str]:  # fmt: skip
     """Lines that a person can act on. With the ``root``, some files are read again, to measure the
     speed. ``copies``: what `advice.groups_of_copies` found."""
@@ -97,7 +97,7 @@ def scan_summary(
     lines += advice.long_groups(rows, root)
     lines += [advice.balance(rows), advice.recordings(rows)]
     if root is not None:
-        lines += [*advice.told_copies(copies), advice.speed(rows, root, cores)]
+        lines += [*advice.copies_lines(copies), advice.speed(rows, root, cores)]
     if journal is not None and journal.file.exists():
         classes = f", classes={str(journal.classes)!r}" if journal.classes else ""
         lines.append(
@@ -109,7 +109,7 @@ def scan_summary(
     return [line for line in lines if line]
 
 
-def _remarks(row: Row) -> list[str]:
+def _remarks(row: ScanRow) -> list[str]:
     remarks = [row.damage] if row.damage else []
     if row.good and not row.key_frames:
         remarks.append("has no key frame to seek to")

@@ -83,22 +83,22 @@ class Placing:
         """Where a piece of so many samples begins, by its time in ticks; None if nothing tells."""
         at = self.end
         if pts is not None:
-            told = (2 * pts * self._samples + self._ticks) // (2 * self._ticks)
-            at = self._placed(told, samples)
+            stated = (2 * pts * self._samples + self._ticks) // (2 * self._ticks)
+            at = self._placed(stated, samples)
         if at is not None:
             self.end = at + samples
         return at
 
-    def _placed(self, told: int, samples: int) -> int:
+    def _placed(self, stated: int, samples: int) -> int:
         tolerated = self._tolerated(samples)
-        if self.end is not None and abs(told - self.end) <= tolerated:
+        if self.end is not None and abs(stated - self.end) <= tolerated:
             return self.end
         origin, length = self._grid or (0, 0)
         if samples == length > 2 * tolerated:  # a finer grid has a place everywhere
-            near = origin + (told - origin + length // 2) // length * length
-            if abs(told - near) <= tolerated:
+            near = origin + (stated - origin + length // 2) // length * length
+            if abs(stated - near) <= tolerated:
                 return near
-        return told
+        return stated
 
     def _tolerated(self, samples: int) -> int:
         """By how many samples the time of a piece may be wrong. Half a piece may be a missing one;

@@ -247,11 +247,11 @@ def _set_up(context: AudioCodecContext) -> list[int]:
     names = [channel.name for channel in layout.channels]
     usual = sorted(names, key=lambda name: _ORDER.index(name) if name in _ORDER else len(_ORDER))
     try:
-        told = AudioLayout("+".join(usual))
+        stated = AudioLayout("+".join(usual))
     except REFUSALS:
-        told = layout
-    is_known = _OWN not in told.name
-    context.layout = told if is_known else "mono"
+        stated = layout
+    is_known = _OWN not in stated.name
+    context.layout = stated if is_known else "mono"
     if not is_known:
         raise BrokenFileError(f"has sound with an unknown layout: {layout.name}")
     return [names.index(name) for name in usual]

@@ -43,7 +43,7 @@ class Meter:
         self._waiting: dict[int, float] = {}  # since when, by reader
         self._batches = self._clips = 0
         self._blocked_s = 0.0  # of waits that have ended
-        self._first_asked: float | None = None
+        self._first_requested: float | None = None
         self._first_batch_s: float | None = None
         self._history, self._files = WorkHistory(), FileTimes()
         self._events: deque[Callable[[], None]] = deque()  # to be booked
@@ -53,7 +53,7 @@ class Meter:
     # may be inside Python's garbage collector, which may wait for a reader to leave (see
     # `frameworks.tfdata`).
 
-    def asked(self, reader: int) -> None:
+    def requested(self, reader: int) -> None:
         self._events.append(partial(self._book_asked, reader, time.monotonic()))
 
     def got(self, reader: int, clips: int) -> None:
@@ -91,21 +91,21 @@ class Meter:
 
     def _book_asked(self, reader: int, now: float) -> None:
         self._waiting[reader] = now
-        if self._first_asked is None:
-            self._first_asked = now
+        if self._first_requested is None:
+            self._first_requested = now
 
     def _book_got(self, reader: int, now: float, clips: int) -> None:
-        asked = self._waiting.pop(reader)
-        self._taken.append(Taken(reader, asked, now, clips))
+        requested = self._waiting.pop(reader)
+        self._taken.append(Taken(reader, requested, now, clips))
         if self._first_batch_s is None:
-            self._first_batch_s = now - (self._first_asked or asked)
+            self._first_batch_s = now - (self._first_requested or requested)
         self._batches += 1
         self._clips += clips
-        self._blocked_s += now - asked
+        self._blocked_s += now - requested
 
     def _book_left(self, reader: int, now: float) -> None:
-        if (asked := self._waiting.pop(reader, None)) is not None:
-            self._blocked_s += now - asked
+        if (requested := self._waiting.pop(reader, None)) is not None:
+            self._blocked_s += now - requested
 
     # Results
 
@@ -114,7 +114,7 @@ class Meter:
         with self._lock:
             self._book()
             now = time.monotonic()
-            going_on = sum(now - asked for asked in self._waiting.values())
+            going_on = sum(now - requested for requested in self._waiting.values())
             blocked_s = self._blocked_s + going_on
             return Totals(self._batches, self._clips, blocked_s, self._first_batch_s)
 

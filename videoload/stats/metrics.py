@@ -77,10 +77,10 @@ def workers_wanted(streams: Sequence[StreamStats], workers: int) -> int | None:
     while its storage does not answer."""
     if not any(stats.clips_per_s or stats.wait_share for stats in streams):
         return 0
-    told = [stats.workers_wanted for stats in streams if stats.workers_wanted is not None]
-    if not told and workers:
+    wanted = [stats.workers_wanted for stats in streams if stats.workers_wanted is not None]
+    if not wanted and workers:
         return None
-    return max(1, min(sum(told), _MAX_TIMES * workers))
+    return max(1, min(sum(wanted), _MAX_TIMES * workers))
 
 
 def _metric(

@@ -179,13 +179,13 @@ def _reason(
     hosts: dict[str, list[WorkerRecord]] = defaultdict(list)
     for worker in workers:
         hosts[worker.host].append(worker)
-    if told := _full_line(
+    if full_line := _full_line(
         {
             host: [worker.work for worker in there if not worker.is_child]
             for host, there in hosts.items()
         }
     ):
-        return "line", told
+        return "line", full_line
     if files.share > _FILES and files.slow <= max(1, _FEW * files.met):
         take = "1 file takes" if files.slow == 1 else f"{files.slow} files take"
         return "files", f"{take} {files.share:.0%} of the decoding time."

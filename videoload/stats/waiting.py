@@ -29,7 +29,7 @@ class Taken(NamedTuple):
     """A batch of ``clips`` that a reader asked for and got, at these times."""
 
     reader: int
-    asked: float
+    requested: float
     got: float
     clips: int
 
@@ -69,15 +69,15 @@ def figures(
 ) -> Figures:
     """The figures of the time ``since``. ``taken`` are batches in the order in which readers got
     them. ``waiting`` tells since when each reader that waits now does so."""
-    going_on = [Taken(reader, asked, now, 0) for reader, asked in waiting.items()]
+    going_on = [Taken(reader, requested, now, 0) for reader, requested in waiting.items()]
     got = [each for each in taken if each.got > since]
     spans: list[tuple[float, float]] = []  # each batch's step and wait
     waited = first = 0.0
     seen: set[int] = set()
     for each, step in _with_steps([*taken, *going_on]):
         if each.got > since:
-            spans.append((max(each.asked - step, since), each.got))
-            wait = each.got - max(each.asked, since)
+            spans.append((max(each.requested - step, since), each.got))
+            wait = each.got - max(each.requested, since)
             waited += wait
             first += 0.0 if each.reader in seen else wait
         seen.add(each.reader)
@@ -93,7 +93,7 @@ def figures(
         clips=clips,
         clips_per_s=clips / covered if covered > 0 else 0.0,
         wait_share=waited / reading if reading > 0 else 0.0,
-        stalled_s=max((now - asked for asked in waiting.values()), default=0.0),
+        stalled_s=max((now - requested for requested in waiting.values()), default=0.0),
         demand=demand,
         first_s=first,
         reading_s=reading,
@@ -106,7 +106,7 @@ def _with_steps(taken: Sequence[Taken]) -> Iterator[tuple[Taken, float]]:
     until: dict[int, float] = {}  # when each reader got its last batch
     for each in taken:
         before = until.get(each.reader)
-        steps.append(None if before is None else each.asked - before)
+        steps.append(None if before is None else each.requested - before)
         until[each.reader] = each.got
     known = sorted(step for step in steps if step is not None)
     most = known[int(_MOST * (len(known) - 1))] if known else 0.0

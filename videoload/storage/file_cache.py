@@ -31,9 +31,9 @@ from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 
+from videoload.storage.cache_directories import CacheDirectory, DiskQuota, own_file, own_folder
 from videoload.storage.daemon_pool import DaemonPool
 from videoload.storage.files import LocalFile, identity_by
-from videoload.storage.keep import Keep, Room, own_file, own_folder
 
 _log = logging.getLogger(__name__)
 
@@ -48,10 +48,10 @@ class FileCache:
     """The cached files of the URL ``root``. Names are relative to it. A file tells the version
     (`VideoFile.version`) of what it copies."""
 
-    def __init__(self, keep: Keep, root: str) -> None:
+    def __init__(self, keep: CacheDirectory, root: str) -> None:
         self._folder = keep.own("files")
         self._root = root
-        self._room = Room(self._folder, keep.max_bytes, self._measure, _LOCK_S)
+        self._room = DiskQuota(self._folder, keep.max_bytes, self._measure, _LOCK_S)
         self._writer = DaemonPool("videoload-cache", 1)  # no exit waits for a disk that hangs
         self._is_swept = False
         self._waiting: set[str] = set()  # names

@@ -32,7 +32,7 @@ from videoload.storage.paths import files_of
 T = TypeVar("T")
 Tick = Callable[[], None]
 Work = Callable[[], T]
-Told = Callable[[str, bool], bytes | None]
+LastVersion = Callable[[str, bool], bytes | None]
 
 FIRST_BYTES = 1 << 20  # of a file on another host that come first: all of most short clips
 SMALL_BYTES = 4 << 20  # a file up to this size is read in one go when its index is made
@@ -147,7 +147,8 @@ class Storage(Protocol):
 
     root: str
     fetches: bool  # whether files come from another host, so that it helps to `expect` them
-    told: Told  # the version that a file had when it was looked at last; whether to wait for that
+    # The version that a file had when it was looked at last; whether to wait for that.
+    last_version: LastVersion
     tick: Tick  # of the work that is run, or was run last
 
     @property
@@ -232,8 +233,8 @@ class LocalFile:
         except OSError:
             raise ChangedError from None
         # Another file may have its name by now: that changes the second time of this one.
-        told = IDENTITY_BYTES if status.st_nlink else _CONTENT_BYTES
-        if identity_of(status)[:told] != self._here[:told] or self.has_failed:
+        known_bytes = IDENTITY_BYTES if status.st_nlink else _CONTENT_BYTES
+        if identity_of(status)[:known_bytes] != self._here[:known_bytes] or self.has_failed:
             raise ChangedError
 
     def note(self, failure: OSError) -> None:
@@ -310,7 +311,7 @@ class _OpenLocalFile:
         self.close()
 
 
-def untold(path: str, wait: bool) -> None:
+def unknown_version(path: str, wait: bool) -> None:
     """Nothing is known of a file."""
 
 
@@ -321,7 +322,7 @@ class Folder:
     says = ""  # a folder gives its files, or an error
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
-        self.told: Told = untold
+        self.last_version: LastVersion = unknown_version
         self.root = os.path.realpath(root)
         self._was_empty = _is_empty(self.root)
         self._sample = fingerprints()
@@ -335,9 +336,9 @@ class Folder:
         except ValueError as error:  # a zero byte, half a surrogate pair
             raise VideoError(path, f"cannot be a file name ({error})") from None
         except OSError as error:
-            told = self._searched(path) if isinstance(error, FileNotFoundError) else ""
+            hint = self._searched(path) if isinstance(error, FileNotFoundError) else ""
             kind = VideoError if error.errno in _MISSING else UnreadableError
-            raise kind(path, f"cannot be opened: {error.strerror}{told}") from None
+            raise kind(path, f"cannot be opened: {error.strerror}{hint}") from None
         # Opening a pipe would wait for a writer, for ever.
         if not stat.S_ISREG(status.st_mode):
             raise VideoError(path, "is a folder, a pipe or a device, not a file")
@@ -434,8 +435,8 @@ def _is_empty(folder: str | Path) -> bool:
 def file_like(name: str, names: Iterable[str]) -> str:
     """Which of these files may be meant by a name that none has: one in another case, or with
     another suffix or one at all; or ""."""
-    asked = {name.lower(), PurePath(name).stem.lower()}
-    alike = (each for each in sorted(names) if PurePath(each).stem.lower() in asked)
+    requested = {name.lower(), PurePath(name).stem.lower()}
+    alike = (each for each in sorted(names) if PurePath(each).stem.lower() in requested)
     return next(alike, "")
 
 

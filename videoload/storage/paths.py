@@ -1,8 +1,8 @@
 """What the path of a row stands for: a file, a recording in pieces, or several files as one sample.
 
 A sample has a line for each of its files, and no path has a line break. A recording in pieces has
-`SEAM` between them: ``run/0.avi // 1.avi // 10.avi``. Later pieces are named from the folder of the
-first one. The path of a row is normal, so it has no ``//`` of its own.
+`PIECE_SEPARATOR` between them: ``run/0.avi // 1.avi // 10.avi``. Later pieces are named from the
+folder of the first one. The path of a row is normal, so it has no ``//`` of its own.
 """
 
 from __future__ import annotations
@@ -13,29 +13,31 @@ from functools import lru_cache
 from hashlib import blake2b
 
 SEPARATOR = "\n"  # between the paths of a sample that has several files
-SEAM = " // "  # between the pieces of a recording
+PIECE_SEPARATOR = " // "  # between the pieces of a recording
 _OFFSETS = "/"  # begins a last line that says when the files begin; no path in a root begins so
 
 
 def joined(pieces: Sequence[str]) -> str:
     """The path of a recording in these pieces."""
     first, *others = pieces
-    return SEAM.join([first, *(_way(posixpath.dirname(first), piece) for piece in others)])
+    return PIECE_SEPARATOR.join(
+        [first, *(_relative(posixpath.dirname(first), piece) for piece in others)]
+    )
 
 
 def pieces_of(path: str) -> tuple[str, ...]:
     """The pieces of a recording, or of a path the file itself."""
-    return _split(path) if SEAM in path else (path,)
+    return _split(path) if PIECE_SEPARATOR in path else (path,)
 
 
 @lru_cache(16)  # some have hundreds of pieces, and are asked for several times a clip
 def _split(path: str) -> tuple[str, ...]:
-    first, *others = path.split(SEAM)
+    first, *others = path.split(PIECE_SEPARATOR)
     full = [posixpath.join(posixpath.dirname(first), other) for other in others]
     return first, *(posixpath.normpath(each) if "../" in each else each for each in full)
 
 
-def _way(folder: str, path: str) -> str:
+def _relative(folder: str, path: str) -> str:
     """The way to a path from a folder; an absolute one stays so."""
     if not folder or path.startswith(f"{folder}/"):
         return path[len(folder) :].removeprefix("/") if folder else path
@@ -47,13 +49,13 @@ def with_offsets(path: str, offsets_s: Sequence[float]) -> str:
     return f"{path}{SEPARATOR}{_OFFSETS}{','.join(map(repr, offsets_s))}"
 
 
-def below(way: str, path: str) -> str:
-    """The path of a row from a folder above its root, to which this is the ``way`` ("": it is the
-    root)."""
-    if not way:
+def below(path_from: str, path: str) -> str:
+    """The path of a row from a folder above its root, to which this is the ``path_from`` ("": it is
+    the root)."""
+    if not path_from:
         return path
     lines = path.split(SEPARATOR)  # later pieces are named from the folder of the first one
-    return SEPARATOR.join(line if line.startswith(_OFFSETS) else way + line for line in lines)
+    return SEPARATOR.join(line if line.startswith(_OFFSETS) else path_from + line for line in lines)
 
 
 def parts_of(path: str) -> list[str]:

@@ -33,21 +33,21 @@ from cachetools import LRUCache
 
 from videoload.errors import UnreadableError, VideoError
 from videoload.storage.blocks import BLOCK_BYTES, Blocks, numbers_of, requests, runs
+from videoload.storage.cache_directories import CacheDirectory
 from videoload.storage.file_cache import FileCache
 from videoload.storage.files import (
     FIRST_BYTES,
     MOST_BETWEEN,
     ChangedError,
+    LastVersion,
     LocalFile,
     Tick,
-    Told,
     VideoFile,
     Work,
     fingerprints,
     identity_by,
-    untold,
+    unknown_version,
 )
-from videoload.storage.keep import Keep
 from videoload.storage.stores import (
     Fetcher,
     NoPartsError,
@@ -72,7 +72,7 @@ _MOST_COMING = 1024  # first parts that wait for their turn: more than all lease
 _KNOWN = 100_000  # files whose size and version are known
 
 
-class Known:
+class KnownVersion:
     """What is known of one version of a file, by its size and tag. ``is_seen``: its server was
     asked, and has it."""
 
@@ -85,7 +85,7 @@ class Known:
         self.identity = identity_by(self.version)
 
     @classmethod
-    def by(cls, version: bytes | None) -> Known | None:
+    def by(cls, version: bytes | None) -> KnownVersion | None:
         """By a version that was seen before; None if it is none."""
         with suppress(ValueError):
             size, _, tag = (version or b"").decode().partition(" ")
@@ -103,7 +103,7 @@ class RemoteFile:
 
     fetches = True
 
-    def __init__(self, root: str, name: str, known: Known, fetcher: Fetcher) -> None:
+    def __init__(self, root: str, name: str, known: KnownVersion, fetcher: Fetcher) -> None:
         self.path = f"{root}/{name}"
         self.size = known.size
         self.identity, self.has_version = known.identity, known.has_version
@@ -148,12 +148,12 @@ class RemoteFile:
                 return
             missing = [n for n in numbers if n not in self._blocks and n not in self._coming]
             if missing and not self._fetcher.sends_parts(self.name):
-                asked = [range(-(-self.size // BLOCK_BYTES))]
+                requested = [range(-(-self.size // BLOCK_BYTES))]
             else:  # what does not find a place in memory is asked for later
-                asked = requests(sorted(missing)[:_MAX_WANTED])
-            if not (asked or self._coming or self.known.is_seen):
-                asked = [_ONE_BYTE]
-            for part in asked:
+                requested = requests(sorted(missing)[:_MAX_WANTED])
+            if not (requested or self._coming or self.known.is_seen):
+                requested = [_ONE_BYTE]
+            for part in requested:
                 future = self._fetcher.start(partial(self._get, part))
                 self._coming.update(dict.fromkeys(part, future))
 
@@ -183,8 +183,8 @@ class RemoteFile:
         if failure is not None:
             raise failure
         self.want(())
-        if (asked := self._coming.get(_ONE_BYTE[0])) is not None:
-            self._fetcher.wait(asked)
+        if (requested := self._coming.get(_ONE_BYTE[0])) is not None:
+            self._fetcher.wait(requested)
 
     def lacks(self, at: int) -> bool:
         """Whether a byte is neither here nor on its way."""
@@ -200,13 +200,13 @@ class RemoteFile:
                 if self._whole is not None:
                     return memoryview(os.pread(self._whole, length, at))
                 data = self._blocks.read(at, length)
-                asked = self._coming.get(at // BLOCK_BYTES)
+                requested = self._coming.get(at // BLOCK_BYTES)
             if data is not None:
                 return data
-            if asked is None:
+            if requested is None:
                 self.want([(at, at + length)])
             else:
-                self._fetcher.wait(asked)
+                self._fetcher.wait(requested)
         return memoryview(b"")
 
     def _get(self, numbers: range) -> None:
@@ -317,14 +317,14 @@ class RemoteStorage:
 
     fetches = True
 
-    def __init__(self, root: str, keep: Keep | None = None) -> None:
+    def __init__(self, root: str, keep: CacheDirectory | None = None) -> None:
         self.root = root
-        self.told: Told = untold
+        self.last_version: LastVersion = unknown_version
         self.tick: Tick = lambda: None
         self._cache = None if keep is None else FileCache(keep, root)
         self.fetcher = Fetcher(root)
         self._finalizer = weakref.finalize(self, _stop, self.fetcher, self._cache)
-        self._known: LRUCache[str, Known] = LRUCache(_KNOWN)
+        self._known: LRUCache[str, KnownVersion] = LRUCache(_KNOWN)
         self._sample = fingerprints()
         self._coming: dict[str, Future[Part]] = {}  # first parts
         self._stale: set[str] = set()  # files of which another version was told than there is
@@ -417,7 +417,7 @@ class RemoteStorage:
 
         return self.run(path, find, self.tick)
 
-    def _version(self, name: str, wait: bool = True) -> Known | None:
+    def _version(self, name: str, wait: bool = True) -> KnownVersion | None:
         """The version of a file that is known; if it was only told, and there is none to compare a
         cached file with, its server tells it anew."""
         known = self._known.get(name)
@@ -425,7 +425,7 @@ class RemoteStorage:
             return known
         if self._cache is not None and self._cache.has_some(name):
             return None
-        if (known := Known.by(self.told(name, wait))) is not None:
+        if (known := KnownVersion.by(self.last_version(name, wait))) is not None:
             self._known[name] = known
         return known
 
@@ -450,25 +450,25 @@ class RemoteStorage:
         def get() -> Part:
             if cache is not None and cache.has_some(name):
                 part = fetcher.get(name, 0, 1)
-                known = Known(part.size, part.tag, is_seen=True)
+                known = KnownVersion(part.size, part.tag, is_seen=True)
                 if known.has_version and cache.find(name, known.size, known.version) is not None:
                     return part
             return fetcher.get(name, 0, FIRST_BYTES)
 
         return fetcher.start(get)
 
-    def _first(self, path: str, name: str) -> tuple[Known, Part]:
-        asked = self._coming.pop(name, None) or self._ask_first(name)
+    def _first(self, path: str, name: str) -> tuple[KnownVersion, Part]:
+        requested = self._coming.pop(name, None) or self._ask_first(name)
         try:
-            part = self.fetcher.wait(asked)
+            part = self.fetcher.wait(requested)
         except UnavailableError as error:
             kind = UnreadableError if isinstance(error, RefusedError) else VideoError
             raise kind(path, f"cannot be opened: {error}") from None
         except BaseException:
-            if not asked.done():  # the wait was interrupted; the file may be asked for again
-                self._coming[name] = asked
+            if not requested.done():  # the wait was interrupted; the file may be asked for again
+                self._coming[name] = requested
             raise
-        known = self._known[name] = Known(part.size, part.tag, is_seen=True)
+        known = self._known[name] = KnownVersion(part.size, part.tag, is_seen=True)
         return known, part
 
     def _make_room(self) -> None:

@@ -19,8 +19,8 @@ from urllib.parse import urlsplit
 from uuid import uuid4
 
 from videoload.errors import SpecError, StorageError
+from videoload.storage.cache_directories import CacheDirectory
 from videoload.storage.files import Folder, Storage
-from videoload.storage.keep import Keep
 from videoload.storage.stores import Store, UnavailableError, why
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def is_url(root: str | os.PathLike[str]) -> bool:
     return isinstance(root, str) and _SCHEME.match(root) is not None
 
 
-def open_storage(root: str | os.PathLike[str], keep: Keep | None = None) -> Storage:
+def open_storage(root: str | os.PathLike[str], keep: CacheDirectory | None = None) -> Storage:
     """The files in a folder or below a URL; its host is not asked anything yet. ``keep``: the file
     cache for files from a URL. Raises StorageError if the extra for URLs is not installed."""
     if is_url(root):
@@ -86,21 +86,21 @@ def normal_url(root: str) -> str:
 
 
 def index_of(
-    asked: str | os.PathLike[str] | Literal[False] | None,
+    requested: str | os.PathLike[str] | Literal[False] | None,
 ) -> str | bool | None:
     """A caller's argument ``index``, checked: a file or a URL; None: what lies in the root; False:
     none. Raises SpecError."""
     try:
-        if not asked:
-            return asked if asked is None else False
-        if is_url(asked):
-            folder, _, name = str(asked).rpartition("/")
+        if not requested:
+            return requested if requested is None else False
+        if is_url(requested):
+            folder, _, name = str(requested).rpartition("/")
             return f"{normal_url(folder)}/{name}"
-        if (file := Path(asked).absolute()).is_file():
+        if (file := Path(requested).absolute()).is_file():
             return str(file)
         raise ValueError("there is no such file; `videoload index` writes it")
     except (TypeError, ValueError) as error:
-        raise SpecError(f"index={str(asked)!r}: {error}") from None
+        raise SpecError(f"index={str(requested)!r}: {error}") from None
 
 
 def files_below(url: str, folder: str) -> list[str]:
@@ -123,8 +123,8 @@ def versions_of(url: str, paths: Iterable[str]) -> dict[str, bytes]:
             found[meta["path"]] = f"{meta['size']} {tag}".encode()
         return found
     fetcher = Fetcher(url)
-    asked = [(path, fetcher.start(partial(fetcher.look, path))) for path in paths]
-    for path, coming in asked:
+    requested = [(path, fetcher.start(partial(fetcher.look, path))) for path in paths]
+    for path, coming in requested:
         with suppress(UnavailableError):
             size, tag = fetcher.wait(coming)
             found[path] = f"{size} {tag}".encode()

@@ -263,7 +263,7 @@ class Fetcher:
         self._good = ""  # the name of the object that was answered last
         self._refused: set[str] = set()  # names of objects that could not be read
         self._sent_whole: set[str] = set()  # names of objects that came without being cut
-        self._told = False  # of them
+        self._is_logged = False  # of them
 
     def start(self, work: Callable[[], T]) -> Future[T]:
         """Do ``work``, which gets a part, in another thread. Raises StorageError."""
@@ -296,11 +296,11 @@ class Fetcher:
         from obstore.exceptions import NotSupportedError
 
         def failed(error: Exception, _: float) -> None:
-            told = why(error)
+            hint = why(error)
             if isinstance(error, FileNotFoundError) or (
-                told[0].isdigit() and told[:3] not in _BUSY
+                hint[0].isdigit() and hint[:3] not in _BUSY
             ):
-                raise UnavailableError(told) from None
+                raise UnavailableError(hint) from None
 
         def ask(store: ObjectStore) -> ObjectMeta:
             try:
@@ -348,8 +348,8 @@ class Fetcher:
             got = self._request(part, store, is_part=False)
             assert got is not None
         part.is_of(got.meta)
-        if not is_part and part.end < part.size and not self._told:
-            self._told = True
+        if not is_part and part.end < part.size and not self._is_logged:
+            self._is_logged = True
             _log.warning(
                 "%s: the server does not support Range requests; whole files are read",
                 self.store.url,
@@ -426,8 +426,8 @@ def tag_of(meta: ObjectMeta) -> str:
     if tag:
         return tag
     changed = meta["last_modified"]
-    told = str(changed) if changed.timestamp() else ""
-    return f"{told} {meta['size']}"
+    modified = str(changed) if changed.timestamp() else ""
+    return f"{modified} {meta['size']}"
 
 
 def tells_versions(tag: str) -> bool:

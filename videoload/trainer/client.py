@@ -27,17 +27,17 @@ from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import check_numbers, check_shapes
 from videoload.catalog.table import Ints
 from videoload.clips.clip_spec import ClipSpec
-from videoload.clips.facts import matrices
+from videoload.clips.sample_info import matrices
 from videoload.clips.sample_spec import (
     GivenSpec,
     SampleSpec,
-    told_shape,
+    reported_shape,
     transforms_of,
     with_shape,
 )
 from videoload.engine.engine import Engine
 from videoload.engine.open_streams import OpenStream
-from videoload.engine.readers import Readers
+from videoload.engine.readers import StreamReaders
 from videoload.errors import SpecError, WorkerError
 from videoload.host import cores
 from videoload.leases.files import Files
@@ -49,8 +49,8 @@ from videoload.plan.quarantine import Quarantine
 from videoload.plan.windows import with_native_size
 from videoload.stats.meter import Meter
 from videoload.stats.stats import WorkerStats
+from videoload.storage.cache_directories import CacheDirectories, cache_folder
 from videoload.storage.files import status_of
-from videoload.storage.keep import Folders, cache_folder
 from videoload.storage.roots import copy_name, index_of, is_url, open_storage
 from videoload.trainer.fresh_import import checked_code
 from videoload.trainer.planning import count_first, given_as, make_plan, once
@@ -181,7 +181,7 @@ class Client:
         self._stall_s = real("stall_s", stall_s, 0.1)
         self._cache = cache_folder(cache)
         self._index = index
-        self._folders = Folders.of(
+        self._folders = CacheDirectories.of(
             self._cache, keep, keep_gb, frame_store, frame_store_gb, index_of(index)
         )
         self._engine = Engine(
@@ -194,7 +194,7 @@ class Client:
             folders=self._folders,
             storage_timeout_s=storage_timeout_s and real("storage_timeout_s", storage_timeout_s, 0),
         )
-        self._open: list[weakref.ref[Readers]] = []
+        self._open: list[weakref.ref[StreamReaders]] = []
         scrapes: list[MetricsPort] = []
         # It also runs when the interpreter ends, so no worker outlives a script without `with`.
         self._finalizer = weakref.finalize(self, _end, self._engine, scrapes)
@@ -302,7 +302,7 @@ class Client:
         check_ranks(own)
         check_numbers(catalog, [each.catalog for ref in self._open if (each := ref()) is not None])
 
-        seen: list[tuple[Ints, Readers]] = []
+        seen: list[tuple[Ints, StreamReaders]] = []
         catalog = count_first(catalog, spec, own, partial(self._facts, seen))
         plan = make_plan(catalog, spec, own)
         spec = with_native_size(catalog, spec, partial(self._facts, []))
@@ -315,8 +315,8 @@ class Client:
     def _read(
         self, catalog: Catalog, spec: SampleSpec, plan: Plan, options: CheckedOptions,
         slots: int | None = None, code: Mapping[str, str] = MappingProxyType({}),
-        seen: Sequence[tuple[Ints, Readers]] = (),
-    ) -> Readers:  # fmt: skip
+        seen: Sequence[tuple[Ints, StreamReaders]] = (),
+    ) -> StreamReaders:  # fmt: skip
         """How a plan is read. ``seen``: the files of these rows are those that other readers saw.
         Raises SpecError, MemoryError."""
         storage = open_storage(catalog.root) if catalog.root else None
@@ -325,7 +325,7 @@ class Client:
                 f"a clip of {spec.clip_bytes / 1e9:.1f} GB: no more than {PIXEL_BYTES / 1e9:.1f} "
                 "are taken from workers that dial in; make clips smaller, or leave listen= out"
             )
-        if (frames := max(math.prod(told_shape(spec)), matrices(spec))) > MAX_FRAMES:
+        if (frames := max(math.prod(reported_shape(spec)), matrices(spec))) > MAX_FRAMES:
             raise SpecError(f"a clip of {frames} frames: no more than {MAX_FRAMES} are taken")
         batch_bytes = max(
             rows * with_shape(spec, shape).clip_bytes for shape, rows in plan.sizes.items()
@@ -360,17 +360,17 @@ class Client:
         )
         for rows, others in seen:
             source.use_files_of(others.source, rows)
-        return Readers(self._engine, source, options, self.close)
+        return StreamReaders(self._engine, source, options, self.close)
 
     def _look(
         self, rows: Catalog, spec: SampleSpec, at_once: int, *, ordered: bool = True
-    ) -> Readers:
+    ) -> StreamReaders:
         """The readers of facts of all rows, each once: of what ``spec`` asks for."""
         options = once(at_once, ordered=ordered)
         return self._read(rows, spec, Plan.of(rows, spec, options), options)
 
     def _facts(
-        self, seen: list[tuple[Ints, Readers]], rows: Catalog, spec: SampleSpec, at_once: int
+        self, seen: list[tuple[Ints, StreamReaders]], rows: Catalog, spec: SampleSpec, at_once: int
     ) -> Iterator[BatchWithInfo]:
         """The facts of all rows. What this host has the files of, processes of its own look at: the
         plan does not rest on the word of a worker that has dialled in. Their readers are added to
@@ -484,11 +484,11 @@ def _end(engine: Engine, scrapes: Sequence[MetricsPort]) -> None:
     engine.stop()
 
 
-def _slots(asked: int | None, wanted: int, batch_bytes: int, left: int | None) -> int:
-    """The number of batches to hold: ``wanted`` if none was ``asked`` for. Raises MemoryError if
-    they need more than the memory that is ``left``: the kernel would kill this process."""
-    if asked is not None:
-        slots = whole("slots", asked, 2)
+def _slots(requested: int | None, wanted: int, batch_bytes: int, left: int | None) -> int:
+    """The number of batches to hold: ``wanted`` if none was ``requested`` for. Raises MemoryError
+    if they need more than the memory that is ``left``: the kernel would kill this process."""
+    if requested is not None:
+        slots = whole("slots", requested, 2)
     else:
         most = _MAX_BYTES if left is None else min(_MAX_BYTES, int(_SHARE * left))
         slots = max(_FEWEST, min(wanted, most // batch_bytes))

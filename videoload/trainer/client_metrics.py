@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Iterable
 
 from videoload.engine.engine import Engine
-from videoload.engine.readers import Readers
+from videoload.engine.readers import StreamReaders
 from videoload.errors import VideoloadError
 from videoload.pages.live_page import LivePage
 from videoload.stats import metrics
@@ -17,7 +17,7 @@ _HEALTHY_S = 5.0  # The I/O thread takes a turn within milliseconds.
 
 
 def serve_metrics(
-    port: int | str, engine: Engine, open_: list[weakref.ref[Readers]], token: str | None
+    port: int | str, engine: Engine, open_: list[weakref.ref[StreamReaders]], token: str | None
 ) -> MetricsPort:
     """Serve the figures of a client and its live page, without a reference to it."""
 

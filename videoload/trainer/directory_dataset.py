@@ -138,8 +138,8 @@ def video_dataset_from_directory(
     names = catalog.classes if mode is not None else None
     if mode == "binary" and len(catalog.classes) != 2:
         raise SpecError(f'label_mode="binary" is for 2 classes, and there are {catalog.classes}')
-    told = [f"Found {len(catalog)} files"]
-    told[0] += "." if names is None else f" belonging to {len(names)} classes."
+    lines = [f"Found {len(catalog)} files"]
+    lines[0] += "." if names is None else f" belonging to {len(names)} classes."
     if shuffle:
         catalog = shuffled(catalog, seed)
     parts: dict[str | None, Catalog] = {subset: catalog}
@@ -147,9 +147,9 @@ def video_dataset_from_directory(
         training, validation = split(catalog, validation_split)
         both: dict[str | None, Catalog] = {"training": training, "validation": validation}
         parts = {name: part for name, part in both.items() if subset in (name, "both")}
-        told += [f"Using {len(part)} files for {name}." for name, part in parts.items()]
+        lines += [f"Using {len(part)} files for {name}." for name, part in parts.items()]
     if verbose:
-        print("\n".join(told), flush=True)
+        print("\n".join(lines), flush=True)
     client = _client(workers, frame_store)
     made = []
     for name, part in parts.items():
@@ -221,9 +221,9 @@ def _spec(
     """The clips to train on. Raises SpecError."""
     if color_mode not in _PIXELS:
         raise SpecError(f"color_mode must be one of {[*_PIXELS]}, got {color_mode!r}")
-    if sizes_of(asked := ClipSpec(1, size=image_size)):
+    if sizes_of(requested := ClipSpec(1, size=image_size)):
         raise SpecError("image_size is one size: give size= a list in a ClipSpec of a stream")
-    height, width = height_and_width(asked)
+    height, width = height_and_width(requested)
     given: dict[str, Any] = {"size": (height, width), "pixels": _PIXELS[color_mode]}
     own_crop = "crop" in more or "resize" in more
     if crops + pads + own_crop > 1:

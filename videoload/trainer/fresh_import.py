@@ -18,7 +18,7 @@ import msgspec
 from videoload import native
 from videoload.errors import TransformError, VideoloadError
 from videoload.processes.child import ChildProcess, end_all, inherited
-from videoload.processes.still_time import IMPORT_S
+from videoload.processes.stall_clock import IMPORT_S
 from videoload.user_code import objects
 from videoload.user_code.sources import digest, file_of, own_modules
 
@@ -48,8 +48,8 @@ def checked_code(transforms: Iterable[str], *, listens: bool, stall_s: float) ->
         module = name.partition(":")[0]
         if (fresh := _fresh(name, stall_s + IMPORT_S)) is not None:
             here = objects.texts(name) if module in sys.modules else fresh.texts
-            if told := objects.difference(here, fresh.texts):
-                raise TransformError(f"transform {name}: {told}")
+            if change := objects.difference(here, fresh.texts):
+                raise TransformError(f"transform {name}: {change}")
             code |= {each: text for each, (_, text) in fresh.files.items()}
         elif listens:
             _log.warning(
@@ -97,8 +97,8 @@ def main() -> None:
         name = pipe.recv_bytes().decode()
         Functions(None).find(name)
         files = {each: file_of(each) for each in own_modules(name.partition(":")[0])}
-        told = {each: (str(file), digest(file)) for each, file in files.items() if file}
-        pipe.send_bytes(msgspec.json.encode(Fresh(objects.texts(name), told)))
+        change = {each: (str(file), digest(file)) for each, file in files.items() if file}
+        pipe.send_bytes(msgspec.json.encode(Fresh(objects.texts(name), change)))
 
 
 if __name__ == "__main__":

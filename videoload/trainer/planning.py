@@ -13,9 +13,9 @@ import numpy as np
 from videoload.catalog.catalog import Catalog
 from videoload.clips.sample_spec import GivenSpec, SampleSpec, sample_spec
 from videoload.errors import SpecError
+from videoload.plan.buckets import check_lengths
 from videoload.plan.options import CheckedOptions, checked_options
 from videoload.plan.plan import Plan
-from videoload.plan.sections import check_lengths
 from videoload.plan.windows import Read, counted, warnings_of
 
 _log = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ def given_as(catalog: Catalog, clip: GivenSpec, *, shuffle: bool) -> SampleSpec:
     """The spec of a stream as it was given to it. Raises SpecError."""
     if not isinstance(catalog, Catalog):
         raise SpecError(f"a stream needs a Catalog, as Catalog.from_folder gives, not {catalog!r}")
-    return sample_spec(catalog._sides, clip, shuffle=shuffle)
+    return sample_spec(catalog._parts_of_sample, clip, shuffle=shuffle)
 
 
 def count_first(catalog: Catalog, spec: SampleSpec, options: CheckedOptions, read: Read) -> Catalog:
@@ -58,7 +58,9 @@ def make_plan(catalog: Catalog, spec: SampleSpec, options: CheckedOptions) -> Pl
 def _telling(read: Read) -> Read:
     """Counts as ``read``, and says how far it is: that of many files may take minutes."""
 
-    def told(rows: Catalog, facts: SampleSpec, at_once: int) -> Iterator[tuple[Any, Any, Any]]:
+    def read_facts(
+        rows: Catalog, facts: SampleSpec, at_once: int
+    ) -> Iterator[tuple[Any, Any, Any]]:
         due = time.monotonic() + _TOLD_S
         for batch in read(rows, facts, at_once):
             yield batch
@@ -68,4 +70,4 @@ def _telling(read: Read) -> Read:
                 _log.warning("the stream is planned by the lengths of its videos, which are read "
                              "once: %d of %d are known", done, len(rows))  # fmt: skip
 
-    return told
+    return read_facts

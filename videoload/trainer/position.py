@@ -190,11 +190,11 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes w
     def _save(self) -> None:
         # The file gets the name of a model only when it is complete.
         number = self._unfinished.with_suffix(".json")
-        told = {
+        values = {
             "batches": self.batches, "stream": self._identity.settings,
             "copies": self._stream._readers.copies,
         }  # fmt: skip
-        content = json.dumps(told).encode() + b"\n"
+        content = json.dumps(values).encode() + b"\n"
         try:
             if (here := _content(self._file)) not in self._known:
                 raise VideoloadError(

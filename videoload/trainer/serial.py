@@ -14,12 +14,12 @@ from typing import Any, Literal, Unpack, overload
 import numpy as np
 
 from videoload.catalog.catalog import Catalog
-from videoload.catalog.crop_boxes import told_rows
+from videoload.catalog.crop_boxes import rows_for_workers
 from videoload.catalog.joining import check_shapes
 from videoload.clips.clip_spec import ClipSpec
-from videoload.clips.facts import facts_type
 from videoload.clips.rows import Clip
-from videoload.clips.sample_spec import GivenSpec, SampleSpec, one_clip, told_shape, with_shape
+from videoload.clips.sample_info import info_type
+from videoload.clips.sample_spec import GivenSpec, SampleSpec, one_clip, reported_shape, with_shape
 from videoload.decoding.decoder import Decoder
 from videoload.decoding.prepared import ShortVideoError
 from videoload.errors import OneClipError, SpecError, VideoError, named
@@ -29,7 +29,7 @@ from videoload.plan.options import CheckedOptions, StreamOptions, checked_option
 from videoload.plan.plan import Plan
 from videoload.plan.quarantine import Quarantine
 from videoload.plan.windows import with_native_size
-from videoload.storage.keep import Folders, Keep
+from videoload.storage.cache_directories import CacheDirectories, CacheDirectory
 from videoload.storage.roots import index_of
 from videoload.trainer.planning import count_first, given_as, make_plan, once
 
@@ -133,8 +133,8 @@ def decode_serially(
     plan = make_plan(catalog, spec, own)
     spec = with_native_size(catalog, spec, read)
     check_shapes(catalog, spec)
-    kept = Keep.of(frame_store, None, name="frame_store")
-    folders = Folders(frame_store=kept, index=index_of(index)).beside(root)
+    kept = CacheDirectory.of(frame_store, None, name="frame_store")
+    folders = CacheDirectories(frame_store=kept, index=index_of(index)).beside(root)
     steps = plan.steps(start_step or 0, epochs)
     return _batches(Decoder(root, folders=folders), catalog, spec, plan, own, steps, with_info=info)
 
@@ -152,7 +152,7 @@ def _read(
 ) -> Iterator[Any]:
     options = once(at_once)
     plan = Plan.of(rows, spec, options)
-    decoder = Decoder(rows.root or os.curdir, folders=Folders(index=index_of(index)))
+    decoder = Decoder(rows.root or os.curdir, folders=CacheDirectories(index=index_of(index)))
     return _batches(decoder, rows, spec, plan, options, plan.steps(0, None), with_info=True)
 
 
@@ -186,18 +186,18 @@ def _decoded(
 ) -> Iterator[Batch | BatchWithInfo]:
     quarantine = Quarantine(catalog, plan, options, tells=spec.asks == "clips")
     specs = {shape: with_shape(spec, shape) for shape in plan.sizes}
-    told = told_rows(catalog, spec)
+    row_of = rows_for_workers(catalog, spec)
     scanned, others = catalog._table.column("fingerprint"), set[str]()
     for step in steps:
         planned = plan[step]
         clip, planned = specs[plan.shape_of(planned[0])], quarantine.kept(planned)
         clips = np.empty((len(planned), clip.clip_bytes), np.uint8)
-        facts = np.empty(len(planned), facts_type(clip))
+        sample_info = np.empty(len(planned), info_type(clip))
         taken: list[Sample] = []
         for first in planned:
             sample, row = quarantine.replace(first), len(taken)
             while row == len(taken):
-                wanted = Clip(sample.seed, sample.clip, sample.crop, told(sample.video))
+                wanted = Clip(sample.seed, sample.clip, sample.crop, row_of(sample.video))
                 path = wanted.row.path
                 out = clips[row : row + 1]
                 try:
@@ -208,11 +208,13 @@ def _decoded(
                         others.add(path)
                         _log.warning("%s has changed since the scan", named(path))
                     times, affine = prepared.times_of(frames), prepared.affine()
-                    facts["frames"][row] = frames.reshape(told_shape(clip))
-                    facts["times"][row] = times.reshape(told_shape(clip))
+                    sample_info["frames"][row] = frames.reshape(reported_shape(clip))
+                    sample_info["times"][row] = times.reshape(reported_shape(clip))
                     of_file = prepared.length()
-                    facts["of"][row], facts["lasts"][row], facts["wide"][row] = of_file
-                    facts["affine"][row] = affine[0]
+                    sample_info["of"][row], sample_info["lasts"][row], sample_info["wide"][row] = (
+                        of_file
+                    )
+                    sample_info["affine"][row] = affine[0]
                     taken.append(sample)
                 except VideoError as error:
                     quarantine.add(
@@ -229,6 +231,6 @@ def _decoded(
         if taken:
             n = len(taken)
             batch = batch_of(
-                step, taken, catalog, clip, clips[:n], facts[:n], lengths, info=with_info
+                step, taken, catalog, clip, clips[:n], sample_info[:n], lengths, info=with_info
             )
             yield with_digest(batch) if len(batch) == 3 else batch

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, overload
 
 from videoload.arguments import real, whole
 from videoload.catalog.catalog import Catalog
-from videoload.engine.readers import Readers
+from videoload.engine.readers import StreamReaders
 from videoload.errors import BadVideo, VideoloadError
 from videoload.plan.batches import Batch, BatchWithInfo, C, with_digest
+from videoload.plan.epoch_cursor import EpochCursor
 from videoload.plan.options import CheckedOptions
-from videoload.plan.passes import Passes
 from videoload.stats.stats import StreamStats
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Stream(Generic[C]):
             them.
     """
 
-    def __init__(self, readers: Readers) -> None:
+    def __init__(self, readers: StreamReaders) -> None:
         """Streams are made by `Client.stream`.
 
         Args:
@@ -133,7 +133,7 @@ class Stream(Generic[C]):
             ClosedError: The client is closed.
         """
         if start_step is None and epochs is None:
-            own = self._readers.passes.begin()
+            own = self._readers.cursor.begin()
             batches = self._readers.read(own.steps, info=info, follows=True, taken=own.taken)
         else:
             batches = self._readers.read(self._readers.steps(start_step or 0, epochs), info=info)
@@ -174,11 +174,11 @@ class Stream(Generic[C]):
         """
         from videoload.frameworks.tfdata import dataset
 
-        passes = self._readers.passes
+        cursor = self._readers.cursor
         if start_step is not None or epochs is not None:
             steps = self._readers.steps(start_step or 0, epochs)
-            passes = Passes(len(self), steps.start, len(steps))
-        return dataset(self._readers, passes, info=info)
+            cursor = EpochCursor(len(self), steps.start, len(steps))
+        return dataset(self._readers, cursor, info=info)
 
     def sequence(self) -> StreamSequence:
         """One epoch of the stream as a ``keras.utils.PyDataset``: ``len(it)`` batches, ``it[i]``.
@@ -214,7 +214,7 @@ class Stream(Generic[C]):
             JSON.
         """
         return {
-            "step": self._readers.passes.step, "fingerprint": self.fingerprint,
+            "step": self._readers.cursor.step, "fingerprint": self.fingerprint,
             "world": self.options["shard"][1], "copies": self._readers.copies,
             "all_ranks": self._readers.identity.of_all_ranks,
         }  # fmt: skip
@@ -251,7 +251,7 @@ class Stream(Generic[C]):
             self._readers.use_copies(str(state.get("copies", "")))
         except ValueError as error:
             raise VideoloadError(f"this state is damaged: {error}") from None
-        self._readers.passes.go_to(whole("step", state["step"], 0))
+        self._readers.cursor.go_to(whole("step", state["step"], 0))
 
     def preview(
         self, path: str | os.PathLike[str], batches: int = 1, *, start_step: int = 0

@@ -158,11 +158,11 @@ class KeyAuthenticator:
         for _ in range(_MAX_HANDSHAKES):
             if not self.socket.poll(0):
                 return
-            asked = self.socket.recv_multipart()
-            address = asked[3].decode(errors="replace") if len(asked) > 3 else ""
+            request = self.socket.recv_multipart()
+            address = request[3].decode(errors="replace") if len(request) > 3 else ""
             self._address = address.removeprefix("::ffff:")
             # The coroutine never waits: it is async only because of the asyncio flavour.
-            answer = self._authenticator.handle_zap_message(asked)
+            answer = self._authenticator.handle_zap_message(request)
             with suppress(StopIteration):
                 answer.send(None)
 

@@ -15,7 +15,7 @@ from typing import Annotated
 import msgspec
 
 from videoload.logs import LogFormat
-from videoload.storage.keep import NO_FOLDERS, Folders
+from videoload.storage.cache_directories import NO_DIRECTORIES, CacheDirectories
 from videoload.transport.messages import Id, decode
 
 
@@ -32,7 +32,7 @@ class WorkerSettings(_Private, tag="settings"):
     keys: str | None = None
     insecure: bool = False
     transforms: list[str] | None = []  # modules whose functions a spec may name; None: any
-    folders: Folders = NO_FOLDERS  # where it keeps what serves it again
+    folders: CacheDirectories = NO_DIRECTORIES  # where it keeps what serves it again
     log_format: LogFormat = ""
 
 

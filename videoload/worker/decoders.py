@@ -108,9 +108,9 @@ class Decoders:
     def _decoder(self, root: str) -> Decoder:
         if (known := self._by_root.get(root)) is not None:
             return known
-        asked = self._settings
+        settings = self._settings
         made = Decoder(
-            root, transforms=asked.transforms, folders=asked.folders, on_call=self._on_call
+            root, transforms=settings.transforms, folders=settings.folders, on_call=self._on_call
         )
         self._by_root[root] = made
         self.fetches |= made.fetches

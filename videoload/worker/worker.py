@@ -33,7 +33,7 @@ from videoload.errors import ProtocolError, StorageError, VideoError, VideoloadE
 from videoload.logs import log_to_stderr
 from videoload.processes.child import inherited
 from videoload.processes.counters import SIZE, Counters
-from videoload.processes.still_time import IMPORT_S
+from videoload.processes.stall_clock import IMPORT_S
 from videoload.transport.addresses import resolve
 from videoload.transport.context import new_context
 from videoload.transport.messages import Bye, Failed, Lease, Spent

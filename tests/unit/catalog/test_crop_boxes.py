@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from videoload import Boxes, Catalog, ClipSpec, Points, SpecError, mix
-from videoload.catalog.crop_boxes import boxes_of, told_rows
+from videoload.catalog.crop_boxes import boxes_of, rows_for_workers
 from videoload.clips.choices import MAX_BOXES_BYTES
 from videoload.clips.edges import held
 from videoload.clips.rows import Video, box_of
@@ -61,7 +61,7 @@ def test_a_stream_without_boxes_is_refused() -> None:
 def test_boxes_go_to_workers_and_into_the_identity_where_they_are_used() -> None:
     made, plain = catalog(box=BOX), ClipSpec(frames=2, size=(8, 8))
     for spec, used in ((CLIP, True), (plain, False)):
-        assert bool(told_rows(made, one_clip(spec))(1).boxes) is used
+        assert bool(rows_for_workers(made, one_clip(spec))(1).boxes) is used
         assert ("boxes" in Identity.of(made, one_clip(spec), OPTIONS).settings) is used
         assert (
             any("the catalog has boxes" in text for text in warnings_of(made, one_clip(spec)))

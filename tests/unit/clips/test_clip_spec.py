@@ -25,9 +25,9 @@ from videoload.clips.clip_spec import (
     without_draws,
 )
 from videoload.clips.sample_spec import (
+    SampleParts,
     SampleSpec,
     Shape,
-    Sides,
     arrays_of,
     frames_shape,
     one_clip,
@@ -224,7 +224,7 @@ def test_a_bucket_has_fewer_frames_than_the_longest_clips() -> None:
     one_length = one_clip(spec(frames=8))
     assert with_shape(one_length, Shape(16)) == one_length
     for clips, frames in ((longest, 16), (spec(frames=8), 8)):
-        sample = sample_spec(Sides(("a", "b")), {"a": clips, "b": replace(clips, size=4)})
+        sample = sample_spec(SampleParts(("a", "b")), {"a": clips, "b": replace(clips, size=4)})
         shorter = with_shape(sample, Shape(16))
         assert isinstance(shorter, SampleSpec)
         assert [each.frames for each in shorter.clips.values()] == [frames] * 2

@@ -10,8 +10,8 @@ import pytest
 
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.sample_spec import (
+    SampleParts,
     SampleSpec,
-    Sides,
     arrays_of,
     frames_shape,
     one_clip,
@@ -23,7 +23,7 @@ from videoload.errors import SpecError
 CLIP = ClipSpec(4, resize=32, size=(20, 22), sampling="random", flip=True, transform="a:f")
 SMALL = ClipSpec(2, resize=16, size=(10, 11))
 FLOATS = ClipSpec(4, size=(5, 5), transform="a:g", output=((3,), "float32"))
-SIDES = Sides(("rgb", "depth", "bones"), "time", {"depth": 0.5, "rgb": 0.2})
+SIDES = SampleParts(("rgb", "depth", "bones"), "time", {"depth": 0.5, "rgb": 0.2})
 
 
 ALL: dict[str, Any] = {"bones": FLOATS, "rgb": CLIP, "depth": SMALL}
@@ -72,8 +72,12 @@ def test_the_parts_of_a_sample_are_views_of_its_bytes() -> None:
         (SIDES, {**ALL, "more": SMALL}, "'more'"),
         (SIDES, CLIP, "rgb, depth, bones"),
         (None, {"rgb": CLIP}, "side_by_side"),
-        (Sides(("rgb", "b"), "time", {"c": 1.0}), {"rgb": CLIP, "b": SMALL}, "'?c'?.*no part"),
-        (Sides(("rgb", "b"), "frames", {"b": 1.0}), {"rgb": CLIP, "b": SMALL}, "offset_s"),
+        (
+            SampleParts(("rgb", "b"), "time", {"c": 1.0}),
+            {"rgb": CLIP, "b": SMALL},
+            "'?c'?.*no part",
+        ),
+        (SampleParts(("rgb", "b"), "frames", {"b": 1.0}), {"rgb": CLIP, "b": SMALL}, "offset_s"),
     ],
 )
 def test_specs_that_contradict_each_other_are_refused(sides: Any, clips: Any, words: str) -> None:
@@ -91,7 +95,7 @@ def test_clips_are_drawn_where_the_stream_is_shuffled_and_they_do_not_say(shuffl
     for sampling in ("random", "center", "uniform"):
         said = replace(clip, sampling=sampling)
         assert sample_spec(None, said, shuffle=shuffle) == one_clip(said)
-    both = sample_spec(Sides(("a", "b")), {"a": clip, "b": clip}, shuffle=shuffle)
+    both = sample_spec(SampleParts(("a", "b")), {"a": clip, "b": clip}, shuffle=shuffle)
     assert {part.sampling for part in both.clips.values()} == {wanted}
     views = ClipSpec(frames=4, size=8, views=2)
     if shuffle:

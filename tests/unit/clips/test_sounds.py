@@ -10,8 +10,8 @@ import pytest
 from videoload import ClipSpec, SpecError
 from videoload.clips.clip_spec import silent
 from videoload.clips.sample_spec import (
+    SampleParts,
     SampleSpec,
-    Sides,
     arrays_of,
     heard_in,
     one_clip,
@@ -64,7 +64,7 @@ def test_pixels_and_sound_lie_aligned_in_a_row_and_share_no_byte() -> None:
 
 
 def test_the_sound_of_a_part_is_a_part_of_its_own() -> None:
-    sides = Sides(("rgb", "depth"))
+    sides = SampleParts(("rgb", "depth"))
     spec = sample_spec(sides, {"rgb": ClipSpec(**CLIP, sound=16_000), "depth": ClipSpec(**CLIP)})
     assert isinstance(spec, SampleSpec)
     assert list(spec.shape) == ["rgb", "sound", "depth"]
@@ -84,4 +84,4 @@ def test_the_sound_of_a_part_is_a_part_of_its_own() -> None:
 def test_a_sample_has_one_sound(parts: dict[str, dict[str, Any]], words: str) -> None:
     specs = {name: ClipSpec(**{**CLIP, **more}) for name, more in parts.items()}
     with pytest.raises(SpecError, match=words):
-        sample_spec(Sides(tuple(parts)), specs)
+        sample_spec(SampleParts(tuple(parts)), specs)

@@ -17,7 +17,7 @@ from tests.support.thorough import either
 from videoload.clips.choices import UnfitError
 from videoload.clips.clip_params import clip_params
 from videoload.clips.clip_spec import ClipSpec, dense_hop, hop_seconds
-from videoload.clips.edges import pictures, told
+from videoload.clips.edges import pictures, reported
 from videoload.clips.rows import Video
 from videoload.clips.video_info import VideoInfo
 from videoload.clips.windows import count_windows, frames_in
@@ -232,7 +232,7 @@ def test_a_window_around_a_moment_has_it_in_the_middle_and_says_what_it_lacks(
         for at, i in enumerate(shown):
             if near_an_edge[at].any() or (spec.fps and begun[at] and i in (None, video.frames - 1)):
                 continue  # the rounding of floats decides, or the mean time of the last frame
-            assert told(frames)[at] == (-1 if i is None else i)
+            assert reported(frames)[at] == (-1 if i is None else i)
             held = -1 if edges == "zero" else last - 1 if begun[at] else first
             assert pictures(frames)[at] == (held if i is None else i)
         if spec.offsets is None:
@@ -329,7 +329,7 @@ def test_a_clip_of_any_length_shows_all_of_its_segment_from_the_first_frame_on(
     assert (frames[:length] == grid(length)).all()
     assert (frames[:length] >= first).all()
     assert (frames < last).all()
-    assert (told(frames[length:]) == -1).all(), "padding has no number"
+    assert (reported(frames[length:]) == -1).all(), "padding has no number"
     padding = -1 if short == "zero" else frames[length - 1]
     assert (pictures(frames[length:]) == padding).all()
     assert length == most or grid(length + 1)[-1] == -1
@@ -355,7 +355,7 @@ def test_padding_stands_where_the_video_is_over(
     made = ClipSpec("all", max_frames=4, size=(8, 8), **rhythm)
     assert clip_params(made, of, 0).frames.tolist() == frames
     held = clip_params(replace(made, short="hold"), of, 0).frames
-    assert told(held).tolist() == frames
+    assert reported(held).tolist() == frames
     assert count_windows(made, of, (0, of.frames)) == (sum(frame >= 0 for frame in frames), 0)
 
 
@@ -385,7 +385,7 @@ def test_a_segment_of_a_frame_that_is_shown_for_no_time_has_that_frame(short: An
     made = ClipSpec("all", max_frames=3, fps=10, size=(8, 8), short=short)
     assert count_windows(made, video, (1, 2)) == (1, 0)
     frames = clip_params(made, video, 0, row=Video("", start=1, end=2)).frames
-    assert told(frames).tolist() == [1, -1, -1]
+    assert reported(frames).tolist() == [1, -1, -1]
     for changes in ({"frames": 1, "fps": 10}, {"hop_s": 0.2, "edges": short}):
         for end in (2, 3):
             usual = {"short": None if "edges" in changes else "drop"}

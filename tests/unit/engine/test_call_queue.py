@@ -12,7 +12,7 @@ import pytest
 from tests.support.waiting import SECOND
 from videoload import VideoloadError
 from videoload.engine.call_queue import CallQueue
-from videoload.processes.still_time import StillTime
+from videoload.processes.stall_clock import StallClock
 
 
 @pytest.fixture
@@ -123,7 +123,7 @@ def clock() -> Clock:
 @pytest.fixture
 def watched(clock: Clock, queue: CallQueue) -> CallQueue:
     """A queue that was made with this clock."""
-    queue._still = StillTime(1.0, clock.monotonic)
+    queue._stall = StallClock(1.0, clock.monotonic)
     return queue
 
 

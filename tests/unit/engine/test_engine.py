@@ -20,7 +20,7 @@ from videoload.plan.options import checked_options
 from videoload.plan.plan import Plan
 from videoload.plan.quarantine import Quarantine
 from videoload.stats.meter import Meter
-from videoload.storage.keep import NO_FOLDERS
+from videoload.storage.cache_directories import NO_DIRECTORIES
 from videoload.transport.messages import (
     Bye,
     FromTrainer,
@@ -44,7 +44,7 @@ def engine() -> Iterator[Engine]:
         insecure=False,
         any_software=False,
         stall_s=10.0,
-        folders=NO_FOLDERS,
+        folders=NO_DIRECTORIES,
     )
     yield made
     made._close(zmq.Context())
@@ -176,7 +176,7 @@ def test_what_a_call_or_a_command_about_a_stream_raises_ends_this_stream_alone(
         engine.post_about(stream, partial(engine.streams.add, stream))
         engine.post_about(stream, partial(engine.streams.begin, stream, stream.id, queue, range(8)))
     engine.post_about(streams[0], broken)
-    streams[1].forms.clear()  # no lease of it can be made
+    streams[1].layouts.clear()  # no lease of it can be made
     take_a_turn(engine)
     engine._table.worker_joined(Worker(worker, local=True, joined=0.0))
     engine._send()

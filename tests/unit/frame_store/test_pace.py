@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from videoload.frame_store.pace import Pace
+from videoload.frame_store.pace import StorePace
 
 
 class Clock:
@@ -13,7 +13,7 @@ class Clock:
         return self.now
 
 
-def used(pace: Pace, clock: Clock, takes_s: float, works_s: float, seconds: float) -> float:
+def used(pace: StorePace, clock: Clock, takes_s: float, works_s: float, seconds: float) -> float:
     """Work and use the disk in turns, if the pace has time. Returns the time that the disk took."""
     end, took = clock.now + seconds, 0.0
     while clock.now < end:
@@ -27,17 +27,17 @@ def used(pace: Pace, clock: Clock, takes_s: float, works_s: float, seconds: floa
 
 def test_a_slow_disk_takes_a_quarter_of_the_time() -> None:
     clock = Clock()
-    assert 0.2 < used(Pace(clock), clock, 0.2, 0.01, 100.0) / 100 < 0.28
+    assert 0.2 < used(StorePace(clock), clock, 0.2, 0.01, 100.0) / 100 < 0.28
 
 
 def test_a_quick_disk_is_used_each_time() -> None:
     clock = Clock()
-    assert used(Pace(clock), clock, 0.001, 0.001, 10.0) > 4.9
+    assert used(StorePace(clock), clock, 0.001, 0.001, 10.0) > 4.9
 
 
 def test_a_single_long_call_is_made_up_for() -> None:
     clock = Clock()
-    pace = Pace(clock)
+    pace = StorePace(clock)
     with pace.expecting(0.1):
         clock.now += 5.0
     assert not pace.has_time
@@ -49,7 +49,7 @@ def test_a_single_long_call_is_made_up_for() -> None:
 
 def test_time_is_lost_also_if_the_call_fails() -> None:
     clock = Clock()
-    pace = Pace(clock)
+    pace = StorePace(clock)
     try:
         with pace.expecting(0.0):
             clock.now += 5.0

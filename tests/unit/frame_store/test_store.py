@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from videoload.frame_store.pace import Pace
+from videoload.frame_store.pace import StorePace
 from videoload.frame_store.store import FrameStore, Scaling
 from videoload.frame_store.stored_video import Head, StoredVideo
 
@@ -188,7 +188,7 @@ def test_room_is_taken_for_frames_that_come_later_in_all_processes(
         assert first.create(name, few, HEAD, [7]) is not None
     places = [first, store(tmp_path, max_bytes), store(tmp_path, max_bytes)]
     if max_bytes is None:
-        monkeypatch.setattr("videoload.storage.keep._FREE", 1.0)
+        monkeypatch.setattr("videoload.storage.cache_directories._FREE", 1.0)
     written = 0
     for ordinal in range(FRAMES):
         for place, name in zip(places, "abc", strict=True):
@@ -297,7 +297,7 @@ def test_while_another_process_holds_the_lock_only_new_videos_are_not_kept(
 ) -> None:
     place = store(tmp_path)
     made(place, "1.avi", 1)
-    place.pace = Pace(clock=lambda: 0.0)  # no time is lost
+    place.pace = StorePace(clock=lambda: 0.0)  # no time is lost
     with (tmp_path / "bytes").open() as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         assert place.create("2.avi", S128, HEAD, range(4)) is None

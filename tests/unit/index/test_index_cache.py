@@ -50,9 +50,9 @@ def decoded(frames: int = 3, first: int = 0) -> VideoIndex:
 def proven() -> VideoIndex:
     """As headers tell."""
     order = Order(3, np.array([[0, 0, 0, 5686]]), np.array([0, 2, 1]))
-    told = {"extradata": b"\1\2", "width": 320, "codec_tag": "XVID", "pix_fmt": None}
+    parameters = {"extradata": b"\1\2", "width": 320, "codec_tag": "XVID", "pix_fmt": None}
     positions, sizes = np.array([5686, 9999, 1 << 40]), np.array([7, 8, 70_000])
-    packets = AviPackets("mpeg4", told, 0, positions, sizes)
+    packets = AviPackets("mpeg4", parameters, 0, positions, sizes)
     info = VideoInfo(3, Fraction(25), 320, 240)
     return VideoIndex(info, order, positions, packets, NotedPackets(np.arange(3)))
 
@@ -103,7 +103,7 @@ def test_all_that_is_known_of_packets_survives() -> None:
     assert [again.order.packet(i) for i in range(3)] == [0, 2, 1]
     assert again.avi is not None
     assert index.avi is not None
-    assert (again.avi.codec, again.avi.told, again.avi.stream) == index.avi[:3]
+    assert (again.avi.codec, again.avi.parameters, again.avi.stream) == index.avi[:3]
     assert again.avi.positions.tolist() == index.avi.positions.tolist()
     assert again.noted is not None
     assert again.noted.sums.tolist() == [0, 1, 2]

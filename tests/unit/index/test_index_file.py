@@ -29,7 +29,7 @@ from videoload.decoding.decoder import Decoder
 from videoload.errors import VideoError, VideoloadError
 from videoload.index.index_file import NAME
 from videoload.scanning.indexing import Made, make_index
-from videoload.storage.keep import Folders
+from videoload.storage.cache_directories import CacheDirectories
 
 pytest.importorskip("obstore", reason="needs videoload[remote]")
 
@@ -67,7 +67,7 @@ def catalog_of(root: str | Path, folder: Path) -> vl.Catalog:
 def made(root: str | Path, folder: Path, out: Path | None = None) -> Made:
     """Write the index of a folder, or of a server for it; in this process, as far as possible."""
     catalog, cache = catalog_of(root, folder), str(folder.parent / "made")
-    reading = Decoder(root, folders=Folders(cache, index=False))
+    reading = Decoder(root, folders=CacheDirectories(cache, index=False))
     for path in catalog.paths:
         with suppress(VideoError):
             reading.index(path)
@@ -79,7 +79,7 @@ def made(root: str | Path, folder: Path, out: Path | None = None) -> Made:
 def decoded(root: str | Path, folder: Path, index: str | Path | bool | None = None) -> list[object]:
     """Clips of all files, and all windows of them: bytes, or the error."""
     told = None if index is None else str(index) if index else False
-    decoder, found = Decoder(root, folders=Folders(index=told)), list[object]()
+    decoder, found = Decoder(root, folders=CacheDirectories(index=told)), list[object]()
     for seed, path in enumerate(catalog_of(root, folder).paths):
         out = np.zeros((1, *SPEC.shape), np.uint8)
         try:
@@ -130,7 +130,7 @@ def test_of_a_server_that_can_neither_be_listed_nor_written_an_index_may_lie_els
     assert size > 100_000
     for index in (str(out), f"{server.url}/there.index"):
         server.requests.clear()
-        decoder = Decoder(server.url, folders=Folders(index=index))
+        decoder = Decoder(server.url, folders=CacheDirectories(index=index))
         decoder.decode(path, SPEC, [Clip(5)], np.zeros((1, *SPEC.shape), np.uint8))
         sent = [sent for name, sent in asked(server) if name == path]
         assert len(sent) <= 5
@@ -153,7 +153,7 @@ def test_a_bucket_has_its_index_beside_the_videos_and_each_host_fetches_it_once(
     shutil.copy(made(folder, folder, tmp_path / "out").where, folder / NAME)
     with ObjectServer(folder) as server:
         for _ in range(3):
-            Decoder(server.url, folders=Folders(str(tmp_path / "host"))).info(LONG)
+            Decoder(server.url, folders=CacheDirectories(str(tmp_path / "host"))).info(LONG)
         whole = [sent for name, sent in server.requests if name == NAME and sent > 1]
         assert whole == [(folder / NAME).stat().st_size]
 

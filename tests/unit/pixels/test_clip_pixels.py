@@ -18,10 +18,10 @@ from videoload.clips.clip_params import clip_params
 from videoload.clips.clip_spec import ClipSpec, crops_of
 from videoload.clips.regions import letterbox, scaled_size
 from videoload.clips.video_info import VideoInfo
-from videoload.pixels.chains import Chains
 from videoload.pixels.clip_pixels import ClipPixels
+from videoload.pixels.conversions import Conversion
+from videoload.pixels.filter_graphs import FilterGraphs
 from videoload.pixels.planes import Buffer
-from videoload.pixels.ways import Way
 from videoload.reading.containers import BrokenFileError
 
 SIZES = ((320, 240), (240, 320), (1280, 720), (720, 480), (176, 144), (321, 243))
@@ -31,9 +31,13 @@ SMALL = INFO._replace(width=96, height=64)
 
 
 def write(
-    frame: VideoFrame, spec: ClipSpec, facts: VideoInfo, key: int = 0, chains: Chains | None = None
+    frame: VideoFrame,
+    spec: ClipSpec,
+    facts: VideoInfo,
+    key: int = 0,
+    graphs: FilterGraphs | None = None,
 ) -> Buffer:
-    shown: Buffer = clip_of([frame], spec, facts, clip_params(spec, facts, key), chains)[0]
+    shown: Buffer = clip_of([frame], spec, facts, clip_params(spec, facts, key), graphs)[0]
     return shown
 
 
@@ -56,21 +60,21 @@ def test_a_crop_is_cut_out_of_the_scaled_frame_to_the_byte(
     length += length % 2 if pixels == "yuv420p" else 0
     facts, frame = VideoInfo(100, Fraction(25), *size), frame_of(picture(*size), source)
     spec = ClipSpec(1, resize=resize, size=(length, length), crop=crop, pixels=pixels)
-    chains = Chains()
+    graphs = FilterGraphs()
     expected = whole(frame, spec, facts)
     for key in range(8):
         x, y, *_ = clip_params(spec, facts, key).part
-        shown = write(frame, spec, facts, key, chains)[:length]
+        shown = write(frame, spec, facts, key, graphs)[:length]
         assert np.array_equal(shown, expected[y : y + length, x : x + length])
 
 
 def test_clips_whose_frames_have_as_many_lines_together_do_not_share_a_picture() -> None:
-    frames, chains = [frame_of(picture(320, 240), "yuv420p")] * 2, Chains()
+    frames, graphs = [frame_of(picture(320, 240), "yuv420p")] * 2, FilterGraphs()
     for _ in "12":
         for count, height in ((2, 16), (1, 32)):
             spec = ClipSpec(count, resize=64, size=(height, 32), jitter=(0.4, 0, 0, 0))
             params = clip_params(spec, INFO, 1)
-            shown = clip_of(frames[:count], spec, INFO, params, chains)
+            shown = clip_of(frames[:count], spec, INFO, params, graphs)
             assert np.array_equal(shown, clip_of(frames[:count], spec, INFO, params))
 
 
@@ -135,10 +139,10 @@ def luma(rgb: Buffer) -> Buffer:
 
 
 def test_frames_whose_size_changes_within_a_file_are_brought_to_its_first() -> None:
-    spec, chains = spec_of("rgb24"), Chains()
+    spec, graphs = spec_of("rgb24"), FilterGraphs()
     sizes = ((320, 240), (640, 480), (320, 240))
     frames = [frame_of(picture(*size), "yuv420p") for size in sizes]
-    made = clip_of(frames, spec, INFO, clip_params(spec, INFO, 0), chains)
+    made = clip_of(frames, spec, INFO, clip_params(spec, INFO, 0), graphs)
     assert np.array_equal(made[0], made[2])
     assert apart(made[0], made[1])[0] < 4
 
@@ -216,14 +220,14 @@ def test_a_stretched_frame_is_the_whole_frame_whatever_its_shape() -> None:
 @pytest.mark.parametrize("crop", ["three", "five"])
 @pytest.mark.parametrize("source", ["yuv420p", "rgb24", "yuv411p"])
 def test_all_crops_of_a_clip_are_cut_out_of_the_same_pixels(crop: Crop, source: str) -> None:
-    frame, chains = frame_of(picture(320, 240), source), Chains()
+    frame, graphs = frame_of(picture(320, 240), source), FilterGraphs()
     spec = ClipSpec(frames=1, resize=128, size=(112, 112), crop=crop)
     whole = ClipSpec(frames=1, resize=128, size=(128, 170))
-    expected, scaled = write(frame, whole, INFO), dict[Way, VideoFrame]()
+    expected, scaled = write(frame, whole, INFO), dict[Conversion, VideoFrame]()
     for number in range(crops_of(spec)):
         params = clip_params(spec, INFO, 0, crop=number)
         out = np.empty(spec.shape, np.uint8)
-        made = ClipPixels(spec, INFO, params, chains, out)
+        made = ClipPixels(spec, INFO, params, graphs, out)
         made.take(frame, 0, scaled)
         made.finish()
         x, y, *_ = params.part
@@ -232,12 +236,12 @@ def test_all_crops_of_a_clip_are_cut_out_of_the_same_pixels(crop: Crop, source: 
 
 
 def test_all_random_crops_share_their_chains() -> None:
-    chains = Chains()
+    graphs = FilterGraphs()
     frame = frame_of(picture(320, 240), "yuv420p")
     spec = ClipSpec(frames=1, resize=128, size=(112, 112), crop="random")
     for key in range(300):
-        write(frame, spec, INFO, key, chains)
-    assert len(chains) <= 4, "one for each way to begin within a sample"
+        write(frame, spec, INFO, key, graphs)
+    assert len(graphs) <= 4, "one for each way to begin within a sample"
 
 
 def test_what_ffmpeg_cannot_scale_is_named() -> None:

@@ -16,8 +16,9 @@ from videoload.clips.clip_params import clip_params
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.video_info import VideoInfo
 from videoload.frame_store.clip_frames import is_keepable, scaling_of
-from videoload.pixels.chains import Chains
 from videoload.pixels.clip_pixels import ClipPixels
+from videoload.pixels.conversions import FrameFormat, scaling_conversion
+from videoload.pixels.filter_graphs import FilterGraphs
 from videoload.pixels.planes import Buffer
 from videoload.pixels.scaled_frames import (
     frame_bytes,
@@ -26,7 +27,6 @@ from videoload.pixels.scaled_frames import (
     unpack_format,
     unpack_frames,
 )
-from videoload.pixels.ways import FrameFormat, scaling_way
 
 KEPT = tuple(pixels for pixels in get_args(Pixels) if pixels != "gray16")
 FRAMES = 3
@@ -43,16 +43,16 @@ def directly(frames: list[VideoFrame], spec: ClipSpec, info: VideoInfo, seed: in
 
 
 def by_kept_frames(
-    frames: list[VideoFrame], spec: ClipSpec, info: VideoInfo, seed: int, chains: Chains
+    frames: list[VideoFrame], spec: ClipSpec, info: VideoInfo, seed: int, graphs: FilterGraphs
 ) -> Buffer:
     clip = np.empty(spec.shape, np.uint8)
     params = clip_params(spec, info, seed)
-    way = scaling_way(spec, info, params, FrameFormat.of(frames[0]))
-    rows = np.empty((len(frames), frame_bytes(way.scaled)), np.uint8)
+    conversion = scaling_conversion(spec, info, params, FrameFormat.of(frames[0]))
+    rows = np.empty((len(frames), frame_bytes(conversion.scaled)), np.uint8)
     for frame, row in zip(frames, rows, strict=True):
-        pack_frame(chains[way].through(frame), row)
-    made = ClipPixels(spec, info, params, chains, clip)
-    made.take_scaled(way.source, unpack_frames(rows, way.scaled), range(len(frames)))
+        pack_frame(graphs[conversion].through(frame), row)
+    made = ClipPixels(spec, info, params, graphs, clip)
+    made.take_scaled(conversion.source, unpack_frames(rows, conversion.scaled), range(len(frames)))
     made.finish()
     return clip
 
@@ -64,10 +64,10 @@ def test_every_crop_of_every_format_is_the_same_to_the_byte(
     frames, info = source_frames((320, 240), source), VideoInfo(100, Fraction(25), 320, 240)
     resize = None if crop in WHOLE_FRAME else 64
     spec = ClipSpec(FRAMES, resize=resize, size=(48, 56), crop=crop, pixels=pixels, flip=True)
-    chains = Chains()
+    graphs = FilterGraphs()
     for seed in range(either(2, 3)):
         assert np.array_equal(
-            by_kept_frames(frames, spec, info, seed, chains), directly(frames, spec, info, seed)
+            by_kept_frames(frames, spec, info, seed, graphs), directly(frames, spec, info, seed)
         )
 
 
@@ -82,7 +82,7 @@ def test_every_size_is_the_same_to_the_byte(
     info = VideoInfo(100, Fraction(25), *size, turns=turns, mirrored=True)
     spec = ClipSpec(FRAMES, resize=resize, size=(32, 30), crop="random")
     for seed in range(either(2, 4)):
-        made = by_kept_frames(frames, spec, info, seed, Chains())
+        made = by_kept_frames(frames, spec, info, seed, FilterGraphs())
         assert np.array_equal(made, directly(frames, spec, info, seed))
 
 
@@ -91,7 +91,7 @@ def test_a_kept_frame_takes_half_the_space_of_rgb(source: str) -> None:
     spec = ClipSpec(1, resize=128, size=(112, 112), crop="random")
     info = VideoInfo(100, Fraction(25), 320, 240)
     format_ = FrameFormat(320, 240, source, 2, 1)
-    scaled = scaling_way(spec, info, clip_params(spec, info, 0), format_).scaled
+    scaled = scaling_conversion(spec, info, clip_params(spec, info, 0), format_).scaled
     assert frame_bytes(scaled) == 170 * 128 * 3 // 2
 
 

@@ -23,10 +23,10 @@ from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.sample_spec import Shape, one_clip
 from videoload.errors import SpecError
 from videoload.plan.batches import Sample
+from videoload.plan.buckets import check_lengths
 from videoload.plan.identity import do_ranks_regroup
 from videoload.plan.options import CheckedOptions, checked_options
 from videoload.plan.plan import Plan, Pool
-from videoload.plan.sections import check_lengths
 
 patient = settings(deadline=None, max_examples=either(40, 100))
 
@@ -196,7 +196,7 @@ def test_plans_over_a_billion_samples_and_over_large_buckets_are_instant_and_sma
     began = time.process_time()
     plan = Plan(10**9, 1, options())
     batches = [plan[step] for step in (0, 10**8, 10**12)]
-    buckets = Plan(35 * 10**6, 1, options(batch_size=8), sections=pools)
+    buckets = Plan(35 * 10**6, 1, options(batch_size=8), buckets=pools)
     assert {len(buckets[step]) for step in (0, 10**6, 10**12)} == {8}
     spent_s = time.process_time() - began
     _, most_bytes = tracemalloc.get_traced_memory()

@@ -12,10 +12,10 @@ from videoload.catalog.catalog import Catalog
 from videoload.errors import VideoloadError
 from videoload.predictions.marks import Mark
 from videoload.predictions.results import Results, row_names
-from videoload.predictions.table import HEAD, Table
+from videoload.predictions.table import HEAD, WindowTable
 from videoload.predictions.windows import FileScores
 
-HOW, TABLE, MARK = {"hop": "8"}, Table(1, ("x", "y")), Mark("a model", 5)
+HOW, TABLE, MARK = {"hop": "8"}, WindowTable(1, ("x", "y")), Mark("a model", 5)
 NAMES = [f"{row}.avi" for row in range(4)]
 PLACES = {"table": "all.csv", "tables": "each", "arrays": "npy"}
 
@@ -129,7 +129,7 @@ def test_results_of_another_spec_are_refused_by_what_differs(tmp_path: Path) -> 
     with pytest.raises(VideoloadError, match="hop: 8 before, 9 now"):
         Results(None, tmp_path / "npy", {"hop": "9"}, TABLE, {})
     with pytest.raises(VideoloadError, match="top: 1 before, 2 now"):
-        Results(tmp_path / "all.csv", None, HOW, Table(2, TABLE.classes), {})
+        Results(tmp_path / "all.csv", None, HOW, WindowTable(2, TABLE.classes), {})
     (tmp_path / "file").write_text("")
     with pytest.raises(VideoloadError, match="file"):
         run(tmp_path / "file")

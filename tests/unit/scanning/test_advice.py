@@ -11,7 +11,7 @@ from tests.support.scan_rows import row
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.regions import covering, nearest_aspect
 from videoload.scanning import advice
-from videoload.scanning.journal import Row
+from videoload.scanning.journal import ScanRow
 
 
 def test_a_frame_store_of_all_frames_has_a_size() -> None:
@@ -99,8 +99,8 @@ def test_files_that_are_the_same_are_named(tmp_path: Path) -> None:
         for name, content in contents.items()
     ]
 
-    def told(rows: list[Row]) -> list[str]:
-        return advice.told_copies(advice.groups_of_copies(rows, tmp_path))
+    def told(rows: list[ScanRow]) -> list[str]:
+        return advice.copies_lines(advice.groups_of_copies(rows, tmp_path))
 
     assert told(rows[1:]) == []
     assert told(rows)[1:] == ["  a = b, in 2 classes"]

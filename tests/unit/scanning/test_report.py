@@ -17,7 +17,7 @@ from tests.support.scan_rows import row
 from tests.support.videos import make_avi
 from videoload.scanning import report
 from videoload.scanning.advice import groups_of_copies
-from videoload.scanning.journal import Row
+from videoload.scanning.journal import ScanRow
 
 
 def content(file: Path) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def content(file: Path) -> dict[str, Any]:
     return shown
 
 
-def page_of(rows: list[Row]) -> dict[str, Any]:
+def page_of(rows: list[ScanRow]) -> dict[str, Any]:
     """What the page of files that are not here shows."""
     with NamedTemporaryFile(suffix=".html") as file:
         report.write(Path(file.name), rows, rows, "set", None)

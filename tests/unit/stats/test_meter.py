@@ -32,7 +32,7 @@ class Clock:
         return self.now
 
     def take(self, meter: Meter, *, wait_s: float, clips: int = 8) -> None:
-        meter.asked(0)
+        meter.requested(0)
         self.now += wait_s
         meter.got(0, clips)
 
@@ -46,7 +46,7 @@ class Clock:
                 at += wait + step
         for at, got, reader in sorted(events, key=lambda event: event[0]):
             self.now = at
-            meter.got(reader, 8) if got else meter.asked(reader)
+            meter.got(reader, 8) if got else meter.requested(reader)
         return meter
 
 
@@ -65,7 +65,7 @@ def read(meter: Meter, workers: Any = WORKERS, window_s: float = math.inf) -> St
 def test_readers_and_the_io_thread_wait_for_no_thread_that_books_or_reads_figures() -> None:
     # Such a thread may be inside Python's garbage collector, which waits for the reader to leave.
     meter, is_in, may_leave = Meter(), threading.Event(), threading.Event()
-    meter.asked(0)
+    meter.requested(0)
 
     def hold() -> list[WorkerRecord]:
         is_in.set()
@@ -85,7 +85,7 @@ def test_readers_and_the_io_thread_wait_for_no_thread_that_books_or_reads_figure
     meter.got(0, 8)
     for _ in range(200):  # more than are booked at once
         meter.worked("host:1", Work(clips=1, leases=1, busy_s=0.1), (), 0.0)
-    meter.asked(0)
+    meter.requested(0)
     meter.left(0)
     may_leave.set()
     asking.join()
@@ -164,7 +164,7 @@ def test_a_wait_that_goes_on_counts_and_an_abandoned_one_does_not(clock: Clock) 
     meter = Meter()
     clock.take(meter, wait_s=0.0)
     clock.now += 4
-    meter.asked(0)
+    meter.requested(0)
     clock.now += 12
     assert read(meter).wait_share == pytest.approx(0.75)
     assert meter.totals().blocked_s == 12
@@ -191,7 +191,7 @@ def test_a_window_counts_what_came_in_it(clock: Clock) -> None:
     recent = read(meter, window_s=5.0)
     assert (recent.batches, recent.clips, recent.wait_share) == (5, 40, 0.0)
     assert recent.clips_per_s == pytest.approx(8)
-    meter.asked(0)
+    meter.requested(0)
     clock.now += 5
     assert read(meter, window_s=10.0).wait_share == pytest.approx(0.5)
     clock.now += 10

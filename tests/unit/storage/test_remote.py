@@ -28,8 +28,8 @@ from videoload.decoding.decoder import Decoder
 from videoload.decoding.prepared import ShortVideoError
 from videoload.errors import StorageError, VideoError
 from videoload.storage import remote, stores
+from videoload.storage.cache_directories import CacheDirectories, CacheDirectory
 from videoload.storage.files import Storage
-from videoload.storage.keep import Folders, Keep
 from videoload.storage.paths import SEPARATOR
 from videoload.storage.roots import open_storage
 
@@ -80,7 +80,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def reader(root: str | Path, keep: Path | None = None, keep_gb: float | None = None) -> Decoder:
-    return Decoder(root, folders=Folders(keep=Keep.of(keep, keep_gb)))
+    return Decoder(root, folders=CacheDirectories(keep=CacheDirectory.of(keep, keep_gb)))
 
 
 def decoded(decoder: Decoder, path: str, seed: int = 0) -> tuple[bytes, bytes] | str:
@@ -397,7 +397,11 @@ def test_once_the_index_is_known_only_the_pictures_of_the_clip_are_fetched(
     path = make_avi(
         tmp_path / "a.avi", frames=400, codec=codec, size=(144, 192), container_format=container
     )
-    here, size, folders = Decoder(tmp_path), path.stat().st_size, Folders(str(tmp_path / "cache"))
+    here, size, folders = (
+        Decoder(tmp_path),
+        path.stat().st_size,
+        CacheDirectories(str(tmp_path / "cache")),
+    )
     with ObjectServer(tmp_path) as server:
         assert decoded(Decoder(server.url, folders=folders), "a.avi") == decoded(here, "a.avi")
         assert server.bytes_sent < 1.2 * size
@@ -514,7 +518,7 @@ def test_nothing_is_kept_of_files_whose_server_tells_no_versions(
     """Neither the file nor its frames: another one of the same size may take its place."""
     monkeypatch.setattr(stores, "tag_of", lambda meta: f" {meta['size']}")
     disk, frames = tmp_path / "disk", tmp_path / "frames"
-    folders = Folders(None, Keep.of(disk, None), Keep.of(frames, None))
+    folders = CacheDirectories(None, CacheDirectory.of(disk, None), CacheDirectory.of(frames, None))
     decoder, other = Decoder(server.url, folders=folders), Decoder(server.url)
     for seed in range(2):
         assert not isinstance(decoded(decoder, LONG, seed), str)

@@ -26,7 +26,7 @@ from videoload.clips.pieces import Pieces
 from videoload.clips.rows import Clip
 from videoload.clips.video_info import VideoInfo
 from videoload.decoding.prepared import Ordinals, OtherFileError, Prepared, Times, draw, renewing
-from videoload.decoding.video_clips import Tools, VideoClips
+from videoload.decoding.video_clips import DecodingTools, VideoClips
 from videoload.errors import StorageError, VideoError, errors_in, errors_of
 from videoload.index.index import VideoIndex
 from videoload.index.indexes import Indexes
@@ -52,7 +52,7 @@ def find_file(
         return storage.run(path, find, tick)
 
 
-class Known(NamedTuple):
+class KnownRecording(NamedTuple):
     """A recording that was found: its pieces, with their identities and what is known of them, and
     its fingerprints by their salt."""
 
@@ -70,7 +70,9 @@ class Recordings:
 
     def __init__(self, storage: Storage, indexes: Indexes) -> None:
         self._storage, self._indexes = storage, indexes
-        self._known: LRUCache[str, Known] = LRUCache(_MAX_KNOWN, lambda known: len(known.files))
+        self._known: LRUCache[str, KnownRecording] = LRUCache(
+            _MAX_KNOWN, lambda known: len(known.files)
+        )
 
     def find(self, path: str, tick: Tick) -> Pieces:
         """The pieces of a recording. Raises StorageError; and VideoError if one is missing, or its
@@ -91,7 +93,7 @@ class Recordings:
         if (misfit := pieces.misfit()) is not None:
             raise VideoError(path, f"piece {pieces_of(path)[misfit[0]]}: {misfit[1]}")
         if len(files) <= _MAX_KNOWN and not self._storage.fetches:
-            self._known[path] = Known(files, pieces, {})
+            self._known[path] = KnownRecording(files, pieces, {})
         return pieces
 
     def fingerprint(self, path: str, salt: int, find: Callable[[str], int]) -> int:
@@ -102,7 +104,7 @@ class Recordings:
             known.prints[salt] = find(path)
         return known.prints[salt]
 
-    def known(self, path: str) -> Known | None:
+    def known(self, path: str) -> KnownRecording | None:
         """A recording that is known, if all its pieces are what they were."""
         known, root = self._known.get(path), self._storage.root
         try:
@@ -116,12 +118,12 @@ class Recordings:
         return None
 
 
-class PiecesClips:
+class RecordingClips:
     """Some clips of a recording in pieces, for the arguments of `Decoder.decode`."""
 
     def __init__(
         self,
-        tools: Tools,
+        tools: DecodingTools,
         recordings: Recordings,
         path: str,
         spec: ClipSpec,

@@ -13,7 +13,7 @@ from collections.abc import Callable
 IMPORT_S = 60.0  # an import of the user's module may be silent for so much longer than a decoder
 
 
-class StillTime:
+class StallClock:
     """How long something has made no progress.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""What FFmpeg's filters do with a frame: a chain of them scales it, converts it, or both.
+"""What FFmpeg's filters do with a frame: a graph of them scales it, converts it, or both.
 
 Interpolation, matrix and range are pinned, so that every worker gives the same pixels.
 """
@@ -19,39 +19,39 @@ from cachetools import LRUCache
 
 from videoload import native
 from videoload.clips.regions import Size
+from videoload.pixels.conversions import UNSPECIFIED, ColourSpace, Conversion
 from videoload.pixels.planes import Picture
-from videoload.pixels.ways import UNSPECIFIED, Colours, Way
 from videoload.reading.containers import BrokenFileError
 
 # swscale widens the bilinear filter when it shrinks, so there is no aliasing. With ACCURATE_RND it
 # takes 40 % longer for half a grey level, BICUBIC 20 %.
 _FLAGS = {"bilinear": "flags=bilinear+bitexact", "nearest": "flags=neighbor+bitexact"}
 _CHROMA = "in_chroma_loc=center:out_chroma_loc=center"
-_CHAINS_KEPT = 32  # 0.4 MB each at 320x240; a new one takes 0.2 ms
+_GRAPHS_KEPT = 32  # 0.4 MB each at 320x240; a new one takes 0.2 ms
 _TRIALS = 10
 # What FFmpeg and PyAV raise for frames that they cannot scale.
 _REFUSED = (av.error.FFmpegError, ValueError)
 
 
-class Chain:
+class FilterGraph:
     """A configured graph of filters. ``spare``: pictures that went through it and may be filled
     anew, by how many frames they hold."""
 
-    def __init__(self, way: Way) -> None:
+    def __init__(self, conversion: Conversion) -> None:
         """Raises BrokenFileError."""
         _choose_instructions()
         self.spare = defaultdict[int, list[Picture]](list)
         self._graph = Graph()  # the contexts do not keep it
         self._graph.threads = 1
         try:
-            steps = _steps(way)
+            steps = _steps(conversion)
             contexts = [self._graph.add(*step) for step in steps]
             self._graph.link_nodes(*contexts).configure()
         except _REFUSED as error:
             raise _cannot_be_scaled(error) from None
         self._push, self._pull = contexts[0].push, contexts[-1].pull
         crops = [at for at, step in enumerate(steps) if step[0] == "crop"]
-        self._cut = contexts[crops[-1]] if way.cut is not None else None
+        self._cut = contexts[crops[-1]] if conversion.cut is not None else None
         self._corner = 0, 0
 
     def through(self, frame: VideoFrame, corner: Size = (0, 0)) -> VideoFrame:
@@ -74,28 +74,28 @@ class Chain:
             frame.colorspace = space  # a clip may be made of the same frame again
 
 
-class Chains(LRUCache[Way, Chain]):
-    """The chains in use, for one thread: they keep what scaling has to prepare."""
+class FilterGraphs(LRUCache[Conversion, FilterGraph]):
+    """The graphs in use, for one thread: they keep what scaling has to prepare."""
 
     def __init__(self) -> None:
-        super().__init__(_CHAINS_KEPT)
+        super().__init__(_GRAPHS_KEPT)
 
-    def __missing__(self, way: Way) -> Chain:
-        self[way] = chain = Chain(way)
-        return chain
+    def __missing__(self, conversion: Conversion) -> FilterGraph:
+        self[conversion] = graph = FilterGraph(conversion)
+        return graph
 
 
 def _cannot_be_scaled(error: Exception) -> BrokenFileError:
     return BrokenFileError(f"has frames that cannot be scaled ({error})")
 
 
-def _steps(way: Way) -> list[tuple[str, str] | tuple[str]]:
+def _steps(conversion: Conversion) -> list[tuple[str, str] | tuple[str]]:
     """The filters, and what they are told. After each, the format is pinned: FFmpeg takes most of
     its time to agree on those that are open."""
-    source, size, region, scaled, scaling, cut, mirrors, made = way
+    source, size, region, scaled, scaling, cut, mirrors, made = conversion
     steps: list[tuple[str, str] | tuple[str]] = []
 
-    def scale(size: Size, pixels: str, came: Colours, go: Colours) -> None:
+    def scale(size: Size, pixels: str, came: ColourSpace, go: ColourSpace) -> None:
         matrices = f"in_color_matrix={came.matrix}:out_color_matrix={go.matrix}"
         ranges = f"in_range={came.range}:out_range={go.range}"
         how = f"{_FLAGS[scaling]}:{_CHROMA}:{matrices}:{ranges}"
@@ -110,7 +110,7 @@ def _steps(way: Way) -> list[tuple[str, str] | tuple[str]]:
         scale(size, pixels, colours, colours)
     if region != (0, 0, *size):
         if not _is_cuttable(pixels):
-            full = Colours(colours.matrix, 2)
+            full = ColourSpace(colours.matrix, 2)
             scale(size, "rgb24", colours, full)
         x, y, across, down = region
         steps.append(("crop", f"{across}:{down}:{x}:{y}:exact=1"))

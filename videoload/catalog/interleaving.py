@@ -1,6 +1,6 @@
 """Which part has its turn if several parts share one stream. Pure, by random access.
 
-``turns[i]`` is the part at place i of an endless sequence, and how many places it had before. The
+``order[i]`` is the part at place i of an endless sequence, and how many places it had before. The
 sequence consists of blocks in which each part has w places, its weight. Divide a block into w equal
 pieces: the part's k-th place is in the k-th piece, at a random point (stratified sampling: Cochran
 1977, Sampling Techniques) or in the middle. So the shares hold in every stretch, to within a place
@@ -40,8 +40,8 @@ def weights(shares: Sequence[float]) -> list[int]:
     return found
 
 
-class Turns:
-    """``turns[i]``: (part, its number of earlier turns). ``key`` None: nothing is random."""
+class Interleaving:
+    """``order[i]``: (part, its number of earlier turns). ``key`` None: nothing is random."""
 
     def __init__(self, weights: Sequence[int], key: bytes | None) -> None:
         self._weights = list(weights)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.thorough import either
-from videoload.catalog.turns import Turns, weights
+from videoload.catalog.interleaving import Interleaving, weights
 
 patient = settings(deadline=None, max_examples=either(30, 80))
 WEIGHTS = st.lists(st.integers(1, 30), min_size=1, max_size=6)
@@ -23,8 +23,8 @@ KEYS = st.none() | st.binary(min_size=1, max_size=8)
 def test_shares_hold_in_every_stretch(
     parts: list[int], key: bytes | None, first: int, length: int
 ) -> None:
-    turns = Turns(parts, key)
-    seen = Counter(turns[i][0] for i in range(first, first + length))
+    order = Interleaving(parts, key)
+    seen = Counter(order[i][0] for i in range(first, first + length))
     for part, weight in enumerate(parts):
         share = weight / sum(parts)
         assert abs(seen[part] - share * length) <= 2 + 2 * len(parts) * share
@@ -35,22 +35,22 @@ def test_shares_hold_in_every_stretch(
 def test_each_part_has_its_places_in_each_block_and_counts_its_turns_without_a_gap(
     parts: list[int], key: bytes | None
 ) -> None:
-    turns, size = Turns(parts, key), sum(parts)
+    order, size = Interleaving(parts, key), sum(parts)
     seen: dict[int, list[int]] = {}
     for i in range(3 * size):
-        part, nth = turns[i]
+        part, nth = order[i]
         seen.setdefault(part, []).append(nth)
         if i % size == size - 1:
             blocks = i // size + 1
             assert seen == {part: [*range(n * blocks)] for part, n in enumerate(parts)}
-    again = Turns(parts, key)
-    assert [turns[i] for i in (5, 0, 10**12, 5)] == [again[i] for i in (5, 0, 10**12, 5)]
+    again = Interleaving(parts, key)
+    assert [order[i] for i in (5, 0, 10**12, 5)] == [again[i] for i in (5, 0, 10**12, 5)]
 
 
 def test_parts_of_one_weight_come_in_every_order_equally_often() -> None:
-    turns = Turns([1, 1, 1], b"key")
+    order = Interleaving([1, 1, 1], b"key")
     blocks = 3000
-    seen = Counter(tuple(turns[3 * b + i][0] for i in range(3)) for b in range(blocks))
+    seen = Counter(tuple(order[3 * b + i][0] for i in range(3)) for b in range(blocks))
     assert set(seen) == set(itertools.permutations(range(3)))
     expected = blocks / factorial(3)
     chi_square = sum((n - expected) ** 2 / expected for n in seen.values())
@@ -58,9 +58,9 @@ def test_parts_of_one_weight_come_in_every_order_equally_often() -> None:
 
 
 def test_a_part_has_its_share_of_every_place() -> None:
-    turns = Turns([7, 3], b"key")
+    order = Interleaving([7, 3], b"key")
     blocks = 4000
-    at = np.array([[turns[10 * b + i][0] for i in range(10)] for b in range(blocks)])
+    at = np.array([[order[10 * b + i][0] for i in range(10)] for b in range(blocks)])
     pairs = Counter(zip(at[:, :-1].ravel().tolist(), at[:, 1:].ravel().tolist(), strict=True))
     assert 0.28 < at.mean() < 0.32
     assert min(at.mean(axis=0)) > 0.05, "no place is closed to a part"
@@ -68,14 +68,14 @@ def test_a_part_has_its_share_of_every_place() -> None:
 
 
 def test_nothing_is_random_without_a_key() -> None:
-    assert [Turns([2, 1], None)[i] for i in range(6)] == [
+    assert [Interleaving([2, 1], None)[i] for i in range(6)] == [
         (0, 0), (1, 0), (0, 1), (0, 2), (1, 1), (0, 3),
     ]  # fmt: skip
 
 
 def test_the_turns_are_the_same_in_every_release() -> None:
-    turns = Turns([3, 2], b"seed")
-    assert "".join(str(turns[i][0]) for i in range(20)) == "10010100010110010010"
+    order = Interleaving([3, 2], b"seed")
+    assert "".join(str(order[i][0]) for i in range(20)) == "10010100010110010010"
 
 
 def test_a_block_has_the_fewest_places_for_exact_shares() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from videoload.plan.passes import Passes
+from videoload.plan.epoch_cursor import EpochCursor
 
 
 @pytest.mark.parametrize(
@@ -12,54 +12,54 @@ from videoload.plan.passes import Passes
     [(0, 0), (1, 0), (2, 0), (3, 10), (9, 10), (10, 10)],
 )
 def test_a_pass_counts_from_its_third_batch_on(taken: int, then: int) -> None:
-    passes = Passes(10)
-    own = passes.begin()
+    cursor = EpochCursor(10)
+    own = cursor.begin()
     assert own.steps == range(10)
     for step in range(taken):
         own.taken(step)
-    assert passes.begin().steps == range(then, then + 10)
-    assert passes.step == taken
+    assert cursor.begin().steps == range(then, then + 10)
+    assert cursor.step == taken
 
 
 @pytest.mark.parametrize("size", [1, 2])
 def test_a_short_pass_counts_when_it_is_complete(size: int) -> None:
-    passes = Passes(size)
+    cursor = EpochCursor(size)
     for epoch in range(3):
         for step in range(size):
-            own = passes.begin()
+            own = cursor.begin()
             assert own.steps.start == epoch * size, "the pass before was only a look"
             for each in own.steps[: step + 1]:
                 own.taken(each)
 
 
 def test_a_state_is_followed_by_the_rest_of_its_epoch_and_whole_ones() -> None:
-    passes = Passes(10)
-    passes.go_to(13)
+    cursor = EpochCursor(10)
+    cursor.go_to(13)
     for expected in (range(13, 20), range(20, 30)):
-        own = passes.begin()
+        own = cursor.begin()
         assert own.steps == expected
         for step in own.steps:
             own.taken(step)
 
 
 def test_two_passes_at_the_same_time_are_one_epoch() -> None:
-    passes = Passes(4)
-    one, other = passes.begin(), passes.begin()
+    cursor = EpochCursor(4)
+    one, other = cursor.begin(), cursor.begin()
     for step in range(4):
         one.taken(step)
         other.taken(step)
-    assert passes.begin().steps == range(4, 8)
-    late = passes.begin()
-    for step in passes.begin().steps:
+    assert cursor.begin().steps == range(4, 8)
+    late = cursor.begin()
+    for step in cursor.begin().steps:
         late.taken(step)
     one.taken(3)  # a slow consumer of an old pass
-    assert passes.begin().steps == range(8, 12)
+    assert cursor.begin().steps == range(8, 12)
 
 
 def test_passes_of_a_length_follow_each_other() -> None:
-    passes = Passes(10, 5, 15)
-    own = passes.begin()
+    cursor = EpochCursor(10, 5, 15)
+    own = cursor.begin()
     assert own.steps == range(5, 20)
     for step in range(5, 8):
         own.taken(step)
-    assert passes.begin().steps == range(20, 35)
+    assert cursor.begin().steps == range(20, 35)

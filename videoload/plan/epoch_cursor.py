@@ -13,7 +13,7 @@ _COUNTS_AT = 3  # batches; Keras and strategies look at two at most
 
 
 @dataclass
-class Passes:
+class EpochCursor:
     """The passes over a stream of ``size`` batches an epoch.
 
     Attributes:
@@ -46,7 +46,7 @@ class Passes:
 class Pass:
     """One pass: its ``steps``, and how many of them were ``count``ed."""
 
-    of: Passes
+    of: EpochCursor
     steps: range
     count: int = 0
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from videoload.processes.still_time import StillTime
+from videoload.processes.stall_clock import StallClock
 
 
 class Clock:
@@ -15,11 +15,11 @@ class Clock:
 def seconds(*looks: tuple[float, object]) -> list[float]:
     """What each look finds, 0.2 s apart as planned; each has its time and its mark."""
     clock = Clock()
-    still = StillTime(0.2, clock)
+    stall = StallClock(0.2, clock)
     found = []
     for now, mark in looks:
         clock.now = 50.0 + now
-        found.append(round(still.look(mark), 3))
+        found.append(round(stall.look(mark), 3))
     return found
 
 

@@ -17,7 +17,7 @@ from videoload.clips.clip_params import ClipParams, drawn, shown
 from videoload.clips.edges import held, pictures
 from videoload.clips.moments import Ints, Times
 from videoload.clips.rows import Clip, Video
-from videoload.clips.sample_spec import SampleSpec, moment_at, told_shape
+from videoload.clips.sample_spec import SampleSpec, moment_at, reported_shape
 from videoload.clips.video_info import VideoInfo
 from videoload.clips.windows import frames_in, with_edges
 
@@ -30,7 +30,8 @@ class SampleParams(NamedTuple):
     Attributes:
         clips: For each part, the parameters of its clip for each view.
         leading: Which of them leads.
-        frames: The frames of the leader, or of all parts, int64 [*told_shape], as `edges` has them.
+        frames: The frames of the leader, or of all parts, int64 [*reported_shape], as `edges` has
+            them.
         times: When a player shows them, in seconds from the beginning of their files.
     """
 
@@ -58,13 +59,13 @@ def sample_params(spec: SampleSpec, videos: Mapping[str, VideoInfo], clip: Clip)
                 params[name].append(shown(own, videos[name], draws._replace(frames=frames)))
             except UnfitError as error:
                 raise UnfitError(f"part {name!r}: {error}", dropped=error.dropped) from None
-    told = [*spec.clips] if spec.has_offsets else [spec.leading]
-    by_name = {name: np.array([each.frames for each in params[name]]) for name in told}
+    reported = [*spec.clips] if spec.has_offsets else [spec.leading]
+    by_name = {name: np.array([each.frames for each in params[name]]) for name in reported}
     frames = np.concatenate([*by_name.values()], axis=1)
     times = np.concatenate(
         [videos[name].times_of(frames) for name, frames in by_name.items()], axis=1
     )
-    shape = told_shape(spec)
+    shape = reported_shape(spec)
     return SampleParams(params, spec.leading, frames.reshape(shape), times.reshape(shape))
 
 

@@ -1,6 +1,6 @@
 """Which shape the clips of each row of a catalog have: how many frames, and which size. Pure.
 
-Clips of one shape are a section of the stream: a batch has one shape. The frames follow from the
+Clips of one shape are a bucket of the stream: a batch has one shape. The frames follow from the
 length of a video and the buckets, the size from the shape of its frames.
 """
 
@@ -20,7 +20,7 @@ from videoload.plan.options import CheckedOptions
 from videoload.plan.windows import sizes_in, windows_of
 
 
-def sections_of(
+def buckets_of(
     catalog: Catalog, spec: SampleSpec, options: CheckedOptions
 ) -> dict[Shape, Ints] | None:
     """The rows of each shape that has any, from few frames to many; those that fill no bucket have

@@ -34,7 +34,7 @@ _PAUSES = 20  # the next pause is so many times as long as the count took
 
 
 @dataclass(frozen=True)
-class Keep:
+class CacheDirectory:
     """A ``folder`` on a disk of the workers, for at most ``max_bytes``; None: until only a fifth of
     the disk is free."""
 
@@ -51,7 +51,7 @@ class Keep:
         folder: str | os.PathLike[str] | None,
         max_gb: float | None,
         name: str = "keep",
-    ) -> Keep | None:
+    ) -> CacheDirectory | None:
         """The checked arguments of a caller, called ``name`` and ``name``_gb; None if nothing is
         kept. The folder is made. Raises SpecError."""
         if folder is None:
@@ -78,7 +78,7 @@ class Keep:
 
 
 @dataclass(frozen=True)
-class Folders:
+class CacheDirectories:
     """The folders of a worker; None: nothing is kept.
 
     Attributes:
@@ -90,8 +90,8 @@ class Folders:
     """
 
     cache: str | None = None
-    keep: Keep | None = None
-    frame_store: Keep | None = None
+    keep: CacheDirectory | None = None
+    frame_store: CacheDirectory | None = None
     index: str | bool | None = None
 
     @classmethod
@@ -103,16 +103,16 @@ class Folders:
         frame_store: str | os.PathLike[str] | None,
         frame_store_gb: float | None,
         index: str | bool | None = None,
-    ) -> Folders:
-        """The checked arguments of a caller, as `Keep.of` takes them."""
+    ) -> CacheDirectories:
+        """The checked arguments of a caller, as `CacheDirectory.of` takes them."""
         return cls(
             cache,
-            Keep.of(keep, keep_gb),
-            Keep.of(frame_store, frame_store_gb, "frame_store"),
+            CacheDirectory.of(keep, keep_gb),
+            CacheDirectory.of(frame_store, frame_store_gb, "frame_store"),
             index,
         )
 
-    def beside(self, root: object) -> Folders:
+    def beside(self, root: object) -> CacheDirectories:
         """The same. Raises SpecError if frames would lie among the videos below ``root``, a Path or
         a URL: their folder would be a class of its own, and shift the labels of others."""
         if self.frame_store is None or not isinstance(root, Path):
@@ -130,7 +130,7 @@ class Folders:
         )
 
 
-NO_FOLDERS = Folders()
+NO_DIRECTORIES = CacheDirectories()
 
 
 def _checked(folder: object, name: str) -> Path:
@@ -171,7 +171,7 @@ def own_file(path: str | Path, folder: int | None = None) -> os.stat_result | No
     return found if stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() else None
 
 
-def cache_folder(asked: str | os.PathLike[str] | Literal[False] | None) -> str | None:
+def cache_folder(requested: str | os.PathLike[str] | Literal[False] | None) -> str | None:
     """The folder of indexes for a caller's argument; None: nothing is kept. The log names a folder
     that cannot be used, once.
 
@@ -179,13 +179,13 @@ def cache_folder(asked: str | os.PathLike[str] | Literal[False] | None) -> str |
         asked: A folder; None: ``$VIDEOLOAD_CACHE`` (empty: none), else ``videoload`` in
             ``$XDG_CACHE_HOME`` or ``~/.cache``; False: none.
     """
-    folder = None if asked is False else _named(asked)
+    folder = None if requested is False else _named(requested)
     return folder if folder is not None and _can_keep(folder) else None
 
 
-def _named(asked: str | os.PathLike[str] | None) -> str | None:
-    if asked is not None:
-        return str(Path(asked).absolute())
+def _named(requested: str | os.PathLike[str] | None) -> str | None:
+    if requested is not None:
+        return str(Path(requested).absolute())
     named = os.environ.get("VIDEOLOAD_CACHE")
     if named is not None:
         return str(Path(named).absolute()) if named else None
@@ -211,7 +211,7 @@ def _can_keep(folder: str) -> bool:
     return True
 
 
-class Room:
+class DiskQuota:
     """What may be kept in a folder: ``max_bytes``, or if None, until only a fifth of the disk is
     free. ``measure`` counts the bytes anew, which may take long. Methods raise OSError, also
     TimeoutError: another process holds the lock for ``wait_s``, perhaps stopped by Ctrl-Z.
@@ -240,8 +240,8 @@ class Room:
             yield self._is_free(size)
             return
         with locked(self._folder / "bytes", self._wait_s) as file:
-            told = file.read()
-            count = int(told) if told.isdigit() else -1
+            text = file.read()
+            count = int(text) if text.isdigit() else -1
             is_new = count < 0 or (count + size > self.max_bytes and self._may_count(file))
             if is_new:  # files may have been deleted
                 count = self._count()

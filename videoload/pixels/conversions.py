@@ -25,7 +25,7 @@ _PLANAR = ("yuv420p", "yuvj420p")
 _MIRRORED = 128  # FFmpeg mirrors pictures of a multiple of this width ten times as fast as others
 
 
-class Colours(NamedTuple):
+class ColourSpace(NamedTuple):
     """A matrix by FFmpeg's name, and a range, AVCOL_RANGE_*."""
 
     matrix: str
@@ -54,10 +54,10 @@ class FrameFormat(NamedTuple):
         return self.pixels.startswith("yuvj") or self.range == 2
 
     @property
-    def colours(self) -> Colours:
+    def colours(self) -> ColourSpace:
         """The matrix and the range to convert with."""
         range_ = 2 if self.is_full_range else self.range or 1
-        return Colours(_MATRICES.get(self.space, "bt601"), range_)
+        return ColourSpace(_MATRICES.get(self.space, "bt601"), range_)
 
     @property
     def is_halved(self) -> bool:
@@ -67,7 +67,7 @@ class FrameFormat(NamedTuple):
         return self.pixels in _PLANAR and not (self.width % 2 or self.height % 2)
 
 
-class Way(NamedTuple):
+class Conversion(NamedTuple):
     """From one picture to another one.
 
     Attributes:
@@ -92,15 +92,17 @@ class Way(NamedTuple):
     made: FrameFormat | None = None
 
 
-def whole(source: FrameFormat, scaled: FrameFormat, scaling: Scaling) -> Way:
-    """The way of a whole picture to a scaled one."""
-    return Way(source, source[:2], (0, 0, *source[:2]), scaled, scaling)
+def whole(source: FrameFormat, scaled: FrameFormat, scaling: Scaling) -> Conversion:
+    """From a whole picture to a scaled one."""
+    return Conversion(source, source[:2], (0, 0, *source[:2]), scaled, scaling)
 
 
-def scaling_way(spec: ClipSpec, info: VideoInfo, params: ClipParams, source: FrameFormat) -> Way:
-    """The way of such frames to scaled ones."""
+def scaling_conversion(
+    spec: ClipSpec, info: VideoInfo, params: ClipParams, source: FrameFormat
+) -> Conversion:
+    """From such frames to scaled ones."""
     scaled = _scaled(source, params.scaled, spec)
-    return Way(source, info.coded_size, params.region, scaled, spec.scaling)
+    return Conversion(source, info.coded_size, params.region, scaled, spec.scaling)
 
 
 def _scaled(source: FrameFormat, size: Size, spec: ClipSpec) -> FrameFormat:
@@ -127,7 +129,7 @@ class Look(NamedTuple):
     """
 
     part: Rectangle
-    again: Way | None
+    again: Conversion | None
     halved: FrameFormat | None
     mirrors: bool
     shown: Rectangle
@@ -156,14 +158,14 @@ class Look(NamedTuple):
             corner = across - corner[0] - size[0], corner[1]
         return cls(part, again, halved, mirrors, (*corner, *size), flip and not mirrors)
 
-    def converting(self, spec: ClipSpec, halved: FrameFormat, frames: int) -> Way:
-        """The way of so many parts, one below the other, to what is shown of them."""
+    def converting(self, spec: ClipSpec, halved: FrameFormat, frames: int) -> Conversion:
+        """From so many parts, one below the other, to what is shown of them."""
         source = halved._replace(height=halved.height * frames)
-        way = whole(source, source, spec.scaling)
-        return way._replace(mirrors=self.mirrors, made=_made(source[:2], spec))
+        conversion = whole(source, source, spec.scaling)
+        return conversion._replace(mirrors=self.mirrors, made=_made(source[:2], spec))
 
-    def straight(self, spec: ClipSpec, scaling: Way) -> Way | None:
-        """The way of a source frame to what is shown of it, by one chain; None: there is none."""
+    def straight(self, spec: ClipSpec, scaling: Conversion) -> Conversion | None:
+        """From a source frame to what is shown of it, by one graph; None: there is none."""
         if self.again is not None or self.halved is None:
             return None if self.again else scaling
         cut = self.part[2:]

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from videoload.storage.keep import Room
+from videoload.storage.cache_directories import DiskQuota
 
 
-def take(room: Room, size: int) -> bool:
+def take(room: DiskQuota, size: int) -> bool:
     with room.take(size) as has_room:
         return has_room
 
 
 def test_room_is_given_until_the_limit_is_reached(tmp_path: Path) -> None:
-    room = Room(tmp_path, 100, lambda: 100)
+    room = DiskQuota(tmp_path, 100, lambda: 100)
     (tmp_path / "bytes").write_bytes(b"0")
     assert take(room, 60)
     assert take(room, 40)
@@ -27,14 +27,14 @@ def test_room_is_given_until_the_limit_is_reached(tmp_path: Path) -> None:
 
 def test_bytes_are_counted_before_they_take_their_place(tmp_path: Path) -> None:
     """So a process that is killed meanwhile leaves none that nobody counts."""
-    with Room(tmp_path, 100, lambda: 20).take(30) as has_room:
+    with DiskQuota(tmp_path, 100, lambda: 20).take(30) as has_room:
         assert has_room
         assert (tmp_path / "bytes").read_bytes() == b"50"
 
 
 def test_before_room_is_refused_what_is_there_is_counted_again(tmp_path: Path) -> None:
     there = [100]
-    room = Room(tmp_path, 100, lambda: there[0])
+    room = DiskQuota(tmp_path, 100, lambda: there[0])
     assert not take(room, 1)
     there[0] = 30  # somebody deletes some of it
     assert not take(room, 70), "it was counted just now"
@@ -44,15 +44,15 @@ def test_before_room_is_refused_what_is_there_is_counted_again(tmp_path: Path) -
 
 def test_a_count_that_cannot_be_read_is_made_anew(tmp_path: Path) -> None:
     (tmp_path / "bytes").write_bytes(b"many")
-    assert not take(Room(tmp_path, 100, lambda: 90), 20)
-    assert take(Room(tmp_path, 100, lambda: 90), 10)
+    assert not take(DiskQuota(tmp_path, 100, lambda: 90), 20)
+    assert take(DiskQuota(tmp_path, 100, lambda: 90), 10)
 
 
 def test_all_who_fill_it_at_once_take_no_more_than_there_is(tmp_path: Path) -> None:
     taken: list[int] = []
 
     def take_all() -> None:
-        room = Room(tmp_path, 1000, lambda: 10 * len(taken))  # with a lock of its own
+        room = DiskQuota(tmp_path, 1000, lambda: 10 * len(taken))  # with a lock of its own
         while True:
             with room.take(10) as has_room:
                 if not has_room:
@@ -66,19 +66,19 @@ def test_all_who_fill_it_at_once_take_no_more_than_there_is(tmp_path: Path) -> N
 
 
 def test_files_of_a_process_without_a_limit_are_counted_by_others(tmp_path: Path) -> None:
-    assert take(Room(tmp_path, 100, lambda: 0), 10)
-    take(Room(tmp_path, None, lambda: 0), 60)
-    assert not take(Room(tmp_path, 100, lambda: 70), 40)
+    assert take(DiskQuota(tmp_path, 100, lambda: 0), 10)
+    take(DiskQuota(tmp_path, None, lambda: 0), 60)
+    assert not take(DiskQuota(tmp_path, 100, lambda: 70), 40)
 
 
 def test_without_a_limit_a_fifth_of_the_disk_stays_free(tmp_path: Path) -> None:
-    room, disk = Room(tmp_path, None, lambda: 0), shutil.disk_usage(tmp_path)
+    room, disk = DiskQuota(tmp_path, None, lambda: 0), shutil.disk_usage(tmp_path)
     assert not take(room, disk.free - disk.total // 5 + (1 << 30))
     assert take(room, 0) == (disk.free > disk.total // 5)
 
 
 def test_a_process_that_is_stopped_while_it_holds_the_lock_stops_nobody(tmp_path: Path) -> None:
-    other = Room(tmp_path, 100, lambda: 0)
+    other = DiskQuota(tmp_path, 100, lambda: 0)
     with other.take(10), pytest.raises(TimeoutError, match="holds its lock, and may be stopped"):
-        take(Room(tmp_path, 100, lambda: 0, wait_s=0.01), 10)
-    assert take(Room(tmp_path, 100, lambda: 0, wait_s=0.01), 90)
+        take(DiskQuota(tmp_path, 100, lambda: 0, wait_s=0.01), 10)
+    assert take(DiskQuota(tmp_path, 100, lambda: 0, wait_s=0.01), 90)

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from tests.support.thorough import either
 from videoload.clips.choices import UnfitError
 from videoload.clips.clip_spec import ClipSpec
-from videoload.clips.edges import pictures, told
-from videoload.clips.followers import SampleParams, sample_params
+from videoload.clips.edges import pictures, reported
 from videoload.clips.rows import Clip, Video
-from videoload.clips.sample_spec import SampleSpec, Sides, sample_spec
+from videoload.clips.sample_params import SampleParams, sample_params
+from videoload.clips.sample_spec import SampleParts, SampleSpec, sample_spec
 from videoload.clips.video_info import VideoInfo
 
 
@@ -32,7 +32,7 @@ def params(
     a: VideoInfo, b: VideoInfo, *, frames: int = 6, follows: int = 6, seed: int = 0,
     offset_s: float = 0.0, by: str = "time", row: Video = WHOLE, **drawn: Any,
 ) -> SampleParams:  # fmt: skip
-    sides = Sides(("a", "b"), by, {"b": offset_s} if offset_s else {})  # type: ignore[arg-type]
+    sides = SampleParts(("a", "b"), by, {"b": offset_s} if offset_s else {})  # type: ignore[arg-type]
     clips = {
         "a": ClipSpec(frames, size=(20, 20), **drawn),
         "b": ClipSpec(follows, size=(20, 20)),
@@ -103,10 +103,10 @@ def test_frames_beyond_the_ends_repeat_or_are_missing_in_all_parts() -> None:
     for edges in ("hold", "zero"):
         made = params(video(90), video(45, 15), edges=edges, **around)
         (a,), (b,) = made.clips["a"], made.clips["b"]
-        assert told(a.frames).tolist() == [-1, -1, 1, 4, 7, 10]
-        assert (told(a.frames) == -1).tolist() == (told(b.frames) == -1).tolist()
-        assert np.isnan(made.times).tolist() == (told(a.frames) == -1).tolist()
-        assert set(pictures(b.frames)[told(b.frames) < 0].tolist()) == (
+        assert reported(a.frames).tolist() == [-1, -1, 1, 4, 7, 10]
+        assert (reported(a.frames) == -1).tolist() == (reported(b.frames) == -1).tolist()
+        assert np.isnan(made.times).tolist() == (reported(a.frames) == -1).tolist()
+        assert set(pictures(b.frames)[reported(b.frames) < 0].tolist()) == (
             {0} if edges == "hold" else {-1}
         )
 
@@ -124,7 +124,7 @@ def test_a_part_of_one_length_divides_what_is_shown_beside_a_clip_of_any_length(
     clips = {"all": ClipSpec("all", max_frames=8, stride=2, size=8), "few": ClipSpec(3, size=4)}
     spec = SampleSpec(clips | {"first": ClipSpec(1, size=16)})
     made = sample_params(spec, dict.fromkeys(spec.clips, video(12)), Clip(0))
-    assert told(made.frames).tolist() == [0, 2, 4, 6, 8, 10, -1, -1]
+    assert reported(made.frames).tolist() == [0, 2, 4, 6, 8, 10, -1, -1]
     assert made.clips["few"][0].frames.tolist() == [0, 4, 8]
     assert made.clips["first"][0].frames.tolist() == [0]
 
