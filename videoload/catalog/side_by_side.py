@@ -66,10 +66,9 @@ def laid(
             f"the paths of a sample have {len(long)} characters together, more than the "
             f"{MAX_PATHS} that they may have: {named(long)[:80]}..."
         )
+    # A fingerprint is that of one file, and a sample has several.
     columns = {name: first.columns[name] for name in first.columns if name != "fingerprint"}
-    return first.replaced(samples, columns), SampleParts(
-        tuple(paths), by, shared
-    )  # of several files
+    return first.replaced(samples, columns), SampleParts(tuple(paths), by, shared)
 
 
 def _offsets(

@@ -284,13 +284,13 @@ class _TableReader:
             raise CatalogError(f"{self._rows.source}: targets= names no column")
         return {name: self._target(of) for name, of in requested.items()}
 
-    def _target(self, columns: Any) -> npt.NDArray[Any]:
-        group = [columns] if isinstance(columns, str) else columns
+    def _target(self, given: Any) -> npt.NDArray[Any]:
+        group = [given] if isinstance(given, str) else given
         if not isinstance(group, Sequence) or not all(
             isinstance(each, str) for each in group or [0]
         ):
             raise CatalogError(
-                f"{self._rows.source}: targets= takes names of columns, not {columns!r}"
+                f"{self._rows.source}: targets= takes names of columns, not {given!r}"
             )
         columns = {name: self._column("targets", name) for name in group}
         every = [cell for column in columns.values() for cell in column if not is_missing(cell)]
@@ -304,7 +304,7 @@ class _TableReader:
 
         rows = [[value(row, name) for name in columns] for row in self._left]
         found = np.array(rows, object if are_texts else np.float32)
-        return found[:, 0].copy() if isinstance(columns, str) else found
+        return found[:, 0].copy() if isinstance(given, str) else found
 
     def _labels(
         self, given: tuple[str, ...] | None, *, has_targets: bool

@@ -85,8 +85,8 @@ class AviVideo:
                 if len(block) < length:
                     break  # it is shorter than it was
             if self._strict:
-                name, length = CHUNK.unpack_from(block, at - CHUNK.size)
-                if length != size or name not in self._names:
+                name, named = CHUNK.unpack_from(block, at - CHUNK.size)
+                if named != size or name not in self._names:
                     raise ValueError("a chunk is not the one that the index names")
             packet = Packet(size)  # FFmpeg pads it, as its demuxer does
             packet.update(cast(bytes, block[at : at + size]))  # any buffer does

@@ -64,12 +64,8 @@ def display_of(opened: OpenedVideo, tick: Tick) -> Display:
 def _aspect_of(opened: OpenedVideo) -> Fraction:
     """The shape of pixels, of the container or else of the codec, as players take it. What no
     picture has is a broken header."""
-    aspect: Fraction | None = opened.stream.sample_aspect_ratio
-    return (
-        aspect
-        if aspect is not None and _LEAST_ASPECT <= aspect <= 1 / _LEAST_ASPECT
-        else Fraction(1)
-    )
+    sar: Fraction | None = opened.stream.sample_aspect_ratio
+    return sar if sar is not None and _LEAST_ASPECT <= sar <= 1 / _LEAST_ASPECT else Fraction(1)
 
 
 def orientation_of(frame: VideoFrame) -> tuple[int, bool]:

@@ -110,7 +110,7 @@ def _decode_all(
         readers = client._look(whole_files(catalog, paths), report, 1, ordered=False)
         for (found,), _, info in readers.read(readers.steps(0, None), info=True):
             path = paths[int(info.video[0])]
-            report = msgspec.json.decode(found.tobytes().rstrip(b"\0"))
-            yield row_of(root, path, labels[path], report)
+            values = msgspec.json.decode(found.tobytes().rstrip(b"\0"))
+            yield row_of(root, path, labels[path], values)
         for path, reason in readers.quarantine.videos:  # their decoders gave no answer
             yield row_of(root, path, labels[path], {"damage": reason})
