@@ -20,7 +20,7 @@ import videoload
 from scripts import command_line
 from tests.support.layouts import films
 from tests.support.needs import needs_tensorflow
-from tests.support.pages import Step, as_json, blocks, steps
+from tests.support.pages import Step, as_json, blocks, scripts, steps
 from tests.support.ports import free_ports
 from tests.support.programs import COMMANDS, Programs
 from tests.support.videos import make_avi, make_lengths
@@ -47,7 +47,6 @@ NOT_RUN = [
      "takes a minute; test_the_demo_runs runs it on fewer videos, and such are in shapes/"),
     ("docs/start/install.md", "pip install", "installs packages"),
     ("docs/rely/benchmarks.md", "pip install", "installs packages"),
-    ("docs/jobs/robots.md", "pip install", "installs packages"),
     ("docs/rely/benchmarks.md", "python -m benchmarks", "minutes; test_benchmarks.py runs it"),
     ("docs/scale/hosts.md", "VIDEOS=/data/ucf101 docker compose up",
      "needs Docker; test_services.py runs what the file says"),
@@ -59,7 +58,7 @@ NOT_RUN = [
     *(("docs/scale/kubernetes.md", f"kubectl {command}",
        "needs a cluster; test_kubernetes.py runs what the files say")
       for command in ("kustomize mine", "apply -k mine", "logs", "create secret", "delete job")),
-    ("docs/data/bucket.md", "videoload worker",
+    ("docs/data/bucket.md", "videoload index",
      "needs a bucket; integration/test_remote.py starts one"),
     *(("docs/scale/slurm.md", words, "needs Slurm; test_slurm.py runs it")
       for words in ("export VIDEOLOAD_VIDEOS=", "trainer=", "sbatch")),
@@ -78,37 +77,21 @@ HERE = {
 QUICK = "docs/index.md"  # the quick tests run this page too
 USUAL = [
     QUICK, "README.md", "docs/start/tutorial.md", "docs/rely/promises.md", "docs/reference/api.md",
-    "docs/data/catalogs.md", "docs/data/open.md", "docs/jobs/behaviour.md", "docs/jobs/numbers.md",
-    "docs/jobs/points.md", "docs/jobs/pulse.md",
+    "docs/data/catalogs.md", "docs/data/files.md", "docs/examples.md",
 ]  # fmt: skip
 
-# Pages that need packages that the `dev` extra does not install.
-NEEDS = {
-    "docs/data/bucket.md": "obstore",
-    "docs/train/pytorch.md": "torch",
-    "docs/train/jax.md": "jax",
-    "docs/jobs/robots.md": "torch",
-    "docs/train/any-length.md": "torch",
-    "docs/jobs/video-models.md": "torch",
-    "docs/operate/workers.md": "prometheus_client",
-}
+# What a script needs and does not import itself.
+NEEDS = {r"\.dataset\(|video_dataset": "tensorflow", "metrics_port=": "prometheus_client"}
 
-# Pages whose program runs once for each rank, and how a rank learns which one it is.
-RANKS = {"docs/train/gpus.md": "TF_CONFIG", "docs/train/pytorch.md": "torchrun"}
+# What a script says that runs once for each rank, and how a rank learns which one it is.
+RANKS = {"MultiWorkerMirroredStrategy()": "TF_CONFIG", "init_process_group": "torchrun"}
 
 # Pages that find in their second run what they saved in their first.
-TWICE = ("docs/train/gpus.md", "docs/train/pytorch.md", "docs/train/resume.md")
+TWICE = ("docs/train/keras.md", "docs/train/pytorch.md", "docs/train/resume.md")
 
-# Runs before a page's own blocks.
+# Runs before a script. A host without GPUs has one device; with two, something is mirrored.
 BEFORE = {
-    "README.md": """
-import keras
-model = keras.Sequential([
-    keras.layers.Rescaling(1 / 255), keras.layers.GlobalAveragePooling3D(), keras.layers.Dense(3)])
-model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
-""",
-    # A host without GPUs has one device; with two, something is mirrored.
-    "docs/train/keras.md": """
+    "tf.distribute.MirroredStrategy()": """
 import functools
 import tensorflow as tf
 one = tf.config.list_physical_devices("CPU")[0]
@@ -116,35 +99,51 @@ tf.config.set_logical_device_configuration(one, [tf.config.LogicalDeviceConfigur
 both = ["CPU:0", "CPU:1"]
 tf.distribute.MirroredStrategy = functools.partial(tf.distribute.MirroredStrategy, both)
 """,
-}  # fmt: skip
+}
 
 SLOW_TO_IMPORT = ("tensorflow", "torch")
 OF_KERAS = ("Position",)  # its module imports Keras
-TENSORFLOW = re.compile(r"import (keras|tensorflow)|vl\.Position|\.dataset\(")
 
 
 def skipped(page: str, line: str) -> bool:
     return any(where == page and line.startswith(text) for where, text, _ in NOT_RUN)
 
 
-def todo(page: str) -> list[Step]:
-    """The steps of a page, on this host."""
+def todo(page: str) -> list[list[Step]]:
+    """The scripts of a page, on this host."""
     text = PAGES[page]
     for said, here in HERE.items():
         text = text.replace(said, here)
-    found = steps(text, lambda line: skipped(page, line))
-    lacks = page == "README.md" and importlib.util.find_spec("torch") is None
-    return [step for step in found if not (lacks and "import torch" in step.code)]
+    return scripts(steps(text, lambda line: skipped(page, line)))
 
 
-def run_page(
-    programs: Programs, page: str, what: list[Step], folder: Path, imported: str = ""
-) -> list[str]:
-    """Carry out ``what`` in one process for each rank; returns their output. Fails if one does not
+def code_of(script: list[Step]) -> str:
+    return "\n".join(step.code for step in script if step.kind == "python")
+
+
+def needed(script: list[Step]) -> list[str]:
+    """The packages that a script imports, without the files that it writes."""
+    code, found = code_of(script), set()
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found.add(str(node.module).partition(".")[0])
+    found |= {name for said, name in NEEDS.items() if re.search(said, code)}
+    return sorted(found - {Path(step.name).stem for step in script})
+
+
+def run_script(programs: Programs, page: str, script: list[Step], folder: Path) -> list[str]:
+    """Carry out a script in one process for each rank; returns their output. Fails if one does not
     end well."""
-    ranks = 2 if page in RANKS else 1
+    code = code_of(script)
+    launcher = next((how for said, how in RANKS.items() if said in code), None)
+    before = [Step("python", 1, more) for said, more in BEFORE.items() if said in code]
+    imported = next((name for name in SLOW_TO_IMPORT if name in needed(script)), COMMANDS)
+    ranks = 2 if launcher else 1
     ports = free_ports(3)
-    said = re.sub(r":555([56])\b", lambda port: f":{ports[int(port[1]) - 5]}", as_json(what))
+    whole = as_json(before + script)
+    said = re.sub(r":555([56])\b", lambda port: f":{ports[int(port[1]) - 5]}", whole)
     (folder / "shared").mkdir(exist_ok=True)
     started = []
     for rank in range(ranks):
@@ -157,9 +156,9 @@ def run_page(
         cluster = {"worker": [f"127.0.0.1:{port}" for port in ports[:ranks]]}
         config = {"cluster": cluster, "task": {"type": "worker", "index": rank}}
         environment = {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": ""}
-        if RANKS.get(page) == "TF_CONFIG":
+        if launcher == "TF_CONFIG":
             environment["TF_CONFIG"] = json.dumps(config)
-        if RANKS.get(page) == "torchrun":
+        if launcher == "torchrun":
             environment |= {"RANK": str(rank), "WORLD_SIZE": str(ranks)}
             environment |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(ports[2])}
         started.append(
@@ -214,7 +213,9 @@ def folder(materials: Path, tmp_path: Path) -> Path:
 
 def pages_to_run() -> list[Any]:
     """All pages with code. A page that is not quick is slow."""
-    marks = {page: [] if page in USUAL else [pytest.mark.nightly] for page in PAGES if todo(page)}
+    marks = {
+        page: [] if page in USUAL else [pytest.mark.nightly] for page in PAGES if any(todo(page))
+    }
     return [
         pytest.param(page, marks=[*marks[page], *([] if page == QUICK else [pytest.mark.slow])])
         for page in marks
@@ -223,15 +224,16 @@ def pages_to_run() -> list[Any]:
 
 @pytest.mark.parametrize("page", pages_to_run())
 def test_the_code_of_a_page_runs(page: str, programs: Programs, folder: Path) -> None:
-    needed = [NEEDS[page]] if page in NEEDS else []
-    needed += ["tensorflow"] if TENSORFLOW.search(PAGES[page]) else []
-    for name in needed:
-        if importlib.util.find_spec(name) is None:
-            pytest.skip(f"{name} is not installed")
-    imported = next((name for name in needed if name in SLOW_TO_IMPORT), COMMANDS)
-    before = [Step("python", 1, BEFORE[page])] if page in BEFORE else []
-    for _ in range(2 if page in TWICE else 1):
-        run_page(programs, page, before + todo(page), folder, imported)
+    lacking = set()
+    ran = False
+    for script in todo(page) * (2 if page in TWICE else 1):
+        absent = [name for name in needed(script) if importlib.util.find_spec(name) is None]
+        lacking |= {*absent}
+        if not absent:
+            run_script(programs, page, script, folder)
+            ran = True
+    if not ran:
+        pytest.skip(f"not installed: {', '.join(sorted(lacking))}")
 
 
 # The tables above are exact
@@ -308,7 +310,7 @@ def test_the_demo_runs(programs: Programs, materials: Path) -> None:
     assert "of the clips needed no decoding" in program.out
 
 
-def test_ci_runs_the_second_command_of_the_readme(tmp_path: Path) -> None:
+def test_ci_runs_the_command_of_the_readme_that_is_marked(tmp_path: Path) -> None:
     shutil.copytree(PROJECT / ".ci", tmp_path / ".ci")
     readme = PAGES["README.md"]
     for number, command in enumerate(shell_blocks()):
@@ -317,7 +319,8 @@ def test_ci_runs_the_second_command_of_the_readme(tmp_path: Path) -> None:
     done = subprocess.run(
         [tmp_path / ".ci/run"], capture_output=True, text=True, check=True, timeout=60
     )
-    assert done.stdout.splitlines() == ["echo this is command 1", "this is command 1"]
+    (tests,) = (number for number, code in enumerate(shell_blocks()) if "scripts/check" in code)
+    assert done.stdout.splitlines() == [f"echo this is command {tests}", f"this is command {tests}"]
     workflow = (PROJECT / ".github/workflows/check.yml").read_text()
     assert "- run: .ci/run\n" in workflow
 

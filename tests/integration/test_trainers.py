@@ -1,4 +1,4 @@
-"""The scripts of docs/train/trainers.md, killed in mid-epoch and started again."""
+"""The scripts of docs/train/resume.md, killed in mid-epoch and started again."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from videoload import Catalog, ClipSpec, decode_serially
 
 pytestmark = [pytest.mark.timeout(500 * SECOND), pytest.mark.slow, pytest.mark.nightly]
 
-PAGE = Path(__file__).parents[2] / "docs/train/trainers.md"
-FILES = {block.title: block.code for block in blocks(PAGE.read_text())}
+PAGE = Path(__file__).parents[2] / "docs/train/resume.md"
+FILES = {block.title: block.code for block in blocks(PAGE.read_text()) if block.title}
 CLIP = ClipSpec(frames=8, stride=2, resize=64, size=(64, 64), sampling="random", flip=True)
 
 
@@ -39,7 +39,7 @@ def run(programs: Programs, folder: Path, name: str, *words: str, status: int) -
     return program
 
 
-@pytest.mark.parametrize("package", ["lightning", "accelerate", "transformers"])
+@pytest.mark.parametrize("package", ["torch", "lightning", "accelerate", "transformers"])
 def test_a_killed_training_continues_with_the_batches_after_its_checkpoint(
     package: str, programs: Programs, folder: Path
 ) -> None:
@@ -63,7 +63,6 @@ def test_a_killed_training_of_keras_ends_with_the_weights_of_a_loop(
 ) -> None:
     if find_spec("keras") is None or find_spec(backend) is None:
         pytest.skip(f"{backend} is not installed")
-    (folder / "with_keras.py").write_text(FILES["with_keras.py"].replace('"torch"', repr(backend)))
     run(programs, folder, "with_keras.py", "3", backend, status=9)  # 8 batches are saved, of 6 each
     program = run(programs, folder, "with_keras.py", "0", backend, status=0)
     assert float(program.out.split()[-1]) < 1e-6

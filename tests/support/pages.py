@@ -1,9 +1,10 @@
 """The code blocks of a page of the documentation: found, and run as a reader would run them.
 
-`blocks` finds them, and `steps` says what a reader does with them. The steps of a page run in one
-process of their own, `python -m tests.support.pages PAGE STEPS`, in the current folder. Python
-blocks share one namespace, in order. A block with a title is written to a file of that name.
-Commands that end by themselves are waited for; servers run until the page is done.
+`blocks` finds them, `steps` says what a reader does with them, and `scripts` which of them belong
+together: a block that imports videoload runs when it is copied alone, and blocks without that
+import continue it. The steps of a script run in one process of their own, `python -m
+tests.support.pages PAGE STEPS`, in the current folder. A block with a title is written to a file of
+that name. Commands that end by themselves are waited for; servers run until the script is done.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from typing import Any, Literal
 LANGUAGES = ("python", "sh", "csv", "diff", "text", "")
 
 _SERVES = ("worker", "top")  # commands that run until they are stopped
-_FENCE = re.compile(r'```(?P<language>\w*)(?: title="(?P<title>[^"]+)")?')
+_FENCE = re.compile(r'(?P<indent> *)```(?P<language>\w*)(?: title="(?P<title>[^"]+)")?')
 _END_S = 60.0
 
 
@@ -51,7 +52,7 @@ class Step:
 
 
 def blocks(page: str) -> list[Block]:
-    """All fenced blocks. Raises ValueError for a fence of an unknown kind."""
+    """All fenced blocks, also those of tabs. Raises ValueError for a fence of an unknown kind."""
     found = []
     lines = iter(enumerate(page.splitlines(), 1))
     for number, line in lines:
@@ -62,9 +63,9 @@ def blocks(page: str) -> list[Block]:
             raise ValueError(f"line {number}: an unknown fence: {line}")
         code = []
         for _, text in lines:
-            if text == "```":
+            if text == fence["indent"] + "```":
                 break
-            code.append(text)
+            code.append(text.removeprefix(fence["indent"]))
         else:
             raise ValueError(f"line {number}: a block without an end")
         found.append(Block(fence["language"], fence["title"] or "", "\n".join(code), number + 1))
@@ -95,6 +96,26 @@ def steps(page: str, skip: Callable[[str], bool]) -> list[Step]:
                     raise ValueError(f"line {number}: what is to be done with {line!r}?")
                 serves = words[0] in _SERVES
                 found.append(Step("serve" if serves else "run", number, command=tuple(words)))
+    return found
+
+
+def begins(step: Step) -> bool:
+    """Whether a script begins with it."""
+    return step.kind == "python" and re.search(r"^import videoload", step.code, re.M) is not None
+
+
+def scripts(todo: list[Step]) -> list[list[Step]]:
+    """The steps of each script. What stands between two, files and commands, is of the later one.
+    Raises ValueError for a block that continues nothing."""
+    found: list[list[Step]] = [[]]
+    for step in todo:
+        code = [at for at, one in enumerate(found[-1]) if one.kind == "python"]
+        if begins(step) and code:
+            found.append(found[-1][code[-1] + 1 :])
+            del found[-2][code[-1] + 1 :]
+        elif step.kind == "python" and not begins(step) and not code:
+            raise ValueError(f"line {step.line}: a script imports videoload")
+        found[-1].append(step)
     return found
 
 
