@@ -56,7 +56,7 @@ class WorkerProcess:
         try:
             memory = Arena(1, SIZE, "worker-counters")
             self.channel, theirs = PrivateChannel.pair()
-            self.counters = Counters(memory.view(0, 0, (SIZE,)))
+            self.counters = Counters.from_buffer(memory.view(0, 0, (SIZE,)))
             try:
                 env = native.hidden_gpus() if settings.token else {}
                 self.process = ChildProcess(MODULE, theirs, memory.fd, env=env)
@@ -77,7 +77,7 @@ class WorkerProcess:
     @property
     def worked(self) -> bool:
         """Whether it has begun to work: its imports are done, and it has taken a turn."""
-        return bool(self.counters.pulse[0])
+        return self.counters.turns > 0
 
     def hangs(self, stall_s: float) -> bool:
         """Look at it: whether it has made no progress for too long. ``stall_s``: how long it may

@@ -82,10 +82,9 @@ class Worker:
         self._context = new_context()
         self._channel = None if channel is None else channel.socket
         self._decoders = Decoders(settings, channel, self._call)
-        self._frames = self._turns = 0
-        self.counters = Counters(pulse)
-        self._pulse = self.counters.pulse
-        activity.now = self.counters.at
+        self._frames = 0
+        self.counters = Counters() if pulse is None else Counters.from_buffer(pulse)
+        activity.now = np.frombuffer(self.counters, np.uint8, 1)
         self._worked = time.monotonic()
         self._core_clock = host.CoreClock()
         self._on_core = self._core_clock.read()
@@ -123,8 +122,7 @@ class Worker:
             self._core_clock.close()
 
     def _turn(self) -> None:
-        self._turns += 1
-        self._pulse[0] = self._turns % 255 + 1  # 0 only before the first
+        self.counters.turns += 1
         if self._refused is None or self._storage_answers(self._refused):
             self._trainers.tick(time.monotonic(), self._beat())
         sockets: list[tuple[zmq.Socket[bytes] | socket.socket, int]] = [
@@ -144,7 +142,7 @@ class Worker:
         if self._decoders.dial_in is not None and serving - self._serving:
             self._decoders.dial_in.begin()
         self._serving = serving
-        self.counters.set("trainers", len(serving))
+        self.counters.trainers = len(serving)
         if self.stop_reason is not None:
             raise Stopped(self.stop_reason)
         if self._channel is not None and self._channel.fileno() in ready:
@@ -183,7 +181,7 @@ class Worker:
                 each.give_back(str(error))
         except Exception as error:  # whatever a file can do to a decoder is the file's fault
             if runs is not None:
-                self.counters.add("failures", 1)
+                self.counters.failures += 1
                 trainer.say(failure(lease, runs.at, error, runs.file))
             elif self._decoders.is_over(lease):  # nobody reads the reason
                 trainer.say(Failed(lease.lease, 0, str(error)))
@@ -197,8 +195,8 @@ class Worker:
                     **decoder.watch.read(), importing=imported_s, idle=idle_s, **self._since_last()
                 ),
             )
-            self.counters.add("clips", len(lease.clips))
-            self.counters.add("decode_seconds", seconds)
+            self.counters.clips += len(lease.clips)
+            self.counters.decode_seconds += seconds
             trainer.say(result, None if shared else out)
         finally:
             self._decoding_for = None
@@ -245,7 +243,7 @@ class Worker:
 
     def _beat(self, at: Activity = Activity.IDLE) -> Beat:
         says = self._decoders.storage_says()
-        self.counters.set("refused", bool(says) or self._refused is not None)
+        self.counters.refused = bool(says) or self._refused is not None
         return Beat(at, says)
 
     def _since_last(self) -> dict[str, float]:
@@ -261,7 +259,7 @@ class Worker:
         if now < self._next_poll:
             return
         self._next_poll = now + _POLL_S
-        self._pulse[1] = self._frames & 255
+        self.counters.packets = self._frames
         if self.stop_reason is not None:
             raise Stopped(self.stop_reason)
         self._trainers.beat(now, self._beat(Activity.DECODING))
