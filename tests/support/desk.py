@@ -15,7 +15,7 @@ from videoload.activity import Activity
 from videoload.catalog.catalog import Catalog
 from videoload.clips.sample_spec import Shape
 from videoload.errors import Fault, VideoloadError
-from videoload.leases.commands import Command, Evict, Grant, Identify, Ready, Stop
+from videoload.leases.commands import Command, Grant, Identify, Ready, Stop
 from videoload.leases.records import Stream, Worker
 from videoload.leases.table import LeaseTable
 from videoload.plan.batches import Sample
@@ -74,7 +74,6 @@ class Desk:
         asked: The videos that `Identify` asked for, all of them.
         ready: What the readers were given, by reader and step.
         leases: What each worker was granted and did not answer.
-        at: What a local worker that is silent is at.
     """
 
     def __init__(
@@ -87,7 +86,6 @@ class Desk:
         self.ready: dict[tuple[int, int], Ready] = {}
         self.leases: dict[Hashable, list[Grant]] = defaultdict(list)
         self.workers: dict[str, Worker] = {}
-        self.at: dict[str, Activity] = {}
         self.hung: set[str] = set()
         self.streams: dict[int, Stream] = {}
         self.stream(0, **stream)
@@ -239,7 +237,6 @@ class Desk:
                 self.table.worker_returned(worker)
             case "heard", _:
                 self.hung.discard(worker)
-                self.at.pop(worker, None)
                 self.heard(worker)
             case "sends", _:  # a part of a message
                 self.table.pool.sends(worker, self.now)
@@ -252,12 +249,6 @@ class Desk:
                     self.answer(worker)
                 assert self.owes(worker) == [[0]], worker
                 self.fail(worker, fault=fault)
-            case ("reads" | "decodes") as what, _:
-                self.at[worker] = Activity.READING if what == "reads" else Activity.DECODING
-            case "quiet", _:
-                assert self.take(Evict) == []
-            case "killed", _:
-                assert self.take(Evict) == [Evict(worker)]
             case "is-asked", _:
                 assert [0] in self.owes(worker), worker
             case "is-not-asked", _:
@@ -275,7 +266,6 @@ class Desk:
     ) -> None:
         self.heard(*workers)
         for worker in workers:
-            self.at[worker] = at
             self.table.beat(worker, done, at, is_refused=is_refused)
         self._obey()
 
@@ -285,9 +275,6 @@ class Desk:
         for _ in range(round(seconds / TICK_S)):
             self.now += TICK_S
             self.heard(*beating)
-            for worker in self.table.pool.silent_children():
-                if (at := self.at.get(str(worker), Activity.DECODING)) is not Activity.IDLE:
-                    self.table.pool.is_at(worker, at)
             self.table.tick(self.now)
         self._obey()
 

@@ -22,11 +22,9 @@ from itertools import count
 from typing import Any, Literal
 
 from tests.support.desk import SILENCE_S, STALL_S, TICK_S, a_stream, ordinals
-from videoload.activity import Activity
 from videoload.errors import Fault, VideoloadError
 from videoload.leases.commands import (
     Command,
-    Evict,
     Grant,
     Identify,
     Ready,
@@ -114,7 +112,7 @@ class Simulation:
         }  # fmt: skip
         self.table = LeaseTable(credit=credit, stall_s=STALL_S, silence_s=SILENCE_S)
         self.now = 0.0
-        self.line, self._line_free, self._slept_s = line, 0.0, 0.0
+        self.line, self._line_free = line, 0.0
         self.storage_works = True
         self._credit, self._kept, self._kill_s, self._buckets = credit, kept, kill_s, buckets
         self._grows = grows
@@ -202,10 +200,8 @@ class Simulation:
     def sleep(self, seconds: float) -> None:
         """The trainer's process is stopped for a while. The time is the first that it learns of."""
         self.now += seconds
-        self._slept_s = seconds
         self.table.tick(self.now)
         self._obey()
-        self._slept_s = 0.0
 
     def end_worker(
         self, name: str, *, died: bool = True, returns: bool = False, after_s: float = 0.05
@@ -262,10 +258,6 @@ class Simulation:
             else:
                 self._beats(worker)
                 self._hears_beat(worker)
-        for name in self.table.pool.silent_children():
-            worker = self.workers[str(name)]
-            at = Activity.READING if worker.waits else Activity.DECODING
-            self.table.pool.is_at(name, at)
         self.table.tick(self.now)
         for stream in self.streams.values() if self._grows else ():
             wanted = 8 + 4 * len(self.workers) // stream.batch_clips
@@ -314,7 +306,8 @@ class Simulation:
                 self.after((at + 1) * worker.clip_s(self.now), partial(self._meet, worker, at, how))
                 return
         silent_s = sum(self.slow.get(sample.video, 0.0) for sample in samples)
-        worker.hangs = "sleeps" if silent_s else None
+        if silent_s:
+            self._hang(worker, "sleeps")
         takes_s = self._clips(worker, samples) * worker.clip_s(self.now) + worker.trip_s
         self.after(takes_s + silent_s, lambda: self._answer(worker))
 
@@ -347,13 +340,14 @@ class Simulation:
     def _hang(self, worker: SimulatedWorker, how: How, *, waits: bool = False) -> None:
         worker.hangs, worker.waits = how, waits
         since = worker.begun
-        if not worker.known.local:
-            self.after(self._kill_s, lambda: self._kill(worker, since))
+        if not waits:
+            seconds = STALL_S if worker.known.local else self._kill_s
+            self.after(seconds, lambda: self._kill(worker, since))
 
-    def _kill(self, worker: SimulatedWorker, since: float | None = None) -> None:
+    def _kill(self, worker: SimulatedWorker, since: float) -> None:
         """Kill a worker that has hung since then."""
         is_here = self.workers.get(worker.name) is worker
-        if is_here and (since is None or (worker.hangs is not None and worker.begun == since)):
+        if is_here and worker.hangs is not None and worker.begun == since:
             self.end_worker(worker.name, returns=True, after_s=RESTART_S)
 
     def _answer(self, worker: SimulatedWorker, failed: tuple[int, Fault] | None = None) -> None:
@@ -441,11 +435,6 @@ class Simulation:
                 self.table.recalled(command.reader, back)
                 self._obey()
                 self.after(TICK_S, lambda: self._want(command.reader))
-            case Evict() if (worker := self.workers.get(str(command.worker))) is not None:
-                is_cut = self.now - self._slept_s < worker.cut_until + TICK_S
-                assert worker.known.local
-                assert worker.hangs or is_cut
-                self.after(0.0, partial(self._kill, worker))
             case Identify():
                 found = [(command.stream, video, OWN) for video in command.videos]
                 self.after(0.1, partial(self._identified, found))

@@ -333,7 +333,6 @@ class Engine:
     def _tick(self, now: float) -> Iterator[Callable[[], object]]:
         yield self.membership.look_after_children
         yield self.streams.give_back_dead
-        yield self.membership.look_at_silent_children
         for router in self._listener.routers:
             for peer in router.sending():
                 self._table.pool.sends(peer, now)
@@ -436,8 +435,6 @@ class Engine:
                 self.streams.hand_out(command)
             case commands.Recall():
                 self.streams.recall(command.reader)
-            case commands.Evict():
-                self.membership.evict_stuck(command)
             case commands.Identify():
                 self._identify(self.streams.by_id[command.stream], command.videos)
             case commands.Changed():

@@ -29,7 +29,7 @@ from cachetools import LRUCache
 
 from videoload.engine.listener import Listener
 from videoload.errors import WorkerError, printable
-from videoload.leases.commands import Evict, Warn
+from videoload.leases.commands import Warn
 from videoload.leases.records import Worker
 from videoload.leases.table import LeaseTable
 from videoload.logs import RateLimitedLog
@@ -341,20 +341,14 @@ class Membership:
         self.gone(peer, died=False)
 
     def look_after_children(self) -> None:
-        """Reap the processes that ended, and have others started."""
+        """Kill the processes that hang, reap those that ended, and have others started."""
         self.supervisor.flush()
+        self.supervisor.kill_hung(self.stall_s)
         for pid, how, lease in self.supervisor.reap():
             _log.warning("worker process %d ended (%s); another takes its place", pid, how)
             for peer, worker in list(self._workers.items()):
                 if worker.is_child and worker.pid == pid:
                     self.gone(peer, died=True, at_work=lease)
-
-    def look_at_silent_children(self) -> None:
-        """Tell the table what silent children are at."""
-        for peer in self.table.pool.silent_children():
-            assert isinstance(peer, Peer)
-            if (at := self.supervisor.activity(self._workers[peer].pid)) is not None:
-                self.table.pool.is_at(peer, at)
 
     def evict(self, peer: Peer) -> None:
         """Remove a worker that is alive. A local one may be writing into shared memory, so it keeps
@@ -365,15 +359,10 @@ class Membership:
         else:
             self.gone(peer, died=False)
 
-    def evict_stuck(self, command: Evict) -> None:
-        """A local worker hangs."""
-        if (worker := self._workers.get(_peer(command))) is not None:
-            _log.warning("worker process %d hangs; killing it", worker.pid)
-            self.supervisor.kill(worker.pid)
-
     def warn(self, command: Warn) -> None:
         """A worker cannot do what others can. If it is paused, it is told why."""
-        text, peer = command.reason, _peer(command)
+        text, peer = command.reason, command.worker
+        assert isinstance(peer, Peer)
         if command.pause_s:
             text = f"no leases for {command.pause_s:g} s, because it fails at files that are good "
             text += f"elsewhere: {command.reason}"
@@ -419,8 +408,3 @@ class Membership:
             self._warn_alone_at = now + _REMIND_S
             where = ", ".join(self.listener.endpoints) or "this host"
             _log.warning("no worker is connected; waiting for one at %s", where)
-
-
-def _peer(command: Evict | Warn) -> Peer:
-    assert isinstance(command.worker, Peer)
-    return command.worker

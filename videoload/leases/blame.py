@@ -28,12 +28,11 @@ note, and each clip takes it along. It does not matter where the workers run.
     ---------------------------------------------------  --------------------------------------
     it answers                                           the chunk is done
     it says BYE, or says that it holds no lease          no
-    it dies                                              yes, unless it is remote and no worker has
+    it dies, or is killed because it hangs               yes, unless it is remote and no worker has
                                                          ever answered any lease
-    it is remote, and silent for `stall_s`               yes
-    it is local, and killed because it was silent:
-      it decoded, called a function, or read a file      yes
-      it imported                                        no
+    it is remote, and silent for `stall_s`,
+      in an import for `IMPORT_S` more                   yes
+    it is local, and killed because it hung in an import no
     it is heard again, or dials in again after a cut     its note goes
     it was given the chunk before the last was noted     no: one worker at a time is tried
     it is remote, nobody answers a lease that was

@@ -49,13 +49,6 @@ class Recall:
 
 
 @dataclass(frozen=True, slots=True)
-class Evict:
-    """This local worker hangs. Kill it, and report `worker_left` once it is reaped."""
-
-    worker: WorkerId
-
-
-@dataclass(frozen=True, slots=True)
 class Identify:
     """Read the fingerprints of the trainer's own copies of ``videos``, and report `identified`, or
     `unread`."""
@@ -90,5 +83,5 @@ class Stop:
     error: VideoloadError
 
 
-Command = Grant | Ready | Recall | Evict | Identify | Changed | Warn | Stop
+Command = Grant | Ready | Recall | Identify | Changed | Warn | Stop
 Outbox = list[Command]  # what the I/O loop has to carry out, in this order

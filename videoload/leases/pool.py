@@ -1,8 +1,8 @@
 """The workers of one client, as far as leases go: which one is heard of, and which one takes the
 next lease. Pure: no sockets, no threads, no clock.
 
-  * A silent worker gets no leases, and those that it holds go to others. A local one keeps its
-    leases until it is dead: see `verdict_on`.
+  * A silent remote worker gets no leases, and those that it holds go to others. A local one keeps
+    its leases until it is dead: its supervisor kills it if it hangs.
   * A worker that is far away, or whose files are, holds more leases than one next door.
   * No worker makes a stream slower than it is without it: a slow one has one lease at a time, and
     what is back in time (see `paces`).
@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator
-from enum import Enum, auto
 from itertools import chain, count, takewhile
 
 from videoload.activity import Activity
 from videoload.leases.affinity import Affinity
-from videoload.leases.commands import Evict, Outbox, WorkerId
+from videoload.leases.commands import WorkerId
 from videoload.leases.paces import Paces
 from videoload.leases.records import Chunk, Lease, Stream, Worker
 from videoload.processes.stall_clock import IMPORT_S, StallClock
@@ -26,21 +25,12 @@ from videoload.processes.stall_clock import IMPORT_S, StallClock
 _SETTLED_S = 30.0  # a worker that is here for so long does not die as soon as it is started
 
 
-class Ends(Enum):
-    """What a silent worker is taken for."""
-
-    WAITS = auto()  # nothing says that it hangs
-    HANGS = auto()  # its clip may be the cause
-    BLAMELESS = auto()  # it hangs, and its clip is not the cause
-
-
 class WorkerPool:
     """The connected workers. ``now`` is the latest time that was passed in, ``latest_answered``
     the latest grant of a lease that was answered, ``affinity`` the hosts."""
 
-    def __init__(self, outbox: Outbox, *, credit: int, stall_s: float, silence_s: float) -> None:
+    def __init__(self, *, credit: int, stall_s: float, silence_s: float) -> None:
         """As for `LeaseTable`."""
-        self._outbox = outbox
         self._credit = credit
         self.paces = Paces()
         self.affinity = Affinity()
@@ -243,9 +233,9 @@ class WorkerPool:
         """A message of a worker came, or a part of it: the rest may wait long for a full line. A
         connection that ends may look the same."""
         self.clock(now)
-        known.heard, known.beside_s = now, 0.0
+        known.heard = now
         known.still.look(now)
-        if known.is_silent and not known.evicted:
+        if known.is_silent:
             known.is_silent = False
             self.file(known)
 
@@ -264,46 +254,21 @@ class WorkerPool:
         if (known := self._workers.get(worker)) is not None:
             self.heard(known, now)
 
-    def silent_children(self) -> list[WorkerId]:
-        """The local workers that are silent for too long, of which `is_at` is to tell."""
-        return [
-            worker.id
-            for worker in self._workers.values()
-            if worker.local and not worker.evicted and worker.still.seconds > self.stall_s / 2
-        ]
-
-    def is_at(self, worker: WorkerId, activity: Activity) -> None:
-        """What a local worker is at, now."""
-        self._workers[worker].at = activity
-
-    def verdict_on(self, worker: Worker) -> Ends:
-        """Whether a worker hangs that is silent. One that reads is waited for as long as others are
-        silent as well: it is their storage. One that is STUCK can read another file."""
-        is_reading, is_importing = worker.at is Activity.READING, worker.at is Activity.IMPORT
-        silent_s = worker.beside_s if is_reading else worker.still.seconds
-        if silent_s <= self.stall_s + IMPORT_S * is_importing:
-            return Ends.WAITS
-        is_blameless = is_importing or (worker.local and worker.at is Activity.IDLE)
-        return Ends.BLAMELESS if is_blameless else Ends.HANGS
-
     def silent_at(self) -> list[Lease]:
         """The leases at which remote workers are silent for too long."""
         return [
             lease
             for worker in self._workers.values()
-            if worker.is_silent and not worker.local
-            if self.verdict_on(worker) is not Ends.WAITS
+            if worker.is_silent
+            if worker.still.seconds > self.stall_s + IMPORT_S * (worker.at is Activity.IMPORT)
             if (lease := worker.current_lease) is not None
         ]
 
     def tick(self, now: float) -> None:
         """Time passes; as for `LeaseTable`."""
-        passed_s = min(now - self._ticked, self._silence_s / 2)
         self._ticked = now
         self.clock(now)
-        others_live = any(w.local and not w.still.seconds for w in self._workers.values())
         for worker in self._workers.values():
-            worker.beside_s += passed_s * others_live
             self._look_after(worker)
         # At each tick, and not at each grant: it takes time.
         self.paces.compare(w.pace for w in self._workers.values() if w.row is not None)
@@ -312,19 +277,12 @@ class WorkerPool:
                 self.file(worker)
 
     def _look_after(self, worker: Worker) -> None:
-        silent_s = worker.still.look(worker.heard)
-        if worker.evicted or (worker.is_silent and not worker.local):
-            return
         # Another worker would call a function of the user's as well.
-        is_patient = worker.local or worker.at is Activity.FUNCTION
-        if silent_s <= (self.stall_s if is_patient else self._silence_s):
+        most_s = self.stall_s if worker.at is Activity.FUNCTION else self._silence_s
+        if worker.still.look(worker.heard) <= most_s or worker.is_silent or worker.local:
             return
         worker.is_silent = True
         self.file(worker)
-        if worker.local and self.verdict_on(worker) is not Ends.WAITS:
-            worker.evicted = True
-            self._outbox.append(Evict(worker.id))
-        elif not worker.local:
-            for lease in worker.leases.values():
-                if lease.is_owed:
-                    lease.chunk.requeue_if_abandoned()
+        for lease in worker.leases.values():
+            if lease.is_owed:
+                lease.chunk.requeue_if_abandoned()

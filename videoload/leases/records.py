@@ -431,11 +431,9 @@ class Worker:
     still: StallClock = field(init=False)  # how long it has been silent, while the pool looked
     leases: dict[int, Lease] = field(default_factory=dict)  # that are not ANSWERED
     row: dict[Worker, None] | None = None  # its row in the pool; None if it takes no leases
-    beside_s: float = 0.0  # how long it has been silent while a local worker was not
     at: Activity = Activity.IDLE  # as it said last; see `WorkerPool.beat`
-    is_silent: bool = False  # it is silent, or has left
+    is_silent: bool = False  # it is remote and silent, or has left
     is_refused: bool = False  # by its storage: it waits for it, and does not get the videos
-    evicted: bool = False  # it is being killed
     on_probation: bool = False  # it has a chunk that others never answered, and gets nothing else
     is_blamed: bool = False  # since it was last heard, a chunk noted that it never answers
     answered: bool = False  # it has answered a lease

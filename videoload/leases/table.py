@@ -57,7 +57,7 @@ from videoload.leases.commands import (
     WorkerId,
 )
 from videoload.leases.files import UNREAD_S
-from videoload.leases.pool import Ends, WorkerPool
+from videoload.leases.pool import WorkerPool
 from videoload.leases.records import Chunk, ChunkState, Heap, Lease, Stream, Try, Worker
 from videoload.leases.splitting import Splitting
 
@@ -78,11 +78,11 @@ class LeaseTable:
 
     def __init__(self, *, credit: int, stall_s: float, silence_s: float) -> None:
         """``credit``: leases that a worker next door holds at once. ``silence_s``: if a remote
-        worker is silent for so long, its leases go to others. ``stall_s``: if a worker is silent
-        for so long, the clip that it is at hangs, unless something else explains it."""
+        worker is silent for so long, its leases go to others. ``stall_s``: if it is silent for so
+        long, the clip that it is at hangs, unless something else explains it."""
         self._outbox: Outbox = []
         self._credit = credit
-        self.pool = WorkerPool(self._outbox, credit=credit, stall_s=stall_s, silence_s=silence_s)
+        self.pool = WorkerPool(credit=credit, stall_s=stall_s, silence_s=silence_s)
         self._batches = Batches(self._outbox)
         self._streams = self._batches.streams
         self._splitting = Splitting(self.pool, self._batches, self._outbox)
@@ -270,15 +270,14 @@ class LeaseTable:
         self, worker: WorkerId, *, died: bool, at_work: int | None = None, more_leave: bool = False
     ) -> None:
         """A worker has ended: a local one is reaped, a remote one sent BYE or cannot be reached.
-        ``died``: it said no BYE, so the lease that it was at may have ended it. ``at_work``: the
-        number of that lease, 0 if it was at none, None if nobody knows. ``more_leave``: another one
-        is told next, and the clips of both are granted then."""
+        ``died``: it said no BYE, so the lease that it was at may have ended it, or hung.
+        ``at_work``: the number of that lease, 0 if it was at none, None if nobody knows.
+        ``more_leave``: another one is told next, and the clips of both are granted then."""
         gone = self.pool.leave(worker)
         if gone is None:
             return
         at = gone.current_lease if at_work is None else gone.leases.get(at_work)
-        hung = not gone.evicted or self.pool.verdict_on(gone) is Ends.HANGS
-        if died and at is not None and hung:
+        if died and at is not None:
             self._never_answered(at, died=True)
         self._give_back(list(gone.leases.values()))
         if not more_leave:
@@ -301,8 +300,7 @@ class LeaseTable:
                 chunk.note(left)
 
     def tick(self, now: float) -> None:
-        """Time passes. Local workers that hang are killed. The leases of silent remote workers go
-        to others."""
+        """Time passes. The leases of silent remote workers go to others."""
         self.pool.tick(now)
         for lease in self.pool.silent_at():
             self._never_answered(lease)

@@ -27,11 +27,12 @@ class StallClock:
         self._mark: object = None
         self._looked = clock()
 
-    def look(self, mark: object) -> float:
+    def look(self, mark: object, *, counts: bool = True) -> float:
         """Look at it; returns the seconds. ``mark`` changes while there is progress. None: it has
-        not begun, and is not judged."""
+        not begun, and is not judged. Unless it ``counts``, the time since the last look had a
+        reason."""
         now = self._clock()
-        self.seconds += min(now - self._looked, self._step_s)
+        self.seconds += min(now - self._looked, self._step_s) if counts else 0.0
         self._looked = now
         if mark is None or mark != self._mark:
             self._mark, self.seconds = mark, 0.0

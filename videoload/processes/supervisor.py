@@ -7,7 +7,9 @@ Its caller polls these sockets and calls `reap` and `flush`.
 A child that is killed or crashes is replaced at once. A child that ends before it could work is
 replaced after a pause. If no child is left that ever worked, this is given up: see `restarts`.
 
-The trainer's lease table finds a child that hangs; `worker.keep_running` looks at its counters.
+A child that makes no progress for too long hangs, and is killed and replaced (`kill_hung`). One
+that reads is waited for as long as no other child makes progress: it is their storage. If another
+file can be read, it is STUCK, and hangs.
 """
 
 from __future__ import annotations
@@ -34,11 +36,13 @@ _log = logging.getLogger(__name__)
 MODULE = "videoload.worker"  # what a worker process runs
 _YOUNG_S = 5.0  # a worker that exits with an error so soon could not work
 CHECK_S = 0.2
+_STEP_S = 0.5  # no more time counts between two looks
 _ASK_S = 1.2  # from asking to killing; a worker looks for signals every 200 ms at least
 
 
 class Ended(NamedTuple):
-    """A child that has ended, how it ended, and the lease that it worked on (0: none)."""
+    """A child that has ended, how it ended, and the lease that it worked on, and that may be the
+    cause (0: none)."""
 
     pid: int
     how: str
@@ -51,7 +55,7 @@ class WorkerProcess:
     def __init__(self, settings: WorkerSettings) -> None:
         """Start it. Raises WorkerError."""
         self.worked_before = False  # its supervisor knows that it has worked
-        self.killed = False  # it hung
+        self.hung_at: Activity | None = None  # it hung there, and was killed
         memory = None
         try:
             memory = Arena(1, SIZE, "worker-counters")
@@ -71,7 +75,7 @@ class WorkerProcess:
             if memory is not None:
                 memory.close()
         self.pid = self.process.pid
-        self.stall = StallClock(CHECK_S)
+        self.stall = StallClock(_STEP_S)
         self.channel.send(settings)
 
     @property
@@ -79,10 +83,18 @@ class WorkerProcess:
         """Whether it has begun to work: its imports are done, and it has taken a turn."""
         return self.counters.turns > 0
 
-    def hangs(self, stall_s: float) -> bool:
+    def hangs(self, stall_s: float, *, others_move: bool) -> bool:
         """Look at it: whether it has made no progress for too long. ``stall_s``: how long it may
-        make none without a lease."""
-        return self.stall.look(self.counters.progress) >= (self.counters.stall_s or stall_s)
+        make none without a lease. ``others_move``: other children make progress."""
+        counts = others_move or self.counters.activity is not Activity.READING
+        still_s = self.stall.look(self.counters.progress, counts=counts)
+        return still_s > (self.counters.stall_s or stall_s)
+
+    @property
+    def ended(self) -> Ended:
+        """How it has ended. No clip is the cause if it hung in an import."""
+        is_blameless = self.hung_at is Activity.IMPORT
+        return Ended(self.pid, self.process.how, 0 if is_blameless else self.counters.lease)
 
     @property
     def is_late(self) -> bool:
@@ -139,9 +151,16 @@ class Supervisor:
         """The process ids of all children that were not reaped."""
         return {child.pid for child in self.children}
 
-    def activity(self, pid: int) -> Activity | None:
-        """What a child is at; None if it is no child."""
-        return next((each.counters.activity for each in self.children if each.pid == pid), None)
+    def kill_hung(self, stall_s: float) -> None:
+        """Kill the children that hang; `reap` then reports them. To be called again and again.
+        ``stall_s``: how long one may make no progress without a lease."""
+        moving = {child.pid for child in self.children if child.worked and not child.stall.seconds}
+        for child in self.children:
+            hangs = child.hangs(stall_s, others_move=bool(moving - {child.pid}))
+            if hangs and child.hung_at is None:
+                child.hung_at = child.counters.activity
+                _log.warning("worker process %d hangs; killing it", child.pid)
+                child.process.kill()
 
     def kill(self, pid: int) -> None:
         """Kill one child. `reap` then reports it."""
@@ -175,7 +194,7 @@ class Supervisor:
                 _log.warning("%s; trying again", error)
                 self._restarts.start_failed(now, now)
                 self._give_up_if_hopeless(str(error), killed=True)
-        return [Ended(child.pid, child.process.how, child.counters.lease) for child in ended]
+        return [child.ended for child in ended]
 
     def stop(self) -> None:
         """End all children. Afterwards none is left, unless the kernel cannot end it now. Takes two

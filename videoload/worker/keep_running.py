@@ -1,6 +1,4 @@
-"""The processes of ``videoload worker``: kept alive until they are told to end. There is no lease
-table here that could find one that hangs. So the children count their turns and packets in shared
-memory, and this process looks whether the counts change."""
+"""The processes of ``videoload worker``: kept alive until they are told to end."""
 
 from __future__ import annotations
 
@@ -57,11 +55,7 @@ def keep_running(
         while not stopped_by:
             _wait(supervisor.watched())
             supervisor.flush()
-            for child in supervisor.children:
-                if child.hangs(stall_s) and not child.killed:
-                    _log.warning("worker process %d hangs; killing it", child.pid)
-                    child.killed = True
-                    child.process.kill()
+            supervisor.kill_hung(stall_s)
             for pid, how, _ in supervisor.reap():
                 _log.warning("worker process %d ended (%s); another takes its place", pid, how)
             state = state_of(supervisor, state)

@@ -1,0 +1,68 @@
+"""Which children hang, and what they were at."""
+
+from __future__ import annotations
+
+import socket
+from itertools import count
+from typing import Any
+
+import pytest
+
+from videoload.activity import Activity
+from videoload.processes.still_time import StillTime
+from videoload.processes.supervisor import Supervisor
+from videoload.transport.private_messages import WorkerSettings
+
+PIDS = count(1)
+
+
+class Child:
+    """A process that does nothing."""
+
+    how, began = "SIGKILL", 0.0
+
+    def __init__(self, module: str, theirs: socket.socket, *_: Any, **__: Any) -> None:
+        theirs.close()
+        self.pid = next(PIDS)
+        self.status: int | None = None
+
+    def kill(self) -> None:
+        self.status = -9
+
+
+@pytest.mark.parametrize(
+    ("at", "others", "after_s", "lease"),
+    [
+        (Activity.DECODING, "move", 10, 7),
+        (Activity.DECODING, "read", 10, 7),
+        (Activity.FUNCTION, "read", 10, 7),
+        (Activity.READING, "move", 10, 7),
+        (Activity.READING, "read", None, 7),  # all wait for their storage
+        (Activity.READING, "start", None, 7),
+        (Activity.STUCK, "read", 10, 7),  # another file can be read
+        (Activity.IMPORT, "move", 70, 0),  # no clip is the cause
+        (Activity.IDLE, "move", 30, 0),
+    ],
+)
+def test_a_child_without_progress_is_killed_unless_all_wait_for_their_storage(
+    at: Activity, others: str, after_s: float | None, lease: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("videoload.processes.supervisor.ChildProcess", Child)
+    supervisor, now = Supervisor(), 0.0
+    supervisor.start(2, WorkerSettings(["tcp://127.0.0.1:1"]))
+    hung, other = supervisor.children
+    for child in supervisor.children:
+        child.still = StillTime(0.5, lambda: now)
+    hung.counters.turns, hung.counters.at = 1, at
+    hung.counters.lease = 0 if at is Activity.IDLE else 7
+    hung.counters.stall_s = {Activity.IDLE: 0, Activity.IMPORT: 70}.get(at, 10)
+    other.counters.turns, other.counters.at = others != "start", Activity.READING
+    while hung.process.status is None and now < 100:
+        now += 0.25
+        other.counters.packets += others == "move"
+        other.counters.stall_s = 1000
+        supervisor.kill_hung(30)
+    assert now == (pytest.approx(after_s, abs=1) if after_s else 100)
+    assert [ended.lease for ended in supervisor.reap()] == [lease] * bool(after_s)
+    for child in supervisor.children:
+        child.channel.close()
