@@ -306,8 +306,7 @@ class Simulation:
                 self.after((at + 1) * worker.clip_s(self.now), partial(self._meet, worker, at, how))
                 return
         silent_s = sum(self.slow.get(sample.video, 0.0) for sample in samples)
-        if silent_s:
-            self._hang(worker, "sleeps")
+        worker.hangs = "sleeps" if silent_s else None
         takes_s = self._clips(worker, samples) * worker.clip_s(self.now) + worker.trip_s
         self.after(takes_s + silent_s, lambda: self._answer(worker))
 
