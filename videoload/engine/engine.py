@@ -473,7 +473,8 @@ class Engine:
         worker.timer.granted(time.monotonic())
         worker.last_lease = grant.lease
         if not peer.send(stream.lease(grant, spec, place)) and place is None:
-            self.membership.gone(peer, died=False)
+            is_idle = self._table.pool.held(peer) == 1  # it never got this lease
+            self.membership.gone(peer, died=True, at_work=0 if is_idle else None)
 
     def _take_identified(self) -> None:
         """Take all fingerprints that are known by now: each one alone would grant leases."""

@@ -33,7 +33,7 @@ Bottleneck = Literal[
 _ENOUGH = 0.05  # with enough workers, the trainer waits this share of the time at most
 _KEEPS_UP = 0.10  # below this share of waiting, nothing is recommended
 _STALLED_S = 5.0  # a longer wait that still goes on is reported instead of anything else
-_LINE = 0.3  # share of their time that workers wait for a full line
+_LINE = 0.3  # share of the time with a lease that workers wait for a full line
 _FILES, _FEW = 0.2, 0.1  # share of the decoding for this share of the files: a few slow files
 _SLOW = 2.0  # times as slow as the others
 _KNOWN = 3  # a worker's pace is known after this many leases
@@ -205,18 +205,20 @@ def _reason(
 def _full_line(remote: Mapping[str, list[Work]]) -> str:
     """Which line is full: that of one host, if the others do not wait, or else the trainer's."""
     works = {host: total(there) for host, there in remote.items() if there}
-    waiting = [host for host, work in works.items() if work.wire_s > _LINE * work.passed_s]
+    waiting = [
+        host for host, work in works.items() if work.wire_s > _LINE * (work.busy_s + work.wire_s)
+    ]
     if not waiting:
         return ""
     work = total(works[host] for host in waiting)
     number = sum(len(remote[host]) for host in waiting)
-    share = work.wire_s / work.passed_s
+    share = work.wire_s / (work.busy_s + work.wire_s)
     rate = work.sent_bytes * number / work.passed_s
     whose = f"{count(number, 'worker')} of {len(waiting)} hosts"
     if len(waiting) == 1:
         whose = f"host {waiting[0]}"
     full = f"The line from {whose} is full ({_mb(rate)})."
-    return f"{full} Workers wait for it {share:.0%} of the time."
+    return f"{full} Workers wait for it {share:.0%} of their time with a clip."
 
 
 def _mb(bytes_per_s: float) -> str:

@@ -1,9 +1,9 @@
 """Tells a file whose read never returns from storage that answers nobody.
 
 A worker's one thread waits in the kernel then. So another one reads a block of a file that was
-opened before. If that comes, the storage answers, and the worker is STUCK at its own file alone;
-the trainer then takes it for hung. Otherwise this thread waits like the first one, and nothing is
-known.
+opened before, or that lies beside it. If that comes, the storage answers, and the worker is STUCK
+at its own file alone; its supervisor then takes it for hung. Otherwise this thread waits like the
+first one, and nothing is known.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ import mmap
 import os
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import suppress
+from itertools import islice
+from pathlib import Path
 
 from videoload import activity
 from videoload.activity import Activity, reads
@@ -33,10 +36,18 @@ def _watch() -> None:
         time.sleep(_LOOK_S)
         done = reads.done
         is_still_reading = activity.now[0] == Activity.READING and done == before
-        others = [each for each in [*reads.opened] if each != reads.file]
-        if is_still_reading and others and _answers(others[-1]) and reads.done == done:
-            activity.now[0] = Activity.STUCK
         before = done
+        if is_still_reading and any(map(_answers, _others(reads.file))) and reads.done == done:
+            activity.now[0] = Activity.STUCK
+
+
+def _others(path: str) -> Iterator[str]:
+    """The file that was opened before this one; if there is none, one of the same folder."""
+    if opened := [each for each in [*reads.opened] if each != path]:
+        yield opened[-1]
+        return
+    with suppress(OSError), os.scandir(Path(path).parent) as found:
+        yield from islice((each.path for each in found if each.path != path and each.is_file()), 1)
 
 
 def _answers(path: str) -> bool:

@@ -212,3 +212,23 @@ def test_a_recall_is_answered_before_the_slots_are_granted_to_the_other_reader(
     assert first.ready == 0
     assert [lease.clips[0].row.path for lease in router.leases] == ["v0.avi", "v1.avi"]
     assert not engine._table.data_to_send()
+
+
+class Gone(LeaseSink):
+    """An address whose worker cannot be reached any more."""
+
+    def send_multipart(self, frames: Sequence[bytes], _flags: int) -> None:
+        raise zmq.ZMQError(zmq.EHOSTUNREACH)
+
+
+def test_a_worker_that_no_lease_can_be_sent_to_has_died_and_its_host_is_named(
+    engine: Engine,
+) -> None:
+    stream, peer = open_stream(), Peer(Gone(), b"worker")  # type: ignore[arg-type]
+    engine.membership.admission.workers[peer] = ConnectedWorker("node-b", 1, is_child=False)
+    engine._table.worker_joined(Worker(peer, local=False, joined=0.0))
+    engine.streams.add(stream)
+    engine.streams.begin(stream, 1, ReaderQueue(), range(8))
+    engine._send()
+    assert not engine.membership.workers
+    assert "node-b" in engine.membership.lost()

@@ -92,7 +92,10 @@ CASES: dict[str, tuple[Figures, list[WorkerRecord], dict[str, Any], str, list[st
     "the kernel does not report it": (figures(0.75), workers(1), {}, "decoding", []),
     "a full line": (
         figures(0.4), [*workers(1), *workers(3, "far", 50.0, busy=0.2, wire=0.6)], {}, "line",
-        ["host far", "18.0 MB/s", "60%"]),
+        ["host far", "18.0 MB/s", "75%"]),
+    "a line over which little is asked for": (
+        figures(0.4), [*workers(2), *workers(2, "far", 40.0, busy=0.02, wire=0.2)], {}, "line",
+        ["host far"]),
     "a line that many fill": (
         figures(0.4), [*workers(1), *(w for n in range(20)
                                       for w in workers(1, f"far{n}", 10.0, busy=0.2, wire=0.6))],
