@@ -79,19 +79,12 @@ def judge(
     def verdict(bottleneck: Bottleneck, *sentences: str) -> Verdict:
         return Verdict(bottleneck, " ".join(sentences), wanted, utilisation)
 
+    waits, stalls = f"The trainer waits {found.wait_share:.0%} of the time", False
     if found.stalled_s >= _STALLED_S:
-        waits = f"The trainer has been waiting for {found.stalled_s:.0f} s."
-        if lost:
-            return verdict("workers", waits, f"Workers are lost. {lost}.")
-        if storage:
-            return verdict("storage", waits, f"The videos cannot be read: {storage}.")
-        if not workers:
-            return verdict("workers", waits, "No worker is connected.")
-        return verdict("workers", waits, f"{_are(len(workers))} connected, but none delivers.")
-    if not found.batches:
+        waits, stalls = f"The trainer has been waiting for {found.stalled_s:.0f} s", True
+    elif not found.batches:
         return verdict("unknown", "Nothing was read yet.")
-    waits = f"The trainer waits {found.wait_share:.0%} of the time"
-    if found.wait_share <= _KEEPS_UP:
+    elif found.wait_share <= _KEEPS_UP:
         too_many = wanted is not None and wanted < len(workers)
         enough = [f"{_are(wanted or 0)} enough; {len(workers)} are running."] if too_many else []
         return verdict("trainer", f"Decoding keeps up. {waits}.", *enough)
@@ -101,6 +94,9 @@ def judge(
         return verdict("storage", f"{waits}.", f"The videos cannot be read: {storage}.")
     if not workers:
         return verdict("workers", f"{waits}.", "No worker is connected.")
+    if stalls:
+        none = f"{_are(len(workers))} connected, but none delivers."
+        return verdict("workers", f"{waits}.", none)
     most_is_first = found.first_s > found.wait_share * found.reading_s / 2
     if most_is_first and found.later_share <= _KEEPS_UP:
         first = f"most of it for the first batches ({found.first_s:.1f} s)"
