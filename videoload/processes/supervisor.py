@@ -60,7 +60,7 @@ class WorkerProcess:
         try:
             memory = Arena(1, SIZE, "worker-counters")
             self.channel, theirs = PrivateChannel.pair()
-            self.counters = Counters.from_buffer(memory.view(0, 0, (SIZE,)))
+            self.counters = Counters.from_buffer(memory.view(0, 0, (SIZE,)).data)
             try:
                 env = native.hidden_gpus() if settings.token else {}
                 self.process = ChildProcess(MODULE, theirs, memory.fd, env=env)

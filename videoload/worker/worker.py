@@ -83,8 +83,8 @@ class Worker:
         self._channel = None if channel is None else channel.socket
         self._decoders = Decoders(settings, channel, self._call)
         self._frames = 0
-        self.counters = Counters() if pulse is None else Counters.from_buffer(pulse)
-        activity.now = np.frombuffer(self.counters, np.uint8, 1)
+        self.counters = Counters() if pulse is None else Counters.from_buffer(pulse.data)
+        activity.now = np.frombuffer(memoryview(self.counters), np.uint8, 1)
         self._worked = time.monotonic()
         self._core_clock = host.CoreClock()
         self._on_core = self._core_clock.read()

@@ -9,7 +9,7 @@ from videoload.transport.slots import Arena
 
 def test_counts_are_seen_through_the_same_memory() -> None:
     arena = Arena(1, SIZE)
-    mine, theirs = (Counters.from_buffer(arena.view(0, 0, (SIZE,))) for _ in range(2))
+    mine, theirs = (Counters.from_buffer(arena.view(0, 0, (SIZE,)).data) for _ in range(2))
     assert theirs.progress is None
     assert theirs.read() == dict.fromkeys(COUNTED, 0)
     mine.clips += 12
