@@ -40,6 +40,7 @@ _KNOWN = 3  # a worker's pace is known after this many leases
 _AT_WORK = 0.7  # share of its time that a decoding worker wants a core; else it waits for storage
 _NO_CORE = 0.2  # share of that time that it has no core, if all cores are busy
 _STORAGE = 0.5  # share of their work that workers wait for slow storage
+_DOUBLE = 2  # times the present workers, at most, are asked for then
 _FUNCTION = 0.5  # share of their work that is the user's own function
 _IDLE = 0.5  # workers that are busy for less of their time are not too few
 _COMPUTES_S = 0.002  # A loop that uses a batch for less computes nothing with it.
@@ -121,6 +122,8 @@ def judge(
             f"{_decode(len(workers))}: {found.clips_per_s:.0f} clips/s.",
         )
     if bottleneck == "decoding":
+        if waited > _STORAGE and wanted is not None:  # it may have no room for more of them
+            wanted = min(wanted, _DOUBLE * len(workers))
         bottleneck, why = _more(workers, wanted, cores, own_host)
         if bottleneck == "decoding" and waited > _STORAGE:
             bottleneck = "storage"

@@ -77,11 +77,15 @@ class Store:
         self._lock = threading.Lock()
         self._tell_at = 0.0
         self._said, self._said_until = "", 0.0
+        self.silent_s = 0.0  # for so long, nothing came that is waited for
 
     @property
     def says(self) -> str:
-        """Why a request failed a moment ago; "" if none did."""
-        return self._said if time.monotonic() < self._said_until else ""
+        """Why a request failed a moment ago, or that nothing comes; "" if all is well."""
+        if time.monotonic() < self._said_until:
+            return self._said
+        silent = f"{self.url}: it does not answer for {self.silent_s:.0f} s"
+        return silent if self.silent_s > OBJECT_S else ""
 
     def open(self) -> ObjectStore:
         """The store, which is not asked anything yet. Raises StorageError."""
@@ -276,14 +280,21 @@ class Fetcher:
         is_owner = threading.get_ident() == self._owner
         if is_owner:  # what others wait for is for later
             self.threads.hurry(future)
+        since, before = time.monotonic(), self.came
         while True:
             try:
                 return future.result(_POLL_S)
             except WaitTimeoutError:
                 if future.done():
                     return future.result()
-                if is_owner:
+            if self.came != before:
+                since, before = time.monotonic(), self.came
+            if is_owner:
+                self.store.silent_s = time.monotonic() - since
+                try:
                     self.tick()
+                finally:
+                    self.store.silent_s = 0.0
 
     def sends_parts(self, name: str) -> bool:
         """Whether the server sends parts of an object, as far as is known."""

@@ -85,7 +85,8 @@ CASES: dict[str, tuple[Figures, list[WorkerRecord], dict[str, Any], str, list[st
         "decoding", ["1 worker", "host there"]),
     # storage, lines, hosts, files
     "slow storage": (
-        figures(0.75), workers(1, core=0.25, no_core=0.05), {}, "storage", ["70%", "3 workers"]),
+        figures(0.75), workers(1, core=0.25, no_core=0.05), {}, "storage",
+        ["70%", "1 worker", "!3 workers"]),
     "storage that refuses": (
         figures(0.75), workers(1), {"storage": "s3://b: 503"}, "storage", ["503", "!2 workers"]),
     "half of it is a core's": (figures(0.75), workers(1, core=0.6), {}, "decoding", []),

@@ -296,16 +296,20 @@ def test_no_more_is_asked_for_ahead_than_memory_allows(server: ObjectServer) -> 
     assert len({path for path, _ in server.requests}) <= 66
 
 
-def test_a_wait_for_a_silent_server_can_be_ended(server: ObjectServer) -> None:
+def test_a_wait_for_a_silent_server_is_told_meanwhile_and_can_be_ended(
+    server: ObjectServer, impatient: None
+) -> None:
     class Ended(BaseException):
         pass
 
     def end() -> None:
-        raise Ended
+        if server.url in storage.says:
+            raise Ended
 
     server.fault, storage = "silence", open_storage(server.url)
     with pytest.raises(Ended):
         storage.run(LONG, lambda: storage.resolve(LONG), end)
+    assert storage.says == ""
 
 
 def test_a_missing_bucket_is_named(server: ObjectServer, monkeypatch: pytest.MonkeyPatch) -> None:
