@@ -381,11 +381,10 @@ class Engine:
         if isinstance(message, ProtocolError):
             raise message
         now = time.monotonic()
-        if (worker := self._workers.get(peer)) is not None:
-            worker.heard = now
         if isinstance(message, Hello):
             self.membership.admit(peer, message, now)
             return
+        worker = self._workers.get(peer)
         if not self._table.heard(peer, now) or worker is None:
             peer.send(Bye("this trainer does not know you"))
             return

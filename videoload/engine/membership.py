@@ -33,6 +33,7 @@ from videoload.leases.commands import Warn
 from videoload.leases.records import Worker
 from videoload.leases.table import LeaseTable
 from videoload.logs import RateLimitedLog
+from videoload.processes.stall_clock import StallClock
 from videoload.processes.supervisor import Supervisor
 from videoload.stats.stats import WorkerRecord
 from videoload.stats.waiting import count
@@ -71,7 +72,7 @@ class ConnectedWorker:
     fetches: bool = False  # that copy is on another host
     timer: WorkTimer = field(default_factory=WorkTimer)
     joined: float = -math.inf  # when it was admitted
-    heard: float = math.inf  # when its last message came
+    silence: StallClock | None = None  # how long it has sent nothing, while this process looked
     last_error: str = ""
     storage: str = ""  # what its storage says instead of giving the videos
     last_lease: int = 0  # the number of the last one that was sent to it
@@ -82,10 +83,15 @@ class ConnectedWorker:
         """Its name in messages to people, and in figures. No other connected worker has it."""
         return f"{self.host}:{self.pid}" + (f"#{self.number}" if self.number > 1 else "")
 
+    @property
+    def silent_s(self) -> float:
+        """How long it has sent nothing."""
+        return 0.0 if self.silence is None else self.silence.seconds
+
     def record(self, now: float) -> WorkerRecord:
         """What is known of it now, without its work."""
         state = "idle" if self.timer.is_free else "decoding"
-        if now - self.heard > _SILENT_S:
+        if self.silent_s > _SILENT_S:
             state = "silent"
         return WorkerRecord(
             self.name, self.host, self.pid, self.is_child, state, self.last_error,
@@ -232,15 +238,15 @@ class Membership:
     def records(self) -> list[WorkerRecord]:
         """The connected workers, without their work."""
         now = time.monotonic()
-        return [worker.record(now) for worker in self._here(now)]
+        return [worker.record(now) for worker in self._here()]
 
-    def _here(self, now: float) -> list[ConnectedWorker]:
+    def _here(self) -> list[ConnectedWorker]:
         """The connected workers, without those of which nothing was heard for long: a host that
         lost its power says no goodbye."""
         return [
             worker
             for worker in list(self._workers.values())
-            if worker.is_child or now - worker.heard < GONE_S
+            if worker.is_child or worker.silent_s < GONE_S
         ]
 
     def wait_for(self, count: int, timeout_s: float, is_over: Callable[[], bool]) -> int:
@@ -250,7 +256,7 @@ class Membership:
         with self._changed:
             while True:
                 now = time.monotonic()
-                here = len(self._here(now))
+                here = len(self._here())
                 if here >= count or now >= until or is_over():
                     return here
                 self._changed.wait(min(until - now, _LOOK_S))  # a silent one may be heard again
@@ -259,7 +265,7 @@ class Membership:
         """The hosts of which more workers died lately, or are silent, than are here; "" if none."""
         now, deaths = time.monotonic(), Counter[str]()
         deaths.update(host for when, host in list(self._deaths) if now - when < _LATELY_S)
-        here = Counter(worker.host for worker in self._here(now))
+        here = Counter(worker.host for worker in self._here())
         silent = Counter(worker.host for worker in list(self._workers.values())) - here
         lines = [
             f"{host}: {count(lost, 'worker')} {how}"
@@ -299,7 +305,7 @@ class Membership:
             if not decision.worker.is_child:  # it was cut off: its connection is to blame
                 self.table.worker_returned(other)
         worker = decision.worker
-        worker.joined = worker.heard = now
+        worker.joined = now
         with self._changed:
             self._workers[peer] = worker
             self._changed.notify_all()
@@ -308,10 +314,12 @@ class Membership:
             self.comings.add(f"worker {worker.name} joined", now)
         peer.send(Welcome(self.beat_s, self.stall_s))
         copy = None if worker.is_child else (worker.copy or worker.host)
-        self.table.worker_joined(Worker(
+        known = Worker(
             peer, local=worker.is_child, joined=now, copy=copy, host=worker.host,
             fetches=worker.fetches,
-        ))  # fmt: skip
+        )  # fmt: skip
+        self.table.worker_joined(known)
+        worker.silence = known.still
 
     # Workers leave
 
@@ -391,7 +399,7 @@ class Membership:
     def tick(self, now: float, *, is_read: bool) -> None:
         """Warn of hosts with silent workers, and if a stream is read and no worker is here."""
         self.comings.tell(now)
-        here = self._here(now)
+        here = self._here()
         silent = Counter(worker.host for worker in self._workers.values())
         silent.subtract(worker.host for worker in here)
         for host in [host for host in +silent if host not in self._silent]:

@@ -15,6 +15,7 @@ from videoload.engine.membership import (
     workers_at_most,
 )
 from videoload.errors import WorkerError
+from videoload.processes.stall_clock import StallClock
 from videoload.stats.stats import WorkerRecord
 from videoload.transport.messages import Hello
 
@@ -206,9 +207,13 @@ def test_a_worker_is_idle_decoding_or_silent() -> None:
         "there:7", "there", 7, False, "idle", "", age_s=60.0
     )
     worker.timer.granted(100.0)
-    worker.heard, worker.last_error = 100.0, "is not a video"
-    assert worker.record(102.0).state == "decoding"
-    assert worker.record(102.1)[4:6] == ("silent", "is not a video")
+    worker.last_error, seconds = "is not a video", 100.0
+    worker.silence = StallClock(1.0, lambda: seconds)
+    worker.silence.look("a message")
+    for seconds in (101.0, 102.0, 103.0):
+        assert worker.record(seconds).state == "decoding"
+        worker.silence.look("a message")
+    assert worker.record(103.0)[4:6] == ("silent", "is not a video")
 
 
 @pytest.mark.parametrize(

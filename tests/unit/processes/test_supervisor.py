@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from videoload.activity import Activity
-from videoload.processes.still_time import StillTime
+from videoload.processes.stall_clock import StallClock
 from videoload.processes.supervisor import Supervisor
 from videoload.transport.private_messages import WorkerSettings
 
@@ -52,7 +52,7 @@ def test_a_child_without_progress_is_killed_unless_all_wait_for_their_storage(
     supervisor.start(2, WorkerSettings(["tcp://127.0.0.1:1"]))
     hung, other = supervisor.children
     for child in supervisor.children:
-        child.still = StillTime(0.5, lambda: now)
+        child.stall = StallClock(0.5, lambda: now)
     hung.counters.turns, hung.counters.at = 1, at
     hung.counters.lease = 0 if at is Activity.IDLE else 7
     hung.counters.stall_s = {Activity.IDLE: 0, Activity.IMPORT: 70}.get(at, 10)
