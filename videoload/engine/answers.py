@@ -48,9 +48,12 @@ class Answers:
         """A RESULT came. Raises ProtocolError."""
         lease, worker = self.table.lease(peer, result.lease), self.workers[peer]
         now, is_sent = time.monotonic(), not worker.is_child
-        if lease is None or not lease.is_owed:  # the worker only has one lease less
-            worker.timer.failed(now)
+        if lease is None or not lease.is_owed:  # it worked, and its line was in use, for nothing
+            work = worker.timer.answered(result, 0, 0, now)
+            self.meter.worked(worker.name, work, (), now)
             if lease is not None:
+                if (known := self.streams.get(lease.stream)) is not None:
+                    known.meter.worked(worker.name, work, (), now)
                 self.table.answered(lease, _NO_FRAMES, result.decode_s, _waited_s(result))
             return
         stream, rows = self.streams[lease.stream], len(lease.rows)

@@ -4,6 +4,7 @@ noticed. See also tests/faults/test_copies.py, with real workers."""
 from __future__ import annotations
 
 import logging
+import math
 from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -160,6 +161,8 @@ def test_of_two_workers_that_hold_a_clip_only_the_one_with_the_pinned_file_is_sh
     wrong.leases.rotate()
     trainer.answer(wrong, CUT)
     assert wrong.sent == 1, "too late: the pixels are dropped"
+    work = trainer.answers.meter.work(-math.inf)["b:1"]
+    assert (work.clips, work.leases) == (1, 2), "its line was in use"
     assert trainer.shown == {0: 11, 1: 11, 2: 222}
 
 
