@@ -35,7 +35,6 @@ from videoload.leases.records import ChunkState, LeaseState, Stream, Worker
 from videoload.leases.table import LeaseTable
 from videoload.plan.batches import Sample
 from videoload.plan.plan import Pool
-from videoload.plan.quarantine import Quarantine
 
 RESTART_S = 1.0  # how long it takes to replace a worker that died or was killed
 OWN, OTHER = 11, 22  # fingerprints of the trainer's own files, and of others
@@ -87,7 +86,6 @@ class Simulation:
 
     Attributes:
         bad: What these videos do to those that decode them.
-        slow: How long these videos keep their workers silent.
         lacks: The videos that workers of these copies do not have.
         taken: Time and reader of each batch that a consumer took.
         samples: Of the batches that were taken.
@@ -123,7 +121,6 @@ class Simulation:
         self.memory: dict[tuple[int, int], list[Sample | None]] = {}
         self.held: list[tuple[Stream, int, list[Sample | None]]] = []
         self.bad: dict[int, How | Fault] = {}
-        self.slow: dict[int, float] = {}
         self.lacks: dict[str, set[int]] = {}
         self.suspects: dict[int, set[str]] = defaultdict(set)  # who died or was silent at a video
         self.lied_about: set[int] = set()
@@ -305,10 +302,8 @@ class Simulation:
             if how is not None:
                 self.after((at + 1) * worker.clip_s(self.now), partial(self._meet, worker, at, how))
                 return
-        silent_s = sum(self.slow.get(sample.video, 0.0) for sample in samples)
-        worker.hangs = "sleeps" if silent_s else None
         takes_s = self._clips(worker, samples) * worker.clip_s(self.now) + worker.trip_s
-        self.after(takes_s + silent_s, lambda: self._answer(worker))
+        self.after(takes_s, lambda: self._answer(worker))
 
     def _clips(self, worker: SimulatedWorker, samples: Sequence[Sample]) -> float:
         """How many clips take as long as these, some of which its host may have kept."""
@@ -582,6 +577,3 @@ class Simulation:
             self.end_worker(name, died=False)
         for stream in self.streams.values():
             assert sorted(stream.free) == list(range(stream.slots))
-
-    def quarantine(self, reader: int = 0) -> Quarantine:
-        return self.streams[reader].quarantine

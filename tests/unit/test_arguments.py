@@ -1,13 +1,15 @@
-"""Numbers that a caller gives."""
+"""Numbers that a caller gives, and processes that a client refuses."""
 
 from __future__ import annotations
 
+import sys
 from fractions import Fraction
+from types import ModuleType
 
 import numpy as np
 import pytest
 
-from videoload import Client, ClipSpec, SpecError
+from videoload import Client, ClipSpec, SpecError, VideoloadError
 from videoload.arguments import real, whole
 from videoload.plan.options import checked_options
 from videoload.plan.plan import Plan
@@ -79,3 +81,22 @@ def test_steps_are_checked(start: object, epochs: object, words: str) -> None:
     assert plan.steps(np.int64(10), np.int64(1)) == range(10, 10)  # type: ignore[arg-type]
     with pytest.raises(SpecError, match=words):
         plan.steps(start, epochs)  # type: ignore[arg-type]
+
+
+# Processes that are refused
+
+
+@pytest.mark.parametrize(
+    ("module", "asks"),
+    [("gevent.monkey", "is_module_patched"), ("eventlet.patcher", "is_monkey_patched")],
+)
+def test_a_monkey_patch_is_named(module: str, asks: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    patched = {"select", "socket"}
+    fake = ModuleType(module)
+    setattr(fake, asks, patched.__contains__)
+    monkeypatch.setitem(sys.modules, module, fake)
+    name = module.partition(".")[0]
+    with pytest.raises(VideoloadError, match=f"{name} has replaced socket, select of this process"):
+        Client(workers=0, listen="tcp://127.0.0.1:*")
+    patched.clear()
+    Client(workers=0, listen="tcp://127.0.0.1:*").close()

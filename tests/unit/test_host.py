@@ -56,24 +56,25 @@ def cgroups(tmp_path: Path) -> Cgroups:
     return Cgroups(tmp_path)
 
 
-QUOTAS = [("100000", 1), ("10000", 1), ("0", 1), ("250000", 3), ("300000", 3), ("1600000", 8)]
-
-
-@pytest.mark.parametrize(("quota", "cores"), [*QUOTAS, ("max", 8)])
-def test_a_quota_of_version_2_is_rounded_up_to_whole_cores(
+@pytest.mark.parametrize(
+    ("quota", "cores"),
+    [("100000", 1), ("10000", 1), ("0", 1), ("250000", 3), ("300000", 3), ("1600000", 8)],
+)
+def test_a_quota_of_either_version_is_rounded_up_to_whole_cores(
     quota: str, cores: int, cgroups: Cgroups
 ) -> None:
     cgroups.file("job/cpu.max", f"{quota} 100000\n")
-    assert cgroups.cores("0::/job") == cores
-
-
-@pytest.mark.parametrize(("quota", "cores"), [*QUOTAS, ("-1", 8)])
-def test_a_quota_of_version_1_is_rounded_up_to_whole_cores(
-    quota: str, cores: int, cgroups: Cgroups
-) -> None:
     cgroups.file("cpu/job/cpu.cfs_quota_us", f"{quota}\n")
     cgroups.file("cpu/job/cpu.cfs_period_us", "100000\n")
+    assert cgroups.cores("0::/job") == cores
     assert cgroups.cores("5:memory:/other", "4:cpu,cpuacct:/job", "1:name=systemd:/") == cores
+
+
+def test_a_quota_may_say_that_there_is_none(cgroups: Cgroups) -> None:
+    cgroups.file("job/cpu.max", "max 100000\n")
+    cgroups.file("cpu/job/cpu.cfs_quota_us", "-1\n")
+    cgroups.file("cpu/job/cpu.cfs_period_us", "100000\n")
+    assert cgroups.cores("0::/job") == cgroups.cores("4:cpu,cpuacct:/job") == 8
 
 
 @pytest.mark.parametrize("tightest", ["", "pod/", "pod/container/"])
@@ -93,30 +94,19 @@ def test_a_container_that_sees_its_cgroup_as_the_top_has_its_quota(
 
 
 @pytest.mark.parametrize("content", ["", "100000\n", "100000 0\n", "many few\n", "1 2 3\n"])
-def test_an_unreadable_quota_is_ignored(content: str, cgroups: Cgroups) -> None:
+@pytest.mark.parametrize("line", ["0::/job", "", "no colons", "0::", "0::/../../..", "cpuset:/job"])
+def test_what_cannot_be_read_is_no_limit(line: str, content: str, cgroups: Cgroups) -> None:
     cgroups.file("job/cpu.max", content)
-    assert cgroups.cores("0::/job") == 8
-
-
-@pytest.mark.parametrize("line", ["", "no colons", "0::", "0::/../../..", "cpuset:/job"])
-def test_an_unknown_cgroup_is_no_limit(line: str, cgroups: Cgroups) -> None:
     assert cgroups.cores(line) == 8
 
 
-def test_without_cgroups_the_affinity_counts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert host.cores(tmp_path / "none", tmp_path / "neither") == 8
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3, 5})
-    assert host.cores(tmp_path / "none", tmp_path / "neither") == 2
-
-
-def test_a_tighter_affinity_beats_a_quota(
-    cgroups: Cgroups, monkeypatch: pytest.MonkeyPatch
+def test_a_tighter_affinity_beats_a_quota_and_counts_without_one(
+    cgroups: Cgroups, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cgroups.file("job/cpu.max", "300000 100000\n")
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
-    assert cgroups.cores("0::/job") == 1
+    assert host.cores(tmp_path / "none", tmp_path / "neither") == 8
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3, 5})
+    assert cgroups.cores("0::/job") == host.cores(tmp_path / "none", tmp_path / "neither") == 2
 
 
 # Memory

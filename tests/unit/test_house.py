@@ -7,6 +7,7 @@ import ast
 import builtins
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,12 @@ import pytest
 import videoload
 
 HOUSE = Path(videoload.__file__).parent
-FILES = {path.relative_to(HOUSE): ast.parse(path.read_text()) for path in HOUSE.rglob("*.py")}
+
+
+@cache
+def files() -> dict[Path, ast.Module]:
+    return {path.relative_to(HOUSE): ast.parse(path.read_text()) for path in HOUSE.rglob("*.py")}
+
 
 # Packages that may look at the environment, to pass it on or to find where a user keeps things:
 # settings are declared in one place and passed, and never read from there.
@@ -36,41 +42,49 @@ def test_packages_stand_in_layers_and_no_files_import_each_other_in_a_circle() -
 
 
 def test_packages_are_two_levels_deep_and_open_with_a_docstring_alone() -> None:
-    assert not [file for file in FILES if len(file.parts) > 2], "a package holds files only"
-    for file, tree in FILES.items():
+    deep = [str(file) for file in files() if len(file.parts) > 2]
+    assert not deep, "a package holds files only: give the folder's noun a package of its own"
+    for file, tree in files().items():
         if file.name == "__init__.py" and len(file.parts) == 2:
             only = ast.get_docstring(tree) and len(tree.body) == 1
-            assert only, f"{file} says what the package is for; code stands in files with names"
+            assert only, f"{file} says what the package is for: move its code into a named file"
 
 
 def test_no_file_is_a_drawer() -> None:
     drawers = {"utils", "util", "common", "base", "helpers", "misc", "manager"}
-    found = [file for file in FILES if {file.stem, *file.parts[:-1]} & drawers]
-    assert not found, "name the one noun that the file is about"
+    found = [str(file) for file in files() if {file.stem, *file.parts[:-1]} & drawers]
+    assert not found, "name the one noun that the file is about, and move the rest to its users"
 
 
 def test_nothing_reads_settings_from_the_environment() -> None:
     words = {"environ", "environb", "getenv", "getenvb", "expandvars"}
     reading = {
         file.parts[0]
-        for file, tree in FILES.items()
+        for file, tree in files().items()
         for node in ast.walk(tree)
         if getattr(node, "attr", getattr(node, "id", None)) in words
     }
-    assert reading <= READ_THE_ENVIRONMENT, "pass what is set as an argument"
+    assert reading <= READ_THE_ENVIRONMENT, (
+        "take what is set as an argument; the packages above, which begin a process or find a "
+        "user's folder, pass it on"
+    )
 
 
 def test_nothing_is_unpickled_or_evaluated() -> None:
     libraries = {"pickle", "cPickle", "dill", "marshal", "shelve", "joblib", "cloudpickle"}
     calls = {"eval", "exec", "compile", "__import__"}
-    for file, tree in FILES.items():
+    for file, tree in files().items():
         for node in ast.walk(tree):
+            names: list[str] = []
             if isinstance(node, ast.Import):
-                assert not {name.name.split(".")[0] for name in node.names} & libraries, file
+                names = [each.name.split(".")[0] for each in node.names]
             elif isinstance(node, ast.ImportFrom):
-                assert (node.module or "").split(".")[0] not in libraries, file
-            elif isinstance(node, ast.Call):
-                assert getattr(node.func, "id", None) not in calls, file
+                names = [(node.module or "").split(".")[0]]
+            called = getattr(getattr(node, "func", None), "id", None)
+            assert not {*names} & libraries | {called} & calls, (
+                f"{file} uses {names or called}: bytes of others may not become code. Read them "
+                "with msgspec or json, and find a function of the user's with importlib"
+            )
 
 
 def _loaded_by(code: str) -> set[str]:
@@ -93,12 +107,14 @@ def _loaded_by(code: str) -> set[str]:
 def test_what_is_imported_loads_no_library_that_it_does_not_need(
     code: str, without: set[str]
 ) -> None:
-    assert not _loaded_by(code) & without
+    found = _loaded_by(code) & without
+    assert not found, f"{found}: import it in the function that needs it"
 
 
 def test_every_public_name_exists_and_hides_no_name_of_python() -> None:
     for name in videoload.__all__:
-        assert getattr(videoload, name) is not None
-    assert not {*vars(builtins)} & {*videoload.__all__}
+        assert getattr(videoload, name) is not None, f"{name} of __all__ has no file behind it"
+    hidden = {*vars(builtins)} & {*videoload.__all__}
+    assert not hidden, f"{hidden}: `from videoload import *` would hide Python's own; leave it out"
     with pytest.raises(AttributeError, match="Cleint"):
         _ = videoload.Cleint

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from msgspec.structs import astuple
 
 from tests.support.catalogs import pairs, refused, tables, tree
 from tests.support.thorough import either
@@ -103,12 +102,6 @@ def test_a_catalog_that_differs_anywhere_is_not_equal(change: dict[str, Any]) ->
     assert hash(catalog) == hash(same)
     assert catalog != Catalog(**{**given, **change})
     assert catalog != list(catalog)
-
-
-def test_segments_of_one_file_share_one_str() -> None:
-    twins = ["".join(["a/", "b.avi"]) for _ in range(2)]
-    catalog = Catalog(twins, [0, 0], ["jump"], starts=[0, 5])
-    assert catalog[0].path is catalog[1].path
 
 
 # Paths
@@ -210,18 +203,6 @@ def test_what_has_no_order_is_no_column(argument: str, kind: Any) -> None:
             Catalog(["a.avi", "b.avi"]).split(0.5, by=kind([0, 1]))
 
 
-# Rebuilt
-
-
-@patient
-@given(catalog=tables())
-def test_a_catalog_rebuilt_from_its_videos_is_the_same(catalog: Catalog) -> None:
-    paths, labels, starts, ends, frames, *_ = zip(*map(astuple, catalog), strict=True)
-    segments: dict[str, Any] = {"starts": starts, "ends": ends, "frames": frames}
-    assert Catalog(paths, labels, catalog.classes, **segments) == catalog
-    assert catalog.labels.tolist() == list(labels)
-
-
 # subset
 
 
@@ -234,13 +215,6 @@ def test_a_subset_is_its_videos_in_the_order_asked(catalog: Catalog, data: st.Da
     assert list(subset) == [catalog[i] for i in indices]
     assert (subset.classes, subset.root) == (catalog.classes, catalog.root)
     assert subset == catalog.subset(np.array(indices, np.uint8))
-
-
-def test_a_subset_may_repeat_a_video_and_is_as_if_made_of_its_rows(tmp_path: Path) -> None:
-    catalog = Catalog(["a.avi", "b.avi"], [0, 1], TWO, tmp_path, starts=[0, 3], ends=[None, 5])
-    assert catalog.subset(range(2)) == catalog.subset(i for i in (-2, -1)) == catalog
-    assert catalog.subset([0]) == Catalog(["a.avi"], [0], TWO, tmp_path)
-    assert catalog.subset([1, 0, -1]).paths == ("b.avi", "a.avi", "b.avi")
 
 
 @pytest.mark.parametrize("indices", [[], np.array([True, False]), [0.0], [[0, 1]]])
@@ -319,25 +293,6 @@ def test_a_split_is_the_same_in_every_release() -> None:
     assert [video.path for video in first] == pinned
 
 
-def test_seeds_split_differently() -> None:
-    splits = [frozenset(files_of(hundred().split(0.5, seed)[0])) for seed in (0, 1, -1, 2**200)]
-    assert all(one != other for one, other in itertools.combinations(splits, 2))
-
-
-def test_a_split_does_not_follow_the_names() -> None:
-    first, _ = hundred().split(0.5)
-    assert 10 < sum(int(video.path[2:-4]) < 50 for video in first) < 40
-
-
-def test_a_split_keeps_segments_and_root(tmp_path: Path) -> None:
-    catalog = Catalog(
-        ["a.avi", "b.avi"], [0, 0], TWO, tmp_path, starts=[3, 4], ends=[5, None], frames=[9, 10]
-    )
-    first, second = catalog.split(0.5)
-    assert {*first, *second} == {Video("a.avi", 0, 3, 5, 9), Video("b.avi", 0, 4, None, 10)}
-    assert first.root == second.root == tmp_path
-
-
 @pytest.mark.parametrize("step", [1, -1])
 def test_a_file_of_several_classes_counts_for_the_rarest(step: int) -> None:
     rows = [(f"{i}.avi", 0, 0) for i in range(8)] + [("6.avi", 1, 5), ("7.avi", 1, 5)]
@@ -404,3 +359,73 @@ def test_a_class_that_only_the_test_folder_has_is_refused(tmp_path: Path) -> Non
     tree(tmp_path, "train/a/1.avi", "test/b/2.avi")
     with refused("'b'", "classes"):
         Catalog.train_and_test(tmp_path)
+
+
+# split: all videos of a group go to one side
+
+CLASSES = ("Archery", "Bowling")
+UCF = Catalog(
+    [f"{n}/v_{n}_g{g:02d}_c{c:02d}.avi" for n in CLASSES for g in range(1, 26) for c in (1, 2, 3)],
+    [label for label in (0, 1) for _ in range(75)],
+    CLASSES,
+)
+RECORDING = r"v_.+_g\d+"
+
+
+def recordings(catalog: Catalog) -> set[str]:
+    return {video.path.rsplit("_", 1)[0] for video in catalog}
+
+
+def test_no_recording_is_on_both_sides() -> None:
+    for seed in range(5):
+        train, test = UCF.split(0.8, seed=seed, by=RECORDING)
+        assert not recordings(train) & recordings(test)
+        assert Counter(train.labels.tolist()) == {0: 60, 1: 60}, "20 of 25 groups of each class"
+    train, test = UCF.split(0.8, seed=0)
+    assert recordings(train) & recordings(test), "without groups, some are"
+
+
+def test_a_pattern_a_function_and_a_list_mean_the_same() -> None:
+    by_function = UCF.split(0.6, seed=2, by=lambda video: video.path.split("/")[1][:-8])
+    by_list = UCF.split(0.6, seed=2, by=[video.path.split("/")[1][:-8] for video in UCF])
+    assert by_function == by_list == UCF.split(0.6, seed=2, by=RECORDING)
+
+
+@settings(deadline=None, max_examples=either(25, 60))
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 9)), min_size=4, max_size=40),
+    st.integers(0, 2**40),
+)
+def test_a_split_by_groups_is_a_partition_whatever_their_order(
+    rows: list[tuple[int, int]], seed: int
+) -> None:
+    catalog = Catalog([f"{i}.avi" for i in range(len(rows))], [c for c, _ in rows], list("abc"))
+    group = [g for _, g in rows]
+    groups_of: dict[int, set[int]] = {}  # each group counts for its rarest class
+    rarity = Counter(label for label, _ in rows)
+    for g in set(group):
+        rarest = min((rarity[label], label) for label, other in rows if other == g)
+        groups_of.setdefault(rarest[1], set()).add(g)
+    if max(map(len, groups_of.values())) < 2:
+        with pytest.raises(ValueError, match="no class has two groups"):
+            catalog.split(0.5, seed, by=group)
+        return
+    first, rest = catalog.split(0.5, seed, by=group)
+    number = {video.path: g for video, g in zip(catalog, group, strict=True)}
+    assert not {number[v.path] for v in first} & {number[v.path] for v in rest}
+    assert {v.path for v in first} | {v.path for v in rest} == set(number)
+    turned = catalog.subset(range(len(catalog) - 1, -1, -1))
+    again, _ = turned.split(0.5, seed, by=group[::-1])
+    assert {v.path for v in again} == {v.path for v in first}
+
+
+def test_groups_that_cannot_be_meant_are_refused() -> None:
+    film = Catalog(["a.avi", "a.avi", "b.avi"], [0, 0, 0], ["jump"], starts=[0, 5, 0])
+    by: Any
+    for catalog, by, words in (
+        (UCF, r"(S\d+)", ["'Archery/v_Archery_g01_c01.avi'"]), (UCF, "(", ["("]),
+        (UCF, [1, 2], ["by=", "150"]), (UCF, lambda video: "all", ["two groups"]),
+        (film, [1, 2, 2], ["'a.avi'", "'1' and '2'"]),  # segments of a file are in one group
+    ):  # fmt: skip
+        with refused(*words):
+            catalog.split(0.5, by=by)

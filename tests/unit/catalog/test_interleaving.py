@@ -6,7 +6,6 @@ import itertools
 from collections import Counter
 from math import factorial
 
-import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -55,16 +54,6 @@ def test_parts_of_one_weight_come_in_every_order_equally_often() -> None:
     expected = blocks / factorial(3)
     chi_square = sum((n - expected) ** 2 / expected for n in seen.values())
     assert chi_square < 20.5, "5 degrees of freedom, one in a thousand"
-
-
-def test_a_part_has_its_share_of_every_place() -> None:
-    order = Interleaving([7, 3], b"key")
-    blocks = 4000
-    at = np.array([[order[10 * b + i][0] for i in range(10)] for b in range(blocks)])
-    pairs = Counter(zip(at[:, :-1].ravel().tolist(), at[:, 1:].ravel().tolist(), strict=True))
-    assert 0.28 < at.mean() < 0.32
-    assert min(at.mean(axis=0)) > 0.05, "no place is closed to a part"
-    assert pairs[1, 1] > 0
 
 
 def test_nothing_is_random_without_a_key() -> None:

@@ -17,7 +17,6 @@ from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import check_numbers, check_shapes, file_rows, mix
 from videoload.catalog.target_columns import PerFrame, Points
 from videoload.clips.clip_spec import ClipSpec
-from videoload.clips.rows import Video
 from videoload.clips.sample_spec import one_clip
 from videoload.errors import SpecError
 from videoload.plan.options import checked_options
@@ -40,12 +39,6 @@ def stream(mixed: Catalog, steps: range, clip: Any = CLIP, **changes: Any) -> li
 
 
 # One after the other
-
-
-def test_a_join_is_all_rows_in_their_order() -> None:
-    one = Catalog(["a.avi", "b.avi"], [1, 0], ["jump", "run"], starts=[0, 5], ends=[None, 9])
-    two = Catalog(["c.avi"], [0], ["run"], frames=[30])
-    assert list(Catalog.join([one, two])) == [*one, Video("c.avi", 1, frames=30)]
 
 
 def test_classes_are_those_of_the_first_and_then_the_new_ones() -> None:
@@ -86,29 +79,7 @@ def test_catalogs_with_the_same_url_are_joined_and_no_others(tmp_path: Path) -> 
             Catalog.join(parts)
 
 
-def test_a_segment_may_be_in_two_catalogs() -> None:
-    one = catalog("a", 3)
-    twice = Catalog.join([one, one[1:2]])
-    assert [video.path for video in twice[2:]] == ["a2.avi", "a1.avi"]
-
-
 # Mixed
-
-
-def test_a_mixture_says_which_videos_are_of_which_part() -> None:
-    mixed = mix({"a": (catalog("a", 3), 3), "b": (catalog("b", 2), 1)})
-    assert [*mixed.parts] == [("a", 0, 3, 0.75), ("b", 3, 5, 0.25)]
-    assert mixed != Catalog.join([catalog("a", 3), catalog("b", 2)])
-
-
-def test_shares_hold_in_every_batch_and_over_epochs() -> None:
-    mixed = mix({"a": (catalog("a", 500), 0.7), "b": (catalog("b", 40), 0.3)})
-    for shuffle in (True, False):
-        videos = np.array(stream(mixed, range(200), shuffle=shuffle)) >= 500
-        batches = videos.reshape(200, 10).sum(axis=1)
-        assert videos.sum() == 600
-        assert set(batches.tolist()) <= {1, 2, 3, 4, 5}
-        assert not shuffle or len(set(batches.tolist())) == 1, "a block is as long as a batch"
 
 
 def test_a_part_goes_through_all_its_videos_before_it_repeats_one_across_epochs() -> None:
@@ -146,13 +117,6 @@ def test_ranks_of_a_mixture_share_a_pass_and_have_the_same_shares(
     for part in (range(a), range(a, a + b)):
         counts = [seen[video] for video in part]
         assert not every or max(counts) - min(counts) <= 2 + 4 * world / len(part) + 1
-
-
-def test_the_same_video_has_other_parameters_each_time_it_comes_in_an_epoch() -> None:
-    mixed = mix({"a": (catalog("a", 60), 0.5), "b": (catalog("b", 1), 0.5)})
-    plan = Plan.of(mixed, one_clip(CLIP), checked_options(10, shuffle=True))
-    seeds = [sample.seed for step in range(12) for sample in plan[step] if sample.video == 60]
-    assert len(set(seeds)) == len(seeds) == 60
 
 
 def test_a_substitute_is_of_the_same_part_while_there_is_one() -> None:

@@ -61,11 +61,6 @@ def test_boxes_stay_boxes_around_the_same_pixels(corners: Any, matrix: Any) -> N
     np.testing.assert_allclose(got[..., 2:] - got[..., :2], sides, atol=1e-2)
 
 
-def test_a_whole_frame_stays_whole_when_it_is_mirrored() -> None:
-    whole = Boxes([[0, 0, 100, 40]] * 4)
-    assert moved(whole, [WHOLE, MIRRORED]).tolist() == [[0, 0, 100, 40]] * 2
-
-
 def test_left_and_right_change_places_in_mirrored_clips_alone() -> None:
     got = moved(Points(XY, mirror=[(2, 1)]), [WHOLE, MIRRORED])
     assert got[0].tolist() == XY[0].tolist()

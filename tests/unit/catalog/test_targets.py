@@ -46,17 +46,6 @@ def test_a_batch_has_the_rows_of_its_videos_in_their_type(kind: str) -> None:
     assert ("str" if got.dtype == object else got.dtype.name) == told[1]
 
 
-def test_without_targets_the_labels_are_given() -> None:
-    assert targets_of(CATALOG, VIDEOS, FRAMES).tolist() == [1, 0]
-
-
-def test_lists_and_objects_of_text_are_arrays() -> None:
-    catalog = CATALOG.with_targets({"text": list("abcdef"), "number": range(6)})
-    assert isinstance(catalog.targets, dict)
-    assert list(targets_of(catalog, VIDEOS, FRAMES)) == ["text", "number"]
-    assert [column.dtype.kind for column in catalog.targets.values()] == ["O", "i"]  # type: ignore[union-attr]
-
-
 @pytest.mark.parametrize(
     "change",
     [
@@ -149,20 +138,3 @@ def test_only_targets_of_one_kind_are_joined() -> None:
     other = Catalog(["x.avi"], [0], ["sit", "stand"]).with_targets([1])
     with refused("same classes"):
         Catalog.join([numbers, other])
-
-
-def test_segments_of_a_file_share_its_array() -> None:
-    def arrays_of(catalog: Catalog) -> list[int]:
-        assert isinstance(catalog.targets, PerFrame)
-        return [id(array) for array in catalog.targets._arrays]
-
-    segments = Catalog(["a.avi", "a.avi", "b.avi"], starts=[0, 3, 0])
-    one = np.arange(6.0)
-    given = arrays_of(segments.with_targets(PerFrame([one, one, np.arange(4.0)])))
-    read_again = arrays_of(segments.with_targets(PerFrame(map(np.arange, (6.0, 6.0, 6.0)))))
-    assert given[0] == given[1] != given[2]
-    assert read_again[0] == read_again[1] != read_again[2], "another file has its own"
-    other = arrays_of(segments.with_targets(PerFrame([one, one + 1, one])))
-    assert other[0] != other[1], "they differ"
-    shared = segments.with_targets(PerFrame([one, one, one]))
-    assert shared == segments.with_targets(PerFrame([one.copy(), one, one]))

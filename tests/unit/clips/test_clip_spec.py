@@ -210,13 +210,6 @@ def test_what_a_spec_says_in_several_ways_is_the_same(
     assert isinstance(made.frames, int)
 
 
-def test_only_what_was_not_usual_is_shown_of_short() -> None:
-    assert repr(ClipSpec(4)) == repr(ClipSpec(4, short="loop")) == "ClipSpec(frames=4)"
-    assert repr(ClipSpec(max_frames=4)) == "ClipSpec(frames=4, max_frames=4)"
-    assert "short='hold'" in repr(ClipSpec(max_frames=4, short="hold"))
-    assert "short='zero'" in repr(ClipSpec(4, short="zero"))
-
-
 def test_a_bucket_has_fewer_frames_than_the_longest_clips() -> None:
     longest = spec(frames="all", max_frames=64)
     assert longest.shape == (64, 16, 16, 3)

@@ -76,11 +76,6 @@ def test_a_factor_is_uniform_around_one_and_never_negative(most: float) -> None:
     assert statistics.pvariance(hue) == pytest.approx((most / 2) ** 2 / 3, rel=0.08)
 
 
-def test_the_four_draws_do_not_depend_on_each_other() -> None:
-    found = np.corrcoef(np.array(drawn(1000, (0.4, 0.4, 0.4, 0.1), 0.0)).T)
-    assert np.abs(found - np.eye(4)).max() < 0.1
-
-
 def test_the_share_of_grey_clips_is_the_one_asked_for() -> None:
     grey = [made.saturation == 0 for made in drawn(1000, None, 0.2)]
     assert sum(grey) / 1000 == pytest.approx(0.2, abs=0.04)
@@ -116,20 +111,3 @@ def test_rgb_follows_the_same_formulas_as_planes(by: Colours) -> None:
     apart = np.abs(rgb_with(RGB, by) - wanted)
     assert apart.max() < 6.5 + 3.5 * rounding(by)  # three products are rounded
     assert apart.mean() < 1 + rounding(by) / 2
-
-
-def test_colours_that_change_nothing_change_no_byte() -> None:
-    for full in (True, False):
-        made = planes_with(list(PIXELS), SAME, full_range=full)
-        assert np.array_equal(made, PIXELS)
-    assert np.array_equal(rgb_with(RGB, SAME), RGB)
-
-
-def test_a_grey_clip_has_three_equal_channels_and_chroma_in_the_middle() -> None:
-    grey = Colours(1.0, 1.0, 0.0, 0.3)
-    luma, u, v = planes_with(list(PIXELS), grey, full_range=False)
-    assert np.array_equal(luma, PIXELS[0])
-    assert (u == 128).all()
-    assert (v == 128).all()
-    made = rgb_with(RGB, grey)
-    assert (made == made[..., :1]).all()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import random
 from fractions import Fraction
 
 import numpy as np
@@ -23,7 +22,6 @@ from videoload.clips.regions import (
     letterbox,
     mirrored_back,
     nearest_aspect,
-    resized_region,
     scaled_size,
     shown_box,
     turned_back,
@@ -146,37 +144,6 @@ def test_what_of_a_region_lies_in_the_frame_keeps_its_scale(
         assert not even or (at % 2, shown[axis] % 2) == (0, 0)
 
 
-@pytest.mark.parametrize(
-    ("frame", "resize", "wanted"),
-    [
-        ((321, 243), None, (321, 243)),
-        ((320, 240), 128, (170, 128)),
-        ((240, 320), 128, (128, 170)),
-        ((1280, 720), 128, (228, 128)),
-    ],
-)
-def test_usual_sizes_are_scaled_as_listed(frame: Size, resize: int | None, wanted: Size) -> None:
-    assert scaled_size(*frame, resize) == wanted
-
-
-# Regions
-
-
-@patient
-@given(
-    frame=st.tuples(*[st.integers(1, 3000)] * 2), low=st.floats(0.001, 1), high=st.floats(0.001, 1),
-    flat=st.floats(0.001, 1000), wide=st.floats(0.001, 1000), key=st.integers(0, 2**64 - 1),
-)  # fmt: skip
-def test_every_random_region_lies_inside_the_frame(
-    frame: tuple[int, int], low: float, high: float, flat: float, wide: float, key: int
-) -> None:
-    draw = random.Random(key).random
-    area, ratio = sorted((low, high)), sorted((flat, wide))
-    x, y, width, height = resized_region(frame, (area[0], area[1]), (ratio[0], ratio[1]), draw)
-    assert 0 <= x < x + width <= frame[0]
-    assert 0 <= y < y + height <= frame[1]
-
-
 # Places
 
 
@@ -212,19 +179,6 @@ def test_a_letterbox_keeps_the_shape_in_the_middle(
     frame: Size, even: bool, expected: tuple[Size, Size]
 ) -> None:
     assert letterbox(frame, (112, 112), even=even) == expected
-
-
-@patient
-@given(*[st.integers(1, 2000)] * 4, st.booleans())
-def test_a_letterbox_fills_one_side_and_lies_inside(
-    width: int, height: int, across: int, down: int, even: bool
-) -> None:
-    across, down = 2 * across, 2 * down
-    (w, h), (x, y) = letterbox((width, height), (across, down), even=even)
-    assert w == across or h == down
-    assert 0 <= x <= across - w
-    assert 0 <= y <= down - h
-    assert not (even and (w | h | x | y) & 1)
 
 
 # Turned frames

@@ -92,12 +92,6 @@ def test_frames_of_the_same_number_need_no_rate() -> None:
         params(video(90), video(40, 0))
 
 
-def test_missing_frames_are_missing_in_all_parts() -> None:
-    made = params(video(4), video(2, 15), short="zero", follows=3)
-    assert made.frames.tolist() == [0, 1, 2, 3, -1, -1]
-    assert made.clips["b"][0].frames.tolist() == [0, 1, -1]
-
-
 def test_frames_beyond_the_ends_repeat_or_are_missing_in_all_parts() -> None:
     around: dict[str, Any] = {"sampling": "at", "stride": 3, "row": Video("", at=4)}
     for edges in ("hold", "zero"):

@@ -105,16 +105,6 @@ def test_clips_are_drawn_where_the_stream_is_shuffled_and_they_do_not_say(shuffl
             sample_spec(None, views, shuffle=False)
 
 
-def test_a_single_clip_is_the_member_without_a_name() -> None:
-    spec = one_clip(CLIP)
-    assert (spec.shape, spec.dtype, spec.clip_bytes) == (CLIP.shape, CLIP.dtype, CLIP.clip_bytes)
-    rows = np.zeros((2, spec.clip_bytes), np.uint8)
-    arrays = arrays_of(spec, rows)
-    assert arrays.shape == (2, *CLIP.shape)
-    assert arrays.flags.c_contiguous
-    assert np.shares_memory(arrays, rows)
-
-
 def test_facts_of_videos_have_a_shape_of_their_own() -> None:
     counts = made().counts
     assert (counts.shape, counts.dtype, counts.clip_bytes) == ((10,), "int64", 80)

@@ -11,7 +11,6 @@ from videoload import ClipSpec, SpecError
 from videoload.clips.clip_spec import silent
 from videoload.clips.sample_spec import (
     SampleParts,
-    SampleSpec,
     arrays_of,
     heard_in,
     one_clip,
@@ -61,16 +60,6 @@ def test_pixels_and_sound_lie_aligned_in_a_row_and_share_no_byte() -> None:
     assert heard.tolist() == [False, False]
     assert spec.clip_bytes % 64 == 0
     assert heard_in(one_clip(silent(spec)), rows) is None
-
-
-def test_the_sound_of_a_part_is_a_part_of_its_own() -> None:
-    sides = SampleParts(("rgb", "depth"))
-    spec = sample_spec(sides, {"rgb": ClipSpec(**CLIP, sound=16_000), "depth": ClipSpec(**CLIP)})
-    assert isinstance(spec, SampleSpec)
-    assert list(spec.shape) == ["rgb", "sound", "depth"]
-    assert spec.dtype["sound"] == "float32"
-    arrays = arrays_of(spec, np.zeros((2, spec.clip_bytes), np.uint8))
-    assert arrays["sound"].shape == (2, 20_480)
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from videoload.clips.choices import UnfitError
 from videoload.clips.clip_params import clip_params
 from videoload.clips.clip_spec import ClipSpec, dense_hop, hop_seconds
 from videoload.clips.edges import pictures, reported
+from videoload.clips.moments import first_from, shown_at
 from videoload.clips.rows import Video
 from videoload.clips.video_info import VideoInfo
 from videoload.clips.windows import count_windows, frames_in
@@ -152,15 +153,6 @@ def test_a_rate_and_the_times_that_it_gives_are_the_same_windows(
     assert found[0] == found[1]
 
 
-def test_frames_after_the_last_window_are_counted() -> None:
-    assert count_windows(dense(frames=16), even(100, Fraction(25)), (0, 100)) == (6, 4)
-    assert count_windows(dense(frames=16), even(96, Fraction(25)), (0, 96)) == (6, 0)
-    assert count_windows(dense(frames=8, stride=2), even(96, Fraction(25)), (0, 96)) == (6, 0)
-    assert count_windows(dense(frames=16, short="drop"), even(9, Fraction(25)), (0, 9)) == (0, 0)
-    assert count_windows(dense(frames=16), even(9, Fraction(25)), (0, 9)) == (1, 0)
-    assert count_windows(dense(frames=2, fps=5), even(51, Fraction(25)), (0, 51)) == (5, 1)
-
-
 # Moments and edges
 
 
@@ -239,16 +231,6 @@ def test_a_window_around_a_moment_has_it_in_the_middle_and_says_what_it_lacks(
             assert first <= frames[spec.frames // 2] < last
 
 
-def test_a_moment_in_seconds_is_the_frame_that_a_player_shows_then() -> None:
-    spec = dense(frames=3, sampling="at", edges="hold")
-    video = uneven([0.0, 0.1, 0.9, 1.0, 1.5, 4.0])
-    for seconds, frame in ((0.05, 0), (0.0999, 1), (0.89, 1), (1.49, 3), (4.0, 5), (4.7, 5)):
-        assert clip_params(spec, video, 0, row=Video("", at_s=seconds)).frames[1] == frame
-    video = even(30, Fraction(30000, 1001))
-    for seconds, frame in ((0.0, 0), (0.033, 1), (0.49, 14), (0.5, 15), (1.0, 29)):
-        assert clip_params(spec, video, 0, row=Video("", at_s=seconds)).frames[1] == frame
-
-
 AT: dict[str, Any] = {"frames": 5, "sampling": "at"}
 GAP, BARE, VIDEO = uneven([0.0, 0.1, 4.0]), even(50, Fraction(0)), even(40, Fraction(25))
 
@@ -282,12 +264,6 @@ def test_what_a_video_cannot_give_is_told(
     if not where:
         with pytest.raises(UnfitError, match=words):
             count_windows(dense(**changes), video, (0, video.frames))
-
-
-def test_without_edges_a_window_at_the_ends_fits() -> None:
-    for at in (2, 37):
-        around = clip_params(dense(**AT), VIDEO, 0, row=Video("", at=at)).frames.tolist()
-        assert around == [*range(at - 2, at + 3)]
 
 
 # Clips of any length
@@ -392,9 +368,44 @@ def test_a_segment_of_a_frame_that_is_shown_for_no_time_has_that_frame(short: An
             assert count_windows(dense(**usual | changes), video, (1, end))[0] >= 1
 
 
-def test_the_last_frame_of_a_segment_is_shown_until_the_next_one_of_the_video() -> None:
-    times = np.array([*np.arange(15) * 0.02, 0.32])  # the last gap is twice as long
-    video = VideoInfo(16, Fraction(50), 64, 48, times=array("d", times))
-    spec = ClipSpec(frames=3, fps=5, sampling="at", edges="zero", size=8)
-    found = clip_params(spec, video, 0, 0, Video("", start=0, end=15, at=5)).frames
-    assert found.tolist() == [-1, 5, 14]  # at 0.30 s, frame 14 is still there
+# Times that were rounded
+
+NTSC = [Fraction(24000, 1001), Fraction(60000, 1001)]
+USUAL_RATES = [Fraction(24), Fraction(25), Fraction(30), *NTSC]
+
+
+def video(rate: Fraction, *, uneven: bool = False) -> VideoInfo:
+    times = array("d", [float(i / rate) for i in range(999)]) if uneven else None
+    return VideoInfo(999, rate, 64, 48, times=times)
+
+
+@pytest.mark.parametrize("uneven", [False, True])
+@pytest.mark.parametrize("rate", USUAL_RATES)
+@pytest.mark.parametrize("digits", [3, 4, 6, 17])
+def test_seconds_that_a_table_rounds_keep_the_first_frame_and_the_last(
+    digits: int, rate: Fraction, uneven: bool
+) -> None:
+    for first in range(0, 900, 17):
+        start_s, end_s = (round(float(n / rate), digits) for n in (first, first + 9))
+        found = frames_in(Video("", start_s=start_s, end_s=end_s), video(rate, uneven=uneven))
+        assert found == (first, first + 9)
+
+
+def test_a_millisecond_is_too_much_for_frames_that_come_faster() -> None:
+    fast = Fraction(2000)  # a frame takes half a millisecond
+    for each in (video(fast), video(fast, uneven=True)):
+        assert first_from(10 / 2000 + 0.0001, each) == 10
+        assert first_from(10 / 2000 + 0.0002, each) == 11
+    times = np.array([0.0, 0.0005, 0.001, 1.0, 2.0])
+    assert shown_at(times, [0.00039, 0.00035, 0.9991, 0.9989]).tolist() == [1, 0, 3, 2]
+
+
+@pytest.mark.parametrize("rate", USUAL_RATES)
+@pytest.mark.parametrize("sampling", ["center", "dense", "random"])
+def test_a_clip_at_a_rate_that_is_nearly_the_file_s_shows_each_frame_once(
+    sampling: str, rate: Fraction
+) -> None:
+    for wrong in (Fraction(9999, 10000), Fraction(10001, 10000)):
+        spec = ClipSpec(16, fps=float(rate), size=(16, 16), sampling=sampling)  # type: ignore[arg-type]
+        frames = clip_params(spec, video(rate * wrong), 3).frames
+        assert np.diff(frames).tolist() == [1] * 15

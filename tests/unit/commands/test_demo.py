@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rich.console import Console
 
-from tests.support.models import small_model
 from videoload.commands import demo
-from videoload.errors import SpecError, TooManyBadVideos
+from videoload.commands.made_videos import MOTIONS, make_videos
+from videoload.errors import SpecError
 
 
 class Clock:
@@ -62,16 +61,6 @@ def test_waiting_and_training_are_timed_apart_without_the_warm_up(clock: Clock) 
     assert never.wait_share == 0
 
 
-@pytest.mark.parametrize(("limit_s", "steps"), [(1.75, 4), (0, 1)])
-def test_measuring_stops_at_its_limit_but_times_at_least_one_step(
-    clock: Clock, limit_s: float, steps: int
-) -> None:
-    pace = demo.measure_waiting(
-        slow_batches(clock, 0.5), lambda *_: None, steps=99, warm_up_steps=1, limit_s=limit_s
-    )
-    assert pace.steps == steps
-
-
 def test_the_model_scores_each_class_by_changes_and_not_by_frames(tf: Any) -> None:
     model = demo.build_model(classes=5, steps=10)
     assert model.input.dtype == "uint8"
@@ -85,19 +74,6 @@ def test_the_model_scores_each_class_by_changes_and_not_by_frames(tf: Any) -> No
     np.testing.assert_allclose(stays, black)
 
 
-def test_an_error_of_the_stream_behind_tensorflow_is_one_line(
-    tf: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(demo, "build_model", lambda *_: small_model(tf))
-    for part in ("train", "test"):
-        for number in range(9):
-            video = tmp_path / part / "[red]" / f"{number}.avi"
-            video.parent.mkdir(parents=True, exist_ok=True)
-            video.write_text("not a video")
-    with pytest.raises(TooManyBadVideos, match=r"^4 of 9 videos [^\n]+ train/\[red\]"):
-        demo.run(tmp_path, workers=1, console=Console(quiet=True))
-
-
 def test_no_videos_are_made_where_they_would_lie_beside_others(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").touch()
     for folder, output in (
@@ -108,3 +84,21 @@ def test_no_videos_are_made_where_they_would_lie_beside_others(tmp_path: Path) -
         with pytest.raises(SpecError, match=r"output|empty folder"):
             demo.run(folder, output=output)
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+# The made videos: small AVI files whose class shows only over time
+
+
+def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(tmp_path: Path) -> None:
+    calls: list[None] = []
+    first, again, other = (tmp_path / name for name in ("first", "again", "other"))
+    for folder, seed in ((first, 5), (again, 5), (other, 6)):
+        make_videos(
+            folder, train_per_class=1, test_per_class=1, frames=2, seed=seed,
+            on_video=lambda: calls.append(None),
+        )  # fmt: skip
+    files = [path.relative_to(first) for path in first.rglob("*.avi")]
+    assert len(calls) == 3 * len(files) == 6 * len(MOTIONS)
+    for file in files:
+        assert (again / file).read_bytes() == (first / file).read_bytes()
+        assert (other / file).read_bytes() != (first / file).read_bytes()

@@ -76,26 +76,7 @@ def test_a_hello_of_a_child_that_was_reaped_is_refused(admission: Admission[int]
     assert admission.child(1, said, CHILDREN) == Refusal("this trainer has no such child")
 
 
-def test_a_child_that_dials_again_replaces_only_itself(admission: Admission[int]) -> None:
-    admit(admission, 1, hello(pid=11, token=TOKEN), child=True)
-    admit(admission, 2, hello(pid=12, token=TOKEN), child=True)
-    admit(admission, 3, hello(pid=11))  # a worker of another host with the same pid
-    again = admit(admission, 4, hello(pid=11, token=TOKEN), child=True)
-    assert again.replaces == (1,)
-    assert sorted(admission.workers) == [2, 3, 4]
-
-
-def test_a_child_that_says_hello_twice_replaces_nobody(admission: Admission[int]) -> None:
-    for _ in range(2):
-        assert admit(admission, 1, hello(token=TOKEN), child=True).replaces == ()
-
-
 # At the addresses where workers dial in
-
-
-def test_a_worker_that_dials_in_is_admitted_and_is_no_child(admission: Admission[int]) -> None:
-    admitted = admit(admission, 1, hello(host="there", pid=7))
-    assert (admitted.worker.name, admitted.worker.is_child) == ("there:7", False)
 
 
 def test_no_more_workers_than_max_remote_may_dial_in(admission: Admission[int]) -> None:
@@ -113,21 +94,6 @@ def test_no_more_workers_than_max_remote_may_dial_in(admission: Admission[int]) 
     assert admission.remote(3, hello("c")) == full
     del admission.workers[1]
     admit(admission, 3, hello("c"))
-
-
-def test_a_refused_worker_is_not_remembered(admission: Admission[int]) -> None:
-    admit(admission, 1, hello("a"))
-    admit(admission, 2, hello("b"))
-    assert isinstance(admission.remote(3, hello("c")), Refusal)
-    del admission.workers[1]
-    assert admit(admission, 4, hello("c")).replaces == ()
-
-
-def test_a_worker_that_was_cut_off_replaces_its_old_peer(admission: Admission[int]) -> None:
-    admit(admission, 1, hello("a", "there", 7))
-    back = admit(admission, 2, hello("a", "there", 7))
-    assert back.replaces == (1,)
-    assert admit(admission, 2, hello("a", "there", 7)).replaces == (), "it never left"
 
 
 @pytest.mark.parametrize("other", [hello("b"), hello(host="there"), hello(pid=12)])

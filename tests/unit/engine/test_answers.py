@@ -199,11 +199,3 @@ def test_a_file_of_the_own_copy_that_changes_is_named_once(
         stream.note_changed(3)
     assert stream.changed == ["v3.avi"]
     assert caplog.text.count("v3.avi") == 1
-
-
-def test_another_version_at_a_worker_of_the_own_copy_is_a_change(owner: Trainer) -> None:
-    owner.read()
-    peer = owner.join(11, "mine")
-    video = owner.answer(peer, 5).samples[0].video
-    assert owner.stream.changed == []
-    assert owner.stream.is_changed(video, 6)

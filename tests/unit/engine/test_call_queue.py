@@ -31,16 +31,6 @@ def make_calls(queue: CallQueue) -> None:
         call()
 
 
-def test_calls_are_made_in_their_order(queue: CallQueue) -> None:
-    made: list[int] = []
-    for i in range(3):
-        queue.post(lambda i=i: made.append(i))  # type: ignore[misc]
-    assert len(queue) == 3
-    make_calls(queue)
-    assert made == [0, 1, 2]
-    assert not queue
-
-
 def test_several_posts_wake_the_polling_thread_once(queue: CallQueue) -> None:
     assert not is_woken(queue)
     for _ in range(3):
@@ -76,20 +66,6 @@ def test_a_call_that_another_call_posts_is_made_next_time(queue: CallQueue) -> N
     make_calls(queue)
     assert made == [0]
     assert len(queue) == 1
-
-
-def test_posting_never_blocks_even_if_nobody_reads(queue: CallQueue) -> None:
-    for _ in range(100_000):
-        queue.post(list)
-    assert len(queue) == 100_000
-
-
-def test_a_closed_queue_keeps_no_calls(queue: CallQueue) -> None:
-    queue.post(list)
-    queue.close()
-    assert not queue
-    queue.post(list)
-    assert not queue
 
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
@@ -162,14 +138,6 @@ def test_a_thread_that_stands_still_for_20_s_is_an_error_for_those_that_wait(
     assert "I/O thread" in str(error)
     make_calls(watched)
     assert error_after(watched, clock, 19) is None, "it goes on"
-
-
-def test_a_thread_that_makes_calls_may_bring_no_batch_for_a_minute(
-    watched: CallQueue, clock: Clock
-) -> None:
-    for _ in range(60):
-        make_calls(watched)
-        assert error_after(watched, clock, 1) is None
 
 
 def test_the_main_thread_never_gets_this_error(watched: CallQueue, clock: Clock) -> None:

@@ -113,21 +113,6 @@ def test_an_engine_that_is_stopping_takes_no_messages(engine: Engine, crowd: Cro
     assert crowd.taken == 0
 
 
-def test_a_call_that_another_call_posts_waits_for_the_next_turn(
-    engine: Engine, crowd: Crowd
-) -> None:
-    made: list[int] = []
-
-    def again() -> None:
-        made.append(crowd.taken)
-        engine.post(again)
-
-    engine.post(again)
-    for _ in range(3):
-        take_a_turn(engine)
-    assert made == [0, 64, 128], "the messages have their turn between two calls"
-
-
 class LeaseSink:
     """An address whose worker keeps its leases and ignores the rest."""
 

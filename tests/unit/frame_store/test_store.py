@@ -88,19 +88,6 @@ def test_another_video_file_scaling_or_root_has_other_frames(
     assert store(tmp_path, root=root).open(path, identity, scaling) is None
 
 
-def test_a_file_that_is_gone_makes_place_for_the_new_one(tmp_path: Path) -> None:
-    made(store(tmp_path), "a/b.avi", 1)
-    place = store(tmp_path)
-    assert place.open("a/b.avi", OTHER, S128) is None
-    assert place.create("a/b.avi", S128, HEAD._replace(identity=OTHER), range(4)) is not None
-
-
-def test_a_frame_counts_as_kept_only_once_it_is_committed(tmp_path: Path) -> None:
-    video = made(store(tmp_path), "a/b.avi", 1)
-    video.write(2, [pixels(2)])  # ... and the process is killed
-    assert read(store(tmp_path).open("a/b.avi", IDENTITY, S128), 2) is None
-
-
 def test_two_processes_fill_one_file(tmp_path: Path) -> None:
     one = made(store(tmp_path), "a/b.avi", 1)
     assert store(tmp_path).create("a/b.avi", S128, HEAD, range(4)) is None
@@ -135,15 +122,6 @@ def test_a_file_that_is_cut_gives_what_is_left_of_it(tmp_path: Path, length: int
     for ordinal in range(FRAMES):
         found = read(video, ordinal)
         assert found is None or np.array_equal(found[0], pixels(ordinal))
-
-
-def test_a_file_may_be_deleted_while_it_is_read(tmp_path: Path) -> None:
-    video = made(store(tmp_path), "a/b.avi", 1)
-    again = store(tmp_path).open("a/b.avi", IDENTITY, S128)
-    file_of(tmp_path).unlink()
-    assert_has(again, 1)
-    keep(video, 2)
-    assert store(tmp_path).open("a/b.avi", IDENTITY, S128) is None
 
 
 def test_a_full_store_keeps_what_it_has_and_says_so_once(
@@ -337,3 +315,48 @@ def test_nobody_else_can_read_it(tmp_path: Path) -> None:
     modes = {path.stat().st_mode & 0o777 for path in tmp_path.glob("frames/*")}
     assert file_of(tmp_path / "frames").stat().st_mode & 0o777 == 0o600
     assert 0o700 in modes
+
+
+# How much of the time a disk takes
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def used(pace: StorePace, clock: Clock, takes_s: float, works_s: float, seconds: float) -> float:
+    """Work and use the disk in turns, if the pace has time. Returns the time that the disk took."""
+    end, took = clock.now + seconds, 0.0
+    while clock.now < end:
+        clock.now += works_s
+        if pace.has_time:
+            with pace.expecting(0.001):
+                clock.now += takes_s
+            took += takes_s
+    return took
+
+
+def test_a_slow_disk_takes_a_quarter_of_the_time() -> None:
+    clock = Clock()
+    assert 0.2 < used(StorePace(clock), clock, 0.2, 0.01, 100.0) / 100 < 0.28
+
+
+def test_a_quick_disk_is_used_each_time() -> None:
+    clock = Clock()
+    assert used(StorePace(clock), clock, 0.001, 0.001, 10.0) > 4.9
+
+
+def test_a_single_long_call_is_made_up_for() -> None:
+    clock = Clock()
+    pace = StorePace(clock)
+    with pace.expecting(0.1):
+        clock.now += 5.0
+    assert not pace.has_time
+    clock.now += 10.0
+    assert not pace.has_time
+    clock.now += 10.0
+    assert pace.has_time

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.support.waiting import SECOND, wait_until
-from videoload.frameworks.python_datasets import PythonDatasets, itself
+from videoload.frameworks.python_datasets import PythonDatasets
 
 pytestmark = pytest.mark.timeout(60 * SECOND)
 
@@ -101,16 +101,3 @@ def test_a_generator_begins_and_ends_with_each_iteration(tf: Any, python: Python
     assert begun == [0, 1, 2]
     del iterator
     wait_until(lambda: ended == [0, 1, 2], 10 * SECOND)
-
-
-def test_an_error_of_a_generator_reaches_the_user_in_its_own_words(
-    tf: Any, python: PythonDatasets
-) -> None:
-    def fail(number: np.int64) -> None:
-        raise OSError("no such thing")
-
-    made = python.generator(
-        [tf.constant(3, tf.int64)], itself, fail, itself, tf.TensorSpec((), tf.int64)
-    )
-    with pytest.raises(tf.errors.UnknownError, match=r"^[^\n]*OSError: no such thing"):
-        numbers(made)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import sqlite3
 import time
 import weakref
 from array import array
@@ -116,20 +115,6 @@ def test_noise_is_no_index(noise: bytes) -> None:
         VideoIndex.from_bytes(noise)
 
 
-def test_half_an_index_is_no_index() -> None:
-    packed = decoded().to_bytes()
-    for length in range(len(packed)):
-        with pytest.raises(ValueError, match=r"not an index|no video's properties"):
-            VideoIndex.from_bytes(packed[:length])
-
-
-def test_an_index_of_one_file_is_none_of_another() -> None:
-    packed = decoded().to_bytes(b"a.avi")
-    assert same(VideoIndex.from_bytes(packed, b"a.avi"), decoded())
-    with pytest.raises(ValueError, match="not an index"):
-        VideoIndex.from_bytes(packed, b"b.avi")
-
-
 def test_an_index_stays_in_memory_until_its_file_changes(
     file: VideoFile, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -178,18 +163,6 @@ def test_another_process_finds_what_was_kept(
     reader = opened(folder)
     for number, path in enumerate(paths):
         assert same(reader.get(path, file), decoded(first=number))
-
-
-def test_what_waits_to_be_written_is_known(file: VideoFile, folder: Path) -> None:
-    cache = opened(folder)
-    large = VideoIndex(
-        VideoInfo(1 << 20, Fraction(25), 320, 240),
-        Order(1 << 20, np.array([[0, 0, 0, 0]]), sums=np.arange(1 << 20)),
-    )
-    cache.put("large.avi", file, large)  # there is no room for it in memory
-    assert same(cache.get("large.avi", file), large)
-    os.utime(file.path, ns=(0, 0))
-    assert cache.get("large.avi", LocalFile(file.path, os.stat(file.path))) is None
 
 
 def test_many_indexes_are_written_together_before_the_process_ends(
@@ -246,14 +219,6 @@ def test_code_that_makes_or_writes_other_indexes_has_its_own(
     assert (versions.index_software() == before) == (module == "planes.py")
 
 
-def test_without_a_folder_indexes_live_as_long_as_the_process(file: VideoFile) -> None:
-    cache = opened(None)
-    for number in range(9000):  # more than there is room for in memory
-        cache.put(f"{number}.avi", file, decoded(first=number))
-    assert same(cache.get("0.avi", file), decoded())
-    assert opened(None).get("0.avi", file) is None
-
-
 def test_a_wrong_index_is_forgotten(file: VideoFile, folder: Path) -> None:
     cache = opened(folder)
     one, other = decoded(), decoded()
@@ -266,15 +231,6 @@ def test_a_wrong_index_is_forgotten(file: VideoFile, folder: Path) -> None:
     recalled = cache.get("a.avi", file)
     assert recalled is not None
     assert cache.forget("a.avi", recalled), "it was not made here"
-
-
-def test_two_processes_write_at_the_same_time(file: VideoFile, folder: Path) -> None:
-    one, two = opened(folder), opened(folder)
-    for number in range(300):
-        (one if number % 2 else two).put(f"{number}.avi", file, decoded(first=number))
-    del one, two
-    third = opened(folder)
-    assert all(same(third.get(f"{n}.avi", file), decoded(first=n)) for n in range(300))
 
 
 @pytest.mark.parametrize("noise", [b"", b"no database", b"SQLite format 3\0" + bytes(200)])
@@ -300,25 +256,6 @@ def test_a_flipped_bit_of_a_cache_file_is_noticed(file: VideoFile, folder: Path)
         for number in range(30):
             found = cache.get(f"{number}.avi", file)
             assert found is None or same(found, decoded(first=number))
-
-
-def test_a_damaged_row_is_ignored(file: VideoFile, folder: Path) -> None:
-    written(folder, "a.avi", file, decoded())
-    [store] = folder.iterdir()
-    with sqlite3.connect(store) as connection:
-        connection.execute("UPDATE indexes SET packed = ?", (b"half",))
-    connection.close()
-    assert opened(folder).get("a.avi", file) is None
-
-
-def test_if_nothing_can_be_written_indexes_live_as_long_as_the_process(
-    file: VideoFile, tmp_path: Path
-) -> None:
-    (tmp_path / "file").write_bytes(b"")
-    cache = opened(tmp_path / "file" / "folder")
-    for number in range(200):
-        cache.put(f"{number}.avi", file, decoded(first=number))
-    assert same(cache.get("0.avi", file), decoded())
 
 
 def test_files_that_nobody_opens_go(file: VideoFile, folder: Path) -> None:

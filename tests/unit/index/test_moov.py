@@ -71,12 +71,6 @@ def test_the_offsets_of_a_track_are_those_of_its_own_table() -> None:
     assert found.tolist() == [2, -1, -1, -1]
 
 
-def test_a_track_without_a_table_is_shown_as_it_is_decoded() -> None:
-    found = display_offsets(track(2, box(b"stts")), 2, 3)
-    assert found is not None
-    assert found.tolist() == [0, 0, 0]
-
-
 @pytest.mark.parametrize(
     "moov",
     [

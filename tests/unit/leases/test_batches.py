@@ -36,13 +36,6 @@ def test_a_slot_is_not_reused_while_a_local_worker_may_still_write_into_it(ends:
     assert (desk.granted[0].slot, desk.granted[0].samples[0].video) == (0, 20)
 
 
-def test_a_slot_does_not_wait_for_remote_workers() -> None:
-    desk = Desk("a", slots=1, steps=9)
-    desk.end()
-    desk.start(11, steps=range(5, 9))
-    assert desk.owes("a") == [[20, 21, 22, 23]]
-
-
 # What a consumer gets
 
 
@@ -80,23 +73,6 @@ def test_the_reader_that_waits_is_served_first_also_for_its_last_batch() -> None
     assert [(lease.stream, lease.slot) for lease in desk.granted] == [(0, 1)]
 
 
-def test_if_no_reader_waits_the_one_least_ahead_is_served_first() -> None:
-    desk = Desk("A", steps=99)
-    desk.stream(1)
-    desk.start(20, stream=1)
-    assert [lease.stream for lease in desk.answer_all()] == [0, 0, 1, 1, *[0, 1] * 6]
-
-
-def test_streams_have_slots_of_their_own() -> None:
-    desk = Desk("A", credit=9, slots=2, steps=99)
-    desk.stream(1, slots=3)
-    desk.start(20, stream=1)
-    assert [(g.stream, g.slot) for g in desk.granted] == [(0, 0), (0, 1), (1, 0), (1, 1), (1, 2)]
-    desk.answer_all()
-    desk.slot_back(0, reader=20, stream=1)
-    assert {lease.stream for lease in desk.granted} == {1}
-
-
 def test_a_dropped_stream_is_forgotten() -> None:
     desk = Desk("A", steps=1)
     desk.stream(1)
@@ -128,17 +104,6 @@ def test_the_reader_that_is_asked_last_gets_the_slots() -> None:
     assert len(desk.leases["a"]) == 3
     desk.answer("a", "a")
     assert sorted(lease.slot for lease in desk.granted) == [0, 1, 2]
-
-
-def test_a_reader_that_waits_gets_a_batch_before_another_takes_over() -> None:
-    desk = Desk("a", steps=9)
-    desk.start(11)
-    desk.want(11)
-    assert desk.said == []
-    desk.answer("a")
-    assert desk.steps() == [0]
-    desk.want(11)
-    assert desk.take(Recall) == [Recall(10)]
 
 
 def test_readers_that_wait_take_turns() -> None:

@@ -14,11 +14,9 @@ from videoload.errors import (
     SpecError,
     TooManyBadVideos,
     TransformError,
-    UnreadableError,
     VideoError,
 )
-from videoload.leases.commands import Grant, Stop, Warn
-from videoload.leases.files import Files
+from videoload.leases.commands import Grant, Warn
 
 # Clips that cannot be decoded
 
@@ -61,16 +59,6 @@ def test_known_bad_videos_are_replaced_before_they_are_granted(granted_before: b
     assert attempts(desk.granted[-1]) == [0, 1, 0, 0]
 
 
-def test_the_clips_that_a_silent_worker_decodes_are_not_changed() -> None:
-    desk = Desk("a", steps=1)
-    desk.wait(3)
-    desk.streams[0].quarantine.add(1, "found elsewhere")
-    desk.join("b")
-    assert attempts(desk.leases["b"][0]) == [0, 0, 0, 0]
-    desk.answer("a")
-    assert desk.ready[10, 0].samples == tuple(desk.streams[0].plan[0])
-
-
 def test_a_dropped_video_is_replaced_but_not_counted() -> None:
     desk = Desk("A", steps=1)
     desk.fail("A", fault=Fault.SHORT)
@@ -96,21 +84,6 @@ def test_too_many_bad_videos_stop_the_stream() -> None:
     desk.want()
     desk.wait(1, "A")
     assert (desk.steps(), desk.granted, desk.said) == ([], [], [])
-
-
-def test_a_stopped_stream_passes_no_turns_and_leaves_others_alone() -> None:
-    desk = Desk("a", credit=2, on_error="raise", steps=3)
-    desk.stream(1)
-    desk.answer("a")
-    desk.start(11, steps=2)
-    desk.start(20, stream=1)
-    desk.want(10)
-    desk.answer("a", "a")  # so reader 10 would have its turn
-    last = next(lease for lease in desk.granted if lease.stream == 0)
-    desk.fail_lease(last)
-    assert isinstance(desk.error(), VideoError)
-    desk.wait(1, "a")
-    assert {lease.stream for lease in desk.granted} == {1}
 
 
 @pytest.mark.parametrize(
@@ -159,43 +132,6 @@ def test_a_file_that_cannot_be_read_is_waited_for_once_and_not_for_each_of_its_r
         desk.want()
     assert sum(wait > 10 for wait in waits) == 1
     assert 60 <= sum(waits) < 90
-
-
-@pytest.mark.parametrize("on_error", ["raise", "substitute", "skip"])
-def test_a_file_that_the_trainer_cannot_read_ends_the_stream_in_whichever_batches_it_is(
-    on_error: str,
-) -> None:
-    files = Files(4, has_own=True)
-    desk = Desk("a:1", videos=4, slots=4, credit=1, on_error=on_error, files=files, max_bad=0.0)
-    desk.streams[0].quarantine.limit = 0
-    desk.start(steps=8)  # each batch has the file
-    error = UnreadableError("0.avi", "an input/output error")
-    for _ in range(8 * 70):
-        if videos := [video for video in desk.asked if video == 0]:
-            desk.asked = [video for video in desk.asked if video]
-            desk.unread(*videos, error=error)
-        if others := [video for video in desk.asked if video]:
-            desk.asked = []
-            desk.identified(*others, file=7)
-        desk.answer_all()
-        desk.want()
-        desk.wait(0.25, "a:1")
-        if ended := desk.take(Stop):
-            assert isinstance(ended[0].error, VideoError | TooManyBadVideos)
-            assert "0.avi" in str(ended[0].error)
-            return
-    pytest.fail("the stream does not end")
-
-
-def test_a_failure_that_nobody_has_asked_for_leaves_the_steps_before_it_readable() -> None:
-    desk = Desk("A", credit=4, on_error="raise", videos=100, steps=4)
-    desk.fail_lease(next(lease for lease in desk.granted if lease.slot == 2))
-    desk.answer_all()
-    desk.start(11, steps=2)
-    desk.answer_all()
-    desk.want(11)
-    desk.answer_all()
-    assert (desk.steps(11), desk.error()) == ([0, 1], None)
 
 
 def test_of_two_bad_clips_of_a_batch_the_first_one_is_named() -> None:
@@ -322,13 +258,6 @@ def one_by_one(*workers: str, **options: Any) -> Desk:
     return Desk(*workers, **{"credit": 1, "batch": 1, "slots": 4, "steps": 9, **options})
 
 
-def test_workers_of_a_stream_that_takes_no_bad_videos_stop_it() -> None:
-    desk = Desk(batch=1, slots=1, on_error="raise", steps=9)
-    desk.kill("A", "B", "C")
-    assert isinstance(desk.error(), VideoError)
-    assert desk.streams[0].free == [0]
-
-
 def test_clips_that_a_worker_died_over_are_granted_one_by_one_and_only_the_bad_one_is_bad() -> None:
     desk = Desk("A", steps=2)
     desk.die("A")
@@ -351,23 +280,6 @@ def test_clips_that_a_worker_died_over_are_granted_one_by_one_and_only_the_bad_o
     assert died == 4, "one died over the whole lease, and two over the clip alone"
     assert desk.bad == ["2.avi"]
     assert [sample.attempt for sample in desk.ready[10, 0].samples] == [0, 0, 1, 0]
-
-
-def test_silent_remote_workers_count_one_at_a_time_though_others_hold_the_clip() -> None:
-    desk = Desk(batch=1, steps=1)
-    desk.join(*"abcdefgh")
-    desk.wait(3 * STALL_S + 1)
-    assert desk.bad == []
-    names = [f"w{number}" for number in range(9)]
-    desk = Desk("idle", batch=1, credit=1, steps=2)  # at work on the other batch
-    desk.join(*names)
-    silent: set[str] = set()
-    while not desk.bad:
-        silent |= {name for name in names if desk.leases[name]}
-        desk.wait(TICK_S, "idle", *(name for name in names if name not in silent))
-    assert desk.bad == ["1.avi"]
-    assert desk.now <= 3 * STALL_S + 3
-    assert len(silent) < 9, "while it is tried, it is passed on to nobody"
 
 
 def test_a_clip_is_passed_on_to_no_more_than_three_silent_workers_before_one_is_noted() -> None:
@@ -472,15 +384,6 @@ def test_a_clip_over_which_one_died_goes_to_another_copy_if_there_is_one() -> No
     assert desk.leases["b:1"] == [], "it reads the same copy"
     desk.answer("c:2")
     assert desk.owes("c:2") == [[0]]
-
-
-def test_remote_workers_that_die_over_all_that_is_open_blame_nothing() -> None:
-    desk = Desk(batch=1, slots=4, steps=4)
-    for number in range(50):
-        desk.now += 1
-        desk.table.pool.clock(desk.now)
-        desk.kill(f"w{number}")
-    assert desk.bad == []
 
 
 def test_if_most_of_what_is_open_was_decoded_what_is_missing_is_to_blame() -> None:

@@ -4,14 +4,13 @@ The workers and the clock are simulated."""
 
 from __future__ import annotations
 
-import random
 from itertools import count
 
 import pytest
 
 from tests.support.desk import SILENCE_S, STALL_S
 from tests.support.simulation import RESTART_S, How, Simulation
-from tests.support.thorough import in_pairs, rest_nightly
+from tests.support.thorough import in_pairs
 
 VIDEOS = 400  # an epoch
 CLIP_S = 0.1
@@ -64,39 +63,6 @@ def test_it_costs_no_more_than_five_workers_though_others_replace_none(workers: 
     simulation.bad = {37: "sleeps"}
     finish(simulation, at_most_s=100)
     assert sum(worker.hangs is not None for worker in simulation.workers.values()) <= 5
-
-
-@pytest.mark.parametrize("first", rest_nightly(range(0, 400, 50)))
-def test_whatever_else_happens_these_clips_are_named_and_no_others(first: int) -> None:
-    """Hosts that sleep, lines that break, lost answers, slots, and workers, all at random."""
-    for seed in range(first, first + 50):
-        draw = random.Random(seed)
-        batch, videos = draw.choice([1, 3, 8, 32]), draw.choice([40, 160])
-        simulation = Simulation(
-            batch=batch, videos=videos, slots=draw.choice([4, 8, 16]),
-            ordered=draw.random() < 0.7, kill_s=draw.choice([STALL_S, 30.0]),
-        )  # fmt: skip
-        bad = draw.sample(range(videos), draw.choice([0, 1, 1, 2, 4]))
-        simulation.bad = {video: draw.choice(HOWS) for video in bad}
-        clip_s, share = draw.choice([0.01, 0.1, 0.5]), draw.choice([0.0, 0.0, 0.5, 1.0])
-        for number in range(draw.choice([1, 2, 3, 4, 6, 8, 12])):
-            local, away_s = draw.random() < share, draw.choice([0.0, 0.02])
-            simulation.add_worker(
-                f"w{number}", clip_s, local=local, copy=None if local else f"host{number % 3}",
-                away_s=0.0 if local else away_s,
-            )  # fmt: skip
-
-        def cut(simulation: Simulation = simulation, draw: random.Random = draw) -> None:
-            host, away_s = f"host{draw.randrange(3)}", draw.choice([0.5, 3.0, 12.0, 40.0])
-            for worker in simulation.workers.values():
-                if worker.known.copy == host:
-                    simulation.cut(worker, away_s)
-            simulation.after(draw.uniform(20.0, 60.0), cut)
-
-        if draw.random() < 0.5:
-            simulation.after(draw.uniform(1.0, 30.0), cut)
-        simulation.read(steps=-(-videos // batch))
-        finish(simulation, at_most_s=600)
 
 
 # In all that follows, no video is at fault
@@ -164,23 +130,3 @@ def test_workers_that_die_whatever_they_get_name_nothing(
         join_and_die()
     assert simulation.run(6.0) > 0.5 * good / CLIP_S
     assert not named(simulation)
-
-
-@pytest.mark.parametrize("workers", [1, 4])
-def test_remote_workers_that_all_die_whatever_they_get_name_nothing(workers: int) -> None:
-    simulation = simulated(workers, "remote")
-    simulation.bad = dict.fromkeys(range(VIDEOS), "crashes")
-    simulation.run(200.0)
-    assert simulation.deaths > 50
-    assert not named(simulation)
-
-
-@pytest.mark.parametrize("takes_s", [9.0, 20.0])
-@pytest.mark.parametrize("workers", [3, 8])
-def test_a_clip_that_takes_long_at_a_remote_worker_is_waited_for(
-    workers: int, takes_s: float
-) -> None:
-    """A worker that decodes it says nothing meanwhile."""
-    simulation = simulated(workers, "remote", VIDEOS, batch=1)
-    simulation.slow = {37: takes_s}
-    finish(simulation, at_most_s=60)

@@ -53,24 +53,6 @@ def test_a_worker_of_the_trainers_own_copy_waits_for_nothing(worker: str) -> Non
     assert (expected(desk), desk.asked) == ([None], [])
 
 
-def test_workers_of_both_kinds_share_what_is_known() -> None:
-    desk = desk_of("A", "b:2", slots=3)
-    assert desk.asked == [1, 2, 3, 4, 5], "what A has needs no looking at"
-    desk.identified(1, file=OWN)
-    assert (desk.owes("A"), desk.owes("b:2")) == ([[0]], [[1]])
-
-
-def test_a_substitute_is_known_before_it_is_granted_as_well() -> None:
-    desk = desk_of("a:1", slots=1)
-    desk.asked.clear()
-    desk.streams[0].quarantine.add(0, "found elsewhere")
-    desk.identified(0, file=OWN)
-    [video] = desk.asked
-    assert desk.granted == []
-    identify(desk)
-    assert desk.owes("a:1") == [[video]]
-
-
 # The trainer has the file
 
 
@@ -294,18 +276,3 @@ def test_copies_with_the_same_fault_condemn_nothing_while_another_one_is_to_be_a
     assert desk.bad == []
     desk.fail(str(desk.granted[0].worker))
     assert bool(desk.bad) is (broken == 3), "no copy has it"
-
-
-def test_two_workers_of_a_folder_that_lacks_a_file_are_not_believed_before_others_may_come() -> (
-    None
-):
-    desk = desk_of("a:1", "b:1", own=False, steps=2)
-    desk.answer("b:1")
-    desk.fail("a:1")
-    assert desk.owes("b:1") == [[0]]
-    desk.fail("b:1")
-    assert desk.bad == []
-    desk.join("c:2")
-    desk.answer("c:2")
-    assert desk.bad == []
-    assert desk.steps() == [0, 1]

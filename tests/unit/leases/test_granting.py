@@ -68,13 +68,6 @@ def test_each_worker_gets_one_lease_before_any_gets_the_next_up_to_its_credit(
     assert places(desk.granted[-1]) == [("A", credit, rows[0])]
 
 
-def test_of_idle_workers_the_one_that_has_waited_longest_is_first() -> None:
-    desk = Desk("A", "b", "c", credit=1, batch=1, steps=3)
-    desk.answer("b", "c", "A")
-    desk.start(11)
-    assert [lease.worker for lease in desk.granted] == ["b", "c", "A"]
-
-
 def test_a_worker_has_credit_until_it_holds_its_leases_and_again_after_an_answer() -> None:
     desk = Desk(slots=2)
     assert not desk.table.pool.has_credit, "no worker is there"
@@ -244,10 +237,6 @@ def preferred(*hosts: str, videos: int = 1000) -> list[str]:
     return [host_of[video] for video in range(videos)]
 
 
-def test_a_clip_prefers_the_same_host_in_each_process() -> None:
-    assert "".join(preferred("x", "y", videos=20)) == "yxyyyyxxyxyyxxyxyyxx"
-
-
 @settings(max_examples=either(10, 100))
 @given(NAMES)
 def test_a_host_that_leaves_moves_only_its_own_videos_and_each_has_its_share(
@@ -267,14 +256,6 @@ def test_a_host_with_more_workers_wins_videos_and_none_move_between_the_others()
     assert Counter(after)["a"] / 1000 == pytest.approx(3 / 10, abs=0.05)
 
 
-def test_a_host_whose_worker_left_has_fewer_videos() -> None:
-    desk = Desk("x/a", "x/b", "y/c", credit=99, batch=400)
-    desk.leave("x/b")
-    desk.start(steps=1)
-    took = Counter(lease.worker for lease in desk.granted for _ in lease.samples)
-    assert took["x/a"] == pytest.approx(200, abs=30)
-
-
 def test_a_worker_gets_clips_of_its_host_from_any_open_batch_and_others_once_it_is_idle() -> None:
     desk = Desk("x/A", "y/b", batch=8, videos=64, steps=8)
     own = preferred(*"xy", videos=64)
@@ -287,12 +268,3 @@ def test_a_worker_gets_clips_of_its_host_from_any_open_batch_and_others_once_it_
     rows = sorted((g.slot, row) for g in (*desk.leases["x/A"], *quick) for row in g.rows)
     assert rows == [(slot, row) for slot in range(8) for row in range(8)]
     assert any(own[sample.video] == "x" for lease in quick for sample in lease.samples)
-
-
-@pytest.mark.parametrize("hosts", [1, 2, 3])
-def test_all_clips_are_decoded_once_whoever_decodes_them(hosts: int) -> None:
-    workers = [f"{host}/w{n}" for host in "xyz"[:hosts] for n in range(2)]
-    desk = Desk(*workers, batch=7, videos=56, steps=8)
-    leases = desk.answer_all()
-    assert are_whole(desk, leases, 8)
-    assert all(isinstance(lease.rows, range) for lease in leases) or hosts > 1

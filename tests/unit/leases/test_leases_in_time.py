@@ -74,15 +74,6 @@ def test_a_remote_worker_that_beats_and_never_answers_delays_no_batch() -> None:
     assert max(waits) < 1.0
 
 
-def test_a_worker_that_was_slow_for_a_while_gets_its_full_share_again() -> None:
-    simulation = Simulation()
-    simulation.add_worker("good", 1 / 222, local=True)
-    simulation.add_worker("late", lambda now: (30 if now < 20 else 1) / 222, local=True)
-    simulation.read()
-    assert simulation.run(20.0) > 0.95 * 222
-    assert simulation.run(40.0) > 1.9 * 222
-
-
 def test_a_worker_far_away_is_not_taken_for_slow_if_clips_are_quick() -> None:
     # A message takes longer than a clip, as long as a lease is one clip.
     simulation = simulated(0.0005, 0.0005, batch=32)
@@ -150,25 +141,6 @@ def test_a_full_line_is_full_whatever_the_number_of_workers(workers: int) -> Non
     assert simulation.granted - done < 49.0 * 6, "what is out, the line brings in time"
 
 
-def test_a_line_that_gets_wider_is_filled_again() -> None:
-    simulation = simulated(*[0.05] * 64, away_s=0.001, batch=32, slots=40, line=49.0)
-    simulation.run(30.0)
-    simulation.line = 1000.0
-    simulation.run(5.0)  # what is on the way comes at its own pace
-    assert simulation.run(10.0) > 0.97 * 1000
-
-
-def test_workers_that_were_cut_off_get_their_share_again_within_two_seconds() -> None:
-    simulation = simulated(*[0.05] * 16, away_s=0.02, slots=40)
-    assert simulation.run(10.0) > 0.97 * 16 / 0.05
-    for number in range(8):
-        simulation.cut(simulation.workers[str(number)], 30.0)
-    simulation.run(5.0)
-    assert simulation.run(25.0) > 0.97 * 8 / 0.05
-    simulation.run(1.0)
-    assert simulation.run(2.0) > 0.97 * 16 / 0.05, "of the second second"
-
-
 @pytest.mark.parametrize("away_s", [0.6, 1.0, 1.5, 3.0])
 def test_a_worker_that_is_cut_off_for_a_moment_is_not_taken_for_slow(away_s: float) -> None:
     """The cut is a hundred times as long as a lease, and there are few slots."""
@@ -180,12 +152,6 @@ def test_a_worker_that_is_cut_off_for_a_moment_is_not_taken_for_slow(away_s: flo
     before = there.clips
     simulation.run(1.0)
     assert there.clips - before > 0.4 / 0.005
-
-
-def test_a_local_worker_does_not_wait_for_the_line() -> None:
-    simulation = simulated(*[0.05] * 8, slots=16, line=5.0)
-    simulation.add_worker("local", 0.05, local=True)
-    assert simulation.run(60.0) > 0.8 * 25
 
 
 # Streams that wait, clips that kill, hosts that keep what they decoded
@@ -201,14 +167,6 @@ def test_streams_that_all_wait_get_equal_shares(readers: int) -> None:
     share = len(simulation.taken) / readers
     assert min(batches[reader] for reader in range(readers)) > 0.9 * share
     assert max(batches.values()) < 1.1 * share
-
-
-@pytest.mark.parametrize("workers", rest_nightly([2, 1, 16], 2))
-def test_a_video_that_kills_is_found_though_its_workers_come_back_at_once(workers: int) -> None:
-    simulation = simulated(*[0.03] * workers, batch=4)
-    simulation.bad = {5: "crashes"}
-    assert simulation.run(60.0) > 0
-    assert set(simulation.streams[0].quarantine.reasons) == {5}
 
 
 EPOCHS, VIDEOS = 10, either(800, 1600)
@@ -244,13 +202,6 @@ def test_each_of_two_hosts_keeps_its_half_and_nine_clips_in_ten_come_from_a_stor
     assert told.from_store > 0.9
     assert min(before.shares) > 0.95
     assert told.took_s < 0.85 * before.took_s
-
-
-def test_a_host_with_more_workers_keeps_more_and_little_is_kept_twice() -> None:
-    told = Told((4, 1), (2, 1))
-    assert told.shares[0] > 1.5 * told.shares[1]
-    assert sum(told.shares) < 1.35
-    assert told.from_store > 0.95
 
 
 @pytest.mark.parametrize("hosts", rest_nightly([[(2, 2), (2, 1)], [(4, 1)] * 4]))

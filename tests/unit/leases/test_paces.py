@@ -80,37 +80,3 @@ def test_a_worker_holds_twice_what_fills_a_round_trip(
     """It holds no more than a socket has room for, and no more before it is measured."""
     far = Measured(*[lease_ms / 1000] * 8, worker="b", trip_s=trip_ms / 1000)
     assert far.holds == 1 + more
-
-
-@pytest.mark.parametrize(
-    ("slots", "holds", "later"),
-    [(64, 0, 1), (100, 1, 1)],  # what is made ahead lasts while it decodes a clip, or does not
-)
-def test_a_slow_worker_gets_no_clip_that_would_hold_up_the_others(
-    slots: int, holds: int, later: int
-) -> None:
-    """Four quick workers decode 40 clips while it decodes one. Now and then it may try again."""
-    desk = Desk(
-        *"ABCDe",
-        credit=1,
-        batch=1,
-        slots=slots,
-        ordered=False,
-        steps=4000,
-        videos=4000,
-        frame_s=math.inf,
-    )
-    for turn in range(60):
-        desk.now += 0.1
-        desk.heard(*"ABCDe")
-        desk.answer(*"ABCD", clip_s=0.1)
-        if turn % 10 == 9 and desk.leases["e"]:
-            desk.answer("e", clip_s=1.0)
-        desk.table.tick(desk.now)
-        desk.slot_back(*desk.steps())
-        desk.ready.clear()
-        desk.want()
-    assert len(desk.leases["e"]) == holds
-    desk.wait(101, *"ABCDe")
-    desk.answer("A", clip_s=0.1)
-    assert len(desk.leases["e"]) == later

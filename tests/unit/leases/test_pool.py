@@ -36,14 +36,6 @@ def test_the_clips_of_workers_that_leave_together_are_granted_after_the_last_one
     assert desk.owes("C")
 
 
-def test_earlier_steps_are_granted_again_before_later_ones_are_begun() -> None:
-    desk = Desk("A", "B", batch=2, slots=4, steps=9)
-    desk.leave("B", "A")
-    desk.join("C", "D")
-    assert desk.owes("C") == [[1], [0]]
-    assert desk.owes("D") == [[3], [2]]
-
-
 def test_who_is_reliable_is_found_once_until_workers_or_the_time_change() -> None:
     # If each of a crowd of 300 is looked up for each one that dies, the stream stops for 40 s.
     desk = Desk("a", "b")
@@ -101,19 +93,6 @@ SILENT: dict[str, str] = {
 @pytest.mark.parametrize("story", SILENT)
 def test_who_is_asked_for_the_clip_of_a_silent_worker(story: str) -> None:
     Desk(batch=1, steps=1).play(SILENT[story])
-
-
-def test_a_worker_takes_leases_while_it_is_heard_of() -> None:
-    desk = Desk("a", steps=2)
-    for seconds, taking in ((2.0, 1), (0.25, 0)):
-        desk.wait(seconds)
-        assert desk.table.pool.taking == taking
-    desk.heard("a")
-    assert desk.table.pool.taking == 1
-    desk.answer("a", "a")
-    desk.stream(1)
-    desk.start(20, stream=1)
-    assert desk.owes("a")
 
 
 # Late workers

@@ -136,12 +136,3 @@ def test_lists_of_paths_are_recordings(tmp_path: Path) -> None:
     for paths in wrong:
         with refused("not a str"):
             Catalog(paths, root=root)
-
-
-def test_a_piece_that_is_not_there_is_named(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    root = tree(tmp_path, "a/0.avi", "a/1.avi")
-    Catalog.from_table({"path": [["a/0.avi", "a/1.avi", "a/2.avi"]]}, root)
-    assert "1 of 3 files are not in" in caplog.messages[-1]
-    assert "'a/2.avi'" in caplog.messages[-1]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.catalogs import pairs, refused, text, tree
+from tests.support.catalogs import pairs, refused, tree
 from videoload.catalog.catalog import Catalog
 from videoload.listings.folders import holds_videos
 
@@ -44,44 +45,6 @@ def test_a_folder_is_a_catalog(
     named = "label" not in how
     assert (catalog.root, catalog.classes) == (tmp_path, classes)
     assert pairs(catalog) == [(path, path.split("/")[0] if named else "") for path in found]
-
-
-def test_the_order_does_not_depend_on_the_file_system(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tree(tmp_path, *(f"{c}/{s}{i}.avi" for c in TWO for s in ("", "sub/", "Sub/") for i in "012"))
-    expected = Catalog.from_folder(tmp_path)
-    scandir = os.scandir
-
-    class Backwards:
-        def __init__(self, path: Path) -> None:
-            with scandir(path) as entries:
-                self.entries = sorted(entries, key=lambda entry: entry.name, reverse=True)
-
-        def __enter__(self) -> list[os.DirEntry[str]]:
-            return self.entries
-
-        def __exit__(self, *_: object) -> None: ...
-
-        def close(self) -> None: ...
-
-    monkeypatch.setattr(os, "scandir", Backwards)
-    assert Catalog.from_folder(tmp_path) == expected
-    assert list(expected) == sorted(expected, key=lambda video: (video.label, video.path))
-
-
-def test_a_folder_can_use_a_class_file_and_a_root_above(tmp_path: Path) -> None:
-    tree(tmp_path, "train/jump/a.avi", "train/run/b.avi", "test/jump/c.avi", "test/run/")
-    index = text(tmp_path, "1 run\n2 jump\n", "classInd.txt")
-    assert Catalog.from_folder(tmp_path / "train", classes=index).classes == ("run", "jump")
-    train, test = (
-        Catalog.from_folder(tmp_path / part, root=tmp_path) for part in ("train", "test")
-    )
-    assert pairs(train) == [("train/jump/a.avi", "jump"), ("train/run/b.avi", "run")]
-    assert pairs(test) == [("test/jump/c.avi", "jump")]
-    assert (train.root, train.classes) == (test.root, test.classes) == (tmp_path, TWO)
-    loose = Catalog.from_folder(tmp_path / "train", root=tmp_path, label=None)
-    assert (loose.paths, loose.labels.tolist()) == (train.paths, [-1, -1])
 
 
 @pytest.mark.parametrize(
@@ -218,3 +181,39 @@ def test_a_short_look_tells_whether_a_folder_holds_videos(
     assert not holds_videos(none), "a link that leads back is no endless way"
     monkeypatch.setattr("videoload.listings.folders._MOST_LOOKED_AT", 3)
     assert holds_videos(none), "nobody waits for a look at a million names"
+
+
+# Folders as people have them
+
+
+def test_ntu_has_one_folder_and_classes_in_names(tmp_path: Path) -> None:
+    root = tree(tmp_path, *(f"S001C00{c}P001R001A0{a}_rgb.avi" for c in (1, 2) for a in (10, 43)))
+    catalog = Catalog.from_folder(root, label=r"A(\d{3})")
+    train, test = catalog.split(0.5, by=r"C(\d{3})")
+    assert catalog.classes == ("010", "043")
+    assert [catalog.classes[video.label] for video in catalog] == ["010", "043"] * 2
+    assert {video.path[:8] for video in train} != {video.path[:8] for video in test}
+    names = [f"action {n}" for n in range(1, 61)]
+    named = Catalog.from_folder(root, label=r"A(\d{3})", classes=names)
+    assert pairs(named)[:2] == [(catalog[0].path, "action 10"), (catalog[1].path, "action 43")]
+    with refused("'043'", "action 1"):
+        Catalog.from_folder(root, label=r"A(\d{3})", classes=names[:42])
+    with refused("label='B(.)'"):
+        Catalog.from_folder(root, label="B(.)")
+
+
+def test_folders_of_the_system_are_no_classes_and_empty_ones_are_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    root = tree(
+        tmp_path, "jump/a.avi", "jump/@eaDir/a.avi/t.avi", "@eaDir/x.avi", "__MACOSX/jump/a.avi",
+        "System Volume Information/y.avi", "lost+found/z.avi", "$RECYCLE.BIN/w.avi",
+    )  # fmt: skip
+    (tmp_path / "walk").mkdir()
+    (tmp_path / "lost+found").chmod(0)
+    with caplog.at_level(logging.WARNING):
+        catalog = Catalog.from_folder(root)
+    (tmp_path / "lost+found").chmod(0o700)
+    assert catalog.classes == ("jump", "walk")
+    assert pairs(catalog) == [("jump/a.avi", "jump")]
+    assert "no video in the class folders walk" in caplog.text

@@ -1,5 +1,4 @@
-"""The lines of the page on data sets, nine at most, make catalogs of twelve public sets; realistic
-slips in them are right, or an error of one line that says what is wrong."""
+"""The lines of the page on data sets, nine at most, make catalogs of twelve public sets."""
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.catalogs import pairs, refused
+from tests.support.catalogs import pairs
 from tests.support.layouts import layouts
 from tests.support.pages import blocks
 from videoload import Catalog
@@ -124,79 +123,3 @@ def test_the_parts_of_a_data_set_become_two_catalogs(made: Path) -> None:
     found = run("hmdb51")
     assert pairs(found["test"]) == [(f"{n}/2 (2).avi", n) for n in ("brush_hair", "wave")]
     assert len(found["train"]) == 4
-
-
-def edit(name: str, old: str, new: str, encoding: str = "utf-8") -> Callable[[Path], None]:
-    def slip(made: Path) -> None:
-        before = (made / name).read_text()
-        assert old in before
-        (made / name).write_text(before.replace(old, new), encoding=encoding)
-
-    return slip
-
-
-def move(old: str, new: str) -> Callable[[Path], Any]:
-    return lambda made: (made / old).rename(made / new)
-
-
-FILES, CLIPS = "EchoNet-Dynamic/FileList.csv", "DAiSEE/Labels/TrainLabels.csv"
-WALKING = "KTH/walking/person02_walking_d1_uncomp.avi"
-
-
-@pytest.mark.parametrize(
-    ("name", "slip", "words"),
-    [
-        ("echonet", edit(FILES, "FileName,EF", "FileName,Ef"), ["'Ef'?"]),
-        ("echonet", edit(FILES, "TRAIN", "Train"), ["'TRAIN'", "'Split'", "'Train'"]),
-        ("echonet", edit(FILES, "55.5", "55,5"), ["line 2", "10 fields", "9"]),
-        ("echonet", edit(FILES, "61,", "n/a,"), ["line 3", "EF"]),
-        ("deeplabcut", edit("dlc/labeled-data/m0/CollectedData_me.csv", "img0123", "frame"),
-         ["row 1", "'videos/m0.avi'", "at_s"]),
-        ("jigsaws", edit("JIGSAWS/Suturing/transcriptions/Suturing_B000.txt", "91 150", "91 90"),
-         ["row 1", "'video/Suturing_B000_capture1.avi'", "end 91", "start 91"]),
-        ("casia_b", move("CASIA-B/001-bg-01-000.avi", "CASIA-B/1-bg-01-000.avi"),
-         ["'1-bg-01-000.avi'"]),
-        ("rwf_2000", move("RWF-2000/val/Fight", "RWF-2000/val/fight"), ["'fight'"]),
-    ],
-)  # fmt: skip
-def test_a_slip_is_one_sentence(
-    made: Path, name: str, slip: Callable[[Path], Any], words: list[str]
-) -> None:
-    slip(made)
-    with refused(*words):
-        run(name)
-
-
-@pytest.mark.parametrize(
-    ("name", "slip", "told"),
-    [
-        ("echonet", move("EchoNet-Dynamic/Videos/0X1.avi", "EchoNet-Dynamic/Videos/0x1.AVI"),
-         "1 of 2 files are not in ROOT: 'Videos/0X1.avi' (did you mean 'Videos/0x1.AVI'?)"),
-        ("echonet", edit(FILES, "\n0X2", "\n0X9,50,6,7,1,1,5,9,TRAIN\n0X2"), "'Videos/0X9.avi'"),
-        ("daisee", edit(CLIPS, "1100021003", "1100021004"), "1 of 2 videos are not in"),
-        ("kth", move(WALKING, WALKING.replace("_uncomp", "")), "'walking/person02_walking_d1_u"),
-        ("kth", lambda made: LINES, ""),
-        ("echonet", edit(FILES, "FileName", "FileName", "utf-8-sig"), ""),
-        ("echonet", edit(FILES, ",", ";"), ""),
-    ],
-)  # fmt: skip
-def test_a_slip_is_right_or_one_line_of_the_log(
-    made: Path, name: str, slip: Callable[[Path], Any], told: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    slip(made)
-    with caplog.at_level(logging.WARNING):
-        catalog = run(name)["catalog"]
-    if not told:
-        assert not caplog.messages
-        CHECKS[[check.__name__ for check in CHECKS].index(name)](catalog)
-        return
-    (message,) = caplog.messages
-    assert told in message.replace(str(catalog.root), "ROOT")
-
-
-def test_first_and_last_frames_counted_from_1_are_told(
-    made: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setitem(LINES, "kth", LINES["kth"].replace("[1, 0]", "[0, 0]"))
-    run("kth")
-    assert "as if first and last frames were counted from 1" in caplog.text

@@ -32,13 +32,6 @@ def test_each_row_of_a_table_is_a_sample(tmp_path: Path) -> None:
     assert files_of(two[0].path) == ["d/1", "r/1.avi"]
 
 
-def test_without_offsets_rows_are_as_of_catalogs_side_by_side(tmp_path: Path) -> None:
-    table = text(tmp_path, "label,a,b\n0,a1,b1\n1,a2,b2\n")
-    catalog = Catalog.from_table(table, tmp_path, parts=("a", "b"), by="frames")
-    parts = {part: Catalog([f"{part}1", f"{part}2"], [0, 1], ["0", "1"], tmp_path) for part in "ab"}
-    assert catalog == Catalog.side_by_side(by="frames", match=None, offset_s=None, **parts)
-
-
 @pytest.mark.parametrize(
     ("table", "words"),
     [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import logging
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,11 +14,10 @@ import pytest
 from tests.support.catalogs import pairs, refused, text, tree
 from videoload.catalog.catalog import Catalog
 from videoload.clips.rows import Video
-from videoload.errors import VideoloadError
+from videoload.storage.content import fingerprint_in, fingerprint_text
 
 TWO = ("jump", "run")
 POSES = "path,x,y,speed\na.avi,0.5,-1,3.25\nb.avi,1e3,2, 7 \n"
-MANY = "path,label\na.avi,cook;talk\nb.avi,talk\nc.avi, sit ; cook ;\n"
 
 
 def read(folder: Path, content: str | bytes, **options: Any) -> Catalog:
@@ -155,14 +153,6 @@ def test_several_labels_are_multi_hot(cells: Any, given: Any, classes: Any, hot:
     assert given or Catalog(paths, cells) == catalog
 
 
-def test_a_video_has_the_first_of_its_labels_and_labels_are_always_multi_hot(
-    tmp_path: Path,
-) -> None:
-    assert pairs(read(tmp_path, MANY)) == [("a.avi", "cook"), ("b.avi", "talk"), ("c.avi", "sit")]
-    catalog = read(tmp_path, "path,labels\na.avi,cook\nb.avi,talk\n")
-    assert np.asarray(catalog.targets).tolist() == [[1, 0], [0, 1]]
-
-
 # Rows
 
 
@@ -264,13 +254,6 @@ def test_a_bad_row_is_named_with_its_file_and_line(
 def test_a_wrong_segment_is_named_with_its_unit(tmp_path: Path, row: str, words: list[str]) -> None:
     with refused("line 2", *words):
         read(tmp_path, f"path,start_s,end_s,start,end\na.avi,{row}\n")
-
-
-def test_a_message_shortens_long_fields(tmp_path: Path) -> None:
-    for cells in (f"run,{'9' * 100_000}", f"-{'9' * 5000},"):
-        with pytest.raises(VideoloadError) as error:
-            read(tmp_path, f"path,label,at\na.avi,{cells}\n")
-        assert len(str(error.value)) < 300 + len(str(tmp_path))
 
 
 # Tables of all kinds
@@ -451,15 +434,6 @@ def test_parts_of_a_table_have_the_classes_of_all_rows(
         assert (found.classes, found.labels.tolist()) == (classes, expected)
 
 
-@pytest.mark.parametrize("labels", [["a;b", "b", "a", "c"], [["a", "b"], ["b"], ["a"], ["c"]]])
-def test_parts_of_a_table_are_multi_hot_together(labels: list[Any]) -> None:
-    of_parts = [
-        np.asarray(Catalog.from_table({**WHERE, "label": labels}, where={"split": split}).targets)
-        for split in ("TRAIN", "VAL")
-    ]
-    assert [part.tolist() for part in of_parts] == [[[1, 1, 0], [1, 0, 0]], [[0, 1, 0], [0, 0, 1]]]
-
-
 def test_rows_that_are_not_picked_need_not_be_right(tmp_path: Path) -> None:
     at = str(tmp_path)
     table = {
@@ -507,17 +481,6 @@ def test_one_side_of_segments_alone_is_an_error_unless_it_is_said(
     assert [getattr(video, other + unit) for video in both] == SIDES[other]
 
 
-@pytest.mark.parametrize(("label", "level"), [("label", "INFO"), ("Label", "WARNING")])
-def test_columns_that_are_not_used_are_named_louder_if_nothing_is_learned(
-    tmp_path: Path, label: str, level: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    with caplog.at_level(logging.INFO):
-        read(tmp_path, f"path,{label},x\na.avi,0,2\n")
-    (record,) = caplog.records
-    assert record.levelname == level
-    assert record.getMessage().endswith("x")
-
-
 # Files
 
 
@@ -559,3 +522,46 @@ def test_paths_alone_are_a_catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert Catalog(["a.avi", "b.avi"]).root is None, "other hosts have them"
     with refused("paths", "a.avi"):
         Catalog("a.avi")
+
+
+# What a scan found of a file
+
+PRINTS = [0x0123456789ABCDEF, 1, (1 << 63) - 1]
+
+
+def scanned() -> Catalog:
+    rows = [{"path": f"{n}.avi", "fingerprint": fingerprint_text(x)} for n, x in enumerate(PRINTS)]
+    return Catalog.from_table(rows)
+
+
+def test_a_fingerprint_is_read_as_it_was_written_and_nothing_else_is_one() -> None:
+    assert [fingerprint_in(fingerprint_text(fingerprint)) for fingerprint in PRINTS] == PRINTS
+    hexes = "0123456789abcdef", "xxh3-", "xxh3-0123456789abcde", "xxh3-0123456789ABCDE+"
+    assert {fingerprint_in(cell) for cell in (None, "", 7, *hexes)} == {None}
+
+
+def test_it_goes_with_its_video() -> None:
+    catalog = scanned()
+    assert [video.fingerprint for video in catalog] == PRINTS
+    first, rest = catalog.subset([2, 0]), catalog[1:2]
+    joined = Catalog.join([first, rest, Catalog(["9.avi"])])
+    wanted = [PRINTS[2], PRINTS[0], PRINTS[1], None]
+    assert [video.fingerprint for video in joined] == wanted
+    catalog = Catalog.side_by_side(rgb=scanned(), depth=scanned().subset([1, 2, 0]))
+    assert {video.fingerprint for video in catalog} == {None}
+
+
+def test_it_tells_no_two_rows_apart() -> None:
+    rows = {"path": ["a.avi", "a.avi"], "fingerprint": list(map(fingerprint_text, PRINTS[:2]))}
+    with refused("same segment"):
+        Catalog.from_table(rows)
+
+
+def test_another_column_of_that_name_is_not_used(
+    caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    (tmp_path / "list.csv").write_text("path,fingerprint\na.avi,whorl\n")
+    caplog.set_level("INFO")
+    catalog = Catalog.from_table(tmp_path / "list.csv")
+    assert catalog[0].fingerprint is None
+    assert "not used: fingerprint" in caplog.text

@@ -116,18 +116,6 @@ def test_every_kind_of_pixels_keeps_its_colours(name: str, range_: int, matrix: 
         assert mean < 7, changes
 
 
-@pytest.mark.parametrize("name", FORMATS)
-def test_gray_and_yuv420p_hold_the_luma(name: str) -> None:
-    frame = frame_of(picture(320, 240), name)
-    wanted = luma(
-        write(VideoFrame.from_ndarray(picture(320, 240), "rgb24"), spec_of("rgb24"), INFO)
-    )
-    gray = write(frame, spec_of("gray"), INFO)[..., 0]
-    assert apart(gray, wanted)[0] < 4
-    planes = write(frame, spec_of("yuv420p"), INFO)[:112]
-    assert apart(planes, np.rint(16 + wanted * (219 / 255)).astype(np.uint8))[0] < 4
-
-
 def spec_of(pixels: Pixels) -> ClipSpec:
     return ClipSpec(frames=1, resize=128, size=(112, 112), pixels=pixels)
 
@@ -209,12 +197,6 @@ def planes_of(frame: Buffer, pixels: Pixels) -> list[Buffer]:
     flat, luma = frame.reshape(-1), height * width
     half = flat[luma:].reshape(2, height // 2, width // 2)
     return [flat[:luma].reshape(height, width), *half]
-
-
-def test_a_stretched_frame_is_the_whole_frame_whatever_its_shape() -> None:
-    frame = frame_of(picture(320, 240), "yuv420p")
-    shown = write(frame, ClipSpec(1, size=(240, 320), crop="stretch"), INFO)
-    assert np.array_equal(shown, write(frame, ClipSpec(1, size=(240, 320)), INFO))
 
 
 @pytest.mark.parametrize("crop", ["three", "five"])

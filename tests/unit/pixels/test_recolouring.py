@@ -73,13 +73,3 @@ def test_grey_and_planar_pixels_have_the_same_maths_in_their_planes() -> None:
     recolour_planes(planes, MILD, full_range=False)  # views
     made = recoloured(frames, spec, MILD).reshape(2, -1)
     assert np.abs(made.astype(int) - flat).max() <= 2
-
-
-def test_frames_that_change_their_format_within_a_clip_are_all_changed() -> None:
-    spec = ClipSpec(3, resize=64, size=(48, 56))
-    mixed = frames_of("yuv420p", "yuv444p", "yuv420p")
-    made = recoloured(mixed, spec, MILD)
-    alone = recoloured(frames_of("yuv420p", "yuv420p", "yuv420p"), spec, MILD)
-    assert np.array_equal(made[::2], alone[::2])
-    other = recoloured(frames_of("yuv444p", "yuv444p", "yuv444p"), spec, MILD)
-    assert np.array_equal(made[1], other[1])

@@ -86,15 +86,6 @@ def test_every_size_is_the_same_to_the_byte(
         assert np.array_equal(made, directly(frames, spec, info, seed))
 
 
-@pytest.mark.parametrize("source", ["yuv420p", "yuvj420p"])
-def test_a_kept_frame_takes_half_the_space_of_rgb(source: str) -> None:
-    spec = ClipSpec(1, resize=128, size=(112, 112), crop="random")
-    info = VideoInfo(100, Fraction(25), 320, 240)
-    format_ = FrameFormat(320, 240, source, 2, 1)
-    scaled = scaling_conversion(spec, info, clip_params(spec, info, 0), format_).scaled
-    assert frame_bytes(scaled) == 170 * 128 * 3 // 2
-
-
 def test_specs_that_scale_alike_share_their_frames() -> None:
     one = ClipSpec(16, stride=2, resize=128, size=(112, 112), crop="random", sampling="random")
     same = ClipSpec(8, resize=128, size=(96, 96), crop="resized", flip=True, sampling="random")

@@ -38,20 +38,6 @@ def test_an_option_that_cannot_be_meant_is_refused(field: str, values: list[Any]
             options(**{field: value})
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [{"batch_size": 1}, {"seed": -1}, {"shard": (2, 3)}, {"max_bad": 0}, {"max_bad": 1.0}],
-)
-def test_options_at_the_edge_are_accepted(changes: dict[str, Any]) -> None:
-    made = options(**changes)
-    assert made == {**made, **changes}
-
-
-def test_weights_are_compared_by_their_values() -> None:
-    assert options(balance=None) == options()
-    assert options(balance=np.array([0, 2])) == options(balance=[0.0, 2.0])
-
-
 def test_clips_of_a_batch_follow_from_its_frames_if_it_has_a_number_of_them() -> None:
     made = options(batch_size=None, batch_frames=np.int64(64), buckets=np.array([8, 16]))
     assert made == options(batch_size=None, batch_frames=64, buckets=[8, 16])
@@ -60,12 +46,6 @@ def test_clips_of_a_batch_follow_from_its_frames_if_it_has_a_number_of_them() ->
     assert clips_in_batch(options(), Shape(100), Shape()) == 4
     largest, half = Shape(16, ((8, 4),)), Shape(16, ((4, 4),))
     assert [clips_in_batch(made, each, largest) for each in (largest, half)] == [4, 8]
-
-
-@pytest.mark.parametrize("shuffle", [True, False])
-def test_a_smaller_last_batch_is_left_out_where_the_stream_is_shuffled(shuffle: bool) -> None:
-    assert options(shuffle=shuffle)["drop_remainder"] is shuffle
-    assert options(shuffle=shuffle, drop_remainder=not shuffle)["drop_remainder"] is not shuffle
 
 
 @pytest.mark.parametrize("function", [Client.stream, decode_serially, evaluate])

@@ -70,10 +70,3 @@ def test_buckets_that_pad_much_more_than_others_would_are_named() -> None:
     assert all(word in told for word in ("(16, 64)", "60%", "max_frames=40", "(10, 40)"))
     assert warnings_of(lengths, (10, 44)) == []
     assert warnings_of([10, 10], (8, 9, 10)) == []
-
-
-def test_lengths_of_all_magnitudes_have_buckets() -> None:
-    lengths = np.exp(np.random.default_rng(0).normal(5, 2, 100_000)).astype(int) + 1
-    found = fewest_buckets(lengths)
-    assert found.padding == padded(found.sizes, lengths.tolist()) <= 0.1
-    assert found.sizes[-1] == lengths.max() > 10**5

@@ -15,7 +15,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.chances import chi_square
 from tests.support.thorough import either
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import mix, with_windows
@@ -162,29 +161,6 @@ def test_a_step_of_all_ranks_has_the_same_samples_however_many_ranks_share_it(
     assert len(found) <= 1, found  # with no more than some numbers of ranks
 
 
-def test_each_epoch_and_each_seed_has_its_own_order() -> None:
-    plan = Plan(50, 1, options(batch_size=5))
-    orders = {tuple(origins(epoch(plan, number))) for number in range(20)}
-    orders |= {tuple(origins(epoch(Plan(50, 1, options(seed=seed))))) for seed in range(-10, 10)}
-    assert len(orders) >= 39
-    assert tuple(range(50)) not in orders
-
-
-@patient
-@given(
-    videos=st.integers(4, 10**6), seed=st.integers(0, 100),
-    steps=st.lists(st.integers(0, 10**9), min_size=1, max_size=8),
-)  # fmt: skip
-def test_a_batch_does_not_depend_on_the_order_in_which_the_plan_is_read(
-    videos: int, steps: list[int], seed: int
-) -> None:
-    plan = Plan(videos, 1, options(seed=seed))
-    first = {step: plan[step] for step in steps}
-    again = Plan(videos, 1, options(seed=seed))
-    assert {step: again[step] for step in reversed(steps)} == first
-    assert {step: plan[step] for step in sorted(steps)} == first
-
-
 def test_a_negative_step_is_an_index_error() -> None:
     with pytest.raises(IndexError, match="-1"):
         Plan(8, 1, options())[-1]
@@ -205,30 +181,6 @@ def test_plans_over_a_billion_samples_and_over_large_buckets_are_instant_and_sma
     assert len(set(origins(batches))) == 12
     assert spent_s < 5, "of this process"
     assert most_bytes < 2_000_000, "of both"
-
-
-# Seeds
-
-
-def test_each_sample_of_each_epoch_has_its_own_seed() -> None:
-    plan = Plan(100, 2, options())
-    keys = [s.seed for number in range(10) for batch in epoch(plan, number) for s in batch]
-    assert len(set(keys)) == len(keys) == 2000
-    assert all(0 <= seed < 2**64 for seed in keys)
-    assert max(keys) > 2**63 > min(keys)
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({}, r"^3 clips .*drop_remainder=False"),
-        ({"shard": (0, 4)}, r"4 shards.*batch_size$"),
-        ({"shard": (0, 4), "drop_remainder": False}, r"4 shards.*batch_size$"),
-    ],
-)
-def test_too_few_clips_are_refused(changes: dict[str, Any], words: str) -> None:
-    with pytest.raises(SpecError, match=words):
-        Plan(3, 1, options(**changes))
 
 
 # Several clips from each video
@@ -297,17 +249,6 @@ def test_a_substitute_is_a_video_that_has_clips() -> None:
     plan = Plan(4, np.array([0, 2, 0, 1]), options(batch_size=1))
     stand_ins = [plan.substitute(Sample(0, origin, 0, 1, 0, 0)) for origin in range(100)]
     assert {(other.video, other.clip) for other in stand_ins} == {(1, 0), (1, 1), (3, 0)}
-
-
-def test_every_clip_is_equally_likely_as_a_substitute() -> None:
-    videos, clips, tries = 5, 2, 4000
-    plan = Plan(videos, clips, options(batch_size=1))
-    hits = Counter[tuple[int, int]]()
-    for origin in range(tries):
-        other = plan.substitute(Sample(0, origin, 0, 0, 0, 0))
-        hits[other.video, other.clip] += 1
-    # 9 degrees of freedom: below 27.9 with probability 0.999
-    assert chi_square(hits, 10) < 27.9
 
 
 # What a release must not change
@@ -379,13 +320,6 @@ def test_each_rank_is_balanced_and_no_clip_comes_again_before_all_had_their_turn
         videos = np.flatnonzero(catalog.labels == label).tolist()
         of_class = [seen[each] for each in itertools.product(videos, range(clips))]
         assert max(of_class) - min(of_class) <= 1
-
-
-def test_a_substitute_is_of_the_same_class() -> None:
-    catalog = classes(20, 5)
-    for sample in balanced(catalog)[2]:
-        found = chain(balanced(catalog), sample, 8)
-        assert {catalog.labels[s.video] for s in found} == {catalog.labels[sample.video]}
 
 
 def test_a_balanced_stream_is_the_same_in_every_release() -> None:
@@ -497,27 +431,7 @@ def test_buckets_are_read_in_any_order(
         assert plan.substitute(plan.substitute(plan[step][0])) == other
 
 
-LENGTHS = [4, 4, 4, 4, 4, 4, 9, 9, 30, 30, 60]
 BUCKETS = {"buckets": (2, 10, 20), "batch_size": 2}
-
-
-def test_batches_of_all_buckets_come_in_turn_if_they_are_shuffled() -> None:
-    plan = Plan.of(
-        catalog(*LENGTHS), one_clip(ANY), options(**BUCKETS, shuffle=False, drop_remainder=False)
-    )
-    kinds = [shape_at(plan, step).frames for step in range(len(plan))]
-    assert kinds == [2, 2, 2, 10, 20, 20]
-    assert [s.video for batch in epoch(plan) for s in batch] == list(range(11))
-    assert plan.sizes == {Shape(2): 2, Shape(10): 2, Shape(20): 2}
-    drawn = Plan.of(catalog(*LENGTHS), one_clip(ANY), options(**BUCKETS, drop_remainder=False))
-    orders = {tuple(shape_at(drawn, 6 * n + step).frames for step in range(6)) for n in range(20)}
-    assert len(orders) > 10
-    assert {tuple(sorted(order)) for order in orders} == {tuple(kinds)}
-    assert len({tuple(sorted(s.video for s in drawn[step])) for step in range(600)}) > 12, "pairs"
-    one, none = (
-        Plan.of(catalog(*LENGTHS), one_clip(ANY), options(buckets=each)) for each in ((20,), None)
-    )
-    assert epoch(one, 3) == epoch(none, 3)
 
 
 def test_a_substitute_is_of_the_same_bucket_unless_all_of_it_are_bad() -> None:
@@ -529,22 +443,6 @@ def test_a_substitute_is_of_the_same_bucket_unless_all_of_it_are_bad() -> None:
         own = {0: range(50), 1: range(50, 100), 2: range(100, 101)}[first.video // 50]
         assert all(video in own for video in videos[:8])
         assert not all(video in own for video in videos)
-
-
-def test_clips_of_a_bucket_that_fills_no_batch_are_told() -> None:
-    plan = Plan.of(catalog(*LENGTHS), one_clip(ANY), options(buckets=(2, 10, 20), batch_size=3))
-    assert set(plan.sizes) == {Shape(2), Shape(20)}
-    (told,) = plan.never_comes()
-    assert all(word in told for word in ("2 clips", "bucket 10", "of 3", "drop_remainder=False"))
-    how: dict[str, Any] = {"buckets": (2, 10, 20), "batch_size": 1, "drop_remainder": False}
-    (told,) = Plan.of(catalog(*LENGTHS), one_clip(ANY), options(**how, shard=(0, 3))).never_comes()
-    assert "3 shards" in told
-    assert "drop_remainder" not in told, "nothing is dropped already"
-    with pytest.raises(SpecError, match=r"batch_size$"):
-        Plan.of(catalog(1, 9, 60), one_clip(ANY), options(**how, shard=(0, 2)))
-    how = {"buckets": (2, 10, 20), "batch_size": None, "batch_frames": 200}
-    with pytest.raises(SpecError, match=r"11 clips .* 10 .*bucket.*batch_frames"):
-        Plan.of(catalog(*LENGTHS), one_clip(ANY), options(**how))
 
 
 MIXED = mix({"a": (catalog(4, 9), 1)})

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
-import threading
 from typing import Any
 
 import numpy as np
@@ -142,39 +140,6 @@ def test_a_bad_video_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
 # The other modes
 
 
-def test_the_stream_ends_if_all_videos_are_skipped() -> None:
-    _, quarantine = make(2, on_error="skip", max_bad=1.0, shuffle=False)
-    quarantine.add(0, "broken")
-    assert quarantine.due(0, []) is None
-    quarantine.add(1, "broken")
-    assert isinstance(quarantine.due(1, []), TooManyBadVideos)
-
-
-def test_the_list_can_be_read_while_it_grows() -> None:
-    _, quarantine = make(30_000, max_bad=1.0)
-    done = threading.Event()
-
-    def grow() -> None:
-        for video in range(29_999):
-            quarantine.add(video, "broken")
-        done.set()
-
-    before = sys.getswitchinterval()
-    logging.disable()
-    sys.setswitchinterval(1e-6)
-    try:
-        thread = threading.Thread(target=grow)
-        thread.start()
-        lengths = [0]
-        while not done.is_set():
-            lengths.append(len(quarantine.videos))
-        thread.join()
-    finally:
-        sys.setswitchinterval(before)
-        logging.disable(logging.NOTSET)
-    assert lengths == sorted(lengths)
-
-
 @pytest.mark.parametrize(
     ("dropped", "error", "words"),
     [
@@ -191,31 +156,6 @@ def test_if_all_videos_are_bad_or_dropped_the_stream_ends_whatever_max_bad_is(
         quarantine.add(video, "broken", dropped=dropped[video])
     with pytest.raises(error, match=words):
         quarantine.add(1, "broken", dropped=dropped[1])
-
-
-@patient
-@given(
-    videos=st.integers(1, 12), max_bad=st.sampled_from([0.0, 0.5, 1.0]),
-    dropped=st.sets(st.integers(0, 11)), seed=st.integers(0, 1000),
-)  # fmt: skip
-def test_a_stream_whose_videos_are_all_bad_ends(
-    videos: int, max_bad: float, dropped: set[int], seed: int
-) -> None:
-    plan, quarantine = make(videos, max_bad=max_bad, seed=seed)
-    tried: list[int] = []
-
-    def read() -> None:
-        sample = quarantine.replace(plan[0][0])
-        while True:
-            tried.append(sample.video)
-            quarantine.add(sample.video, "no", dropped=sample.video in dropped)
-            sample = quarantine.replace(sample)
-            if error := quarantine.due(0, [sample]):
-                raise error
-
-    with pytest.raises((TooManyBadVideos, SpecError)):
-        read()
-    assert len(set(tried)) == len(tried) <= videos
 
 
 def test_videos_without_clips_do_not_count_as_sound_ones() -> None:

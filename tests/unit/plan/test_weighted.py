@@ -81,22 +81,6 @@ def test_a_row_and_a_class_come_as_often_as_their_weights_say_rounded_down_or_up
     assert len(found) == sum(map(len, shares)) > len(everything) - world
 
 
-@pytest.mark.parametrize("number", range(3))
-def test_equal_weights_are_every_clip_once(number: int) -> None:
-    spec = ClipSpec(frames=4, size=(8, 8), sampling="uniform", clips_per_video=3)
-    drawn = epoch(plan_of(catalog_of(40), [0.3] * 40, spec), number)
-    assert len({(sample.video, sample.clip) for sample in drawn}) == len(drawn) == 120
-
-
-def test_rows_that_take_turns_in_the_catalog_come_in_every_epoch() -> None:
-    spec = ClipSpec(frames=4, size=(8, 8), sampling="uniform")
-    plan = plan_of(catalog_of(100), [1.0, 3.0] * 50, spec)
-    even = [sum(s.video % 2 == 0 for s in epoch(plan, number)) for number in range(20)]
-    assert all(abs(count - 25) < 20 for count in even)
-    assert abs(np.mean(even) - 25) < 6
-    assert len({frozenset(s.video for s in epoch(plan, number)) for number in range(9)}) > 5
-
-
 def test_each_row_needs_a_weight() -> None:
     windows = ClipSpec(frames=4, size=(8, 8), sampling="random")
     with pytest.raises(SpecError, match=r"balance= .*3 .* 2 "):

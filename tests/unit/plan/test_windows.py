@@ -78,14 +78,6 @@ def test_frames_of_clips_of_any_length_are_counted_where_the_catalog_does_not_te
     assert mine.difference(other.settings).startswith("lengths: ")
 
 
-def test_all_clips_of_a_sample_decide_on_its_windows() -> None:
-    read, videos = Reader(), catalog(100, 100)
-    sample = SampleSpec({"a": BY_FRAMES, "b": ClipSpec(4, size=(8, 8))})
-    assert windows_of(counted(videos, sample, read), BY_FRAMES, range(2))[0].tolist() == [1, 1]
-    ((_, asked),) = read.asked
-    assert {*asked.clips} == {"a", "b"}
-
-
 def test_one_pass_counts_what_the_catalog_does_not_tell() -> None:
     read, videos = Reader(), catalog(None, None, None, None)
     known = counted(videos, one_clip(BY_TIME), read)

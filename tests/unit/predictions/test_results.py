@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import shutil
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 from videoload.catalog.catalog import Catalog
-from videoload.errors import VideoloadError
+from videoload.errors import SpecError, VideoloadError
 from videoload.predictions.marks import Mark
 from videoload.predictions.results import Results, row_names
 from videoload.predictions.table import HEAD, WindowTable
@@ -98,15 +99,6 @@ def test_a_table_has_the_rows_of_the_catalog_in_its_order(tmp_path: Path) -> Non
     assert (tmp_path / "all.csv").read_text() == HEAD + TABLE.lines(scores(3))
 
 
-def test_a_file_has_its_scores_and_times_and_its_lines(tmp_path: Path) -> None:
-    run(tmp_path, places="tables arrays")
-    np.testing.assert_array_equal(np.load(tmp_path / "npy/0.avi.npy"), np.eye(3, 2))
-    times = np.load(tmp_path / "npy/0.avi.times.npy")
-    np.testing.assert_array_equal(times, [[0, 0.5], [1, 1.5], [2, 2.5]])
-    text = (tmp_path / "each/0.avi.csv").read_text()
-    assert text == HEAD + "0.avi,0,0.5,x,1\n0.avi,1,1.5,y,1\n0.avi,2,2.5,x,0\n"
-
-
 def test_what_is_not_ours_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "all.csv").write_text("mine")
     with pytest.raises(VideoloadError, match=r"all\.csv .*all\.csv\.progress"):
@@ -171,3 +163,42 @@ def test_every_row_has_a_name_of_its_own() -> None:
     ]  # fmt: skip
     frames = Catalog(["a.avi"] * 2, [0, 0], ["x"], "/", starts=[0, 40], ends=[40, -1])
     assert row_names(frames) == ["a.avi.0-40", "a.avi.40-"]
+
+
+# The lines of a table
+
+FILE = FileScores(
+    'a "b",c.avi', np.array([[0.1, 0.7, 0.2], [1 / 3, 0.0, 1e-9]], np.float32),
+    np.array([0, 1200 + 1 / 15]), np.array([0.5, np.nan]),
+)  # fmt: skip
+
+
+def test_a_window_has_a_line_for_each_of_its_best_classes() -> None:
+    assert WindowTable(2, ("x", "y", "z")).lines(FILE).splitlines() == [
+        '"a ""b"",c.avi",0,0.5,y,0.7',
+        '"a ""b"",c.avi",0,0.5,z,0.2',
+        '"a ""b"",c.avi",1200.066667,,x,0.3333333',
+        '"a ""b"",c.avi",1200.066667,,z,1e-09',
+    ]
+    unnamed = WindowTable(1, ("one",)).lines(FILE).splitlines()
+    assert [line.split(",")[-2] for line in unnamed] == ["1", "0"], "names do not fit: numbers"
+
+
+def test_features_are_no_table() -> None:
+    with pytest.raises(SpecError, match=r"\[4, 3\]: to_npy="):
+        WindowTable(1, ()).lines(FILE._replace(scores=np.zeros((2, 4, 3))))
+
+
+@pytest.mark.parametrize("name", ["=1+cmd|x!A0", "+1", "@x", "-2+3+cmd|' /C calc'!A0"])
+def test_no_cell_is_a_formula(name: str, tmp_path: Path) -> None:
+    WindowTable(1, (name, "z", name)).write(tmp_path / "t.csv", FILE._replace(path=f"{name}.avi"))
+    _, *lines = csv.reader((tmp_path / "t.csv").read_text().splitlines())
+    assert not [cell for line in lines for cell in line if cell.startswith(("=", "+", "@", "-"))]
+    catalog = Catalog.from_table(tmp_path / "t.csv", label="class", classes=["z", name])
+    assert catalog[0].path == f"{name}.avi"
+    assert catalog.labels.tolist() == [0, 1], "read back, they are themselves"
+
+
+def test_a_name_that_begins_with_a_hyphen_stays_as_it_is() -> None:
+    lines = WindowTable(1, ("-1",)).lines(FILE._replace(path="-3B32lodo2M.mp4"))
+    assert lines.startswith("-3B32lodo2M.mp4,")

@@ -109,18 +109,6 @@ def test_children_that_do_not_end_when_they_are_asked_are_killed() -> None:
         made.close()
 
 
-def test_a_killed_child_may_wait_for_a_core(child: Started) -> None:
-    core = {max(os.sched_getaffinity(0))}
-    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as hog:
-        for pid in (hog.pid, child.process.pid):
-            os.sched_setaffinity(pid, core)
-        os.setpriority(os.PRIO_PROCESS, child.process.pid, 19)
-        left = end_all([child.process])
-        hog.kill()
-    assert left == []
-    assert child.process.how == "SIGKILL"
-
-
 def test_a_python_that_cannot_be_started_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     mine, theirs = socket.socketpair()

@@ -40,10 +40,3 @@ def test_pictures_that_are_shown_later_than_they_are_decoded_keep_their_distance
         1400 + 40 * n + later[n % 50 % 4] if n < 50 else 1400 + 40 * n + later[n % 4]
         for n in range(100)
     ]
-
-
-def test_a_packet_without_stamps_changes_nothing() -> None:
-    clock = Clock(BASE)
-    assert [clock.time(*stamps) for stamps in [(0, None), (None, None), (None, 50), (80, 90)]] == [
-        0, None, 50, 90
-    ]  # fmt: skip

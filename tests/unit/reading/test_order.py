@@ -43,12 +43,6 @@ def test_each_frame_is_given_by_its_packet(open_group: Order) -> None:
     assert [open_group.ordinal(packet) for packet in (-1, 5, 7)] == [-1, -1, -1]
 
 
-def test_a_frame_that_no_packet_is_known_to_give_has_none() -> None:
-    order = Order(3, rows((0, 0)), np.array([0, 2]), np.arange(3))
-    assert [order.packet(ordinal) for ordinal in range(3)] == [0, -1, 1]
-    assert not order.is_proven
-
-
 def test_what_comes_before_the_first_key_frame_is_reached_from_the_beginning() -> None:
     order = Order(9, rows((4, 6)), sums=np.arange(9))
     assert order.group_of(3) == -1

@@ -31,10 +31,6 @@ def test_the_first_bytes_tell(tmp_path: Path, data: bytes, words: str) -> None:
     assert words in (told(tmp_path, data) or "")
 
 
-def test_nothing_is_told_of_what_may_be_a_video(tmp_path: Path) -> None:
-    assert told(tmp_path, b"RIFF\0\0\0\0AVI LIST") is None
-
-
 def test_an_avi_names_its_codec(tmp_path: Path) -> None:
     header = b"RIFF\0\0\0\0AVI vids" + bytes(8) + b"strf" + bytes(20) + b"XYZW"
     (tmp_path / "a.avi").write_bytes(header)

@@ -76,20 +76,6 @@ def test_its_frames_are_those_of_a_clip_whatever_the_codec(name: str, tmp_path: 
     check(path, whole(path, frames))
 
 
-@pytest.mark.parametrize("name", ["walk/b_frames.avi", "run/mjpeg.avi"])
-def test_damage_shows_the_same_in_whatever_way_frames_are_read(
-    name: str, videos: Videos, tmp_path: Path
-) -> None:
-    data = bytearray((videos.root / name).read_bytes())
-    for at in range(len(data) // 3, len(data) - 2000, len(data) // 7):
-        data[at : at + 20] = bytes(20)
-    path = tmp_path / "damaged.avi"
-    path.write_bytes(data)
-    with vl.open(path, cache=False) as video:
-        frames = len(video)
-    check(path, whole(path, frames))
-
-
 def test_it_is_indexed_like_a_sequence(videos: Videos) -> None:
     with vl.open(videos.root / "walk/gop12.avi") as video:
         frames = video[:]

@@ -8,7 +8,6 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -80,26 +79,3 @@ def test_a_page_has_pictures_of_classes_of_what_is_wrong_and_of_copies(tmp_path:
     assert len(shown["wrong"]) == 4  # the others are short
     assert [path for _, path in shown["copies"][0]] == ["run/a.avi", "run/b.avi"]
     assert made
-
-
-def test_without_files_here_a_page_has_no_pictures(tmp_path: Path) -> None:
-    rows = [row("a.avi"), row("b.avi", "y")]
-    report.write(tmp_path / "out.html", rows, rows, "s3://set", None)
-    shown = content(tmp_path / "out.html")
-    assert [each["pictures"] for each in shown["classes"]] == [[], []]
-    assert "buckets=(250,)  # padding 0%" in shown["charts"][0]["advice"][-1]
-    assert "2 without a picture" in shown["classes_note"]
-
-
-def test_of_many_files_that_are_wrong_some_are_shown_and_all_are_counted() -> None:
-    shown = page_of([row(f"{number}.avi", frames=100) for number in range(99)])
-    assert len(shown["wrong"]) < 99
-    assert f"99 files, {len(shown['wrong'])} of them" in shown["wrong_note"]
-
-
-def test_lengths_advise_clips_that_fit() -> None:
-    rows = [row(str(frames), frames=frames) for frames in np.linspace(40, 400, 50).astype(int)]
-    lengths, *_ = page_of([*rows, row("x", frames=3)])["charts"]
-    told = "\n".join(lengths["advice"])
-    assert "frames=16, stride=4" in told
-    assert "fewer than 16 frames: 1 file" in told

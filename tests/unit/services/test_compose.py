@@ -82,10 +82,6 @@ def test_it_is_a_compose_file(file: Path, tmp_path: Path) -> None:
     assert not bare, "a variable without a default is empty, silently"
 
 
-def test_the_file_that_proposes_updates_is_valid() -> None:
-    check_schema("vendor.renovate", PROJECT / ".github/renovate.json")
-
-
 # Commands and settings
 
 

@@ -153,13 +153,6 @@ def test_the_ceiling_is_what_the_trainer_could_take_whoever_waits(
     assert read(clock.play([(1, 0)] * 9)).ceiling_steps_per_s == math.inf
 
 
-def test_an_empty_batch_counts_as_a_batch_without_clips(clock: Clock) -> None:
-    meter = Meter()
-    clock.take(meter, wait_s=1.0, clips=0)
-    stats = read(meter)
-    assert (stats.batches, stats.clips, stats.steps_per_s) == (1, 0, 0.0)
-
-
 def test_a_wait_that_goes_on_counts_and_an_abandoned_one_does_not(clock: Clock) -> None:
     meter = Meter()
     clock.take(meter, wait_s=0.0)
@@ -198,12 +191,6 @@ def test_a_window_counts_what_came_in_it(clock: Clock) -> None:
     assert "15 s" in read(meter, window_s=1.0).verdict
 
 
-def test_old_batches_count_in_the_totals_only(clock: Clock) -> None:
-    meter = clock.play([*[(1.0, 0.0)] * 1000, *[(0.0, 1.0)] * 4096])
-    stats = read(meter)
-    assert (stats.batches, stats.wait_share) == (5096, 0.0)
-
-
 # What workers did
 
 
@@ -221,17 +208,6 @@ def test_a_worker_has_its_work_for_this_stream_and_shares_of_its_own_time(clock:
     for age_s, share in ((3.0, 1.0), (6.0, 0.5), (600.0, 0.3)):
         record = WORKERS[0]._replace(work=work, age_s=age_s)
         assert record.stats(work, 10.0).busy_share == pytest.approx(share)
-
-
-def test_answers_count_at_once_and_in_their_own_time(clock: Clock) -> None:
-    meter = Meter()
-    for count in range(1, 201):
-        meter.worked("host:1", Work(clips=1, busy_s=0.5), [(count, 0.5)], clock.now)
-        clock.now += 1
-        if count in (3, 70, 140):
-            assert meter.work(-math.inf)["host:1"].clips == count
-    assert read(meter, window_s=10).workers[0].clips == pytest.approx(10, abs=1)
-    assert sum(file.clips for file in read(meter).slowest_files) == 8
 
 
 def test_old_windows_are_exact_to_an_eighth_and_none_is_lost(clock: Clock) -> None:

@@ -61,11 +61,6 @@ def test_workers_are_counted_by_host_and_departed_ones_stay_in_the_totals() -> N
     assert (labels, rate) == ({"worker": "b:3", "host": "b"}, 20)
 
 
-def test_without_a_worker_there_is_a_sample_of_zero() -> None:
-    found = {m.name: m for m in families((), (), gone=0, refused=0, decoded=0)}
-    assert found["videoload_workers"].samples == [({"host": ""}, 0)]
-
-
 def test_metric_names_follow_the_rules_of_prometheus() -> None:
     for name, metric in told(record(0, stats(5, 0), Totals(0, 0, 0, 0))).items():
         assert re.fullmatch(r"videoload_[a-z]+(_[a-z]+)*", name)
@@ -90,8 +85,3 @@ def test_the_verdicts_tell_how_many_workers_are_wanted(
 ) -> None:
     streams = [replace(stats(100, 0.5), workers_wanted=number) for number in told]
     assert workers_wanted(streams, workers) == wanted
-
-
-def test_no_worker_is_wanted_if_nobody_reads() -> None:
-    assert workers_wanted([], 1) == 0
-    assert workers_wanted([stats(0, 0)], 1) == 0

@@ -191,23 +191,6 @@ def test_the_number_of_workers_follows_from_one_look_whoever_waits(
     assert wanted == 1 or 1 - (wanted - 2) / right > 0.05, "and with two workers fewer, more"
 
 
-@pytest.mark.parametrize("wait", [0.0, 0.04, 0.07, 0.1])
-@pytest.mark.parametrize("rate", [1.0, 10.0, 40.0, 400.0])
-def test_below_a_tenth_of_waiting_nothing_is_recommended(wait: float, rate: float) -> None:
-    for those in (workers(1, rate=rate), workers(4, rate=rate), []):
-        found = said(figures(wait), those)
-        assert found.bottleneck == "trainer"
-        assert "Add" not in found.sentence
-
-
-@pytest.mark.parametrize(("more", "known"), [(1.0, True), (1.1, False)])
-def test_a_number_of_workers_that_is_far_too_large_is_not_said(more: float, known: bool) -> None:
-    found = figures(0.5, step_s=0.05 / more)
-    told = said(found, workers(1, rate=2.38))
-    assert (" 63 workers" in told.sentence) is known
-    assert "Add" in told.sentence
-
-
 @pytest.mark.parametrize("step_s", [0.0, 0.0005])
 def test_a_loop_that_computes_nothing_is_told_its_rate_and_no_need(step_s: float) -> None:
     """It would take any number of clips, so it was told to add 77 workers."""

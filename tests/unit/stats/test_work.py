@@ -60,16 +60,6 @@ def test_idle_time_before_the_first_answer_does_not_count_nor_does_an_import() -
     assert (work.busy_s, work.free_s, work.wire_s) == (0.5, 0.0, 0.0)
 
 
-def test_a_failure_ends_a_lease_and_counts_as_no_work() -> None:
-    timer = started(0.0)
-    timer.granted(1.0)
-    timer.failed(2.0)
-    assert timer.is_free
-    timer.failed(2.0)  # of a lease that was void
-    timer.granted(2.5)
-    assert timer.answered(result(0.5, 0.5), 1, 0, 3.0).free_s == 0.5
-
-
 @given(st.lists(st.floats(), min_size=3, max_size=3))
 def test_a_worker_is_believed_no_more_time_than_passed(lies: list[float]) -> None:
     timer = started(0.0)
@@ -99,14 +89,6 @@ def met(*clips: tuple[int, float]) -> SlowFiles:
     return files.read()
 
 
-def test_a_few_slow_files_are_found() -> None:
-    found = met(*[(video, 0.06 if video < 4 else 0.01) for video in range(60)] * 2)
-    assert (found.slow, found.met) == (4, 60)
-    assert found.share == pytest.approx(0.24 / 0.80)
-    assert {file.video for file in found.slowest[:4]} == {0, 1, 2, 3}
-    assert len(found.slowest) == 8
-
-
 @settings(max_examples=either(25, 100))
 @given(st.randoms(use_true_random=False))
 def test_slow_files_are_found_in_any_order(rng: Random) -> None:
@@ -121,12 +103,6 @@ def test_slow_files_are_found_in_any_order(rng: Random) -> None:
     assert (found.slow, found.met) == (2, 40)
     assert found.share == pytest.approx(0.6 / (0.6 + 38 * 0.0075), rel=0.3)
     assert {file.video for file in found.slowest[:2]} == {0, 1}
-
-
-@given(st.lists(st.tuples(st.integers(0, 9), st.floats()), max_size=40))
-def test_any_reported_time_is_accepted(said: list[tuple[int, float]]) -> None:
-    for count in range(len(said) + 1):
-        met(*said[:count])
 
 
 def test_similar_files_and_one_that_is_slow_once_are_not_slow() -> None:

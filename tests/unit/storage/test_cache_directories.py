@@ -5,20 +5,20 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import shutil
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from videoload.errors import SpecError
-from videoload.storage.cache_directories import CacheDirectories, CacheDirectory, cache_folder
-
-
-def test_the_folder_is_made(tmp_path: Path) -> None:
-    keep = CacheDirectory.of(tmp_path / "a" / "b", 1.5)
-    assert keep is not None
-    assert (keep.folder, keep.max_bytes) == (str(tmp_path / "a" / "b"), 1_500_000_000)
-    assert Path(keep.folder).is_dir()
+from videoload.storage.cache_directories import (
+    CacheDirectories,
+    CacheDirectory,
+    DiskQuota,
+    cache_folder,
+)
 
 
 def test_without_a_folder_nothing_is_kept(tmp_path: Path) -> None:
@@ -33,18 +33,6 @@ def test_without_a_folder_nothing_is_kept(tmp_path: Path) -> None:
 def test_what_cannot_be_a_folder_is_refused(folder: object) -> None:
     with pytest.raises(SpecError, match="keep must be a folder, got "):
         CacheDirectory.of(folder, None)  # type: ignore[arg-type]
-
-
-def test_only_the_owner_can_read_a_folder_that_is_made(tmp_path: Path) -> None:
-    """If the folder exists already, its owner has decided."""
-    CacheDirectory.of(tmp_path / "made", None)
-    assert (tmp_path / "made").stat().st_mode & 0o777 == 0o700
-
-
-def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(SpecError, match=r"nothing can be kept in .*/file/x: Not a directory"):
-        CacheDirectory.of(tmp_path / "file" / "x", None)
 
 
 def of_another_user(folder: Path) -> None:
@@ -137,3 +125,67 @@ def test_a_folder_that_cannot_be_used_is_named_once(
     assert f"{tmp_path}/file/cache: Not a directory" in told
     assert cache_folder(tmp_path / "new") == str(tmp_path / "new")
     assert len(caplog.messages) == 1
+
+
+# The room in a folder that several processes fill
+
+
+def take(room: DiskQuota, size: int) -> bool:
+    with room.take(size) as has_room:
+        return has_room
+
+
+def test_room_is_given_until_the_limit_is_reached(tmp_path: Path) -> None:
+    room = DiskQuota(tmp_path, 100, lambda: 100)
+    (tmp_path / "bytes").write_bytes(b"0")
+    assert take(room, 60)
+    assert take(room, 40)
+    assert not take(room, 1)
+    assert (tmp_path / "bytes").read_bytes() == b"100"
+
+
+def test_bytes_are_counted_before_they_take_their_place(tmp_path: Path) -> None:
+    """So a process that is killed meanwhile leaves none that nobody counts."""
+    with DiskQuota(tmp_path, 100, lambda: 20).take(30) as has_room:
+        assert has_room
+        assert (tmp_path / "bytes").read_bytes() == b"50"
+
+
+def test_before_room_is_refused_what_is_there_is_counted_again(tmp_path: Path) -> None:
+    there = [100]
+    room = DiskQuota(tmp_path, 100, lambda: there[0])
+    assert not take(room, 1)
+    there[0] = 30  # somebody deletes some of it
+    assert not take(room, 70), "it was counted just now"
+    room.pause_s = 0.0
+    assert take(room, 70)
+
+
+def test_all_who_fill_it_at_once_take_no_more_than_there_is(tmp_path: Path) -> None:
+    taken: list[int] = []
+
+    def take_all() -> None:
+        room = DiskQuota(tmp_path, 1000, lambda: 10 * len(taken))  # with a lock of its own
+        while True:
+            with room.take(10) as has_room:
+                if not has_room:
+                    return
+                taken.append(10)
+
+    with ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(take_all) for _ in range(4)]:
+            done.result()
+    assert sum(taken) == 1000
+
+
+def test_without_a_limit_a_fifth_of_the_disk_stays_free(tmp_path: Path) -> None:
+    room, disk = DiskQuota(tmp_path, None, lambda: 0), shutil.disk_usage(tmp_path)
+    assert not take(room, disk.free - disk.total // 5 + (1 << 30))
+    assert take(room, 0) == (disk.free > disk.total // 5)
+
+
+def test_a_process_that_is_stopped_while_it_holds_the_lock_stops_nobody(tmp_path: Path) -> None:
+    other = DiskQuota(tmp_path, 100, lambda: 0)
+    with other.take(10), pytest.raises(TimeoutError, match="holds its lock, and may be stopped"):
+        take(DiskQuota(tmp_path, 100, lambda: 0, wait_s=0.01), 10)
+    assert take(DiskQuota(tmp_path, 100, lambda: 0, wait_s=0.01), 90)

@@ -29,43 +29,6 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "root"
 
 
-# Inside the root
-
-
-@pytest.mark.parametrize(
-    ("path", "file"),
-    [
-        ("a.avi", "a.avi"),
-        ("deep/er/b.avi", "deep/er/b.avi"),
-        ("deep/../a.avi", "a.avi"),
-        ("./a.avi", "a.avi"),
-        ("deep//er/b.avi", "deep/er/b.avi"),
-        ("{root}/a.avi", "a.avi"),
-    ],
-)
-def test_a_path_leads_to_its_file(path: str, file: str, root: Path) -> None:
-    found = Folder(root).resolve(path.format(root=root))
-    assert found.path == str(root / file)
-    assert found.size == (root / file).stat().st_size
-
-
-def test_links_that_stay_inside_are_followed_and_a_root_may_be_one(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (root / "link.avi").symlink_to("deep/er/b.avi")
-    (root / "folder").symlink_to("deep")
-    (root.parent / "link").symlink_to(root)
-    monkeypatch.chdir(root.parent)
-    for same in (root, root.parent / "link", "root"):
-        storage = Folder(same)
-        assert storage.root == str(root)
-        for path in ("link.avi", "folder/er/b.avi", "deep/er/b.avi"):
-            assert storage.resolve(path).path == str(root / "deep/er/b.avi")
-
-
-# Nowhere else
-
-
 @pytest.mark.parametrize(
     "path",
     [
@@ -132,12 +95,6 @@ def test_a_folder_that_becomes_a_link_while_a_file_is_looked_for_leads_nowhere(
 # Paths that lead to no file
 
 
-def test_a_missing_file_is_named(root: Path) -> None:
-    with pytest.raises(VideoError, match="cannot be opened: No such file or directory") as caught:
-        Folder(root).resolve("deep/none.avi")
-    assert caught.value.path == "deep/none.avi"
-
-
 @pytest.mark.parametrize("leaves_folder", [True, False])
 def test_files_of_a_root_that_is_away_are_not_missing(root: Path, leaves_folder: bool) -> None:
     folder, moved = Folder(root), root.with_name("moved")
@@ -146,21 +103,6 @@ def test_files_of_a_root_that_is_away_are_not_missing(root: Path, leaves_folder:
         root.mkdir()
     with pytest.raises(StorageError, match="root is empty, or away: mount it again"):
         folder.resolve("a.avi")
-
-
-def test_a_root_that_comes_back_while_a_file_is_looked_for_has_it(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder, moved, look = Folder(root), root.with_name("moved"), os.scandir
-    root.rename(moved)
-
-    def back(path: str) -> object:
-        if moved.exists():
-            moved.rename(root)
-        return look(path)
-
-    monkeypatch.setattr(os, "scandir", back)
-    assert folder.resolve("a.avi").path == str(root / "a.avi")
 
 
 def test_files_below_an_empty_folder_may_come_back(root: Path) -> None:
@@ -197,15 +139,6 @@ def test_bytes_that_cannot_be_read_are_not_the_end_of_a_file(
         other.fingerprint("a.avi")
     monkeypatch.setattr(os, "pread", read)
     assert other.fingerprint("a.avi") == expected
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may look into all folders")
-@pytest.mark.parametrize("folder", ["deep", "deep/er"])
-def test_a_folder_without_permission_is_no_root_that_is_away(folder: str, root: Path) -> None:
-    (root / folder).chmod(0)
-    with pytest.raises(UnreadableError, match=r"deep/er/b\.avi"):
-        Folder(root).resolve("deep/er/b.avi")
-    (root / folder).chmod(0o700)
 
 
 # Which version it is
@@ -299,18 +232,6 @@ def test_another_size_beginning_or_end_gives_another_fingerprint(size: int, root
     assert len(set(found)) == len(found)
     (root / "0.avi").write_bytes(b"something else")
     assert storage.fingerprint("0.avi") not in found
-
-
-def test_an_unreadable_file_is_named_by_the_path_that_was_asked_for(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(path: str, flags: int) -> int:
-        raise PermissionError(13, "Permission denied", path)
-
-    monkeypatch.setattr(os, "open", refuse)
-    with pytest.raises(VideoError, match=r"deep/er/b\.avi") as caught:
-        Folder(root).fingerprint("deep/er/b.avi")
-    assert caught.value.path == "deep/er/b.avi"
 
 
 @pytest.mark.parametrize(

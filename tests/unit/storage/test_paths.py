@@ -24,12 +24,6 @@ def test_a_folder_before_the_path_of_a_recording_is_before_each_piece(
     assert [*pieces_of(f"{way}/{joined(pieces)}")] == [f"{way}/{piece}" for piece in pieces]
 
 
-def test_a_way_out_of_the_root_stays_one() -> None:
-    assert pieces_of(joined(["a/0.avi", "../b.avi"])) == ("a/0.avi", "../b.avi")
-    assert pieces_of(joined(["0.avi", "../b.avi"])) == ("0.avi", "../b.avi")
-    assert pieces_of(joined(["a/0.avi", "/b.avi"])) == ("a/0.avi", "/b.avi")
-
-
 def test_all_files_of_a_row() -> None:
     path = with_offsets("a/0.avi // 1.avi // 2.avi\nb.avi", [0.0, 0.5])
     assert files_of(path) == ["a/0.avi", "a/1.avi", "a/2.avi", "b.avi"]

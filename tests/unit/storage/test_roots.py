@@ -18,7 +18,6 @@ from videoload.catalog.catalog import Catalog
 from videoload.errors import StorageError
 from videoload.storage import stores
 from videoload.storage.files import Folder
-from videoload.storage.remote import RemoteStorage
 from videoload.storage.roots import (
     files_below,
     folders_in,
@@ -66,14 +65,6 @@ def test_a_url_that_cannot_be_a_root_is_refused_without_its_secrets(root: str) -
     assert SECRET not in str(caught.value)
     with refused("root"):
         Catalog(["a.avi"], [0], ["any"], root)
-
-
-def test_a_catalog_keeps_a_url_and_asks_nothing_of_it() -> None:
-    catalog = Catalog(["a.avi"], [0], ["any"], "s3://no-such-bucket-anywhere/x/")
-    assert catalog.root == "s3://no-such-bucket-anywhere/x"
-    assert catalog == Catalog(["a.avi"], [0], ["any"], "s3://no-such-bucket-anywhere/x")
-    assert "root=s3://no-such-bucket-anywhere/x" in repr(catalog)
-    assert catalog.subset([0]).root == catalog.root
 
 
 @pytest.mark.parametrize(
@@ -182,10 +173,3 @@ def test_a_proxy_is_named_where_a_server_cannot_be_reached(
     monkeypatch.setenv("no_proxy", "localhost")
     assert "https_proxy" in why(error)
     assert SECRET not in why(error)
-
-
-def test_a_url_has_a_storage_that_fetches() -> None:
-    pytest.importorskip("obstore", reason="needs videoload[remote]")
-    storage = open_storage("s3://no-such-bucket-anywhere/x")
-    assert isinstance(storage, RemoteStorage)
-    assert (storage.root, storage.fetches) == ("s3://no-such-bucket-anywhere/x", True)

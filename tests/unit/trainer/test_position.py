@@ -157,9 +157,6 @@ def test_a_training_that_stops_early_has_no_second_part(build: Build, tmp_path: 
     assert seen(model, position, 4, early) == [2, 3, 4]
 
 
-DENSE = ClipSpec(frames=4, size=(8, 8), sampling="dense")
-
-
 def listed(label: str = "a", root: Path | None = None, **more: Any) -> Catalog:
     return Catalog(PATHS, [0] * 10, [label], root, **more)
 
@@ -188,14 +185,6 @@ def test_a_position_of_another_stream_is_refused_and_says_what_differs(
             vl.keras.Position(tmp_path, fake(**other))
     else:  # any stream with the same batches
         assert vl.keras.Position(tmp_path, fake(**other)).batches == STEPS
-
-
-def test_lengths_matter_if_clips_are_dense(build: Build, tmp_path: Path) -> None:
-    before, after = (fake(clip=DENSE, catalog=listed(frames=[n] * 10)) for n in (40, 80))
-    seen(build(), vl.keras.Position(tmp_path, before), 1)
-    assert vl.keras.Position(tmp_path, before).batches == STEPS
-    with pytest.raises(VideoloadError, match="lengths: "):
-        vl.keras.Position(tmp_path, after)
 
 
 def test_what_has_no_position_is_refused(tmp_path: Path) -> None:
@@ -254,18 +243,6 @@ def test_after_a_failed_fit_the_saved_model_continues_with_its_next_batch(
     model = position.load_model()
     assert seen(model, position, 3) == list(range(6, 15))
     assert int(model.optimizer.iterations) == 15
-
-
-def test_loading_the_saved_model_during_a_fit_changes_no_count(
-    build: Build, tmp_path: Path
-) -> None:
-    import keras
-
-    position = vl.keras.Position(tmp_path, fake(), every=2)
-    looks = keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: position.load_model())
-    assert seen(build(), position, 3, looks) == list(range(15))
-    assert position.batches == 15
-    assert models(tmp_path) == ["model-15.keras"]
 
 
 def test_a_second_training_in_the_same_folder_is_refused(build: Build, tmp_path: Path) -> None:
@@ -353,30 +330,3 @@ def test_at_any_moment_of_a_saving_one_complete_model_is_there(
             position.on_train_end()
     assert vl.keras.Position(tmp_path, fake()).batches == 2
     assert "model-2.keras" in models(tmp_path)
-
-
-def test_killed_during_a_saving_every_model_file_is_complete(
-    build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import keras
-
-    def cut(model: Any, path: Any) -> None:
-        Path(path).write_bytes(b"PK half of it")
-        pytest.fail("killed here")
-
-    position = vl.keras.Position(tmp_path, fake(), every=2)
-    position.set_model(build())
-    for batch in range(3):
-        position.on_train_batch_end(batch)
-    with monkeypatch.context() as patched:
-        patched.setattr(keras.Sequential, "save", cut)
-        with pytest.raises(pytest.fail.Exception):
-            position.on_train_batch_end(3)
-    again = vl.keras.Position(tmp_path, fake(), every=2)
-    assert again.batches == 2
-    again.set_model(again.load_model())
-    for file in tmp_path.glob("model-*.keras"):
-        keras.saving.load_model(file)
-    again.on_train_batch_end(0)
-    again.on_train_batch_end(1)
-    assert models(tmp_path) == ["model-4.keras"]

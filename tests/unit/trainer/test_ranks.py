@@ -55,14 +55,6 @@ def test_several_ranks_without_shard_are_one_warning(
     assert "shard=(rank, 2)" in told
 
 
-def test_a_single_process_is_not_warned(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setenv("SLURM_NTASKS", "1")
-    ranks.check_ranks(checked_options(4, shuffle=True))
-    assert caplog.messages == []
-
-
 @pytest.mark.parametrize(("said", "ranks_here"), [("4", 4), ("0", 1), ("many", 1), (None, 1)])
 def test_the_ranks_of_a_host_share_its_cores(
     said: str | None, ranks_here: int, monkeypatch: pytest.MonkeyPatch

@@ -6,8 +6,6 @@ import socket
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from videoload.errors import TransportError
 from videoload.transport.addresses import (
@@ -49,24 +47,9 @@ def test_a_host_name_is_told_from_an_address_and_resolved() -> None:
             resolve(unknown)
 
 
-@given(st.ip_addresses(v=4) | st.ip_addresses(v=6).map(lambda address: f"[{address}]"))
-def test_an_address_is_not_a_name(address: object) -> None:
-    assert not is_name(f"tcp://{address}:5555")
-
-
 def test_a_name_resolves_to_each_of_its_addresses_once(found: list[tuple[int, str]]) -> None:
     found += [(V4, "10.0.0.2"), (V4, "10.0.0.1"), (V4, "10.0.0.2")]
     assert resolve("tcp://trainers.jobs:5555") == ["tcp://10.0.0.2:5555", "tcp://10.0.0.1:5555"]
-
-
-def test_addresses_of_ipv4_come_first(found: list[tuple[int, str]]) -> None:
-    found += [(V6, "fd00::1"), (V4, "10.0.0.1")]
-    assert resolve("tcp://trainers.jobs:5555") == ["tcp://10.0.0.1:5555", "tcp://[fd00::1]:5555"]
-
-
-def test_a_host_with_ipv6_alone_is_dialled_by_it(found: list[tuple[int, str]]) -> None:
-    found += [(V6, "fd00::1"), (V6, "fd00::2")]
-    assert resolve("tcp://trainers.jobs:5555") == ["tcp://[fd00::1]:5555", "tcp://[fd00::2]:5555"]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import itertools
 import os
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -112,66 +112,6 @@ def test_an_unusable_key_is_reported_with_what_to_do(content: str | None, tmp_pa
 
 
 # Who is let in
-
-
-class Door:
-    """A trainer's socket that asks for keys."""
-
-    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], trainer: Path) -> None:
-        self.authenticator = KeyAuthenticator(context, trainer)
-        self.socket = context.socket(zmq.ROUTER)
-        self.socket.setsockopt(zmq.LINGER, 0)
-        self.socket.curve_publickey, self.socket.curve_secretkey = own_keys(trainer, TRAINER)
-        self.socket.curve_server = True
-        port = self.socket.bind_to_random_port("tcp://127.0.0.1")
-        self.endpoint = f"tcp://127.0.0.1:{port}"
-
-    def heard(self, expected: bytes | None) -> bytes | None:
-        """What comes in once whoever knocks has had an answer, or nothing."""
-        assert self.authenticator.socket.poll(int(30_000 * SECOND)), "somebody knocks"
-        self.authenticator.answer()
-        if not self.socket.poll(200 if expected is None else int(30_000 * SECOND)):
-            return None
-        return bytes(self.socket.recv_multipart()[1])
-
-    def close(self) -> None:
-        self.authenticator.close()
-        self.socket.close()
-
-
-@pytest.fixture
-def context() -> Iterator[zmq.Context[zmq.Socket[bytes]]]:
-    made: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-    yield made
-    made.term()
-
-
-@pytest.fixture
-def door(context: zmq.Context[zmq.Socket[bytes]], keys: tuple[Path, Path]) -> Iterator[Door]:
-    made = Door(context, keys[0])
-    yield made
-    made.close()
-
-
-@pytest.mark.parametrize("admitted", [True, False])
-def test_only_admitted_keys_are_let_in(
-    admitted: bool, door: Door, keys: tuple[Path, Path], tmp_path: Path,
-    context: zmq.Context[zmq.Socket[bytes]],
-) -> None:  # fmt: skip
-    _, ours = keys
-    _, strange = make_keys(tmp_path / "strange")
-    knocking = context.socket(zmq.DEALER)
-    try:
-        knocking.setsockopt(zmq.LINGER, 0)
-        chosen = ours if admitted else strange
-        knocking.curve_publickey, knocking.curve_secretkey = own_keys(chosen, WORKER)
-        knocking.curve_serverkey = load_key(ours / "trainer.key")[0]  # which is no secret
-        knocking.connect(door.endpoint)
-        knocking.send(b"hello")
-        expected = b"hello" if admitted else None
-        assert door.heard(expected) == expected
-    finally:
-        knocking.close()
 
 
 @pytest.mark.parametrize("has_keys", [True, False])

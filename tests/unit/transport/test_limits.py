@@ -29,23 +29,6 @@ def test_a_stranger_may_send_a_hello_and_not_much_more() -> None:
     assert strangers.judge(received, 1.0) == {2: f"65537 {UNFINISHED}"}
 
 
-def test_a_closed_connection_is_reported_once_and_its_number_may_come_back() -> None:
-    stranger = limits(1)
-    assert 1 in stranger.judge({1: MB}, 1.0)
-    assert stranger.judge({1: 2 * MB}, 1.1) == {}
-    stranger.disconnected(1)
-    stranger.connected(1, 1.2)
-    assert stranger.judge({1: 64 * KB}, 1.3) == {}
-
-
-def test_only_bytes_since_the_last_message_count() -> None:
-    stranger = limits(1)
-    for received in range(0, 10 * MB, 60 * KB):
-        stranger.completed(1)
-        assert stranger.judge({1: received}, 1.0) == {}
-    assert 1 in stranger.judge({1: received + 65 * KB}, 1.0)
-
-
 def test_a_worker_may_send_the_answers_to_its_leases() -> None:
     workers = limits(1, 2)
     workers.admitted(1)
@@ -95,13 +78,6 @@ def test_connections_that_were_not_looked_at_keep_their_counts() -> None:
     assert workers.judge({2: 200}, 1.1) == {}
     assert workers.growing() == [2]
     assert workers.judge({1: 100 + 64 * KB, 2: 200}, 1.2) == {}, "its message counts at its look"
-
-
-def test_workers_are_never_closed_for_their_number() -> None:
-    crowd = limits(*range(9), most=3)
-    for number in range(9):
-        crowd.admitted(number)
-    assert crowd.judge({}, 100.0) == {}
 
 
 @pytest.mark.parametrize("what", ["completed", "admitted", "disconnected"])

@@ -71,15 +71,6 @@ def file_of(descriptor: int) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-def test_messages_arrive_in_order(ends: Ends) -> None:
-    for message in MESSAGES:
-        ends[0].send(message)
-    assert [ends[1].receive(30 * SECOND) for _ in MESSAGES] == [
-        (message, None) for message in MESSAGES
-    ]
-    assert ends[1].receive(0) is None
-
-
 @given(cuts=st.lists(st.integers(1, 200), max_size=12))
 def test_a_message_may_come_in_pieces_and_several_in_one(cuts: list[int]) -> None:
     mine, theirs = PrivateChannel.pair()
@@ -95,12 +86,6 @@ def test_a_message_may_come_in_pieces_and_several_in_one(cuts: list[int]) -> Non
     finally:
         mine.close()
         worker.close()
-
-
-def test_a_message_larger_than_the_sockets_buffer_arrives(ends: Ends) -> None:
-    message = WorkerSettings([f"tcp://host-{number}:5555" for number in range(100_000)])
-    ends[0].send(message)
-    assert receive_all(ends) == [(message, None)]
 
 
 def test_each_share_brings_its_own_descriptor(ends: Ends) -> None:
@@ -126,14 +111,6 @@ def test_each_share_brings_its_own_descriptor(ends: Ends) -> None:
     finally:
         for file in files:
             os.close(file)
-
-
-def test_receive_returns_none_if_nothing_comes_in_time(ends: Ends) -> None:
-    ends[0].socket.sendall(framed(Unshare(1))[:-1])
-    assert ends[1].receive(0) is None
-    assert ends[1].receive(0.01) is None
-    ends[0].socket.sendall(framed(Unshare(1))[-1:])
-    assert ends[1].receive(30 * SECOND) == (Unshare(1), None)
 
 
 def test_the_channel_ends_with_the_other_process(ends: Ends) -> None:
@@ -187,18 +164,6 @@ def test_an_arena_that_is_dropped_before_it_was_sent_is_never_sent(ends: Ends) -
     for _, theirs in (*shared, (last, descriptor)):
         assert theirs is not None
         os.close(theirs)
-
-
-def test_only_a_few_descriptors_are_on_the_way_at_once(ends: Ends) -> None:
-    with memory() as file:
-        for arena in range(MANY):
-            ends[0].send(Share(arena, b"/"), file)
-    on_the_way = 0
-    while (found := ends[1].receive(0)) is not None:
-        assert found[1] is not None
-        os.close(found[1])
-        on_the_way += 1
-    assert 0 < on_the_way < 64, "of the 1024, it may be, that all processes of a user may have"
 
 
 def test_bytes_that_are_no_message_are_an_error(ends: Ends) -> None:

@@ -34,6 +34,7 @@ def arena() -> Iterator[Arena]:
 
 
 def descriptors() -> int:
+    gc.collect()  # what other tests left
     return len(os.listdir("/proc/self/fd"))
 
 
@@ -136,16 +137,6 @@ def test_nobody_can_change_the_size(arena: Arena) -> None:
 # The end
 
 
-def test_arrays_outlive_the_arena() -> None:
-    arena = Arena(2, 100)
-    view = arena.view(1, 0, (100,))
-    arena.close()
-    view[:] = 3
-    del arena
-    gc.collect()
-    assert view.sum() == 300
-
-
 def test_a_closed_arena_holds_no_descriptor() -> None:
     before = descriptors()
     arena = Arena(2, 100)
@@ -157,7 +148,6 @@ def test_a_closed_arena_holds_no_descriptor() -> None:
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(fd)
     del arena
-    gc.collect()
     assert descriptors() == before
 
 

@@ -15,7 +15,7 @@ from videoload.clips.rows import Clip, Video
 from videoload.clips.sample_spec import one_clip
 from videoload.decoding.prepared import ShortVideoError
 from videoload.errors import Fault, TransformError, UnreadableError, VideoError, WorkerError
-from videoload.transport.messages import Failed, Lease, Place
+from videoload.transport.messages import Failed, Lease
 from videoload.worker.lease_runs import failure, look_ahead, runs
 
 SPEC = ClipSpec(frames=4, size=(8, 8))
@@ -29,12 +29,6 @@ def lease(paths: str) -> Lease:
 
 def test_consecutive_clips_of_one_video_are_one_run() -> None:
     assert list(runs(lease("aabcca"))) == [(0, 2), (2, 3), (3, 5), (5, 6)]
-
-
-def test_clips_of_one_video_whose_rows_are_not_consecutive_are_two_runs() -> None:
-    apart = lease("aaa")
-    apart.place = Place(7, 0, rows=[1, 2, 5])
-    assert list(runs(apart)) == [(0, 2), (2, 3)]
 
 
 @pytest.mark.parametrize(

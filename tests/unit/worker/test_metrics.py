@@ -31,13 +31,6 @@ def test_the_figures_of_all_processes_are_added_up() -> None:
     }  # fmt: skip
 
 
-def test_the_counts_of_a_replaced_process_stay() -> None:
-    before = told(State(0.0, {7: counts(10), 8: counts(30)}))
-    after = told(State(0.0, {8: counts(30), 9: counts(0)}, {}, counts(10), 1))
-    assert after["clips_total"] == before["clips_total"]
-    assert told(State(0.0))["processes"] == 0
-
-
 def test_a_process_or_a_supervisor_that_hangs_is_an_ailment_and_one_that_waits_is_not() -> None:
     state = State(100.0, {7: counts(1), 8: counts(1)}, {7: 0.0, 8: HANGS_S - 0.1})
     assert ailment(state, 100.2) == ""

@@ -82,14 +82,6 @@ def test_trainers_share_decoding_time_and_not_the_number_of_leases(shop: Shop) -
     assert served[shop.b] == pytest.approx(100 * served[shop.a], rel=0.1)
 
 
-def test_a_lone_trainer_gets_every_turn(shop: Shop) -> None:
-    for _ in range(10):
-        shop.ask(shop.a)
-        assert shop.links.wait_ms(shop.now) == 0
-        assert shop.serve(1.0) is shop.a
-    assert shop.serve(1.0) is None
-
-
 def test_an_idle_worker_wakes_up_for_its_next_heartbeat(shop: Shop) -> None:
     assert shop.links.wait_ms(shop.now) == 200
     assert shop.links.wait_ms(shop.now + 0.125) == 125
