@@ -68,8 +68,6 @@ class ConnectedWorker:
     host: str
     pid: int
     is_child: bool
-    copy: str = ""  # which copy of the videos a remote worker reads, as `copy_name` says
-    fetches: bool = False  # that copy is on another host
     timer: WorkTimer = field(default_factory=WorkTimer)
     joined: float = -math.inf  # when it was admitted
     silence: StallClock | None = None  # how long it has sent nothing, while this process looked
@@ -176,9 +174,7 @@ class Admission(Generic[PeerT]):
                 warn=True,
             )
         self._peer_of[who] = peer
-        worker = ConnectedWorker(
-            hello.host, hello.pid, is_child=False, copy=hello.copy, fetches=hello.fetches
-        )
+        worker = ConnectedWorker(hello.host, hello.pid, is_child=False)
         return self._numbered(peer, worker, (last,) if last != peer else ())
 
     def _numbered(
@@ -313,10 +309,10 @@ class Membership:
         if not worker.is_child:
             self.comings.add(f"worker {worker.name} joined", now)
         peer.send(Welcome(self.beat_s, self.stall_s))
-        copy = None if worker.is_child else (worker.copy or worker.host)
+        copy = None if worker.is_child else (hello.copy or hello.host)
         known = Worker(
-            peer, local=worker.is_child, joined=now, copy=copy, host=worker.host,
-            fetches=worker.fetches,
+            peer, local=worker.is_child, joined=now, copy=copy, host=hello.host,
+            fetches=hello.fetches,
         )  # fmt: skip
         self.table.worker_joined(known)
         worker.silence = known.still

@@ -44,7 +44,6 @@ class WorkerPool:
         self._full: dict[Worker, None] = {}  # they hold as many as they may
         self._gained: dict[Worker, None] = {}  # they would take one more than before
         self._reliable: frozenset[Worker] | None = None  # until workers or the time change
-        self._local_fetches = False
         self._lease_ids = count(1)
         self._ticked = -math.inf
 
@@ -97,8 +96,6 @@ class WorkerPool:
         self._workers[worker.id] = worker
         worker.still = StallClock(self._silence_s / 2, lambda: self.now)
         worker.still.look(worker.heard)
-        if worker.local:
-            worker.pace.fetches = self._local_fetches
         self.affinity.joined(worker.host)
         self.file(worker)
 
@@ -110,14 +107,6 @@ class WorkerPool:
             gone.is_silent = True
             self.file(gone)
         return gone
-
-    def note_local_fetches(self, *, fetches: bool) -> None:
-        """Whether local workers get the files of some stream from another host."""
-        self._local_fetches = fetches
-        for worker in self._workers.values():
-            if worker.local and worker.pace.fetches is not fetches:
-                worker.pace.fetches = fetches
-                self.file(worker)
 
     # Leases
 
@@ -133,9 +122,10 @@ class WorkerPool:
 
     def give(self, worker: Worker, chunk: Chunk) -> Lease:
         """Grant a lease of this chunk to the worker."""
+        stream = chunk.stream
         if worker.local:
             chunk.void_leases()
-        stream = chunk.stream
+            worker.pace.fetches = stream.fetched  # it gets its files from where they are
         videos = tuple([sample.video for sample in chunk.samples])
         lease = Lease(
             next(self._lease_ids), worker, chunk, stream.id, chunk.batch.slot, chunk.rows, videos,

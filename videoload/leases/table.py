@@ -99,7 +99,6 @@ class LeaseTable:
     def add_stream(self, stream: Stream) -> None:
         """Make a stream known."""
         self._streams[stream.id] = stream
-        self._note_what_is_fetched()
 
     def drop_stream(self, stream: int) -> None:
         """Forget a stream, and end its readers."""
@@ -107,7 +106,6 @@ class LeaseTable:
         for reader in list(self._streams[stream].readers):
             self.end_reader(reader)
         del self._streams[stream]
-        self._note_what_is_fetched()
 
     def stop_stream(self, stream: int, error: VideoloadError) -> None:
         """A stream ends with an error that the table does not know of."""
@@ -319,10 +317,6 @@ class LeaseTable:
         may_try = lambda video: stream.unread.may_try(stream.path_of(video), now)  # noqa: E731
         if due := stream.files.to_ask_again(may_try):
             self._outbox.append(Identify(stream.id, due))
-
-    def _note_what_is_fetched(self) -> None:
-        fetches = any(stream.fetched for stream in self._streams.values())
-        self.pool.note_local_fetches(fetches=fetches)
 
     # Leases and their answers
 

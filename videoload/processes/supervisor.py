@@ -96,11 +96,6 @@ class WorkerProcess:
         is_blameless = self.hung_at is Activity.IMPORT
         return Ended(self.pid, self.process.how, 0 if is_blameless else self.counters.lease)
 
-    @property
-    def is_late(self) -> bool:
-        """Whether it had made no progress for longer than its lease allows, if it has one."""
-        return self.stall.seconds > self.counters.stall_s
-
 
 class Supervisor:
     """Keeps worker processes alive. It has none before `start` and after `stop`."""

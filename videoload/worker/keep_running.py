@@ -79,6 +79,5 @@ def state_of(supervisor: Supervisor, before: State) -> State:
     """The children as they are now."""
     now, children = time.monotonic(), supervisor.children
     counted = {child.pid: child.counters.read() for child in children}
-    still_s = {child.pid: child.stall.seconds for child in children if child.is_late}
     served = now if any(each["trainers"] for each in counted.values()) else before.served
-    return State(now, counted, still_s, dict(supervisor.gone), supervisor.ended, served)
+    return State(now, counted, dict(supervisor.gone), supervisor.ended, served)

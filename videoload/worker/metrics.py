@@ -9,19 +9,18 @@ from typing import Literal
 
 from videoload.transport.metrics_port import Metric
 
-HANGS_S = 10.0  # a process without progress, or a supervisor that does not look, hangs
+HANGS_S = 10.0  # a supervisor that does not look for so long hangs
 UNSERVED_S = 30.0  # without a trainer, a host is not ready any more: trainers come and go
 
 
 @dataclass(frozen=True, slots=True)
 class State:
     """A supervisor's children at one ``time`` (of `time.monotonic`): what each has counted (see
-    `counters.COUNTED`) and how long it has made no progress, by process id; what children that are
-    gone had counted, and how many there were; and when a child served a trainer last."""
+    `counters.COUNTED`), by process id; what children that are gone had counted, and how many there
+    were; and when a child served a trainer last."""
 
     time: float
     counted: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
-    still_s: Mapping[int, float] = field(default_factory=dict)
     gone: Mapping[str, float] = field(default_factory=dict)
     restarts: int = 0
     served: float = -math.inf
@@ -47,15 +46,10 @@ def families(state: State) -> Iterable[Metric]:
 
 
 def ailment(state: State, now: float) -> str:
-    """What is wrong with the processes or their supervisor; "" if nothing is."""
+    """What is wrong with the supervisor, which replaces processes that hang; "" if nothing is."""
     if now - state.time > HANGS_S:
         return f"nobody has looked after the worker processes for {now - state.time:.0f} s"
-    if not state.counted:
-        return "no worker process"
-    hanging = {pid: still for pid, still in state.still_s.items() if still >= HANGS_S}
-    return "; ".join(
-        f"worker process {pid} has done nothing for {still:.0f} s" for pid, still in hanging.items()
-    )
+    return "" if state.counted else "no worker process"
 
 
 def unready(state: State, now: float) -> str:

@@ -79,7 +79,7 @@ class Trainer:
 
     def join(self, grey: int, copy: str, *, is_child: bool = False) -> Any:
         peer = Peer(grey)
-        self.workers[peer] = ConnectedWorker(copy, 1, is_child=is_child, copy=copy)
+        self.workers[peer] = ConnectedWorker(copy, 1, is_child=is_child)
         self.table.worker_joined(Worker(peer, local=False, joined=self.now, copy=copy))
         self.obey()
         return peer

@@ -90,14 +90,6 @@ def test_a_worker_holds_two_more_leases_if_its_files_are_fetched() -> None:
     desk = Desk("A", slots=64, fetched=True, steps=64)
     desk.join("B")
     assert [len(desk.leases[worker]) for worker in "AB"] == [4, 4]
-    desk = Desk("A", slots=64, steps=64)
-    assert len(desk.granted) == 2
-    desk.stream(1, slots=64, fetched=True)
-    desk.start(11, stream=1)
-    assert len(desk.granted) == 4
-    desk.table.drop_stream(1)
-    desk.answer("A", "A")
-    assert len(desk.granted) == 2
 
 
 def test_a_worker_that_waits_for_its_storage_gets_more_leases_ahead() -> None:

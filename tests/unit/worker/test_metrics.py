@@ -24,20 +24,17 @@ def told(state: State) -> dict[str, float]:
 
 
 def test_the_figures_of_all_processes_are_added_up() -> None:
-    state = State(0.0, {7: counts(10), 8: counts(30, trainers=2)}, {}, {"clips": 5.0}, 1)
+    state = State(0.0, {7: counts(10), 8: counts(30, trainers=2)}, {"clips": 5.0}, 1)
     assert told(state) == {
         "clips_total": 45, "failures_total": 2, "decode_seconds_total": 4, "restarts_total": 1,
         "processes": 2, "trainers": 2,
     }  # fmt: skip
 
 
-def test_a_process_or_a_supervisor_that_hangs_is_an_ailment_and_one_that_waits_is_not() -> None:
-    state = State(100.0, {7: counts(1), 8: counts(1)}, {7: 0.0, 8: HANGS_S - 0.1})
-    assert ailment(state, 100.2) == ""
-    hanging = State(100.0, {7: counts(1), 8: counts(1)}, {7: 0.0, 8: HANGS_S + 2})
-    assert "process 8" in ailment(hanging, 100.2)
-    assert "12 s" in ailment(hanging, 100.2)
-    assert "11 s" in ailment(State(100.0, {7: counts(1)}, {7: 0.0}), 111.0)
+def test_a_supervisor_that_hangs_or_has_no_process_is_an_ailment() -> None:
+    one = State(100.0, {7: counts(1)})
+    assert ailment(one, 100.0 + HANGS_S) == ""
+    assert "11 s" in ailment(one, 111.0)
     assert ailment(State(100.0), 100.0), "there is no process"
 
 
