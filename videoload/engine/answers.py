@@ -48,13 +48,8 @@ class Answers:
         """A RESULT came. Raises ProtocolError."""
         lease, worker = self.table.lease(peer, result.lease), self.workers[peer]
         now, is_sent = time.monotonic(), not worker.is_child
-        if lease is None or not lease.is_owed:  # it worked, and its line was in use, for nothing
-            work = worker.timer.answered(result, 0, 0, now)
-            self.meter.worked(worker.name, work, (), now)
-            if lease is not None:
-                if (known := self.streams.get(lease.stream)) is not None:
-                    known.meter.worked(worker.name, work, (), now)
-                self.table.answered(lease, _NO_FRAMES, result.decode_s, _waited_s(result))
+        if lease is None or not lease.is_owed:
+            self._too_late(worker, lease, result, now)
             return
         stream, rows = self.streams[lease.stream], len(lease.rows)
         spec, clip_bytes, _ = stream.layout_of(lease.sample)
@@ -74,6 +69,22 @@ class Answers:
         self.meter.worked(worker.name, work, (), now)
         self._note_versions(stream, lease, result)
         self.table.answered(lease, frames, result.decode_s, _waited_s(result))
+
+    def _too_late(
+        self, worker: ConnectedWorker, lease: Lease | None, result: Result, now: float
+    ) -> None:
+        """An answer came that does not count any more. Its worker has one lease less. It worked for
+        it, and its line was in use."""
+        stream = None if lease is None else self.streams.get(lease.stream)
+        if lease is None or stream is None:
+            worker.timer.failed(now)
+        else:
+            clip_bytes = 0 if worker.is_child else stream.layout_of(lease.sample).clip_bytes
+            work = worker.timer.answered(result, 0, len(lease.rows) * clip_bytes, now)
+            stream.meter.worked(worker.name, work, (), now)
+            self.meter.worked(worker.name, work, (), now)
+        if lease is not None:
+            self.table.answered(lease, _NO_FRAMES, result.decode_s, _waited_s(result))
 
     def failed(self, peer: Peer, failed: Failed, now: float) -> None:
         """A worker could not decode a clip of a lease."""
