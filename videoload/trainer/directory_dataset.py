@@ -208,12 +208,6 @@ def split(catalog: Catalog, validation_split: float) -> tuple[Catalog, Catalog]:
     return training, validation
 
 
-def _largest(height: int, width: int) -> dict[str, Any]:
-    """The fields of a spec for the largest part in the middle with the ratio of a size."""
-    # A region with the whole area and another ratio never fits, so the largest one is taken.
-    return {"crop": "resized", "area": (1.0, 1.0), "ratio": (width / height, width / height)}
-
-
 def _spec(
     image_size: int | tuple[int, int], color_mode: str, *, crops: bool, pads: bool,
     more: dict[str, Any],
@@ -234,7 +228,8 @@ def _spec(
         # Frames are scaled alike whatever is cut, and a frame store keeps them.
         given |= {"resize": height, "crop": "center"}
     elif crops:
-        given |= _largest(height, width)
+        # A region with the whole area and another ratio never fits, so the largest one is taken.
+        given |= {"crop": "resized", "area": (1.0, 1.0), "ratio": (width / height, width / height)}
     elif not own_crop:
         given["crop"] = "pad" if pads else "stretch"
     return ClipSpec(**{**given, **more})

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, Literal, Unpack, overload
 
 import numpy as np
+import numpy.typing as npt
 
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.crop_boxes import rows_for_workers
@@ -167,70 +168,58 @@ def _batches(
     with_info: bool,
 ) -> Iterator[Batch | BatchWithInfo]:
     lengths = Lengths(catalog, spec)
+    quarantine = Quarantine(catalog, plan, options, tells=spec.asks == "clips")
+    specs = {shape: with_shape(spec, shape) for shape in plan.sizes}
+    row_of = rows_for_workers(catalog, spec)
+    scanned, others = catalog._table.column("fingerprint"), set[str]()
     try:
-        yield from _decoded(decoder, catalog, spec, plan, options, steps, lengths, with_info)
+        for step in steps:
+            planned = plan[step]
+            clip, planned = specs[plan.shape_of(planned[0])], quarantine.kept(planned)
+            clips = np.empty((len(planned), clip.clip_bytes), np.uint8)
+            sample_info = np.empty(len(planned), info_type(clip))
+            taken: list[Sample] = []
+            for first in planned:
+                sample, row = quarantine.replace(first), len(taken)
+                while row == len(taken):
+                    wanted = Clip(sample.seed, sample.clip, sample.crop, row_of(sample.video))
+                    path, known = wanted.row.path, scanned[sample.video]
+                    try:
+                        _decode(decoder, clip, wanted, clips[row : row + 1], sample_info[row])
+                        if known > 0 and path not in others and decoder.fingerprint(path) != known:
+                            others.add(path)
+                            _log.warning("%s has changed since the scan", named(path))
+                        taken.append(sample)
+                    except VideoError as error:
+                        quarantine.add(
+                            sample.video, error.reason, dropped=isinstance(error, ShortVideoError),
+                            here_only=isinstance(error, OneClipError),
+                        )  # fmt: skip
+                        if quarantine.skips:
+                            break
+                        sample = quarantine.instead_of(sample)
+                        if ended := quarantine.due(step, [*taken, sample], complete=False):
+                            raise ended from None
+            if ended := quarantine.due(step, taken):
+                raise ended
+            if taken:
+                n = len(taken)
+                batch = batch_of(
+                    step, taken, catalog, clip, clips[:n], sample_info[:n], lengths, info=with_info
+                )
+                yield with_digest(batch) if len(batch) == 3 else batch
     finally:
         for text in lengths.warnings():
             _log.warning("%s", text)
 
 
-def _decoded(
-    decoder: Decoder,
-    catalog: Catalog,
-    spec: SampleSpec,
-    plan: Plan,
-    options: CheckedOptions,
-    steps: range,
-    lengths: Lengths,
-    with_info: bool,
-) -> Iterator[Batch | BatchWithInfo]:
-    quarantine = Quarantine(catalog, plan, options, tells=spec.asks == "clips")
-    specs = {shape: with_shape(spec, shape) for shape in plan.sizes}
-    row_of = rows_for_workers(catalog, spec)
-    scanned, others = catalog._table.column("fingerprint"), set[str]()
-    for step in steps:
-        planned = plan[step]
-        clip, planned = specs[plan.shape_of(planned[0])], quarantine.kept(planned)
-        clips = np.empty((len(planned), clip.clip_bytes), np.uint8)
-        sample_info = np.empty(len(planned), info_type(clip))
-        taken: list[Sample] = []
-        for first in planned:
-            sample, row = quarantine.replace(first), len(taken)
-            while row == len(taken):
-                wanted = Clip(sample.seed, sample.clip, sample.crop, row_of(sample.video))
-                path = wanted.row.path
-                out = clips[row : row + 1]
-                try:
-                    prepared = decoder.prepare(path, clip, [wanted], out)
-                    frames = prepared.decode(lambda: None)
-                    known = scanned[sample.video]
-                    if known > 0 and path not in others and decoder.fingerprint(path) != known:
-                        others.add(path)
-                        _log.warning("%s has changed since the scan", named(path))
-                    times, affine = prepared.times_of(frames), prepared.affine()
-                    sample_info["frames"][row] = frames.reshape(reported_shape(clip))
-                    sample_info["times"][row] = times.reshape(reported_shape(clip))
-                    of_file = prepared.length()
-                    sample_info["of"][row], sample_info["lasts"][row], sample_info["wide"][row] = (
-                        of_file
-                    )
-                    sample_info["affine"][row] = affine[0]
-                    taken.append(sample)
-                except VideoError as error:
-                    quarantine.add(
-                        sample.video, error.reason, dropped=isinstance(error, ShortVideoError),
-                        here_only=isinstance(error, OneClipError),
-                    )  # fmt: skip
-                    if quarantine.skips:
-                        break
-                    sample = quarantine.instead_of(sample)
-                    if ended := quarantine.due(step, [*taken, sample], complete=False):
-                        raise ended from None
-        if ended := quarantine.due(step, taken):
-            raise ended
-        if taken:
-            n = len(taken)
-            batch = batch_of(
-                step, taken, catalog, clip, clips[:n], sample_info[:n], lengths, info=with_info
-            )
-            yield with_digest(batch) if len(batch) == 3 else batch
+def _decode(
+    decoder: Decoder, spec: SampleSpec, wanted: Clip, out: npt.NDArray[np.uint8], info: Any
+) -> None:
+    """Decode a clip into ``out``; ``info`` gets what is known of it. Raises VideoError."""
+    prepared = decoder.prepare(wanted.row.path, spec, [wanted], out)
+    frames = prepared.decode(lambda: None)
+    info["frames"] = frames.reshape(reported_shape(spec))
+    info["times"] = prepared.times_of(frames).reshape(reported_shape(spec))
+    info["of"], info["lasts"], info["wide"] = prepared.length()
+    info["affine"] = prepared.affine()[0]
