@@ -87,6 +87,7 @@ def test_a_segment_that_cannot_be_decoded_takes_no_other_with_it(
     assert [(bad.path, bad.reason.split(":")[0]) for bad in found.failed] == [
         ("a.avi", "segment 600-700"), ("bad.avi", "segment 0-50"),
     ]  # fmt: skip
+    assert found.written == {str(tmp_path): 5}
     there = {str(file.relative_to(tmp_path)) for file in tmp_path.rglob("*.npy")}
     assert there == {
         f"{name}{suffix}"
@@ -119,7 +120,7 @@ KILLED = """
     import numpy as np
     import videoload as vl
     from benchmarks.numbered import read_numbers
-    from videoload.predictions.journal import Journal
+    from videoload.predictions.journal import PredictionJournal as Journal
 
     root, out, kill_at, places = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
     events = 0
@@ -196,7 +197,8 @@ def test_what_cannot_be_done_is_said(
         ({"clip": random}, "sampling|windows"), ({"clip": {"rgb": CLIP}}, "one file"),
         ({"clip": vl.ClipSpec("all", max_frames=8)}, "one length"),
         ({"clip": vl.ClipSpec(frames=8, size=(32, 32), crop="three")}, 'crop="three"'),
-        ({"average": "mean"}, "average"), ({"model": TwoInputs()}, "inputs|clips"),
+        ({"average": "mean"}, "average"), ({"model": TwoInputs()}, "only clips.* 2 inputs"),
+        ({"model": lambda clips, points: clips}, "only clips.*'points'"),
         ({"model": 3}, "model.* int"), ({"model": lambda clips: np.zeros(3)}, r"\[3\] .* 8 clips"),
         ({"model": lambda c: (np.zeros(len(c)),) * 2}, "tuple of 2"),
         ({"model": lambda c: [np.zeros((len(c), 3))] * 8}, "list of 8"),

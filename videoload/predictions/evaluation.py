@@ -7,6 +7,7 @@ class, several labels (multi-hot), or numbers.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, NamedTuple, Unpack
 
@@ -311,6 +312,7 @@ def evaluate(
     spec = stream._readers.spec
     masked = "" in spec.clips and spec.leader.max_frames is not None
     masked = masked and (inputs is None or len(inputs) > 1)
+    check_inputs(model, parts=len(spec.clips), masked=masked)
 
     def scored() -> Iterable[tuple[Ints, Scores]]:
         for clips, _, info in stream._readers.read(range(len(stream)), info=True):
@@ -405,6 +407,23 @@ def softmax(scores: Floats) -> Floats:
     """Probabilities of logits, [B, classes]."""
     powers = np.exp(scores - scores.max(axis=-1, keepdims=True))
     return np.asarray(powers / powers.sum(axis=-1, keepdims=True))
+
+
+def check_inputs(model: Any, *, parts: int = 1, masked: bool = False) -> None:
+    """A model gets the clips, of each part of a sample, and their mask if there is one: no targets.
+    Raises SpecError if it wants something else, as far as it tells."""
+    given, wrong = ["clips", *["their mask"] * masked], ""
+    if (inputs := getattr(model, "inputs", None)) is not None:
+        wrong = f"takes {len(inputs)} inputs" * (len(inputs) != parts + masked)
+    elif not hasattr(model, "predict_on_batch"):
+        try:
+            inspect.signature(model).bind(*given)
+        except TypeError as error:
+            wrong = f"cannot be called: {error}"
+        except ValueError:  # nothing tells what it takes
+            pass
+    if wrong:
+        raise SpecError(f"the model is given only {' and '.join(given)}, and {wrong}")
 
 
 def scores_of(model: Any, average: Average | None) -> Callable[..., Scores]:

@@ -27,7 +27,7 @@ from videoload.errors import BadVideo, SpecError, TooManyBadVideos, named
 from videoload.plan.batches import BatchInfo
 from videoload.plan.options import StreamOptions
 from videoload.plan.windows import windows_of
-from videoload.predictions.evaluation import Average, scores_of
+from videoload.predictions.evaluation import Average, check_inputs, scores_of
 from videoload.predictions.marks import Mark, marks_of, weights_digest
 from videoload.predictions.results import Results, Target, row_names, segment_of
 from videoload.predictions.table import WindowTable
@@ -50,10 +50,13 @@ class Predictions(NamedTuple):
             they were written to the disk.
         failed: The files and segments that could not be decoded, each by itself: list of
             `BadVideo`. A later run tries them again.
+        written: Each table and folder that was written to, and how many files and segments have
+            their results there, those of earlier runs included: dict of int by path.
     """
 
     files: list[FileScores]
     failed: list[BadVideo]
+    written: dict[str, int]
 
 
 def predict(
@@ -85,7 +88,8 @@ def predict(
 
     Args:
         model: A Keras model; or a function that is called with the clips of a batch, an array [B,
-            *clip.shape], and returns scores or features, [B, ...]: one array.
+            *clip.shape], and returns scores or features, [B, ...]: one array. It is given no
+            targets.
         client: Its workers decode.
         catalog: Which files. Segments of a file count as files.
         clip: The windows: with ``sampling="dense"``. What a ClipSpec says by default is
@@ -111,7 +115,8 @@ def predict(
             is a terminal.
 
     Returns:
-        The scores of all files, if they are not written to the disk; and the videos that failed.
+        The scores of all files, if they are not written to the disk; the videos that failed; and
+        what was written where.
 
     Raises:
         SpecError: The arguments contradict each other, or the model does not return a row for each
@@ -125,10 +130,7 @@ def predict(
         raise SpecError(f'average must be None, "scores" or "softmax", got {average!r}')
     batch_size, kept = whole("batch_size", batch_size), (to_csv, to_npy) != (None, None)
     score = scores_of(model, average)
-    if len(getattr(model, "inputs", None) or ()) > 1:
-        raise SpecError(
-            f"the model takes {len(model.inputs)} inputs, and predict gives it one: the clips"
-        )
+    check_inputs(model)
     of_model = weights_digest(model) if kept and name is None else name
     if kept and of_model is None:
         _log.warning("nothing tells this model from another one: a later run does all rows again. "
@@ -147,7 +149,7 @@ def predict(
     results = Results(to_csv, to_npy, _settings(stream, average), table, marks)
     try:
         rows = [row for row in np.flatnonzero(counts).tolist() if results.lacks(row)]
-        done, with_nan = Predictions([], []), []
+        done, with_nan = Predictions([], [], {}), []
         shown = sys.stderr.isatty() if progress is None else progress
         for row, windows in scoring.of(rows, shown=shown):
             video = catalog[row]
@@ -164,6 +166,7 @@ def predict(
         if with_nan:
             _log.warning("the model gives NaN for windows of %d rows, as %s: they are written as "
                          "they are", len(with_nan), named(with_nan[0]))  # fmt: skip
+        done.written.update(results.written())
         return done
     finally:
         try:

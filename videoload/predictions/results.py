@@ -48,7 +48,7 @@ class ResultFiles:
     ) -> None:  # fmt: skip
         """Raises VideoloadError if there are other results; OSError."""
         self._folder, self._names, self._writers = journal.parent, names, writers
-        self.table = table
+        self.table, self.path = table, table or journal.parent
         files = self._files(names) if table is None else [table]
         there = None if journal.exists() else next(filter(Path.exists, files), None)
         if there is not None:
@@ -178,6 +178,10 @@ class Results:
                 place.finish()
         except OSError as error:
             raise _not_written(error.filename or "the table", error) from None
+
+    def written(self) -> dict[str, int]:
+        """Of each table or folder, how many rows have results there."""
+        return {str(place.path): sum(map(place.has, self._names)) for place in self._places}
 
     def close(self) -> None:
         """Let another process go on."""

@@ -16,15 +16,38 @@ from numpy.random import RandomState
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from tests.support.waiting import SECOND
-from videoload import native
+from videoload import ClipSpec, native
 from videoload.errors import TransformError
-from videoload.user_code.functions import Functions, UserFunction
+from videoload.user_code.functions import Functions, UserFunction, apply
 
 
 def threads() -> list[int]:
     """Of each library that this process has. OpenMP, which PyTorch brings, counts for each thread
     of Python by itself."""
     return [library["num_threads"] for library in threadpool_info()]
+
+
+class Tensor:
+    def __array__(self) -> None:
+        raise AssertionError
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        (np.zeros((2, 8, 8, 3), np.float32), ["float32", 'output=((2, 8, 8, 3), "float32")']),
+        (np.zeros((2, 4, 4, 3), np.uint8), ["[2, 4, 4, 3]", "output=((2, 4, 4, 3)"]),
+        (Tensor(), ["Tensor", "NumPy"]), (None, ["None", "NumPy"]),
+    ],
+)  # fmt: skip
+def test_what_a_transform_may_not_return_is_told_with_what_to_do(
+    made: object, words: list[str]
+) -> None:
+    clip = np.zeros((2, 8, 8, 3), np.uint8)
+    spec = ClipSpec(frames=2, size=8, transform="mine:erase")
+    with pytest.raises(TransformError) as told:
+        apply(UserFunction(lambda clip, rng: made), spec, "a.avi", clip, clip, 0)
+    assert all(word in str(told.value) for word in ["mine:erase", "uint8[2, 8, 8, 3]", *words])
 
 
 @pytest.fixture
