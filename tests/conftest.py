@@ -29,12 +29,11 @@ import sys
 import time
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import hypothesis
 import pytest
 
-from tests.support import tables
 from tests.support.forked import Forking
 from tests.support.leaks import Held, collect_garbage, kill_descendants, mark_descendants
 from tests.support.programs import Programs
@@ -45,9 +44,6 @@ from videoload import Client
 from videoload.frameworks import interrupts
 from videoload.host import cores
 from videoload.native import die_with_parent
-
-if TYPE_CHECKING:
-    from tests.support.run_here import RunHere
 
 _REAL = "VIDEOLOAD_AVI"
 _LOOK_S = 0.01
@@ -206,31 +202,6 @@ def pytest_runtest_makereport(
     return report
 
 
-# What is printed at the end
-
-
-def pytest_terminal_summary(
-    terminalreporter: pytest.TerminalReporter, config: pytest.Config
-) -> None:
-    for text in tables.told(config):
-        terminalreporter.write_line("\n" + text)
-
-
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    tables.send(session.config)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node: Any, error: object) -> None:
-    tables.take(node.config, node)
-
-
-@pytest.fixture
-def tell(request: pytest.FixtureRequest) -> Callable[[str], None]:
-    """A line for a person, printed at the end of the run."""
-    return lambda text: tables.tell(request.config, f"{request.node.name}: {text}")
-
-
 # Videos and processes
 
 
@@ -255,14 +226,6 @@ def client() -> Iterator[Client]:
     with Client(workers=2) as made:
         made.wait_for_workers(2, timeout_s=20 * SECOND)  # the test does not leak what they hold
         yield made
-
-
-@pytest.fixture
-def run_here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> RunHere:
-    """Runs a command that only prints, in this process; returns status, stdout and stderr."""
-    from tests.support.run_here import runner
-
-    return runner(monkeypatch, capsys)
 
 
 @pytest.fixture(scope="session")

@@ -9,6 +9,9 @@ sends other pixels cannot be told from an honest one.
 from __future__ import annotations
 
 import math
+import random
+import threading
+from collections import Counter
 from types import TracebackType
 from typing import Any
 
@@ -117,3 +120,19 @@ class Liar:
             "bye": {"reason": "tired", "kept_from_leases": False},
         }  # fmt: skip
         return honest[kind]
+
+
+def lie(endpoint: str, seed: int, told: Counter[str], over: threading.Event) -> None:
+    """Dial in and lie about all that is asked for, with a field or two of any message replaced;
+    hang up now and then, whatever is owed. ``told``: how often something was answered."""
+    r = random.Random(seed)
+    while not over.is_set():
+        with Liar(endpoint, f"liar{seed}.{r.getrandbits(32)}") as liar:
+            for _ in range(r.randrange(1, 40)):
+                if over.is_set():
+                    break
+                liar.hear(20)
+                kind = r.choice(["result", "failed", *([] if liar.leases else FIELDS)])
+                told[kind] += bool(liar.leases)
+                lies = {f: r.choice(VALUES) for f in r.sample(FIELDS[kind], r.randint(0, 2))}
+                liar.say(kind, r.choice(PIXELS), **lies)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -54,13 +54,6 @@ def answer(made: zmq.Socket[bytes], timeout_s: float = 30 * SECOND) -> FromTrain
         if not isinstance(message, Heartbeat):
             return message
     pytest.fail(f"no answer within {timeout_s:g} s")
-
-
-def answer_if_any(made: zmq.Socket[bytes]) -> FromTrainer | None:
-    """What the trainer has said, if anything."""
-    with suppress(zmq.Again):
-        return unpack_from_trainer(made.recv_multipart(zmq.DONTWAIT))
-    return None
 
 
 def say(made: zmq.Socket[bytes], message: FromWorker, *pixels: bytes) -> None:
@@ -121,7 +114,3 @@ class Trainer:
     def say(self, message: FromTrainer) -> None:
         """Send a message to the worker."""
         assert Peer(self._router, self.peer).send(message)
-
-    def say_raw(self, frame: bytes) -> None:
-        """Send any bytes."""
-        self._router.socket.send_multipart([self.peer, frame])

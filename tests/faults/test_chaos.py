@@ -11,29 +11,24 @@ import os
 import random
 import shutil
 import signal
-import threading
+from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
-import zmq
 
-from tests.faults.liars import FIELDS, PIXELS, VALUES, Liar
+from tests.faults.liars import lie
 from tests.faults.proxy import Fault, Kind, Proxy, Way
-from tests.faults.raw_peers import dealer
 from tests.support.digests import digests
 from tests.support.programs import Program, Programs
 from tests.support.thorough import either
 from tests.support.videos import Videos, make_avi
 from tests.support.waiting import SECOND, in_background, wait_until
 from videoload import Catalog, Client, ClipSpec, decode_serially
-from videoload.pixels.software import software_and_code
 from videoload.transport.keys import make_keys
-from videoload.transport.messages import VERSION
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120 * SECOND)]
 
@@ -44,15 +39,6 @@ BAD = {"run/header.avi", "walk/text.avi"}
 STRIKES = (signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM, signal.SIGSTOP)
 PATIENCE_S = 40 * SECOND
 WORDS = {Way.UP: [b"", b"\xa6result", b"\xa9heartbeat"], Way.DOWN: [b"", b"\xa5lease"]}
-
-HELLO = {
-    "type": "hello",
-    "worker": "w",
-    "host": "h",
-    "pid": 1,
-    "software": software_and_code(),
-    "token": "",
-}
 
 
 class Chaos:
@@ -86,7 +72,7 @@ class Chaos:
                 self._deck = [partial(self.break_wire, kind) for kind in Kind]
                 self._deck += [partial(self.strike, number) for number in STRIKES]
                 self._deck += [partial(self.join, root) for root in self._roots]
-                self._deck += [self.kill_all, self._proxy.cut_all, self.lie, self.say_poison]
+                self._deck += [self.kill_all, self._proxy.cut_all, self.lie]
                 self._r.shuffle(self._deck)
                 self._decks += 1
             self._deck.pop()()
@@ -152,53 +138,10 @@ class Chaos:
         """A worker comes that lies about all that it is asked for, and leaves."""
         if self._sealed:  # the proxy's worker has the only keys
             return
-        stack, r = self._stack.enter_context(ExitStack()), random.Random(self._r.random())
-        name = f"liar{self._at}"
-
-        def answer(over: threading.Event) -> None:
-            with Liar(self._client.endpoints[0], name) as liar:
-                while not over.is_set():
-                    liar.hear(20)
-                    if liar.leases:
-                        kind = r.choice(["result", "failed", r.choice([*FIELDS])])
-                        lies = {
-                            f: r.choice(VALUES) for f in r.sample(FIELDS[kind], r.randint(0, 2))
-                        }
-                        liar.say(kind, r.choice(PIXELS), **lies)
-
-        stack.enter_context(in_background(answer))
+        stack = self._stack.enter_context(ExitStack())
+        seed, told = self._r.getrandbits(32), Counter[str]()
+        stack.enter_context(in_background(partial(lie, self._client.endpoints[0], seed, told)))
         self._later(stack.close)
-
-    def say_poison(self) -> None:
-        """Somebody sends what is almost a message."""
-        poison(self._client.endpoints[0], self._r.getrandbits(32))
-
-
-def poison(endpoint: str, seed: int) -> None:
-    """Messages that almost follow the protocol, with contents that may break a program."""
-    draw = random.Random(seed)
-    messages = [
-        {**HELLO, "token": "\N{SNOWMAN}"},
-        {**HELLO, "token": "\0" * 256},
-        {**HELLO, "pid": draw.choice([-1, 0, 2**63 - 1, 2**63, 2**64 - 1])},
-        {**HELLO, "host": "\N{SNOWMAN}" * 256, "worker": "a\nb\x1b[31m"},
-        {"type": "result", "lease": draw.getrandbits(64), "frames": [[2**63]]},
-        {"type": "result", "lease": 1, "frames": [[0] * 5000] * 100, "files": [2**64 - 1]},
-        {"type": "compared", "stream": 2**64 - 1, "files": {2**64 - 1: 2**64 - 1}},
-        {"type": "failed", "lease": 1, "at": 2**64 - 1, "reason": "x" * 4096},
-        {"type": "bye", "reason": "\ud83d\ude00".encode("utf-16", "surrogatepass")},
-    ]
-    bodies = [msgspec.msgpack.encode(message) for message in messages]
-    bodies += [b"\x91" * 100_000, b"\xdd\xff\xff\xff\xff", b"\xc6\xff\xff\xff\xff", b""]
-    draw.shuffle(bodies)
-    with dealer(endpoint, linger_ms=0) as made:
-        for body in bodies:
-            made.send_multipart([VERSION, body])
-            if draw.random() < 0.3:
-                made.send_multipart([VERSION, msgspec.msgpack.encode(HELLO)])
-        with suppress(zmq.Again):
-            while made.poll(int(200 * SECOND)):
-                made.recv_multipart(zmq.DONTWAIT)
 
 
 def send(pid: int, number: signal.Signals) -> None:
@@ -229,7 +172,7 @@ def roots(videos: Videos, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
 @pytest.mark.parametrize("seed", range(either(2, 20)))
 def test_no_faults_together_change_a_byte_or_blame_a_good_file(
     seed: int, roots: dict[str, Path], programs: Programs, tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch, tell: Callable[[str], None],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     # Most of the time goes into deadlines, so they are shorter than usual.
     monkeypatch.setattr("videoload.engine.engine._SILENCE_S", 0.8 * SECOND)

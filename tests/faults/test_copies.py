@@ -7,7 +7,6 @@ import logging
 import shutil
 import threading
 from collections import Counter
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
@@ -35,27 +34,11 @@ ORDER: dict[str, Any] = {"shuffle": True, "seed": 2}
 LONG = "jump/long.avi"
 
 
-def empty(root: Path) -> None:
-    shutil.rmtree(root)
-    root.mkdir()
-
-
-def zeros_in_the_middle(root: Path) -> None:
-    data = bytearray((root / LONG).read_bytes())
-    at, length = len(data) * 3 // 10, len(data) // 6
-    data[at : at + length] = bytes(length)
-    (root / LONG).write_bytes(data)
-
-
 def eight_other_bytes(root: Path) -> None:
     data = bytearray((root / LONG).read_bytes())
     for at in range(len(data) // 3, len(data) // 3 + 8):
         data[at] ^= 255
     (root / LONG).write_bytes(data)
-
-
-def other_take(root: Path) -> None:
-    make_avi(root / LONG, frames=110, seed=9)
 
 
 @pytest.fixture(scope="module")
@@ -66,17 +49,9 @@ def expected(videos: Videos) -> list[str]:
 
 
 @pytest.fixture
-def copies(videos: Videos, tmp_path: Path) -> Callable[..., list[Path]]:
-    def made(*spoilers: Callable[[Path], None] | None) -> list[Path]:
-        """A folder for each, with a copy of all videos that it has spoiled."""
-        roots = [tmp_path / f"copy{number}" for number in range(len(spoilers))]
-        for root, spoil in zip(roots, spoilers, strict=True):
-            shutil.copytree(videos.root, root)
-            if spoil is not None:
-                spoil(root)
-        return roots
-
-    return made
+def copies(videos: Videos, tmp_path: Path) -> list[Path]:
+    """Two folders with a copy of all videos."""
+    return [Path(shutil.copytree(videos.root, tmp_path / name)) for name in ("one", "other")]
 
 
 def catalog_of(videos: Videos, *, own: bool) -> Catalog:
@@ -87,90 +62,16 @@ def catalog_of(videos: Videos, *, own: bool) -> Catalog:
     return Catalog([v.path for v in known], known.labels, known.classes, None)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "spoil", rest_nightly([zeros_in_the_middle, empty, eight_other_bytes, other_take], usual=2)
-)
-def test_a_worker_of_another_folder_changes_nothing_and_condemns_nothing(
-    spoil: Callable[[Path], None],
-    videos: Videos,
-    expected: list[str],
-    copies: Callable[..., list[Path]],
-    programs: Programs,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    caplog.set_level(logging.WARNING)
-    with Client(workers=0, listen="tcp://127.0.0.1:*") as client, ThreadPoolExecutor() as pool:
-        [endpoint], [root] = client.endpoints, copies(spoil)
-        bad = programs.worker(endpoint, root)
-        stream = client.stream(videos.catalog, CLIP, BATCH, **ORDER)
-        reading = pool.submit(digests, stream.batches(epochs=EPOCHS, info=True))
-        wait_until(lambda: f":{bad.pid}: " in caplog.text, 30 * SECOND)
-        programs.worker(endpoint, videos.root)
-        assert reading.result() == expected
-        assert (stream.quarantine, stream.changed) == ([], [])
-        who = {worker.pid: worker for worker in client.workers}
-    assert str(root) in caplog.text
-    if spoil is empty:
-        assert f"{root} is empty" in caplog.text
-        assert f"--root {root}" in bad.err
-        assert bad.pid not in who or who[bad.pid].clips == 0
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("spoil", "hosts", "own"),
-    rest_nightly([(empty, 3, True), (other_take, 2, True), (empty, 2, False)], usual=2),
-)
-def test_two_or_three_hosts_of_five_with_the_same_fault_change_and_condemn_nothing(
-    spoil: Callable[[Path], None],
-    hosts: int,
-    own: bool,
-    videos: Videos,
-    expected: list[str],
-    copies: Callable[..., list[Path]],
-    programs: Programs,
-) -> None:
-    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
-        for root in copies(*[spoil] * hosts, *[None] * (5 - hosts)):
-            programs.worker(client.endpoints[0], root)
-        client.wait_for_workers(5, 60 * SECOND)
-        stream = client.stream(catalog_of(videos, own=own), CLIP, BATCH, **ORDER)
-        assert digests(stream.batches(epochs=EPOCHS, info=True)) == expected
-        assert stream.quarantine == []
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("spoil", rest_nightly([other_take, zeros_in_the_middle]))
-def test_without_an_own_copy_the_first_one_is_used_for_all_clips_of_a_file(
-    spoil: Callable[[Path], None],
-    videos: Videos,
-    expected: list[str],
-    copies: Callable[..., list[Path]],
-    programs: Programs,
-) -> None:
-    roots = copies(spoil, spoil, None)
-    catalog = Catalog.from_folder(roots[0])
-    other = digests(decode_serially(catalog, CLIP, BATCH, epochs=EPOCHS, info=True, **ORDER))
-    assert other != expected
-    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
-        for root in roots:
-            programs.worker(client.endpoints[0], root)
-        client.wait_for_workers(3, 30 * SECOND)
-        stream = client.stream(catalog_of(videos, own=False), CLIP, BATCH, **ORDER)
-        assert digests(stream.batches(epochs=EPOCHS, info=True)) in (other, expected)
-        assert stream.quarantine == []
-
-
 def test_what_a_scan_found_tells_which_copy_is_right(
     videos: Videos,
     expected: list[str],
-    copies: Callable[..., list[Path]],
+    copies: list[Path],
     programs: Programs,
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    [root], table = copies(eight_other_bytes), tmp_path / "scan.csv"
+    root, table = copies[0], tmp_path / "scan.csv"
+    eight_other_bytes(root)
     scan(videos.catalog, processes=1, journal=ScanJournal(table))
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client, ThreadPoolExecutor() as pool:
         programs.worker(client.endpoints[0], root)  # the first: its copy would be pinned
@@ -277,11 +178,11 @@ def test_a_folder_that_is_away_for_a_while_is_waited_for(
     part: str,
     videos: Videos,
     expected: list[str],
-    copies: Callable[..., list[Path]],
+    copies: list[Path],
     programs: Programs,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    own, other = copies(None, None)
+    own, other = copies
     with Client(workers=2 * (who == "local"), listen="tcp://127.0.0.1:*") as client:
         if who != "local":
             programs.worker(client.endpoints[0], other if who == "of another folder" else own)

@@ -1,23 +1,29 @@
-"""Floods at the trainer's port: they change no byte, cost little time, and leave nothing behind."""
+"""What strangers can cost a trainer: floods, messages that never end, and any number of connections
+change no byte, cost little, and leave nothing behind."""
 
 from __future__ import annotations
 
+import os
 import random
+import signal
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 
 import pytest
 
 from tests.support.digests import digests
-from tests.support.processes import descriptors, resident_mb
+from tests.support.leaks import private_sockets
+from tests.support.processes import children_of, descriptors, resident_mb
 from tests.support.programs import Programs
 from tests.support.thorough import either
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, decode_serially
+from videoload.transport.keys import make_keys
 
 pytestmark = pytest.mark.timeout(180 * SECOND)
 
@@ -56,7 +62,7 @@ def reading(client: Client, videos: Videos, serial: list[str]) -> Iterator[Calla
 
 @pytest.mark.slow
 def test_any_number_of_connections_leaves_nothing_behind_and_silent_ones_are_closed(
-    videos: Videos, serial: list[str], tell: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+    videos: Videos, serial: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("videoload.transport.sockets._HANDSHAKE_MS", 500)
     draw = random.Random(1)
@@ -95,7 +101,7 @@ def test_any_number_of_connections_leaves_nothing_behind_and_silent_ones_are_clo
                 lambda: len(descriptors()) <= before_fds, 30 * SECOND, "descriptors come back"
             )
             grown_mb = resident_mb() - before_mb
-    tell(f"{CONNECTIONS} connections in {took_s:.1f} s, {grown_mb:+.0f} MB")
+    print(f"{CONNECTIONS} connections in {took_s:.1f} s, {grown_mb:+.0f} MB")
     assert grown_mb < 16
 
 
@@ -127,7 +133,6 @@ FLOOD = """
 @pytest.mark.slow
 def test_a_flood_of_messages_starves_nobody_and_fills_no_log(
     videos: Videos, serial: list[str], programs: Programs, caplog: pytest.LogCaptureFixture,
-    tell: Callable[[str], None],
 ) -> None:  # fmt: skip
     def refused() -> list[str]:
         return [line for line in caplog.messages if line.startswith("refused a message at ")]
@@ -151,6 +156,195 @@ def test_a_flood_of_messages_starves_nobody_and_fills_no_log(
         assert len(client.workers) == 1
     more = sum(int(line.rpartition("(and ")[2].split()[0]) for line in refused()[1:])
     told = f"{more} messages refused in {took_s:.1f} s, {len(refused())} lines"
-    tell(f"{told}, {epochs() - before_epochs} epochs meanwhile, {grown_mb:+.0f} MB")
+    print(f"{told}, {epochs() - before_epochs} epochs meanwhile, {grown_mb:+.0f} MB")
     assert len(refused()) <= took_s + 2
     assert grown_mb < 64
+
+
+SENT_MB = 600  # the most that is sent if nobody hangs up
+MAX_MB = 250
+
+ENDLESS = """
+    import os
+    import socket
+    import sys
+
+    from videoload.transport.messages import Hello, pack
+
+    where, mechanism, what, user, megabytes = sys.argv[1:]
+    if int(user):
+        os.setuid(int(user))
+    if where.startswith("@"):
+        made = socket.socket(socket.AF_UNIX)
+        made.connect("\\0" + where[1:])
+    else:
+        made = socket.create_connection(("127.0.0.1", int(where)))
+    made.settimeout(60)
+
+    def take(count):
+        while count:
+            got = made.recv(count)
+            if not got:
+                raise ConnectionError
+            count -= len(got)
+
+    def frame(flags, body):  # ZMTP 3.0: 1 more, 2 long, 4 command
+        return bytes([flags | 2]) + len(body).to_bytes(8, "big") + body
+
+    sent = 0
+    part = bytes(4 << 20)
+    try:
+        made.sendall(b"\\xff" + bytes(8) + b"\\x7f\\x03\\x00" + mechanism.encode().ljust(20, b"\\0")
+                     + bytes(32))
+        take(64)
+        if what == "handshake":  # a command of a gigabyte
+            made.sendall(bytes([6]) + (1 << 30).to_bytes(8, "big"))
+        else:
+            made.sendall(frame(4, b"\\x05READY\\x0bSocket-Type\\0\\0\\0\\x06DEALER"))
+        if what == "as a worker":
+            version, body = pack(Hello("0", "elsewhere", 1, "software"))
+            made.sendall(frame(1, version) + frame(0, body))
+            take(100)  # READY, WELCOME
+        while sent < int(megabytes):
+            made.sendall(part if what == "handshake" else frame(1, part))
+            sent += 4
+    except ConnectionError:
+        print("disconnected after", sent, flush=True)
+    else:
+        print("all was taken", flush=True)
+        while made.recv(1000):
+            pass
+"""
+
+
+@contextmanager
+def peak_mb() -> Iterator[Callable[[], float]]:
+    """How much more memory this process has used than at the beginning, at most."""
+    before = peak = resident_mb()
+    over = threading.Event()
+
+    def watch() -> None:
+        nonlocal peak
+        size = os.sysconf("SC_PAGESIZE")
+        while not over.wait(0.005):
+            peak = max(peak, int(Path("/proc/self/statm").read_text().split()[1]) * size / 1e6)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        yield lambda: peak - before
+    finally:
+        over.set()
+        watcher.join()
+
+
+def port_of(client: Client) -> str:
+    return client.endpoints[0].rpartition(":")[2]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mechanism", ["NULL", "CURVE"])
+def test_a_sender_of_an_endless_message_is_disconnected(
+    mechanism: str, videos: Videos, serial: list[str], programs: Programs,
+    tmp_path: Path, caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    keys = make_keys(tmp_path / "keys")[0] if mechanism == "CURVE" else None
+    ways = ["handshake"] if keys else ["as a stranger", "as a worker", "handshake"]
+    with Client(workers=1, listen="tcp://127.0.0.1:*", keys=keys, any_software=True) as client:
+        client.wait_for_workers(1, timeout_s=30 * SECOND)
+        for what in ways:
+            with peak_mb() as grown:
+                port = port_of(client)
+                stranger = programs.script(ENDLESS, port, mechanism, what, "0", str(SENT_MB))
+                stranger.wait_for("\n", 60 * SECOND)
+            assert stranger.out.startswith("disconnected after ")
+            print(f"{what}: {stranger.out.strip()} MB, the trainer had {grown():.0f} MB more")
+            assert grown() < MAX_MB
+        assert any("bytes came and are no message yet" in line for line in caplog.messages)
+        stream = client.stream(videos.catalog, CLIP, BATCH, shuffle=True)
+        assert digests(stream.batches(epochs=1, info=True)) == serial
+
+
+def test_the_private_address_accepts_only_this_trainers_own_children(
+    videos: Videos, serial: list[str], programs: Programs, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Client(workers=1) as client:
+        client.wait_for_workers(1, timeout_s=30 * SECOND)
+        (name,) = private_sockets(descriptors())  # as anybody can read it in /proc/net/unix
+        for user in (0,) if os.getuid() else (0, 65534):  # only root can start one of another user
+            with peak_mb() as grown:
+                stranger = programs.script(
+                    ENDLESS, name, "NULL", "a stranger", str(user), str(SENT_MB)
+                )
+                stranger.wait_for("\n", 60 * SECOND)
+            assert stranger.out.startswith("disconnected after ")
+            assert grown() < MAX_MB
+            if not user:  # ZeroMQ itself turns others away
+                why = f"process {stranger.pid} is no worker of this trainer"
+                assert any(why in line for line in caplog.messages)
+        stream = client.stream(videos.catalog, CLIP, BATCH, shuffle=True)
+        assert digests(stream.batches(epochs=1, info=True)) == serial
+
+
+# Descriptors
+
+TRAINER = """
+    import os
+    import resource
+    import sys
+    import time
+
+    from tests.support.digests import digests
+    from videoload import Catalog, Client, ClipSpec, decode_serially
+
+    root, soft, hard = sys.argv[1:]
+    clip = ClipSpec(
+        frames=6, stride=2, resize=36, size=(32, 32), sampling="random", clips_per_video=6
+    )
+    catalog = Catalog.from_folder(root)
+    expected = digests(decode_serially(catalog, clip, 4, shuffle=True, info=True))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (int(soft), int(hard)))
+    with Client(workers=1, listen="tcp://127.0.0.1:*", any_software=True) as client:
+        client.wait_for_workers(1, 60)
+        print("listens at", client.endpoints[0].rpartition(":")[2], "end", flush=True)
+        stream = client.stream(catalog, clip, 4, shuffle=True)
+        epochs = 0
+        while not os.path.exists(root + "/over"):
+            assert digests(stream.batches(epochs=1, info=True)) == expected
+            epochs += 1
+            print("epoch", epochs, "workers", len(client.workers), "end", flush=True)
+    print("closed", flush=True)
+"""
+
+
+def number_after(text: str, word: str) -> int:
+    return int(text.rpartition(word)[2].split()[0])
+
+
+def epochs(text: str) -> int:
+    """How many epochs were read, as the trainer says."""
+    return number_after(text, "epoch") if "epoch" in text else 0
+
+
+@pytest.mark.slow
+def test_more_idle_connections_than_descriptors_break_nothing(
+    programs: Programs, tmp_path: Path
+) -> None:
+    root = Videos.make(tmp_path / "own").root
+    trainer = programs.script(TRAINER, str(root), "256", "256")
+    trainer.wait_for("end", 60 * SECOND)
+    address = ("127.0.0.1", number_after(trainer.out, "listens at"))
+    with ExitStack() as held:
+        for _ in range(400):
+            with suppress(OSError):
+                held.enter_context(socket.create_connection(address, timeout=20 * SECOND))
+        done = epochs(trainer.out)
+        trainer.wait_for(f"epoch {done + 2} ", 60 * SECOND)
+        # A killed worker is replaced, which needs descriptors, and another one joins.
+        (victim,) = children_of(trainer.pid)
+        os.kill(victim, signal.SIGKILL)
+        programs.worker(f"tcp://127.0.0.1:{address[1]}", root)
+        trainer.wait_for("workers 2 end", 60 * SECOND)
+    (root / "over").touch()
+    assert trainer.wait(60 * SECOND) == 0, trainer.err
+    assert "broke" not in trainer.err

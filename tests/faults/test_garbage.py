@@ -8,18 +8,17 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
 import zmq
 
-from tests.faults.raw_peers import Trainer, answer, answer_if_any, dealer, hello, say
-from tests.faults.readings import Reading
+from tests.faults.raw_peers import Trainer, answer, dealer, hello, say
 from tests.support.digests import digests
 from tests.support.leaks import private_sockets
 from tests.support.processes import children_of, descriptors, is_alive
@@ -40,48 +39,18 @@ from videoload.transport.messages import (
     Heartbeat,
     Lease,
     Place,
-    Refused,
     Result,
     Welcome,
     pack,
 )
 
-pytestmark = [pytest.mark.timeout(120 * SECOND), pytest.mark.xdist_group("garbage")]
+pytestmark = pytest.mark.timeout(120 * SECOND)
 
 CLIP = ClipSpec(frames=6, stride=2, resize=36, size=(32, 32), sampling="random", clips_per_video=6)
-BATCH, SLOTS = 4, 4
-
-
-class Stand:
-    """A client with one worker, and a stream that test after test continues to read."""
-
-    def __init__(self, client: Client, videos: Videos) -> None:
-        self.client = client
-        self.reading = Reading(client, videos, CLIP, BATCH, slots=SLOTS, epochs=2)
-
-    def read_until(self, condition: Callable[[], object]) -> None:
-        """Read batches until it is true, and then all that were on their way."""
-        while not condition():
-            self.reading.read()
-        self.reading.read(2 * SLOTS)
-        assert not self.reading.stream.quarantine
-
-
-@pytest.fixture(scope="module")
-def stand(videos: Videos) -> Iterator[Stand]:
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("videoload.engine.engine._SILENCE_S", 0.8 * SECOND)
-        with Client(workers=1, listen="tcp://127.0.0.1:*") as client:
-            client.wait_for_workers(1, timeout_s=30 * SECOND)
-            yield Stand(client, videos)
+BATCH = 4
 
 
 # At the trainer's port
-
-
-def about(client: Client, caplog: pytest.LogCaptureFixture) -> list[str]:
-    """What was logged about its port: the client of other tests may have something to say too."""
-    return [line for line in caplog.messages if client.endpoints[0] in line]
 
 
 @pytest.mark.slow
@@ -109,17 +78,13 @@ def test_noise_at_the_moment_of_closing_does_not_abort_the_trainer(
     assert trainer.wait(60 * SECOND) == 0, trainer.err[-2000:]
 
 
-def test_messages_outside_of_the_protocol_disturb_nothing(stand: Stand) -> None:
+def test_messages_outside_of_the_protocol_disturb_nothing(videos: Videos) -> None:
     draw = random.Random(2)
     # it names no lease of its own, because an admitted worker may call its own video bad
     far = 10**9
     valid: list[FromWorker] = [
-        hello(),
-        Result(far, [[0]]),
-        Failed(far, 0, "no"),
-        Heartbeat(3),
-        Bye("gone"),
-    ]
+        hello(), Result(far, [[0]]), Failed(far, 0, "no"), Heartbeat(3), Bye("gone"),
+    ]  # fmt: skip
     sent = 0
 
     def garbage() -> list[bytes]:
@@ -142,65 +107,23 @@ def test_messages_outside_of_the_protocol_disturb_nothing(stand: Stand) -> None:
     def shout(over: threading.Event) -> None:
         nonlocal sent
         while not over.is_set():
-            with dealer(stand.client.endpoints[0]) as made:
+            with dealer(client.endpoints[0]) as made:
                 for _ in range(draw.randint(1, 10)):
                     made.send_multipart(garbage())
                     sent += 1
                 answer(made)  # the trainer is alive and answers
                 say(made, Bye("it was nonsense"))
 
-    with in_background(shout):
-        stand.read_until(lambda: sent >= 200)
-    wait_until(lambda: len(stand.client.workers) == 1, 30 * SECOND)
-
-
-OLD_WORKER = """
-    import sys
-
-    from videoload.transport import messages
-    from videoload.transport.private_messages import WorkerSettings
-    from videoload.worker.worker import serve
-
-    messages.VERSION = b"videoload/0"
-    sys.exit(serve(WorkerSettings([sys.argv[1]], root=sys.argv[2])))
-"""
-
-
-def test_two_versions_that_meet_both_say_why_they_disconnect(
-    videos: Videos, programs: Programs, caplog: pytest.LogCaptureFixture
-) -> None:
-    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
-        old = programs.script(OLD_WORKER, client.endpoints[0], str(videos.root))
-        old.wait_for(str(VERSION), 30 * SECOND)
-        (line,) = about(client, caplog)
-        for told in (old.err, line):
-            assert all(str(each) in told for each in (VERSION, b"videoload/0", client.endpoints[0]))
-        assert not client.workers
-        old.signal(signal.SIGTERM)
-        assert old.wait(30 * SECOND) == 0, "it is patient, and can be stopped"
-
-
-@pytest.mark.slow
-def test_a_worker_that_takes_leases_and_never_answers_loses_them(stand: Stand) -> None:
-    with dealer(stand.client.endpoints[0]) as made:
-        say(made, hello(pid=2))
-        assert isinstance(answer(made), Welcome)
-        stand.read_until(lambda: made.poll(0) and isinstance(answer_if_any(made), Lease))
-        stand.reading.read(2 * SLOTS)
-
-
-def test_only_local_workers_may_use_their_address(stand: Stand) -> None:
-    (name,) = private_sockets(descriptors())  # as anybody on this host can read it
-    with dealer(f"ipc://{name}") as made:
-        for token in ("", "0" * 64):
-            say(made, hello(pid=os.getpid(), token=token))
-            assert isinstance(answer(made), Refused)
-        say(made, Result(1, [[0] * CLIP.frames]))
-        assert isinstance(answer(made), Bye)
-        made.send_multipart([b"noise"] * 3)
-        assert isinstance(answer(made), Refused)
-        stand.reading.read(2 * SLOTS)
-        assert len(stand.client.workers) == 1
+    how: dict[str, Any] = {"batch_size": BATCH, "shuffle": True}
+    expected = digests(decode_serially(videos.catalog, CLIP, **how, info=True))
+    with Client(workers=1, listen="tcp://127.0.0.1:*") as client:
+        client.wait_for_workers(1, timeout_s=30 * SECOND)
+        with in_background(shout):
+            while sent < 200:
+                stream = client.stream(videos.catalog, CLIP, **how)
+                assert digests(stream.batches(epochs=1, info=True)) == expected
+                assert not stream.quarantine
+        wait_until(lambda: len(client.workers) == 1, 30 * SECOND)
 
 
 @pytest.mark.slow
@@ -308,18 +231,6 @@ def far_apart(count: int) -> list[Clip]:
         Clip(number, row=Video(("jump/long.avi", "walk/gop12.avi")[number % 2]))
         for number in range(count)
     ]
-
-
-def test_a_worker_says_goodbye_in_the_middle_of_a_lease(videos: Videos, programs: Programs) -> None:
-    long = ClipSpec(frames=100, resize=112, size=(112, 112))
-    with Trainer(programs, videos.root, beat_s=0.02) as trainer:
-        for number in range(2):
-            trainer.say(Lease(number, one_clip(long), far_apart(40)))
-        while not (isinstance(said := trainer.hear(), Heartbeat) and said.at):
-            pass  # it is at work now
-        trainer.worker.signal(signal.SIGTERM)
-        assert trainer.answer() == Bye("SIGTERM")
-        assert trainer.worker.wait(30 * SECOND) == 0
 
 
 @pytest.mark.slow

@@ -1,8 +1,10 @@
-"""A single worker process is replaced if it makes no progress any more, and only then."""
+"""Workers that are stopped, fall silent, or cannot work: what they owe goes to others, and no file
+is condemned for it."""
 
 from __future__ import annotations
 
 import os
+import platform
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +16,7 @@ from tests.support.digests import digests
 from tests.support.processes import children_of
 from tests.support.programs import Programs
 from tests.support.videos import Videos
-from tests.support.waiting import SECOND
+from tests.support.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, decode_serially
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180 * SECOND)]
@@ -84,3 +86,21 @@ def test_a_worker_without_descriptors_condemns_no_video_and_ends(
         programs.worker(client.endpoints[0], videos.root)
         assert read.result(30 * SECOND) == expected
         assert stream.quarantine == []
+
+
+def test_a_silent_dialled_in_worker_is_not_here_until_it_is_heard_again(
+    videos: Videos,
+    programs: Programs,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr("videoload.engine.membership.GONE_S", 1.0 * SECOND)
+    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
+        silent, _ = (programs.worker(client.endpoints[0], videos.root) for _ in range(2))
+        client.wait_for_workers(2, timeout_s=60 * SECOND)
+        silent.signal(signal.SIGSTOP)
+        wait_until(lambda: len(client.workers) == 1, 60 * SECOND, "it is not counted")
+        assert silent.pid not in [worker.pid for worker in client.workers]
+        wait_until(lambda: platform.node() in caplog.text, 60 * SECOND, "its host is named")
+        silent.signal(signal.SIGCONT)
+        client.wait_for_workers(2, timeout_s=60 * SECOND)

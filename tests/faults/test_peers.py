@@ -61,28 +61,6 @@ def test_a_message_that_meets_a_defect_affects_only_its_sender(
     assert len([record for record in caplog.records if record.exc_info]) == 1
 
 
-def test_a_worker_that_would_give_other_pixels_is_refused_in_one_line_on_both_sides(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    other = Hello("w", "h", 1, "FFmpeg 0, abacus")
-    with (
-        Client(workers=0, listen="tcp://127.0.0.1:*") as client,
-        dealer(client.endpoints[0]) as made,
-    ):
-        say(made, other)
-        refused = answer(made)
-    assert isinstance(refused, Refused)
-    ours = software_and_code()
-    assert all(word in refused.reason for word in ("FFmpeg 0, abacus", ours, "any_software=True"))
-    assert any("h:1" in line and refused.reason in line for line in caplog.messages)
-    with (
-        Client(workers=0, listen="tcp://127.0.0.1:*", any_software=True) as client,
-        dealer(client.endpoints[0]) as made,
-    ):
-        say(made, other)
-        assert isinstance(answer(made), Welcome)
-
-
 def test_streams_end_if_no_worker_can_read_the_videos_for_as_long_as_was_said(
     videos: Videos, caplog: pytest.LogCaptureFixture
 ) -> None:

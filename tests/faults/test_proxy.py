@@ -1,33 +1,50 @@
-"""The proxy breaks exactly what it should, and nothing that it breaks changes a stream."""
+"""Nothing that breaks on the way between a worker and its trainer changes a stream."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
 
 import pytest
 
 from tests.faults.proxy import Fault, Kind, Proxy, Way
-from tests.faults.readings import Reading
+from tests.support.digests import digests
 from tests.support.programs import Programs
 from tests.support.thorough import rest_nightly
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND
-from videoload import Client, ClipSpec
+from videoload import Client, ClipSpec, decode_serially
 
-pytestmark = [pytest.mark.timeout(120 * SECOND), pytest.mark.xdist_group("proxy")]
+pytestmark = [
+    pytest.mark.slow, pytest.mark.timeout(120 * SECOND), pytest.mark.xdist_group("proxy"),
+]  # fmt: skip
 
 CLIP = ClipSpec(frames=3, stride=2, resize=36, size=(32, 32), sampling="random", clips_per_video=8)
 BATCH, SLOTS = 4, 4
-EPOCHS = 1  # of 16 batches
-RESULT, LEASE = b"\xa6result", b"\xa5lease"
-HELLO, WELCOME = b"\xa5hello", b"\xa7welcome"
+RESULT, HELLO, WELCOME = b"\xa6result", b"\xa5hello", b"\xa7welcome"
 
 
-# The proxy alone
+@pytest.fixture(scope="module")
+def serial(videos: Videos) -> list[str]:
+    return digests(decode_serially(videos.catalog, CLIP, BATCH, shuffle=True, info=True))
 
 
-# Workers behind the proxy
+def reading(client: Client, videos: Videos, serial: list[str]) -> Iterator[None]:
+    """Reads the same epoch again and again, and checks each batch."""
+    stream = client.stream(videos.catalog, CLIP, BATCH, shuffle=True, slots=SLOTS)
+    while True:
+        for batch, expected in zip(stream.batches(epochs=1, info=True), serial, strict=True):
+            assert digests([batch]) == [expected]
+            yield
+        assert not stream.quarantine
 
 
-@pytest.mark.slow
+def read(batches: Iterator[None], count: int = 2 * SLOTS) -> None:
+    """So many more, or those that were on their way and as many again."""
+    for _ in islice(batches, count):
+        pass
+
+
 @pytest.mark.parametrize(
     ("kind", "greeting"),
     [
@@ -36,7 +53,7 @@ HELLO, WELCOME = b"\xa5hello", b"\xa7welcome"
     ],
 )
 def test_a_broken_greeting_is_sent_again(
-    kind: Kind, greeting: tuple[Way, bytes], videos: Videos, programs: Programs
+    kind: Kind, greeting: tuple[Way, bytes], videos: Videos, serial: list[str], programs: Programs
 ) -> None:
     with (
         Client(workers=0, listen="tcp://127.0.0.1:*") as client,
@@ -44,17 +61,16 @@ def test_a_broken_greeting_is_sent_again(
     ):
         proxy.arm(Fault(kind, *greeting))
         programs.impatient_worker(proxy.endpoint, videos.root)
-        Reading(client, videos, CLIP, BATCH, slots=SLOTS, epochs=EPOCHS).read(2 * SLOTS)
+        read(reading(client, videos, serial))
         assert proxy.done == {kind: 1}
 
 
 TIMES = 6
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", rest_nightly([Kind.CUT_WITHIN, Kind.CUT]))
 def test_a_bad_line_is_not_mistaken_for_a_bad_video(
-    kind: Kind, videos: Videos, programs: Programs
+    kind: Kind, videos: Videos, serial: list[str], programs: Programs
 ) -> None:
     # The only worker comes back each time and gets the same clip, and each time it is cut off when
     # it answers. That must not look like a clip that kills its workers, although four deaths are
@@ -64,18 +80,16 @@ def test_a_bad_line_is_not_mistaken_for_a_bad_video(
         Proxy(client.endpoints[0], seed=1) as proxy,
     ):
         programs.impatient_worker(proxy.endpoint, videos.root)
-        reading = Reading(client, videos, CLIP, BATCH, slots=SLOTS, epochs=EPOCHS)
-        reading.read()
+        batches = reading(client, videos, serial)
+        next(batches)
         proxy.arm(*[Fault(kind, Way.UP, RESULT)] * TIMES)
         while proxy.done[kind] < TIMES:
-            reading.read()
-        reading.read(2 * SLOTS)
-        assert not reading.stream.quarantine
+            next(batches)
+        read(batches, len(serial))
 
 
-@pytest.mark.slow
 def test_a_lease_held_past_the_deadline_goes_to_others_and_its_answer_is_late(
-    videos: Videos, programs: Programs
+    videos: Videos, serial: list[str], programs: Programs
 ) -> None:
     with (
         Client(workers=1, listen="tcp://127.0.0.1:*") as client,
@@ -83,11 +97,11 @@ def test_a_lease_held_past_the_deadline_goes_to_others_and_its_answer_is_late(
     ):
         programs.impatient_worker(proxy.endpoint, videos.root)
         client.wait_for_workers(2, timeout_s=30 * SECOND)
-        reading = Reading(client, videos, CLIP, BATCH, slots=SLOTS, epochs=EPOCHS)
+        batches = reading(client, videos, serial)
         proxy.arm(Fault(Kind.HOLD, Way.UP, RESULT))
         while not proxy.done[Kind.HOLD]:
-            reading.read()
-        reading.read(2 * SLOTS)  # the others have passed it
+            next(batches)
+        read(batches)  # the others have passed it
         proxy.release()
-        reading.read(2 * SLOTS)
+        read(batches)
         assert len(client.workers) == 2

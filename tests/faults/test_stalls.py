@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,8 +19,8 @@ from tests.support.digests import digests
 from tests.support.processes import children_of
 from tests.support.programs import Programs
 from tests.support.thorough import THOROUGH, rest_nightly
-from tests.support.videos import Videos, make_avi, make_levels, make_white_avi, other_messages
-from tests.support.waiting import SECOND
+from tests.support.videos import Videos, make_avi, make_levels, other_messages
+from tests.support.waiting import SECOND, wait_until
 from videoload import Catalog, Client, ClipSpec, Stream, TransformError, decode_serially
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180 * SECOND)]
@@ -46,7 +47,6 @@ def test_storage_that_answers_nobody_for_a_while_changes_no_byte_and_condemns_no
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
-    tell: Callable[[str], None],
 ) -> None:
     library, away = build(tmp_path), tmp_path / "away"
     if library is None:
@@ -70,22 +70,19 @@ def test_storage_that_answers_nobody_for_a_while_changes_no_byte_and_condemns_no
         outage.join()
         assert got == serial
         assert children_of(os.getpid()) == before, "nobody was killed for it"
-    tell(f"longest pause, {seconds} s without storage: {longest:.2f} s")
+    print(f"longest pause, {seconds} s without storage: {longest:.2f} s")
     assert longest > seconds * SECOND / 2, "it was tried"
     assert not other_messages(caplog.messages)
 
 
 @pytest.mark.parametrize("how", rest_nightly(["hang_on_white", "burn_on_white"]))
 def test_a_hanging_video_is_found_even_with_only_one_worker(how: str, tmp_path: Path) -> None:
-    for i in range(3):
-        make_avi(tmp_path / f"x/{i}.avi", frames=12, seed=i)
-    make_white_avi(tmp_path / "x/white.avi")
-    catalog = Catalog.from_folder(tmp_path)
-    spec = replace(TRANSFORMED, transform=f"tests.support.transforms:{how}")
+    catalog = make_levels(tmp_path, {**numbers(3), "white.avi": 255})
+    spec = replace(LEVEL, transform=f"tests.support.transforms:{how}")
     with Client(workers=1, stall_s=2 * SECOND) as client:
         stream = client.stream(catalog, spec, 4)
         [(_, _, info)] = stream.batches(epochs=1, info=True)
-        assert [video.path for video in stream.quarantine] == ["x/white.avi"]
+        assert [video.path for video in stream.quarantine] == ["white.avi"]
         assert re.search(NAMED, stream.quarantine[0].reason)
     assert 3 not in info.video
 
@@ -184,6 +181,46 @@ SEVERAL = """
 """
 
 
+def test_a_hanging_worker_is_replaced_and_a_waiting_one_is_not(
+    videos: Videos, programs: Programs
+) -> None:
+    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
+        words = (client.endpoints[0], str(videos.root), "2", str(1.0 * SECOND))
+        several = programs.script(SEVERAL, *words)
+        client.wait_for_workers(2, 60 * SECOND)
+        hanging, waiting = children_of(several.pid)
+        os.kill(hanging, signal.SIGSTOP)
+        several.wait_for(f" {hanging} ended (SIGKILL)", 60 * SECOND)
+        wait_until(
+            lambda: len({waiting, *(each.pid for each in client.workers)} - {hanging}) == 2,
+            60 * SECOND, "it is replaced",
+        )  # fmt: skip
+        assert waiting in children_of(several.pid)
+        assert several.err.count("hangs; killing it") == 1, several.err
+        several.signal(signal.SIGTERM)
+        assert several.wait(60 * SECOND) == 0
+
+
+def test_a_video_that_kills_its_workers_is_named_and_replaced(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As in a run in which it is no video."""
+    catalog = make_levels(tmp_path, {**numbers(5), "white.avi": 255})
+    spec = replace(LEVEL, transform="tests.support.transforms:killed_on_white")
+    how: dict[str, Any] = {"batch_size": 3, "shuffle": True, "seed": 1, "max_bad": 1.0}
+    with Client(workers=2) as client:
+        stream = client.stream(catalog, spec, **how)
+        got = digests(stream.batches(epochs=2, info=True))
+        [(path, reason)] = stream.quarantine
+    assert path == "white.avi"
+    assert "killed_on_white" in reason
+    # Each of its two clips costs three workers at most.
+    assert 3 <= sum("(SIGKILL)" in message for message in caplog.messages) <= 6
+    assert any(path in message and reason in message for message in caplog.messages)
+    (tmp_path / path).write_text("not a video")
+    assert got == digests(decode_serially(catalog, spec, **how, epochs=2, info=True))
+
+
 def numbers(count: int) -> dict[str, int]:
     """Files whose pixels have the level of their number."""
     return {f"{number}.avi": number for number in range(count)}
@@ -209,7 +246,6 @@ def test_a_clip_that_kills_dialled_in_workers_is_named_and_the_others_come_once(
     workers: int,
     tmp_path: Path,
     programs: Programs,
-    tell: Callable[[str], None],
 ) -> None:
     stall_s = (2 if how.startswith("hang") else 10) * SECOND
     catalog = make_levels(tmp_path, {**numbers(40), "17.avi": 255})
@@ -226,6 +262,6 @@ def test_a_clip_that_kills_dialled_in_workers_is_named_and_the_others_come_once(
         assert re.search(NAMED, stream.quarantine[0].reason)
         client.wait_for_workers(hosts * workers, 60 * SECOND)  # none is just starting at the end
     assert got == [number for number in range(40) if number != 17]
-    tell(f"an epoch of 40 clips, one of which {how}, {hosts} x {workers} workers: {took_s:.1f} s")
+    print(f"an epoch of 40 clips, one of which {how}, {hosts} x {workers} workers: {took_s:.1f} s")
     if THOROUGH:  # the next worker may meet it only when the one before is replaced
         assert took_s < 4 * stall_s + 2 + 3 * START_S

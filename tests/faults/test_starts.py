@@ -1,11 +1,14 @@
-"""Workers that end before they can work are started again with pauses, and not for ever."""
+"""Workers that cannot start, that cannot be killed, and that are a fork of their trainer."""
 
 from __future__ import annotations
 
+import ctypes
 import os
+import platform
 import signal
 import socket
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -13,6 +16,7 @@ import pytest
 from tests.support.digests import digests
 from tests.support.processes import children_of
 from tests.support.programs import Programs
+from tests.support.thorough import either
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, decode_serially
@@ -90,3 +94,81 @@ def test_a_worker_that_cannot_be_replaced_does_not_end_the_others(
             wait_until(lambda: failed() > 3, 60 * SECOND, "it is tried again and again")
             assert digests(client.stream(videos.catalog, clip, 4).batches(info=True)) == expected
         client.wait_for_workers(2, timeout_s=60 * SECOND)
+
+
+_SEIZE = 0x4206  # sys/ptrace.h
+_ALSO_TRACED = 0x40000000  # __WALL
+
+CLOSING = """
+    import os
+    import sys
+    import time
+
+    from videoload import Client
+
+    client = Client(workers=2)
+    client.wait_for_workers(2, 60)
+    print("ready", flush=True)
+    while not os.path.exists(sys.argv[1]):
+        time.sleep(0.02)
+    began = time.monotonic()
+    client.close()
+    print(f"closed after {time.monotonic() - began:.2f} s", flush=True)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    sys.platform != "linux" or platform.machine() != "x86_64", reason="ptrace is Linux's"
+)
+def test_close_does_not_wait_for_a_worker_that_cannot_be_killed(
+    programs: Programs, tmp_path: Path
+) -> None:
+    trainer = programs.script(CLOSING, str(tmp_path / "go"))
+    trainer.wait_for("ready", 60 * SECOND)
+    held, _ = children_of(trainer.pid)
+    if ctypes.CDLL(None, use_errno=True).ptrace(_SEIZE, held, 0, 0):
+        pytest.skip(f"ptrace: {os.strerror(ctypes.get_errno())}")
+    try:
+        (tmp_path / "go").touch()
+        trainer.wait_for("closed after", 40 * SECOND)
+        assert float(trainer.out.rpartition("after ")[2].split()[0]) < either(10, 4) * SECOND
+        assert trainer.wait(30 * SECOND) == 0
+        assert str(held) in trainer.err
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(held, signal.SIGKILL)
+        with suppress(ChildProcessError):
+            os.waitpid(held, _ALSO_TRACED)
+
+
+@pytest.mark.slow
+def test_a_stream_in_a_fork_says_so_and_the_parent_continues(
+    videos: Videos, programs: Programs
+) -> None:
+    script = programs.script(
+        """
+        import os, sys
+        from videoload import Catalog, Client, ClipSpec, ClosedError
+
+        with Client(workers=1) as client:
+            catalog = Catalog.from_folder(sys.argv[1])
+            stream = client.stream(catalog, ClipSpec(frames=2, resize=32, size=(32, 32)), 2)
+            batches = iter(stream)
+            next(batches)
+            child = os.fork()
+            if not child:
+                try:
+                    list(batches)
+                except ClosedError as error:
+                    print("child:", error, flush=True)
+                client.close()
+                os._exit(0)
+            assert os.waitpid(child, 0)[1] == 0
+            print("parent:", 1 + len(list(batches)), len(stream), flush=True)
+        """,
+        str(videos.root),
+    )
+    assert script.wait(30 * SECOND) == 0, script.err
+    assert "child: " in script.out
+    assert "parent: 4 4" in script.out

@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.digests import digests
 from tests.support.programs import Programs
-from tests.support.videos import make_avi
+from tests.support.videos import make_avi, make_lengths
 from tests.support.waiting import SECOND
-from videoload import Catalog, Client, ClipSpec, PerFrame, VideoError, decode_serially
+from videoload import Catalog, Client, ClipSpec, decode_serially
 from videoload import open as open_video
 
 pytestmark = pytest.mark.timeout(120 * SECOND)
@@ -31,9 +30,7 @@ SMALL: dict[str, Any] = {**HOW, "batch_size": None, "batch_frames": 128, "drop_r
 def catalog(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
     """Files of 20 to 400 frames, 42 000 in all."""
     root, draw = tmp_path_factory.mktemp("lengths"), random.Random(1)
-    for number in range(FILES):
-        path = root / f"{number:03}.avi"
-        make_avi(path, frames=draw.randint(20, 400), size=(16, 24), seed=number)
+    make_lengths(root, [draw.randint(20, 400) for _ in range(FILES)])
     return Catalog.from_folder(root, label=None)
 
 
@@ -119,49 +116,6 @@ def test_clips_are_of_the_copies_that_were_counted(
             assert (info.lengths[0] == 40) == (info.path[0] in names[:own])
 
 
-@pytest.mark.parametrize("on_error", ["substitute", "skip"])
-def test_a_file_that_cannot_be_read_is_named_and_its_place_keeps_its_shape(
-    catalog: Catalog, client: Client, on_error: Any, caplog: pytest.LogCaptureFixture
-) -> None:
-    bad = Path(str(catalog.root)) / "bad.avi"
-    bad.write_bytes(b"RIFF")
-    try:
-        some = Catalog(["bad.avi", *catalog.paths[:20]], root=catalog.root)
-        how: dict[str, Any] = {**SMALL, "on_error": on_error}
-        stream = client.stream(some, CLIP, **how)
-        got = list(stream.batches(info=True))
-        assert [video.path for video in stream.quarantine] == ["bad.avi"]
-        (said,) = [text for text in caplog.messages if "bad.avi" in text]
-        assert said.endswith("are left out" if on_error == "skip" else "replace it")
-        assert digests(got) == digests(decode_serially(some, CLIP, info=True, **how))
-        seen = sorted(video for _, _, info in got for video in info.video.tolist())
-        assert 0 not in seen
-        assert set(seen) == set(range(1, 21))
-        assert len(seen) == 21 - (on_error == "skip")
-        with pytest.raises(VideoError, match="bad"):
-            list(decode_serially(some, CLIP, **{**how, "on_error": "raise"}))
-    finally:
-        bad.unlink()
-
-
-def test_points_of_frames_follow_the_frames_that_are_shown(catalog: Catalog) -> None:
-    some = catalog.subset(range(8))
-    lengths = [len_of(some, path) for path in some.paths]
-    numbers = [np.arange(length) for length in lengths]
-
-    labelled = some.with_targets(PerFrame(numbers))
-    for _, labels, info in decode_serially(
-        labelled, replace(CLIP, short="hold"), info=True, **SMALL
-    ):
-        held = np.take_along_axis(info.frames, info.lengths[:, None] - 1, 1)
-        assert (labels == np.where(info.mask, info.frames, held)).all()
-
-
-def len_of(catalog: Catalog, path: str) -> int:
-    with open_video(Path(str(catalog.root)) / path) as file:
-        return len(file)
-
-
 def test_a_file_that_changes_after_it_was_counted_is_named(tmp_path: Path, client: Client) -> None:
     for name in "ab":
         make_avi(tmp_path / f"{name}.avi", frames=5, size=(16, 24))
@@ -171,18 +125,3 @@ def test_a_file_that_changes_after_it_was_counted_is_named(tmp_path: Path, clien
     make_avi(tmp_path / "b.avi", frames=20, size=(16, 24))
     assert [info.lengths.tolist() for _, _, info in stream.batches(info=True)] == [[5], [8]]
     assert stream.changed == ["b.avi"]
-
-
-def test_a_catalog_that_is_wrong_about_lengths_shows_what_is_there(
-    catalog: Catalog, caplog: pytest.LogCaptureFixture
-) -> None:
-    lengths = [len_of(catalog, path) for path in catalog.paths[:4]]
-    wrong = Catalog(catalog.paths[:4], root=catalog.root, frames=[8, 8, 400, 400])
-    clip, buckets = replace(CLIP, frames="all", stride=1, max_frames=400), (10, 400)
-    shown = {}
-    for clips, _, info in decode_serially(wrong, clip, 1, buckets=buckets, info=True):
-        shown[int(info.video[0])] = clips.shape[1], int(info.lengths[0])
-    assert shown == {
-        0: (10, 10), 1: (10, 10), 2: (400, lengths[2]), 3: (400, lengths[3])
-    }  # fmt: skip
-    assert all(word in caplog.text for word in ("4 of 4", "frame counts", "000.avi"))

@@ -3,23 +3,23 @@ asked to."""
 
 from __future__ import annotations
 
+import logging
 import signal
-import stat
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.support.digests import digest
 from tests.support.ports import free_port
 from tests.support.processes import catches, children_of, maps_of
-from tests.support.programs import Program, Programs
-from tests.support.run_here import RunHere
+from tests.support.programs import Programs
 from tests.support.thorough import either, in_pairs
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND, wait_until
-from videoload import Client, ClipSpec, decode_serially
+from videoload import Client, ClipSpec
+from videoload.__main__ import main
 
 pytestmark = pytest.mark.timeout(90 * SECOND)
 
@@ -31,13 +31,22 @@ CLIP = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random", clips_per
 BUSY = ClipSpec(frames=32, resize=112, size=(112, 112), sampling="random", clips_per_video=100)
 
 
-def one_line(program: Program, status: int = 1) -> str:
-    """The one line that a failing command prints."""
-    assert program.wait(START_S) == status, program.err
-    (line,) = program.err.splitlines()
-    assert "Traceback" not in line
-    assert not program.out
-    return line
+RunHere = Callable[..., tuple[object, str, str]]
+
+
+@pytest.fixture
+def run_here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> RunHere:
+    """Runs a command that only prints in this process, by the words behind ``videoload``; returns
+    status, stdout and stderr."""
+
+    def run(*arguments: str) -> tuple[object, str, str]:
+        monkeypatch.setattr(sys, "argv", ["videoload", *arguments])
+        monkeypatch.setattr(logging.root, "handlers", [])  # the command sets its own
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return ended.value.code, *capsys.readouterr()
+
+    return run
 
 
 # Mistakes of the user: status 1 and one line
@@ -114,45 +123,6 @@ def test_ctrl_c_while_a_command_is_imported_prints_no_traceback() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
 
 
-def test_a_worker_takes_options_from_the_environment_and_a_flag_wins(
-    videos: Videos, programs: Programs
-) -> None:
-    with (
-        Client(workers=0, listen="tcp://127.0.0.1:*") as first,
-        Client(workers=0, listen="tcp://127.0.0.1:*") as second,
-    ):
-        environment = {
-            "VIDEOLOAD_CONNECT": f"{first.endpoints[0]} {second.endpoints[0]}",
-            "VIDEOLOAD_ROOT": str(videos.root),
-            "VIDEOLOAD_WORKERS": "7",
-            "VIDEOLOAD_KEYS": "",
-        }
-        programs.videoload("worker", "--workers", "1", env=environment)
-        for client in (first, second):
-            client.wait_for_workers(1, timeout_s=START_S)
-            assert len(client.workers) == 1
-
-
-def test_keygen_makes_keys_that_only_their_owner_can_read_and_never_overwrites_them(
-    programs: Programs, tmp_path: Path
-) -> None:
-    folder = tmp_path / "keys"
-    first = programs.videoload("keygen", str(folder))
-    assert first.wait(START_S) == 0, first.err
-    assert str(folder / "trainer") in first.out
-    assert f"videoload worker --keys {folder / 'worker'}" in first.out
-    secrets = list(folder.rglob("*.key_secret"))
-    assert {path.relative_to(folder).as_posix() for path in secrets} == {
-        "trainer/trainer.key_secret",
-        "worker/worker.key_secret",
-    }
-    before = [path.read_bytes() for path in secrets]
-    for path in secrets:
-        assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert str(folder) in one_line(programs.videoload("keygen", str(folder)))
-    assert [path.read_bytes() for path in secrets] == before
-
-
 def test_the_version_is_printed(programs: Programs) -> None:
     program = programs.videoload("--version", imported="")  # as a user starts it
     assert program.wait(START_S) == 0
@@ -160,27 +130,6 @@ def test_the_version_is_printed(programs: Programs) -> None:
 
 
 # A worker's life
-
-
-@pytest.mark.slow
-def test_a_worker_says_that_it_cannot_reach_its_trainers_and_serves_one_later(
-    videos: Videos, programs: Programs
-) -> None:
-    endpoint, unknown = f"tcp://127.0.0.1:{free_port()}", "tcp://no-such-host.invalid:5555"
-    worker = programs.worker(endpoint, videos.root, "--connect", unknown, "--insecure")
-    for named in (endpoint, unknown):
-        worker.wait_for(f"trainer {named} cannot be reached", START_S)
-        assert worker.err.count(f"{named} cannot be reached") == 1
-    with Client(workers=0, listen=endpoint) as client:
-        client.wait_for_workers(1, timeout_s=START_S)
-        stream = client.stream(videos.catalog, CLIP, 4, shuffle=True)
-        assert digest(stream) == digest(decode_serially(videos.catalog, CLIP, 4, shuffle=True))
-    # Its last message is lost if the connection breaks before the worker has read it.
-    ends = ("waiting for the next", "hung up; dialling again")
-    wait_until(lambda: any(end in worker.err for end in ends), START_S)
-    assert worker.process.poll() is None
-    worker.signal(signal.SIGTERM)
-    assert worker.wait(SOON_S) == 0
 
 
 @pytest.mark.parametrize(

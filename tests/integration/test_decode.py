@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
 import json
 import os
-import platform
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +19,13 @@ from av.video.frame import VideoFrame
 
 import videoload as vl
 from tests.support.avi_files import join, split
-from tests.support.codecs import KINDS, make
 from tests.support.thorough import either
 from tests.support.videos import Videos, make_avi
 from videoload import ClipSpec, VideoError
-from videoload.clips.clip_params import clip_params
 from videoload.clips.rows import Clip, Video
 from videoload.clips.sample_spec import one_clip
 from videoload.decoding.decoder import Decoder
 from videoload.index.index import open_video
-from videoload.native import SLOW_GATHER
 from videoload.reading.containers import OpenedVideo
 from videoload.reading.frames import read_frames
 from videoload.reading.video import Video as Opened
@@ -63,46 +59,30 @@ def sequential(path: Path) -> list[str]:
         return [md5(frame) for frame in container.decode(video=0)]
 
 
-def windows(frames: int, count: int, seed: int) -> Iterable[list[int]]:
-    """Random runs of ordinals, 1 to 8 apart, as in clips."""
-    draw = random.Random(seed)
-    for turn in range(count):
-        stride, length = 1 + turn % 8, draw.randint(1, 6)
-        start = draw.randint(0, max(0, frames - 1 - (length - 1) * stride))
-        yield [i for i in range(start, start + length * stride, stride) if i < frames]
-    yield [0]
-    yield [frames - 1]
-    yield sorted({0, frames // 2, frames - 1})
-
-
-def check_windows(decoder: Decoder, path: str, expected: list[str], count: int, seed: int) -> None:
-    """Check that every frame of a window is the one with that ordinal."""
-    index = decoder.index(path)
+def check_windows(decoder: Decoder, path: str, expected: list[str], count: int) -> None:
+    """Each frame of a random run of ordinals, 1 to 8 apart, is the one with that ordinal."""
+    index, file = decoder.index(path), Folder(decoder.root).resolve(path)
     assert index.info.frames == len(expected)
-    file = Folder(decoder.root).resolve(path)
-    kept: list[Opened] = []
-    for wanted in windows(len(expected), count, seed):
-        got: list[tuple[int, str]] = []
+    draw, kept = random.Random(path), list[Opened]()
+    for turn in range(count):
+        first, stride = draw.randrange(len(expected)), 1 + turn % 8
+        wanted = list(range(first, min(len(expected), first + 6 * stride), stride))
+        got: dict[int, str] = {}
         opened = kept.pop() if kept else open_video(file, index)
-        if read_frames(
-            opened, index.order, wanted,
-            lambda ordinal, frame, to=got: to.append((ordinal, md5(frame))),  # type: ignore[misc]
-            lambda: None,
-        ):  # fmt: skip
+        if read_frames(opened, index.order, wanted, partial(note, got), lambda: None):
             kept.append(opened)
-        # If the decoder complained, they come once more.
-        assert dict(got) == {ordinal: expected[ordinal] for ordinal in wanted}, wanted
+        assert got == {ordinal: expected[ordinal] for ordinal in wanted}
+
+
+def note(got: dict[int, str], ordinal: int, frame: VideoFrame) -> None:
+    got[ordinal] = md5(frame)  # some come twice, if the decoder complained
 
 
 def frames_of(decoder: Decoder, path: str, wanted: list[int]) -> dict[int, str]:
     """The pixels of these frames from a decoder of their own."""
     index, file = decoder.index(path), Folder(decoder.root).resolve(path)
     got: dict[int, str] = {}
-
-    def look(ordinal: int, frame: VideoFrame) -> None:
-        got[ordinal] = md5(frame)
-
-    read_frames(open_video(file, index), index.order, wanted, look, lambda: None)
+    read_frames(open_video(file, index), index.order, wanted, partial(note, got), lambda: None)
     return got
 
 
@@ -121,67 +101,6 @@ def decode_with(
 
 
 # Files made here
-
-
-def test_every_window_of_every_codec_holds_the_frames_of_a_sequential_decode(
-    videos: Videos,
-) -> None:
-    decoder = Decoder(videos.root)
-    sought = 0
-    for path, frames in videos.frames.items():
-        expected = sequential(videos.root / path)
-        assert len(expected) == frames == len(set(expected)), path
-        check_windows(decoder, path, expected, count=either(24, 48), seed=1)
-        sought += len(decoder.index(path).order.starts) > 1
-    assert sought >= 5, "these files have key frames to seek to"
-
-
-def test_the_pixels_come_from_the_chosen_part_of_the_chosen_frame(videos: Videos) -> None:
-    path = "walk/b_frames.avi"
-    with av.open(str(videos.root / path)) as container:
-        container.streams.video[0].thread_type = "NONE"
-        whole = [f.to_ndarray(format="rgb24").astype(int) for f in container.decode(video=0)]
-    spec = ClipSpec(frames=3, stride=5, size=(40, 56), crop="random", flip=True, sampling="random")
-    info = Decoder(videos.root).index(path).info
-    mirrored = 0
-    for seed in range(24):
-        clip, frames = decode(videos.root, path, spec, seed)
-        params = clip_params(spec, info, seed)
-        assert frames.tolist() == params.frames.tolist()
-        left, top = params.part[:2]
-        for pixels, ordinal in zip(clip, frames, strict=True):
-            expected = whole[ordinal][top : top + 40, left : left + 56]
-            if params.flip:
-                expected = expected[:, ::-1]
-            off = np.abs(expected - pixels)
-            moved = np.abs(np.roll(expected, 1, axis=1) - pixels)
-            assert off.mean() < 1 < moved.mean(), (seed, ordinal)
-        mirrored += params.flip
-    assert 0 < mirrored < 24
-
-
-def test_a_truncated_file_gives_the_frames_that_it_still_has(
-    videos: Videos, tmp_path: Path
-) -> None:
-    whole = (videos.root / "jump/long.avi").read_bytes()
-    for share in (0.2, 0.5, 0.9):
-        path = tmp_path / f"{share}.avi"
-        path.write_bytes(whole[: int(len(whole) * share)])
-        expected = sequential(path)
-        assert 0 < len(expected) < 120
-        check_windows(Decoder(tmp_path), path.name, expected, count=24, seed=2)
-
-
-def test_a_file_without_an_index_gives_the_same_frames(videos: Videos, tmp_path: Path) -> None:
-    for source in ("jump/long.avi", "walk/b_frames.avi", "run/mjpeg.avi"):
-        whole = (videos.root / source).read_bytes()
-        (tmp_path / "cut.avi").write_bytes(whole[: whole.rindex(b"idx1")])
-        (tmp_path / "junk.avi").write_bytes(
-            whole[: whole.rindex(b"idx1") + 8] + b"\x5a" * (len(whole) - whole.rindex(b"idx1") - 8)
-        )
-        for name in ("cut.avi", "junk.avi"):
-            expected = sequential(videos.root / source)
-            check_windows(Decoder(tmp_path), name, expected, count=24, seed=3)
 
 
 def hevc_as_raw_video(good: bytes) -> bytes:
@@ -245,48 +164,6 @@ def test_a_file_that_is_not_a_video_is_refused_with_a_reason(
             decode(tmp_path, "bad.avi")
         assert caught.value.path == "bad.avi"
         assert "\n" not in str(caught.value)
-
-
-def test_nothing_outside_of_the_root_is_opened(videos: Videos, tmp_path: Path) -> None:
-    root = tmp_path / "root"
-    make_avi(root / "inside/good.avi", frames=6)
-    make_avi(tmp_path / "outside/good.avi", frames=6)
-    make_avi(tmp_path / "root-too/good.avi", frames=6)  # begins with the root's name
-    (root / "file.avi").symlink_to(tmp_path / "outside/good.avi")
-    (root / "folder").symlink_to(tmp_path / "outside")
-    (root / "fine.avi").symlink_to(root / "inside/good.avi")
-    for path in (
-        "../outside/good.avi", "inside/../../outside/good.avi", "file.avi", "folder/good.avi",
-        str(tmp_path / "outside/good.avi"), "../root-too/good.avi", "/etc/passwd", "..",
-    ):  # fmt: skip
-        with pytest.raises(VideoError, match="root"):
-            decode(root, path)
-    for path in ("inside/good.avi", "fine.avi", str(root / "inside/good.avi")):
-        decode(root, path)
-    for path in ("inside/go\0od.avi", "inside/\ud800.avi"):
-        with pytest.raises(VideoError, match="file name"):
-            decode(root, path)
-
-
-def test_only_files_that_are_met_again_stay_open(tmp_path: Path) -> None:
-    made = make_avi(tmp_path / "made.avi", frames=24)
-    for number in range(80):
-        (tmp_path / f"{number}.avi").hardlink_to(made)
-    decoder = Decoder(tmp_path)
-    before = len(os.listdir("/proc/self/fd"))
-
-    def kept_after(numbers: Iterable[int]) -> int:
-        for number in numbers:
-            decode_with(decoder, f"{number}.avi", TINY, 0)
-        return len(os.listdir("/proc/self/fd")) - before
-
-    assert kept_after(range(80)) == 0
-    assert kept_after([*range(40)] * 3) == 40
-    assert kept_after([*range(40, 60)] * 3) == 60
-    assert kept_after([*range(60, 70)] * 3) == 64, "there is room for no more"
-    decoder.rest()
-    assert kept_after([]) == 0
-    assert kept_after([0] * 3) == 1
 
 
 def unproven(path: Path, seed: int = 0) -> Path:
@@ -355,23 +232,6 @@ def test_a_picture_that_a_decoder_drops_silently_shifts_no_other(tmp_path: Path)
     assert shown[1] == {key + 2: shown[0][key + 2]}
 
 
-def test_a_damaged_header_of_h263_has_no_effect_beyond_the_next_key_frame(tmp_path: Path) -> None:
-    """FFmpeg's decoder keeps an option of the first picture beyond the next key frame."""
-    kind = next(kind for kind in KINDS if kind.name == "h263p")
-    made = make(kind, tmp_path)
-    with av.open(str(made)) as container:
-        first = next(packet for packet in container.demux(video=0) if packet.size)
-        position = first.pos
-    assert position is not None
-    data = bytearray(made.read_bytes())
-    data[position + 6] ^= 2
-    made.write_bytes(data)
-    decoder = Decoder(tmp_path)
-    key = decoder.index(made.name).order.starts[1, 0].item()
-    shown = [frames_of(decoder, made.name, wanted) for wanted in ([key - 1, key + 1], [key + 1])]
-    assert shown[0][key + 1] == shown[1][key + 1]
-
-
 @pytest.mark.parametrize("b_frames", [0, 2])
 def test_an_avi_file_that_is_known_needs_no_demuxer(
     b_frames: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -385,25 +245,7 @@ def test_an_avi_file_that_is_known_needs_no_demuxer(
 
     monkeypatch.setattr(OpenedVideo, "__init__", open_)
     decoder = Decoder(tmp_path, folders=folders)
-    check_windows(decoder, "made.avi", expected, count=16, seed=2)
-
-
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="gathers are AVX2's")
-def test_swscale_gives_the_same_pixels_with_and_without_gathers(tmp_path: Path) -> None:
-    make_avi(tmp_path / "made.avi", frames=16, size=(240, 320))
-    decode(tmp_path, "made.avi")  # the choice is made with the first scaler, and not again
-    ffmpeg = ctypes.CDLL(av._core.__file__)
-    chosen = ffmpeg.av_get_cpu_flags()
-    clips = []
-    try:
-        for flags in (chosen & ~SLOW_GATHER, chosen | SLOW_GATHER):
-            ffmpeg.av_force_cpu_flags(flags)
-            spec = ClipSpec(frames=8, resize=128, size=(112, 112))
-            clips.append(decode(tmp_path, "made.avi", spec)[0])
-    finally:
-        ffmpeg.av_force_cpu_flags(chosen)
-    with_gathers, without = clips
-    assert np.array_equal(with_gathers, without)
+    check_windows(decoder, "made.avi", expected, count=16)
 
 
 def test_an_error_that_nobody_thought_of_is_the_file_s(
@@ -424,28 +266,9 @@ def test_an_error_that_nobody_thought_of_is_the_file_s(
         list(left)
 
 
-def test_planes_that_stand_upside_down_in_memory_are_read(tmp_path: Path) -> None:
-    picture = np.arange(48 * 64, dtype=np.uint8).reshape(48, 64)
-    with av.open(str(tmp_path / "a.avi"), "w") as container:
-        stream = container.add_stream("rawvideo", rate=25)
-        stream.width, stream.height, stream.pix_fmt = 64, 48, "gray"
-        container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, "gray")))
-    data = (tmp_path / "a.avi").read_bytes()
-    for name, more in ((b"strf", 9), (b"strl", 10), (b"hdrl", 10)):
-        at = data.index(name) + (4 if name == b"strf" else -4)
-        longer = int.from_bytes(data[at : at + 4], "little") + more
-        data = data[:at] + longer.to_bytes(4, "little") + data[at + 4 :]
-    at = data.index(b"strf") + 8
-    data = data[:at] + b"\x31\0\0\0" + data[at + 4 : at + 40] + b"BottomUp\0\0" + data[at + 40 :]
-    (tmp_path / "a.avi").write_bytes(data)
-    with av.open(str(tmp_path / "a.avi")) as container:
-        [frame] = container.decode(video=0)
-        assert frame.planes[0].line_size < 0
-    with vl.open(tmp_path / "a.avi", pixels="gray", cache=False) as video:
-        assert np.array_equal(video[0][..., 0], picture[::-1])
-
-
 # Other people's files
+
+UNPROVEN = {"odd/opencv_cinepak.avi", "odd/opencv_indeo5.avi", "odd/opencv_wmv9.avi"}
 
 
 @pytest.mark.slow
@@ -468,6 +291,7 @@ def test_every_window_of_every_real_file_holds_the_frames_of_its_facts(real_vide
         index = decoder.index(path)
         assert index.info.frames == facts["decoded_frames"], path
         assert (index.info.width, index.info.height) == (facts["width"], facts["height"])
-        check_windows(decoder, path, expected, count=either(4, 24), seed=4)
+        assert index.order.is_proven == (path not in UNPROVEN)
+        check_windows(decoder, path, expected, count=either(4, 24))
         checked += 1
     assert checked >= 20

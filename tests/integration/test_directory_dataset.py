@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.support.catalogs import tree
 from tests.support.digests import digests
 from tests.support.leaks import collect_garbage
 from tests.support.models import arrays, recorder
@@ -24,9 +21,7 @@ from tests.support.videos import Videos, other_messages
 from tests.support.waiting import SECOND, wait_until
 from videoload import (
     Catalog,
-    CatalogError,
     ClipSpec,
-    SpecError,
     decode_serially,
     video_dataset_from_directory,
 )
@@ -71,24 +66,6 @@ def test_files_and_parts_are_those_of_keras(tf: Any, videos: Videos) -> None:
 
 def paths_of(catalog: Catalog) -> list[str]:
     return [f"{catalog.root}/{path}" for path in catalog.paths]
-
-
-def test_files_are_listed_by_class_then_sub_folder_then_name(tmp_path: Path) -> None:
-    tree(
-        tmp_path, "run/z.avi", "run/a/b.avi", "run/a-b/c.MP4", "jump/2.avi", "jump/10.mkv", "hop/",
-    )  # fmt: skip
-    found = listed(tmp_path, labelled=True)
-    files = "jump/10.mkv", "jump/2.avi", "run/z.avi", "run/a/b.avi", "run/a-b/c.MP4"
-    assert found.paths == files
-    assert (found.classes, found.labels.tolist()) == (("hop", "jump", "run"), [1, 1, 2, 2, 2])
-    assert listed(tmp_path, labelled=False).paths == files
-    some = listed(tmp_path, labelled=True, class_names=["run", "jump"])
-    assert (some.classes, some.labels.tolist()) == (("run", "jump"), [0, 0, 0, 1, 1])
-    assert some.paths == (*files[2:], *files[:2])
-    with pytest.raises(SpecError, match=r"class_names=.*'walk'"):
-        listed(tmp_path, labelled=True, class_names=["run", "walk"])
-    with pytest.raises(CatalogError, match=r"validation_split=0\.1 of 5"):
-        split(found, 0.1)
 
 
 def test_one_line_trains_on_the_stream_that_it_stands_for(
@@ -152,19 +129,6 @@ def test_four_datasets_share_one_pool_which_ends_with_the_last(tf: Any, videos: 
     del clip, told, made, only
     collect_garbage()
     wait_until(lambda: not children_of(os.getpid()), 30 * SECOND, "no worker is left")
-
-
-def test_a_class_with_another_label_in_another_directory_is_told(
-    tf: Any, videos: Videos, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    for name in ("run", "walk"):
-        shutil.copytree(videos.root / name, tmp_path / name)
-    train = video_dataset_from_directory(videos.root, **SMALL)
-    with pytest.raises(SpecError, match="'run' is number 0"):
-        video_dataset_from_directory(tmp_path, **SMALL)
-    test = video_dataset_from_directory(tmp_path, class_names=train.class_names[1:], **SMALL)
-    assert train.class_names[1:] == test.class_names
-    assert not caplog.records
 
 
 @pytest.mark.slow

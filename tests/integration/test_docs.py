@@ -9,7 +9,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +61,7 @@ NOT_RUN = [
      "needs a bucket; integration/test_remote.py starts one"),
     *(("docs/scale/slurm.md", words, "needs Slurm; test_slurm.py runs it")
       for words in ("export VIDEOLOAD_VIDEOS=", "trainer=", "sbatch")),
-    ("docs/operate/workers.md", "videoload top", "needs a trainer; test_top.py runs it"),
+    ("docs/operate/workers.md", "videoload top", "needs a trainer; test_metrics.py runs it"),
 ]  # fmt: skip
 
 # Words of a page, and what replaces them on this host.
@@ -290,13 +289,6 @@ def test_every_command_that_a_page_names_exists() -> None:
             assert name in GROUP.commands, (page, name)
 
 
-# The two commands of the README
-
-
-def shell_blocks() -> list[str]:
-    return [block.code for block in blocks(PAGES["README.md"]) if block.language == "sh"]
-
-
 @pytest.mark.slow
 @needs_tensorflow
 def test_the_demo_runs(programs: Programs, materials: Path) -> None:
@@ -308,21 +300,6 @@ def test_the_demo_runs(programs: Programs, materials: Path) -> None:
     assert "of the test videos recognised (guessing: 25%)" in program.out
     assert "time that the trainer waited" in program.out
     assert "of the clips needed no decoding" in program.out
-
-
-def test_ci_runs_the_command_of_the_readme_that_is_marked(tmp_path: Path) -> None:
-    shutil.copytree(PROJECT / ".ci", tmp_path / ".ci")
-    readme = PAGES["README.md"]
-    for number, command in enumerate(shell_blocks()):
-        readme = readme.replace(command, f"echo this is command {number}")
-    (tmp_path / "README.md").write_text("```sh\necho another block\n```\n" + readme)
-    done = subprocess.run(
-        [tmp_path / ".ci/run"], capture_output=True, text=True, check=True, timeout=60
-    )
-    (tests,) = (number for number, code in enumerate(shell_blocks()) if "scripts/check" in code)
-    assert done.stdout.splitlines() == [f"echo this is command {tests}", f"this is command {tests}"]
-    workflow = (PROJECT / ".github/workflows/check.yml").read_text()
-    assert "- run: .ci/run\n" in workflow
 
 
 # Links; mkdocs checks the links within docs/

@@ -3,9 +3,6 @@ scan proposes."""
 
 from __future__ import annotations
 
-import ast
-from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +12,9 @@ import pytest
 import videoload as vl
 from tests.support.digests import digests
 from tests.support.models import arrays
-from tests.support.thorough import either
 from tests.support.videos import make_avi, make_lengths
 from tests.support.waiting import SECOND
 from videoload import Catalog, Client, ClipSpec, PerFrame, SpecError, decode_serially
-from videoload.scanning.advice import buckets
-from videoload.scanning.scan import scan
 
 pytestmark = pytest.mark.timeout(120 * SECOND)
 
@@ -36,33 +30,6 @@ def catalog(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
     make_lengths(root, range(3, 27), "a/")
     make_lengths(root, range(27, 51), "b/")
     return Catalog.from_folder(root)
-
-
-@pytest.fixture(scope="module")
-def client(tf: Any) -> Iterator[Client]:
-    with Client(workers=2) as made:
-        yield made
-
-
-def test_the_buckets_that_a_scan_proposes_pad_by_a_tenth_at_most(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    files = either(50, 200)
-    make_lengths(tmp_path, np.random.default_rng(1).integers(20, 401, files).tolist())
-    catalog = Catalog.from_folder(tmp_path, label=None)
-    _, line = buckets(scan(catalog, processes=2))
-    call, said = line.strip().split("  # padding ")
-    sizes = ast.literal_eval(call.removeprefix("buckets="))
-    clip = ClipSpec("all", max_frames=sizes[-1], size=16, resize=16)
-    seen: Counter[int] = Counter()
-    decoded = whole = 0
-    for clips, _, info in decode_serially(catalog, clip, 8, buckets=sizes, info=True):
-        decoded, whole = decoded + int(info.lengths.sum()), whole + clips.shape[0] * clips.shape[1]
-        seen.update(info.video.tolist())
-    assert f"{whole / decoded - 1:.0%}" == said
-    assert whole / decoded <= 1.1
-    assert seen == dict.fromkeys(range(files), 1)
-    assert "pad these clips by" not in caplog.text
 
 
 def test_a_dataset_has_no_fixed_length_and_the_bytes_of_the_batches(

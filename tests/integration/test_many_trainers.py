@@ -6,14 +6,12 @@ import re
 import signal
 import threading
 import time
-from pathlib import Path
 
 import pytest
 import zmq
 
 from tests.support.digests import digests
 from tests.support.programs import Program, Programs
-from tests.support.thorough import THOROUGH
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND
 from videoload import Client, ClipSpec, Stream, decode_serially
@@ -28,8 +26,6 @@ pytestmark = pytest.mark.timeout(120 * SECOND)
 CLIP = ClipSpec(frames=8, stride=2, resize=36, size=(32, 32), sampling="random", clips_per_video=8)
 BATCH = 4
 LISTEN = "tcp://127.0.0.1:*"
-# If one of two trainers gets more than three quarters of the work, that is not sharing.
-FAIR = (0.25, 4.0)
 
 
 @pytest.fixture(scope="module")
@@ -55,17 +51,12 @@ def share_workers(programs: Programs, videos: Videos, count: int, *endpoints: st
     return [programs.worker(endpoints[0], videos.root, *more) for _ in range(count)]
 
 
-def clips(client: Client) -> int:
-    """The number of clips that workers have decoded for this trainer."""
-    return sum(worker.clips for worker in client.workers)
-
-
 @pytest.mark.slow
 def test_two_trainers_share_two_workers_and_each_gets_its_own_stream(
     videos: Videos, serial: dict[int, list[str]], programs: Programs
 ) -> None:
     got: dict[int, list[str]] = {}
-    at_the_end: list[int] = []
+    others_at_the_end: list[int] = []
     with Client(workers=0, listen=LISTEN) as one, Client(workers=0, listen=LISTEN) as other:
         share_workers(programs, videos, 2, one.endpoints[0], other.endpoints[0])
         for client in (one, other):
@@ -74,8 +65,8 @@ def test_two_trainers_share_two_workers_and_each_gets_its_own_stream(
         def read(client: Client, seed: int) -> None:
             stream = make(client, videos, seed)
             got[seed] = digests(stream.batches(epochs=2, info=True))
-            if not at_the_end:
-                at_the_end.extend((clips(client), clips(other if client is one else one)))
+            there = other if client is one else one
+            others_at_the_end.append(sum(worker.clips for worker in there.workers))
 
         threads = [threading.Thread(target=read, args=reader) for reader in ((one, 1), (other, 2))]
         for thread in threads:
@@ -83,11 +74,7 @@ def test_two_trainers_share_two_workers_and_each_gets_its_own_stream(
         for thread in threads:
             thread.join()
     assert got == serial
-    first, second = at_the_end
-    assert first
-    assert second, "both progress, not one after the other"
-    if THOROUGH:
-        assert FAIR[0] < second / first < FAIR[1]
+    assert others_at_the_end[0], "both progress, not one after the other"
 
 
 TRAINER = """
@@ -160,30 +147,3 @@ def test_a_worker_stops_decoding_for_a_dead_trainer(videos: Videos, programs: Pr
         # the passes take a minute, on a quick machine
         assert time.monotonic() - began < 20 * SECOND
         assert "Traceback" not in worker.err
-
-
-# Names
-
-
-def named_worker(programs: Programs, videos: Videos, client: Client, hosts: Path) -> Program:
-    """A worker that dials the name "trainers", which stands for the addresses in the file."""
-    port = client.endpoints[0].rpartition(":")[2]
-    return programs.impatient_worker(f"tcp://trainers:{port}", videos.root, "--hosts", str(hosts))
-
-
-@pytest.mark.slow
-def test_all_addresses_of_a_name_are_served(
-    videos: Videos, serial: dict[int, list[str]], programs: Programs, tmp_path: Path
-) -> None:
-    hosts = tmp_path / "hosts"
-    hosts.write_text("127.0.0.1 127.0.0.2")
-    with Client(workers=0, listen=LISTEN) as one:
-        there = one.endpoints[0].replace("127.0.0.1", "127.0.0.2")
-        with Client(workers=0, listen=there) as other:
-            worker = named_worker(programs, videos, one, hosts)
-            for client, seed in ((one, 1), (other, 2)):
-                client.wait_for_workers(1, timeout_s=30 * SECOND)
-                got = digests(make(client, videos, seed).batches(epochs=2, info=True))
-                assert got == serial[seed]
-                label = f"tcp://trainers:{there.rpartition(':')[2]} ({client.endpoints[0]})"
-                assert f"serving trainer {label}" in worker.err

@@ -7,7 +7,6 @@ import logging
 import os
 import weakref
 
-import numpy as np
 import pytest
 
 from tests.support.digests import digests
@@ -23,25 +22,6 @@ from videoload import (
 pytestmark = pytest.mark.timeout(120 * SECOND)
 
 SMALL = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random", clips_per_video=3)
-
-
-@pytest.mark.slow
-def test_a_slice_keeps_its_batch_in_place_when_the_batch_is_dropped(videos: Videos) -> None:
-    with Client(workers=2) as client:
-        stream = client.stream(videos.catalog, SMALL, 3, shuffle=True, slots=4)
-        slices, copies = [], []
-        for clips, _ in stream.batches(epochs=3):
-            for part in (clips[1], clips[2:, ::2, :, 3], clips.reshape(-1)[7::13]):
-                slices.append(part)
-                copies.append(part.copy())
-            slices.append(np.frombuffer(memoryview(clips[0]), np.uint8))
-            copies.append(clips[0].reshape(-1).copy())
-            del clips, part
-        for part, copy in zip(slices, copies, strict=True):
-            assert np.array_equal(part, copy)
-    # ... and also when the client is closed.
-    for part, copy in zip(slices, copies, strict=True):
-        assert np.array_equal(part, copy)
 
 
 def test_a_stream_that_is_dropped_frees_its_memory_here_and_in_the_workers(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import json
 import re
-import signal
 from itertools import count
 
 import pytest
@@ -13,7 +13,8 @@ from tests.support.programs import Programs
 from tests.support.scrapes import get
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND, wait_until
-from videoload import Client, ClipSpec
+from videoload import Client, ClipSpec, TransportError
+from videoload.commands import top
 from videoload.engine.membership import Admission, Refusal
 
 pytest.importorskip("prometheus_client")
@@ -32,12 +33,25 @@ def figures(port: int) -> dict[str, float]:
     return found
 
 
-def test_a_client_exports_what_its_stream_did(videos: Videos) -> None:
+def test_a_client_exports_what_its_stream_did_and_top_shows_it(
+    videos: Videos, capsys: pytest.CaptureFixture[str]
+) -> None:
     with Client(workers=1, metrics_port=0) as client:
         port = client.metrics_port
         assert port
+        page = f"http://127.0.0.1:{port}/"
         stream = client.stream(videos.catalog, CLIP, 2, shuffle=True)
         read = len(list(stream))
+        top.run(page, every_s=1, json=True)
+        shown = json.loads(capsys.readouterr().out)
+        [line], [worker] = shown["streams"], shown["workers"]
+        assert (line["step"], line["batches_per_epoch"]) == (read - 1, read)
+        assert (line["slots"] > 2, line["bad"]) == (True, 0)
+        assert (worker["name"], worker["last_error"]) == (client.workers[0].name, "")
+        assert worker["clips"] >= 2 * read
+        assert line["stats"]["slowest_files"][0]["path"] in videos.catalog.paths
+        top.run(page.rstrip("/"), every_s=1, json=False)
+        assert f"epoch 1, batch {read} of {read}" in capsys.readouterr().out
         told = figures(port)
         assert told["videoload_batches_total"] == read == len(stream)
         assert told["videoload_clips_total"] == 2 * read
@@ -50,26 +64,8 @@ def test_a_client_exports_what_its_stream_did(videos: Videos) -> None:
         del stream
     with pytest.raises(OSError, match="refused"):
         get(port, "/healthz")
-
-
-def test_the_processes_of_a_worker_are_exported_together(
-    videos: Videos, programs: Programs
-) -> None:
-    port = free_port()
-    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
-        worker = programs.worker(
-            client.endpoints[0], videos.root, "--workers", "2", "--metrics-port", str(port)
-        )
-        client.wait_for_workers(2, timeout_s=20 * SECOND)
-        read = len(list(client.stream(videos.catalog, CLIP, 2)))
-        wait_until(lambda: figures(port)["videoload_worker_clips_total"] >= 2 * read, 30 * SECOND)
-        told = figures(port)
-        assert told["videoload_worker_processes"] == 2
-        assert told["videoload_worker_trainers"] == 1
-        assert told["videoload_worker_decode_seconds_total"] > 0
-        assert get(port, "/healthz") == get(port, "/readyz") == (200, "ok\n")
-        worker.signal(signal.SIGTERM)
-        assert worker.wait(30 * SECOND) == 0
+    with pytest.raises(TransportError, match=page):
+        top.run(page, every_s=1, json=False)
 
 
 def test_a_worker_that_is_refused_is_healthy_and_not_ready_and_says_so_once(
@@ -88,6 +84,7 @@ def test_a_worker_that_is_refused_is_healthy_and_not_ready_and_says_so_once(
         worker = programs.worker(client.endpoints[0], videos.root, "--metrics-port", str(port))
         wait_until(lambda: refused[0] > 2, 60 * SECOND)
         assert get(port, "/healthz") == (200, "ok\n")
+        assert figures(port)["videoload_worker_processes"] == 1
         status, text = get(port, "/readyz")
         assert status == 503
         assert text.startswith("no trainer was served: each refuses this host, or")

@@ -1,30 +1,33 @@
 """The packets of a file: from its index if that is complete and true, otherwise by reading them
-all."""
+all; and after a seek, those that the pass over the file found, or else the file is read from its
+beginning."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from io import FileIO
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import av
 import numpy as np
 import pytest
 
 from tests.support.avi_files import Chunk, chunk, join, open_dml, split
-from tests.support.codecs import KINDS, Kind, make
+from tests.support.codecs import FRAMES, KINDS, Kind, make, named
 from tests.support.thorough import rest_nightly
-from tests.support.videos import make_avi
+from tests.support.waiting import SECOND
 from videoload.bitstreams.pictures import KeyFrame
 from videoload.decoding.decoder import Decoder
-from videoload.index.index import find_index, open_video
+from videoload.index.index import VideoIndex, find_index, open_video
 from videoload.index.packets import PacketTable, read_packets
-from videoload.reading.containers import OpenedVideo
+from videoload.reading.containers import NotedPackets, OpenedVideo
 from videoload.storage.content import Content
 from videoload.storage.files import LocalFile
+
+pytestmark = pytest.mark.timeout(120 * SECOND)
 
 # These have another layout than `tests.support.avi_files` can take apart.
 OTHERS = {
@@ -41,19 +44,25 @@ FIRST = [*{kind.codec: kind for kind in reversed(AVI)}.values()]  # one of each 
 AVI.sort(key=lambda kind: kind not in FIRST)
 
 
-def table_of(path: Path) -> PacketTable | None:
-    file = LocalFile(str(path), path.stat())
-    opened = OpenedVideo(file)
-    with closing(opened), closing(Content(file)) as content:
-        return read_packets(opened, content, lambda: None)
+def local(path: Path) -> LocalFile:
+    return LocalFile(str(path), path.stat())
 
 
-def is_by_index(path: Path) -> bool:
-    """Whether the index of a file tells its packets, so that nobody has to read them all."""
-    file = LocalFile(str(path), path.stat())
+def read(path: Path) -> tuple[PacketTable | None, bool]:
+    """The packets of a file, and whether its index tells them, so that nobody has to read them
+    all."""
+    file = local(path)
     opened = OpenedVideo(file)
     with closing(opened), closing(Content(file)) as content:
-        return read_packets(opened, content, lambda: None) is not None and opened.number == 0
+        table = read_packets(opened, content, lambda: None)
+        return table, table is not None and opened.number == 0
+
+
+def frames_of(path: Path) -> tuple[int, bool]:
+    """How many frames the packets prove, and whether the index tells the packets."""
+    table, is_by_index = read(path)
+    assert table is not None
+    return table.pictures.frames, is_by_index
 
 
 def coded(packets: Iterator[Any]) -> list[bytes]:
@@ -62,7 +71,7 @@ def coded(packets: Iterator[Any]) -> list[bytes]:
 
 def read_by_places(path: Path) -> list[list[bytes]]:
     """The packets of a file from each start on, read where its index or a pass has found them."""
-    file = LocalFile(str(path), path.stat())
+    file = local(path)
     index, opened = find_index(file, lambda: None)
     assert index is not None
     assert index.avi is not None
@@ -98,17 +107,14 @@ def same(one: PacketTable | None, other: PacketTable | None) -> bool:
 
 @pytest.mark.parametrize("kind", rest_nightly(AVI, usual=len(FIRST)), ids=lambda kind: kind.name)
 def test_the_index_and_a_pass_over_the_packets_prove_the_same(kind: Kind, tmp_path: Path) -> None:
-    try:
-        path = make(kind, tmp_path)
-    except (av.error.FFmpegError, ValueError) as error:
-        pytest.skip(f"this FFmpeg cannot write {kind.name}: {error}")
-    table = table_of(path)
+    path = named(kind.name, tmp_path)
+    table, _ = read(path)
     header, chunks = split(path.read_bytes())
     # Nobody knows what it is, so the index may lack something.
     chunks.insert(1, Chunk(b"what", bytes(10), is_indexed=False))
     path.write_bytes(join(header, chunks))
-    by_pass = table_of(path)
-    assert not is_by_index(path)
+    by_pass, is_by_index = read(path)
+    assert not is_by_index
     assert same(table, by_pass)
 
 
@@ -116,58 +122,51 @@ def test_the_index_and_a_pass_over_the_packets_prove_the_same(kind: Kind, tmp_pa
 def plain(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """An MPEG-4 file with a complete index."""
     path = make(Kind("plain", "mpeg4"), tmp_path_factory.mktemp("plain"))
-    assert is_by_index(path)
+    assert frames_of(path) == (FRAMES, True)
     return path.read_bytes()
 
 
-def without_an_entry(chunks: list[Chunk]) -> list[Chunk]:
-    return [*chunks[:5], chunks[5]._replace(is_indexed=False), *chunks[6:]]
+def without_an_entry(data: bytes) -> bytes:
+    header, chunks = split(data)
+    return join(header, [*chunks[:5], chunks[5]._replace(is_indexed=False), *chunks[6:]])
 
 
-def with_junk(chunks: list[Chunk]) -> list[Chunk]:
+def with_junk(data: bytes) -> bytes:
+    header, chunks = split(data)
     junk = Chunk(b"JUNK", bytes(7), is_indexed=False)
-    return [each for chunk in chunks for each in (chunk, junk)]
+    return join(header, [each for chunk in chunks for each in (chunk, junk)])
 
 
-def same_chunks(chunks: list[Chunk]) -> list[Chunk]:
-    return chunks
+def with_a_title(data: bytes) -> bytes:
+    header, chunks = split(data)
+    return join(header + chunk(b"LIST", b"INFO" + chunk(b"INAM", b"movi and others")), chunks)
+
+
+def with_a_moved_entry(data: bytes) -> bytes:
+    at = data.rindex(b"idx1") + 8 + 5 * 16 + 8  # the place of the sixth chunk
+    moved = int.from_bytes(data[at : at + 4], "little") + 2
+    return data[:at] + moved.to_bytes(4, "little") + data[at + 4 :]
 
 
 @pytest.mark.parametrize(
-    ("change", "lists", "tail", "by_index"),
+    ("change", "by_index", "more"),
     [
-        pytest.param(same_chunks, None, b"", True, id="as FFmpeg writes them"),
-        pytest.param(same_chunks, 4, b"", True, id="in lists"),
-        pytest.param(with_junk, None, b"", True, id="others in between"),
-        pytest.param(same_chunks, None, b"\0" * 999, True, id="zeros behind the index"),
-        pytest.param(without_an_entry, None, b"", False, id="an entry is missing"),
+        pytest.param(lambda d: join(*split(d), in_lists_of=4), True, 0, id="in lists"),
+        pytest.param(with_junk, True, 0, id="others in between"),
+        pytest.param(lambda d: d + b"\0" * 999, True, 0, id="zeros behind the index"),
+        pytest.param(with_a_title, True, 0, id="a title that names the list of packets"),
+        pytest.param(open_dml, True, 0, id="several RIFFs"),
+        pytest.param(without_an_entry, False, 0, id="an entry is missing"),
+        pytest.param(with_a_moved_entry, False, 0, id="an entry names another place"),
+        pytest.param(lambda d: d + split(d)[1][1].packed, False, 1, id="a chunk behind the index"),
     ],
 )
 def test_an_index_is_trusted_as_far_as_the_chunks_confirm_it(
-    change: Callable[[list[Chunk]], list[Chunk]],
-    lists: int | None,
-    tail: bytes,
-    by_index: bool,
-    plain: bytes,
-    tmp_path: Path,
+    change: Callable[[bytes], bytes], by_index: bool, more: int, plain: bytes, tmp_path: Path
 ) -> None:
-    header, chunks = split(plain)
     path = tmp_path / "changed.avi"
-    path.write_bytes(join(header, change(chunks), in_lists_of=lists, tail=tail))
-    table = table_of(path)
-    assert table is not None
-    assert is_by_index(path) == by_index
-    assert table.pictures.frames == len(chunks)
-
-
-def test_a_chunk_after_the_index_belongs_to_the_video(plain: bytes, tmp_path: Path) -> None:
-    path = tmp_path / "more.avi"
-    header, chunks = split(plain)
-    path.write_bytes(join(header, chunks, tail=chunks[1].packed))
-    table = table_of(path)
-    assert table is not None
-    assert not is_by_index(path)
-    assert table.pictures.frames == len(chunks) + 1
+    path.write_bytes(change(plain))
+    assert frames_of(path) == (FRAMES + more, by_index)
 
 
 @pytest.mark.parametrize(
@@ -186,8 +185,8 @@ def test_a_file_without_an_index_is_read_at_the_places_that_one_pass_found(
     whole = join(header, chunks)
     cut = whole[: whole.rindex(b"idx1") - 10]  # in its last picture, as a crash leaves it
     path.write_bytes(change(cut, whole.index(chunks[5].packed)))
-    assert not is_by_index(path)
-    with closing(OpenedVideo(LocalFile(str(path), path.stat()))) as opened:
+    assert not read(path)[1]
+    with closing(OpenedVideo(local(path))) as opened:
         expected = coded(opened.packets)
     found = read_by_places(path)
     assert len(found) >= 4
@@ -195,43 +194,15 @@ def test_a_file_without_an_index_is_read_at_the_places_that_one_pass_found(
     assert expected in found
 
 
-def test_an_index_that_names_another_place_is_not_trusted(plain: bytes, tmp_path: Path) -> None:
-    path = tmp_path / "moved.avi"
-    at = plain.rindex(b"idx1") + 8 + 5 * 16 + 8  # the place of the sixth chunk
-    moved = int.from_bytes(plain[at : at + 4], "little") + 2
-    path.write_bytes(plain[:at] + moved.to_bytes(4, "little") + plain[at + 4 :])
-    assert not is_by_index(path)
-
-
-def test_a_file_of_several_riffs_is_read_by_its_index(plain: bytes, tmp_path: Path) -> None:
-    path = tmp_path / "open_dml.avi"
-    path.write_bytes(open_dml(plain))
-    table = table_of(path)
-    assert table is not None
-    assert is_by_index(path)
-    assert table.pictures.frames == len(split(plain)[1])
-
-
 def test_the_length_of_an_mp4s_boxes_is_not_trusted(tmp_path: Path) -> None:
-    path = make(next(kind for kind in KINDS if kind.name == "mp4_named_avi"), tmp_path)
+    path = named("mp4_named_avi", tmp_path)
     plain = path.read_bytes()
     at = plain.rindex(b"moov") - 4
     far = b"\0\0\0\1moov" + (1 << 62).to_bytes(8, "big")
     # it is not a small file
     between = (5 << 20).to_bytes(4, "big") + b"free" + bytes((5 << 20) - 8)
     path.write_bytes(plain[:at] + between + far + plain[at + 8 :])
-    table = table_of(path)
-    assert is_by_index(path)
-    assert table is not None
-    assert table.pictures.frames == 40
-
-
-def test_a_title_that_names_the_list_of_packets_is_none(plain: bytes, tmp_path: Path) -> None:
-    path = tmp_path / "titled.avi"
-    header, chunks = split(plain)
-    title = chunk(b"LIST", b"INFO" + chunk(b"INAM", b"movi and others"))
-    path.write_bytes(join(header + title, chunks))
-    assert is_by_index(path)
+    assert frames_of(path) == (FRAMES, True)
 
 
 @pytest.mark.parametrize(
@@ -240,7 +211,7 @@ def test_a_title_that_names_the_list_of_packets_is_none(plain: bytes, tmp_path: 
 def test_small_packets_are_read_in_few_reads_each_with_a_sign_of_life(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = make(next(kind for kind in KINDS if kind.name == name), tmp_path)
+    path = named(name, tmp_path)
     monkeypatch.setattr("videoload.storage.content.SMALL_BYTES", 0)
     seen, pread = list[str](), os.pread
 
@@ -259,51 +230,76 @@ def test_small_packets_are_read_in_few_reads_each_with_a_sign_of_life(
 def test_what_a_pass_cannot_keep_is_read_again(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = make(next(kind for kind in KINDS if kind.name == name), tmp_path)
-    table = table_of(path)
+    path = named(name, tmp_path)
+    table, _ = read(path)
     assert table is not None
     monkeypatch.setattr("videoload.index.packets._PASS_BYTES", 2000)
-    assert same(table_of(path), table)
+    assert same(read(path)[0], table)
 
 
-def test_times_of_display_are_those_of_the_container(tmp_path: Path) -> None:
-    """Although the decoding times are even."""
-    path = tmp_path / "a.mp4"
-    shown = [0, 1, 2, 3, 8, 9, 10, 15, 16, 22, 23, 31]
-    with av.open(str(path), "w") as container:
-        stream = container.add_stream("libx264", rate=25, options={"bf": "0"})
-        stream.width, stream.height, stream.pix_fmt = 64, 48, "yuv420p"
-        packets = []
-        for i in range(len(shown)):
-            frame = av.VideoFrame.from_ndarray(np.full((72, 64), 9 * i, np.uint8), "yuv420p")
-            frame.pts = i
-            packets += stream.encode(frame)
-        for i, packet in enumerate([*packets, *stream.encode(None)]):
-            unit = int(1 / 25 / (packet.time_base or 1))
-            packet.dts, packet.pts = i * unit, shown[i] * unit
-            container.mux(packet)
-    assert is_by_index(path)
-    table = table_of(path)
-    assert table is not None
-    assert table.timing.times is not None
-    np.testing.assert_allclose(table.timing.times, np.array(shown) / 25, atol=1e-6)
-
-
-@pytest.mark.parametrize("container", ["avi", "mp4"])
-def test_frames_need_the_packets_from_their_key_frame_to_their_own(
-    container: str, tmp_path: Path
-) -> None:
-    path = make_avi(tmp_path / "a", frames=48, size=(240, 320), container_format=container)
-    file = LocalFile(str(path), path.stat())
-    index, opened = find_index(file, lambda: None)
-    if opened is not None:
-        opened.close()
+def index_of(path: Path) -> tuple[VideoIndex, NotedPackets]:
+    index, opened = find_index(local(path), lambda: None)
     assert index is not None
-    assert index.positions is not None
-    positions = index.positions.tolist()
-    group = index.order.start(1).ordinal
-    [(begin, end)] = index.byte_ranges([group + 2, group + 1], file.size)
-    assert positions[group] - 5000 < begin <= positions[group]
-    assert positions[group + 3] <= end < positions[group + 3] + 5000
-    assert end < positions[group + 9]
-    assert [last for _, last in index.byte_ranges([47], file.size)] == [file.size]
+    assert opened is not None
+    opened.close()
+    assert index.noted is not None
+    return index, index.noted
+
+
+def packets_from(path: Path, index: VideoIndex, start: KeyFrame) -> list[bytes]:
+    with closing(open_video(local(path), index)) as video:
+        first = video.go_to(start)
+        assert first is not None
+        return [bytes(packet) for packet in chain((first,), video.packets) if packet.size]
+
+
+class Counted(FileIO):
+    """A file that counts the bytes that are read."""
+
+    count = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        data = super().read(size) or b""
+        self.count += len(data)
+        return data
+
+
+class CountedFile(LocalFile):
+    def ffmpeg_source(self) -> Counted:  # type: ignore[override]
+        self.source = Counted(self.path)
+        return self.source
+
+
+@pytest.mark.parametrize("name", ["mkv_named_avi", "ts_mpeg4_named_avi"])
+def test_a_seek_reads_little_and_finds_the_packets_of_the_pass(name: str, tmp_path: Path) -> None:
+    path = named(name, tmp_path, size=(320, 240), frames=150).rename(tmp_path / name)
+    index, noted = index_of(path)
+    every = packets_from(path, index, index.order.start(0))
+    for group in range(3, len(index.order.starts), 4):
+        start = index.order.start(group)
+        assert packets_from(path, index, start) == every[start.packet :]
+    assert noted.are_right
+    file = CountedFile(str(path), path.stat())
+    with closing(open_video(file, index)) as video:
+        before = file.source.count
+        video.go_to(index.order.start(len(index.order.starts) - 2))
+        read = file.source.count - before
+    file.source.close()
+    assert read < file.size / 2
+
+
+@pytest.mark.parametrize("ahead", [0, 1, 5])
+def test_from_the_first_other_packet_on_the_file_is_read_from_its_beginning(
+    ahead: int, tmp_path: Path
+) -> None:
+    path = named("mkv_h264_named_avi", tmp_path)
+    index, noted = index_of(path)
+    start = index.order.start(2)
+    expected = packets_from(path, index, index.order.start(0))[start.packet :]
+    assert packets_from(path, index, start) == expected
+    assert noted.are_right
+    noted.sums[start.packet + ahead] ^= 1
+    assert packets_from(path, index, start) == expected
+    assert not noted.are_right
+    assert packets_from(path, index, start) == expected
+    assert index.byte_ranges([start.ordinal], path.stat().st_size) == []

@@ -20,7 +20,6 @@ from tests.support.videos import KEYFRAME_EVERY, make_avi
 from tests.support.waiting import SECOND
 from videoload import Catalog, Client, ClipSpec, VideoError, decode_serially
 from videoload.clips.rows import Clip
-from videoload.clips.sample_spec import one_clip, sample_spec
 from videoload.commands.sources import load
 from videoload.decoding.decoder import Decoder
 from videoload.scanning.journal import ScanJournal
@@ -104,12 +103,7 @@ def pieces(root: Path) -> Catalog:
 
 def stream(catalog: Catalog, clip: ClipSpec, **options: Any) -> list[str]:
     made = decode_serially(catalog, clip, 3, seed=2, drop_remainder=False, info=True, **options)
-    return digests(made)
-
-
-def test_a_folder_gives_one_row_of_its_pieces_in_natural_order(pieces: Catalog) -> None:
-    names = " // ".join(f"{number}.avi" for number in range(PIECES))
-    assert pieces.paths == (f"run/{names}",)
+    return digests((clips, labels, told._replace(path=told.clip)) for clips, labels, told in made)
 
 
 @pytest.mark.parametrize("kind", rest_nightly(SPECS, len(SPECS) - 3))
@@ -230,51 +224,6 @@ def test_a_damaged_piece_is_named_by_a_scan(copy: Path) -> None:
     assert ScanJournal(copy / "scan.csv").find(copy, row.path) is None
 
 
-def test_a_piece_that_is_replaced_is_read_anew(copy: Path, client: Client) -> None:
-    catalog = Catalog.from_folder(copy, chain=CHAIN, label=None)
-    clip = spec(sampling="uniform", clips_per_video=4, frames=40)
-    decoder = Decoder(copy)
-    out = np.empty((1, *clip.shape), np.uint8)
-    decoder.decode(catalog.paths[0], clip, [Clip(0, 3)], out)
-    before = decoder.version(catalog.paths[0])
-    prepared = decoder.prepare(catalog.paths[0], one_clip(clip), [Clip(0, 3)], out)
-    make_avi(copy / "run/8.avi", frames=30, seed=5)
-    found = prepared.decode(lambda: None)
-    assert decoder.version(catalog.paths[0]) != before
-    expected = np.empty_like(out)
-    frames = Decoder(copy).decode(catalog.paths[0], clip, [Clip(0, 3)], expected)
-    np.testing.assert_array_equal(out, expected)
-    np.testing.assert_array_equal(found, frames)
-
-
-@pytest.mark.parametrize("replaced", ["run/8.avi", "one.avi"])
-def test_a_file_of_a_sample_that_is_replaced_is_read_anew(copy: Path, replaced: str) -> None:
-    make_avi(copy / "one.avi", frames=FRAMES, seed=3)
-    run = Catalog.from_folder(copy, chain=CHAIN, label=None).paths
-    [pieces] = [path for path in run if "//" in path]
-    sides = Catalog.side_by_side(a=Catalog(["one.avi"], root=copy), b=Catalog([pieces], root=copy))
-    clips = {"a": spec(sampling="random", crop="random"), "b": spec(pixels="gray")}
-    sample, path = sample_spec(sides._parts_of_sample, clips), sides.paths[0]
-    decoder, out, expected = Decoder(copy), *np.empty((2, 1, sample.clip_bytes), np.uint8)
-    decoder.decode(path, sample, [Clip(0, 3)], out)
-    prepared = decoder.prepare(path, sample, [Clip(0, 3)], out)
-    size = (96, 120) if replaced == "one.avi" else (72, 96)
-    make_avi(copy / replaced, frames=30, size=size, seed=5)
-    found = prepared.decode(lambda: None)
-    right = Decoder(copy).prepare(path, sample, [Clip(0, 3)], expected)
-    frames = right.decode(lambda: None)
-    np.testing.assert_array_equal(out, expected)
-    np.testing.assert_array_equal(found, frames)
-    np.testing.assert_array_equal(prepared.times_of(found), right.times_of(frames))
-    np.testing.assert_array_equal(prepared.affine(), right.affine())
-
-
-# Wherever it is read
-
-
-# Its time
-
-
 def test_sound_goes_on_over_a_seam(tmp_path: Path) -> None:
     for number in range(3):  # the third begins with a quiet click's frame elsewhere
         sounds.make(tmp_path / f"{number}.avi", frames=20, rate=48_000)
@@ -293,17 +242,3 @@ def test_sound_goes_on_over_a_seam(tmp_path: Path) -> None:
         assert info.has_sound.all()
         seen += 1
     assert seen == 8
-
-
-def test_pieces_of_other_rates_keep_their_times(tmp_path: Path) -> None:
-    files = [
-        make_avi(tmp_path / "0.avi", frames=10, rate=25),
-        make_avi(tmp_path / "1.avi", frames=10, rate=50),
-        make_avi(tmp_path / "2.mkv", times=[0, 0.1, 0.3, 0.34], container_format="matroska"),
-        make_avi(tmp_path / "3.avi", frames=2, rate=25),
-    ]
-    with vl.open(files) as video:
-        third = 0.6 + np.array([0, 0.1, 0.3, 0.34])
-        last = 0.6 + 0.34 * 4 / 3 + np.array([0, 0.04])
-        wanted = np.concatenate([np.arange(10) / 25, 0.4 + np.arange(10) / 50, third, last])
-        np.testing.assert_allclose(video.times, wanted, atol=1e-6)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import random
-import signal
-import time
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +12,6 @@ import pytest
 import videoload as vl
 from benchmarks.numbered import make_numbered, read_numbers
 from tests.support.programs import Programs
-from tests.support.thorough import either, rest_nightly
 from tests.support.waiting import SECOND
 
 CLIP = vl.ClipSpec(frames=8, stride=2, hop=4, sampling="dense", size=(64, 64))
@@ -74,16 +70,10 @@ def segments(catalog: vl.Catalog) -> vl.Catalog:
     return vl.Catalog(paths, [0] * 7, ["x"], catalog.root, starts=starts, ends=ends)
 
 
-@pytest.mark.parametrize("slow_s", [0, 0.05])
 def test_a_segment_that_cannot_be_decoded_takes_no_other_with_it(
-    slow_s: float, catalog: vl.Catalog, client: vl.Client, tmp_path: Path
+    catalog: vl.Catalog, client: vl.Client, tmp_path: Path
 ) -> None:
-    def model(clips: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        time.sleep(slow_s)
-        return read_numbers(clips)
-
-    rows = segments(catalog)
-    found = vl.predict(model, client, rows, CLIP, 4, to_npy=tmp_path)
+    found = vl.predict(read_numbers, client, segments(catalog), CLIP, 4, to_npy=tmp_path)
     assert [(bad.path, bad.reason.split(":")[0]) for bad in found.failed] == [
         ("a.avi", "segment 600-700"), ("bad.avi", "segment 0-50"),
     ]  # fmt: skip
@@ -107,75 +97,6 @@ def test_what_a_model_says_is_written_as_it_is_and_named_if_it_is_no_number(
     assert np.isnan(found.files[-1].scores).any()
     (told,) = (text for text in caplog.messages if "NaN" in text)
     assert "a.avi.480-560" in told
-
-
-def files(folder: Path) -> dict[str, bytes]:
-    there = [file for file in sorted(folder.rglob("*")) if file.is_file()]
-    return {str(file.relative_to(folder)): file.read_bytes() for file in there}
-
-
-# Each event is a point at which something on the disk has just changed, or is about to.
-KILLED = """
-    import os, pathlib, signal, sys
-    import numpy as np
-    import videoload as vl
-    from benchmarks.numbered import read_numbers
-    from videoload.predictions.journal import PredictionJournal as Journal
-
-    root, out, kill_at, places = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
-    events = 0
-
-    def counted(function):
-        def call(*arguments, **more):
-            global events
-            for done in (False, True):
-                events += 1
-                if events == kill_at:
-                    os.kill(os.getpid(), signal.SIGKILL)
-                if not done:
-                    result = function(*arguments, **more)
-            return result
-        return call
-
-    pathlib.Path.replace, Journal.append = counted(pathlib.Path.replace), counted(Journal.append)
-    pathlib.Path.write_bytes, np.save = counted(pathlib.Path.write_bytes), counted(np.save)
-    catalog = vl.Catalog.from_table(f"{out}/rows.csv", root)
-    windows = vl.ClipSpec(frames=8, stride=2, hop=4, sampling="dense", size=64)
-    where = {"to_npy": f"{out}/npy", "to_csv": f"{out}/a.csv"} if places > 1 else {
-        "to_csv": f"{out}/a.csv"}
-    where["name"] = "numbers"
-    with vl.Client(workers=1) as client:
-        vl.predict(counted(read_numbers), client, catalog, windows, 4, **where)
-        if places > 2:
-            where["to_csv"] = f"{out}/each"
-            vl.predict(counted(read_numbers), client, catalog, windows, 4, **where)
-    print("events", events)
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("places", rest_nightly([3, 1, 2]))
-def test_wherever_it_is_killed_the_same_command_ends_with_the_same_files(
-    places: int, catalog: vl.Catalog, programs: Programs, tmp_path: Path
-) -> None:
-    rows = [f"{v.path},x,{v.start},{v.end or ''}" for v in segments(catalog)]
-
-    def run(out: Path, kill_at: int = 0) -> Any:
-        out.mkdir(exist_ok=True)
-        (out / "rows.csv").write_text("path,label,start,end\n" + "\n".join(rows))
-        program = programs.script(KILLED, str(catalog.root), str(out), str(kill_at), str(places))
-        program.wait(60 * SECOND)
-        return program
-
-    whole = run(tmp_path / "whole")
-    assert whole.process.returncode == 0, whole.err
-    events = int(whole.out.split()[-1])
-    expected = files(tmp_path / "whole")
-    drawn = random.Random(places).sample(range(1, events + 1), either(2, 50))
-    for at in drawn:
-        assert run(tmp_path / str(at), at).process.returncode == -signal.SIGKILL
-        assert run(tmp_path / str(at)).process.returncode == 0
-        assert files(tmp_path / str(at)) == expected, at
 
 
 class TwoInputs:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,11 +12,10 @@ import pytest
 from benchmarks.object_server import ObjectServer
 from tests.support.digests import digest
 from tests.support.programs import Programs
-from tests.support.servers import asked, objects
+from tests.support.servers import objects
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND, wait_until
 from videoload import Catalog, Client, ClipSpec, decode_serially
-from videoload.errors import StorageError
 
 pytest.importorskip("obstore", reason="needs videoload[remote]")
 
@@ -81,66 +79,6 @@ def test_a_file_that_changes_in_a_bucket_is_named(
         list(stream)
         assert stream.changed == ["walk/gop12.avi"]
         assert stream.quarantine == []
-
-
-def test_a_file_that_alone_is_refused_is_quarantined_and_the_training_continues(
-    videos: Videos, server: ObjectServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("videoload.leases.blame.UNREAD_S", 2.0)
-    catalog = at(videos, server.url)
-    path = catalog[3].path
-    server.statuses[path] = 403
-    try:
-        with Client(workers=1) as client:
-            stream = client.stream(catalog, SPEC, 2, max_bad=0.5)
-            assert sum(1 for _ in stream) == len(stream)
-            assert stream.quarantine == [(path, "cannot be opened: 403 Forbidden")]
-    finally:
-        server.statuses.clear()
-
-
-def test_a_url_without_the_extra_is_refused_when_the_stream_is_made(
-    videos: Videos, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "obstore", None)
-    with (
-        Client(workers=1) as client,
-        pytest.raises(StorageError, match=r"s3://b: pip install obstore"),
-    ):
-        client.stream(at(videos, "s3://b"), SPEC, 2)
-
-
-@pytest.mark.slow
-def test_a_kept_file_is_asked_for_only_once_a_training(
-    videos: Videos, server: ObjectServer, programs: Programs, tmp_path: Path
-) -> None:
-    reference = digest(decode_serially(videos.catalog, SPEC, 2, shuffle=True, epochs=2))
-    read = {video.path for video in videos.catalog}
-
-    def is_kept() -> bool:
-        kept = sum(file.stat().st_size for file in tmp_path.glob("disk/*/*.avi"))
-        return kept == sum((videos.root / path).stat().st_size for path in read)
-
-    with Client(workers=2, keep=tmp_path / "disk", keep_gb=1) as client:
-        stream = client.stream(at(videos, server.url), SPEC, 2, shuffle=True)
-        assert digest(stream.batches(epochs=2)) == reference
-        wait_until(is_kept, 30 * SECOND)
-        server.requests.clear()
-        assert digest(stream.batches(epochs=2)) == reference
-        # Both workers may ask, once, for files that the other one has kept.
-        assert set(asked(server)) <= {(path, 1) for path in read}
-        assert len(asked(server)) <= 2 * len(read)
-    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
-        programs.worker(client.endpoints[0], server.url, "--keep", str(tmp_path / "disk"))
-        stream = client.stream(videos.catalog, SPEC, 2, shuffle=True)
-        assert digest(stream.batches(epochs=2)) == reference
-        assert set(asked(server)) == {(path, 1) for path in read}
-        assert stream.quarantine == []
-        server.requests.clear()
-    with Client(workers=0, listen=client.endpoints[0]) as client:  # the same workers
-        stream = client.stream(videos.catalog, SPEC, 2, shuffle=True)
-        assert digest(stream.batches(epochs=2)) == reference
-        assert set(asked(server)) == {(path, 1) for path in read}
 
 
 @pytest.mark.slow

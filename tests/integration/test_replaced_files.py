@@ -6,7 +6,6 @@ import errno
 import os
 import shutil
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -17,7 +16,7 @@ import pytest
 import videoload as vl
 from tests.support import sounds
 from tests.support.videos import make_avi
-from videoload import ClipSpec, VideoError
+from videoload import ClipSpec
 from videoload.clips.rows import Clip, Video
 from videoload.clips.sample_spec import SampleSpec, one_clip
 from videoload.decoding.decoder import Decoder
@@ -55,21 +54,6 @@ def files(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, Path]:
     for path in made:
         os.truncate(path, size)
     return made[0], made[1]
-
-
-@pytest.mark.parametrize("change", WAYS)
-def test_an_open_recording_gives_no_frames_of_another_file(
-    change: Callable[[Path, Path], None], files: tuple[Path, Path]
-) -> None:
-    one, other = files
-    known = vl.open(one, cache=False)[:]
-    with vl.open(one, cache=False) as video:
-        change(one, other)
-        for ordinal in (30, 3):
-            shown = None
-            with suppress(VideoError):  # if it was not read yet
-                shown = video[ordinal]
-            assert shown is None or np.array_equal(shown, known[ordinal])
 
 
 @pytest.mark.parametrize("change", WAYS)

@@ -9,7 +9,6 @@ import pytest
 
 from tests.support.needs import needs_tensorflow
 from tests.support.programs import Program, Programs
-from tests.support.thorough import rest_nightly
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND, wait_until
 
@@ -18,20 +17,6 @@ pytestmark = [pytest.mark.timeout(240 * SECOND), pytest.mark.slow, needs_tensorf
 EVERY = 4  # batches between two saves
 EPOCHS = 4
 KILLED_AFTER = 10  # batches: in mid-epoch, and two batches after a save
-
-# The README's example, with EVERY = 4 instead of 100.
-RESUME = """
-        last = Path("last.keras")
-        model = keras.saving.load_model(last) if last.exists() else build_model()
-        done = int(model.optimizer.iterations)  # batches trained on so far
-        for clips, labels in stream.batches(start_step=done, epochs=4):
-            loss = model.train_on_batch(clips, labels)
-            tell(done, loss)
-            done += 1
-            if done % 4 == 0:
-                model.save("new.keras")
-                os.replace("new.keras", last)  # in one step: killed whenever, one is complete
-"""
 
 # The callback, with Keras's own loop.
 FIT = """
@@ -94,15 +79,14 @@ def curve(run: Program) -> dict[int, str]:
     return {int(step): loss for _, step, loss in lines}
 
 
-@pytest.mark.parametrize("how", rest_nightly([FIT, RESUME]), ids=["fit", "a loop"])
 def test_a_training_killed_in_mid_epoch_has_the_loss_curve_of_an_uninterrupted_one(
-    how: str, videos: Videos, programs: Programs, tmp_path: Path
+    videos: Videos, programs: Programs, tmp_path: Path
 ) -> None:
     def train(name: str, steps: int = 0) -> Program:
         folder = tmp_path / name
         folder.mkdir(exist_ok=True)
         return programs.script(
-            SCRIPT + how, str(videos.root), str(steps),
+            SCRIPT + FIT, str(videos.root), str(steps),
             imported="tensorflow", cwd=folder, env={"TF_CPP_MIN_LOG_LEVEL": "2"},
         )  # fmt: skip
 

@@ -7,16 +7,13 @@ import math
 import signal
 import threading
 import time
-from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_limits
 
 from benchmarks.numbered import make_numbered, read_numbers
 from tests.support import transforms
@@ -36,7 +33,6 @@ from videoload import (
     TransformError,
     VideoError,
     decode_serially,
-    mix,
 )
 from videoload.clips.clip_spec import at_native_size
 
@@ -45,42 +41,11 @@ pytestmark = [pytest.mark.timeout(180 * SECOND), pytest.mark.xdist_group("sampli
 TRANSFORMED: dict[str, Any] = {"frames": 4, "stride": 2, "size": (32, 32), "sampling": "random"}
 
 
-BothWays = Callable[..., str]
-
-
-@pytest.fixture
-def both_ways(client: Client) -> BothWays:
-    """The digest of one epoch, which must be the same serially and from two workers."""
-
-    def read(catalog: Catalog, spec: ClipSpec, **how: Any) -> str:
-        how = {"batch_size": 4, "drop_remainder": False, **how}
-        serial = digest(decode_serially(catalog, spec, info=True, **how))
-        assert digest(client.stream(catalog, spec, **how).batches(info=True)) == serial
-        return serial
-
-    return read
-
-
 # Windows
 
 
-def test_dense_windows_cover_each_video(tmp_path: Path, both_ways: BothWays) -> None:
-    for name, frames in (("a", 25), ("b", 12), ("c", 3)):
-        make_avi(tmp_path / f"x/{name}.avi", frames=frames)
-    table = tmp_path / "videos.csv"
-    table.write_text("path,label,frames\nx/a.avi,x,25\nx/b.avi,x,12\nx/c.avi,x,3\n")
-    catalog = Catalog.from_table(table, root=tmp_path)
-    spec = ClipSpec(frames=4, stride=2, size=(32, 32), sampling="dense", hop=5)
-    batches = list(decode_serially(catalog, spec, 1, info=True))
-    starts = [(int(info.video[0]), int(info.frames[0, 0])) for _, _, info in batches]
-    assert starts == [(0, 0), (0, 5), (0, 10), (0, 15), (1, 0), (1, 5), (2, 0)]
-    both_ways(catalog, spec, shuffle=True)
-    dropped = ClipSpec(frames=4, stride=2, size=(32, 32), sampling="dense", short="drop")
-    assert len(list(decode_serially(catalog, dropped, 1))) == 3 + 1
-
-
 def test_windows_by_time_need_no_scan_and_no_equal_rates(
-    tmp_path: Path, both_ways: BothWays, client: Client, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     rates = {"a": Fraction(25), "b": Fraction(15), "c": Fraction(30000, 1001)}
     for name, rate in rates.items():
@@ -107,37 +72,13 @@ def test_windows_by_time_need_no_scan_and_no_equal_rates(
         "a": 7, "b": 7, "c": 7, "uneven": 5,
     }  # fmt: skip
     assert "the last frames of" in caplog.text
-    both_ways(catalog, spec, shuffle=True, **how)
     stream = client.stream(catalog, spec, 1, **how)
     assert len(stream) == 7 + 7 + 7 + 5 + 1, "a bad video counts as one, so that it is named"
-    other = replace(spec, hop_s=1.0)
-    assert stream.fingerprint != client.stream(stream.catalog, other, 1, **how).fingerprint
-    mixed = mix({"one": (catalog[:2], 0.5), "two": (catalog[2:], 0.5)})
-    both_ways(mixed, spec, max_bad=1.0)
-
-
-def test_segments_in_seconds_have_the_frames_of_their_time(
-    tmp_path: Path, both_ways: BothWays, caplog: pytest.LogCaptureFixture
-) -> None:
-    make_avi(tmp_path / "a.avi", frames=60, rate=15)
-    table = tmp_path / "t.csv"
-    table.write_text("path,label,start_s,end_s\na.avi,x,1.0,2.0\na.avi,y,2.0,\na.avi,y,,1\n")
-    catalog = Catalog.from_table(table, root=tmp_path)
-    spec = ClipSpec(frames=8, stride=2, size=(32, 32))
-    batches, wanted = decode_serially(catalog, spec, 1, info=True), [[15, 29], [37, 51], [0, 14]]
-    assert [info.frames[0, [0, -1]].tolist() for *_, info in batches] == wanted
-    both_ways(catalog, spec)
-    both_ways(catalog, replace(spec, sampling="dense", frames=4))
-    assert "shorter than a clip" not in caplog.text
-    table.write_text("path,label,start,end\na.avi,x,1,2\na.avi,y,2,4\n")
-    next(decode_serially(Catalog.from_table(table, root=tmp_path), spec, 1))
-    assert "all 2 segments" in caplog.text
-    assert "start_s and end_s" in caplog.text
 
 
 @pytest.mark.parametrize("edges", ["hold", "zero"])
 def test_each_labelled_frame_is_in_the_middle_of_a_window_with_its_labels(
-    tmp_path: Path, both_ways: BothWays, edges: Any
+    tmp_path: Path, edges: Any
 ) -> None:
     root = tmp_path / "videos"
     lengths = {"a.avi": 23, "b.avi": 9, "c.avi": 4}
@@ -172,17 +113,6 @@ def test_each_labelled_frame_is_in_the_middle_of_a_window_with_its_labels(
             seen += 1
         assert (np.isnan(info.times) == (info.frames < 0)).all()
     assert seen == len(catalog)
-    both_ways(catalog, spec, shuffle=True)
-    dense = replace(spec, sampling="dense", hop=1, offsets=None, frames=5)
-    whole = Catalog(list(lengths), root=root)
-    both_ways(whole, dense, shuffle=True)
-    fps = ClipSpec(4, fps=10, hop_s=0.1, sampling="dense", edges=edges, size=(64, 64))
-    both_ways(whole, fps)
-    with Client(workers=1, frame_store=tmp_path / "store") as storing:
-        for _ in range(2):
-            stream = storing.stream(whole, replace(dense, resize=64), 4, drop_remainder=False)
-            serial = decode_serially(whole, replace(dense, resize=64), 4, info=True)
-            assert digest(stream.batches(info=True)) == digest(serial)
 
 
 # Native size
@@ -215,16 +145,6 @@ def test_without_a_size_clips_have_the_size_of_the_first_good_file_wherever_it_l
 
 
 # Transforms
-
-
-@pytest.mark.parametrize("threads", rest_nightly([7, 2, 1]))
-def test_a_numpy_product_does_not_depend_on_the_number_of_cores(
-    videos: Videos, client: Client, threads: int
-) -> None:
-    spec = ClipSpec(**TRANSFORMED, transform=transforms.product, output=((1,), "float64"))
-    decoded = digest(client.stream(videos.catalog, spec, 4))
-    with threadpool_limits(threads):
-        assert digest(decode_serially(videos.catalog, spec, 4)) == decoded
 
 
 @pytest.mark.parametrize(

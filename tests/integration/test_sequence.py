@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import pytest
 
 from tests.support.digests import digests
 from tests.support.models import recorder
+from tests.support.processes import arena_maps, descriptors
 from tests.support.thorough import either, rest_nightly
 from tests.support.videos import Videos, make_levels
 from tests.support.waiting import SECOND, wait_until
@@ -25,13 +25,6 @@ pytestmark = [pytest.mark.timeout(240 * SECOND), pytest.mark.usefixtures("tf")]
 CLIP = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random", clips_per_video=3)
 HOW: dict[str, Any] = {"batch_size": 3, "shuffle": True, "seed": 3}
 FIT: dict[str, Any] = {"verbose": 0}
-
-
-@pytest.fixture(scope="module")
-def client(tf: Any) -> Iterator[Client]:
-    with Client(workers=2) as made:
-        made.wait_for_workers(2, timeout_s=30 * SECOND)
-        yield made
 
 
 @pytest.fixture
@@ -134,20 +127,12 @@ def test_a_stream_ends_when_its_fit_has_ended_and_nobody_holds_it(
     def run() -> None:
         sequence = client.stream(catalog, clip, 2).sequence()
         getattr(model, way)(sequence, **FIT)
-        assert arenas()
+        assert arena_maps()
 
     for _ in range(either(2, 5)):
         run()
-        wait_until(lambda: not arenas(), 30 * SECOND)
-
-
-def arenas() -> list[str]:
-    """The descriptors and mappings of this process for slots."""
-    found = Path("/proc/self/maps").read_text().splitlines()
-    for descriptor in Path("/proc/self/fd").iterdir():
-        with suppress(FileNotFoundError):
-            found.append(str(descriptor.readlink()))
-    return [each for each in found if "memfd:videoload (" in each]
+        wait_until(lambda: not arena_maps(), 30 * SECOND)
+        assert not [where for where in descriptors().values() if "memfd:videoload (" in where]
 
 
 def test_the_error_that_ends_the_stream_is_raised(client: Client, videos: Videos) -> None:

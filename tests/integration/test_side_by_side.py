@@ -15,11 +15,9 @@ from tests.support.thorough import either
 from tests.support.waiting import SECOND
 from videoload import (
     Catalog,
-    CatalogError,
     Client,
     ClipSpec,
     PerFrame,
-    SpecError,
     VideoError,
     decode_serially,
 )
@@ -182,29 +180,3 @@ def test_a_part_that_fails_is_named(catalog: Catalog, root: Path, tmp_path: Path
     spec = {name: ClipSpec(2, resize=32, size=(32, 32)) for name in ("rgb", "depth")}
     with pytest.raises(VideoError, match=r"part 'depth' \(.*broken\.avi\): "):
         list(decode_serially(sample, spec, 1, on_error="raise"))
-
-
-def test_partners_that_are_missing_are_named(root: Path) -> None:
-    rgb, depth = (Catalog.from_folder(root / name) for name in ("rgb", "depth"))
-    with pytest.raises(CatalogError, match=r"'depth' .*rgb/a/S005_rgb"):
-        Catalog.side_by_side(rgb=rgb, depth=depth[:5], match=MATCH)
-    with pytest.raises(CatalogError, match=r"'rgb' .*depth/a/S000_depth"):
-        Catalog.side_by_side(rgb=rgb[1:], depth=depth, match=MATCH)
-    with pytest.raises(CatalogError, match="rgb has 6, depth has 5"):
-        Catalog.side_by_side(rgb=rgb, depth=depth[:5])
-
-
-def test_what_is_drawn_is_said_once(catalog: Catalog) -> None:
-    spec = specs(sampling="random")
-    spec["depth"] = ClipSpec(3, resize=32, size=(24, 28), flip=True)
-    with pytest.raises(SpecError, match=r"flip.*'rgb'.*flip=True"):
-        decode_serially(catalog, spec, 2)
-    with pytest.raises(SpecError, match=r"rgb, ir, depth.*dict"):
-        decode_serially(catalog, ClipSpec(3, size=(24, 28)), 2)
-    spec = specs()
-    spec["dept"] = spec.pop("depth")
-    with pytest.raises(SpecError, match=r"rgb, ir, depth.*'dept'"):
-        decode_serially(catalog, spec, 2)
-    del spec["dept"]
-    with pytest.raises(SpecError, match=r"rgb, ir, depth.*'depth'"):
-        decode_serially(catalog, spec, 2)

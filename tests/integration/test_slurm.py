@@ -20,28 +20,6 @@ PROJECT = Path(__file__).parents[2]
 TRAIN, DECODE = (PROJECT / f"services/slurm/{name}.sbatch" for name in ("train", "decode"))
 
 
-@pytest.mark.parametrize(
-    ("script", "words", "given", "missing"),
-    [
-        (TRAIN, ["true"], [], "VIDEOLOAD_OUT: set it to the folder of .+"),
-        (TRAIN, [], [], "usage: sbatch train.sbatch COMMAND-OF-THE-TRAINER"),
-        (DECODE, [], [], "name the number of the job of the trainer"),
-        (DECODE, ["1"], [], "VIDEOLOAD_VIDEOS: set it to the folder of .+"),
-        (DECODE, ["1"], ["VIDEOLOAD_VIDEOS"], "VIDEOLOAD_OUT: set it to the folder of .+"),
-    ],
-)
-def test_a_script_names_what_it_needs(
-    script: Path, words: list[str], given: list[str], missing: str
-) -> None:
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("VIDEOLOAD_")}
-    done = subprocess.run(
-        ["bash", str(script), *words], env=environment | dict.fromkeys(given, "/"),
-        capture_output=True, text=True, check=False, timeout=60,
-    )  # fmt: skip
-    assert done.returncode in (1, 2)
-    assert re.search(missing, done.stderr)
-
-
 def test_the_memory_of_a_decoders_job_is_enough_for_each_of_its_processes() -> None:
     cores, gib = map(int, re.findall(r"--cpus-per-task=(\d+) --mem=(\d+)G", DECODE.read_text())[0])
     assert gib > 4 * cores, "a file that takes 4 GiB is named before the kernel kills"

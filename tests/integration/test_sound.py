@@ -18,16 +18,13 @@ import pytest
 
 from tests.support import sounds
 from tests.support.avi_files import Chunk, join, split
-from tests.support.digests import digest
 from tests.support.mp4_files import empty_samples
 from tests.support.thorough import rest_nightly
-from videoload import Catalog, Client, ClipSpec, VideoError, decode_serially
-from videoload.clips.clip_spec import silent
+from videoload import Catalog, ClipSpec, VideoError, decode_serially
 from videoload.decoding.decoder import Decoder
 
 RATE = 16_000
 CLIP = ClipSpec(frames=15, fps=25, size=(48, 64), sampling="random", sound=RATE)
-MP3_DELAY_S = 1105 / 44_100  # of encoder and decoder; an AVI has no place to say so
 
 KINDS: dict[str, dict[str, Any]] = {
     "pcm.avi": {},
@@ -101,30 +98,6 @@ def heard(root: Path, name: str, spec: ClipSpec = CLIP, epochs: int = 2) -> list
         ({key: each[0] for key, each in cast(Any, clips).items()}, info)
         for clips, _, info in decode_serially(catalog, spec, 1, epochs=epochs, info=True, seed=2)
     ]
-
-
-@pytest.mark.parametrize("name", KINDS)
-def test_a_click_sounds_with_its_white_frame_to_the_sample(root: Path, name: str) -> None:
-    late_s = MP3_DELAY_S if name == "mp3.avi" else 0.0
-    if name == "low.avi":
-        late_s = 1105 / 22_050
-    if "late_s" in KINDS[name]:  # the sound was made for a file whose first frame is at 0
-        late_s -= KINDS[name]["late_s"]
-    seen = 0
-    for sample, info in heard(root / "a", name, epochs=8):
-        white = sample["video"].mean(axis=(1, 2, 3)) > 128
-        assert [sounds.is_white(int(number)) for number in info.frames[0]] == white.tolist()
-        sound = np.abs(sample["sound"])
-        # A white frame may be before the clip if its click is late.
-        for number in filter(sounds.is_white, range(-20, 100)):
-            when = (number / sounds.FPS + late_s - info.times[0, 0]) * RATE
-            if number >= 0 and 200 < when < len(sound) - 200:
-                near = slice(int(when) - 150, int(when) + 150)
-                assert abs(near.start + sound[near].argmax() - when) <= 1
-                assert sound[near].max() > 0.5
-                seen += 1
-        assert info.has_sound.tolist() == [True]
-    assert seen > 4
 
 
 FILES = [*(f"a/{name}" for name in KINDS), "b/bytes.avi", "b/begins.avi"]
@@ -398,31 +371,3 @@ def test_sound_that_nobody_can_hear_makes_the_clip_bad(
     write(tmp_path / "bad.avi")
     with pytest.raises(VideoError, match=r"bad\.avi: .* sound"):
         list(decode_serially(Catalog(["bad.avi"], [0], ["a"], tmp_path), CLIP, 1, on_error="raise"))
-
-
-@pytest.fixture(scope="module")
-def catalog(root: Path) -> Catalog:
-    return Catalog.from_folder(root)
-
-
-@pytest.mark.parametrize("more", [{}, {"views": 2, "sound_channels": 2, "flip": True}])
-def test_workers_give_what_the_serial_stream_gives(
-    catalog: Catalog, client: Client, tmp_path: Path, more: dict[str, Any]
-) -> None:
-    spec = ClipSpec(frames=6, fps=12.5, size=(32, 40), sampling="random", sound=RATE, **more)
-    how: dict[str, Any] = {"shuffle": True, "seed": 4}
-    reference = list(decode_serially(catalog, spec, 3, epochs=2, info=True, **how))
-    stream = client.stream(catalog, spec, 3, **how)
-    made = list(stream.batches(epochs=2, info=True))
-    assert digest(made) == digest(reference)
-    told = [cast(Any, batch[2]).has_sound.tolist() for batch in made]
-    assert told == [cast(Any, batch[2]).has_sound.tolist() for batch in reference]
-    assert {True, False} == {each for batch in told for each in batch}
-    resumed = list(stream.batches(start_step=3, epochs=2, info=True))
-    assert digest(resumed) == digest(reference[3:])
-    without = client.stream(catalog, silent(spec), 3, **how)
-    assert without.fingerprint != stream.fingerprint
-    for (pixels, _), (both, *_) in zip(without, reference, strict=False):
-        np.testing.assert_array_equal(pixels, cast(Any, both)["video"])
-    pytest.importorskip("PIL", reason="needs videoload[preview]")
-    stream.preview(tmp_path / "sheet.png")

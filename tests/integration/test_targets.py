@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,7 @@ import pytest
 
 from tests.support.videos import Videos, make_avi
 from tests.support.waiting import SECOND
-from videoload import Catalog, Client, ClipSpec, PerFrame, decode_serially, evaluate
-from videoload.errors import SpecError
+from videoload import Catalog, Client, ClipSpec, PerFrame, decode_serially
 
 pytestmark = pytest.mark.timeout(240 * SECOND)
 
@@ -68,47 +66,6 @@ def test_info_says_where_a_clip_comes_from(videos: Videos) -> None:
         rates = [30000 / 1001 if path == "run/wide.avi" else 25 for path in info.path]
         np.testing.assert_allclose(info.times, info.frames / np.array(rates)[:, None])
         assert len(clips) == 3
-
-
-def test_another_number_of_targets_than_frames_ends_the_stream_and_names_the_video(
-    videos: Videos, client: Client
-) -> None:
-    catalog = videos.catalog.with_targets(PerFrame([np.arange(500)] * len(videos.catalog)))
-    for batches in (client.stream(catalog, CLIP, **HOW), decode_serially(catalog, CLIP, **HOW)):
-        with pytest.raises(SpecError, match=r"avi: PerFrame.* 500 rows"):
-            next(iter(batches))
-
-
-def test_an_evaluation_averages_the_clips_of_each_video(videos: Videos, client: Client) -> None:
-    found = evaluate(
-        lambda clips: clips.reshape(len(clips), -1)[:, :7], client, videos.catalog, OWN, 3
-    )
-    clips = np.concatenate(
-        [clips for clips, _ in decode_serially(videos.catalog, OWN, 3, drop_remainder=False)]
-    )
-    expected = clips.reshape(len(videos.catalog), 2, -1)[:, :, :7].mean(axis=1)
-    np.testing.assert_allclose(found.scores, expected)
-    assert found.clips.tolist() == [2] * len(videos.catalog)
-
-
-def test_other_containers_are_found_and_read_and_other_files_are_reported(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    formats = {"avi": "avi", "mp4": "mp4", "MOV": "mov", "mkv": "matroska"}
-    for suffix, container in formats.items():
-        make_avi(tmp_path / f"jump/a.{suffix}", frames=20, container_format=container)
-    for name in ("jump/notes.txt", "jump/more.txt", "jump/b.wmv", "jump/LICENSE", "c.mp4"):
-        (tmp_path / name).touch()
-    with caplog.at_level(logging.WARNING):
-        catalog = Catalog.from_folder(tmp_path)
-    assert sorted(video.path[-3:] for video in catalog) == ["MOV", "avi", "mkv", "mp4"]
-    [told] = [record.getMessage() for record in caplog.records]
-    assert all(what in told for what in ("2 *.txt", "1 *.wmv", "1 files", "1 videos"))
-    [(clips, _, info)] = decode_serially(
-        catalog, ClipSpec(frames=4, size=(72, 96)), 4, info=True, on_error="raise"
-    )
-    assert all((clips[row] == clips[0]).all() for row in range(4)), "the same pictures in each"
-    np.testing.assert_allclose(info.times, info.frames / 25)
 
 
 TOLD = ("video", "clip", "crop", "frames", "times", "lengths", "mask")

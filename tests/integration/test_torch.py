@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 from typing import Any, cast
@@ -21,12 +19,6 @@ from videoload.predictions.marks import weights_digest
 pytestmark = [pytest.mark.timeout(60 * SECOND), pytest.mark.slow, needs_torch]
 
 CLIP = ClipSpec(frames=4, size=(32, 40), crop="stretch", sampling="random", clips_per_video=3)
-
-
-@pytest.fixture
-def client() -> Iterator[Client]:
-    with Client(workers=1) as made:
-        yield made
 
 
 def test_clips_are_normalised_and_channels_come_first(client: Client, videos: Videos) -> None:
@@ -52,18 +44,6 @@ def test_clips_are_normalised_and_channels_come_first(client: Client, videos: Vi
     ):  # fmt: skip
         with pytest.raises(SpecError):
             vl.torch.batches(stream, **wrong)
-
-
-def test_yuv420p_becomes_the_rgb_of_rgb24(client: Client, videos: Videos) -> None:
-    import torch
-
-    planes = client.stream(videos.catalog, replace(CLIP, pixels="yuv420p"), 1)
-    made = vl.torch.batches(planes, layout="BTHWC", dtype=torch.uint8)
-    paths = [info.path[0] for _, _, info in planes.batches(epochs=1, info=True)]
-    serial = decode_serially(videos.catalog, CLIP, 1)
-    for (clips, _), (pixels, _), path in zip(made, serial, paths, strict=True):
-        far = np.abs(clips.numpy().astype(int) - pixels).max()
-        assert far <= (3 if "mjpeg" in path else 1), path  # MJPEG is of full range
 
 
 def test_each_part_of_a_sample_is_finished(client: Client, videos: Videos) -> None:
@@ -133,24 +113,6 @@ def test_a_crop_of_yuv420p_lies_where_the_matrices_say(videos: Videos) -> None:
     assert (x, y) == (1, 1)
     same = vl.torch.to_rgb(torch.from_numpy(other.copy())).numpy()[..., y:, x:, :]
     assert np.abs(same.astype(int) - one[..., :-y, :-x, :]).max() <= 1
-
-
-def test_a_loop_resumes_in_the_middle_of_an_epoch_by_its_state(
-    client: Client, videos: Videos
-) -> None:
-    first = client.stream(videos.catalog, CLIP, 2, shuffle=True, seed=1)
-    before = [clips.clone() for clips, _ in islice(vl.torch.batches(first), 3)]
-    state = json.loads(json.dumps(first.state_dict()))
-    assert state["step"] == 3
-    second = client.stream(videos.catalog, CLIP, 2, shuffle=True, seed=1)
-    second.load_state_dict(state)
-    epochs = [[clips.clone() for clips, _ in vl.torch.batches(second)] for _ in range(2)]
-    assert [len(epoch) for epoch in epochs] == [len(second) - 3, len(second)]
-    whole = (pixels for pixels, _ in first.batches(epochs=2))
-    for clips, pixels in zip(before + epochs[0] + epochs[1], whole, strict=True):
-        assert (clips * 255).round().permute(0, 2, 3, 4, 1).numpy().astype(np.uint8).tobytes() == (
-            pixels.tobytes()
-        )
 
 
 def test_batches_are_a_loader_with_a_length_and_an_epoch_for_each_loop(

@@ -143,7 +143,15 @@ def parts_of_videos(r: random.Random, files: Files) -> Drawn:
     catalog = vl.Catalog(rows, root=files.root, starts=starts, ends=ends, duplicates=True)
     xy = np.array([[[r.uniform(0, 60), r.uniform(0, 60)] for _ in range(2)] for _ in rows])
     targets = {"number": np.arange(len(rows)), "points": vl.Points(xy, mirror=[(0, 1)])}
-    return catalog.with_targets(targets), vl.ClipSpec(**_frames(r), **_pixels(r)), {}
+    how = _pixels(r)
+    if r.random() < 0.3:  # boxes: some reach beyond the frame, and some are missing
+        corners = [[r.uniform(-9, 40), r.uniform(-9, 40), 70, r.uniform(50, 90)] for _ in rows]
+        boxes = [box if r.random() < 0.8 else [np.nan] * 4 for box in corners]
+        catalog = vl.Catalog(
+            rows, root=files.root, starts=starts, ends=ends, duplicates=True, box=np.array(boxes)
+        )
+        how |= {"crop": "box", "box_scale": r.choice([1.0, (0.8, 1.6)]), "size": (32, 24)}
+    return catalog.with_targets(targets), vl.ClipSpec(**_frames(r), **how), {}
 
 
 def moments(r: random.Random, files: Files) -> Drawn:
@@ -219,7 +227,10 @@ def any_length(r: random.Random, files: Files) -> Drawn:
     if r.random() < 0.4:
         options["batch_frames"] = r.choice([12, 24])
     catalog = _plain(files)
-    if r.random() < 0.3:  # the first frame of each clip, larger
+    if r.random() < 0.3:  # some are missing, whose place keeps its shape
+        options["on_error"] = r.choice(["substitute", "skip"])
+        catalog = vl.Catalog([*files.frames, "lost.avi", "lost too.avi"], root=files.root)
+    elif r.random() < 0.4:  # the first frame of each clip, larger
         catalog = vl.Catalog.side_by_side(clip=catalog, first=catalog)
         clip = {"clip": clip, "first": vl.ClipSpec(1, size=[(48, 64), (64, 64)])}
     return catalog, clip, options

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from io import BytesIO
 from pathlib import Path
@@ -20,6 +20,7 @@ from typing import Any, cast
 import av
 import numpy as np
 import numpy.typing as npt
+import pytest
 from av.container import InputContainer
 from av.packet import PacketSideData
 from av.video.frame import PictureType
@@ -632,6 +633,16 @@ KINDS = [
         for cut in (5, 17)
     ),
 ]  # fmt: skip
+
+
+def named(name: str, folder: Path, **changes: Any) -> Path:
+    """A file of the kind of that name, with changes. Skips the test if this wheel has no such
+    encoder."""
+    kind = replace(next(kind for kind in KINDS if kind.name == name), **changes)
+    try:
+        return make(kind, folder)
+    except (av.error.FFmpegError, ValueError) as error:
+        pytest.skip(f"this FFmpeg cannot write {name}: {error}")
 
 
 def all_made(folder: Path) -> Iterator[tuple[Kind, Path]]:

@@ -4,9 +4,21 @@ files."""
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 
 Mutation = Callable[[bytearray, random.Random], None]
+
+
+_FIRST = re.compile(rb"\x00\x00\x01|0[0-9](dc|db|wb)|\x1f\x43\xb6\x75|\x1c\x53\xbb\x6b")
+
+
+def flip_a_bit(data: bytearray, draw: random.Random) -> None:
+    """Anywhere, or in what is read first: near a start code, or in the header of a chunk, an entry
+    of an index, or a cluster."""
+    marks = [found.end() for found in _FIRST.finditer(data)]
+    at = draw.choice(marks) + draw.randrange(-4, 12) if marks and draw.random() < 0.7 else 0
+    data[(at or draw.randrange(len(data))) % len(data)] ^= 1 << draw.randrange(8)
 
 
 def _flip_bits(data: bytearray, draw: random.Random) -> None:
@@ -108,11 +120,11 @@ MUTATIONS: tuple[Mutation, ...] = (
 )  # fmt: skip
 
 
-def mutant(data: bytes, seed: int) -> bytes:
+def mutant(data: bytes, seed: int, mutations: Sequence[Mutation] = MUTATIONS) -> bytes:
     """A broken copy of ``data``; the same for the same seed."""
     draw = random.Random(seed)
     broken = bytearray(data)
-    for mutate in draw.choices(MUTATIONS, k=draw.choice((1, 1, 2))):
+    for mutate in draw.choices(mutations, k=draw.choice((1, 1, 2)) if len(mutations) > 1 else 1):
         if len(broken) > 16:
             mutate(broken, draw)
     return bytes(broken)

@@ -35,12 +35,6 @@ def grey_floats(clip: Clip, rng: np.random.Generator) -> npt.NDArray[np.float32]
     return clip[..., 0].astype(np.float32) / np.float32(255) + noise
 
 
-def product(clip: Clip, rng: np.random.Generator) -> npt.NDArray[np.float64]:
-    """A product of long vectors, whose last bits depend on how many threads share it."""
-    numbers = rng.random(500_000)
-    return np.array([numbers @ numbers])
-
-
 def wrong_shape(clip: Clip, rng: np.random.Generator) -> Clip:
     return clip[:1]
 

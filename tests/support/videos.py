@@ -104,19 +104,6 @@ def make_lengths(root: Path, lengths: Sequence[int], folder: str = "") -> None:
     whole.unlink()
 
 
-def make_white_avi(path: Path, frames: int = 12) -> Path:
-    """One AVI file whose every pixel is white."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with av.open(str(path), "w", format="avi") as container:
-        stream = container.add_stream("mpeg4", rate=25)
-        stream.width, stream.height, stream.pix_fmt = 64, 64, "yuv420p"
-        for _ in range(frames):
-            image = np.full((64, 64, 3), 255, np.uint8)
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(image, "rgb24")))
-        container.mux(stream.encode(None))
-    return path
-
-
 def make_levels(root: Path, levels: Mapping[str, int]) -> Catalog:
     """A file of one grey picture for each path: its pixels have this level, in clips of
     ``pixels="gray"`` as well. For transforms that act by what they are given."""
