@@ -71,7 +71,7 @@ class Listener:
     def turned_away(self) -> int:
         """How many connection attempts were turned away because of their key."""
         unknown = 0 if self._authenticator is None else self._authenticator.turned_away
-        return unknown + sum(router.turned_away for router in self.routers)
+        return unknown + sum(router.connections.turned_away for router in self.routers)
 
     @property
     def endpoints(self) -> list[str]:
@@ -84,7 +84,7 @@ class Listener:
         if self._poller is None or channels != self._channels:
             self._poller, self._channels = zmq.Poller(), channels
             sockets = [router.socket for router in self.routers]
-            sockets += [router.events for router in self.routers if router.events is not None]
+            sockets += [router.connections.events for router in self.routers]
             authenticator = [] if self._authenticator is None else [self._authenticator.socket]
             for socket_ in (self._calls.socket, *sockets, *authenticator):
                 self._poller.register(socket_, zmq.POLLIN)
@@ -114,11 +114,12 @@ class Listener:
     def inspect(self, ready: Collection[object]) -> None:
         """Hang up on connections that cost too much, if it is time to look."""
         now = time.monotonic()
-        if now < self._inspect_at and not any(router.events in ready for router in self.routers):
+        events = (router.connections.events for router in self.routers)
+        if now < self._inspect_at and not any(each in ready for each in events):
             return
         self._inspect_at = math.inf
         for router in self.routers:
-            lines, again = router.inspect(now)
+            lines, again = router.connections.inspect(now)
             self._inspect_at = min(self._inspect_at, again)
             for line in lines:
                 self._refusals.add(f"{line} ({router.endpoint})", now)

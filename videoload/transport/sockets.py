@@ -18,7 +18,6 @@ any video.
 from __future__ import annotations
 
 import errno
-import math
 import os
 import re
 import struct
@@ -92,7 +91,11 @@ class Peer(NamedTuple):
 
 
 class Router:
-    """The trainer's side: one bound socket. It gives each connection a name of its own."""
+    """The trainer's side: one bound socket. It gives each connection a name of its own.
+
+    Attributes:
+        connections: What is connected, and may be hung up on.
+    """
 
     def __init__(
         self,
@@ -118,7 +121,6 @@ class Router:
         self.numbers: dict[bytes, int] = {}  # the connections of workers
         self.last = -1  # the connection of the last message
         self.more = False  # whether frames of the last message are still to be taken
-        self._connections: Connections | None = None  # watched
         self._admits = admits
         with _socket(context, zmq.ROUTER, f"listen on {endpoint}", keys, TRAINER) as self.socket:
             self.socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
@@ -134,12 +136,11 @@ class Router:
                 self.socket.setsockopt_string(zmq.ZAP_DOMAIN, "videoload")
             if endpoint.startswith("ipc://"):
                 self.socket.setsockopt(zmq.IPC_FILTER_UID, os.getuid())
-            if endpoint.startswith("tcp://") or children is not None:
-                self._connections = Connections(context, self.socket, self.limits, children)
+            self.connections = Connections(context, self.socket, self.limits, children)
             try:
                 self.socket.bind(all_interfaces(endpoint))
             except BaseException:
-                self._unwatch()
+                self.connections.close()
                 raise
             # What is bound already keeps its framing. From now on the socket numbers its peers
             # itself, and sends messages of one frame. Otherwise a peer could announce the number of
@@ -151,10 +152,9 @@ class Router:
         self.endpoint = re.sub(r"\[::ffff:([0-9.]+)\]", r"\1", bound)
         if endpoint.startswith("tcp://0.0.0.0:"):
             self.endpoint = f"tcp://0.0.0.0:{bound.rpartition(':')[2]}"
-        if self._connections is not None:
-            is_tcp = bound.startswith("tcp://")
-            address = bound.rpartition(":")[2] if is_tcp else bound.removeprefix("ipc://@")
-            self._connections.name = int(address) if is_tcp else b"\0" + os.fsencode(address)
+        is_tcp = bound.startswith("tcp://")
+        address = bound.rpartition(":")[2] if is_tcp else bound.removeprefix("ipc://@")
+        self.connections.name = int(address) if is_tcp else b"\0" + os.fsencode(address)
 
     def receive(self) -> tuple[Peer, FromWorker | ProtocolError] | None:
         """The next message and its sender, or None. Its pixels, if any, are still to be taken by
@@ -203,24 +203,8 @@ class Router:
         self.more = frame.more
         return frame
 
-    @property
-    def events(self) -> zmq.Socket[bytes] | None:
-        """Readable when somebody connects or disconnects; None if connections are not watched."""
-        return None if self._connections is None else self._connections.events
-
-    @property
-    def turned_away(self) -> int:
-        """How many connection attempts were made with other keys than this side's, or without."""
-        return 0 if self._connections is None else self._connections.turned_away
-
-    def inspect(self, now: float) -> tuple[list[str], float]:
-        """Hang up on connections that cost too much. Returns a line for each, which says why, and
-        when to look again (infinity: when `events` is readable)."""
-        return ([], math.inf) if self._connections is None else self._connections.inspect(now)
-
     def sending(self) -> list[Peer]:
-        """The workers that sent something since the last call, even a part of a message. Empty if
-        connections are not watched."""
+        """The workers that sent something since the last call, even a part of a message."""
         growing = set(self.limits.growing())
         return [Peer(self, name) for name, number in self.numbers.items() if number in growing]
 
@@ -228,20 +212,14 @@ class Router:
         """All of this message has come. Raises ProtocolError."""
         if self._admits is not None and not self._admits(str(frame.get("User-Id"))):
             raise ProtocolError("its key is not admitted any more")
-        if self._connections is None:
-            return
         self.last = int(frame.get(zmq.SRCFD))
         if self.last not in self.limits:
-            self._connections.update()
+            self.connections.update()
         self.limits.completed(self.last)
-
-    def _unwatch(self) -> None:
-        if self._connections is not None:
-            self._connections.close()
 
     def close(self, *, linger_ms: int = 0) -> None:
         """Unbind. Messages that are not sent within ``linger_ms`` are dropped."""
-        self._unwatch()
+        self.connections.close()
         self.socket.close(linger=linger_ms)
 
 

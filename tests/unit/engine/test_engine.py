@@ -65,6 +65,8 @@ class Crowd:
     def router(self) -> Crowd:
         return self
 
+    connections = router
+
     def receive(self) -> tuple[Crowd, FromWorker]:
         self.taken += 1
         return self, Heartbeat()

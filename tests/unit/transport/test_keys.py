@@ -124,9 +124,9 @@ def test_both_sides_know_that_keys_do_not_fit(
     dealer = Dealer(context, router.endpoint, keys=theirs)
 
     def is_known() -> bool:
-        lines.extend(router.inspect(time.monotonic())[0])
+        lines.extend(router.connections.inspect(time.monotonic())[0])
         dealer.hung_up()
-        return dealer.was_refused and len(lines) == router.turned_away > 0
+        return dealer.was_refused and len(lines) == router.connections.turned_away > 0
 
     try:
         wait_until(is_known, 30 * SECOND)

@@ -106,7 +106,7 @@ def test_a_worker_that_is_sending_is_known_before_its_message_is_read(
     worker.admitted()
 
     def sending() -> bool:
-        router.inspect(time.monotonic())
+        router.connections.inspect(time.monotonic())
         return router.sending() == [worker]
 
     wait_until(lambda: not sending(), 30 * SECOND, "all that it has said was seen")

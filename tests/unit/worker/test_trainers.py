@@ -209,8 +209,8 @@ def test_a_worker_without_keys_is_counted_and_is_told(
 
     def is_known() -> bool:
         links.tick(time.monotonic(), Beat())
-        router.inspect(time.monotonic())
-        return router.turned_away > 0 and "--keys" in caplog.text
+        router.connections.inspect(time.monotonic())
+        return router.connections.turned_away > 0 and "--keys" in caplog.text
 
     wait_until(is_known, 30 * SECOND)
     links.close()
@@ -234,7 +234,7 @@ def test_a_worker_that_is_disconnected_before_its_welcome_pauses_and_says_hello_
         while (got := router.receive()) is not None:
             hellos += isinstance(got[1], Hello)
         if hellos > hung_up:
-            hung_up += len(router.inspect(time.monotonic())[0])
+            hung_up += len(router.connections.inspect(time.monotonic())[0])
     took_s = time.monotonic() - began
     links.close()
     router.close()
