@@ -82,17 +82,6 @@ def test_catalogs_with_the_same_url_are_joined_and_no_others(tmp_path: Path) -> 
 # Mixed
 
 
-def test_a_part_goes_through_all_its_videos_before_it_repeats_one_across_epochs() -> None:
-    mixed = mix({"a": (catalog("a", 37), 0.6), "b": (catalog("b", 11), 0.4)})
-    batches = np.array(stream(mixed, range(100))).reshape(100, 10)
-    for start, stop in ((0, 37), (37, 48)):
-        counts = np.cumsum([np.bincount(batch, minlength=48)[start:stop] for batch in batches], 0)
-        assert np.ptp(counts, axis=1).max() == 1, "those of a file stand together in a batch"
-        mine = batches[(batches >= start) & (batches < stop)].tolist()
-        passes = mine[: stop - start], mine[stop - start : 2 * (stop - start)]
-        assert passes[0] != passes[1], "in a new order"
-
-
 @settings(deadline=None, max_examples=either(15, 40))
 @given(
     st.integers(1, 40), st.integers(1, 40), st.integers(1, 9), st.integers(1, 4), st.booleans(),

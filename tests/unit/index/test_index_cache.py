@@ -179,17 +179,6 @@ def test_many_indexes_are_written_together_before_the_process_ends(
     assert same(opened(folder).get("199.avi", file), decoded(first=199))
 
 
-def test_an_index_is_valid_only_for_the_file_it_was_made_from(
-    file: VideoFile, folder: Path
-) -> None:
-    written(folder, "a.avi", file, decoded())
-    os.utime(file.path, ns=(0, 1))
-    changed = LocalFile(file.path, os.stat(file.path))
-    assert opened(folder).get("a.avi", changed) is None
-    written(folder, "a.avi", changed, decoded(4))
-    assert same(opened(folder).get("a.avi", changed), decoded(4))
-
-
 def test_another_file_of_the_same_size_and_time_has_another_index(
     file: VideoFile, folder: Path, tmp_path: Path
 ) -> None:

@@ -15,11 +15,9 @@ from tests.support.frames import FORMATS, clip_of, frame_of, picture
 from tests.support.thorough import in_pairs
 from videoload.clips.choices import Crop, Pixels
 from videoload.clips.clip_params import clip_params
-from videoload.clips.clip_spec import ClipSpec, crops_of
+from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.regions import letterbox, scaled_size
 from videoload.clips.video_info import VideoInfo
-from videoload.pixels.clip_pixels import ClipPixels
-from videoload.pixels.conversions import Conversion
 from videoload.pixels.filter_graphs import FilterGraphs
 from videoload.pixels.planes import Buffer
 from videoload.reading.containers import BrokenFileError
@@ -197,24 +195,6 @@ def planes_of(frame: Buffer, pixels: Pixels) -> list[Buffer]:
     flat, luma = frame.reshape(-1), height * width
     half = flat[luma:].reshape(2, height // 2, width // 2)
     return [flat[:luma].reshape(height, width), *half]
-
-
-@pytest.mark.parametrize("crop", ["three", "five"])
-@pytest.mark.parametrize("source", ["yuv420p", "rgb24", "yuv411p"])
-def test_all_crops_of_a_clip_are_cut_out_of_the_same_pixels(crop: Crop, source: str) -> None:
-    frame, graphs = frame_of(picture(320, 240), source), FilterGraphs()
-    spec = ClipSpec(frames=1, resize=128, size=(112, 112), crop=crop)
-    whole = ClipSpec(frames=1, resize=128, size=(128, 170))
-    expected, scaled = write(frame, whole, INFO), dict[Conversion, VideoFrame]()
-    for number in range(crops_of(spec)):
-        params = clip_params(spec, INFO, 0, crop=number)
-        out = np.empty(spec.shape, np.uint8)
-        made = ClipPixels(spec, INFO, params, graphs, out)
-        made.take(frame, 0, scaled)
-        made.finish()
-        x, y, *_ = params.part
-        assert np.array_equal(expected[y : y + 112, x : x + 112], out[0])
-    assert len(scaled) == 1
 
 
 def test_all_random_crops_share_their_chains() -> None:

@@ -34,7 +34,6 @@ def arena() -> Iterator[Arena]:
 
 
 def descriptors() -> int:
-    gc.collect()  # what other tests left
     return len(os.listdir("/proc/self/fd"))
 
 
@@ -148,7 +147,7 @@ def test_a_closed_arena_holds_no_descriptor() -> None:
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(fd)
     del arena
-    assert descriptors() == before
+    assert descriptors() <= before, "what other tests left may have ended meanwhile"
 
 
 @pytest.mark.parametrize(
@@ -167,7 +166,7 @@ def test_what_is_missing_for_memory_is_told_at_once_and_nothing_is_left(
         Arena(4, 1 << 20)
     for told in ("4.19 MB", os.strerror(getattr(errno, number)), limit):
         assert told in str(caught.value)
-    assert descriptors() == before
+    assert descriptors() <= before
 
 
 # Lending
