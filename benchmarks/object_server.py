@@ -179,8 +179,10 @@ class ObjectServer:
     async def _end(self) -> None:
         assert self._server is not None
         self._server.close()
-        for connection in list(self._connections):
-            connection.close()
+        for _ in range(3):  # also those that are just accepted
+            await asyncio.sleep(0)
+            for connection in list(self._connections):
+                connection.close()
 
 
 class _Connection(asyncio.Protocol):

@@ -176,30 +176,27 @@ class Storage(Protocol):
     ) -> T:  # fmt: skip
         """Returns what ``work`` makes of the file at ``path``. ``tick`` is called while bytes are
         waited for, and after each read. If bytes did not come, the reason is raised in the place of
-        whatever that led to. If ``work`` raises ChangedError, or a cached copy is of no use,
-        ``anew`` (``work`` if None) is done with the file as it is now. ``file``: the version that
-        ``work`` reads."""
+        whatever that led to. If ``work`` raises ChangedError, ``anew`` (``work`` if None) is done
+        with the file as it is now. ``file``: the version that ``work`` reads."""
 
 
 class LocalFile:
-    """A `VideoFile` of this host, at an absolute path without links. ``copies``: the version of a
-    file on another host. ``failures``: where it notes under ``name`` that it could not be read:
-    FFmpeg takes that for its end. ``root``: whatever links come meanwhile, it is opened in there.
-    ``tick``: called after each read."""
+    """A `VideoFile` of this host, at an absolute path without links. ``failures``: where it notes
+    under ``name`` that it could not be read: FFmpeg takes that for its end. ``root``: whatever
+    links come meanwhile, it is opened in there. ``tick``: called after each read."""
 
     fetches = False
     has_version = True
     opening: Sequence[tuple[int, int]] = ()
 
     def __init__(
-        self, path: str, status: os.stat_result, copies: bytes = b"", name: str = "",
+        self, path: str, status: os.stat_result, name: str = "",
         failures: dict[str, OSError] | None = None, root: str = "/", tick: Tick = lambda: None,
     ) -> None:  # fmt: skip
         self.path, self.root, self.tick = path, root, tick
         self.size = status.st_size
-        self._here = identity_of(status)
-        self.identity = identity_by(copies) if copies else self._here
-        self.version, self.key = copies or self._here[:_VERSION_BYTES], copies or self._here
+        self.identity = self.key = identity_of(status)
+        self.version = self.identity[:_VERSION_BYTES]
         self._name, self._failures = name, {} if failures is None else failures
         self._opened: Callable[[], _OpenLocalFile | None] = lambda: None
 
@@ -213,7 +210,7 @@ class LocalFile:
                 raise ChangedError from None
             self.note(error)
             raise
-        if identity_of(opened.status()) != self._here:
+        if identity_of(opened.status()) != self.identity:
             opened.close()
             raise ChangedError
         self._opened = weakref.ref(opened)
@@ -234,7 +231,7 @@ class LocalFile:
             raise ChangedError from None
         # Another file may have its name by now: that changes the second time of this one.
         known_bytes = IDENTITY_BYTES if status.st_nlink else _CONTENT_BYTES
-        if identity_of(status)[:known_bytes] != self._here[:known_bytes] or self.has_failed:
+        if identity_of(status)[:known_bytes] != self.identity[:known_bytes] or self.has_failed:
             raise ChangedError
 
     def note(self, failure: OSError) -> None:

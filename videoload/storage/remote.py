@@ -10,8 +10,8 @@ Everything is asked for as early as it is known (`RemoteStorage.expect`), so tha
 next clips come while this one is decoded. Whoever waits does so in `Fetcher.wait`, where the
 worker's heartbeats go on.
 
-A file that was read as a whole goes into the file cache of this host, if there is one. From then on
-it is read there, like any local file.
+What came goes into the file cache of this host, if there is one, and is not asked for again: only
+one byte is, which tells that the version is still the one there.
 """
 
 from __future__ import annotations
@@ -40,7 +40,6 @@ from videoload.storage.files import (
     MOST_BETWEEN,
     ChangedError,
     LastVersion,
-    LocalFile,
     Tick,
     VideoFile,
     Work,
@@ -78,7 +77,6 @@ class KnownVersion:
 
     def __init__(self, size: int, tag: str, *, is_seen: bool) -> None:
         self.size, self.tag, self.is_seen = size, tag, is_seen
-        self.was_cached = False  # somebody was told to read it there
         # If the server tells no versions, a file that is asked for anew may be another one.
         self.has_version = tells_versions(tag)
         self.version = f"{size} {tag if self.has_version else secrets.token_hex()}".encode()
@@ -103,7 +101,9 @@ class RemoteFile:
 
     fetches = True
 
-    def __init__(self, root: str, name: str, known: KnownVersion, fetcher: Fetcher) -> None:
+    def __init__(
+        self, root: str, name: str, known: KnownVersion, fetcher: Fetcher, cache: FileCache | None
+    ) -> None:
         self.path = f"{root}/{name}"
         self.size = known.size
         self.identity, self.has_version = known.identity, known.has_version
@@ -113,6 +113,7 @@ class RemoteFile:
         self.known = known
         self.failure: BaseException | None = None
         self._fetcher = fetcher
+        self._cache = cache if known.has_version else None
         self._lock = threading.Lock()  # several threads may decode a file
         self._blocks = Blocks(self.size, FILE_BYTES)
         self._coming: dict[int, Future[None]] = {}  # blocks
@@ -125,11 +126,17 @@ class RemoteFile:
         """How many bytes are here."""
         return self.size if self._whole is not None else self._blocks.bytes
 
-    def add(self, at: int, data: memoryview) -> None:
-        """These bytes came."""
+    def add(self, first: int, data: memoryview) -> None:
+        """The bytes from this block on came."""
         self.known.is_seen = True
         with self._lock:
-            self._blocks.add(at, data)
+            self._hold(first, data)
+        if self._cache is not None:
+            self._cache.add(self.name, self.version, self.size, first, data)
+
+    def _hold(self, first: int, data: memoryview) -> None:
+        self._fetcher.came += len(data)
+        self._blocks.add(first * BLOCK_BYTES, data)
 
     def drop(self) -> None:
         """Keep no bytes."""
@@ -147,22 +154,26 @@ class RemoteFile:
             if self._whole is not None:
                 return
             missing = [n for n in numbers if n not in self._blocks and n not in self._coming]
+            missing = self._not_cached(sorted(missing)[:_MAX_WANTED])
             if missing and not self._fetcher.sends_parts(self.name):
                 requested = [range(-(-self.size // BLOCK_BYTES))]
-            else:  # what does not find a place in memory is asked for later
-                requested = requests(sorted(missing)[:_MAX_WANTED])
+            else:
+                requested = requests(missing)
             if not (requested or self._coming or self.known.is_seen):
                 requested = [_ONE_BYTE]
             for part in requested:
                 future = self._fetcher.start(partial(self._get, part))
                 self._coming.update(dict.fromkeys(part, future))
 
-    def whole(self) -> bytes:
-        """All of it. Raises StorageError, ChangedError, UnreadableError."""
-        pieces: list[memoryview] = []
-        while piece := self.read(sum(map(len, pieces)), FIRST_BYTES):
-            pieces.append(piece)
-        return b"".join(pieces)
+    def _not_cached(self, numbers: list[int]) -> list[int]:
+        """Those of these blocks that the file cache has not; the others are here then."""
+        if self._cache is None:
+            return numbers
+        for part in requests(numbers):
+            cached = self._cache.read(self.name, self.version, self.size, part)
+            for number, data in cached.items():
+                self._hold(number, data)
+        return [number for number in numbers if number not in self._blocks]
 
     def open(self) -> Reader:
         return Reader(self)
@@ -216,7 +227,7 @@ class RemoteFile:
             if self._fetcher.sends_parts(self.name):
                 with suppress(NoPartsError):
                     got = self._fetcher.get(self.name, begin, end, self.known.tag)
-                    self.add(begin, got.data)
+                    self.add(max(0, numbers.start), got.data)
                     if got.at < end:
                         raise ChangedError
                     return
@@ -328,7 +339,6 @@ class RemoteStorage:
         self._sample = fingerprints()
         self._coming: dict[str, Future[Part]] = {}  # first parts
         self._stale: set[str] = set()  # files of which another version was told than there is
-        self._set_aside: set[str] = set()  # files that must not be read there for now
         self._at_hand: OrderedDict[str, RemoteFile] = OrderedDict()  # by when it was resolved last
 
     @property
@@ -340,18 +350,12 @@ class RemoteStorage:
         known, part = self._version(name), None
         if known is None:
             known, part = self._first(path, name)
-        cache = None if name in self._set_aside else self._cache
-        cached = None if cache is None else cache.find(name, known.size, known.version)
-        if cached is not None:
-            known.was_cached, cached.tick = True, self.fetcher.tick
-            return cached
         file = self._at_hand.get(name)
         if file is None or file.known is not known:
-            file = self._at_hand[name] = RemoteFile(self.root, name, known, self.fetcher)
+            file = RemoteFile(self.root, name, known, self.fetcher, self._cache)
+            self._at_hand[name] = file
         if part is not None:
             file.add(0, part.data)
-        if cache is not None and known.has_version and 0 < file.size <= FILE_BYTES:
-            cache.add(name, known.version, file.whole)
         self._at_hand.move_to_end(name)
         self._make_room()
         return file
@@ -382,26 +386,13 @@ class RemoteStorage:
     ) -> T:  # fmt: skip
         self.tick = self.fetcher.tick = tick
         name = self._name(path)
-        try:
+        with suppress(ChangedError):
             return self._checked(name, work, file)
-        except (ChangedError, VideoError) as error:
-            known = self._known.get(name)
-            was_cached = isinstance(file, LocalFile) or (known is not None and known.was_cached)
-            if was_cached:
-                self._set_aside.add(name)  # the bucket's own copy decides whether a video is bad
-            elif isinstance(error, VideoError):
-                raise
         self._forget(name)
         try:
-            found = self._checked(name, anew or work)
+            return self._checked(name, anew or work)
         except ChangedError:
             raise UnreadableError(path, "changes while it is read") from None
-        finally:
-            self._set_aside.discard(name)
-        if was_cached and self._cache is not None:  # its copy was deleted, or is damaged
-            self._cache.remove(name)
-            self._forget(name)
-        return found
 
     def _checked(self, name: str, work: Work[T], file: VideoFile | None = None) -> T:
         try:
@@ -418,13 +409,10 @@ class RemoteStorage:
         return self.run(path, find, self.tick)
 
     def _version(self, name: str, wait: bool = True) -> KnownVersion | None:
-        """The version of a file that is known; if it was only told, and there is none to compare a
-        cached file with, its server tells it anew."""
+        """The version of a file, if one is known."""
         known = self._known.get(name)
         if known is not None or name in self._coming or name in self._stale:
             return known
-        if self._cache is not None and self._cache.has_some(name):
-            return None
         if (known := KnownVersion.by(self.last_version(name, wait))) is not None:
             self._known[name] = known
         return known
@@ -445,17 +433,9 @@ class RemoteStorage:
 
     def _ask_first(self, name: str) -> Future[Part]:
         """Ask for the first part; of a cached file, for one byte, which tells its version."""
-        cache, fetcher = self._cache, self.fetcher
-
-        def get() -> Part:
-            if cache is not None and cache.has_some(name):
-                part = fetcher.get(name, 0, 1)
-                known = KnownVersion(part.size, part.tag, is_seen=True)
-                if known.has_version and cache.find(name, known.size, known.version) is not None:
-                    return part
-            return fetcher.get(name, 0, FIRST_BYTES)
-
-        return fetcher.start(get)
+        is_cached = self._cache is not None and self._cache.has_some(name)
+        get = partial(self.fetcher.get, name, 0, 1 if is_cached else FIRST_BYTES)
+        return self.fetcher.start(get)
 
     def _first(self, path: str, name: str) -> tuple[KnownVersion, Part]:
         requested = self._coming.pop(name, None) or self._ask_first(name)

@@ -344,8 +344,6 @@ class Fetcher:
 
         part = Part(name, begin, end, tag, file)
         self.store.ask(partial(self._ask, part), come=lambda: part.at, failed=failed)
-        with self._lock:
-            self.came += part.at - begin
         return part
 
     def _ask(self, part: Part, store: ObjectStore) -> None:

@@ -82,7 +82,7 @@ class Client:
     trainings of a host may share them, and anybody may delete them, or a part, at any time:
 
     - ``cache``: what is known of each file, its *index*. Small, without a limit, always there.
-    - ``keep``: the files below a URL that have up to 32 MB, as they are; a worker asks once in a
+    - ``keep``: what was read of the files below a URL; a worker asks once in a
       training whether they are unchanged. What exceeds ``keep_gb`` is fetched in each epoch.
     - ``frame_store``: the scaled frames, so that no frame is decoded twice, with the same pixels;
       on a disk or in memory (``/dev/shm/...``). Videos that exceed ``frame_store_gb``, the limit of

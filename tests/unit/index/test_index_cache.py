@@ -263,9 +263,10 @@ def test_files_that_nobody_opens_go(file: VideoFile, folder: Path) -> None:
 
 
 def test_hosts_with_copies_of_their_own_share_a_folder(file: VideoFile, folder: Path) -> None:
-    times = list(range(70))
-    files = [LocalFile(file.path, os.stat(file.path), bytes([n]) * 32) for n in times]
+    times, files = range(70), []
     for n in times:
+        os.utime(file.path, ns=(n, n))
+        files.append(LocalFile(file.path, os.stat(file.path)))
         written(folder, "a.avi", files[n], decoded(first=n))
     kept = [same(opened(folder).get("a.avi", files[n]), decoded(first=n)) for n in times]
     assert kept == [False] * 6 + [True] * 64, "the oldest go"
