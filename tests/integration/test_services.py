@@ -89,16 +89,8 @@ class Deployment:
         return sorted(path.name for path in self._folder.glob("models/*.keras"))
 
     def _python(self, command: list[str], **options: Any) -> Program:
-        if command[0] == "sh":  # it becomes python, with more variables
-            script = command[-1].replace("/run/secrets/", f"{self._folder}/run/secrets/")
-            *first, last = script.split(";")
-            command = last.split()[1:]
-            shown = subprocess.run(
-                ["sh", "-ec", ";".join([*first, "env"])],
-                capture_output=True, text=True, check=True, timeout=60 * SECOND, env={},
-            ).stdout  # fmt: skip
-            options["env"] |= dict(line.split("=", 1) for line in shown.splitlines())
-        python, *arguments = command
+        secrets = f"{self._folder}/run/secrets/"
+        python, *arguments = (word.replace("/run/secrets/", secrets) for word in command)
         assert python == "python"
         return self._programs.python(*arguments, **options)
 

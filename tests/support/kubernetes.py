@@ -13,15 +13,19 @@ from typing import Any
 import pytest
 import yaml
 
+from videoload.transport.keys import make_keys
+
 PROJECT = Path(__file__).parents[2]
 FOLDER = PROJECT / "services/kubernetes"
 GUIDE = PROJECT / "docs/scale/kubernetes.md"
 
 # Overlays that a user could write: some that take components, and the one of the guide.
+_ALL = ["../monitor", "../autoscale", "../frames", "../bucket"]
 _WITH = {
-    "scaled": ("../gpu", ["../monitor", "../autoscale", "../frames"]),
-    "cloud": ("../base", ["../bucket"]),
-    "all": ("../ranks", ["../monitor", "../autoscale", "../frames", "../bucket"]),
+    "scaled": ("../gpu", ["../monitor", "../autoscale", "../frames"], ""),
+    "cloud": ("../base", ["../bucket"], ""),
+    "all": ("../ranks", _ALL, ""),
+    "second": ("../ranks", _ALL, "-b"),
 }
 OVERLAYS = ("base", "gpu", "ranks", *_WITH, "mine")
 _MINE = re.compile(r"^```text\n# mine/kustomization.yaml\n(.+?)^```$", re.M | re.S)
@@ -45,9 +49,13 @@ def _rendered(overlay: str) -> str:
         if overlay == "mine":
             folder.mkdir()
             (folder / "kustomization.yaml").write_text("".join(_MINE.findall(GUIDE.read_text())))
+            make_keys(folder / "keys")
         elif overlay in _WITH:
-            resource, components = _WITH[overlay]
-            made = {"resources": [resource], "components": components, "namespace": "videoload"}
+            resource, components, suffix = _WITH[overlay]
+            made = {
+                "resources": [resource], "components": components, "nameSuffix": suffix,
+                "namespace": "videoload",
+            }  # fmt: skip
             folder.mkdir()
             (folder / "kustomization.yaml").write_text(yaml.safe_dump(made))
         done = subprocess.run(
@@ -67,7 +75,7 @@ def written() -> list[dict[str, Any]]:
     return [
         found
         for file in sorted(files)
-        if file.name != "kustomization.yaml"
+        if file.name not in ("kustomization.yaml", "names.yaml")
         for found in yaml.safe_load_all(file.read_text())
     ]
 

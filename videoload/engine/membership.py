@@ -271,11 +271,6 @@ class Membership:
         ]
         return "; ".join(lines)
 
-    @property
-    def refused(self) -> int:
-        """How often workers were refused."""
-        return self.refusals + self.listener.turned_away
-
     def wake(self) -> None:
         """Have the threads in `wait_for` check whether all is over."""
         with self._changed:

@@ -10,7 +10,7 @@ import ctypes
 
 from videoload.activity import Activity
 
-COUNTED = ("clips", "failures", "decode_seconds", "trainers", "refused")
+COUNTED = ("clips", "failures", "decode_seconds", "trainers", "refused", "turned_away")
 
 
 class Counters(ctypes.Structure):
@@ -36,12 +36,13 @@ class Counters(ctypes.Structure):
     decode_seconds: float
     trainers: int
     refused: int
+    turned_away: int
     _fields_ = (
         ("at", ctypes.c_uint8), ("turns", ctypes.c_uint32), ("packets", ctypes.c_uint32),
         ("lease", ctypes.c_int64), ("stall_s", ctypes.c_double),
         ("clips", ctypes.c_int64), ("failures", ctypes.c_int64),
         ("decode_seconds", ctypes.c_double), ("trainers", ctypes.c_int64),
-        ("refused", ctypes.c_int64),
+        ("refused", ctypes.c_int64), ("turned_away", ctypes.c_int64),
     )  # fmt: skip
 
     @property

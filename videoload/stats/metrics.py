@@ -43,12 +43,13 @@ _STREAMS: tuple[tuple[_Kind, str, str, Callable[[StreamRecord], float | None]], 
 
 
 def families(
-    streams: Sequence[StreamRecord], workers: Sequence[WorkerStats], *, gone: int, refused: int,
-    decoded: int,
+    streams: Sequence[StreamRecord], workers: Sequence[WorkerStats], *, began_s: float, gone: int,
+    refused: Mapping[str, int], decoded: int,
 ) -> Iterable[Metric]:  # fmt: skip
-    """The metrics of a client. The records of ``streams`` cover `WINDOW_S`. ``workers`` are
-    connected, ``gone`` have left, and all of them ``decoded`` that many clips. Workers were
-    ``refused`` that many times."""
+    """The metrics of a client that ``began_s`` after 1970. The records of ``streams`` cover
+    `WINDOW_S`. ``workers`` are connected, ``gone`` have left, and all of them ``decoded`` that many
+    clips. Workers were ``refused`` that many times for each cause."""
+    yield _metric("gauge", "start_time_seconds", "When the client was made.", [({}, began_s)])
     for kind, name, text, value in _STREAMS:
         found = [({"stream": str(s.stream)}, value(s)) for s in streams]
         yield _metric(kind, name, text, [(label, v) for label, v in found if v is not None])
@@ -64,7 +65,7 @@ def families(
                   [({}, decoded)])  # fmt: skip
     yield _metric("counter", "workers_departed_total", "Workers that have left.", [({}, gone)])
     yield _metric("counter", "workers_refused_total", "Workers that were refused, each time.",
-                  [({}, refused)])  # fmt: skip
+                  [({"cause": cause}, times) for cause, times in refused.items()])  # fmt: skip
     wanted = workers_wanted([s.stats for s in streams], len(workers))
     # What nobody knows is no number: an autoscaler keeps what it has where there is no sample.
     yield _metric("gauge", "workers_wanted", "Worker processes that are enough.",

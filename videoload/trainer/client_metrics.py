@@ -3,6 +3,7 @@ workers."""
 
 from __future__ import annotations
 
+import time
 import weakref
 from collections.abc import Iterable
 
@@ -20,14 +21,19 @@ def serve_metrics(
     port: int | str, engine: Engine, open_: list[weakref.ref[StreamReaders]], token: str | None
 ) -> MetricsPort:
     """Serve the figures of a client and its live page, without a reference to it."""
+    began_s = time.time()
 
     def collect() -> Iterable[Metric]:
         found = [readers for each in list(open_) if (readers := each()) is not None]
         return metrics.families(
             [readers.record(metrics.WINDOW_S) for readers in found],
             engine.worker_stats(),
+            began_s=began_s,
             gone=engine.membership.departed,
-            refused=engine.membership.refused,
+            refused={
+                "key": engine.membership.listener.turned_away,
+                "hello": engine.membership.refusals,
+            },
             decoded=engine.decoded(),
         )
 

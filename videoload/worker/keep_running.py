@@ -35,7 +35,7 @@ def keep_running(
     this ``stall_s``, is killed and replaced. ``metrics_port`` serves what the workers did, as for
     `MetricsPort`. Raises WorkerError, TransportError.
     """
-    state = State(time.monotonic())  # the last one
+    state = State(time.monotonic(), served=time.monotonic())  # the last one
     scrapes = None
     if metrics_port is not None:
         scrapes = MetricsPort(

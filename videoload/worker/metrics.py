@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -10,20 +9,20 @@ from typing import Literal
 from videoload.transport.metrics_port import Metric
 
 HANGS_S = 10.0  # a supervisor that does not look for so long hangs
-UNSERVED_S = 30.0  # without a trainer, a host is not ready any more: trainers come and go
+UNSERVED_S = 30.0  # in which a trainer that is there is reached
 
 
 @dataclass(frozen=True, slots=True)
 class State:
     """A supervisor's children at one ``time`` (of `time.monotonic`): what each has counted (see
     `counters.COUNTED`), by process id; what children that are gone had counted, and how many there
-    were; and when a child served a trainer last."""
+    were; and when a child served a trainer last, or the supervisor began."""
 
     time: float
     counted: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
     gone: Mapping[str, float] = field(default_factory=dict)
     restarts: int = 0
-    served: float = -math.inf
+    served: float = 0.0
 
 
 def families(state: State) -> Iterable[Metric]:
@@ -33,6 +32,9 @@ def families(state: State) -> Iterable[Metric]:
         for name in ("clips", "failures", "decode_seconds")
     }
     trainers = max((each["trainers"] for each in state.counted.values()), default=0.0)
+    refused, away = (
+        sum(each[name] for each in state.counted.values()) for name in ("refused", "turned_away")
+    )
     for name, text, value in (
         ("clips_total", "Clips decoded.", total["clips"]),
         ("failures_total", "Leases with a clip that failed.", total["failures"]),
@@ -40,6 +42,8 @@ def families(state: State) -> Iterable[Metric]:
         ("restarts_total", "Processes that ended and were replaced.", state.restarts),
         ("processes", "Worker processes that run.", len(state.counted)),
         ("trainers", "Trainers that are being served.", trainers),
+        ("storage_refuses", "Processes whose storage refuses the videos.", refused),
+        ("turned_away", "Processes that a trainer refuses.", away),
     ):
         kind: Literal["counter", "gauge"] = "counter" if name.endswith("_total") else "gauge"
         yield Metric(f"videoload_worker_{name}", kind, text, [({}, value)])
@@ -53,13 +57,15 @@ def ailment(state: State, now: float) -> str:
 
 
 def unready(state: State, now: float) -> str:
-    """Why these processes serve nobody; "" if they serve a trainer, or did just before."""
-    unserved_s = now - state.served
+    """Why these processes would serve no trainer; "" if they would. Where there is none, none is
+    missed: between two trainings, a rollout goes on."""
     if wrong := ailment(state, now):
         return wrong
-    if state.counted and all(each["refused"] for each in state.counted.values()):
+    children = state.counted.values()
+    if all(each["refused"] for each in children):
         return "the storage refuses the videos; see the log"
-    if unserved_s <= UNSERVED_S:
+    if any(each["trainers"] for each in children):
         return ""
-    since = "no trainer was" if math.isinf(unserved_s) else f"for {unserved_s:.0f} s no trainer is"
-    return f"{since} served: each refuses this host, or cannot be reached; see the log"
+    if any(each["turned_away"] for each in children):
+        return "a trainer refuses this host; see the log"
+    return "" if now - state.served > UNSERVED_S else "a trainer is looked for"

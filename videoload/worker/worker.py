@@ -143,6 +143,7 @@ class Worker:
             self._decoders.dial_in.begin()
         self._serving = serving
         self.counters.trainers = len(serving)
+        self.counters.turned_away = sum(trainer.turned_away for trainer in self._trainers)
         if self.stop_reason is not None:
             raise Stopped(self.stop_reason)
         if self._channel is not None and self._channel.fileno() in ready:

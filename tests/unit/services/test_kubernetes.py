@@ -38,7 +38,7 @@ def environment(container: dict[str, Any]) -> dict[str, str]:
 def check(objects: list[dict[str, Any]]) -> None:
     validator = pytest.importorskip("kubernetes_validate")
     for found in objects:
-        if not found["apiVersion"].startswith("monitoring.coreos.com/"):  # the operator's own kinds
+        if found["apiVersion"].split(".")[0] not in ("monitoring", "keda"):  # kinds of operators
             validator.validate(found, VERSION, strict=True)
 
 
@@ -97,32 +97,75 @@ def test_every_pod_is_confined(overlay: str) -> None:
     assert namespace == {"pod-security.kubernetes.io/enforce": "restricted"}
 
 
-def test_only_the_job_that_makes_keys_can_use_the_cluster_api() -> None:
-    (role,) = [o for o in OBJECTS if "Role" in o["kind"] and "rules" in o]
-    assert role["rules"] == [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["create"]}]
-    tokens = {name: pod["automountServiceAccountToken"] for name, pod in pods(OBJECTS).items()}
-    assert tokens == {"keys": True, "trainer": False, "worker": False}
+def test_no_pod_can_use_the_cluster_api_and_no_object_asks_for_it() -> None:
+    assert not [found["kind"] for found in OBJECTS if "Role" in found["kind"]]
+    assert not any(pod["automountServiceAccountToken"] for pod in pods(OBJECTS).values())
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_each_role_reads_only_its_own_keys_and_writes_neither_keys_nor_videos(
+def test_each_role_reads_only_its_own_secret_and_writes_neither_keys_nor_videos(
     role: str,
 ) -> None:
-    pod = pods(OBJECTS)[role]
-    (secret,) = [volume["secret"] for volume in pod["volumes"] if "secret" in volume]
-    seen = {item["key"] for item in secret["items"]}
+    objects = render("mine")
+    pod = pods(objects)[role]
+    (used,) = [volume["secret"] for volume in pod["volumes"] if "secret" in volume]
+    secret = one(objects, "Secret", used["secretName"])
     other = "worker" if role == "trainer" else "trainer"
-    assert seen == {f"{role}.key_secret", f"{other}.key"}
+    assert secret["data"].keys() == {item["key"] for item in used["items"]}
+    assert secret["data"].keys() == {f"{role}.key_secret", f"{other}.key"}
     mounts = {mount["name"]: mount for mount in pod["containers"][0]["volumeMounts"]}
     assert mounts["keys"]["readOnly"] is mounts["videos"]["readOnly"] is True
 
 
+@pytest.mark.parametrize("overlay", ["all", "mine"])
+def test_what_a_pod_writes_has_a_limit_and_asks_for_its_place(overlay: str) -> None:
+    for pod in pods(render(overlay)).values():
+        scratch = [volume["emptyDir"] for volume in pod["volumes"] if "emptyDir" in volume]
+        assert scratch
+        assert all(volume["sizeLimit"] for volume in scratch)
+        assert all(c["resources"]["requests"]["ephemeral-storage"] for c in pod["containers"])
+
+
+def selectors(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What chooses among the pods of a namespace."""
+    found = [o["spec"] for o in objects if o["kind"] != "ScaledObject" and "spec" in o]
+    services = [{"matchLabels": s["selector"]} for s in found if "clusterIP" in s]
+    kept = [s["selector"] for s in found if "selector" in s and "clusterIP" not in s]
+    return services + kept + [s["podSelector"] for s in found if "podSelector" in s]
+
+
+def test_a_second_training_in_the_namespace_has_nothing_in_common_with_the_first() -> None:
+    """But for the videos, and the credentials of a bucket."""
+    first, second = render("all"), render("second")
+    names, labels = [], []
+    for objects in (first, second):
+        names.append({(o["kind"], o["metadata"]["name"]) for o in objects})
+        of_pods = [o for o in objects if o["kind"] in ("Job", "Deployment")]
+        labels.append([o["spec"]["template"]["metadata"]["labels"] for o in of_pods])
+        assert len(selectors(objects)) >= 7
+        assert all(any(is_selected(s, pod) for pod in labels[-1]) for s in selectors(objects))
+    assert names[0] & names[1] == {("Namespace", "videoload")}
+    for objects, others in zip((first, second), reversed(labels), strict=True):
+        assert not any(is_selected(s, pod) for s in selectors(objects) for pod in others)
+    for pod in pods(second).values():
+        values = [each.get("value", "") for each in pod["containers"][0]["env"]]
+        before = values[: next(n for n, value in enumerate(values) if "$(TRAINER)" in value)]
+        assert "trainer-b" in before, "Kubernetes puts in what stands before"
+    assert pods(second)["trainer-b"]["subdomain"] == "trainer-b"
+    assert one(second, "ScaledObject", "worker-b")["spec"]["scaleTargetRef"] == {"name": "worker-b"}
+
+
 # Who may connect to whom
 
-Pod = tuple[str, str]  # its namespace, and its label
+Pod = tuple[str, str]  # its namespace, and its name
 NAME, PLACE = "app.kubernetes.io/name", "kubernetes.io/metadata.name"
+INSTANCE = "app.kubernetes.io/instance"
 TRAINER, WORKER = ("videoload", "trainer"), ("videoload", "worker")
 PODS = [TRAINER, WORKER, ("monitoring", "prometheus"), ("default", "worker"), ("cloud", "bucket")]
+
+
+def labels_of(name: str) -> dict[str, str]:
+    return {NAME: name, INSTANCE: "trainer"}
 
 
 def is_selected(selector: dict[str, Any], labels: dict[str, str]) -> bool:
@@ -137,7 +180,7 @@ def is_peer(pod: Pod, peer: dict[str, Any]) -> bool:
     return (
         "ipBlock" not in peer
         and is_selected(where, {PLACE: pod[0]})
-        and is_selected(peer.get("podSelector", {}), {NAME: pod[1]})
+        and is_selected(peer.get("podSelector", {}), labels_of(pod[1]))
     )
 
 
@@ -146,7 +189,7 @@ def allows(way: str, of: Pod, other: Pod, port: int, policies: list[dict[str, An
     chosen = [
         spec for spec in policies
         if of[0] == "videoload" and way in spec["policyTypes"]
-        and is_selected(spec["podSelector"], {NAME: of[1]})
+        and is_selected(spec["podSelector"], labels_of(of[1]))
     ]  # fmt: skip
     side = "from" if way == "Ingress" else "to"
     return not chosen or any(

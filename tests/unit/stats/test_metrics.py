@@ -31,7 +31,9 @@ def record(stream: int, stats: StreamStats, totals: Totals) -> StreamRecord:
 
 def told(*streams: StreamRecord) -> dict[str, Metric]:
     workers = [worker(1, 50), worker(2, 50), worker(3, 20, "b")]
-    found = families(streams, workers, gone=2, refused=3, decoded=330)
+    found = families(
+        streams, workers, began_s=9.0, gone=2, refused={"key": 3, "hello": 1}, decoded=330
+    )
     return {metric.name: metric for metric in found}
 
 
@@ -56,7 +58,9 @@ def test_workers_are_counted_by_host_and_departed_ones_stay_in_the_totals() -> N
     assert found["videoload_workers"].samples == [({"host": "a"}, 2), ({"host": "b"}, 1)]
     assert found["videoload_decoded_clips_total"].samples == [({}, 330)]
     assert found["videoload_workers_departed_total"].samples == [({}, 2)]
-    assert found["videoload_workers_refused_total"].samples == [({}, 3)]
+    assert found["videoload_workers_refused_total"].samples == [
+        ({"cause": "key"}, 3), ({"cause": "hello"}, 1)
+    ]  # fmt: skip
     (*_, (labels, rate)) = found["videoload_worker_clips_per_second"].samples
     assert (labels, rate) == ({"worker": "b:3", "host": "b"}, 20)
 

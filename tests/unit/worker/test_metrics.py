@@ -5,10 +5,12 @@ from __future__ import annotations
 from videoload.worker.metrics import HANGS_S, UNSERVED_S, State, ailment, families, unready
 
 
-def counts(clips: float, trainers: float = 1, refused: float = 0) -> dict[str, float]:
+def counts(
+    clips: float, trainers: float = 1, refused: float = 0, away: float = 0
+) -> dict[str, float]:
     return {
         "clips": clips, "failures": 1, "decode_seconds": clips / 10, "trainers": trainers,
-        "refused": refused,
+        "refused": refused, "turned_away": away,
     }  # fmt: skip
 
 
@@ -27,7 +29,7 @@ def test_the_figures_of_all_processes_are_added_up() -> None:
     state = State(0.0, {7: counts(10), 8: counts(30, trainers=2)}, {"clips": 5.0}, 1)
     assert told(state) == {
         "clips_total": 45, "failures_total": 2, "decode_seconds_total": 4, "restarts_total": 1,
-        "processes": 2, "trainers": 2,
+        "processes": 2, "trainers": 2, "storage_refuses": 0, "turned_away": 0,
     }  # fmt: skip
 
 
@@ -38,14 +40,16 @@ def test_a_supervisor_that_hangs_or_has_no_process_is_an_ailment() -> None:
     assert ailment(State(100.0), 100.0), "there is no process"
 
 
-def test_a_host_is_ready_while_it_serves_a_trainer_and_a_while_after() -> None:
-    one = {7: counts(1)}
-    assert unready(State(100.0, one), 100.0)
-    assert unready(State(100.0, one, served=100.0), 100.0) == ""
-    assert unready(State(100.0, one, served=100.0 - UNSERVED_S), 100.0) == ""
-    lost = State(100.0, one, served=99.0 - UNSERVED_S)
-    assert "31 s" in unready(lost, 100.0)
-    assert ailment(lost, 100.0) == "", "another start of this host would not help"
+def test_a_host_is_ready_if_it_serves_a_trainer_or_none_is_there_and_none_refuses_it() -> None:
+    serves, alone, away = ({7: counts(1, trainers=n)} for n in (1, 0, 0))
+    away[7]["turned_away"] = 1
+    for since_s, waits in ((0, True), (UNSERVED_S + 1, False)):
+        assert unready(State(100.0, serves, served=100.0 - since_s), 100.0) == ""
+        assert bool(unready(State(100.0, alone, served=100.0 - since_s), 100.0)) is waits
+        assert unready(State(100.0, away, served=100.0 - since_s), 100.0)
+    both = {**serves, 8: counts(1, trainers=0, away=1)}
+    assert unready(State(100.0, both, served=100.0), 100.0) == "", "one of two trainers refuses it"
+    assert ailment(State(100.0, away), 100.0) == "", "another start of this host would not help"
     assert unready(State(100.0, served=100.0), 100.0), "there is no process"
 
 
