@@ -119,7 +119,7 @@ def all_kept(root: str, disk: Path, server: ObjectServer, paths: Sequence[str]) 
 
     def are_kept() -> bool:
         server.requests.clear()
-        storage = open_storage(root, Keep.of(disk, None))
+        storage = open_storage(root, CacheDirectory.of(disk, None))
         for path in paths:
             pread(storage, path, (server.folder / path).stat().st_size)
         return all(sent <= 1 for _, sent in asked(server))
