@@ -92,6 +92,8 @@ class Deployment:
         secrets = f"{self._folder}/run/secrets/"
         python, *arguments = (word.replace("/run/secrets/", secrets) for word in command)
         assert python == "python"
+        if "-c" in arguments:  # it becomes another program
+            options["imported"] = ""
         return self._programs.python(*arguments, **options)
 
     def _here(self, texts: list[Any]) -> list[str]:
