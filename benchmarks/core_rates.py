@@ -1,7 +1,7 @@
 """What one core decodes, and what a network has to carry: `python -m benchmarks.core_rates`.
 
 Random clips of files of some usual kinds. Each file is already indexed, and is opened for its clip,
-as in a large set. These are the figures of `docs/operate/workers.md`.
+as in a large set. These are the figures of `docs/operate/bottleneck.md`.
 
     clips/s   of one core
     MB        size of a clip in rgb24

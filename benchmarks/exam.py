@@ -1,12 +1,16 @@
-"""How often loaders give wrong frames: `python -m benchmarks.exam`, which writes docs/exam.json.
+"""How often loaders give wrong frames: `python -m benchmarks.exam --page docs/rely/promises.md`.
 
 Each loader opens each file, tells how many frames it has, and gives the frames at up to 20 random
 places, in ascending order. They are compared with a complete sequential decode by FFmpeg: frame i
 is the i-th picture that comes out. Files are the real ones under ``--videos`` (by default the
 folder that VIDEOLOAD_AVI names) and small ones of each codec and quirk that FFmpeg's wheel writes.
 
+Conversions to RGB differ. So a frame is wrong only if another frame of its file is clearly nearer
+to it than the one that was asked for. A file without any frame is to be refused.
+
 A loader has a process of its own, and one time-out for each file. So what hangs or crashes costs
-it that file, and the exam goes on.
+it that file, and the exam goes on. Loaders are used as their documentation shows for single frames
+(`exam_readers`); PyAV and OpenCV promise no exact frames there. They need the extra ``[bench]``.
 """
 
 from __future__ import annotations
@@ -40,6 +44,7 @@ _SIDE = 48  # a frame is compared at this many rows and columns
 # difference from the right one, and two that differ by less than _ALIKE grey levels are the same.
 _NEARER, _ALIKE = 0.25, 0.1
 _MADE = "<!-- Made by python -m benchmarks.exam --page. -->"
+_TOLD = ("right", "wrong_count", "wrong_frames", "missing_frames")  # what the page shows
 _MODULES = {"OpenCV": "cv2", "PyAV": "av", "SPDL": "spdl", "torchcodec, approximate": "torchcodec"}
 
 Thumbs = npt.NDArray[np.float32]  # [frames, _SIDE, _SIDE]: luma
@@ -87,15 +92,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         {"loader": name} | summary([each for each in answers if each.loader == name])
         for name in loaders
     ]
-    columns = ("loader", "files", "right", "wrong_count", "wrong_frames", "missing_frames",
-               "refused", "hung", "crashed", "seconds")  # fmt: skip
+    columns = ("loader", "files", *_TOLD, "refused", "hung", "crashed", "seconds")
     show("The frame exam", rows, {name.replace("_", " "): f"{{{name}}}" for name in columns})
     save(told.json, "exam", [asdict(each) for each in answers], summary=rows)
     if told.page:
         begin, _, rest = told.page.read_text().partition(_MADE)
-        # Up to the end of the part that another page includes.
-        how = rest[rest.index("\n<!--") :]
-        told.page.write_text(f"{begin}{_MADE}\n\n{table(rows, columns)}{how}")
+        _, _, after = rest.removeprefix("\n\n").partition("\n\n")  # the table of before
+        new = table(rows, ("loader", *_TOLD))
+        told.page.write_text(f"{begin}{_MADE}\n\n{new}\n{after}")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Writes docs/reference/command-line.md from the commands themselves: what --help says, as tables.
+"""Writes docs/reference/command-line.md from the commands themselves: what --help says, as lists.
 
 python scripts/command_line.py
 """
@@ -31,22 +31,28 @@ _ENVIRONMENT = """\
 `videoload worker` and the example trainer of `services/` take each of their options from `VIDEOLOAD_` and its name in
 capitals: `VIDEOLOAD_CONNECT`, `VIDEOLOAD_FRAME_STORE_GB`. A flag takes precedence. The others are:
 
-| variable | read by | what it does |
-|---|---|---|
-| `VIDEOLOAD_CACHE` | client and commands | the folder of [indexes](../train/keras.md#the-first-epoch); empty: keep nothing. Without it, `$XDG_CACHE_HOME/videoload` or `~/.cache/videoload` |
-| `AWS_...`, `GOOGLE_...`, `AZURE_...`, `no_proxy` | all that read a URL | [credentials](../data/bucket.md#who-may-read) |
-| `WORLD_SIZE`, `SLURM_NTASKS`, `TF_CONFIG` | client | a stream that is shuffled, without `shard=`, is warned of if they say that there are several ranks |
-| `LOCAL_WORLD_SIZE` | client | the default of `workers=` shares the host's cores among so many processes |
-| `OMP_NUM_THREADS` | workers | 1, unless you set it |
-| `TF_ENABLE_ONEDNN_OPTS=1` | TensorFlow | a CPU without AVX-512 trains many times as fast; before the import |
-| `PYTHONUTF8=1` | Python | file names with other letters under an ASCII locale |
+`VIDEOLOAD_CACHE`
+:   The folder of [indexes](../train/keras.md#the-first-epoch); empty: keep nothing. Without it, `$XDG_CACHE_HOME/videoload` or
+    `~/.cache/videoload`.
+
+`AWS_...`, `GOOGLE_...`, `AZURE_...`, `no_proxy`
+:   [Credentials](../data/bucket.md#who-may-read) of all that read a URL.
+
+`WORLD_SIZE`, `SLURM_NTASKS`, `TF_CONFIG`
+:   A stream that is shuffled, without `shard=`, is warned of if they say that there are several ranks.
+
+`LOCAL_WORLD_SIZE`
+:   The default of `workers=` shares the host's cores among so many processes.
+
+`OMP_NUM_THREADS`
+:   1 in workers, unless you set it.
 """  # noqa: E501
 
 
 def page() -> str:
     """The page as it should be."""
     group: Any = typer.main.get_command(app)
-    parts = [_INTRO, _table("option", _options(group))]
+    parts = [_INTRO, _list(_options(group))]
     told: dict[tuple[str, str, str], str] = {}  # rows, and the command that has them
     for name, command in group.commands.items():
         arguments = [p for p in command.params if p.param_type_name == "argument"]
@@ -54,8 +60,7 @@ def page() -> str:
         parts += [f"## videoload {name}\n", _paragraphs(command.help)]
         parts += [f"```text\n{' '.join(words)}\n```\n"]
         rows = list(_options(command))
-        parts += [_table("argument", map(_row, arguments))]
-        parts += [_table("option", [row for row in rows if row not in told])]
+        parts += [_list([*map(_row, arguments), *(row for row in rows if row not in told)])]
         for other in dict.fromkeys(told.values()):
             if same := [f"`{row[0]}`" for row in rows if told.get(row) == other]:
                 parts += [f"As for `videoload {other}`: {', '.join(same)}.\n"]
@@ -80,19 +85,15 @@ def _row(parameter: Any) -> tuple[str, str, str]:
         default = said
     else:
         default = "" if flag or parameter.default is None else str(parameter.default)
-    return (
-        " ".join([", ".join(names), metavar]).strip(),
-        default,
-        (parameter.help or "").replace("|", "\\|"),
-    )
+    return " ".join([", ".join(names), metavar]).strip(), default, parameter.help or ""
 
 
-def _table(kind: str, rows: Iterable[tuple[str, str, str]]) -> str:
-    lines = [f"| {kind} | default | |", "|---|---|---|"]
+def _list(rows: Iterable[tuple[str, str, str]]) -> str:
+    told = []
     for name, default, text in rows:
-        escaped = name.replace("|", "\\|")
-        lines.append(f"| `{escaped}` | {default} | {text} |")
-    return "\n".join(lines) + "\n" if len(lines) > 2 else ""
+        known = {"": "", "required": " Required."}.get(default, f" Default: {default}.")
+        told.append(f"`{name}`\n:   {text}{known}\n")
+    return "\n".join(told)
 
 
 def _paragraphs(text: str) -> str:

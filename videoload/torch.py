@@ -62,6 +62,10 @@ def batches(
 ) -> _Batches:
     """The batches of a stream as tensors on the device. Each loop over them is the next epoch.
 
+    Examples:
+        >>> for clips, labels in vl.torch.batches(stream, "cpu", mean=(0.45,) * 3):
+        ...     loss = torch.nn.functional.cross_entropy(net(clips), labels)
+
     The bytes travel to the device as uint8, a quarter of the floats, and become floats there. With
     CUDA, each batch is copied while the model works on the one before it, through two buffers in
     pinned memory. ``pixels="yuv420p"`` halves the traffic once more and becomes RGB on the device.
@@ -104,13 +108,12 @@ def as_model(
 ) -> torch_batches.NumpyModel:
     """A module as `videoload.evaluate` and `videoload.predict` want it.
 
+    Examples:
+        >>> model = vl.torch.as_model(net, "cpu", mean=(0.45,) * 3, std=(0.225,) * 3)
+        >>> found = vl.evaluate(model, client, test, clip)
+
     It is called with clips as a stream gives them, makes of them what `batches` makes, with the
     same arguments, and calls the module without gradients and in evaluation mode.
-
-    Example::
-
-        model = vl.torch.as_model(net, "cuda", mean=(0.45,) * 3, std=(0.225,) * 3)
-        print(vl.evaluate(model, client, test, clip))
 
     Args:
         net: The module. It gets clips, and those of any length with their mask, bool [B, T].
@@ -134,6 +137,10 @@ def as_model(
 
 def to_rgb(clips: torch.Tensor) -> torch.Tensor:
     """Clips of ``pixels="yuv420p"`` in RGB, on their device.
+
+    Examples:
+        >>> vl.torch.to_rgb(torch.zeros((4, 16, 168, 112), dtype=torch.uint8)).shape
+        torch.Size([4, 16, 112, 112, 3])
 
     Args:
         clips: uint8 [..., H * 3 // 2, W].

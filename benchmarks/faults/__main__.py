@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import shutil
 import signal
 import sys
@@ -34,7 +33,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.faults.judging import Run, judge
+from benchmarks.faults.judging import Run, judge, short
 from benchmarks.faults.running import AT, HUNG_S, TIMES, run
 from benchmarks.faults.stalling import FIRST, build
 from benchmarks.faults.subjects import LOADERS, RESUMES
@@ -42,7 +41,6 @@ from benchmarks.faults.work import LEAST
 from benchmarks.numbered import make_numbered
 
 FILES, CUT = 64, 37
-_MARK = "<!-- Made by python -m benchmarks.faults --page. -->"
 FAULTS = (
     "a worker is killed", "a worker is frozen", "a file is cut short", "a read never returns",
     "stop and resume", "three workers",
@@ -94,7 +92,7 @@ class KillTest:
         print(f"{loader}, {what}: {found} ({took})", file=sys.stderr, flush=True)
         with self._lock:
             self.rows[loader][what] = found
-            self._out.write_text(json.dumps(self.rows, indent=1))
+            self._out.write_text(json.dumps(self.rows, indent=1) + "\n")
 
     def _fault(self, loader: str, what: str, good: Run, folder: Path) -> str:
         """What the loader does."""
@@ -135,7 +133,6 @@ def main() -> int:
     parser.add_argument("--loader", action="append", choices=LOADERS)
     parser.add_argument("--fault", action="append", choices=FAULTS)
     parser.add_argument("--lanes", type=int, default=4, help="runs at once")
-    parser.add_argument("--page", type=Path, help="write the table into this page: the kill test")
     parser.add_argument("--out", type=Path, default=Path("benchmark-results/faults.json"))
     parser.add_argument("--go-on", action="store_true", help="keep what --out has already")
     asked = parser.parse_args()
@@ -149,33 +146,9 @@ def main() -> int:
         shutil.rmtree(scratch, ignore_errors=True)
     table = Table("loader", *faults)
     for loader in loaders:
-        table.add_row(loader, *(_short(rows[loader][what]) for what in faults))
+        table.add_row(loader, *(short(rows[loader][what]) for what in faults))
     Console().print(table)
-    if asked.page is not None:
-        text = asked.page.read_text()
-        before, mark, rest = text.partition(_MARK)
-        how = rest[rest.index("\n<!--") :]
-        asked.page.write_text(f"{before}{mark}\n\n{_table(rows, loaders, faults)}{how}")
     return 0
-
-
-def _table(rows: Rows, loaders: Iterable[str], faults: Iterable[str]) -> str:
-    """The rows in Markdown, with short words."""
-    faults = list(faults)
-    lines = ["| loader | " + " | ".join(faults) + " |", "|---" * (1 + len(faults)) + "|"]
-    for loader in loaders:
-        cells = [_short(rows[loader][what]) for what in faults]
-        lines.append(f"| {loader} | " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
-
-
-def _short(words: str) -> str:
-    """Without what an error said."""
-    found = re.match(r"(ended|hung).* after (\d+) of (\d+) samples", words)
-    if found is None:
-        return words
-    what = "error" if found[1] == "ended" else "hangs"
-    return f"{what}: {found[2]} of {found[3]} came" + words[found.end() :]
 
 
 if __name__ == "__main__":

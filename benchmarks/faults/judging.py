@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -55,3 +56,12 @@ def judge(good: Run, found: Run, *, bad: int | None = None) -> str:
         left = len(found.samples) < len(good.samples)
         return "it is left out" if left else "it is replaced"
     return ", ".join(words) or "as without it"
+
+
+def short(words: str) -> str:
+    """Without what an error said."""
+    found = re.match(r"(ended|hung).* after (\d+) of (\d+) samples", words)
+    if found is None:
+        return words
+    what = "error" if found[1] == "ended" else "hangs"
+    return f"{what}: {found[2]} of {found[3]} came" + words[found.end() :]

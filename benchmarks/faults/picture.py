@@ -1,10 +1,17 @@
-"""docs/kill-test.svg, out of the table of the page: `python -m benchmarks.faults.picture`."""
+"""docs/kill-test.svg, out of docs/kill-test.json: `python -m benchmarks.faults.picture`.
+
+`python -m benchmarks.faults --out docs/kill-test.json` makes that anew.
+"""
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Mapping
 from html import escape
 from pathlib import Path
+
+from benchmarks.faults.judging import short
 
 DOCS = Path(__file__).parents[2] / "docs"
 _LEFT, _WIDE, _HIGH, _TOP = 200, 116, 34, 62
@@ -32,30 +39,29 @@ _PAGE = """\
 """
 
 
-def picture(table: str) -> str:
-    """The SVG of a table in Markdown: a row for each loader, a column for each fault."""
-    lines = [[cell.strip() for cell in row.strip("| ").split("|")] for row in table.splitlines()]
-    head, _, *rows = lines
+def picture(rows: Mapping[str, Mapping[str, str]]) -> str:
+    """The SVG: a row for each loader, a column for each fault."""
+    faults = list(next(iter(rows.values())))
     parts = []
-    for column, fault in enumerate(head[1:]):
+    for column, fault in enumerate(faults):
         words, x = fault.split(), _LEFT + _WIDE * (column + 0.5)
         middle = (len(words) + 1) // 2
         parts.append(_text("head small", x, 26, " ".join(words[:middle])))
         parts.append(_text("head small", x, 43, " ".join(words[middle:])))
-    for number, (loader, *cells) in enumerate(rows):
+    for number, (loader, told) in enumerate(rows.items()):
         y = _TOP + _HIGH * number
         kind = "ours" if loader.startswith("videoload") else "other"
         parts.append(_text(kind, 8, y + 21, loader.replace(", own", ", your")))
-        for column, cell in enumerate(cells):
-            kind = next(kind for word, kind in _KINDS.items() if word in cell)
-            text = cell
-            for long, short in _SHORT.items():
-                text = re.sub(long, short, text)
+        for column, fault in enumerate(faults):
+            text = short(told[fault])
+            kind = next(kind for word, kind in _KINDS.items() if word in text)
+            for long, fits in _SHORT.items():
+                text = re.sub(long, fits, text)
             x = _LEFT + _WIDE * column
             size = f'width="{_WIDE - 4}" height="{_HIGH - 4}" rx="5"'
             parts.append(f'<rect class="{kind}" x="{x + 2}" y="{y + 2}" {size}/>')
             parts.append(_text("cell small", x + _WIDE / 2, y + 21, text))
-    width, height = _LEFT + _WIDE * (len(head) - 1) + 8, _TOP + _HIGH * len(rows) + 8
+    width, height = _LEFT + _WIDE * (len(faults)) + 8, _TOP + _HIGH * len(rows) + 8
     return _PAGE.format(width=width, height=height, body="\n  ".join(parts))
 
 
@@ -64,11 +70,9 @@ def _text(kind: str, x: float, y: float, text: str) -> str:
 
 
 def main() -> None:
-    """Draw the table that the page has now."""
-    page = (DOCS / "contributing/exams.md").read_text()
-    table = re.search(r"(?:^\|.*\n)+", page, re.M)
-    assert table is not None
-    (DOCS / "kill-test.svg").write_text(picture(table[0]))
+    """Draw what is known now."""
+    rows = json.loads((DOCS / "kill-test.json").read_text())
+    (DOCS / "kill-test.svg").write_text(picture(rows))
 
 
 if __name__ == "__main__":

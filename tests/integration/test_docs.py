@@ -17,6 +17,7 @@ import typer
 
 import videoload
 from scripts import command_line
+from tests.support.docstrings import shown
 from tests.support.layouts import films
 from tests.support.needs import needs_tensorflow
 from tests.support.pages import Step, as_json, blocks, scripts, steps
@@ -34,6 +35,7 @@ PAGES = {
     path.relative_to(PROJECT).as_posix(): path.read_text()
     for path in [PROJECT / "README.md", *sorted((PROJECT / "docs").rglob("*.md"))]
 }
+REFERENCE = [page for page in PAGES if page.startswith("docs/reference/") and shown(PAGES[page])]
 SITES = ["CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "benchmarks/README.md"]
 
 # The table of lines that are not run: page, beginning of the line, reason.
@@ -47,21 +49,19 @@ NOT_RUN = [
     ("docs/start/install.md", "pip install", "installs packages"),
     ("docs/rely/benchmarks.md", "pip install", "installs packages"),
     ("docs/rely/benchmarks.md", "python -m benchmarks", "minutes; test_benchmarks.py runs it"),
-    ("docs/scale/hosts.md", "VIDEOS=/data/ucf101 docker compose up",
-     "needs Docker; test_services.py runs what the file says"),
-    ("docs/operate/workers.md", "VIDEOS=/data/ucf101 docker compose", "needs Docker"),
+    *(("docs/operate/monitoring.md", words, "needs Docker")
+      for words in ("export VIDEOS=", "docker compose")),
     ("docs/scale/hosts.md", "scp", "needs another host"),
-    ("docs/scale/hosts.md", "docker compose", "needs Docker"),
-    ("docs/scale/hosts.md", "export VIDEOS=", "is for Docker"),
-    ("docs/scale/hosts.md", "REGISTRY=", "needs Docker; test_compose.py reads the file"),
+    *(("docs/scale/hosts.md", words, "needs Docker; test_services.py runs what the files say")
+      for words in ("export VIDEOS=", "docker compose", "export REGISTRY=", "docker buildx")),
     *(("docs/scale/kubernetes.md", f"kubectl {command}",
        "needs a cluster; test_kubernetes.py runs what the files say")
       for command in ("kustomize mine", "apply -k mine", "logs", "create secret", "delete job")),
     ("docs/data/bucket.md", "videoload index",
      "needs a bucket; integration/test_remote.py starts one"),
     *(("docs/scale/slurm.md", words, "needs Slurm; test_slurm.py runs it")
-      for words in ("export VIDEOLOAD_VIDEOS=", "trainer=", "sbatch")),
-    ("docs/operate/workers.md", "videoload top", "needs a trainer; test_metrics.py runs it"),
+      for words in ("export VIDEOLOAD_VIDEOS=", "train", "sbatch")),
+    ("docs/operate/monitoring.md", "videoload top", "needs a trainer; test_metrics.py runs it"),
 ]  # fmt: skip
 
 # Words of a page, and what replaces them on this host.
@@ -75,7 +75,7 @@ HERE = {
 # The pages whose code runs in a push. That of the others runs at night, or when its test is named.
 QUICK = "docs/index.md"  # the quick tests run this page too
 USUAL = [
-    QUICK, "README.md", "docs/start/tutorial.md", "docs/rely/promises.md", "docs/reference/api.md",
+    QUICK, "README.md", "docs/start/tutorial.md", "docs/rely/promises.md", *REFERENCE,
     "docs/data/catalogs.md", "docs/data/files.md", "docs/examples.md",
 ]  # fmt: skip
 
@@ -100,6 +100,32 @@ tf.distribute.MirroredStrategy = functools.partial(tf.distribute.MirroredStrateg
 """,
 }
 
+# Runs the examples of the docstrings that a page shows. They may use these names.
+EXAMPLES = """
+import dataclasses
+import keras
+import numpy as np
+import torch
+import videoload as vl
+from tests.support.docstrings import run_examples
+
+catalog = vl.Catalog.from_folder("ucf101")
+train, test = catalog.split(0.8)
+clip = vl.ClipSpec(frames=16, resize=128, size=112)
+client = vl.Client(workers=1)
+stream = client.stream(catalog, clip, batch_size=4, drop_remainder=True)
+
+def build_model():
+    pool, dense = keras.layers.GlobalAveragePooling3D(), keras.layers.Dense(3, "softmax")
+    model = keras.Sequential([pool, dense])
+    model.compile("sgd", "sparse_categorical_crossentropy", jit_compile=False)
+    return model
+
+model = build_model()
+net = torch.nn.Sequential(torch.nn.AdaptiveAvgPool3d(1), torch.nn.Flatten(), torch.nn.Linear(3, 3))
+assert run_examples(page, globals())
+"""
+
 SLOW_TO_IMPORT = ("tensorflow", "torch")
 OF_KERAS = ("Position",)  # its module imports Keras
 
@@ -113,7 +139,10 @@ def todo(page: str) -> list[list[Step]]:
     text = PAGES[page]
     for said, here in HERE.items():
         text = text.replace(said, here)
-    return scripts(steps(text, lambda line: skipped(page, line)))
+    found = steps(text, lambda line: skipped(page, line))
+    if page in REFERENCE:
+        found.append(Step("python", 1, f"page = {text!r}\n{EXAMPLES}"))
+    return scripts(found)
 
 
 def code_of(script: list[Step]) -> str:

@@ -73,8 +73,8 @@ def blocks(page: str) -> list[Block]:
 
 
 def commands(block: Block) -> Iterator[tuple[int, str]]:
-    """The lines of a shell block, without comments, each with its number."""
-    for number, text in enumerate(block.code.splitlines(), block.line):
+    """The commands of a shell block, without comments, each with the number of its line."""
+    for number, text in enumerate(block.code.replace("\\\n", "").splitlines(), block.line):
         if line := re.split(r"(?:^|\s)#", text)[0].strip():
             yield number, line
 
@@ -152,7 +152,7 @@ def main(page: str, todo: list[dict[str, Any]]) -> None:
             ended = server.poll() is not None
             server.send_signal(signal.SIGTERM)
             status = server.wait(_END_S)
-            if ended or status:
+            if ended or status not in (0, -signal.SIGTERM):  # it may not have started yet
                 print(f"{page}, line {line}: status {status}, ended by itself: {ended}", flush=True)
                 sys.exit(1)
 

@@ -17,6 +17,7 @@ import griffe
 import pytest
 
 import videoload
+from tests.support.docstrings import REFERENCE, shown
 
 pytestmark = pytest.mark.xdist_group("docstrings")  # the sources are read once
 ROOT = Path(videoload.__file__).parents[1]
@@ -31,9 +32,9 @@ _REST = (griffe.ParameterKind.var_positional, griffe.ParameterKind.var_keyword)
 def public_objects() -> dict[str, griffe.Object]:
     """What is public, by its name: classes, their methods and properties, functions."""
     package = griffe.load("videoload", search_paths=[ROOT])
-    text = (ROOT / "docs/reference/api.md").read_text()
-    paths = [*re.findall(r"^::: videoload\.([\w.]+)$", text, re.MULTILINE), *FUNCTIONS]
-    found = {path.rpartition(".")[2]: _target(package[path]) for path in paths}
+    pages = [page.read_text() for page in REFERENCE.glob("*.md")]
+    paths = [path for page in pages for path in shown(page)]
+    found = {path.rpartition(".")[2]: _target(package[path]) for path in (*paths, *FUNCTIONS)}
     for name, cls in [each for each in found.items() if isinstance(each[1], griffe.Class)]:
         for member, value in cls.members.items():
             is_method = isinstance(value, griffe.Function) or "property" in value.labels
@@ -53,11 +54,10 @@ def value_of(value: griffe.Object) -> Any:
 
 
 def told(value: griffe.Object, kind: KINDS) -> dict[str, str]:
-    """Names and descriptions in the section of this kind."""
-    for section in value.docstring.parse("google", warnings=True) if value.docstring else ():
-        if section.kind is kind:
-            return {item.name.lstrip("*"): item.description for item in section.value}
-    return {}
+    """Names and descriptions in the sections of this kind, of which fields may have several."""
+    parts = value.docstring.parse("google", warnings=True) if value.docstring else ()
+    found = [item for section in parts if section.kind is kind for item in section.value]
+    return {item.name.lstrip("*"): item.description for item in found}
 
 
 def has_fields(cls: griffe.Class) -> bool:
@@ -108,7 +108,7 @@ def test_each_argument_is_told_once_with_its_default() -> None:
             assert not (found and in_init), f"{name}: told twice"
             found |= in_init
         there = arguments(value)
-        assert list(found) == list(there), f"{name}: these are told, these are there"
+        assert sorted(found) == sorted(there), f"{name}: these are told, these are there"
         for argument, description in found.items():
             assert re.match(r"\S.{8}", description), f"{name}: {argument} has no description"
             has_default = not there[argument] or "efault" in description

@@ -42,6 +42,11 @@ from videoload.storage.paths import below, parts_of
 class Catalog:
     """An immutable sequence of `Video`: which videos, which labels.
 
+    Examples:
+        >>> catalog = vl.Catalog(["a.avi", "b.avi"], ["sit", "wave"], root="ucf101")
+        >>> len(catalog), catalog[1].path, catalog[1].label
+        (2, 'b.avi', 1)
+
     ``catalog[i]`` and iteration give `Video`, in the order of the arguments. No file is opened.
 
     Args:
@@ -169,6 +174,13 @@ class Catalog:
         the path of a file: ``.parquet``, ``.jsonl`` (a row in each line), or CSV with a header, as
         ``videoload scan --output`` writes it.
 
+        Examples:
+            >>> catalog = vl.Catalog.from_table("train.csv", root="ntu")  # path,label,start,end
+            >>> table = {"file": ["S001.avi"], "what": ["sit"], "from_s": [0.2], "to_s": [0.8]}
+            >>> catalog = vl.Catalog.from_table(
+            ...     table, root="ntu", path="file", label="what", start_s="from_s", end_s="to_s"
+            ... )
+
         A keyword names a column. By default that is the one with its own name, if there is one;
         None: none. A start without an end is an error, unless ``end=None`` says that each segment
         runs to the end of its file, and so is an end without a start. The log names columns that
@@ -241,6 +253,11 @@ class Catalog:
     ) -> Catalog:
         """A split file of UCF-101 (Soomro et al. 2012): ``Archery/v_Archery_g01_c01.avi 3``.
 
+        Examples:
+            >>> train = vl.Catalog.from_list("trainlist01.txt", "ucf101", "classInd.txt")
+            >>> train[0].path
+            'Archery/v_Archery_g01_c01.avi'
+
         Args:
             list_file: trainlist01.txt or the like. The number is the class, from 1; without one, it
                 is the first folder of the path.
@@ -265,12 +282,10 @@ class Catalog:
     ) -> Catalog:
         """A data set of robot learning in LeRobot's format 3.0. Needs the extra ``[lerobot]``.
 
-            catalog = vl.Catalog.from_lerobot("aloha", {"action": [i / 50 for i in range(100)]})
-            step = {"sampling": "dense", "hop": 1, "edges": "hold"}
-            clip = {
-                "observation.images.top": vl.ClipSpec(offsets=(-2, -1, 0), **step),
-                "observation.images.wrist": vl.ClipSpec(offsets=(0,), **step),
-            }
+        Examples:
+            >>> ahead = {"action": [i / 50 for i in range(100)]}
+            >>> catalog = vl.Catalog.from_lerobot("aloha", ahead)  # doctest: +SKIP
+            >>> now = vl.ClipSpec(offsets=(-2, -1, 0), sampling="dense", hop=1, edges="hold")
 
         A row is an episode, and with ``sampling="dense", hop=1, edges="hold"`` a sample is a step.
         Each camera is a part, and the ``offsets`` of its spec are the frames that it shows around
@@ -327,6 +342,12 @@ class Catalog:
         chain: str | None = None,
     ) -> Catalog:
         """The videos ``folder/<class>/**/*``, by class and then by path.
+
+        Examples:
+            >>> catalog = vl.Catalog.from_folder("ucf101")
+            >>> catalog.classes
+            ('Archery', 'Bowling', 'Diving')
+            >>> by_name = vl.Catalog.from_folder("ucf101", label=r"v_([A-Za-z]+)_g")
 
         Hidden names are skipped, and symlinks to a folder that is searched anyway. Others may lead
         anywhere below ``root``. The log warns of what cannot be used.
@@ -447,6 +468,11 @@ class Catalog:
     ) -> Catalog:
         """Several files as one sample: RGB with depth and skeletons, or cameras in step.
 
+        Examples:
+            >>> top, side = vl.Catalog(["a.avi"]), vl.Catalog(["b.avi"])
+            >>> catalog = vl.Catalog.side_by_side(top=top, side=side)
+            >>> stream_takes = {"top": vl.ClipSpec(frames=16), "side": vl.ClipSpec(frames=8)}
+
         A stream takes a dict of specs. Labels, targets and segments are the first part's.
 
         Args:
@@ -544,6 +570,9 @@ class Catalog:
     def with_targets(self, targets: object) -> Catalog:
         """This catalog with other targets than labels. `split` and ``balance`` use the labels.
 
+        Examples:
+            >>> ages = catalog.with_targets(np.linspace(20, 60, len(catalog)))
+
         Args:
             targets: An array [N, ...] with a row for each video: numbers of any type, or text.
                 `PerFrame`: a row for each source frame. `Points` and `Boxes`: places in the
@@ -581,6 +610,9 @@ class Catalog:
         self, fraction: float, seed: int = 0, *, by: splitting.By | None = None
     ) -> tuple[Catalog, Catalog]:
         """Two catalogs: ``fraction`` of the files of each class, and the rest.
+
+        Examples:
+            >>> train, test = catalog.split(0.8, seed=0, by=r"_(g[0-9]+)_")  # groups stay together
 
         A file of several classes counts for the rarest. A class of n files gives ``round(fraction *
         n)`` to the first side, at least one.

@@ -26,7 +26,9 @@ _log = logging.getLogger(__name__)
 def mix(parts: Mapping[str, tuple[Catalog, float]]) -> Catalog:
     """Mix catalogs: a stream has clips of each catalog in the given shares.
 
-        catalog = vl.mix({"ucf": (ucf, 0.7), "web": (web, 0.3)})
+    Examples:
+        >>> train, test = catalog.split(0.8)
+        >>> mixture = vl.mix({"often": (train, 0.7), "less": (test, 0.3)})
 
     The shares hold in every stretch of the stream, to within a clip or two, on each rank of
     ``shard``. Each part shows all its clips before it repeats one, also across epochs, and with

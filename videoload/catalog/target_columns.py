@@ -23,7 +23,9 @@ _LONG = "gG"  # np.longdouble and np.clongdouble, which TensorFlow does not have
 class PerFrame:
     """Targets for each source frame, such as the phase of an action or the place of a hand.
 
-        catalog = catalog.with_targets(vl.PerFrame([phases_of_video_0, phases_of_video_1]))
+    Examples:
+        >>> phases = [np.arange(30) // 10 for _ in catalog]  # 30 frames in each video
+        >>> catalog = catalog.with_targets(vl.PerFrame(phases))
 
     A batch has the rows of the frames that its clips show, [B, T, ...]. Beyond the ends of a video,
     a frame that is held (``edges="hold"``) has its own row again, and a black one (``"zero"``, also
@@ -69,8 +71,11 @@ class PerFrame:
 class Steps:
     """Values at the steps of recordings, such as a robot's actions, around each clip's moment.
 
-        actions = vl.Steps(values, begins, ends, offsets=range(50))
-        catalog = catalog.with_targets({"action": actions})
+    Examples:
+        >>> begins = 30 * np.arange(len(catalog))  # 30 steps in each video
+        >>> actions = np.zeros((30 * len(catalog), 7), np.float32)
+        >>> steps = vl.Steps(actions, begins, begins + 30, offsets=range(50))
+        >>> catalog = catalog.with_targets({"action": steps})
 
     One array has the steps of all recordings, one after the other; a frame of a row is a step. A
     clip of ``sampling="at"``, or of ``"dense"`` with ``edges``, has a moment: the frame in its
@@ -141,7 +146,9 @@ class Steps:
 class Points:
     """Points of the picture, such as joints or landmarks, as targets that follow it.
 
-        catalog = catalog.with_targets({"pose": vl.Points(xy, mirror=[(1, 2)])})
+    Examples:
+        >>> xy = np.zeros((len(catalog), 3, 2))  # nose, left and right ear of each video
+        >>> catalog = catalog.with_targets({"pose": vl.Points(xy, mirror=[(1, 2)])})
 
     Given in pixels of the stored frame, they come out in pixels of the clip, through crop, scale,
     pad, rotation and flip: float32 [B, K, 2], or of each frame [B, T, K, 2]; with k views [B, k, K,
@@ -191,7 +198,9 @@ class Points:
 class Boxes:
     """Boxes of the picture, such as faces or detections, as targets that follow it.
 
-        catalog = catalog.with_targets({"face": vl.Boxes(boxes)})
+    Examples:
+        >>> boxes = np.tile([10, 20, 30, 40], (len(catalog), 1))  # left, top, right, bottom
+        >>> catalog = catalog.with_targets({"face": vl.Boxes(boxes)})
 
     As `Points`: given in pixels of the stored frame, they come out in pixels of the clip, and are
     axis-parallel again: float32 [B, 4], or of each frame [B, T, 4]; with several boxes [B, K, 4]

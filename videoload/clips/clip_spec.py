@@ -70,15 +70,75 @@ def _still_ratio(spec: ClipSpec) -> tuple[float, float]:
 class ClipSpec:
     """How to cut a clip from a video: which frames, which part of them, which pixels.
 
+    Examples:
+        >>> clip = vl.ClipSpec(frames=16, stride=2, resize=128, size=112, flip=True)
+        >>> clip.shape  # of one clip, uint8
+        (16, 112, 112, 3)
+
     Everything random depends only on the stream's seed, the epoch and the clip's number in it. So a
     clip is the same on every worker and in every run.
 
-    Attributes:
+    Attributes: which frames
         frames: Frames in a clip (T), at least 1. Default: as many as ``offsets``. ``"all"``: clips
             of any length, as ``max_frames`` says.
         stride: Source frames from one frame of the clip to the next, at least 1. Default 1.
         fps: Frames per second of the clip, at least 0.001, instead of ``stride``. Each frame is the
             one that a player shows at its time. Default None.
+        sampling: Where the clip starts in the video or its segment. ``"center"``: in the middle.
+            ``"random"``: anywhere it fits. ``"uniform"``: ``clips_per_video`` starts, evenly from
+            the first possible to the last, as usual for testing (Wang et al. 2018, Non-local Neural
+            Networks). ``"dense"``: every window, ``hop`` frames or ``hop_s`` seconds apart. If the
+            catalog does not tell how many windows a video has, the indexes of all videos are read
+            when the stream is made. ``"at"``: the row's moment (``at`` or ``at_s`` of the catalog)
+            is frame number ``T // 2`` of the clip, counted from 0: the middle one, or of an even
+            number the second of the two in the middle. A moment in seconds means the frame that a
+            player shows then. None, the default: ``"random"`` in a stream that is shuffled, and
+            else ``"center"``.
+        clips_per_video: Clips of each row in an epoch, at least 1. Default 1. It stays 1 with
+            ``"dense"``, which takes all windows.
+        hop: Source frames from one window of ``"dense"`` to the next, at least 1. Default None:
+            ``frames * stride``, so windows do not overlap. Not with ``fps``.
+        hop_s: Seconds from one window of ``"dense"`` to the next, at least 0.001, instead of
+            ``hop``: window k starts ``k * hop_s`` seconds after the first frame, with the frame
+            that a player shows then. Default None; with ``fps``: ``frames / fps``, so windows do
+            not overlap.
+        offsets: Source frames of a clip, counted from the moment of ``"at"`` or from the middle
+            frame of a window of ``"dense"``, instead of ``frames`` and ``stride``: ``(-2, -1, 0, 1,
+            2)``. They rise. Default None.
+        edges: What windows of ``"at"`` and ``"dense"`` show beyond the ends of the video or its
+            segment. ``"hold"``: its first or its last frame. ``"zero"``: black. These frames have
+            the number -1 and no time. ``"dense"`` then gives each ``hop``-th frame a window with it
+            in the middle, as ``"at"`` does, from the first frame on: with ``hop=1``, all frames.
+            Default None: ``"dense"`` takes the windows that fit, and a moment whose window does not
+            fit makes its row bad (with ``short="drop"``, it is left out without counting).
+        span: What the frames of a clip are spread over. ``"window"``, the default: the source
+            frames from its first to its last. ``"video"``: the whole video or segment in ``frames``
+            equal parts, with a frame from each (Wang et al. 2016). ``sampling="random"`` draws that
+            frame, ``"center"`` takes the middle one, and ``"uniform"`` takes evenly spaced ones for
+            its ``clips_per_video`` clips (Li et al. 2022, UniFormerV2). Without stride and fps.
+        views: Clips of one video in each sample (k), at least 1. k > 1 gives [k, T, H, W, C].
+            Default 1.
+        short: What to do with a video shorter than a clip. ``"loop"``, the default: repeat it from
+            its start. ``"hold"``: repeat its last frame. ``"zero"``: the missing frames are black,
+            and have the number -1. ``"drop"``: take another clip, without counting it as bad.
+            ``"error"``: it is bad. With ``max_frames`` it says what clips are padded with:
+            ``"zero"``, the default, or ``"hold"``, which has the number -1 there as well. Or
+            ``"cut"``, in a stream with ``buckets``: none is padded. A clip has as many frames as
+            the largest bucket that its video fills, from where ``sampling`` says. Videos that fill
+            none are left out, and named.
+        max_frames: Clips of any length: the whole video or segment from its first frame on, each
+            ``stride``-th frame or ``fps`` of them a second, at least 1 and at most this many. A
+            longer one gives a window of so many, as ``sampling`` and ``long`` say. A clip that has
+            fewer frames than its batch is padded at its end, and ``info.lengths`` says how many it
+            has. A stream with ``buckets`` has batches of several lengths, so that little is padded;
+            without, all have ``max_frames``. ``frames`` is then ``"all"``, and becomes this number.
+            Default None: all clips have ``frames``.
+        long: What a clip of any length shows of a video that has more frames than it. ``"cut"``,
+            the default: a window. ``"thin"``: frames evenly over the whole video, the first and the
+            last one among them, each the one that a player shows at its time; ``info.times`` says
+            when. Without sound.
+
+    Attributes: which part of them
         resize: Even length in pixels to which the short side is scaled before the crop. The long
             side keeps the ratio, to the nearest even length. Default None: not scaled.
         size: (height, width) of the clip in pixels, or one number for both. Default None: whole
@@ -103,89 +163,40 @@ class ClipSpec:
             frame, both as ``"pad"``. It is cut out of the resized frame, or without ``resize`` of
             the source frame, and only with ``resize`` a frame store keeps frames. ``"none"``:
             videos whose frames do not have this size are bad.
+        area: (least, most) share of the frame for ``crop="resized"``. Default (0.08, 1).
+        ratio: (least, most) ratio of width to height for ``"resized"``. Default (3/4, 4/3).
+        box_scale: How much more than its box ``crop="box"`` shows, each way: 1.3 is 30 % more. Or
+            (least, most): drawn for each clip. Default 1.
         flip: Mirror all frames of a clip left to right, with probability 1/2. Default False.
-        sampling: Where the clip starts in the video or its segment. ``"center"``: in the middle.
-            ``"random"``: anywhere it fits. ``"uniform"``: ``clips_per_video`` starts, evenly from
-            the first possible to the last, as usual for testing (Wang et al. 2018, Non-local Neural
-            Networks). ``"dense"``: every window, ``hop`` frames or ``hop_s`` seconds apart. If the
-            catalog does not tell how many windows a video has, the indexes of all videos are read
-            when the stream is made. ``"at"``: the row's moment (``at`` or ``at_s`` of the catalog)
-            is frame number ``T // 2`` of the clip, counted from 0: the middle one, or of an even
-            number the second of the two in the middle. A moment in seconds means the frame that a
-            player shows then. None, the default: ``"random"`` in a stream that is shuffled, and
-            else ``"center"``.
-        clips_per_video: Clips of each row in an epoch, at least 1. Default 1. It stays 1 with
-            ``"dense"``, which takes all windows.
-        hop: Source frames from one window of ``"dense"`` to the next, at least 1. Default None:
-            ``frames * stride``, so windows do not overlap. Not with ``fps``.
-        short: What to do with a video shorter than a clip. ``"loop"``, the default: repeat it from
-            its start. ``"hold"``: repeat its last frame. ``"zero"``: the missing frames are black,
-            and have the number -1. ``"drop"``: take another clip, without counting it as bad.
-            ``"error"``: it is bad. With ``max_frames`` it says what clips are padded with:
-            ``"zero"``, the default, or ``"hold"``, which has the number -1 there as well. Or
-            ``"cut"``, in a stream with ``buckets``: none is padded. A clip has as many frames as
-            the largest bucket that its video fills, from where ``sampling`` says. Videos that fill
-            none are left out, and named.
+        rotate: Turn frames by multiples of 90 degrees if their file says so, as players do. Default
+            True. False: as they are stored.
+
+    Attributes: which pixels
         pixels: Format of the uint8 array. ``"rgb24"``, the default: [T, H, W, 3]. ``"gray"``:
             [T, H, W, 1]. ``"gray16"``: the same of uint16, as depth maps have. ``"yuv420p"``: [T, H
             * 3 // 2, W], the planes Y, U and V one after the other, with an even size. A crop
             begins at even pixels there, so it may begin a pixel before that of ``"rgb24"``, and a
             letterbox has even sides; ``info.affine`` is of what is shown.
-        transform: A function of a module, or ``"package.module:function"``. The worker calls it
-            with each clip and a numpy.random.Generator seeded for the clip. It returns a clip of
-            the same shape and type, or what ``output`` says. Workers that dial in must allow the
-            module (``--allow``). Default None.
-        span: What the frames of a clip are spread over. ``"window"``, the default: the source
-            frames from its first to its last. ``"video"``: the whole video or segment in ``frames``
-            equal parts, with a frame from each (Wang et al. 2016). ``sampling="random"`` draws that
-            frame, ``"center"`` takes the middle one, and ``"uniform"`` takes evenly spaced ones for
-            its ``clips_per_video`` clips (Li et al. 2022, UniFormerV2). Without stride and fps.
-        views: Clips of one video in each sample (k), at least 1. k > 1 gives [k, T, H, W, C].
-            Default 1.
-        area: (least, most) share of the frame for ``crop="resized"``. Default (0.08, 1).
-        ratio: (least, most) ratio of width to height for ``"resized"``. Default (3/4, 4/3).
-        rotate: Turn frames by multiples of 90 degrees if their file says so, as players do. Default
-            True. False: as they are stored.
-        output: (shape, type) of what ``transform`` returns for a clip, if that is not a clip as
-            above: ``((16, 112, 112, 3), "float32")``. Default None.
-        hop_s: Seconds from one window of ``"dense"`` to the next, at least 0.001, instead of
-            ``hop``: window k starts ``k * hop_s`` seconds after the first frame, with the frame
-            that a player shows then. Default None; with ``fps``: ``frames / fps``, so windows do
-            not overlap.
+        scaling: ``"bilinear"``, the default; or ``"nearest"``: each value is that of one source
+            pixel, as depth and label maps need. A frame store keeps no such clips.
         jitter: (brightness, contrast, saturation, hue): the most that the colours of a clip are
             changed by, the same in all its frames and drawn for each clip. The first three are 0 to
             1 and draw a factor from [1 - most, 1 + most], hue is 0 to 0.5 turns and draws from
-            [-most, most]; the page "Augment" has the formulas. The frames change before they
-            become RGB, which takes a tenth of a clip's time. Default None.
+            [-most, most]. The frames change before they become RGB, which takes a tenth of a clip's
+            time. Default None.
         grayscale: Probability that a clip is shown in grey. Default 0.
-        scaling: ``"bilinear"``, the default; or ``"nearest"``: each value is that of one source
-            pixel, as depth and label maps need. A frame store keeps no such clips.
+
+    Attributes: sound, and functions of yours
         sound: Samples a second of the sound of the clip's own time. Needs ``fps``. A sample is then
             a dict: ``"video"``, as above, and ``"sound"``, float32 [samples] from -1 to 1, with
             ``samples = round(frames / fps * sound)``. Default None: no sound.
         sound_channels: 1, the default: mono. 2: stereo, [2, samples].
-        offsets: Source frames of a clip, counted from the moment of ``"at"`` or from the middle
-            frame of a window of ``"dense"``, instead of ``frames`` and ``stride``: ``(-2, -1, 0, 1,
-            2)``. They rise. Default None.
-        edges: What windows of ``"at"`` and ``"dense"`` show beyond the ends of the video or its
-            segment. ``"hold"``: its first or its last frame. ``"zero"``: black. These frames have
-            the number -1 and no time. ``"dense"`` then gives each ``hop``-th frame a window with it
-            in the middle, as ``"at"`` does, from the first frame on: with ``hop=1``, all frames.
-            Default None: ``"dense"`` takes the windows that fit, and a moment whose window does not
-            fit makes its row bad (with ``short="drop"``, it is left out without counting).
-        box_scale: How much more than its box ``crop="box"`` shows, each way: 1.3 is 30 % more. Or
-            (least, most): drawn for each clip. Default 1.
-        max_frames: Clips of any length: the whole video or segment from its first frame on, each
-            ``stride``-th frame or ``fps`` of them a second, at least 1 and at most this many. A
-            longer one gives a window of so many, as ``sampling`` and ``long`` say. A clip that has
-            fewer frames than its batch is padded at its end, and ``info.lengths`` says how many it
-            has. A stream with ``buckets`` has batches of several lengths, so that little is padded;
-            without, all have ``max_frames``. ``frames`` is then ``"all"``, and becomes this number.
-            Default None: all clips have ``frames``.
-        long: What a clip of any length shows of a video that has more frames than it. ``"cut"``,
-            the default: a window. ``"thin"``: frames evenly over the whole video, the first and the
-            last one among them, each the one that a player shows at its time; ``info.times`` says
-            when. Without sound.
+        transform: A function of a module, or ``"package.module:function"``. The worker calls it
+            with each clip and a numpy.random.Generator seeded for the clip. It returns a clip of
+            the same shape and type, or what ``output`` says. Workers that dial in must allow the
+            module (``--allow``). Default None.
+        output: (shape, type) of what ``transform`` returns for a clip, if that is not a clip as
+            above: ``((16, 112, 112, 3), "float32")``. Default None.
 
     Raises:
         SpecError: A value is out of its range, or two fields contradict each other.

@@ -13,11 +13,12 @@ from videoload.frameworks import yuv
 class ToRGB(keras.layers.Layer):  # type: ignore[misc]  # Keras comes without types
     """A Keras layer that turns clips of ``pixels="yuv420p"`` into RGB, on the device of the model.
 
+    Examples:
+        >>> layers = [vl.keras.ToRGB(), keras.layers.Rescaling(1 / 255)]
+
     Such clips are half the bytes of RGB on their way to the device. The layer gives the pixels that
     ``pixels="rgb24"`` has of this part of the frame: uint8 [B, T, H * 3 // 2, W] becomes uint8 [B,
     T, H, W, 3].
-
-        model = keras.Sequential([ToRGB(), keras.layers.Rescaling(1 / 255), ...])
 
     Raises:
         SpecError: In the first call, if the clips are not of yuv420p.
@@ -68,7 +69,8 @@ class ToRGB(keras.layers.Layer):  # type: ignore[misc]  # Keras comes without ty
 def with_mask(clips: Any, labels: Any, info: Any) -> tuple[tuple[Any, Any], Any]:
     """A batch for a model that takes clips and their mask, as layers for sequences want it.
 
-        model.fit(stream.dataset(info=True).map(with_mask))
+    Examples:
+        >>> batches = stream.dataset(info=True).map(vl.keras.with_mask)  # for model.fit
 
     Args:
         clips: Of a batch with ``info``.

@@ -268,10 +268,11 @@ def evaluate(
 ) -> Evaluation:
     """Test a model on each clip of a catalog once, averaged by video.
 
-        clip = vl.ClipSpec(frames=32, stride=2, resize=256, size=256,
-                           sampling="uniform", clips_per_video=10)
-        with vl.Client() as client:
-            print(vl.evaluate(model, client, test, clip))
+    Examples:
+        >>> ten = dataclasses.replace(clip, sampling="uniform", clips_per_video=10)
+        >>> found = vl.evaluate(model, client, test, ten)
+        >>> 0 <= found.accuracy() <= 1
+        True
 
     What is measured follows from the catalog. Classes: accuracy, confusion, the worst mistakes.
     Targets of 0 and 1 in several columns (multi-hot): average precision of each label. Other

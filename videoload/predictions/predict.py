@@ -76,10 +76,9 @@ def predict(
 ) -> Predictions:
     """Take every window of every file of a catalog through a model.
 
-        windows = vl.ClipSpec(frames=16, stride=2, hop=8, sampling="dense", resize=128,
-                              size=(112, 112))
-        with vl.Client() as client:
-            vl.predict(model, client, catalog, windows, to_csv="windows.csv")
+    Examples:
+        >>> windows = vl.ClipSpec(frames=16, hop=8, sampling="dense", resize=128, size=112)
+        >>> found = vl.predict(model, client, catalog, windows, to_csv="windows.csv")
 
     With ``to_csv`` or ``to_npy``, a run that was stopped or killed goes on if it is called in the
     same way, and ends with the same files. A run that is called again with other rows or another

@@ -57,8 +57,11 @@ def open(  # noqa: A001 - it is called as `vl.open`
 ) -> Recording:
     """Open a video file, to read any of its frames.
 
-        with vl.open("a.avi") as video:
-            first, last, some = video[0], video[-1], video.frames([5, 0, 5])
+    Examples:
+        >>> with vl.open("ntu/S001.avi") as video:
+        ...     first, last, some = video[0], video[-1], video.frames([5, 0, 5])
+        >>> some.shape
+        (3, 60, 80, 3)
 
     Frame i is the i-th frame that a complete decode gives, exactly, with the same pixels as in a
     clip. The container's index and the headers of the packets usually prove the number of frames,

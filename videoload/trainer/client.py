@@ -72,11 +72,14 @@ _MAX_SHARE = 0.9  # The limit with slots=. With 0.98 of 3 GB, the kernel killed 
 class Client:
     """Starts workers on this host, admits those of other hosts, and makes streams.
 
+    Examples:
+        >>> with vl.Client(workers=2) as client:
+        ...     stream = client.stream(catalog, clip, batch_size=4)
+        ...     for clips, labels in stream:
+        ...         pass  # train on a batch
+
     Use it in a ``with`` statement, or call `close`, which ends the workers. They also end with the
     trainer's process, however it ends.
-
-        with vl.Client(workers=2) as client:
-            stream = client.stream(catalog, clip, batch_size=8)
 
     Three folders keep what a worker would otherwise do again. No batch depends on them, all
     trainings of a host may share them, and anybody may delete them, or a part, at any time:
@@ -256,6 +259,12 @@ class Client:
         **options: Unpack[StreamOptions],
     ) -> Stream[Any]:
         """Make a stream: the clips of a catalog in batches.
+
+        Examples:
+            >>> stream = client.stream(catalog, clip, batch_size=4, shuffle=True, seed=0)
+            >>> clips, labels = next(iter(stream))
+            >>> clips.shape, labels.shape
+            ((4, 16, 112, 112, 3), (4,))
 
         The clips of each batch and their pixels follow from the arguments alone: not from the
         number of workers, their hosts, their speed or their end. Nothing is decoded before the

@@ -65,10 +65,14 @@ def video_dataset_from_directory(
     """Make a ``tf.data.Dataset`` of the videos in a directory, like Keras's
     ``image_dataset_from_directory``.
 
-        train, val = vl.video_dataset_from_directory(
-            "ucf101", frames=16, image_size=112, validation_split=0.2, subset="both", seed=0
-        )
-        model.fit(train, validation_data=val, epochs=10)
+    Examples:
+        >>> train, val = vl.video_dataset_from_directory(
+        ...     "ucf101", batch_size=4, image_size=112, validation_split=0.2, subset="both"
+        ... )
+        Found 15 files belonging to 3 classes.
+        Using 12 files for training.
+        Using 3 files for validation.
+        >>> history = model.fit(train, validation_data=val, shuffle=False, verbose=0)
 
     Arguments that Keras has too are called and mean what they do there, and with the same seed, the
     same files are for validation. What differs: all but ``directory`` are given by name, ``seed``

@@ -33,14 +33,15 @@ if TYPE_CHECKING:
 class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes without types
     """A Keras callback that saves where a training is, and finds it again.
 
+    Examples:
+        >>> position = vl.keras.Position("runs/first", stream, every=50)
+        >>> model = position.load_model() if position.batches else build_model()
+        >>> for part in position.remaining(epochs=2):
+        ...     history = model.fit(**part, callbacks=[position], verbose=0)
+
     It saves the model and the number of batches that it was trained on, every ``every`` batches and
     at the end of a ``fit``. The file with the number is replaced last and in one step, so at any
     moment it names a complete model. While a position exists, no other process can use its folder.
-
-        position = vl.keras.Position("runs/first", stream, every=50)
-        model = position.load_model() if position.batches else build_model()
-        for part in position.remaining(epochs=10):
-            model.fit(**part, callbacks=[position])
 
     Args:
         folder: Folder of ``position.json`` and the model. It is made if it does not exist.

@@ -97,6 +97,10 @@ def decode_serially(
 ) -> Iterator[Batch[Any] | BatchWithInfo[Any]]:
     """The batches of a stream, decoded in this process: no workers, no sockets.
 
+    Examples:
+        >>> for clips, labels in vl.decode_serially(catalog, clip, batch_size=4, shuffle=True):
+        ...     pass
+
     The reference: ``client.stream(...).batches(start_step, epochs, info=info)`` with the same
     arguments gives the same bytes in the same order. Each clip is decoded when its batch is taken.
 

@@ -34,6 +34,11 @@ NO_COPY = (
 class Stream(Generic[C]):
     """An endless sequence of batches, ``len(stream)`` per epoch. Made by `Client.stream`.
 
+    Examples:
+        >>> for epoch in range(2):
+        ...     for clips, labels in stream:
+        ...         pass  # train on a batch
+
     ``for clips, labels in stream`` reads one epoch, and the next loop the next epoch. ``clips`` is
     uint8 [B, *clip.shape], [B, T, H, W, 3] for ``pixels="rgb24"``; of a dict of specs, or with
     sound, a dict of arrays. ``labels`` is int64 [B], indices into ``catalog.classes``, or the
@@ -107,6 +112,11 @@ class Stream(Generic[C]):
     ) -> Iterator[Batch[C] | BatchWithInfo[C]]:
         """Read the next epoch; or, with ``start_step`` or ``epochs``, a range of batches by number.
 
+        Examples:
+            >>> for clips, labels, info in stream.batches(start_step=2, epochs=1, info=True):
+            ...     print(info.step, clips.shape)
+            2 (4, 16, 112, 112, 3)
+
         To resume, pass the number of batches already trained on as ``start_step``: nothing before
         it is decoded. With ``on_error="skip"``, pass ``info.step + 1`` of the last batch, since
         some steps have none. A range is the same each time, and is no pass: the next loop reads the
@@ -145,6 +155,9 @@ class Stream(Generic[C]):
     ) -> tf.data.Dataset:
         """The stream as a ``tf.data.Dataset``, without copying a batch.
 
+        Examples:
+            >>> history = model.fit(stream.dataset(), epochs=2, shuffle=False, verbose=0)
+
         Each iteration is the next epoch, as in a loop, and the batches of the one after it are made
         ahead. So ``fit(stream.dataset(), epochs=10)`` trains on ten epochs. With ``start_step`` or
         ``epochs`` it is one pass over that range; each further iteration is a range of the same
@@ -182,6 +195,9 @@ class Stream(Generic[C]):
 
     def sequence(self) -> StreamSequence:
         """One epoch of the stream as a ``keras.utils.PyDataset``: ``len(it)`` batches, ``it[i]``.
+
+        Examples:
+            >>> history = model.fit(stream.sequence(), shuffle=False, verbose=0)
 
         ``it[i]`` is step i of the epoch, whenever it is asked for. Each Keras epoch takes the
         stream's next one; one that asked for less than three batches does not count. Batches are
@@ -318,6 +334,10 @@ class Stream(Generic[C]):
     def stats(self, window_s: float | None = None, *, since_last: bool = False) -> StreamStats:
         """What the stream did so far.
 
+        Examples:
+            >>> stats = stream.stats(window_s=60)
+            >>> wait_share, verdict = stats.wait_share, stats.verdict
+
         Args:
             window_s: Count only the last seconds, this many. None, the default: all.
             since_last: Count only what came after the last call with this. Default False.
@@ -338,11 +358,12 @@ class Stream(Generic[C]):
         """Measure the trainer's own ceiling: how many steps it takes per second on one batch, over
         and over, while nothing is decoded.
 
+        Examples:
+            >>> steps_per_s = stream.head_room(model.train_on_batch)
+
         `stats` compares with it from then on. Without it, the ceiling is estimated from the
         training's own steps, during which workers may take cores from the trainer. These steps
         train the model: so measure before its weights are loaded or saved, or use a copy.
-
-            stream.head_room(model.train_on_batch)
 
         Args:
             train: Called with (clips, labels), returns when the step is done. The first call is not
