@@ -8,8 +8,8 @@ A child that is killed or crashes is replaced at once. A child that ends before 
 replaced after a pause. If no child is left that ever worked, this is given up: see `restarts`.
 
 A child that makes no progress for too long hangs, and is killed and replaced (`kill_hung`). One
-that reads is waited for as long as no other child makes progress: it is their storage. If another
-file can be read, it is STUCK, and hangs.
+that reads is waited for: its storage may be away. If another file can be read, it is STUCK, and
+hangs.
 """
 
 from __future__ import annotations
@@ -83,10 +83,10 @@ class WorkerProcess:
         """Whether it has begun to work: its imports are done, and it has taken a turn."""
         return self.counters.turns > 0
 
-    def hangs(self, stall_s: float, *, others_move: bool) -> bool:
+    def hangs(self, stall_s: float) -> bool:
         """Look at it: whether it has made no progress for too long. ``stall_s``: how long it may
-        make none without a lease. ``others_move``: other children make progress."""
-        counts = others_move or self.counters.activity is not Activity.READING
+        make none without a lease."""
+        counts = self.counters.activity is not Activity.READING
         still_s = self.stall.look(self.counters.progress, counts=counts)
         return still_s > (self.counters.stall_s or stall_s)
 
@@ -149,10 +149,8 @@ class Supervisor:
     def kill_hung(self, stall_s: float) -> None:
         """Kill the children that hang; `reap` then reports them. To be called again and again.
         ``stall_s``: how long one may make no progress without a lease."""
-        moving = {child.pid for child in self.children if child.worked and not child.stall.seconds}
         for child in self.children:
-            hangs = child.hangs(stall_s, others_move=bool(moving - {child.pid}))
-            if hangs and child.hung_at is None:
+            if child.hangs(stall_s) and child.hung_at is None:
                 child.hung_at = child.counters.activity
                 _log.warning("worker process %d hangs; killing it", child.pid)
                 child.process.kill()

@@ -130,3 +130,13 @@ def test_workers_that_die_whatever_they_get_name_nothing(
         join_and_die()
     assert simulation.run(6.0) > 0.5 * good / CLIP_S
     assert not named(simulation)
+
+
+@pytest.mark.parametrize("worked_s", [0.0, 3.0])
+def test_remote_workers_that_all_die_whatever_they_get_name_nothing(worked_s: float) -> None:
+    simulation = simulated(4, "remote")
+    simulation.run(worked_s)
+    simulation.bad = dict.fromkeys(range(VIDEOS), "crashes")
+    simulation.run(60.0)
+    assert simulation.deaths > 50
+    assert not named(simulation)
