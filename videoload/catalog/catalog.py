@@ -28,7 +28,6 @@ from videoload.listings.columns import (
 )
 from videoload.listings.folders import (
     BY_FOLDER,
-    SUFFIXES,
     open_root,
     read_folder,
     train_and_test,
@@ -76,13 +75,7 @@ class Catalog:
     """
 
     __slots__ = (
-        "_classes",
-        "_parts",
-        "_parts_of_sample",
-        "_root",
-        "_table",
-        "_targets",
-        "_windows",
+        "_classes", "_parts", "_root", "_sample_parts", "_table", "_targets", "_windows",
     )  # fmt: skip
 
     def __init__(
@@ -127,10 +120,10 @@ class Catalog:
         if listed.targets is not None:
             self._targets = targets_.checked(listed.targets, len(self), self.paths)
         self._parts: tuple[MixPart, ...] = ()
-        self._parts_of_sample: SampleParts | None = None
+        self._sample_parts: SampleParts | None = None
         self._windows: Ints | None = None  # see `plan.windows`
         if listed.parts is not None:
-            self._table, self._parts_of_sample = side_by_side.laid(self._table, *listed.parts, by)
+            self._table, self._sample_parts = side_by_side.laid(self._table, *listed.parts, by)
         return self
 
     @classmethod
@@ -337,7 +330,6 @@ class Catalog:
         *,
         root: PathLike | None = None,
         classes: ClassNames | None = None,
-        suffixes: Sequence[str] = SUFFIXES,
         label: str | None = BY_FOLDER,
         chain: str | None = None,
     ) -> Catalog:
@@ -356,7 +348,6 @@ class Catalog:
             folder: Has a sub-folder for each class. It may be in a bucket (``s3://...``).
             root: Folder that paths are relative to, ``folder`` or a parent. Default: ``folder``.
             classes: As in `from_table`. Default: all visible sub-folders, sorted by name.
-            suffixes: Of the videos' names. Default: those of the formats that are read.
             label: Default: the sub-folders are the classes. A regular expression finds the class in
                 each path, wherever the videos lie: ``r"A(\\d{3})"`` in NTU RGB+D. None: there are
                 no labels.
@@ -370,7 +361,7 @@ class Catalog:
         Raises:
             CatalogError: There are no videos, or a folder or a link (out of the root) is wrong.
         """
-        return cls._of(read_folder(folder, root, classes, suffixes, label, chain))
+        return cls._of(read_folder(folder, root, classes, label, chain))
 
     @classmethod
     def train_and_test(cls, folder: PathLike, seed: int = 0) -> tuple[Catalog, Catalog]:
@@ -419,8 +410,8 @@ class Catalog:
             raise CatalogError("join takes catalogs, at least one")
         if any(part._parts for part in parts):
             raise CatalogError("a mixture cannot be part of another catalog: give its parts")
-        parts_of_sample = parts[0]._parts_of_sample
-        if any(part._parts_of_sample != parts_of_sample for part in parts):
+        sample_parts = parts[0]._sample_parts
+        if any(part._sample_parts != sample_parts for part in parts):
             raise CatalogError(
                 "catalogs of several files as one sample are joined if they have the same parts, "
                 "and the same by= and offset_s="
@@ -451,9 +442,9 @@ class Catalog:
         columns = columns_of(tables) | {"label": np.concatenate(labels)}
         leading = [parts_of(path)[0] for path in paths]
         joined = cls._of(Listed(leading, columns, tuple(number), root), duplicates=True)
-        if parts_of_sample is not None:
+        if sample_parts is not None:
             joined = joined._replaced(
-                table=joined._table.replaced(paths), parts_of_sample=parts_of_sample
+                table=joined._table.replaced(paths), sample_parts=sample_parts
             )
         return joined.with_targets(targets_.joined(targets)) if targets else joined
 
@@ -493,12 +484,12 @@ class Catalog:
                     f"part {name!r} must be a Catalog, as Catalog.from_folder makes it, got "
                     f"{part!r}"
                 )
-            if part._parts or part._parts_of_sample:
+            if part._parts or part._sample_parts:
                 raise CatalogError("a mixture, or a catalog of several parts, cannot be a part")
         tables = {name: (part._root, part._table) for name, part in parts.items()}
-        root, table, parts_of_sample = side_by_side.combined(tables, match, by, offset_s)
+        root, table, sample_parts = side_by_side.combined(tables, match, by, offset_s)
         return next(iter(parts.values()))._replaced(
-            root=root, table=table, parts_of_sample=parts_of_sample
+            root=root, table=table, sample_parts=sample_parts
         )
 
     @property
@@ -556,7 +547,7 @@ class Catalog:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Catalog):
             return NotImplemented
-        names = "_root", "_classes", "_table", "_parts", "_parts_of_sample"
+        names = "_root", "_classes", "_table", "_parts", "_sample_parts"
         same = all(getattr(self, name) == getattr(other, name) for name in names)
         return same and targets_.equal(self._targets, other._targets)
 

@@ -87,10 +87,10 @@ def file_rows(catalog: Catalog, side: int | None = None) -> Catalog:
     """The videos, without parts, classes and targets. Of several files as one sample, all, or only
     those number ``side``."""
     table = catalog._table
-    if side is not None and catalog._parts_of_sample is not None:
+    if side is not None and catalog._sample_parts is not None:
         table = table.replaced([parts_of(path)[side] for path in table.paths])
     return catalog._replaced(
-        table=table, parts=(), classes=(), targets=None, windows=None, parts_of_sample=None
+        table=table, parts=(), classes=(), targets=None, windows=None, sample_parts=None
     )
 
 
@@ -98,7 +98,7 @@ def whole_files(catalog: Catalog, paths: Iterable[str]) -> Catalog:
     """Some of its files, each once, and nothing else that it says of them."""
     rows = file_rows(catalog)
     return rows._replaced(
-        table=rows._table.replaced(list(dict.fromkeys(paths)), {}), parts_of_sample=None
+        table=rows._table.replaced(list(dict.fromkeys(paths)), {}), sample_parts=None
     )
 
 

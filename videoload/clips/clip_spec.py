@@ -37,9 +37,14 @@ from videoload.clips.choices import (
     function_name,
 )
 from videoload.clips.colours import Jitter, checked_colours
-from videoload.clips.layouts import aligned, array_bytes, checked_output
+from videoload.clips.layouts import (
+    SoundPlaces,
+    aligned,
+    array_bytes,
+    checked_output,
+    checked_sound,
+)
 from videoload.clips.regions import scaled_size
-from videoload.clips.sounds import SoundPlaces, checked_sound
 from videoload.errors import SpecError
 
 # What a field means stands at the field, in its ``metadata``, and all that treats fields alike is
@@ -262,19 +267,14 @@ class ClipSpec:
             elif (allowed := _choices(kind)) and given not in allowed:
                 known = ", ".join(filter(None, allowed))
                 raise SpecError(f"{name} must be one of {known}, got {given!r}")
-        if self.fps is not None:
-            object.__setattr__(self, "fps", real("fps", self.fps, 0.001))
-            if self.stride != 1:
-                raise SpecError("give stride or fps, not both")
-        if self.resize is not None:
-            object.__setattr__(self, "resize", whole("resize", self.resize, most=MAX_SIDE))
-            if self.resize % 2:
-                raise SpecError(f"resize must be even, got {self.resize}")
+        for name in ("fps", "hop_s"):
+            if (given := getattr(self, name)) is not None:
+                object.__setattr__(self, name, real(name, given, 0.001))
+        for name, most in (("resize", MAX_SIDE), ("hop", MAX_COUNT)):
+            if (given := getattr(self, name)) is not None:
+                object.__setattr__(self, name, whole(name, given, most=most))
         self._check_size()
         self._check_ranges()
-        self._check_dense()
-        self._check_edges()
-        self._check_span()
         if self.transform is not None:
             object.__setattr__(self, "transform", function_name("transform", self.transform))
         if self.output is not None:
@@ -283,7 +283,7 @@ class ClipSpec:
         sound = checked_sound(self.sound, self.sound_channels, self.fps)
         for name, value in {**colours, **sound}.items():
             object.__setattr__(self, name, value)
-        self._check_views()
+        self._check_together()
 
     def _check_any_length(self) -> None:
         most: Any = self.max_frames
@@ -357,17 +357,12 @@ class ClipSpec:
             raise SpecError(f"each size needs a ratio of its own, by which videos get it: {sizes}")
 
     def _check_ranges(self) -> None:
-        for name, default, most in (("area", AREA, 1.0), ("ratio", RATIO, 1000.0)):
-            given = checked_range(name, getattr(self, name), most)
-            object.__setattr__(self, name, given)
-            if self.crop != "resized" and given != default:
-                raise SpecError(f'{name} is for crop="resized"')
+        for name, most in (("area", 1.0), ("ratio", 1000.0)):
+            object.__setattr__(self, name, checked_range(name, getattr(self, name), most))
         if isinstance(self.box_scale, tuple | list):
             object.__setattr__(self, "box_scale", checked_range("box_scale", self.box_scale, 100.0))
         else:
             object.__setattr__(self, "box_scale", real("box_scale", self.box_scale, 0.001, 100.0))
-        if self.crop != "box" and self.box_scale != 1.0:
-            raise SpecError('box_scale is for crop="box"')
 
     def _check_offsets(self) -> None:
         if self.offsets is None:
@@ -387,44 +382,50 @@ class ClipSpec:
         object.__setattr__(self, "offsets", offsets)
         object.__setattr__(self, "frames", len(offsets))
 
-    def _check_edges(self) -> None:
-        if self.edges is not None and self.sampling not in ("at", "dense"):
-            raise SpecError('edges is for sampling="at" and "dense"')
-        if self.edges is not None and self.short != "loop":
-            raise SpecError("with edges, no video is too short: leave short out")
-
-    def _check_dense(self) -> None:
-        if self.hop is not None:
-            object.__setattr__(self, "hop", whole("hop", self.hop, most=MAX_COUNT))
-        if self.hop_s is not None:
-            object.__setattr__(self, "hop_s", real("hop_s", self.hop_s, 0.001))
-        given = [name for name in ("hop", "hop_s") if getattr(self, name) is not None]
-        if self.sampling != "dense":
-            if given:
-                raise SpecError(f'{given[0]} is for sampling="dense"')
-        elif len(given) > 1:
-            raise SpecError("give hop (source frames) or hop_s (seconds), not both")
-        elif self.clips_per_video != 1:
-            raise SpecError('sampling="dense" takes all windows: leave clips_per_video out')
-        elif self.fps is not None and self.hop is not None:
-            raise SpecError("hop counts source frames: with fps, give hop_s in seconds")
-
-    def _check_span(self) -> None:
-        if self.sampling in ("at", "dense") and self.span != "window":
-            raise SpecError(
-                f'sampling="{self.sampling}" takes windows: leave span="{self.span}" out'
-            )
-        if self.span == "video" and (self.stride != 1 or self.fps is not None):
-            raise SpecError('span="video" takes a frame from each part: leave stride and fps out')
-
-    def _check_views(self) -> None:
-        if self.views == 1:
-            return
-        if self.transform is None and not is_drawn(self):
-            raise SpecError(
+    def _check_together(self) -> None:
+        """Raises SpecError if two fields contradict each other."""
+        hops = [name for name in ("hop", "hop_s") if getattr(self, name) is not None]
+        takes_windows = self.sampling in ("at", "dense")
+        for is_wrong, why in (
+            (self.fps is not None and self.stride != 1, "give stride or fps, not both"),
+            ((self.resize or 0) % 2, f"resize must be even, got {self.resize}"),
+            (self.crop != "resized" and self.area != AREA, 'area is for crop="resized"'),
+            (self.crop != "resized" and self.ratio != RATIO, 'ratio is for crop="resized"'),
+            (self.crop != "box" and self.box_scale != 1.0, 'box_scale is for crop="box"'),
+            (hops and self.sampling != "dense", f'{" and ".join(hops)} is for sampling="dense"'),
+            (len(hops) > 1, "give hop (source frames) or hop_s (seconds), not both"),
+            (
+                self.sampling == "dense" and self.clips_per_video != 1,
+                'sampling="dense" takes all windows: leave clips_per_video out',
+            ),
+            (
+                self.fps is not None and self.hop is not None,
+                "hop counts source frames: with fps, give hop_s in seconds",
+            ),
+            (
+                self.edges is not None and not takes_windows,
+                'edges is for sampling="at" and "dense"',
+            ),
+            (
+                self.edges is not None and self.short != "loop",
+                "with edges, no video is too short: leave short out",
+            ),
+            (
+                self.span == "video" and takes_windows,
+                f'sampling="{self.sampling}" takes windows: leave span="{self.span}" out',
+            ),
+            (
+                self.span == "video" and (self.stride != 1 or self.fps is not None),
+                'span="video" takes a frame from each part: leave stride and fps out',
+            ),
+            (
+                self.views > 1 and self.transform is None and not is_drawn(self),
                 f"the {self.views} views of a sample would all be the same: make crop, flip or "
-                "window random, or give jitter or a transform"
-            )
+                "window random, or give jitter or a transform",
+            ),
+        ):
+            if is_wrong:
+                raise SpecError(why)
 
     @property
     def shape(self) -> Any:

@@ -1,4 +1,4 @@
-"""The shape and type of a sample's array.
+"""The shape and type of a sample's array, and of the sound behind its pixels.
 
 In a slot and in a message, samples are rows of bytes, one after the other. An array is a view of
 them.
@@ -7,7 +7,7 @@ them.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,8 @@ from videoload.errors import SpecError
 
 _ALIGNED = 64  # bytes: where an array begins
 _KINDS = "biufc"  # bool, integers, floats, complex: nothing that refers to other memory
+_LEAST_RATE, _MOST_RATE = 1_000, 384_000  # samples a second
+_CHANNELS = 2  # mono and stereo
 
 
 def shape_of(name: str, shape: object) -> tuple[int, ...]:
@@ -63,3 +65,28 @@ def aligned(length: int) -> int:
 def as_arrays(rows: npt.NDArray[np.uint8], shape: tuple[int, ...], dtype: str) -> npt.NDArray[Any]:
     """A view of rows of bytes, uint8 [..., bytes] and contiguous, as arrays [..., *shape]."""
     return rows.view(dtype).reshape((*rows.shape[:-1], *shape))
+
+
+def checked_sound(rate: Any, channels: Any, fps: float | None) -> dict[str, int | None]:
+    """``sound`` and ``sound_channels`` of a spec. Raises SpecError."""
+    channels = whole("sound_channels", channels, 1, _CHANNELS)
+    if rate is None:
+        if channels != 1:
+            raise SpecError("sound_channels is for sound: give sound=16000, samples a second")
+        return {"sound": None, "sound_channels": 1}
+    if fps is None:
+        raise SpecError(
+            "sound needs fps, so that the clips of all files last equally long: give fps=12.5, "
+            "frames a second, and neither stride nor span"
+        )
+    return {"sound": whole("sound", rate, _LEAST_RATE, _MOST_RATE), "sound_channels": channels}
+
+
+class SoundPlaces(NamedTuple):
+    """Where the bytes of ``video`` are in a row of ``length`` bytes, then those of ``sound``;
+    ``flag`` is the byte that says whether the file has sound."""
+
+    video: slice
+    sound: slice
+    flag: int
+    length: int

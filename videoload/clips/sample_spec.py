@@ -354,11 +354,6 @@ def _flat(parts: Mapping[str, Any]) -> Any:
     return found
 
 
-def has_sound(spec: SampleSpec) -> bool:
-    """Whether its samples have sound."""
-    return any(clip.sound is not None for clip in spec.clips.values())
-
-
 def heard_in(spec: SampleSpec, rows: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_] | None:
     """Whether the file of each sample has sound, bool [n]; None if the spec asks for none.
 

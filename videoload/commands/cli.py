@@ -110,14 +110,6 @@ def scan(
         ),
     ] = None,
     workers: Annotated[int | None, per_core("Processes that decode.")] = None,
-    suffix: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar=".EXT",
-            help="Suffix of the videos' names in a folder. May be given several times.",
-            show_default="those of all formats that are read",
-        ),
-    ] = None,
     chain: Annotated[
         str | None,
         typer.Option(
@@ -147,9 +139,9 @@ def scan(
     """Decode every file once and report what it contains.
 
     Shows codec, size, frame rate, the true number of frames, key frames and damage. Then it says
-    what that means for a training: hours of video, lengths and the buckets that fit them, clips per
-    second to expect, files that are slow to seek in, classes out of balance, duplicates. Trainings
-    on this host use the indexes that it makes.
+    what that means for a training: hours of video, the buckets that fit their lengths, files that
+    are slow to seek in, classes out of balance, duplicates. Trainings on this host use the indexes
+    that it makes.
     """
     from videoload.commands import sources
     from videoload.host import cores
@@ -158,7 +150,7 @@ def scan(
     from videoload.scanning.journal import ScanJournal
     from videoload.storage.cache_directories import cache_folder
 
-    catalog = sources.load(videos, root, suffix, chain)
+    catalog = sources.load(videos, root, chain)
     if html is not None:
         report.check_place(html)
     journal = None if output is None else ScanJournal(output)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
 
@@ -21,20 +21,17 @@ _LOOKED_AT = 20  # paths of a list
 def load(
     source: Path | str,
     root: Path | str | None,
-    suffixes: Sequence[str] | None = None,
     chain: str | None = None,
     *,
     is_labelled: bool = True,
 ) -> Catalog:
     """The catalog of a folder, a table or a UCF-101 split file. A folder without sub-folders, or of
-    recordings in pieces, has no labels. ``suffixes``: of the videos in a folder; ``chain``: what
-    names a recording. Nobody asks for labels if it need not be ``is_labelled``. Raises
-    CatalogError."""
+    recordings in pieces, has no labels. ``chain``: what names a recording. Nobody asks for labels
+    if it need not be ``is_labelled``. Raises CatalogError."""
     if is_url(source) or Path(source).is_dir():
         has_labels = is_labelled and not chain and (is_url(source) or sub_folders(Path(source)))
         label = BY_FOLDER if has_labels else None
-        suffixes = tuple(suffixes or SUFFIXES)
-        return Catalog.from_folder(source, root=root, suffixes=suffixes, label=label, chain=chain)
+        return Catalog.from_folder(source, root=root, label=label, chain=chain)
     source = Path(source)
     if chain is not None:
         raise VideoloadError(f"--chain is for the files of a folder, and {source} is none")

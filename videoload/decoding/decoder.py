@@ -23,7 +23,7 @@ from videoload.decoding.recording_clips import RecordingClips, Recordings, find_
 from videoload.decoding.samples import of_recording, prepare_counts, prepare_samples
 from videoload.decoding.sounds import Sounds, prepare_with_sound
 from videoload.decoding.transforms import prepare_transformed
-from videoload.decoding.video_clips import DecodingTools, VideoClips
+from videoload.decoding.video_clips import DecodingTools, VideoClips, WantedClips
 from videoload.errors import TransformError, errors_of
 from videoload.frame_store.clip_frames import ClipStore
 from videoload.index.complete_decode import Report
@@ -31,7 +31,6 @@ from videoload.index.index import VideoIndex
 from videoload.index.indexes import Indexes
 from videoload.pixels.filter_graphs import FilterGraphs
 from videoload.pixels.planes import Buffer
-from videoload.reading.video import Video as OpenVideo
 from videoload.stopwatch import Stopwatch
 from videoload.storage.cache_directories import NO_DIRECTORIES, CacheDirectories
 from videoload.storage.files import Tick
@@ -62,7 +61,7 @@ class Decoder:
         native.silence_ffmpeg()
         self._storage = open_storage(root, folders.keep)
         self._functions = Functions(transforms, on_call)
-        self._files = OpenFiles[OpenVideo](lambda opened: opened.decoder.memory_bytes)
+        self._files = OpenFiles()
         self._sounds = Sounds(self._storage)
         graphs, keeper = FilterGraphs(), None
         if folders.frame_store is not None:
@@ -118,15 +117,11 @@ class Decoder:
     def _prepare(
         self, path: str, spec: SampleSpec, requests: Sequence[Clip], out: Buffer, tick: Tick
     ) -> Prepared:
+        info_of = partial(self.info, tick=tick)
         if spec.asks == "counts":
-            return prepare_counts(path, spec, requests, out, partial(self.info, tick=tick))
+            return prepare_counts(path, spec, requests, out, info_of)
         if "" in spec.clips:
             return self._prepare_clips(path, spec.leader, requests, out, tick)
-        return self._prepare_samples(path, spec, requests, out, tick)
-
-    def _prepare_samples(
-        self, path: str, spec: SampleSpec, requests: Sequence[Clip], out: Buffer, tick: Tick
-    ) -> Prepared:
         spec = of_recording(path, spec)
 
         def prepare(
@@ -134,7 +129,7 @@ class Decoder:
         ) -> Prepared:
             return self._prepare_clips(path, spec.clips[name], requests, out, tick, params, of)
 
-        return prepare_samples(path, spec, requests, out, partial(self.info, tick=tick), prepare)
+        return prepare_samples(path, spec, requests, out, info_of, prepare)
 
     def _prepare_clips(
         self, path: str, spec: ClipSpec, requests: Sequence[Clip], out: Buffer, tick: Tick,
@@ -142,14 +137,13 @@ class Decoder:
     ) -> Prepared:  # fmt: skip
         name = spec.transform
         transform = None if name is None else self._functions.find(str(name))
+        wanted = WantedClips(path, silent(spec), requests, given, of)
         clips: VideoClips | RecordingClips
         if len(pieces_of(path)) == 1:
-            clips = VideoClips(self._tools, path, silent(spec), requests, given, of)
+            clips = VideoClips(self._tools, wanted)
             hear = partial(self._sounds.hear, path)
         else:
-            clips = RecordingClips(
-                self._tools, self._recordings, path, silent(spec), requests, given, of
-            )  # fmt: skip
+            clips = RecordingClips(self._tools, self._recordings, wanted)
             hear = partial(clips.hear, self._sounds.hear)
         decoded = partial(clips.prepare, tick)
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Generic, Protocol, TypeVar
-
 from cachetools import LRUCache
 
+from videoload.reading.video import Video
 from videoload.storage.files import VideoFile
 
 _OPEN_BYTES = 64 << 20  # all open files may take so much, by a guess at what their decoders hold
@@ -15,19 +13,7 @@ _WORTH_KEEPING = 0.3  # share of the last visits that went to a file that could 
 _VISITS = 16
 
 
-class Open(Protocol):
-    """An open file."""
-
-    file: VideoFile
-
-    def close(self) -> None:
-        """Close the file."""
-
-
-T = TypeVar("T", bound=Open)
-
-
-class OpenFiles(Generic[T]):
+class OpenFiles:
     """The files that were read last, still open. The next visit to one of them saves what opening
     costs: as much as decoding two or three frames, and more if the file is long.
 
@@ -36,17 +22,13 @@ class OpenFiles(Generic[T]):
     Keeping files open there costs 2 %.
     """
 
-    def __init__(self, memory_bytes: Callable[[T], int]) -> None:
-        """``memory_bytes``: a guess at what an open file holds."""
-        self._bytes: Callable[[T], int] = lambda opened: max(
-            memory_bytes(opened), _OPEN_BYTES // _MAX_OPEN
-        )
-        self._files = _ClosingCache[T](_OPEN_BYTES, self._bytes)
+    def __init__(self) -> None:
+        self._files = _ClosingCache(_OPEN_BYTES, _bytes)
         # The files that would be open if all were kept, and how often a visit was to one of them.
         self._last: LRUCache[str, int] = LRUCache(_OPEN_BYTES, lambda memory_bytes: memory_bytes)
         self._again = 0.0
 
-    def take(self, file: VideoFile) -> T | None:
+    def take(self, file: VideoFile) -> Video | None:
         """The file, if it is here and has not changed."""
         path = file.path
         self._again += ((path in self._last) - self._again) / _VISITS
@@ -56,9 +38,9 @@ class OpenFiles(Generic[T]):
             return None
         return opened
 
-    def put(self, opened: T) -> None:
+    def put(self, opened: Video) -> None:
         """Keep the file until others need its place, if that may be worth it."""
-        memory_bytes = self._bytes(opened)
+        memory_bytes = _bytes(opened)
         if memory_bytes > _OPEN_BYTES:
             opened.close()
             return
@@ -78,8 +60,12 @@ class OpenFiles(Generic[T]):
         self.close()
 
 
-class _ClosingCache(LRUCache[str, T]):
-    def popitem(self) -> tuple[str, T]:
+def _bytes(opened: Video) -> int:
+    return max(opened.decoder.memory_bytes, _OPEN_BYTES // _MAX_OPEN)
+
+
+class _ClosingCache(LRUCache[str, Video]):
+    def popitem(self) -> tuple[str, Video]:
         path, opened = super().popitem()
         opened.close()
         return path, opened

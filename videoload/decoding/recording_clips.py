@@ -8,11 +8,10 @@ pieces. A piece that fails makes the recording bad, and is named.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from fractions import Fraction
 from functools import partial
-from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -20,13 +19,10 @@ from cachetools import LRUCache
 
 from videoload.clips.affine import affines
 from videoload.clips.clip_params import ClipParams
-from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.edges import pictures
 from videoload.clips.pieces import Pieces
-from videoload.clips.rows import Clip
-from videoload.clips.video_info import VideoInfo
-from videoload.decoding.prepared import Ordinals, OtherFileError, Prepared, Times, draw, renewing
-from videoload.decoding.video_clips import DecodingTools, VideoClips
+from videoload.decoding.prepared import Ordinals, Prepared, Times, renewing
+from videoload.decoding.video_clips import DecodingTools, VideoClips, WantedClips
 from videoload.errors import StorageError, VideoError, errors_in, errors_of
 from videoload.index.index import VideoIndex
 from videoload.index.indexes import Indexes
@@ -119,30 +115,17 @@ class Recordings:
 
 
 class RecordingClips:
-    """Some clips of a recording in pieces, for the arguments of `Decoder.decode`."""
+    """Some clips of a recording in pieces."""
 
-    def __init__(
-        self,
-        tools: DecodingTools,
-        recordings: Recordings,
-        path: str,
-        spec: ClipSpec,
-        requests: Sequence[Clip],
-        given: list[ClipParams] | None = None,
-        of: VideoInfo | None = None,
-        identities: Mapping[str, bytes] = MappingProxyType({}),
-    ) -> None:
-        """As of `VideoClips`."""
-        self._tools, self._recordings, self._path = tools, recordings, path
-        self._spec, self._requests, self._given, self._of = spec, requests, given, of
-        self._identities = identities
-        self._files = pieces_of(path)
+    def __init__(self, tools: DecodingTools, recordings: Recordings, wanted: WantedClips) -> None:
+        self._tools, self._recordings, self._wanted = tools, recordings, wanted
+        self._path, self._files = wanted.path, pieces_of(wanted.path)
 
     def prepare(self, tick: Tick, clips: Sequence[Buffer]) -> Prepared:
         """As `VideoClips.prepare`."""
         prepare = partial(self._prepare, tick, clips)
         decode: Callable[[Tick], Ordinals] = self._decode
-        if self._given is None:
+        if self._wanted.given is None:
             decode = renewing(self._path, prepare, decode)
         else:  # What is shown was drawn for several recordings together.
             prepare()
@@ -151,7 +134,7 @@ class RecordingClips:
             self._times_of,
             lambda: self._info.length,
             lambda: self._info.begins,
-            lambda: affines(self._params).reshape(len(self._requests), -1, 2, 3),
+            lambda: affines(self._params).reshape(len(self._wanted.requests), -1, 2, 3),
             all(part.are_kept for _, part in self._parts),
             lambda: any(part.lacks_room() for _, part in self._parts),
         )
@@ -161,10 +144,8 @@ class RecordingClips:
 
     def _prepare(self, tick: Tick, clips: Sequence[Buffer]) -> None:
         pieces = self._pieces = self._recordings.find(self._path, tick)
-        self._info = pieces.info
-        if self._of not in (None, self._info):
-            raise OtherFileError
-        self._params = self._given or draw(self._spec, pieces.info, self._requests)
+        self._info, wanted = pieces.info, self._wanted
+        self._params = wanted.drawn_for(pieces.info)
         drawn: dict[int, tuple[list[ClipParams], list[Buffer]]] = {}
         for params, clip in zip(self._params, clips, strict=True):
             for run in pieces.runs(pictures(params.frames)):
@@ -174,7 +155,8 @@ class RecordingClips:
         self._parts: list[tuple[str, Prepared]] = []
         for number, (own, places) in sorted(drawn.items()):
             file, of = self._files[number], pieces.infos[number]
-            made = VideoClips(self._tools, file, self._spec, (), own, of, self._identities)
+            piece = WantedClips(file, wanted.spec, (), own, of, wanted.identities)
+            made = VideoClips(self._tools, piece)
             with errors_in(self._path, f"piece {file}"):
                 self._parts.append((file, made.prepare(tick, places)))
 
@@ -182,7 +164,8 @@ class RecordingClips:
         for file, part in self._parts:
             with errors_in(self._path, f"piece {file}"):
                 part.decode(tick)
-        return np.array([drawn.frames for drawn in self._params]).reshape(len(self._requests), -1)
+        shown = np.array([drawn.frames for drawn in self._params])
+        return shown.reshape(len(self._wanted.requests), -1)
 
     def hear(
         self,

@@ -11,7 +11,6 @@ from contextlib import AbstractContextManager
 
 import numpy as np
 
-from videoload.clips.affine import Matrices
 from videoload.clips.clip_params import ClipParams
 from videoload.clips.rows import Clip
 from videoload.clips.sample_params import SampleParams, common_frames, sample_params
@@ -66,10 +65,12 @@ def prepare_samples(
     def length() -> tuple[int, float, float]:
         return parts[0][1].length()
 
-    def affine() -> Matrices:
-        return np.concatenate([part.affine() for _, part, _, _ in parts], axis=1)
-
-    return Prepared(renewing(path, prepare_all, decode), times_of, length, affine=affine)
+    return Prepared(
+        renewing(path, prepare_all, decode),
+        times_of,
+        length,
+        affine=lambda: np.concatenate([part.affine() for _, part, _, _ in parts], axis=1),
+    )
 
 
 def prepare_counts(
@@ -125,11 +126,7 @@ def shown_of(
     spec: SampleSpec, videos: Mapping[str, VideoInfo], requests: Sequence[Clip]
 ) -> list[SampleParams]:
     """What samples of ``videos``, those of the parts, show. Raises UnfitError."""
-    return [_params(spec, videos, request) for request in requests]
-
-
-def _params(spec: SampleSpec, videos: Mapping[str, VideoInfo], request: Clip) -> SampleParams:
-    return sample_params(spec, videos, request)
+    return [sample_params(spec, videos, request) for request in requests]
 
 
 def _named(path: str, name: str, paths: Mapping[str, str]) -> AbstractContextManager[None]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from av.video.frame import VideoFrame
@@ -58,24 +58,38 @@ class DecodingTools:
     position: ReadPosition | None = None
 
 
-class VideoClips:
-    """Some clips of a video, for the arguments of `Decoder.decode`."""
+class WantedClips(NamedTuple):
+    """Some clips of one path, for the arguments of `Decoder.decode`.
 
-    def __init__(
-        self,
-        tools: DecodingTools,
-        path: str,
-        spec: ClipSpec,
-        requests: Sequence[Clip],
-        given: list[ClipParams] | None = None,
-        of: VideoInfo | None = None,
-        identities: Mapping[str, bytes] = MappingProxyType({}),
-    ) -> None:
-        """``given``: of clips that are a part of samples, or of a recording in pieces, what they
-        show. ``of``: the file for which that was drawn. ``identities``: of files by their paths
-        that no others may take the place of."""
-        self._tools, self._path, self._spec, self._requests = tools, path, spec, requests
-        self._given, self._of, self._identities = given, of, identities
+    Attributes:
+        path: A file, or a recording in pieces.
+        spec: Of the clips, without sound.
+        requests: Which clips.
+        given: What they show, if they are a part of samples, or of a recording in pieces.
+        of: The file for which that was drawn.
+        identities: Of files by their paths that no others may take the place of.
+    """
+
+    path: str
+    spec: ClipSpec
+    requests: Sequence[Clip]
+    given: list[ClipParams] | None = None
+    of: VideoInfo | None = None
+    identities: Mapping[str, bytes] = MappingProxyType({})
+
+    def drawn_for(self, info: VideoInfo) -> list[ClipParams]:
+        """What the clips show of a file. Raises OtherFileError, UnfitError."""
+        if self.of not in (None, info):
+            raise OtherFileError
+        return self.given or draw(self.spec, info, self.requests)
+
+
+class VideoClips:
+    """Some clips of a video."""
+
+    def __init__(self, tools: DecodingTools, wanted: WantedClips) -> None:
+        self._tools, self._wanted = tools, wanted
+        self._path, self._spec = wanted.path, wanted.spec
 
     def prepare(self, tick: Tick, clips: Sequence[Buffer]) -> Prepared:
         """Find out what the clips show, and ask for the bytes that this needs. ``clips``: where
@@ -88,7 +102,7 @@ class VideoClips:
             self._times_of,
             lambda: self._info.length,
             lambda: self._info.begins,
-            lambda: affines(self._params).reshape(len(self._requests), -1, 2, 3),
+            lambda: affines(self._params).reshape(len(self._wanted.requests), -1, 2, 3),
             self._stored is not None and not self._stored.missing,
             self._lacks_room,
         )
@@ -98,11 +112,10 @@ class VideoClips:
         store, stored, found = tools.store, None, None
         with tools.watch.phase("open"):
             file = self._file = tools.storage.resolve(path)
-        if self._identities.get(path, file.identity) != file.identity:
+        if self._wanted.identities.get(path, file.identity) != file.identity:
             raise OtherFileError
         if store is not None and (found := store.find(path, file, spec, tick)) is not None:
-            self._check(found.info)
-            self._params = self._given or draw(spec, found.info, self._requests)
+            self._params = self._wanted.drawn_for(found.info)
             self._stored = stored = store.frames_of(
                 path, file, spec, found.info, self._params, found
             )
@@ -111,8 +124,7 @@ class VideoClips:
                 return
         index, self._opened = tools.indexes.find(path, file, tick)
         self._index = index
-        self._check(index.info)
-        self._params = self._given or draw(spec, index.info, self._requests)
+        self._params = self._wanted.drawn_for(index.info)
         if store is not None and (found is None or found.info != index.info):
             stored = store.frames_of(path, file, spec, index.info, self._params, None)
         self._places: dict[int, list[tuple[ClipPixels, int]]] = {}
@@ -123,10 +135,6 @@ class VideoClips:
         index.want(file, wanted)
         self._stored = stored
         self._info = index.info
-
-    def _check(self, info: VideoInfo) -> None:
-        if self._of is not None and info != self._of:
-            raise OtherFileError
 
     def _times_of(self, frames: Ordinals) -> Times:
         return self._info.times_of(frames)
@@ -213,4 +221,4 @@ class VideoClips:
     def _shown(self) -> Ordinals:
         """The ordinals of the frames of the clips."""
         shown = np.concatenate([drawn.frames for drawn in self._params])
-        return shown.reshape(len(self._requests) or 1, -1)
+        return shown.reshape(len(self._wanted.requests) or 1, -1)

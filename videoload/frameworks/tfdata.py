@@ -39,25 +39,20 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from videoload.catalog.joining import file_rows
 from videoload.catalog.targets import named, shapes
-from videoload.clips.sample_info import affine_of, info_type
-from videoload.clips.sample_spec import (
-    SampleSpec,
-    by_part,
-    frames_shape,
-    has_sound,
-    reported_shape,
-    with_shape,
-)
+from videoload.clips.sample_info import info_type
+from videoload.clips.sample_spec import SampleSpec, frames_shape, with_shape
 from videoload.engine.readers import StreamReaders
 from videoload.errors import ClosedError, VideoloadError
 from videoload.frameworks import interrupts
 from videoload.frameworks.python_datasets import PythonDatasets, itself
+from videoload.plan.batches import Batch, BatchInfo, BatchWithInfo, Sample, batch_of
+from videoload.plan.lengths import Lengths
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from videoload.plan.batches import Batch, BatchInfo, BatchWithInfo
     from videoload.plan.epoch_cursor import EpochCursor, Pass
 
 _log = logging.getLogger(__name__)
@@ -292,36 +287,27 @@ def expect_reader(readers: StreamReaders) -> None:
 def _signature(
     readers: StreamReaders, spec: SampleSpec, rows: int | None, info: bool
 ) -> tuple[Any, ...]:
-    """The shapes and types of a batch of such samples, as nested tf.TensorSpec."""
+    """The shapes and types of a batch of such samples, as nested tf.TensorSpec: those of a batch of
+    one, of which nothing is known."""
     import tensorflow as tf
 
-    def specs(kind: Any) -> Any:
+    def declared(kind: Any) -> Any:
         if isinstance(kind, dict):
-            return {name: specs(each) for name, each in kind.items()}
+            return {name: declared(each) for name, each in kind.items()}
         shape, dtype = kind
         return tf.TensorSpec((rows, *shape), tf.string if dtype == "str" else dtype)
 
-    clips: Any = spec.shape, spec.dtype
-    if isinstance(spec.shape, dict):
-        clips = {name: tuple(each[name] for each in clips) for name in spec.shape}
-    targets, shape = readers.catalog.targets, frames_shape(spec)
-    labels = ((), "int64") if targets is None else shapes(targets, shape)
-    if not info:
-        return specs(clips), specs(labels)
-    one: dict[str, Any] = dict.fromkeys(("video", "clip", "crop", "lengths"), ((), "int64"))
-    parts = {
-        part: each.shape for part, each in by_part(spec, np.empty(reported_shape(spec))).items()
-    }
-    frames: dict[str, Any] = {"mask": (shape[-1:], "bool")}
-    for name, dtype in (("frames", "int64"), ("times", "float64")):
-        each = {part: (own, dtype) for part, own in parts.items()}
-        frames[name] = each.get("", each)
-    one |= {"has_sound": ((), "bool")} if has_sound(spec) else {}
-    if (affine := affine_of(np.empty(0, info_type(spec)), spec)) is not None:
-        kinds = affine if isinstance(affine, dict) else {"": affine}
-        matrices = {name: (each.shape[1:], "float32") for name, each in kinds.items()}
-        one["affine"] = matrices if isinstance(affine, dict) else matrices[""]
-    return specs(clips), specs(labels), specs({**one, "path": ((), "str"), **frames})
+    def of_array(array: Any) -> Any:
+        return declared((array.shape[1:], "str" if array.dtype.hasobject else array.dtype))
+
+    known, targets = np.zeros(1, info_type(spec)), readers.catalog.targets
+    known["of"], known["lasts"], known["wide"] = -1, np.nan, np.nan
+    pixels, catalog = np.zeros((1, spec.clip_bytes), np.uint8), file_rows(readers.catalog)
+    one, lengths = Sample(0, 0, 0, 0, 0, 0), Lengths(catalog, readers.spec)
+    clips, _, *more = batch_of(0, [one], catalog, spec, pixels, known, lengths, info=info)
+    kind: Any = ((), "int64") if targets is None else shapes(targets, frames_shape(spec))
+    found = [tf.nest.map_structure(of_array, each) for each in (clips, *map(_as_dict, more))]
+    return found[0], declared(kind), *found[1:]
 
 
 def _as_dict(info: BatchInfo) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from videoload.listings.columns import (
 )
 from videoload.storage.roots import files_below, folders_in, is_url, normal_url
 
-SUFFIXES = (  # of videos, if nothing else is given
+SUFFIXES = (  # of videos
     ".avi", ".mp4", ".mkv", ".mov", ".webm", ".m4v", ".mpg", ".mpeg", ".mts", ".m2ts", ".flv",
     ".ogv", ".3gp", ".dv",
 )  # fmt: skip
@@ -37,6 +37,7 @@ BY_FOLDER = "<class>/"  # as ``label``: the sub-folders are the classes
 # Folders that split a data set. As classes, they would label every video "train".
 _TRAIN = ("train", "training")
 _TEST = ("test", "testing", "val", "valid", "validation")
+_NAMED = some([f"*{suffix}" for suffix in SUFFIXES])
 _NO_TEXT = "names that are not a line of UTF-8 text"
 
 _log = logging.getLogger(__name__)
@@ -60,7 +61,6 @@ class Found:
 
     top: Path | str
     base: str = ""  # the way from the root to the folder, ending with "/"
-    suffixes: tuple[str, ...] = SUFFIXES
     videos: list[str] = field(default_factory=list)
     folders: list[str] = field(default_factory=list)
     passed: Counter[str] = field(default_factory=Counter)
@@ -84,7 +84,7 @@ class Found:
         return found
 
     def _look_below_url(self, url: str) -> None:
-        with _refusing():
+        with refusing():
             below = files_below(url, self.base.rstrip("/"))
         for path in below:
             first, *rest = path[len(self.base) :].split("/")
@@ -92,7 +92,7 @@ class Found:
                 continue
             if rest and is_text_line(first):
                 self.folders.append(first)
-            if path.lower().endswith(self.suffixes) and is_text_line(path):
+            if path.lower().endswith(SUFFIXES) and is_text_line(path):
                 self.videos.append(path)
             else:
                 self.passed[_kind(path)] += 1
@@ -101,7 +101,7 @@ class Found:
         inner: list[str] = []
         for entry in sorted(visible(root / folder), key=lambda entry: entry.name):
             is_link, is_fit = entry.is_symlink(), is_text_line(entry.name)
-            is_video = is_fit and entry.name.lower().endswith(self.suffixes)
+            is_video = is_fit and entry.name.lower().endswith(SUFFIXES)
             is_folder = os.path.isdir(entry.path) if is_link else entry.is_dir()  # noqa: PTH112 - not of a loop
             if is_link and (is_folder or is_video):
                 target = Path(os.path.realpath(entry.path))
@@ -131,8 +131,8 @@ class Found:
 
 
 @contextmanager
-def _refusing() -> Iterator[None]:
-    """What is wrong with a URL is wrong with the catalog."""
+def refusing() -> Iterator[None]:
+    """What is wrong with a URL is wrong with the catalog. Raises CatalogError."""
     try:
         yield
     except (StorageError, ValueError) as error:
@@ -152,25 +152,23 @@ def read_folder(
     folder: PathLike,
     root: PathLike | None,
     classes: ClassNames | None,
-    suffixes: Sequence[str],
     label: str | None = BY_FOLDER,
     chain: str | None = None,
 ) -> Listed:
     """The videos below a folder; see `Catalog.from_folder`."""
     home = open_root(folder)
     top = home if root is None else open_root(root)
-    endings = _checked(suffixes)
-    found = Found(top, _base(home, top), endings)
+    found = Found(top, _base(home, top))
     if label != BY_FOLDER and not found.videos:
-        raise CatalogError(f"{home} has no videos ({_endings(endings)}){_passed_over(found)}")
+        raise CatalogError(f"{home} has no videos ({_NAMED}){_passed_over(found)}")
     if label == BY_FOLDER:
-        labels, names = _by_folder(home, found, classes, endings)
+        labels, names = _by_folder(home, found, classes)
     elif label is not None:
         labels, names = _by_regex(home, found.videos, label, classes)
     else:
         labels, names = None, () if classes is None else class_names(classes)
     if text := _passed_over(found):
-        _log.warning("%s%s; videos are named %s", home, text, _endings(endings))
+        _log.warning("%s%s; videos are named %s", home, text, _NAMED)
     paths = found.videos
     if chain is not None:
         paths, labels = chained(paths, labels, chain, str(home))
@@ -178,7 +176,7 @@ def read_folder(
 
 
 def _by_folder(
-    home: Path | str, found: Found, classes: ClassNames | None, endings: tuple[str, ...]
+    home: Path | str, found: Found, classes: ClassNames | None
 ) -> tuple[list[int], tuple[str, ...]]:
     """The class of each video, and all classes. Videos that are in no sub-folder are left out."""
     names = tuple(found.folders) if classes is None else class_names(classes)
@@ -203,9 +201,7 @@ def _by_folder(
                 "finds the class in each name; or label=None, for no classes; or a table for "
                 "Catalog.from_table"
             )
-        raise CatalogError(
-            f"{home} has no <class>/**/{_endings(endings)}: {hint}{_passed_over(found)}"
-        )
+        raise CatalogError(f"{home} has no <class>/**/{_NAMED}: {hint}{_passed_over(found)}")
     found.passed["videos outside of class folders"] = len(loose)
     if empty := [name for name in found.folders if not of_folder[name]]:
         _log.warning("%s: no video in the class folders %s", home, some(empty))
@@ -230,14 +226,6 @@ def _by_regex(
     return [number_of[name] for name in found], names
 
 
-def _checked(suffixes: Sequence[str]) -> tuple[str, ...]:
-    """The suffixes in lower case. Raises CatalogError."""
-    endings = tuple(s.lower() for s in ([suffixes] if isinstance(suffixes, str) else suffixes))
-    if not endings or not all(len(s) > 1 and s.startswith(".") for s in endings):
-        raise CatalogError(f"suffixes must be like '.avi', not {suffixes!r}")
-    return endings
-
-
 def are_parts(names: Sequence[str]) -> bool:
     """Whether all of the sub-folders split a data set, like train/ and test/."""
     return len(names) > 1 and {*map(str.lower, names)} <= {*_TRAIN, *_TEST}
@@ -247,7 +235,7 @@ def open_root(root: PathLike) -> Path | str:
     """The root as a catalog keeps it: a folder that exists, or a URL, which is not asked anything.
     Raises CatalogError."""
     if is_url(root):
-        with _refusing():
+        with refusing():
             return normal_url(str(root))
     try:
         folder = Path(os.path.realpath(root))  # Path.resolve() raises on a loop of links
@@ -268,7 +256,7 @@ def sub_folders(root: PathLike) -> list[str]:
     top = open_root(root)
     if not isinstance(top, str):
         return sorted(entry.name for entry in visible(top) if entry.is_dir())
-    with _refusing():
+    with refusing():
         return [name for name in folders_in(top) if not is_hidden(name)]
 
 
@@ -283,10 +271,6 @@ def train_and_test(folder: PathLike) -> tuple[str, str] | None:
         return None
     train, test = (os.path.join(folder, names[0]) for names in found)
     return train, test
-
-
-def _endings(suffixes: Sequence[str]) -> str:
-    return some([f"*{suffix}" for suffix in suffixes])
 
 
 def _passed_over(found: Found) -> str:

@@ -14,9 +14,10 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
-from videoload.errors import CatalogError, StorageError
+from videoload.errors import CatalogError
 from videoload.listings.columns import PathLike
-from videoload.storage.roots import files_below, is_url, normal_url
+from videoload.listings.folders import open_root, refusing
+from videoload.storage.roots import files_below
 from videoload.storage.stores import Store
 
 Array = npt.NDArray[Any]
@@ -76,8 +77,8 @@ def read_episodes(
     found = tables.read(tables.files("meta/episodes"), [_EPISODE, *places, *of.values()])
     if episodes is not None:
         found = _chosen(found, list(episodes), tables.root)
-    data = _each_once(zip(found["data/chunk_index"], found["data/file_index"], strict=True))
-    named = [info["data_path"].format(chunk_index=c, file_index=f) for c, f in sorted(data)]
+    data = zip(found["data/chunk_index"].tolist(), found["data/file_index"].tolist(), strict=True)
+    named = [info["data_path"].format(chunk_index=c, file_index=f) for c, f in sorted({*data})]
     columns = [
         name for name, each in features.items()
         if each["dtype"] not in ("video", "image") and name != "timestamp"
@@ -116,12 +117,7 @@ class _Tables:
                 "LeRobot's tables are Parquet files: pip install videoload[lerobot]"
             ) from None
         self._arrow, self._parquet = pyarrow, parquet
-        self.root: str | Path = Path(root)
-        if isinstance(root, str) and is_url(root):
-            try:
-                self.root = normal_url(root)
-            except ValueError as error:
-                raise CatalogError(str(error)) from None
+        self.root = open_root(root)
 
     def info(self) -> dict[str, Any]:
         """What ``meta/info.json`` says."""
@@ -144,10 +140,8 @@ class _Tables:
     def files(self, folder: str) -> list[str]:
         """The tables in a folder, in their order."""
         if isinstance(self.root, str):
-            try:
+            with refusing():
                 found = files_below(self.root, folder)
-            except StorageError as error:
-                raise CatalogError(str(error)) from None
         else:
             found = [each.relative_to(self.root).as_posix() for each in (self.root / folder).glob(
                 "*/*.parquet")]  # fmt: skip
@@ -260,7 +254,3 @@ def _chosen(found: dict[str, Array], episodes: list[int], root: object) -> dict[
     if left := [each for each in episodes if each not in place]:
         raise CatalogError(f"{root} has no episode {left[0]}: it has {len(place)}")
     return {name: column[[place[each] for each in episodes]] for name, column in found.items()}
-
-
-def _each_once(pairs: Iterable[tuple[Any, Any]]) -> set[tuple[int, int]]:
-    return {(int(one), int(other)) for one, other in pairs}

@@ -27,7 +27,7 @@ from videoload.clips.moments import shown_at
 from videoload.clips.rows import Clip
 from videoload.decoding.prepared import OtherFileError
 from videoload.decoding.recording_clips import RecordingClips, Recordings, find_file
-from videoload.decoding.video_clips import DecodingTools, VideoClips
+from videoload.decoding.video_clips import DecodingTools, VideoClips, WantedClips
 from videoload.errors import ClosedError, SpecError, VideoError, errors_of, named
 from videoload.index.index import VideoIndex, open_video
 from videoload.index.index_file import NAME
@@ -275,13 +275,13 @@ class Recording:
         if not ordinals:
             return
         shown = [self._params._replace(frames=np.array(ordinals))]
-        given = self._name, self._spec, [Clip(0)], shown, self._info, self._identities
+        wanted = WantedClips(self._name, self._spec, [Clip(0)], shown, self._info, self._identities)
         clips: VideoClips | RecordingClips
         with self._reading() as reader:
             if len(pieces_of(self._name)) > 1:
-                clips = RecordingClips(reader.tools, reader.recordings, *given)
+                clips = RecordingClips(reader.tools, reader.recordings, wanted)
             else:
-                clips = VideoClips(reader.tools, *given)
+                clips = VideoClips(reader.tools, wanted)
             clips.prepare(_no_tick, [out]).decode(_no_tick)
 
     @contextmanager

@@ -1,12 +1,9 @@
-"""What the files of a scan mean for a training: how much there is, how fast it can be read, and
-what to correct first.
-"""
+"""What the files of a scan mean for a training: how much there is, and what to correct first."""
 
 from __future__ import annotations
 
 import hashlib
 import shlex
-import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -16,25 +13,18 @@ from pathlib import Path
 import numpy as np
 
 from videoload.catalog import splitting
-from videoload.catalog.catalog import Catalog
-from videoload.catalog.table import Ints
-from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.regions import scaled_size
-from videoload.errors import VideoloadError
 from videoload.plan.padding import fewest_buckets, fewest_sizes
 from videoload.scanning.journal import ScanRow
 from videoload.stats.waiting import count
 from videoload.storage.paths import pieces_of
-from videoload.trainer.serial import decode_serially
 
+CLIP_FRAMES = 16  # of a usual clip
 FAR = 250  # frames between key frames; beyond that, a clip takes long to reach
 _OUT_OF_BALANCE = 3  # the largest class has this many times the files of the smallest
+_WHOLE = 0.95  # of the frames that a header says: files with B-pictures may say one more
 _NAMED = 3  # files that a line names
-# "hold": a stream warns of videos that are too short for "loop", and this clip is nobody's.
-_CLIP = ClipSpec(frames=16, stride=2, resize=128, size=(112, 112), sampling="random", short="hold")
-_MEASURE_S = 0.5
 _RESIZES = (128, 256)
-_BARS, _HEIGHTS = 24, " ▁▂▃▄▅▆▇█"
 _HALVED = ("yuv420p", "yuvj420p")  # a kept frame takes as much as in 4:2:0; otherwise it is RGB
 
 
@@ -62,21 +52,9 @@ def store(rows: Sequence[ScanRow]) -> str:
     return f"all frames in a frame store (frame_store=) take {' or '.join(parts)}" if files else ""
 
 
-def lengths(segments: Sequence[ScanRow]) -> str:
-    """How long the segments are, with bars, if they differ."""
-    found = _lengths_of(segments)
-    if len({*found.tolist()}) < 2:
-        return ""
-    counts, _ = np.histogram(found, _BARS)
-    bars = "".join(_HEIGHTS[-(-8 * each // counts.max())] for each in counts.tolist())
-    return (
-        f"lengths: {found.min()} {bars} {found.max()} frames, {np.median(found):.0f} in the middle"
-    )
-
-
 def buckets(segments: Sequence[ScanRow]) -> list[str]:
     """Which buckets pad clips of whole segments least, for a script."""
-    found = _lengths_of(segments)
+    found = np.array([row.length for row in segments if row.good], np.int64)
     if not len(found):
         return []
     most = int(np.percentile(found, 99, method="higher"))
@@ -101,35 +79,25 @@ def sizes(segments: Sequence[ScanRow]) -> list[str]:
     ]
 
 
-def _lengths_of(segments: Sequence[ScanRow]) -> Ints:
-    return np.array([row.length for row in segments if row.good], np.int64)
-
-
 def bytes_text(size: float) -> str:
     unit, name = (1e9, "GB") if size >= 1e9 else (1e6, "MB")
     return f"{size / unit:.3g} {name}"
 
 
-def speed(rows: Sequence[ScanRow], root: Path, cores: int) -> str:
-    """Clips per second to expect: it decodes clips of random good files for half a second."""
-    sound = [row.path for row in rows if row.good and not row.damage]
-    if not sound:
-        return ""
-    catalog = Catalog(sound, root=root)
-    clips = decode_serially(catalog, _CLIP, 1, shuffle=True, epochs=1 << 30)
-    done, spent_s = 0, 0.0
-    with suppress(VideoloadError):  # most files are smaller than the clip
-        while spent_s < _MEASURE_S:
-            began = time.process_time()  # other programs may keep the cores busy
-            next(clips)
-            done, spent_s = done + 1, spent_s + time.process_time() - began
-    if not done:
-        return ""
-    rate = done / spent_s
-    return (
-        f"about {_rounded(rate)} clips/s from one core of this host, {_rounded(cores * rate)} from "
-        f"{count(cores, 'core')} (16 frames, every 2nd, of 112x112)"
-    )
+def remarks(row: ScanRow) -> list[str]:
+    """What is wrong with a file, or with a segment of it."""
+    if not row.good:
+        return [row.damage or "its segment begins behind its end"]
+    found = [row.damage] if row.damage else []
+    if row.frames < CLIP_FRAMES:
+        found.append(f"short: {count(row.frames, 'frame')}")
+    if row.frames < _WHOLE * row.header_frames and not row.damage:
+        found.append(f"cut: its header says {row.header_frames} frames, and it has {row.frames}")
+    if row.key_frames <= 1 and row.frames > FAR:
+        found.append("one key frame at most: clips are far from it")
+    if row.fps <= 0:
+        found.append("tells no frame rate")
+    return found
 
 
 def long_groups(rows: Sequence[ScanRow], root: Path | None) -> list[str]:
@@ -208,9 +176,3 @@ def _same(rows: Sequence[ScanRow], root: Path) -> Iterator[list[ScanRow]]:
         with suppress(OSError), (root / row.path).open("rb") as file:
             by_content[hashlib.file_digest(file, "sha256").digest()].append(row)
     return (group for group in by_content.values() if len(group) > 1)
-
-
-def _rounded(rate: float) -> str:
-    """Two digits: the measurement is no more exact."""
-    digits = 1 if rate < 1 else 10 ** max(0, len(str(int(rate))) - 2)
-    return f"{rate:.1f}" if rate < 1 else str(round(rate / digits) * digits)

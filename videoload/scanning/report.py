@@ -15,17 +15,17 @@ from videoload.errors import VideoloadError, named
 from videoload.pages.page import page, picture
 from videoload.recordings import recording
 from videoload.scanning import advice
+from videoload.scanning.advice import CLIP_FRAMES
 from videoload.scanning.journal import ScanRow
 from videoload.stats.waiting import count
 
-_BARS, _CLIP_FRAMES = 24, 16
+_BARS = 24
 _KINDS = 8  # of sizes, rates, codecs: the others are one bar
 _SIDE = 72  # of a picture, in pixels
 _BYTES = 2_200_000  # of all pictures
 _EACH = 6  # pictures of a class, and names of equal files
 _CLASSES, _WRONG, _GROUPS = 400, 60, 20  # of each that is shown
 _RARE = 1 / 3  # of the files of an average class
-_WHOLE = 0.95  # of the frames that a header says: files with B-pictures may say one more
 
 
 def write(
@@ -78,7 +78,7 @@ def _content(
     copies: Sequence[Sequence[ScanRow]], pictures: _Pictures,
 ) -> dict[str, Any]:  # fmt: skip
     good = [row for row in rows if row.good]
-    wrong = {row.path: (row, found) for row in rows if (found := _remarks(row))}
+    wrong = {row.path: (row, found) for row in rows if (found := advice.remarks(row))}
     listed = sorted(wrong.values(), key=lambda each: each[0].good)[:_WRONG]
     shown = [
         {
@@ -179,13 +179,13 @@ def _of_lengths(good: Sequence[ScanRow]) -> list[str]:
         return []
     lengths = np.array([row.frames for row in good])
     most = int(np.percentile(lengths, 10))
-    stride = max(1, (most - 1) // (_CLIP_FRAMES - 1))
-    short = int((lengths < _CLIP_FRAMES).sum())
-    fits = f"9 in 10 files have {most} frames or more: frames={_CLIP_FRAMES}, stride={stride} fits"
-    if most < _CLIP_FRAMES:
+    stride = max(1, (most - 1) // (CLIP_FRAMES - 1))
+    short = int((lengths < CLIP_FRAMES).sum())
+    fits = f"9 in 10 files have {most} frames or more: frames={CLIP_FRAMES}, stride={stride} fits"
+    if most < CLIP_FRAMES:
         fits = f"9 in 10 files have {most} frames or more: frames={max(1, most)} fits"
     return [fits] + [
-        f"fewer than {_CLIP_FRAMES} frames: {count(short, 'file')}; short= says what becomes of "
+        f"fewer than {CLIP_FRAMES} frames: {count(short, 'file')}; short= says what becomes of "
         "clips that are longer than their file"
     ] * (short > 0)
 
@@ -198,22 +198,6 @@ def _of_rates(good: Sequence[ScanRow]) -> list[str]:
         f"from {min(rates):g} to {max(rates):g}: with fps= in the place of stride=, clips of all "
         "files last equally long"
     ]
-
-
-def _remarks(row: ScanRow) -> list[str]:
-    """What is wrong with a file."""
-    if not row.good:
-        return [row.damage or "its segment begins behind its end"]
-    found = [row.damage] if row.damage else []
-    if row.frames < _CLIP_FRAMES:
-        found.append(f"short: {count(row.frames, 'frame')}")
-    if row.frames < _WHOLE * row.header_frames and not row.damage:
-        found.append(f"cut: its header says {row.header_frames} frames, and it has {row.frames}")
-    if row.key_frames <= 1 and row.frames > advice.FAR:
-        found.append("one key frame at most: clips are far from it")
-    if row.fps <= 0:
-        found.append("tells no frame rate")
-    return found
 
 
 def _classes(good: Sequence[ScanRow], pictures: _Pictures) -> dict[str, Any]:

@@ -14,7 +14,6 @@ from rich.table import Table
 from rich.text import Text
 
 from videoload.errors import named, printable
-from videoload.host import cores
 from videoload.scanning import advice
 from videoload.scanning.journal import ScanJournal, ScanRow
 from videoload.stats.waiting import count
@@ -30,12 +29,14 @@ def print_scan(
     """Print the table and the summary. In a pipe, no line of the table is broken."""
     console = Console(emoji=False)
     if not console.is_terminal:
-        texts = (text for row in rows for text in (named(row.path), *map(printable, _remarks(row))))
+        texts = (
+            text for row in rows for text in (named(row.path), *map(printable, advice.remarks(row)))
+        )
         console.width = max(console.width, max(map(len, texts), default=0) + _COLUMNS)
     table = scan_table(rows, every=every)
     if table is not None:
         console.print(table)
-    lines = scan_summary(rows, segments, journal, root, cores(), copies)
+    lines = scan_summary(rows, segments, journal, root, copies)
     console.print(Text("\n".join(map(printable, lines))), highlight=False, soft_wrap=True)
 
 
@@ -46,7 +47,7 @@ def print_rows(rows: Sequence[ScanRow]) -> None:
 
 def scan_table(rows: Sequence[ScanRow], *, every: bool) -> Table | None:
     """The files, or only those with remarks if there are many. None: there is nothing to list."""
-    shown = [row for row in rows if every or len(rows) <= _FEW or _remarks(row)]
+    shown = [row for row in rows if every or len(rows) <= _FEW or advice.remarks(row)]
     if not shown:
         return None
     title = count(len(rows), "file") + ("" if len(shown) == len(rows) else f", {len(shown)} shown")
@@ -57,7 +58,7 @@ def scan_table(rows: Sequence[ScanRow], *, every: bool) -> Table | None:
         table.add_column(name, justify="right", no_wrap=True)
     for row in shown:
         file = Text(named(row.path))
-        for remark in _remarks(row):
+        for remark in advice.remarks(row):
             file.append(f"\n  {printable(remark)}", style="yellow" if row.good else "red")
         table.add_row(
             file,
@@ -70,10 +71,9 @@ def scan_table(rows: Sequence[ScanRow], *, every: bool) -> Table | None:
 
 def scan_summary(
     rows: Sequence[ScanRow], segments: Sequence[ScanRow], journal: ScanJournal | None,
-    root: Path | None, cores: int, copies: Sequence[Sequence[ScanRow]] = (),
+    root: Path | None, copies: Sequence[Sequence[ScanRow]] = (),
 ) -> list[str]:  # fmt: skip
-    """Lines that a person can act on. With the ``root``, some files are read again, to measure the
-    speed. ``copies``: what `advice.groups_of_copies` found."""
+    """Lines that a person can act on. ``copies``: what `advice.groups_of_copies` found."""
     good = [row for row in rows if row.good]
     bad = len(rows) - len(good)
     damaged = sum(bool(row.damage) for row in good)
@@ -92,12 +92,11 @@ def scan_summary(
         )
     if damaged:
         lines.append(f"{damaged} damaged but usable: decoding skips or repairs what is broken")
-    lines += [advice.lengths(segments), *advice.buckets(segments), *advice.sizes(segments)]
+    lines += [*advice.buckets(segments), *advice.sizes(segments)]
     lines.append(advice.store(rows))
     lines += advice.long_groups(rows, root)
     lines += [advice.balance(rows), advice.recordings(rows)]
-    if root is not None:
-        lines += [*advice.copies_lines(copies), advice.speed(rows, root, cores)]
+    lines += advice.copies_lines(copies)
     if journal is not None and journal.file.exists():
         classes = f", classes={str(journal.classes)!r}" if journal.classes else ""
         lines.append(
@@ -107,10 +106,3 @@ def scan_summary(
     elif journal is not None:
         lines.append(f"{journal.file} is not there: it would have no row")
     return [line for line in lines if line]
-
-
-def _remarks(row: ScanRow) -> list[str]:
-    remarks = [row.damage] if row.damage else []
-    if row.good and not row.key_frames:
-        remarks.append("has no key frame to seek to")
-    return remarks

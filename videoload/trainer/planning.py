@@ -33,7 +33,7 @@ def given_as(catalog: Catalog, clip: GivenSpec, *, shuffle: bool) -> SampleSpec:
     """The spec of a stream as it was given to it. Raises SpecError."""
     if not isinstance(catalog, Catalog):
         raise SpecError(f"a stream needs a Catalog, as Catalog.from_folder gives, not {catalog!r}")
-    return sample_spec(catalog._parts_of_sample, clip, shuffle=shuffle)
+    return sample_spec(catalog._sample_parts, clip, shuffle=shuffle)
 
 
 def count_first(catalog: Catalog, spec: SampleSpec, options: CheckedOptions, read: Read) -> Catalog:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -15,14 +17,11 @@ MANY = 30  # visits after which it has been seen whether files are met again
 class Opened:
     def __init__(self, file: VideoFile) -> None:
         self.file = file
+        self.decoder = SimpleNamespace(memory_bytes=1)
         self.is_closed = False
 
     def close(self) -> None:
         self.is_closed = True
-
-
-def open_files() -> OpenFiles[Opened]:
-    return OpenFiles(lambda opened: 1)
 
 
 @pytest.fixture
@@ -32,14 +31,14 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def visit(files: OpenFiles[Opened], file: VideoFile) -> Opened:
-    opened = files.take(file) or Opened(file)
+def visit(files: OpenFiles, file: VideoFile) -> Any:
+    opened: Any = files.take(file) or Opened(file)
     files.put(opened)
     return opened
 
 
 def test_a_file_that_is_met_again_and_again_stays_open(folder: Path) -> None:
-    files, file = open_files(), Folder(folder).resolve("0")
+    files, file = OpenFiles(), Folder(folder).resolve("0")
     for _ in range(MANY):
         opened = visit(files, file)
     assert visit(files, file) is opened
@@ -48,12 +47,12 @@ def test_a_file_that_is_met_again_and_again_stays_open(folder: Path) -> None:
 
 
 def test_files_that_are_met_once_are_closed(folder: Path) -> None:
-    files, storage = open_files(), Folder(folder)
+    files, storage = OpenFiles(), Folder(folder)
     assert all(visit(files, storage.resolve(str(i))).is_closed for i in range(MANY))
 
 
 def test_a_file_that_was_replaced_is_not_taken_for_the_new_one(folder: Path) -> None:
-    files, storage = open_files(), Folder(folder)
+    files, storage = OpenFiles(), Folder(folder)
     for _ in range(MANY):
         opened = visit(files, storage.resolve("0"))
     (folder / "new").write_bytes(b"b")

@@ -78,7 +78,7 @@ def miniscope(catalog: Catalog) -> None:
 
 def jigsaws(catalog: Catalog) -> None:
     assert len(catalog) == 4
-    assert catalog._parts_of_sample is not None
+    assert catalog._sample_parts is not None
     assert catalog.paths[0] == "video/Suturing_B000_capture1.avi\nvideo/Suturing_B000_capture2.avi"
     assert [(v.start, v.end) for v in catalog] == [(40, 91), (91, 151)] * 2
     assert catalog.classes == ("G1", "G5")

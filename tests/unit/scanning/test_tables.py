@@ -37,5 +37,5 @@ def test_control_characters_of_names_do_not_reach_the_terminal(
 
 def test_a_summary_has_the_buckets_of_segments_not_of_files() -> None:
     segments = [row("a", start=0, end=9), row("a", start=9, end=39)]
-    lines = tables.scan_summary([row("a")], segments, None, None, 2)
+    lines = tables.scan_summary([row("a")], segments, None, None)
     assert "  buckets=(9, 30)  # padding 0%" in lines
