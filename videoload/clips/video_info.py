@@ -60,7 +60,8 @@ class VideoInfo(NamedTuple):
     def length(self) -> tuple[int, float, float]:
         """The number of frames, when the last one is over, in seconds (NaN if the file does not
         say), and how many times as wide as high a player shows them."""
-        shape = float(self.aspect * self.width / self.height) ** (-1 if self.turns % 2 else 1)
+        across, down = self.aspect.as_integer_ratio()
+        shape = (across * self.width / (down * self.height)) ** (-1 if self.turns % 2 else 1)
         if self.times is None or self.frames < 2:
             return self.frames, self.frames / (float(self.fps) or np.nan), shape
         return self.frames, self.times[-1] * self.frames / (self.frames - 1), shape

@@ -8,7 +8,6 @@ from contextlib import suppress
 from functools import partial
 
 import numpy as np
-from xxhash import xxh3_64_intdigest
 
 from videoload import native
 from videoload.clips.clip_params import ClipParams
@@ -33,7 +32,7 @@ from videoload.pixels.filter_graphs import FilterGraphs
 from videoload.pixels.planes import Buffer
 from videoload.stopwatch import Stopwatch
 from videoload.storage.cache_directories import NO_DIRECTORIES, CacheDirectories
-from videoload.storage.files import Tick
+from videoload.storage.files import Tick, version_by, version_of
 from videoload.storage.paths import fingerprint_of, parts_of, pieces_of
 from videoload.storage.roots import open_storage
 from videoload.user_code.functions import Functions
@@ -243,9 +242,8 @@ class Decoder:
 
         def one(path: str) -> int:
             if (identity := known.get(path)) is None:
-                file = self._storage.resolve(path)
-                identity = file.identity if file.has_version else b""
-            return xxh3_64_intdigest(identity) >> 1 if identity else 0
+                return version_of(self._storage.resolve(path))
+            return version_by(identity)
 
         return fingerprint_of(path, one)
 

@@ -43,6 +43,7 @@ class Prepared(NamedTuple):
         affine: The matrices (see `clips.affine`) of each sample's clips, [n, matrices, 2, 3].
         are_kept: Whether all their frames are in the frame store.
         lacks_room: Whether the frame store had no room for the video.
+        version: As `Decoder.version`, of the file that they were made of. None: there are several.
     """
 
     decode: Callable[[Tick], Ordinals]
@@ -52,6 +53,7 @@ class Prepared(NamedTuple):
     affine: Callable[[], Matrices] = lambda: np.empty((1, 0, 2, 3), np.float32)
     are_kept: bool = False
     lacks_room: Callable[[], bool] = bool
+    version: Callable[[], int] | None = None
 
 
 def draw(spec: ClipSpec, info: VideoInfo, requests: Sequence[Clip]) -> list[ClipParams]:

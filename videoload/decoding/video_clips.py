@@ -31,7 +31,7 @@ from videoload.reading.containers import BrokenFileError
 from videoload.reading.frames import ReadPosition, StaleIndexError, read_frames
 from videoload.reading.video import Video
 from videoload.stopwatch import Stopwatch
-from videoload.storage.files import Storage, Tick, VideoFile
+from videoload.storage.files import Storage, Tick, VideoFile, version_of
 
 
 class OpenVideos(Protocol):
@@ -105,6 +105,7 @@ class VideoClips:
             lambda: affines(self._params).reshape(len(self._wanted.requests), -1, 2, 3),
             self._stored is not None and not self._stored.missing,
             self._lacks_room,
+            lambda: version_of(self._file),
         )
 
     def _prepare(self, tick: Tick) -> None:

@@ -21,7 +21,7 @@ from struct import Struct
 from typing import Protocol, TypeVar
 
 from cachetools import LRUCache, cached
-from xxhash import xxh3_64
+from xxhash import xxh3_64, xxh3_64_intdigest
 
 from videoload import activity
 from videoload.activity import Activity, during
@@ -435,6 +435,16 @@ def file_like(name: str, names: Iterable[str]) -> str:
     requested = {name.lower(), PurePath(name).stem.lower()}
     alike = (each for each in sorted(names) if PurePath(each).stem.lower() in requested)
     return next(alike, "")
+
+
+def version_of(file: VideoFile) -> int:
+    """63 bits that differ if a file was changed or replaced; 0: nobody can tell."""
+    return version_by(file.identity if file.has_version else b"")
+
+
+def version_by(identity: bytes) -> int:
+    """As `version_of` a file of this identity; b"": nobody can tell."""
+    return xxh3_64_intdigest(identity) >> 1 if identity else 0
 
 
 def fingerprints() -> Callable[[str, VideoFile, int], int]:

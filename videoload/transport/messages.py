@@ -29,8 +29,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from hashlib import blake2b
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import msgspec
 
@@ -107,6 +108,17 @@ class Place(msgspec.Struct, forbid_unknown_fields=True):
     rows: Annotated[list[Id], msgspec.Meta(max_length=4096)] = []
 
 
+if TYPE_CHECKING:
+    _Spec = SampleSpec
+else:  # one that came before is not checked again
+    _Spec = msgspec.Raw
+
+
+@lru_cache(64)
+def _spec_of(data: bytes) -> SampleSpec:
+    return msgspec.msgpack.decode(data, type=SampleSpec)
+
+
 class Lease(_Message, tag="lease"):
     """Decode these clips, or tell facts of their videos, in this order. Without a ``place``, send
     them.
@@ -115,7 +127,7 @@ class Lease(_Message, tag="lease"):
     must be the one in ``files``; 0: any file will do. So only who has the file can show it."""
 
     lease: Id
-    spec: SampleSpec
+    spec: _Spec
     clips: Annotated[list[Clip], msgspec.Meta(min_length=1, max_length=4096)]
     place: Place | None = None
     # Digests of the user's modules, as they are at the trainer.
@@ -124,6 +136,8 @@ class Lease(_Message, tag="lease"):
     salt: Id | None = None
 
     def __post_init__(self) -> None:
+        if isinstance(self.spec, msgspec.Raw):
+            self.spec = _spec_of(bytes(self.spec))
         leader = self.spec.leader
         if leader.size is None:
             raise ValueError("the spec of a lease has a size")

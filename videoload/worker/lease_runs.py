@@ -46,6 +46,7 @@ class LeaseRuns:
         """``out``: the rows of the lease's place, or of its clips."""
         self._decoder, self._lease, self._out, self._tick = decoder, lease, out, tick
         self.at, self.result = 0, Result(lease.lease, [])
+        self._versions: dict[str, int] = {}  # of the files that clips were made of
 
     def decode(self) -> None:
         """Decode all clips. Raises what the decoder raises, about clip `at`."""
@@ -72,7 +73,7 @@ class LeaseRuns:
         OtherCopyError, about clip `at`, if the lease is for another file."""
         lease, files = self._lease, list[int]()
         self.result.files = files
-        known: dict[str, int] = {}
+        known = self._versions.copy()
         for self.at, clip in enumerate(lease.clips):
             if clip.row.path not in known:
                 self._tick()
@@ -88,19 +89,22 @@ class LeaseRuns:
         return files[self.at] if self.at < len(files) else 0
 
     def _file(self, path: str, expected: int) -> int:
-        here, salt = f"its copy of {named(path)} in {self._decoder.root}", self._lease.salt
+        salt = self._lease.salt
         try:
             if salt is None:
                 return self._decoder.version(path)
             found = self._decoder.fingerprint(path, salt)
         except VideoError as error:
             if expected:
-                raise OtherCopyError(path, f"{here} {error.reason}") from None
+                raise self._other_copy(path, error.reason) from None
             return 0  # the decoder tells what is wrong
         if expected not in (0, sealed(found)):
             self.result.files.append(found)
-            raise OtherCopyError(path, f"{here} differs from the one that this training uses")
+            raise self._other_copy(path, "differs from the one that this training uses")
         return found
+
+    def _other_copy(self, path: str, why: str) -> OtherCopyError:
+        return OtherCopyError(path, f"its copy of {named(path)} in {self._decoder.root} {why}")
 
     def _prepare(self, first: int, last: int) -> Prepared:
         self.at = first
@@ -128,6 +132,8 @@ class LeaseRuns:
         result.times += prepared.times_of(frames).tolist()
         result.lengths += [prepared.length()] * (last - first)
         result.affine += prepared.affine().reshape(last - first, -1).tolist()
+        if self._lease.salt is None and prepared.version is not None:
+            self._versions[self._lease.clips[first].row.path] = prepared.version()
         if prepared.are_kept:
             result.kept += last - first
         elif prepared.lacks_room():
