@@ -261,8 +261,7 @@ class Membership:
         """The hosts of which more workers died lately, or are silent, than are here; "" if none."""
         now, deaths = time.monotonic(), Counter[str]()
         deaths.update(host for when, host in list(self._deaths) if now - when < _LATELY_S)
-        here = Counter(worker.host for worker in self._here())
-        silent = Counter(worker.host for worker in list(self._workers.values())) - here
+        here, silent = self._by_host()
         lines = [
             f"{host}: {count(lost, 'worker')} {how}"
             for found, how in ((deaths, f"died in {_LATELY_S:.0f} s"), (silent, "are silent"))
@@ -270,6 +269,11 @@ class Membership:
             if lost > here[host]
         ]
         return "; ".join(lines)
+
+    def _by_host(self) -> tuple[Counter[str], Counter[str]]:
+        """How many workers of each host are here, and how many are silent for long."""
+        here = Counter(worker.host for worker in self._here())
+        return here, Counter(worker.host for worker in list(self._workers.values())) - here
 
     def wake(self) -> None:
         """Have the threads in `wait_for` check whether all is over."""
@@ -390,15 +394,11 @@ class Membership:
     def tick(self, now: float, *, is_read: bool) -> None:
         """Warn of hosts with silent workers, and if a stream is read and no worker is here."""
         self.comings.tell(now)
-        here = self._here()
-        silent = Counter(worker.host for worker in self._workers.values())
-        silent.subtract(worker.host for worker in here)
-        for host in [host for host in +silent if host not in self._silent]:
-            what = (
-                f"{silent[host]} workers of {host} are silent for {GONE_S:g} s, and count as gone"
-            )
-            self.warnings.add(what, now)
-        self._silent = {*+silent}
+        here, silent = self._by_host()
+        for host in silent.keys() - self._silent:
+            who = f"{host}: {count(silent[host], 'worker')}"
+            self.warnings.add(f"{who} silent for {GONE_S:g} s, no longer counted", now)
+        self._silent = {*silent}
         if here or not is_read:
             self._warn_alone_at = None
         elif self._warn_alone_at is None:
