@@ -39,7 +39,7 @@ def run(programs: Programs, folder: Path, name: str, *words: str, status: int) -
     return program
 
 
-@pytest.mark.parametrize("package", ["torch", "lightning", "accelerate", "transformers"])
+@pytest.mark.parametrize("package", ["lightning", "accelerate", "transformers"])
 def test_a_killed_training_continues_with_the_batches_after_its_checkpoint(
     package: str, programs: Programs, folder: Path
 ) -> None:
