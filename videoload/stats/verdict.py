@@ -189,6 +189,8 @@ def _reason(
         take = "1 file takes" if files.slow == 1 else f"{files.slow} files take"
         return "files", f"{take} {files.share:.0%} of the decoding time."
     works = {host: total(worker.work for worker in there) for host, there in hosts.items()}
+    if min(map(_waited_for_storage, works.values())) > _STORAGE:  # of all, and not of one host
+        return "decoding", ""
     slow = _slower({f"Host {host}": work for host, work in works.items()})
     slow = slow or _slower({f"Worker {worker.name}": worker.work for worker in workers})
     if slow is not None:

@@ -89,6 +89,12 @@ CASES: dict[str, tuple[Figures, list[WorkerRecord], dict[str, Any], str, list[st
         ["70%", "1 worker", "!3 workers"]),
     "storage that refuses": (
         figures(0.75), workers(1), {"storage": "s3://b: 503"}, "storage", ["503", "!2 workers"]),
+    "slow storage, and hosts that differ": (
+        figures(0.75), [*workers(2, core=0.1), *workers(2, "there", 13.3, core=0.2)], {},
+        "storage", ["8"]),
+    "the slow storage of one host": (
+        figures(0.75), [*workers(2, core=0.9), *workers(2, "there", 13.3, core=0.2)], {},
+        "host", ["there"]),
     "half of it is a core's": (figures(0.75), workers(1, core=0.6), {}, "decoding", []),
     "the kernel does not report it": (figures(0.75), workers(1), {}, "decoding", []),
     "a full line": (
