@@ -6,7 +6,6 @@ streams share them.
 
 from __future__ import annotations
 
-import html
 import itertools
 import math
 import os
@@ -478,13 +477,6 @@ class Client:
         state = "closed" if self._engine.stopped else f"workers={self._workers}"
         shown = () if self._live_page is None else (self._live_page,)
         return f"Client({', '.join((state, *self.endpoints, *shown))})"
-
-    def _repr_html_(self) -> str:
-        """For notebooks: with a link to the live page."""
-        text = html.escape(repr(self))
-        if self._live_page is None:
-            return text
-        return f'{text}<br><a href="{html.escape(self._live_page)}" target="_blank">live page</a>'
 
 
 def _end(engine: Engine, scrapes: Sequence[MetricsPort]) -> None:

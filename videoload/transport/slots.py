@@ -12,9 +12,6 @@ worker, `pixels.clip_pixels` writes them; the trainer's I/O thread writes those 
 The memory has no name, so there is nothing to unlink. It is released when the last descriptor is
 closed and the last array that looks into it dies, in any order, also after a crash. The size is
 sealed: if a process could shrink it, the others would die (SIGBUS).
-
-Where a sandbox forbids memfd, the memory is a file without a name in /dev/shm. Its size is not
-sealed, and only this process and those that it starts have its descriptor.
 """
 
 from __future__ import annotations
@@ -33,12 +30,14 @@ import numpy as np
 import numpy.typing as npt
 
 _ALIGNMENT = 64
-_SHM = "/dev/shm"
 _HINTS = {
     errno.EFBIG: "; the limit of file sizes counts here as well (ulimit -f unlimited)",
     errno.ENOMEM: "; memory is short, or limited (ulimit -v)",
-    errno.ENOSPC: f"; memory is short, or {_SHM} is too small (docker: --shm-size)",
+    errno.ENOSPC: "; memory is short",
     errno.EMFILE: "; this process has too many files open (ulimit -n)",
+    **dict.fromkeys(
+        (errno.EPERM, errno.EACCES, errno.ENOSYS), "; allow memfd_create in the sandbox"
+    ),
 }
 _SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
@@ -56,13 +55,12 @@ class Arena:
         self.size = slots * self.stride
         self.fd = -1
         try:
-            self.fd, seals = _memory(name)
+            self.fd = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
             # A trainer may end before it closes its last arena.
             self._close = weakref.finalize(self, os.close, self.fd)
             self._close.atexit = False
             os.posix_fallocate(self.fd, 0, self.size)  # ENOSPC here, not SIGBUS later
-            if seals:
-                fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, seals)
+            fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, _SEALS)
             self._memory = _map(self.fd, self.size)
         except OSError as error:
             self.close()
@@ -153,21 +151,6 @@ class Window:
         if offset < 0 or offset + math.prod(shape) > self.size:
             raise ValueError(f"{shape} at {offset} does not fit into {self.size} bytes")
         return _view(self._memory, offset, shape)
-
-
-def _memory(name: str) -> tuple[int, int]:
-    """The descriptor of new memory, and the seals that it takes. Raises OSError."""
-    try:
-        return os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING), _SEALS
-    except OSError as error:
-        if error.errno not in (errno.EPERM, errno.EACCES, errno.ENOSYS):
-            raise
-        try:
-            made = os.open(_SHM, os.O_TMPFILE | os.O_RDWR | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        except OSError as second:
-            why = f"memfd_create: {error.strerror}, and {_SHM}: {second.strerror}"
-            raise OSError(error.errno, f"{why}; allow one of them in the sandbox") from None
-    return made, 0
 
 
 def aligned_copy(array: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
