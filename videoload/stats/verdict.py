@@ -124,7 +124,7 @@ def judge(
     if bottleneck == "decoding":
         if waited > _STORAGE and wanted is not None:  # it may have no room for more of them
             wanted = min(wanted, _DOUBLE * len(workers))
-        bottleneck, why = _more(workers, wanted, cores, own_host)
+        bottleneck, why, wanted = _more(workers, wanted, cores, own_host)
         if bottleneck == "decoding" and waited > _STORAGE:
             bottleneck = "storage"
             why = f"Workers spend {waited:.0%} of their work waiting for their storage. {why}"
@@ -166,6 +166,12 @@ def _waited_for_storage(work: Work) -> float:
     cores_s = work.core_s + work.no_core_s
     waited_s = work.busy_s - work.transform_s - cores_s if cores_s > 0 else 0.0
     return max(0.0, waited_s) / work.busy_s if work.busy_s > 0 else 0.0
+
+
+def _core_share(work: Work) -> float:
+    """How much of a core it has while it wants one."""
+    wants_s = work.core_s + work.no_core_s
+    return work.core_s / wants_s if _wants_core(work) and wants_s > 0 else 1.0
 
 
 def _is_short_of_cores(work: Work) -> bool:
@@ -239,7 +245,9 @@ def _slower(works: Mapping[str, Work]) -> tuple[str, float] | None:
 
 def _more(
     workers: Sequence[WorkerRecord], wanted: int | None, cores: int, own_host: str
-) -> tuple[Bottleneck, str]:
+) -> tuple[Bottleneck, str, int | None]:
+    """What would help, and how many workers are wanted: no fewer than there are, as long as they
+    have no whole core each, and no more, which would only share the same cores."""
     have = len(workers)
     hosts: dict[str, list[Work]] = defaultdict(list)
     here: list[Work] = []
@@ -256,16 +264,18 @@ def _more(
         about = f"about {count(max(1, missing), 'worker')}" if is_known else "workers"
         like = "like this one" if have == 1 else "like these"
         where = f", but elsewhere: {there} are busy" if crowded else ""
-        return "decoding", f"Add {about} {like}{where}."
+        return "decoding", f"Add {about} {like}{where}.", wanted
     spare = max(0, len(here) - cores) if full else 0
     busy = "The only core is busy" if cores == 1 else f"All {cores} cores are busy"
     if crowded:
         busy = f"{busy}, and {there} too" if full else f"A{there[1:]} are busy"
-    more = max(1, missing + spare)
+    have_cores = sum(_core_share(worker.work) for worker in workers)
+    more = max(1, math.ceil((wanted or 0) - have_cores))
     where = "another host" if is_known and more == 1 else "other hosts"
     about = f"about {count(more, 'worker')}" if is_known else "workers"
     stop = f" You can stop {spare} of the {len(here)} here." if spare else ""
-    return "cores", f"{busy}. Add {about} on {where}.{stop}"
+    told = f"{busy}. Add {about} on {where}.{stop}"
+    return "cores", told, None if wanted is None else max(wanted, have - spare)
 
 
 def _steps(found: Figures, ceiling: float | None) -> str:

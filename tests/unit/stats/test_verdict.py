@@ -75,6 +75,9 @@ CASES: dict[str, tuple[Figures, list[WorkerRecord], dict[str, Any], str, list[st
     "only other hosts": (
         figures(0.5), workers(2, "there", core=0.6, no_core=0.4), {}, "cores",
         ["All cores of host there"]),
+    "hosts with a part of a core": (
+        figures(0.9), workers(6, "there", 5.0, core=0.15, no_core=0.85), {}, "cores",
+        ["5 workers", "other hosts"]),
     "both of them": (
         figures(0.5),
         [*workers(2, "there", core=0.6, no_core=0.4), *workers(1, "far", core=0.6, no_core=0.4)],
@@ -178,6 +181,11 @@ def test_what_is_slow_and_what_is_said_of_it(case: str) -> None:
     passed_s = sum(worker.work.passed_s for worker in those)
     busy_s = sum(worker.work.busy_s for worker in those)
     assert told.utilisation == pytest.approx(busy_s / passed_s if those else 0.0)
+
+
+def test_where_cores_are_shared_no_fewer_and_no_more_workers_are_wanted() -> None:
+    told = said(figures(0.9), workers(6, "there", 5.0, core=0.15, no_core=0.85))
+    assert (told.bottleneck, told.wanted) == ("cores", 6)
 
 
 @pytest.mark.parametrize("step_s", [0.02, 0.05, 0.1, 0.33])
