@@ -68,6 +68,14 @@ def test_a_call_that_another_call_posts_is_made_next_time(queue: CallQueue) -> N
     assert len(queue) == 1
 
 
+def test_a_closed_queue_keeps_no_calls(queue: CallQueue) -> None:
+    queue.post(list)
+    queue.close()
+    assert not queue
+    queue.post(list)
+    assert not queue
+
+
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_a_post_in_a_forked_copy_does_nothing(queue: CallQueue) -> None:
     child = os.fork()

@@ -88,6 +88,13 @@ def test_another_video_file_scaling_or_root_has_other_frames(
     assert store(tmp_path, root=root).open(path, identity, scaling) is None
 
 
+def test_a_file_that_is_gone_makes_place_for_the_new_one(tmp_path: Path) -> None:
+    made(store(tmp_path), "a/b.avi", 1)
+    place = store(tmp_path)
+    assert place.open("a/b.avi", OTHER, S128) is None
+    assert place.create("a/b.avi", S128, HEAD._replace(identity=OTHER), range(4)) is not None
+
+
 def test_two_processes_fill_one_file(tmp_path: Path) -> None:
     one = made(store(tmp_path), "a/b.avi", 1)
     assert store(tmp_path).create("a/b.avi", S128, HEAD, range(4)) is None

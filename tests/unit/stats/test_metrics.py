@@ -89,3 +89,8 @@ def test_the_verdicts_tell_how_many_workers_are_wanted(
 ) -> None:
     streams = [replace(stats(100, 0.5), workers_wanted=number) for number in told]
     assert workers_wanted(streams, workers) == wanted
+
+
+def test_no_worker_is_wanted_if_nobody_reads() -> None:
+    assert workers_wanted([], 1) == 0
+    assert workers_wanted([stats(0, 0)], 1) == 0

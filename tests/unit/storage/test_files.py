@@ -234,6 +234,18 @@ def test_another_size_beginning_or_end_gives_another_fingerprint(size: int, root
     assert storage.fingerprint("0.avi") not in found
 
 
+def test_an_unreadable_file_is_named_by_the_path_that_was_asked_for(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: str, flags: int) -> int:
+        raise PermissionError(13, "Permission denied", path)
+
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(VideoError, match=r"deep/er/b\.avi") as caught:
+        Folder(root).fingerprint("deep/er/b.avi")
+    assert caught.value.path == "deep/er/b.avi"
+
+
 @pytest.mark.parametrize(
     ("path", "told"),
     [
