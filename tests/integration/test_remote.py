@@ -69,7 +69,7 @@ def test_a_file_that_changes_in_a_bucket_is_named(
         Client(workers=0, listen="tcp://127.0.0.1:*") as client,
     ):
         worker = programs.worker(client.endpoints[0], server.url)
-        stream = client.stream(at(videos, server.url), SPEC, 2)
+        stream = client.stream(at(videos, server.url), SPEC, 2, slots=2)  # not much is read ahead
         list(stream)
         assert stream.changed == []
         worker.end()
