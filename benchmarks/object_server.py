@@ -33,9 +33,10 @@ class ObjectServer:
     ``latency_s`` is added to each answer. ``line_rate``: bytes/s that all answers share.
     ``silent_after``: after so many bytes, the answers on the line go silent, once. ``fault`` is
     None, a status such as 503 for every request, ``"silence"`` (no answer) or ``"cut"`` (the
-    connection is closed in the middle of an answer). ``statuses``: the same for single files, or
-    the whole answer; 307 leads to the file itself. With ``parts`` False it sends only whole files,
-    as Python's own server does. With ``weak`` its ETags are weak, so that no If-Match matches.
+    connection is closed in the middle of an answer). ``statuses``: the same for single files (0: no
+    answer), or the whole answer; 307 leads to the file itself. With ``parts`` False it sends only
+    whole files, as Python's own server does. With ``weak`` its ETags are weak, so that no If-Match
+    matches.
     ``elsewhere``: the URL of another server, to which each request is redirected.
     """
 
@@ -115,6 +116,8 @@ class ObjectServer:
                 return _status(404, b"<Error><Code>NoSuchBucket</Code></Error>")
         if path in self.statuses:
             self.requests.append((path, 0))
+            if self.statuses[path] == 0:
+                return None
             given, itself = self.statuses[path], b"Location: /%b\r\n" % path.encode()
             return given if isinstance(given, bytes) else _status(given, headers=itself)
         data = self._content(path)

@@ -30,7 +30,7 @@ from videoload.storage.cache_directories import locked, own_file, own_folder
 from videoload.storage.files import ChangedError, Storage
 from videoload.storage.remote import RemoteStorage
 from videoload.storage.roots import is_url
-from videoload.storage.stores import Fetcher, UnavailableError
+from videoload.storage.stores import OBJECT_S, Fetcher, UnavailableError
 
 _log = logging.getLogger(__name__)
 
@@ -52,6 +52,11 @@ def row_of(path: str, version: bytes) -> bytes:
 
 class NoIndexError(Exception):
     """A file is no index that can be used, for the reason that the message says."""
+
+
+class _LateError(Exception):
+    """The index that may lie beside the videos does not come, though nobody said that there is one:
+    a server may answer for videos alone."""
 
 
 class IndexFile:
@@ -110,6 +115,7 @@ class SetIndex:
         self._opened: IndexFile | None = None
         self._is_looked_for = requested is not False
         self._coming: tuple[Fetcher, Future[IndexFile]] | None = None
+        self._is_late = False  # nobody waits any more for one that nobody asked for
         self._unused: set[str] = set()  # paths whose rows are of other files, or wrong
 
     def serve(self, storage: Storage) -> None:
@@ -157,7 +163,7 @@ class SetIndex:
         if self._is_looked_for:
             if self._coming is None and is_url(self._where):
                 self._start()
-            if wait or self._coming is None or self._coming[1].done():
+            if (wait and not self._is_late) or self._coming is None or self._coming[1].done():
                 self._open()
         try:
             if self._opened is not None and path not in self._unused:
@@ -184,8 +190,11 @@ class SetIndex:
         try:
             if self._coming is not None:
                 fetcher, coming = self._coming
-                fetcher.tick = storage.tick
-                opened = fetcher.wait(coming)
+                fetcher.tick = partial(self._tick, storage.tick, fetcher)
+                try:
+                    opened = fetcher.wait(coming)
+                finally:
+                    fetcher.tick = storage.tick
             elif os.path.lexists(self._where):
                 resolved = self._where if self._is_requested else storage.resolve(NAME).path
                 opened = IndexFile(resolved, self._software)
@@ -196,10 +205,22 @@ class SetIndex:
         except UnavailableError as error:
             if self._is_requested:
                 self._give_up(error)
-        except StorageError:
+        except _LateError:  # files are read without it meanwhile
+            self._is_late = True
+            return
+        except StorageError as error:
             self._coming = None  # it is asked for again
-            raise
+            if not self._is_late:
+                raise
+            if not fetcher.has_given:
+                return
+            self._give_up(error)
         self._is_looked_for, self._opened, self._coming = False, opened, None
+
+    def _tick(self, tick: Callable[[], None], fetcher: Fetcher) -> None:
+        tick()
+        if not self._is_requested and fetcher.store.silent_s > OBJECT_S:
+            raise _LateError
 
     def _give_up(self, error: Exception) -> None:
         _log.warning("the index %s is not used: %s", self._where, error)

@@ -296,6 +296,11 @@ class Fetcher:
                 finally:
                     self.store.silent_s = 0.0
 
+    @property
+    def has_given(self) -> bool:
+        """Whether an object has come."""
+        return bool(self._good)
+
     def sends_parts(self, name: str) -> bool:
         """Whether the server sends parts of an object, as far as is known."""
         return name not in self._sent_whole

@@ -305,11 +305,11 @@ def test_an_object_that_is_replaced_is_read_as_it_is_now(
         decoder.info(OTHER)
 
 
-@pytest.mark.parametrize("status", [403, 404, 410, 500])
+@pytest.mark.parametrize("status", [403, 404, 410, 500, 0])
 def test_a_server_that_does_not_give_an_index_has_none(
     status: int, folder: Path, server: ObjectServer
 ) -> None:
-    """Some tell nobody who may not list them that an object is missing."""
+    """Some tell nobody who may not list them that an object is missing, some (0) answer nobody."""
     server.statuses[NAME] = status
     assert decoded(server.url, folder) == decoded(folder, folder, index=False)
 
