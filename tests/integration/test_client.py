@@ -82,7 +82,7 @@ def test_a_client_that_cannot_listen_leaves_nothing(port: int | None) -> None:
         assert client.endpoints[0] in str(caught.value)
         with pytest.raises(TransportError, match=r"192\.0\.2\.1:5555"):
             Client(workers=0, listen="tcp://192.0.2.1:5555", insecure=True, metrics_port=port)
-        assert set(threading.enumerate()) == before, caught.value
+        assert set(threading.enumerate()) <= before, caught.value
 
 
 def test_what_cannot_be_copied_or_indexed_says_what_to_do(videos: Videos) -> None:
