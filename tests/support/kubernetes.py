@@ -28,7 +28,7 @@ _WITH = {
     "second": ("../ranks", _ALL, "-b"),
 }
 OVERLAYS = ("base", "gpu", "ranks", *_WITH, "mine")
-_MINE = re.compile(r"^```text\n# mine/kustomization.yaml\n(.+?)^```$", re.M | re.S)
+_MINE = re.compile(r"^```text\n# mine/kustomization.yaml.*?\n(.+?)^```$", re.M | re.S)
 
 
 def render(overlay: str) -> list[dict[str, Any]]:
