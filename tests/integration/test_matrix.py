@@ -2,10 +2,10 @@
 and whatever happens to the workers.
 
 The promise of the whole product, tried in one place: catalogs, specs and options (`tests.support.
-cases`) x where the bytes are (a folder, a server, kept frames) x who reads (a loop, PyTorch,
-tf.data, Keras) x what happens (a worker is killed, stopped, leaves, has another copy; the reader
-resumes, or reads a shard). All of it is drawn. The seeds of a run are in the names of its tests,
-and begin at VIDEOLOAD_TEST_SEED where it is set: a name that failed is tried again with
+cases`) x where the bytes are (a folder, a server, kept files or frames) x who reads (a loop,
+PyTorch, tf.data, Keras) x what happens (a worker is killed, stopped, leaves, has another copy; the
+reader resumes, or reads a shard). All of it is drawn. The seeds of a run are in the names of its
+tests, and begin at VIDEOLOAD_TEST_SEED where it is set: a name that failed is tried again with
 
     VIDEOLOAD_TEST_SEED=1234567 pytest 'tests/integration/test_matrix.py'
 """
@@ -41,7 +41,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(180 * SECOND)]
 Served = tuple[str, str]
 FIRST = int(os.environ["VIDEOLOAD_TEST_SEED"])  # tests/conftest.py draws it
 EPOCHS = 2
-SOURCES = ("a folder", "a folder", "a server", "an index", "kept frames")
+SOURCES = ("a folder", "a folder", "a server", "an index", "kept files", "kept frames")
 FAULTS = ("none", "kill", "stop", "leave", "another copy", "a shard")
 
 
@@ -123,19 +123,22 @@ def _set_up(
     r = random.Random(seed)
     source, fault = r.choice(SOURCES), r.choice(FAULTS)
     url, index = served
-    root: Path | str = url if source in ("a server", "an index") else videos.root
+    root: Path | str = url if source in ("a server", "an index", "kept files") else videos.root
     here, there = (cases.draw(seed, cases.Files(at, videos.frames)) for at in (videos.root, root))
     if fault == "a shard":
         world = r.randint(2, 3)
         for case in (here, there):
             case.options["shard"] = (world - 1, world)
-    store: dict[str, Any] = {"frame_store": tmp_path / "kept", "frame_store_gb": 0.02}
+    kept: dict[str, dict[str, Any]] = {
+        "kept frames": {"frame_store": tmp_path / "kept", "frame_store_gb": 0.02},
+        "kept files": {"keep": Path(index).parent / "kept", "keep_gb": 0.002},  # of all tests
+    }
     print(f"{source}, {fault}: {there}")  # pytest shows it if the test fails
     with vl.Client(
         workers=2,
         listen="tcp://127.0.0.1:*",
         index=index if source == "an index" else None,
-        **(store if source == "kept frames" else {}),
+        **kept.get(source, {}),
     ) as client:
         leaving = None
         if fault in ("leave", "another copy"):
