@@ -264,8 +264,8 @@ class RemoteFile:
 
 class Reader:
     """An `OpenFile`, and a file object for FFmpeg, which gets as much as is ``left``. It has one
-    position. Where bytes were not asked
-    for, it asks for more and more behind them while it goes on from there."""
+    position. Where bytes were not asked for, it asks for more and more behind them while it goes on
+    from there."""
 
     def __init__(self, file: RemoteFile, *, is_noted: bool = False) -> None:
         """``is_noted``: the file notes what is read."""
