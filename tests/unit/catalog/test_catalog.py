@@ -372,19 +372,6 @@ UCF = Catalog(
 RECORDING = r"v_.+_g\d+"
 
 
-def recordings(catalog: Catalog) -> set[str]:
-    return {video.path.rsplit("_", 1)[0] for video in catalog}
-
-
-def test_no_recording_is_on_both_sides() -> None:
-    for seed in range(5):
-        train, test = UCF.split(0.8, seed=seed, by=RECORDING)
-        assert not recordings(train) & recordings(test)
-        assert Counter(train.labels.tolist()) == {0: 60, 1: 60}, "20 of 25 groups of each class"
-    train, test = UCF.split(0.8, seed=0)
-    assert recordings(train) & recordings(test), "without groups, some are"
-
-
 def test_a_pattern_a_function_and_a_list_mean_the_same() -> None:
     by_function = UCF.split(0.6, seed=2, by=lambda video: video.path.split("/")[1][:-8])
     by_list = UCF.split(0.6, seed=2, by=[video.path.split("/")[1][:-8] for video in UCF])

@@ -115,25 +115,6 @@ def test_the_frames_of_a_clip_lie_in_its_segment_and_keep_their_distances(
 
 
 @pytest.mark.parametrize(
-    ("rate", "fps", "wanted"),
-    [
-        (Fraction(25), 10, [0, 2, 5, 7, 10]),
-        (Fraction(30000, 1001), 29.97, [0, 1, 2, 3, 4]),
-        (Fraction(24000, 1001), 1, [0, 24, 47, 71, 95]),  # frame 24 is shown at 1.001 s
-        (Fraction(5994, 100), 60000 / 1001, [0, 1, 2, 3, 4]),  # a rate that is rounded
-        (Fraction(30), 11, [30 * i // 11 for i in range(100)]),  # int(11 * (30 / 11)) is 29
-        (Fraction(30000, 1001), 12.5,
-         [shown_at(Fraction(2 * i, 25), Fraction(30000, 1001)) for i in range(2000)]),
-    ],
-)  # fmt: skip
-def test_a_clip_by_fps_has_the_frames_that_a_player_shows(
-    rate: Fraction, fps: float, wanted: list[int]
-) -> None:
-    made = spec(frames=len(wanted), fps=fps, sampling="uniform", clips_per_video=2)
-    assert ordinals(made, video(10_000, rate), clip=0) == wanted
-
-
-@pytest.mark.parametrize(
     ("changes", "facts", "start", "words"),
     [
         ({"fps": 10}, {"fps": 0}, 0, "frame rate"),

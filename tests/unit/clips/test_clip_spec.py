@@ -25,13 +25,11 @@ from videoload.clips.clip_spec import (
     without_draws,
 )
 from videoload.clips.sample_spec import (
-    SampleParts,
     SampleSpec,
     Shape,
     arrays_of,
     frames_shape,
     one_clip,
-    sample_spec,
     shape_of,
     with_shape,
 )
@@ -208,19 +206,6 @@ def test_what_a_spec_says_in_several_ways_is_the_same(
     assert hash(made) == hash(spec(**equal))
     assert eval(repr(made), {"ClipSpec": ClipSpec}) == made
     assert isinstance(made.frames, int)
-
-
-def test_a_bucket_has_fewer_frames_than_the_longest_clips() -> None:
-    longest = spec(frames="all", max_frames=64)
-    assert longest.shape == (64, 16, 16, 3)
-    assert with_shape(one_clip(longest), Shape(16)).leader == spec(frames=16, max_frames=64)
-    one_length = one_clip(spec(frames=8))
-    assert with_shape(one_length, Shape(16)) == one_length
-    for clips, frames in ((longest, 16), (spec(frames=8), 8)):
-        sample = sample_spec(SampleParts(("a", "b")), {"a": clips, "b": replace(clips, size=4)})
-        shorter = with_shape(sample, Shape(16))
-        assert isinstance(shorter, SampleSpec)
-        assert [each.frames for each in shorter.clips.values()] == [frames] * 2
 
 
 def test_one_of_several_sizes_is_that_of_a_batch() -> None:

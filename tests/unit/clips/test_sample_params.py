@@ -92,19 +92,6 @@ def test_frames_of_the_same_number_need_no_rate() -> None:
         params(video(90), video(40, 0))
 
 
-def test_frames_beyond_the_ends_repeat_or_are_missing_in_all_parts() -> None:
-    around: dict[str, Any] = {"sampling": "at", "stride": 3, "row": Video("", at=4)}
-    for edges in ("hold", "zero"):
-        made = params(video(90), video(45, 15), edges=edges, **around)
-        (a,), (b,) = made.clips["a"], made.clips["b"]
-        assert reported(a.frames).tolist() == [-1, -1, 1, 4, 7, 10]
-        assert (reported(a.frames) == -1).tolist() == (reported(b.frames) == -1).tolist()
-        assert np.isnan(made.times).tolist() == (reported(a.frames) == -1).tolist()
-        assert set(pictures(b.frames)[reported(b.frames) < 0].tolist()) == (
-            {0} if edges == "hold" else {-1}
-        )
-
-
 @pytest.mark.parametrize("by", ["time", "frames"])
 def test_another_number_of_frames_divides_what_is_shown_and_holds_what_is_held(by: str) -> None:
     around: dict[str, Any] = {"sampling": "at", "stride": 4, "row": Video("", at=4), "by": by}

@@ -311,30 +311,6 @@ def test_a_clip_of_any_length_shows_all_of_its_segment_from_the_first_frame_on(
     assert length == most or grid(length + 1)[-1] == -1
 
 
-@pytest.mark.parametrize(
-    ("rhythm", "of", "frames"),
-    [
-        ({}, even(3, Fraction(25)), [0, 1, 2, -1]),
-        ({"stride": 2}, even(5, Fraction(25)), [0, 2, 4, -1]),
-        ({"stride": 2}, even(4, Fraction(25)), [0, 2, -1, -1]),
-        ({"stride": 9}, even(1, Fraction(0)), [0, -1, -1, -1]),
-        ({"fps": 10}, even(6, Fraction(25)), [0, 2, 5, -1]),
-        ({"fps": 10}, even(3, Fraction(5)), [0, 0, 1, 1]),
-        ({"fps": 10}, uneven([0.0, 0.05, 0.3]), [0, 1, 1, 2]),  # the last one to 0.45 s
-        ({"fps": 10}, uneven([0.0, 0.05, 0.2]), [0, 1, 2, -1]),  # to 0.3 s
-        ({"fps": 10}, uneven([0.0]), [0, -1, -1, -1]),
-    ],
-)
-def test_padding_stands_where_the_video_is_over(
-    rhythm: Any, of: VideoInfo, frames: list[int]
-) -> None:
-    made = ClipSpec("all", max_frames=4, size=(8, 8), **rhythm)
-    assert clip_params(made, of, 0).frames.tolist() == frames
-    held = clip_params(replace(made, short="hold"), of, 0).frames
-    assert reported(held).tolist() == frames
-    assert count_windows(made, of, (0, of.frames)) == (sum(frame >= 0 for frame in frames), 0)
-
-
 @pytest.mark.parametrize("of", [even(100, Fraction(25)), uneven([0.04 * at for at in range(100)])])
 def test_a_long_video_is_thinned_and_a_short_one_is_cut_to_what_it_fills(of: VideoInfo) -> None:
     made = ClipSpec("all", max_frames=4, fps=5, size=8, long="thin", short="cut")

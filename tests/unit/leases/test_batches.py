@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from tests.support.desk import Desk
 from videoload.leases.commands import Recall
 
 # Answers that count
-
-
-def test_a_void_lease_counts_as_work_until_it_is_answered_and_blames_nothing() -> None:
-    desk = Desk("a", credit=1, steps=1)
-    desk.play("a silent=3; b joins+answers; a heard; done")
-    assert desk.table.pool.taking == 2
-    desk.start(11)
-    assert desk.owes("a") == []
-    desk.fail("a")
-    assert desk.owes("a")
-    assert desk.bad == []
 
 
 # The fence
@@ -37,23 +25,6 @@ def test_a_slot_is_not_reused_while_a_local_worker_may_still_write_into_it(ends:
 
 
 # What a consumer gets
-
-
-@pytest.mark.parametrize("ordered", [True, False])
-def test_a_batch_is_handed_over_when_its_last_clip_is_there_and_in_its_turn(ordered: bool) -> None:
-    desk = Desk("A", "b", "c", steps=3, ordered=ordered)
-    leases = desk.granted
-    seen = []
-    for step in (1, 2, 0):
-        for lease in [lease for lease in leases if lease.slot == step]:
-            assert step not in desk.steps()
-            desk.answer_lease(lease)
-        seen.append(desk.steps())
-    assert seen == [[], [], [0, 1, 2]] if ordered else [[1], [1, 2], [1, 2, 0]]
-    ready = desk.ready[10, 0]
-    assert ready.samples == tuple(desk.streams[0].plan[0])
-    assert np.array_equal(ready.frames, [(0, 0), (1, 0), (2, 0), (3, 0)])
-    assert ready.frames.dtype == np.int64
 
 
 # Several streams
@@ -122,16 +93,3 @@ def test_readers_that_wait_take_turns() -> None:
         for recall in desk.take(Recall):
             desk.recalled(reader=recall.reader)
     assert set(turns[:3]) == set(turns[3:6]) == {10, 11, 12}
-
-
-def test_a_reader_that_does_not_wait_or_has_everything_takes_no_turn_from_others() -> None:
-    desk = Desk("a", credit=9, slots=2, steps=1)
-    desk.answer("a")
-    desk.start(11)
-    assert desk.take(Recall) == [Recall(10)]
-    desk.want()  # said before its last batch came
-    desk.answer("a")
-    assert desk.steps(11) == [0]
-    desk.want()
-    desk.wait(5, "a")
-    assert desk.take(Recall) == [], "reader 11 was the last to be asked"

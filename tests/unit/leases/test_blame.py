@@ -47,18 +47,6 @@ def test_a_failed_clip_is_replaced_with_all_known_ones_and_its_lease_granted_aga
     assert [*bad] == [f"{found_elsewhere}.avi"] * (found_elsewhere is not None)
 
 
-@pytest.mark.parametrize("granted_before", [False, True])
-def test_known_bad_videos_are_replaced_before_they_are_granted(granted_before: bool) -> None:
-    desk = Desk("A", credit=1, steps=2)
-    desk.streams[0].quarantine.add(1 if granted_before else 5, "found elsewhere")
-    if granted_before:
-        desk.leave("A")
-        desk.join("B")
-    else:
-        desk.answer("A")
-    assert attempts(desk.granted[-1]) == [0, 1, 0, 0]
-
-
 def test_a_dropped_video_is_replaced_but_not_counted() -> None:
     desk = Desk("A", steps=1)
     desk.fail("A", fault=Fault.SHORT)
@@ -363,19 +351,6 @@ def test_a_worker_has_nothing_else_while_it_has_a_clip_over_which_one_died() -> 
     assert all(owed == [[1]] for owed in seen if [1] in owed)
 
 
-def test_a_clip_over_which_one_died_goes_to_a_worker_that_is_here_for_long() -> None:
-    desk = Desk("good", batch=1, credit=1)
-    desk.wait(1, "good")
-    desk.start(steps=8)
-    for _ in range(3):
-        desk.answer("good")
-    desk.kill(*(f"W{number}" for number in range(20)))
-    desk.join("new")
-    assert desk.leases["new"] == [], "the others died over all that was left"
-    assert [lease.worker for lease in desk.answer_all()][1:] == ["good"] * 4
-    assert desk.bad == []
-
-
 def test_a_clip_over_which_one_died_goes_to_another_copy_if_there_is_one() -> None:
     desk = Desk("a:1", "b:1", "c:2", batch=1, credit=1, steps=5)
     desk.answer("b:1", "c:2")
@@ -449,16 +424,6 @@ def test_a_clip_at_which_a_quick_function_hangs_or_dies_is_bad_and_the_function_
 
 
 # One worker's word
-
-
-def test_if_one_worker_cannot_decode_a_clip_another_is_asked_for_that_clip_alone() -> None:
-    desk = Desk("a:1", "b:2", credit=1, lease_clips=4, slots=2, steps=9)
-    doubted = desk.leases["a:1"][0].samples[1].video
-    desk.fail("a:1", at=1)
-    done = desk.answer_all()
-    assert desk.bad == []
-    [asked] = [lease for lease in done if doubted in {sample.video for sample in lease.samples}]
-    assert (asked.worker, len(asked.samples)) == ("b:2", 1)
 
 
 def test_a_doubted_clip_is_given_up_if_the_only_other_worker_is_silent() -> None:

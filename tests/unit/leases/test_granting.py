@@ -101,22 +101,6 @@ def test_a_worker_that_waits_for_its_storage_gets_more_leases_ahead() -> None:
         assert len(desk.leases[worker]) == held
 
 
-def test_a_reader_begins_and_ends_at_its_steps_and_opens_a_batch_for_each_slot() -> None:
-    desk = Desk("A", credit=9, steps=range(7, 11), videos=42, slots=3)
-    assert [len(lease.samples) for lease in desk.granted] == [4, 4, 4]
-    desk.answer_all()
-    assert desk.steps() == [7, 8, 9]
-    desk.want()
-    assert not desk.granted
-    desk.slot_back(8)
-    assert places(*desk.granted) == [("A", desk.ready[10, 8].slot, [0, 1])], "the last is smaller"
-    desk.answer_all()
-    assert desk.ready[10, 10].frames.shape == (2, 2)
-    desk.want()
-    desk.slot_back(7)
-    assert not desk.granted
-
-
 @pytest.mark.parametrize("hosts", [1, 2, 400])
 @pytest.mark.parametrize("are_measured", [False, True])
 def test_a_worker_that_joins_a_crowd_costs_no_look_at_each_of_the_others(
@@ -179,13 +163,6 @@ def test_a_lease_is_100_ms_of_work_and_no_more_than_a_workers_share(
 ) -> None:
     desk = Desk(*"abcdefghi"[:workers], batch=batch, slots=slots, frame_s=clip_s)
     assert max(sizes(desk, steps=2)) == longest
-
-
-def test_what_answers_tell_is_how_long_clips_take() -> None:
-    desk = Desk("a", "b", batch=4, slots=4, frame_s=math.inf, steps=3)
-    assert {len(lease.samples) for lease in desk.granted} == {1}
-    desk.answer("a", clip_s=0.02)
-    assert len(desk.leases["a"][-1].samples) == 2
 
 
 @pytest.mark.parametrize(("lease_clips", "most"), [(3, 3), (1, 1), (0, 1), (99, 14)])

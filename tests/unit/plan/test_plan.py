@@ -245,12 +245,6 @@ def test_substitutes_are_other_clips_in_the_same_place_and_the_same_in_every_run
     assert crops == [crops[0]._replace(crop=crop) for crop in range(3)]
 
 
-def test_a_substitute_is_a_video_that_has_clips() -> None:
-    plan = Plan(4, np.array([0, 2, 0, 1]), options(batch_size=1))
-    stand_ins = [plan.substitute(Sample(0, origin, 0, 1, 0, 0)) for origin in range(100)]
-    assert {(other.video, other.clip) for other in stand_ins} == {(1, 0), (1, 1), (3, 0)}
-
-
 # What a release must not change
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -156,18 +155,6 @@ def test_if_all_videos_are_bad_or_dropped_the_stream_ends_whatever_max_bad_is(
         quarantine.add(video, "broken", dropped=dropped[video])
     with pytest.raises(error, match=words):
         quarantine.add(1, "broken", dropped=dropped[1])
-
-
-def test_videos_without_clips_do_not_count_as_sound_ones() -> None:
-    chosen = options(max_bad=1.0)
-    plan = Plan(5, np.array([0, 1, 0, 2, 1]), chosen)
-    catalog = Catalog([path(video) for video in range(5)], [0] * 5, ["class"])
-    quarantine = Quarantine(catalog, plan, chosen)
-    quarantine.add(1, "broken")
-    quarantine.add(4, "broken")
-    assert quarantine.replace(plan[0][0]).video == 3
-    with pytest.raises(TooManyBadVideos, match="3 of 5 videos"):
-        quarantine.add(3, "broken")
 
 
 # Videos that also have sound clips

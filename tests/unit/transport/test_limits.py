@@ -23,12 +23,6 @@ def limits(*connected: int, most: int = 100) -> Limits:
 NOTHING = {1: 0, 2: 0}  # came on two connections
 
 
-def test_a_stranger_may_send_a_hello_and_not_much_more() -> None:
-    strangers = limits(1, 2)
-    received = {1: 64 * KB, 2: 64 * KB + 1}
-    assert strangers.judge(received, 1.0) == {2: f"65537 {UNFINISHED}"}
-
-
 def test_a_worker_may_send_the_answers_to_its_leases() -> None:
     workers = limits(1, 2)
     workers.admitted(1)

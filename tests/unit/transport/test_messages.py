@@ -198,14 +198,6 @@ def test_a_message_arrives_unchanged(
         assert type(arrived) is type(message)
 
 
-def test_a_lease_may_ask_for_numbers_of_windows() -> None:
-    clip = ClipSpec(4, fps=5, hop_s=0.5, size=(9, 9), sampling="dense", flip=True)
-    clips = [Clip(2, row=Video("a.avi\nb.avi", start_s=1.5))]
-    for spec in (one_clip(clip), SampleSpec(dict.fromkeys("ab", clip), "time", {"b": 0.5})):
-        lease = Lease(1, spec.counts, clips)
-        assert unpack_from_trainer(pack(lease)) == lease
-
-
 @pytest.mark.parametrize(
     ("unpack", "message"),
     [
