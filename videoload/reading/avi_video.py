@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from struct import Struct
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from av.packet import Packet
 
@@ -68,10 +68,10 @@ class AviVideo:
     def _coded(self, number: int) -> Iterator[VideoPacket]:
         """The packets from this number on. Raises ValueError for a chunk that does not say what the
         index says, if the decoder is strict."""
-        block: bytes | memoryview = b""
-        block_at = 0
-        positions, sizes = self._avi.positions[number:], self._avi.sizes[number:]
-        for position, size in zip(map(int, positions), map(int, sizes), strict=True):
+        block: Any = b""
+        block_at, (positions, sizes) = 0, self._avi[-2:]
+        for each in range(number, len(sizes)):
+            position, size = positions.item(each), sizes.item(each)
             at = position - block_at
             if at < CHUNK.size or at + size > len(block):
                 # More than is needed costs nothing of a file of this host.
@@ -88,9 +88,9 @@ class AviVideo:
                 name, named = CHUNK.unpack_from(block, at - CHUNK.size)
                 if named != size or name not in self._names:
                     raise ValueError("a chunk is not the one that the index names")
-            packet = Packet(size)  # FFmpeg pads it, as its demuxer does
-            packet.update(cast(bytes, block[at : at + size]))  # any buffer does
-            yield cast("VideoPacket", packet)
+            packet: Any = Packet(size)  # FFmpeg pads it, as its demuxer does
+            packet.update(block[at : at + size])  # any buffer does
+            yield packet
 
     def anew(self) -> AviVideo:
         """As `Video.anew`."""

@@ -226,7 +226,7 @@ def _show_group(
     came = order.leading(start, last).union(*gaps)  # packets whose frames came, or will not come
     waits = proven and decoder.context.name not in _REFUSE_AT_ONCE
     complete = start.packet  # all packets before it have given their frames
-    left: deque[tuple[int, VideoFrame]] = deque()  # wanted frames that came out
+    left: deque[tuple[int, int, VideoFrame]] = deque()  # wanted frames that came out, by packet
     missing = len(wanted)
     packets: Iterator[VideoPacket] = chain((first,), _up_to(last, video, gaps))
     if order.unreferenced is not None or decoder.context.name == "h264":
@@ -240,14 +240,14 @@ def _show_group(
             elif proven and (frame.is_corrupt or number in came):
                 raise _ComplaintError
             elif ordinal in wanted:
-                left.append((ordinal, frame))
+                left.append((number, ordinal, frame))
             came.add(number)
         del frame
         while complete in came:
             complete += 1
-        while left and (not waits or order.packet(left[0][0]) < complete):
+        while left and (not waits or left[0][0] < complete):
             missing -= 1
-            yield left.popleft()
+            yield left.popleft()[1:]
     if strict and (missing or (proven and complete <= last)):
         raise _ComplaintError
 
