@@ -130,8 +130,8 @@ class Lengths:
             return ""
         at = int(wrong.argmax())
         return (
-            f"{np.count_nonzero(wrong)} of {len(wrong)} rows end behind their file, which they are "
-            f"cut at: {self._name(at)} ends at {seconds[1, at]:g} s, and has "
+            f"{np.count_nonzero(wrong)} of {len(wrong)} rows end after their file's last frame; "
+            f"they are shortened: {self._name(at)} ends at {seconds[1, at]:g} s, and its file at "
             f"{self._seconds[at]:.3g} s"
         )
 
