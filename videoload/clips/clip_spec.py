@@ -394,36 +394,22 @@ class ClipSpec:
             (self.crop != "box" and self.box_scale != 1.0, 'box_scale is for crop="box"'),
             (hops and self.sampling != "dense", f'{" and ".join(hops)} is for sampling="dense"'),
             (len(hops) > 1, "give hop (source frames) or hop_s (seconds), not both"),
-            (
-                self.sampling == "dense" and self.clips_per_video != 1,
-                'sampling="dense" takes all windows: leave clips_per_video out',
-            ),
-            (
-                self.fps is not None and self.hop is not None,
-                "hop counts source frames: with fps, give hop_s in seconds",
-            ),
-            (
-                self.edges is not None and not takes_windows,
-                'edges is for sampling="at" and "dense"',
-            ),
-            (
-                self.edges is not None and self.short != "loop",
-                "with edges, no video is too short: leave short out",
-            ),
-            (
-                self.span == "video" and takes_windows,
-                f'sampling="{self.sampling}" takes windows: leave span="{self.span}" out',
-            ),
-            (
-                self.span == "video" and (self.stride != 1 or self.fps is not None),
-                'span="video" takes a frame from each part: leave stride and fps out',
-            ),
-            (
-                self.views > 1 and self.transform is None and not is_drawn(self),
-                f"the {self.views} views of a sample would all be the same: make crop, flip or "
-                "window random, or give jitter or a transform",
-            ),
-        ):
+            (self.sampling == "dense" and self.clips_per_video != 1,
+             'sampling="dense" takes all windows: leave clips_per_video out'),
+            (self.fps is not None and self.hop is not None,
+             "hop counts source frames: with fps, give hop_s in seconds"),
+            (self.edges is not None and not takes_windows,
+             'edges is for sampling="at" and "dense"'),
+            (self.edges is not None and self.short != "loop",
+             "with edges, no video is too short: leave short out"),
+            (self.span == "video" and takes_windows,
+             f'sampling="{self.sampling}" takes windows: leave span="{self.span}" out'),
+            (self.span == "video" and (self.stride != 1 or self.fps is not None),
+             'span="video" takes a frame from each part: leave stride and fps out'),
+            (self.views > 1 and self.transform is None and not is_drawn(self),
+             f"the {self.views} views of a sample would all be the same: make crop, flip or window "
+             "random, or give jitter or a transform"),
+        ):  # fmt: skip
             if is_wrong:
                 raise SpecError(why)
 
