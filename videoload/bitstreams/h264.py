@@ -69,22 +69,20 @@ def prove_h264(packets: Packets) -> Pictures | None:
     """Each packet is a picture, if there are no fields and no gaps. IDR pictures are found in the
     packets, because containers flag others as key frames too."""
     length_bytes, units = _avc_configuration(packets.extradata)
-    from_container = frozenset(unit for unit in units if _kind(unit) in _SETTINGS)
+    given = frozenset(unit for unit in units if _kind(unit) in _SETTINGS)
     found = _first_slices(packets, length_bytes)
     if found is None:
         return None
     slices, settings, recovering = found
     starts = [i for i, unit in enumerate(slices) if _kind(unit) == _IDR]
-    if starts[:1] != [0] or not are_settings_known(settings, from_container, starts):
+    if starts[:1] != [0] or not are_settings_known(settings, given, starts):
         return None
-    used = settings.get(0, from_container)  # where packets have them, a decoder takes the latest
+    used = settings.get(0, given)  # where packets have them, a decoder takes the latest
     if all(_kind(unit) != _SPS for unit in used):
-        used |= from_container
+        used |= given
     sps = only({unit for unit in used if _kind(unit) == _SPS})
     sequence = None if sps is None else _sequence(sps)
-    counts_both = only(
-        {_counts_both(unit) for unit in used | from_container if _kind(unit) == _PPS}
-    )
+    counts_both = only({_counts_both(unit) for unit in used | given if _kind(unit) == _PPS})
     if sequence is None or counts_both is None:
         return None
     counts = _order_counts(slices, sequence, counts_both)
@@ -95,7 +93,7 @@ def prove_h264(packets: Packets) -> Pictures | None:
         return None
     is_reference = np.array(list(map(_is_reference, slices)))
     begins = [*starts, *_recovery_points(recovering, counts, pictures, is_reference, sequence)]
-    starts = [i for i in sorted(begins) if are_settings_known(settings, from_container, [i])]
+    starts = [i for i in sorted(begins) if are_settings_known(settings, given, [i])]
     pictures = pictures._replace(starts=np.array(starts))
     if sequence.profile == _LOSSLESS_PROFILE:
         pictures = pictures._replace(starts=_with_encoder(packets, pictures.starts))

@@ -55,7 +55,7 @@ References = tuple[int, ...]  # a reference picture set: by how much each pictur
 def prove_hevc(packets: Packets) -> Pictures | None:
     """Each packet is a picture, and a decoder shows all but the first RASL pictures."""
     length_bytes, units = _configuration(packets.extradata)
-    from_container = frozenset(unit for unit in units if len(unit) > 2 and _kind(unit) in _SETTINGS)
+    given = frozenset(unit for unit in units if len(unit) > 2 and _kind(unit) in _SETTINGS)
     slices: list[bytes] = []
     settings: dict[int, frozenset[bytes]] = {}
     ended: set[int] = set()
@@ -69,11 +69,11 @@ def prove_hevc(packets: Packets) -> Pictures | None:
             settings[i] = found.settings
         ended.update(i + after for after in found.ends)
     starts = [i for i, unit in enumerate(slices) if _kind(unit) in (*_IDR, _CRA)]
-    if starts[:1] != [0] or not are_settings_known(settings, from_container, starts):
+    if starts[:1] != [0] or not are_settings_known(settings, given, starts):
         return None
     if any(i < len(slices) and _kind(slices[i]) not in _IDR for i in ended):
         return None
-    used = settings.get(0, from_container)
+    used = settings.get(0, given)
     sps = only({unit for unit in used if _kind(unit) == _SPS})
     sequence = None if sps is None else _sequence(sps)
     extra = only({_extra_bits(unit) for unit in used if _kind(unit) == _PPS})

@@ -90,11 +90,11 @@ def prove_mpeg4(packets: Packets) -> Pictures | None:
         if at and (before := _TIME_CODE.sub(b"", data[:at])):
             settings[i] = before
     pictures = by_types(types)
-    read, from_container = (
+    read, given = (
         {i: _as_read(each) for i, each in settings.items()},
         _as_read(packets.extradata),
     )
-    if pictures is None or not are_settings_known(read, from_container, pictures.starts):
+    if pictures is None or not are_settings_known(read, given, pictures.starts):
         return None
     if (types != B).all():
         return pictures

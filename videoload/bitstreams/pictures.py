@@ -146,16 +146,13 @@ def only(values: Set[T]) -> T | None:
     return next(iter(values)) if len(values) == 1 else None
 
 
-def are_settings_known(
-    found: Mapping[int, object], from_container: object, starts: Iterable[int]
-) -> bool:
+def are_settings_known(found: Mapping[int, object], given: object, starts: Iterable[int]) -> bool:
     """Whether a decoder knows the same settings of a codec wherever it begins. The settings
-    ``found`` in packets must all be the same, and each start must have them, unless the container
-    has the same, ``from_container``."""
+    ``found`` in packets must all be the same, and each start must have them, unless those that are
+    ``given`` by the container are the same."""
     settings = set(found.values())
     return not settings or (
-        len(settings) == 1
-        and (from_container in settings or all(start in found for start in starts))
+        len(settings) == 1 and (given in settings or all(start in found for start in starts))
     )
 
 
