@@ -103,8 +103,10 @@ class Splitting:
         """Whether it is known which files the worker must have for these samples."""
         if stream.files is None or not stream.checks(worker):
             return True
+        if stream.files.are_known(sample.video for sample in samples):
+            return True
         self._identify(stream, samples)
-        return stream.files.are_known(sample.video for sample in samples)
+        return False
 
     def _identify(self, stream: Stream, samples: Sequence[Sample]) -> None:
         """Have the trainer's own files of these samples looked at, if nobody has yet."""

@@ -497,26 +497,35 @@ class LeaseTable:
         connected, clips that prefer a worker's host are for it first. Those that would be idle get
         clips that prefer other hosts."""
         passed_over: set[Worker] = set()  # nothing that is left is for them
-        dry: set[Hashable] = set()  # ... nor for any worker of these copies
+        dry: set[Hashable] = set()  # ... nor for any worker of these hosts, or of this kind
+
+        def note_dry(worker: Worker, what: Hashable) -> None:
+            if not self.pool.is_slow(worker) and not self._batches.have_tried:
+                dry.add(what)
+
         while round_ := [worker for worker in takers() if worker not in passed_over]:
             left = []
             for worker in round_ if self.pool.affinity.has_choice else ():
-                if (chunk := self._next_chunk(worker, others=False)) is not None:
+                host, chunk = ("host", worker.host), None
+                if host not in dry:
+                    chunk = self._next_chunk(worker, others=False)
+                if chunk is not None:
                     self._grant_to(worker, chunk)
                 else:
+                    note_dry(worker, host)
                     left.append(worker)
             for worker in left if self.pool.affinity.has_choice else round_:
                 is_fed = self.pool.affinity.has_choice and (
                     len(worker.leases) > worker.pace.on_the_way
                 )
-                if worker.copy in dry or is_fed:
+                kind = tuple(stream.checks(worker) for stream in self._streams.values())
+                if kind in dry or is_fed:
                     passed_over.add(worker)
                 elif (chunk := self._next_chunk(worker)) is not None:
                     self._grant_to(worker, chunk)
                 else:
                     passed_over.add(worker)
-                    if not self.pool.is_slow(worker) and not self._batches.have_tried:
-                        dry.add(worker.copy)
+                    note_dry(worker, kind)
 
     def _grant_to(self, worker: Worker, chunk: Chunk) -> None:
         lease, stream = self.pool.give(worker, chunk), chunk.stream

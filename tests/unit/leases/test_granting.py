@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from types import FrameType
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -15,6 +16,8 @@ from hypothesis import strategies as st
 from tests.support.desk import Desk
 from tests.support.thorough import either
 from videoload.leases.commands import Grant
+from videoload.leases.files import Files
+from videoload.leases.splitting import Splitting
 
 
 def places(*leases: Grant) -> list[tuple[str, int, list[int]]]:
@@ -237,3 +240,21 @@ def test_a_worker_gets_clips_of_its_host_from_any_open_batch_and_others_once_it_
     rows = sorted((g.slot, row) for g in (*desk.leases["x/A"], *quick) for row in g.rows)
     assert rows == [(slot, row) for slot in range(8) for row in range(8)]
     assert any(own[sample.video] == "x" for lease in quick for sample in lease.samples)
+
+
+def test_clips_of_unknown_files_are_looked_at_for_each_host_and_not_for_each_worker(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # If each of 800 workers were asked at each event, the I/O thread would do nothing else.
+    may_decode, looks = Splitting.may_decode, list[Any]()
+
+    def counted(*asked: Any) -> bool:
+        looks.append(asked)
+        return may_decode(*asked)
+
+    monkeypatch.setattr(Splitting, "may_decode", counted)
+    workers = [f"h{number % 5}/w{number}:c{number % 5}" for number in range(50)]
+    desk = Desk(*workers, slots=8, files=Files(400, has_own=True), steps=8)
+    assert len(looks) < 6 * 8
+    desk.identified(*range(64), file=7)
+    assert desk.granted
