@@ -76,7 +76,7 @@ HERE = {
 QUICK = "docs/index.md"  # the quick tests run this page too
 USUAL = [
     QUICK, "README.md", "docs/start/tutorial.md", "docs/rely/promises.md", *REFERENCE,
-    "docs/data/catalogs.md", "docs/data/files.md", "docs/examples.md",
+    "docs/data/catalogs.md", "docs/data/other-files.md", "docs/examples.md",
 ]  # fmt: skip
 
 # What a script needs and does not import itself.
