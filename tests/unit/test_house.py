@@ -14,6 +14,7 @@ import pytest
 
 import videoload
 
+pytestmark = pytest.mark.xdist_group("house")  # the sources are read once
 HOUSE = Path(videoload.__file__).parent
 
 
