@@ -18,7 +18,6 @@ from av.packet import Packet
 from videoload.bitstreams.pictures import Ints, KeyFrame
 from videoload.reading.containers import not_opened
 from videoload.reading.frame_decoder import FrameDecoder
-from videoload.storage.blocks import BLOCK_BYTES
 from videoload.storage.content import Content
 from videoload.storage.files import VideoFile
 
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from videoload.reading.frame_decoder import VideoPacket
 
 
+_AT_ONCE_BYTES = 256 << 10  # of a file of this host
 CHUNK = Struct("<4sI")  # the header of a chunk: name, length
 
 
@@ -58,26 +58,28 @@ class AviVideo:
         self.decoder = FrameDecoder.create(avi.codec, avi.parameters, strict=strict)
         self.packets: Iterator[VideoPacket] = iter(())
 
-    def go_to(self, start: KeyFrame) -> VideoPacket | None:
+    def go_to(self, start: KeyFrame, last: int = -1) -> VideoPacket | None:
         """As `Video.go_to`."""
         self.decoder.flush()
         self.number = start.packet
-        self.packets = self._coded(start.packet)
+        self.packets = self._coded(start.packet, last)
         return next(self.packets, None)
 
-    def _coded(self, number: int) -> Iterator[VideoPacket]:
-        """The packets from this number on. Raises ValueError for a chunk that does not say what the
-        index says, if the decoder is strict."""
+    def _coded(self, number: int, last: int) -> Iterator[VideoPacket]:
+        """The packets from this number on, of which those up to ``last`` are read in few goes.
+        Raises ValueError for a chunk that does not say what the index says, if the decoder is
+        strict."""
         block: Any = b""
         block_at, (positions, sizes) = 0, self._avi[-2:]
+        end = positions.item(last) + sizes.item(last)
         for each in range(number, len(sizes)):
             position, size = positions.item(each), sizes.item(each)
             at = position - block_at
             if at < CHUNK.size or at + size > len(block):
-                # More than is needed costs nothing of a file of this host.
                 length = CHUNK.size + size
-                most = length if self.file.fetches else max(length, BLOCK_BYTES)
                 block_at, at = position - CHUNK.size, CHUNK.size
+                needed = 0 if self.file.fetches else min(end - block_at, _AT_ONCE_BYTES)
+                most = max(length, needed)
                 try:
                     block = self._content.open().pread(most, block_at)
                 except OSError:

@@ -148,7 +148,7 @@ class OpenedVideo:
         self.close()
         self._open()
 
-    def go_to(self, start: KeyFrame) -> VideoPacket | None:
+    def go_to(self, start: KeyFrame, last: int = -1) -> VideoPacket | None:
         """As `Video.go_to`: reads on if the packet is near, else seeks. If the seek leads
         elsewhere, reads on from the beginning."""
         ahead, packet = start.packet - self.number, None

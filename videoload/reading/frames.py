@@ -215,7 +215,7 @@ def _show_group(
     of `REFUSALS`.
     """
     start, proven = order.start(group), order.is_proven
-    first, decoder = video.go_to(start), video.decoder
+    first, decoder = video.go_to(start, last), video.decoder
     strict = decoder.is_strict
     if first is None or last < start.packet:
         if strict:

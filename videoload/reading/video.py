@@ -29,9 +29,9 @@ class Video(Protocol):
     number: int
     refused: list[int]
 
-    def go_to(self, start: KeyFrame) -> VideoPacket | None:
-        """The packet of a key frame, for a decoder that begins anew; None if there is none. Raises
-        BrokenFileError."""
+    def go_to(self, start: KeyFrame, last: int = -1) -> VideoPacket | None:
+        """The packet of a key frame, for a decoder that begins anew; None if there is none. What is
+        coded up to packet ``last`` is needed, too. Raises BrokenFileError."""
 
     def anew(self) -> Video:
         """The file opened again, with a tolerant decoder. Raises BrokenFileError."""
