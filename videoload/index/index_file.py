@@ -11,6 +11,7 @@ with another bit is none. So a wrong index costs time, and changes nothing.
 from __future__ import annotations
 
 import logging
+import math
 import os
 import sqlite3
 import weakref
@@ -30,7 +31,7 @@ from videoload.storage.cache_directories import locked, own_file, own_folder
 from videoload.storage.files import ChangedError, Storage
 from videoload.storage.remote import RemoteStorage
 from videoload.storage.roots import is_url
-from videoload.storage.stores import OBJECT_S, Fetcher, UnavailableError
+from videoload.storage.stores import OBJECT_S, Fetcher, SilentError, UnavailableError
 
 _log = logging.getLogger(__name__)
 
@@ -52,11 +53,6 @@ def row_of(path: str, version: bytes) -> bytes:
 
 class NoIndexError(Exception):
     """A file is no index that can be used, for the reason that the message says."""
-
-
-class _LateError(Exception):
-    """The index that may lie beside the videos does not come, though nobody said that there is one:
-    a server may answer for videos alone."""
 
 
 class IndexFile:
@@ -115,7 +111,7 @@ class SetIndex:
         self._opened: IndexFile | None = None
         self._is_looked_for = requested is not False
         self._coming: tuple[Fetcher, Future[IndexFile]] | None = None
-        self._is_late = False  # nobody waits any more for one that nobody asked for
+        self._is_late = False  # nobody waits any more for what is on its way
         self._unused: set[str] = set()  # paths whose rows are of other files, or wrong
 
     def serve(self, storage: Storage) -> None:
@@ -181,7 +177,7 @@ class SetIndex:
         else:
             fetcher = Fetcher(root)
         coming = fetcher.start(partial(_fetch, fetcher, name, self._cache, self._software))
-        self._coming = fetcher, coming
+        self._coming, self._is_late = (fetcher, coming), False
 
     def _open(self) -> None:
         """Open it. Raises StorageError: it may be there, and nobody knows."""
@@ -190,11 +186,9 @@ class SetIndex:
         try:
             if self._coming is not None:
                 fetcher, coming = self._coming
-                fetcher.tick = partial(self._tick, storage.tick, fetcher)
-                try:
-                    opened = fetcher.wait(coming)
-                finally:
-                    fetcher.tick = storage.tick
+                fetcher.tick = storage.tick
+                # Nobody may have said that there is one: a server may answer for videos alone.
+                opened = fetcher.wait(coming, math.inf if self._is_requested else OBJECT_S)
             elif os.path.lexists(self._where):
                 resolved = self._where if self._is_requested else storage.resolve(NAME).path
                 opened = IndexFile(resolved, self._software)
@@ -205,7 +199,7 @@ class SetIndex:
         except UnavailableError as error:
             if self._is_requested:
                 self._give_up(error)
-        except _LateError:  # files are read without it meanwhile
+        except SilentError:  # files are read without it meanwhile
             self._is_late = True
             return
         except StorageError as error:
@@ -216,11 +210,6 @@ class SetIndex:
                 return
             self._give_up(error)
         self._is_looked_for, self._opened, self._coming = False, opened, None
-
-    def _tick(self, tick: Callable[[], None], fetcher: Fetcher) -> None:
-        tick()
-        if not self._is_requested and fetcher.store.silent_s > OBJECT_S:
-            raise _LateError
 
     def _give_up(self, error: Exception) -> None:
         _log.warning("the index %s is not used: %s", self._where, error)

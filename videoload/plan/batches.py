@@ -136,10 +136,8 @@ def batch_of(
     targets, and with ``info`` where they came from. Raises SpecError if targets do not fit."""
     video, clip, crop = np.array([(s.video, s.clip, s.crop) for s in samples], np.int64).T.copy()
     lengths.note(video, sample_info["of"], sample_info["lasts"], sample_info["wide"])
-    frames, affine = (
-        by_part(spec, np.ascontiguousarray(sample_info["frames"])),
-        affine_of(sample_info, spec),
-    )
+    frames = by_part(spec, np.ascontiguousarray(sample_info["frames"]))
+    affine = affine_of(sample_info, spec)
     leading = next(iter(frames.values()))
     at = moment_at(spec.leader)
     clips, targets = arrays_of(spec, rows), targets_of(catalog, video, leading, affine, at)

@@ -15,6 +15,7 @@ All of it needs the extra ``[remote]`` (obstore), which is imported when the fir
 from __future__ import annotations
 
 import logging
+import math
 import random
 import re
 import threading
@@ -237,6 +238,10 @@ class Part:
         return self._pieces[0]
 
 
+class SilentError(Exception):
+    """Nothing has come for as long as somebody would wait."""
+
+
 class NoPartsError(Exception):
     """The server sends only the whole object."""
 
@@ -274,9 +279,9 @@ class Fetcher:
         self.store.open()
         return self.threads.start(work)
 
-    def wait(self, future: Future[T]) -> T:
+    def wait(self, future: Future[T], most_silent_s: float = math.inf) -> T:
         """The result of what was started. It is done next if the thread that made this asks. Raises
-        what it raises, and what ``tick`` raises."""
+        what it raises, what ``tick`` raises, and SilentError if nothing comes for so long."""
         is_owner = threading.get_ident() == self._owner
         if is_owner:  # what others wait for is for later
             self.threads.hurry(future)
@@ -289,12 +294,15 @@ class Fetcher:
                     return future.result()
             if self.came != before:
                 since, before = time.monotonic(), self.came
+            silent_s = time.monotonic() - since
             if is_owner:
-                self.store.silent_s = time.monotonic() - since
+                self.store.silent_s = silent_s
                 try:
                     self.tick()
                 finally:
                     self.store.silent_s = 0.0
+            if silent_s > most_silent_s:
+                raise SilentError
 
     @property
     def has_given(self) -> bool:
