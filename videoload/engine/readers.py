@@ -51,7 +51,7 @@ class StreamReaders:
         code: Digests of the user's modules, as they were when the stream was made.
         look: Called once with the next batch that is handed over, and its BatchInfo.
         error: What ended the last reading, or None.
-        passes: Which epoch the next pass has.
+        cursor: Which epoch the next pass has.
         close_client: Ends this stream and all others of its client, which this keeps alive.
     """
 
@@ -75,7 +75,7 @@ class StreamReaders:
         self.quarantine = source.quarantine
         self.lengths = Lengths(source.catalog, source.spec)
         self.changed = source.changed
-        self.cursor = EpochCursor(len(self))
+        self.cursor = EpochCursor(len(self), ranks=options["shard"][1])
         # By the step that it comes to next: the reading of the last pass that came to its end.
         self._resting: dict[int, _Reading] = {}
         self.look: Callable[[BatchWithInfo], None] | None = None

@@ -31,6 +31,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from contextlib import suppress
 from heapq import heappop, heappush
 
 import numpy as np
@@ -184,17 +185,16 @@ class LeaseTable:
         elif before := files.expected(video):  # it was read before
             self._identified(known, video, before)
         else:
+            files.identified(video, 0)  # if nothing is left to replace it, workers may try it
             reason = error.reason if isinstance(error, VideoError) else str(error)
             self._condemn_video(known, video, reason)
         self._grant()
 
     def _condemn_video(self, stream: Stream, video: int, reason: str) -> None:
         """A video is bad, in whichever open batches it is."""
-        try:
+        with suppress(VideoloadError):  # its clips say so
             stream.quarantine.add(video, reason)
-        except VideoloadError as too_many:
-            self._batches.stop(stream, too_many)
-        # Once the stream is stopped, by this clip or by one before, its batches are gone.
+        # Once the stream is stopped, its batches are gone.
         for batch in [batch for r in stream.readers.values() for batch in r.filling.values()]:
             if stream.stopped:
                 return
@@ -421,14 +421,19 @@ class LeaseTable:
             case Next.BAD:
                 self._condemn(chunk, at, decision.reason, decision.fault)
             case Next.END:
-                batch, row = chunk.batch, chunk.rows[at]
-                chunk.void_leases()
-                if batch.error is None or row < batch.error[0]:
-                    batch.error = row, TransformError(decision.reason)
-                self._batches.done(chunk)
+                self._end_at(chunk, at, TransformError(decision.reason))
+
+    def _end_at(self, chunk: Chunk, at: int, error: VideoloadError) -> None:
+        """The stream ends at this clip, once a consumer waits for its batch."""
+        batch, row = chunk.batch, chunk.rows[at]
+        chunk.void_leases()
+        if batch.error is None or row < batch.error[0]:
+            batch.error = row, error
+        self._batches.done(chunk)
 
     def _condemn(self, chunk: Chunk, at: int, reason: str, fault: Fault) -> None:
-        """This clip's video is bad: another clip stands in for it, or it is left out."""
+        """This clip's video is bad: another clip stands in for it, or it is left out. If none can,
+        the stream ends there."""
         batch, row, stream = chunk.batch, chunk.rows[at], chunk.stream
         chunk.void_leases()  # a silent worker may be heard of again
         try:
@@ -442,7 +447,7 @@ class LeaseTable:
                 return
             batch.samples[row] = stream.quarantine.instead_of(batch.samples[row])
         except VideoloadError as error:
-            self._batches.stop(stream, error)
+            self._end_at(chunk, at, error)
             return
         chunk.note([])
         chunk.requeue()

@@ -101,6 +101,26 @@ def test_a_failure_ahead_ends_the_stream_at_its_own_batch_and_no_earlier(
     assert desk.bad[:1] == ["8.avi"] * (fault is Fault.VIDEO)
 
 
+@pytest.mark.parametrize(
+    ("on_error", "fault", "error"),
+    [
+        ("raise", Fault.VIDEO, VideoError),
+        ("substitute", Fault.VIDEO, TooManyBadVideos),
+        ("substitute", Fault.SHORT, SpecError),
+    ],
+)
+def test_if_all_videos_fail_ahead_the_stream_ends_no_earlier(
+    on_error: str, fault: Fault, error: type[Exception]
+) -> None:
+    desk = Desk("A", on_error=on_error, videos=4, steps=3)
+    desk.answer("A")
+    while desk.granted:
+        desk.fail("A", fault=fault)
+    assert (desk.steps(), desk.error()) == ([0], None)
+    desk.want()
+    assert isinstance(desk.error(), error)
+
+
 def test_a_file_that_cannot_be_read_is_waited_for_once_and_not_for_each_of_its_rows() -> None:
     desk = Desk("A", "B", videos=40, rows=20, max_bad=1.0, steps=10)  # files 0.avi, 1.avi
     waits = []

@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 
 from tests.support.desk import Desk
-from videoload.errors import Fault, StorageError, UnreadableError, VideoError, VideoloadError
+from videoload.errors import (
+    Fault,
+    StorageError,
+    TooManyBadVideos,
+    UnreadableError,
+    VideoError,
+    VideoloadError,
+)
 from videoload.leases.commands import Changed, Stop, Warn
 from videoload.leases.files import Files
 
@@ -179,6 +186,21 @@ def test_a_file_that_cannot_be_read_for_long_is_bad(on_error: str, batch: int) -
     samples = [sample for each in desk.ready.values() for sample in each.samples]
     assert 0 not in {sample.video for sample in samples}
     assert len(samples) == 2 * batch - (on_error == "skip")
+
+
+def test_a_reader_that_begins_when_no_video_is_left_gets_the_error() -> None:
+    desk = Desk("a:1", videos=2, batch=1, files=Files(2, has_own=True), steps=range(1, 4))
+    desk.identified(1, file=OWN)
+    desk.answer("a:1")
+    unread(desk, 70, EIO)  # video 1 stands in for video 0
+    while desk.granted:
+        desk.fail("a:1", file=OWN)
+        desk.wait(3, "a:1")
+    assert (desk.bad, desk.steps(), desk.error()) == (["0.avi", "1.avi"], [1], None)
+    desk.start(11, steps=2)
+    while desk.granted:
+        desk.fail("a:1")
+    assert isinstance(desk.error(), TooManyBadVideos)
 
 
 def test_storage_that_is_away_condemns_nothing() -> None:

@@ -63,3 +63,19 @@ def test_passes_of_a_length_follow_each_other() -> None:
     for step in range(5, 8):
         own.taken(step)
     assert cursor.begin().steps == range(20, 35)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "taken", "is_told"), [(2, 3, True), (1, 3, False), (2, 2, False), (2, 10, False)]
+)
+def test_one_of_several_ranks_is_told_once_that_it_left_a_pass_early(
+    ranks: int, taken: int, is_told: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    cursor = EpochCursor(10, ranks=ranks)
+    for _ in range(2):
+        own = cursor.begin()
+        for step in own.steps[:taken]:
+            own.taken(step)
+    cursor.begin()
+    assert len(caplog.records) == is_told
+    assert all("ranks" in record.getMessage() for record in caplog.records)
