@@ -5,8 +5,12 @@ from __future__ import annotations
 
 import os
 import platform
+import shutil
 import signal
+import subprocess
+import sys
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 
@@ -103,4 +107,49 @@ def test_a_silent_dialled_in_worker_is_not_here_until_it_is_heard_again(
         assert silent.pid not in [worker.pid for worker in client.workers]
         wait_until(lambda: platform.node() in caplog.text, 60 * SECOND, "its host is named")
         silent.signal(signal.SIGCONT)
+        client.wait_for_workers(2, timeout_s=60 * SECOND)
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[str]:
+    """A network of its own, whose only line leads to 10.77.0.1, here. Line and network have this
+    name."""
+    name = f"vl-{os.getpid()}"
+    if shutil.which("ip") is None or ip("netns", "add", name, check=False):
+        pytest.skip("network namespaces are not to be had here: they need root and iproute2")
+    try:
+        ip("link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", name)
+        for end, device, of in ((1, name, []), (2, "eth0", ["-n", name])):
+            ip(*of, "address", "add", f"10.77.0.{end}/30", "dev", device)
+            ip(*of, "link", "set", device, "up")
+        yield name
+    finally:
+        ip("netns", "delete", name)
+
+
+def ip(*words: str, check: bool = True) -> int:
+    return subprocess.run(["ip", *words], check=check, capture_output=True).returncode
+
+
+def test_a_host_that_loses_its_line_is_not_here_until_it_is_back(
+    elsewhere: str, videos: Videos, programs: Programs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its kernel says nothing any more, as that of a host without power."""
+    monkeypatch.setattr("videoload.engine.membership.GONE_S", 1.0 * SECOND)
+    clip = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random", clips_per_video=4)
+    expected = digests(decode_serially(videos.catalog, clip, 4, info=True))
+    with Client(workers=0, listen="tcp://10.77.0.1:*", insecure=True) as client:
+        words = ["worker", "--connect", client.endpoints[0], "--root", str(videos.root)]
+        words += ["--insecure", "--workers", "1"]
+        there = ["ip", "netns", "exec", elsewhere, sys.executable, "-m", "videoload", *words]
+        programs.python("-c", "import os, sys; os.execvp('ip', sys.argv[1:])", *there)
+        client.wait_for_workers(1, timeout_s=60 * SECOND)
+        batches = client.stream(videos.catalog, clip, 4, slots=4).batches(info=True)
+        got = digests(islice(batches, 2))
+        ip("link", "set", elsewhere, "down")
+        wait_until(lambda: not client.workers, 60 * SECOND, "it is not counted")
+        programs.videoload(*words)
+        got += digests(batches)
+        assert got == expected
+        ip("link", "set", elsewhere, "up")
         client.wait_for_workers(2, timeout_s=60 * SECOND)

@@ -43,7 +43,7 @@ Allow = Annotated[
     list[str] | None,
     typer.Option(
         metavar="MODULE",
-        help="A Python module whose functions a trainer may use as transform or load. Repeat it "
+        help="A Python module whose functions a trainer may use as transform. Repeat it "
         "for several modules.",
     ),
 ]

@@ -262,13 +262,13 @@ class Membership:
         now, deaths = time.monotonic(), Counter[str]()
         deaths.update(host for when, host in list(self._deaths) if now - when < _LATELY_S)
         here, silent = self._by_host()
-        lines = [
+        found = {f"died in {_LATELY_S:.0f} s": deaths, f"silent for {GONE_S:g} s": silent}
+        return "; ".join(
             f"{host}: {count(lost, 'worker')} {how}"
-            for found, how in ((deaths, f"died in {_LATELY_S:.0f} s"), (silent, "are silent"))
-            for host, lost in found.items()
+            for how, hosts in found.items()
+            for host, lost in hosts.items()
             if lost > here[host]
-        ]
-        return "; ".join(lines)
+        )
 
     def _by_host(self) -> tuple[Counter[str], Counter[str]]:
         """How many workers of each host are here, and how many are silent for long."""
