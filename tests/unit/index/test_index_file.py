@@ -27,9 +27,11 @@ from videoload.clips.rows import Clip
 from videoload.clips.sample_spec import one_clip
 from videoload.decoding.decoder import Decoder
 from videoload.errors import VideoError, VideoloadError
-from videoload.index.index_file import NAME
+from videoload.index.index_file import NAME, SetIndex
 from videoload.scanning.indexing import Made, make_index
 from videoload.storage.cache_directories import CacheDirectories
+from videoload.storage.roots import open_storage
+from videoload.versions import index_software
 
 pytest.importorskip("obstore", reason="needs videoload[remote]")
 
@@ -312,6 +314,28 @@ def test_a_server_that_does_not_give_an_index_has_none(
     """Some tell nobody who may not list them that an object is missing, some (0) answer nobody."""
     server.statuses[NAME] = status
     assert decoded(server.url, folder) == decoded(folder, folder, index=False)
+
+
+def test_an_index_that_was_late_once_is_waited_for_in_the_next_training(
+    folder: Path, server: ObjectServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made(server.url, folder, folder / NAME)
+    whole = (folder / NAME).read_bytes()
+    with sqlite3.connect(folder / NAME) as opened:
+        opened.execute("DELETE FROM indexes WHERE path = ?", (LONG.encode(),))
+    opened.close()
+    monkeypatch.setattr("videoload.storage.stores.SILENCE_S", 0.5)
+    monkeypatch.setattr("videoload.index.index_file.OBJECT_S", 0.1)
+    storage, server.statuses[NAME] = open_storage(server.url), 0
+    index = SetIndex(None, storage, None, index_software())
+    assert index.version(LONG, wait=True) is None
+    server.statuses.clear()
+    wait_until(lambda: index.version(OTHER, wait=True), 30 * SECOND)
+    monkeypatch.undo()
+    (folder / NAME).write_bytes(whole)
+    server.latency_s = 0.2
+    index.begin()
+    assert index.version(LONG, wait=True)
 
 
 def test_damaged_files_give_what_they_give_without_an_index(tmp_path: Path) -> None:
