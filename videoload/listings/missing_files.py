@@ -53,7 +53,7 @@ def check_there(root: Path, paths: Iterable[str], source: str) -> None:
         if folder not in names:
             try:
                 names[folder] = {*os.listdir(root / folder)}
-            except OSError:
+            except (OSError, ValueError):  # no name of a folder, which the catalog refuses
                 names[folder] = set()
         if name not in names[folder]:
             missing.append(path)

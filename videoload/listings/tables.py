@@ -186,10 +186,9 @@ class _TableReader:
         if self._root is not None or self._names.get("parts") is None:
             found, given = root_of(given, self._given_root, self._files)
             self._root = None if found is None else open_root(found)
-        paths = [normal_path(path, self._where_is, i) for i, path in enumerate(given)]
         if isinstance(self._root, Path):
-            check_there(self._root, paths, self._rows.source)
-        return paths
+            check_there(self._root, given, self._rows.source)
+        return given
 
     def _filled(self, pattern: str, keyword: str) -> list[str]:
         """The text of each row: of the columns that a pattern names, or of one column. Rows that
@@ -216,15 +215,18 @@ class _TableReader:
         if isinstance(columns, str | Set) or len(of) < max(2, len(columns)):
             raise CatalogError(f"parts are the names of at least two columns, got {columns!r}")
         rows, offsets = len(self._left), {}
-        paths = {part: self._paths(of[part], "parts") for part in of}
+        paths = {}
+        for part, column in of.items():
+            found = enumerate(self._paths(column, "parts"))
+            paths[part] = [normal_path(path, self._where_is, i) for i, path in found]
         if len(self._left) < rows:
             raise CatalogError(f"{self._rows.source}: a row of several parts needs all its files")
         for part in of:
             if (column := part + OFFSET) in self._rows.columns:
-                found = ((row, self._column("parts", column)[row]) for row in self._left)
+                cells = self._column("parts", column)
                 offsets[part] = [
-                    0.0 if is_missing(cell) else self._seconds(row, cell, column)
-                    for row, cell in found
+                    0.0 if is_missing(cells[row]) else self._seconds(row, cells[row], column)
+                    for row in self._left
                 ]
         return paths, offsets
 

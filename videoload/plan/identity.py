@@ -10,14 +10,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from hashlib import blake2b
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from videoload.arguments import not_default
 from videoload.catalog import targets
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import do_lengths_decide
 from videoload.clips.clip_spec import ClipSpec, crops_of
+from videoload.clips.rows import COLUMNS, OF_FILE
 from videoload.clips.sample_spec import SampleSpec, has_sizes
 from videoload.plan.options import DEFAULTS, CheckedOptions
 from videoload.plan.windows import sizes_in
@@ -29,6 +32,7 @@ _DEFAULTS = {
     **{name: repr(value) for name, value in DEFAULTS.items()},
 }
 _DECIDES_NOTHING = "max_bad"
+_DECIDES_NO_CLIP = OF_FILE - {"label"}  # columns
 
 
 @dataclass(frozen=True)
@@ -52,35 +56,27 @@ class Identity:
         code: Mapping[str, str] = MappingProxyType({}),
     ) -> Identity:
         """The identity of a stream. ``code``: digests of the user's modules."""
-        table = catalog._table
-        starts, ends, frames = (column.astype("<i8").tobytes() for column in table.segments)
+        table, rows = catalog._table, len(catalog)
         paths = "\0".join(table.paths).encode(errors="surrogateescape")
         settings = {
             **_spec_settings(spec),
             **_option_settings(options),
             "classes": _digest(len(catalog.classes), repr(catalog.classes).encode()),
-            "videos": _digest(len(catalog), paths, starts, ends),
-            "labels": _digest(len(catalog), catalog.labels.astype("<i8").tobytes()),
+            "videos": _digest(rows, paths),
         }
-        if table.seconds is not None:
-            settings["seconds"] = _digest(len(catalog), table.seconds.astype("<f8").tobytes())
+        for name, column in table.columns.items():
+            if name not in _DECIDES_NO_CLIP and (name != "box" or spec.leader.crop == "box"):
+                settings[COLUMNS[name][0]] = _digest(rows, column)
         if isinstance(options["balance"], tuple):
-            settings["balance"] = _digest(
-                len(catalog), np.array(options["balance"], "<f8").tobytes()
-            )
-        if "at" in table.columns:
-            moments = table.column("at").astype("<i8").tobytes()
-            settings["moments"] = _digest(len(catalog), moments)
-        if "box" in table.columns and spec.leader.crop == "box":
-            settings["boxes"] = _digest(len(catalog), table.column("box").astype("<f4").tobytes())
+            settings["balance"] = _digest(rows, np.array(options["balance"]))
         if do_lengths_decide(spec, options["buckets"]) or has_sizes(spec):
-            if catalog._windows is not None:
-                frames = catalog._windows.astype("<i8").tobytes()
-            elif has_sizes(spec):
-                frames += sizes_in(catalog, spec).astype("<i8").tobytes()
-            settings["lengths"] = _digest(len(catalog), frames)
+            if (known := catalog._windows) is not None:
+                settings["lengths"] = _digest(rows, known)
+            else:
+                sizes = (sizes_in(catalog, spec),) if has_sizes(spec) else ()
+                settings["lengths"] = _digest(rows, table.column("frames"), *sizes)
         if catalog.targets is not None:
-            settings["targets"] = _digest(len(catalog), targets.digest(catalog.targets))
+            settings["targets"] = _digest(rows, targets.digest(catalog.targets))
         if catalog.parts:
             settings["mixture"] = _digest(len(catalog.parts), repr(catalog.parts).encode())
         if code:
@@ -143,5 +139,6 @@ def _hash(settings: Settings) -> str:
     return blake2b(repr(sorted(settings.items())).encode(), digest_size=8).hexdigest()
 
 
-def _digest(count: int, *parts: bytes) -> str:
-    return f"{count} ({blake2b(b''.join(parts), digest_size=8).hexdigest()})"
+def _digest(count: int, *parts: bytes | npt.NDArray[Any]) -> str:
+    found = b"".join(part if isinstance(part, bytes) else part.tobytes() for part in parts)
+    return f"{count} ({blake2b(found, digest_size=8).hexdigest()})"

@@ -46,7 +46,7 @@ class Lengths:
         The first that has another frame count or shape than the catalog says is in the log. Raises
         SpecError if targets per frame do not fit."""
         self._frames[videos], self._seconds[videos] = frames, seconds
-        known = self._catalog._table.segments[2][videos]
+        known = self._catalog._table.column("frames")[videos]
         other = (frames >= 0) & (known >= 0) & (known != frames)
         if other.any() and not self._has_other:
             self._has_other, at = True, int(other.argmax())

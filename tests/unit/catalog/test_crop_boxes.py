@@ -62,7 +62,7 @@ def test_boxes_go_to_workers_and_into_the_identity_where_they_are_used() -> None
     made, plain = catalog(box=BOX), ClipSpec(frames=2, size=(8, 8))
     for spec, used in ((CLIP, True), (plain, False)):
         assert bool(rows_for_workers(made, one_clip(spec))(1).boxes) is used
-        assert ("boxes" in Identity.of(made, one_clip(spec), OPTIONS).settings) is used
+        assert ("box" in Identity.of(made, one_clip(spec), OPTIONS).settings) is used
         assert (
             any("the catalog has boxes" in text for text in warnings_of(made, one_clip(spec)))
             is not used
