@@ -115,7 +115,7 @@ class Store:
         what: Callable[[ObjectStore], T],
         *,
         come: Callable[[], int] = lambda: 0,
-        failed: Callable[[Exception, float], None] = lambda error, failing_s: None,
+        failed: Callable[[Exception, float], bool | None] = lambda error, failing_s: None,
     ) -> T:
         """The answer to a request, which is made again until there is one.
 
@@ -123,7 +123,7 @@ class Store:
             what: Makes the request, or asks for the rest of what has not come.
             come: How much has come.
             failed: Called with each fault, and for how long there was nothing else. It may raise
-                what ends the request.
+                what ends the request. Returns whether the storage is known to answer for others.
 
         Raises:
             StorageError: Nothing comes, or the storage refuses everything.
@@ -141,9 +141,9 @@ class Store:
                 now = time.monotonic()
                 if come() > before:
                     pause_s, since = _PAUSE_S, now
-                failed(error, now - since)
+                others_are_given = failed(error, now - since)
                 self._tell(error, now, now - since)
-                if now - since > GIVE_UP_S:
+                if now - since > GIVE_UP_S and not others_are_given:
                     verb, hint = "does not answer", ""
                     if isinstance(error, PermissionDeniedError | UnauthenticatedError):
                         verb = "refuses all requests"  # keys expire and are replaced
@@ -344,16 +344,24 @@ class Fetcher:
         """
         from obstore.exceptions import PermissionDeniedError, UnauthenticatedError
 
-        def failed(error: Exception, failing_s: float) -> None:
+        is_alone = False
+
+        def failed(error: Exception, failing_s: float) -> bool:
+            """The storage may have come back between a failure and the answer for others. So it
+            counts if the object fails once more after that."""
+            nonlocal is_alone
             patience_s = GIVE_UP_S if why(error)[:3] in _BUSY else OBJECT_S
             if name in self._refused or isinstance(
                 error, PermissionDeniedError | UnauthenticatedError
             ):
                 patience_s = 0.0
-            if failing_s >= patience_s and self._answers_for_others(name):
+            was_alone = is_alone
+            is_alone = failing_s >= patience_s and self._answers_for_others(name)
+            if was_alone and is_alone:
                 self._refused.add(name)
                 raise RefusedError(why(error)) from None
             self._note_rate(0)
+            return is_alone
 
         part = Part(name, begin, end, tag, file)
         self.store.ask(partial(self._ask, part), come=lambda: part.at, failed=failed)

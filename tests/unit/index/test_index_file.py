@@ -316,8 +316,9 @@ def test_a_server_that_does_not_give_an_index_has_none(
     assert decoded(server.url, folder) == decoded(folder, folder, index=False)
 
 
+@pytest.mark.parametrize("status", [0, 503])
 def test_an_index_that_was_late_once_is_waited_for_in_the_next_training(
-    folder: Path, server: ObjectServer, monkeypatch: pytest.MonkeyPatch
+    status: int, folder: Path, server: ObjectServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made(server.url, folder, folder / NAME)
     whole = (folder / NAME).read_bytes()
@@ -326,7 +327,7 @@ def test_an_index_that_was_late_once_is_waited_for_in_the_next_training(
     opened.close()
     monkeypatch.setattr("videoload.storage.stores.SILENCE_S", 0.5)
     monkeypatch.setattr("videoload.index.index_file.OBJECT_S", 0.1)
-    storage, server.statuses[NAME] = open_storage(server.url), 0
+    storage, server.statuses[NAME] = open_storage(server.url), status
     index = SetIndex(None, storage, None, index_software())
     assert index.version(LONG, wait=True) is None
     server.statuses.clear()
