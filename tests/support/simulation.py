@@ -494,8 +494,7 @@ class Simulation:
         assert batch.step in consumer.steps
         assert batch.step not in consumer.taken
         consumer.taken[batch.step] = None
-        if not consumer.inbox:
-            self.table.taken(reader)
+        self.table.taken(reader)
         self.taken.append((self.now, reader))
         self.samples += batch.samples
         held = (consumer.stream, batch.slot, [*self.memory[consumer.stream.id, batch.slot]])

@@ -263,7 +263,7 @@ class OpenStreams:
 
     def _note_taken(self, stream: OpenStream) -> None:
         for number, queue in stream.readers.items():
-            if not queue.ready:
+            if queue.is_served:
                 self.table.taken(number)
 
     def end(self, stream: OpenStream, reader_id: int) -> None:

@@ -26,6 +26,7 @@ class ReaderQueue:
         self._lock = threading.Lock()
         self._ready: deque[Ready] = deque()
         self._taken: list[Ready] = []  # but not handed over yet
+        self.is_served = False  # its consumer took a batch since the last `withdraw`
         self._error: VideoloadError | None = None
         self._bell: SimpleQueue[None] = SimpleQueue()  # empty, or rung: look again
 
@@ -53,6 +54,7 @@ class ReaderQueue:
         none: deque[Ready] = deque()
         with self._lock:
             ready, self._ready = self._ready, none
+            self.is_served = False
         return list(ready)
 
     def take(self, wait_s: float) -> Ready | None:
@@ -64,6 +66,7 @@ class ReaderQueue:
                     batch = self._ready[0]
                     self._taken.append(batch)
                     self._ready.popleft()
+                    self.is_served = True
                     return batch
                 error = self._error
             if error is not None:

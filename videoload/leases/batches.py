@@ -45,7 +45,6 @@ class Batches:
         asking = self._readers.get(reader)
         if asking is None or not asking.unfinished or asking.stream.stopped:
             return
-        self.taken(reader)
         asking.waiting = True
         owner = asking.stream.owner
         if owner is asking or owner is None or not owner.unserved:
@@ -55,8 +54,8 @@ class Batches:
             self.stop_if_due(batch)
 
     def taken(self, reader: int) -> None:
-        """The consumer took all batches that it was handed."""
-        if (known := self._readers.get(reader)) is not None and known.handed:
+        """The consumer took a batch in this turn."""
+        if (known := self._readers.get(reader)) is not None:
             known.unserved = False
 
     def recalled(self, reader: int, batches: list[tuple[int, int]]) -> None:

@@ -129,7 +129,7 @@ class LeaseTable:
         self._grant()
 
     def taken(self, reader: int) -> None:
-        """The consumer of ``reader`` took all batches that it was handed."""
+        """The consumer of ``reader`` took a batch."""
         self._batches.taken(reader)
 
     def recalled(self, reader: int, batches: list[tuple[int, int]]) -> None:
