@@ -115,16 +115,11 @@ class StreamReaders:
         Raises SpecError."""
         return self.source.plan.steps(start_step, epochs)
 
-    def new_reader(self) -> int:
-        """A number that no other reader of the client has."""
-        return self.source.id << 32 | next(self._numbers)
-
     def read(
         self,
         steps: range,
         idle: Callable[[], None] | None = None,
         *,
-        reader: int | None = None,
         counts: bool = True,
         info: bool = False,
         pauses: bool = False,
@@ -134,17 +129,16 @@ class StreamReaders:
         """Read the batches of ``steps``, with their BatchInfo if ``info``.
 
         ``idle`` is called every 50 ms of a wait, and at its beginning if a worker waits for a slot.
-        A ``reader`` with a number notes by itself in the meter when it waits. Unless it ``counts``,
-        the reading is in no figures. With ``pauses``, None is yielded every 50 ms of a wait, and
-        for an empty batch. If it ``follows``, the steps are a pass, and those behind them are made
-        ahead for the next pass. ``taken`` is called with each step before its batch is yielded,
-        also for an empty batch, which is not. Raises what ended the stream.
+        Unless it ``counts``, the reading is in no figures. With ``pauses``, None is yielded every
+        50 ms of a wait, and for an empty batch. If it ``follows``, the steps are a pass, and those
+        behind them are made ahead for the next pass. ``taken`` is called with each step before its
+        batch is yielded, also for an empty batch, which is not. Raises what ended the stream.
         """
         engine, source = self._engine, self.source
         goes_on, over, self.error = follows and self.options["ordered"], False, None
         reading = self._reading(steps, goes_on=goes_on)
         queue, number = reading.queue, reading.id
-        meter = self.meter if counts and reader is None else None
+        meter = self.meter if counts else None
         try:
             engine.check()
             for step in steps:
@@ -164,6 +158,8 @@ class StreamReaders:
                     meter.got(number, len(batch.samples))
                 reading.next = step + 1
                 taken(step)
+                if meter is not None:
+                    self._log_epoch(step)
                 if batch.samples:
                     # No variable holds the arrays: it would keep the slot.
                     yield self._hand_over(batch, queue, idle, info=info)
@@ -174,8 +170,6 @@ class StreamReaders:
                     queue.handed_over()
                     if pauses:
                         yield None
-                if meter is not None:
-                    self.log_epoch(step)
             over = True
         except GeneratorExit:
             over = True  # the caller may not ask for one more than the last
@@ -195,8 +189,9 @@ class StreamReaders:
         if goes_on and (resting := self._resting.pop(steps.start, None)) is not None:
             return resting
         engine, source = self._engine, self.source
-        reading = _Reading(engine, source, self.new_reader(), steps.start)
-        number, queue = reading.id, reading.queue
+        number = source.id << 32 | next(self._numbers)  # no other reader of the client has it
+        reading = _Reading(engine, source, number, steps.start)
+        queue = reading.queue
         ahead = range(steps.start, steps.start + _ENDLESS) if goes_on else steps
         engine.post_about(source, lambda: engine.streams.begin(source, number, queue, ahead))
         return reading
@@ -288,7 +283,7 @@ class StreamReaders:
         """All figures, with those of the last ``window_s`` seconds."""
         return self.source.record(self._engine.membership.records(), window_s)
 
-    def log_epoch(self, step: int) -> None:
+    def _log_epoch(self, step: int) -> None:
         """Log the figures of an epoch if ``step`` was its last one."""
         if (step + 1) % len(self):
             return

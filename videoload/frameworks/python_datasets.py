@@ -26,36 +26,18 @@ class PythonDatasets:
 
     def map(self, numbers: Any, function: Function, into: Any) -> Any:
         """``numbers.map(function)``. If the function returns None, it is called again, by a loop in
-        the graph that TensorFlow can break off. The first of its arrays has rows, at least one."""
-        import tensorflow as tf
+        the graph that TensorFlow can break off. The first of its arrays has rows, at least one.
 
-        return self._map(numbers, self._looped(function, tf.nest.flatten(into)), into)
-
-    def calls(self, numbers: Any, function: Function) -> Any:
-        """A 0 for each number, once ``function(number)`` was called. It returns nothing: to take an
-        array costs TensorFlow more than the call."""
-        import tensorflow as tf
-
-        def call(number: np.int64) -> list[Any]:
-            function(number)
-            return []
-
-        def element(number: Any) -> list[Any]:
-            with tf.control_dependencies([tf.numpy_function(call, [number], [])]):
-                return [tf.zeros((), tf.int64)]
-
-        return self._map(numbers, element, tf.TensorSpec((), tf.int64))
-
-    def _map(self, numbers: Any, element: Function, into: Any) -> Any:
-        """A map in the thread that asks for the next element. With a thread of TensorFlow's pool,
-        it would wait three times as long."""
+        The thread that asks for the next element runs it. With a thread of TensorFlow's pool, it
+        would wait three times as long.
+        """
         import tensorflow as tf
 
         specs = tf.nest.flatten(into)
         mapped = tf.raw_ops.MapDataset(
             input_dataset=tf.data.experimental.to_variant(numbers),
             other_arguments=[],
-            f=self._traced(element, [tf.TensorSpec((), tf.int64)]),
+            f=self._traced(self._looped(function, specs), [tf.TensorSpec((), tf.int64)]),
             output_types=[spec.dtype for spec in specs],
             output_shapes=[spec.shape for spec in specs],
             use_inter_op_parallelism=False,
@@ -95,16 +77,15 @@ class PythonDatasets:
         """A function for the graph that calls ``function`` until it returns arrays."""
         import tensorflow as tf
 
-        loose = [tf.TensorSpec([None] * spec.shape.rank, spec.dtype) for spec in specs]
         nothing = [np.empty([0] * spec.shape.rank, spec.dtype.as_numpy_dtype) for spec in specs]
-        state = [tf.TensorSpec((), tf.int64), *loose]
+        state = [tf.TensorSpec((), tf.int64), *(tf.TensorSpec(None, spec.dtype) for spec in specs)]
 
         def values_or_nothing(number: np.int64) -> Any:
             values = function(number)
             return nothing if values is None else values
 
         def called(number: Any, *before: Any) -> list[Any]:
-            return [number, *_call(values_or_nothing, loose, number)]
+            return [number, *_call(values_or_nothing, specs, number)]
 
         def is_missing(number: Any, first: Any, *others: Any) -> Any:
             return tf.equal(tf.size(first), 0)
@@ -113,8 +94,7 @@ class PythonDatasets:
 
         def element(number: Any) -> list[Any]:
             # As an operation, the loop runs in this thread.
-            found = tf.raw_ops.While(input=called(number), cond=loop[0], body=loop[1])
-            return list(map(tf.ensure_shape, found[1:], [spec.shape for spec in specs]))
+            return list(tf.raw_ops.While(input=called(number), cond=loop[0], body=loop[1]))[1:]
 
         return element
 
@@ -131,7 +111,8 @@ def itself(number: np.int64) -> np.int64:
 
 
 def _call(function: Function, specs: list[Any], *numbers: Any) -> list[Any]:
-    """Call the function from a graph. It returns what NumPy makes arrays like ``specs`` of."""
+    """Call the function from a graph. It returns what NumPy makes arrays like ``specs`` of. Their
+    shapes are not checked: each operation costs as much as a line of Python."""
     import tensorflow as tf
 
     kinds = [spec.dtype.as_numpy_dtype for spec in specs]
@@ -139,5 +120,4 @@ def _call(function: Function, specs: list[Any], *numbers: Any) -> list[Any]:
     def arrays(*numbers: np.int64) -> list[npt.NDArray[Any]]:
         return list(map(np.asarray, tf.nest.flatten(function(*numbers)), kinds))
 
-    values = tf.numpy_function(arrays, numbers, [spec.dtype for spec in specs])
-    return list(map(tf.ensure_shape, values, [spec.shape for spec in specs]))
+    return list(tf.numpy_function(arrays, numbers, [spec.dtype for spec in specs]))

@@ -6,33 +6,32 @@ queue is emptied when a py_func finishes or an eager tensor is freed. A generato
 free slot therefore blocks the release that it waits for. So while it waits, it makes and drops a
 tiny tensor every 50 ms.
 
-The generator runs ahead of the trainer, in TensorFlow's prefetch. So the cost of handing a batch
-over is no part of the trainer's step, but the generator's waiting is not the trainer's either. A
-small function behind the prefetch notes when the trainer asks for a batch. The trainer has got it
-once it has asked and the batch is there, whichever comes last.
+Nothing reads ahead of the trainer: the batches are ready in their slots, and to hand one over takes
+0.1 ms longer than to take it from a prefetch of TensorFlow's. So what the trainer asks for, waits
+for and gets is what the generator sees.
 
 The generator runs in a thread of TensorFlow. That thread must have left Python before the
 interpreter ends: otherwise it is killed inside, and the destructor of its iterator never returns.
 So at exit the clients are closed first, and then their threads are waited for.
 
-Freeing an iterator waits for the thread that prefetches. Python's garbage collector frees iterators
-in cycles (a caught exception makes one) in any thread, also in the I/O thread, which alone brings
-batches. So the wait for a batch is a loop in the graph, 50 ms each, that TensorFlow can break off.
-For the same reason, no lock is taken that another thread may hold while it collects.
+Freeing an iterator waits for a thread that prefetches, where a user or a distribution strategy has
+one. Python's garbage collector frees iterators in cycles (a caught exception makes one) in any
+thread, also in the I/O thread, which alone brings batches. So the wait for a batch is a loop in the
+graph, 50 ms each, that TensorFlow can break off. For the same reason, no lock is taken that another
+thread may hold while it collects.
 """
 
 from __future__ import annotations
 
 import atexit
+import itertools
 import logging
 import sys
 import threading
 import time
 import weakref
-from collections import deque
 from collections.abc import Generator
-from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from traceback import walk_stack
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -40,24 +39,23 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from videoload.catalog.joining import file_rows
-from videoload.catalog.targets import named, shapes
+from videoload.catalog.targets import shapes
 from videoload.clips.sample_info import info_type
 from videoload.clips.sample_spec import SampleSpec, frames_shape, with_shape
 from videoload.engine.readers import StreamReaders
 from videoload.errors import ClosedError, VideoloadError
 from videoload.frameworks import interrupts
 from videoload.frameworks.python_datasets import PythonDatasets, itself
-from videoload.plan.batches import Batch, BatchInfo, BatchWithInfo, Sample, batch_of
+from videoload.plan.batches import BatchInfo, Sample, batch_of
 from videoload.plan.lengths import Lengths
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from videoload.plan.epoch_cursor import EpochCursor, Pass
+    from videoload.plan.epoch_cursor import EpochCursor
 
 _log = logging.getLogger(__name__)
 
-_PREFETCH = 1  # More would only take slots, which read ahead already.
 _LEAVE_S = 2.0
 _BEGINS_ANEW = (
     "you gave epochs= twice, to dataset() and to fit(epochs=%d): each epoch of fit trains on all "
@@ -95,12 +93,9 @@ def dataset(readers: StreamReaders, cursor: EpochCursor, *, info: bool = False) 
 
     def iteration(reader: tf.Tensor) -> tf.data.Dataset:
         again_and_again = tf.data.Dataset.from_tensors(reader).repeat()
-        questions = python.calls(again_and_again, reading.requested)
         batches = python.map(again_and_again, reading.next_batch, signature)
         error = python.generator([reader], itself, reading.error, itself, signature)
-        ahead = batches.concatenate(error).prefetch(_PREFETCH)
-        # Behind each question comes the number of the dataset to ask. There is one dataset.
-        return tf.data.Dataset.choose_from_datasets([ahead], questions)
+        return batches.concatenate(error)
 
     once = python.generator([], reading.begin, itself, reading.end, number).take(1)
     # AutoGraph would convert this function, and may leave the files that it writes for that.
@@ -124,23 +119,17 @@ def dataset(readers: StreamReaders, cursor: EpochCursor, *, info: bool = False) 
 class _Iteration:
     """One iteration over the dataset."""
 
-    own: Pass
-    step: int  # The step of the last batch that the trainer got.
-    batches: Generator[tuple[Any, ...] | None, None, None] = field(init=False)
-    requested: int = 0  # For this many more it asks.
-    there: deque[tuple[int, int]] = field(default_factory=deque)  # Step and clips of each more.
-    is_over: bool = False  # No more batches come.
-    end: int = -1  # The last step, if the iteration came to it.
-    # Questions and batches come in different threads.
-    lock: threading.Lock = field(default_factory=threading.Lock)
+    batches: Generator[Any, None, None]  # None: none has come for 50 ms.
+    idle: Idle
+    waits: bool = False
 
 
 class _Reading:
     """What TensorFlow calls.
 
-    It calls `begin` when an iteration begins, `end` when its iterator is freed, `next_batch` in the
-    thread that prefetches, and `requested` when the trainer asks for a batch. TensorFlow never
-    frees these methods, so only the dataset holds the stream and the graphs.
+    It calls `begin` when an iteration begins, `next_batch` when the trainer asks for a batch, and
+    `end` when the iterator is freed. TensorFlow never frees these methods, so only the dataset
+    holds the stream and the graphs.
     """
 
     def __init__(self, readers: StreamReaders, cursor: EpochCursor, *, info: bool) -> None:
@@ -149,112 +138,53 @@ class _Reading:
         self._info = info
         self._first = cursor.start
         self._warned = False
+        self._numbers = itertools.count()
         self._iterations: dict[int, _Iteration] = {}
-        self._errors: dict[int, VideoloadError] = {}  # By reader: what ended it.
+        self._errors: dict[int, VideoloadError] = {}  # By iteration: what ended it.
         self.functions: PythonDatasets | None = None  # Held here if nothing else holds them.
 
     def begin(self) -> int:
-        """Begin an iteration. Returns the number of its reader."""
+        """Begin an iteration. Returns its number."""
         readers, own = self._readers_now(), self._cursor.begin()
-        reader = readers.new_reader()
-        iteration = self._iterations[reader] = _Iteration(own, own.steps.start - 1)
-        iteration.batches = self._batches(reader, iteration)
+        number, idle = next(self._numbers), Idle()
+        batches = readers.read(
+            own.steps, idle, info=self._info, pauses=True,
+            follows=self._cursor.length is None, taken=own.taken,
+        )  # fmt: skip
+        self._iterations[number] = _Iteration(batches, idle)
         epochs = -(-(self._cursor.length or 0) // len(readers))
         if epochs > 1 and own.steps.start > self._first and not self._warned:
             self._warned = True
             _log.warning(_BEGINS_ANEW, epochs)
-        return reader
+        return number
 
-    def end(self, reader: np.int64) -> np.int64:
-        """The iterator was freed, and so was its prefetch."""
-        if (iteration := self._iterations.pop(int(reader), None)) is not None:
+    def end(self, number: np.int64) -> np.int64:
+        """The iterator was freed."""
+        if (iteration := self._iterations.pop(int(number), None)) is not None:
             iteration.batches.close()
-        self._errors.pop(int(reader), None)
-        return reader
+        self._errors.pop(int(number), None)
+        return number
 
-    def next_batch(self, reader: np.int64) -> tuple[Any, ...] | None:
+    def next_batch(self, number: np.int64) -> tuple[Any, ...] | None:
         """The next batch, or None if it does not come within 50 ms."""
-        if (iteration := self._iterations.get(int(reader))) is None:
-            raise StopIteration  # It has ended and is asked again.
+        iteration = self._iterations[int(number)]
+        if not iteration.waits:
+            iteration.idle.requested = time.monotonic()
         try:
-            return next(iteration.batches)
-        except VideoloadError as error:
-            self._errors[int(reader)] = error.with_traceback(None)
-            raise StopIteration from None
-
-    def error(self, reader: np.int64) -> NoReturn:
-        """Raise the error that ended the iteration, if one did. Called after the last batch."""
-        raise self._errors.pop(int(reader), StopIteration())
-
-    def requested(self, reader: np.int64) -> None:
-        """The trainer asks for a batch, or whether there is one more."""
-        readers, iteration = self._readers(), self._iterations.get(int(reader))
-        if readers is not None and iteration is not None:
-            with iteration.lock:
-                readers.meter.requested(int(reader))
-                iteration.requested += 1
-            self._match(readers, int(reader), iteration)
-
-    def _match(self, readers: StreamReaders, reader: int, iteration: _Iteration) -> None:
-        """Note what the trainer got: a batch that it asked for and that is there."""
-        with iteration.lock:
-            before = iteration.step
-            if iteration.requested and iteration.there:
-                iteration.requested -= 1
-                iteration.step, clips = iteration.there.popleft()
-                readers.meter.got(reader, clips)
-            if iteration.is_over and not iteration.there:
-                iteration.step = max(iteration.step, iteration.end)
-                self._iterations.pop(reader, None)
-                readers.meter.left(reader)
-            done = range(before + 1, iteration.step + 1)  # Some of them may have had no batch.
-        for step in done:
-            iteration.own.taken(step)
-            readers.log_epoch(step)
-
-    def _batches(
-        self, reader: int, iteration: _Iteration
-    ) -> Generator[tuple[Any, ...] | None, None, None]:
-        readers = self._readers_now()
-        idle, waits, step = Idle(), False, -1
-
-        def taken(number: int) -> None:
-            nonlocal step
-            step = number
-
-        def counted(batch: Batch | BatchWithInfo | None) -> tuple[Any, ...] | None:
-            nonlocal waits
-            if waits := batch is None:
-                return None
-            rows = len(next(iter(named(batch[1]).values())))
-            iteration.there.append((step, rows))
-            self._match(readers, reader, iteration)
-            return batch if len(batch) == 2 else (*batch[:2], _as_dict(batch[2]))
-
-        batches = readers.read(
-            iteration.own.steps, idle, reader=reader, info=self._info, pauses=True,
-            follows=self._cursor.length is None, taken=taken,
-        )  # fmt: skip
-        try:
-            with suppress(StopIteration):
-                while True:
-                    # No variable holds the batch: it would keep the slot.
-                    yield counted(next(batches))
-                    if not waits:
-                        idle.requested = time.monotonic()
-            iteration.end = step
+            batch = next(iteration.batches)
         except VideoloadError as error:
             # It is no error to leave `with Client` while a dataset lives. The text is logged, not
             # the error: a kept log record would keep frames.
             level = logging.INFO if isinstance(error, ClosedError) else logging.ERROR
             _log.log(level, "the stream stopped: %s", str(error))
-            raise
-        except GeneratorExit:
-            iteration.there.clear()  # The trainer takes nothing any more.
-            raise
-        finally:
-            iteration.is_over = True
-            self._match(readers, reader, iteration)
+            self._errors[int(number)] = error.with_traceback(None)
+            raise StopIteration from None
+        iteration.waits = batch is None
+        return batch if batch is None or len(batch) == 2 else (*batch[:2], _as_dict(batch[2]))
+
+    def error(self, number: np.int64) -> NoReturn:
+        """Raise the error that ended the iteration, if one did. Called after the last batch."""
+        raise self._errors.pop(int(number), StopIteration())
 
     def _readers_now(self) -> StreamReaders:
         if (readers := self._readers()) is None:

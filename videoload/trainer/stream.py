@@ -163,8 +163,9 @@ class Stream(Generic[C]):
         ``epochs`` it is one pass over that range; each further iteration is a range of the same
         length behind it.
 
-        Its cardinality is known, it prefetches by itself, and auto-sharding is off, since the
-        stream has its own ``shard``. An error arrives as TensorFlow's; `error` is the original.
+        Its cardinality is known. It needs no ``prefetch``: the batches are ready. Auto-sharding is
+        off, since the stream has its own ``shard``. An error arrives as TensorFlow's; `error` is
+        the original.
 
         Args:
             start_step: First batch, counted over all epochs from 0: the number of batches already
