@@ -102,10 +102,13 @@ PPS = bytes((0x68, 0xCE, 0x38, 0x80))
 
 def sps(
     *, frames_only: int = 1, gaps: int = 0, order_type: int = 0, profile: int = 66, width: int = 3,
-    usability: str = "",
+    usability: str = "", chroma: int = 1, is_scaled: bool = False,
 ) -> bytes:  # fmt: skip
-    """A sequence parameter set, as a NAL unit; ``usability`` is the VUI at its end."""
-    high = "g1 g0 g0 1 0" if profile == 244 else ""  # and lossless
+    """A sequence parameter set, as a NAL unit; ``usability`` is the VUI at its end. ``is_scaled``:
+    it has lists of scales."""
+    high = f"g{chroma}{' 0' * (chroma == 3)} g0 g0 1 " if profile == 244 else ""  # and lossless
+    lists = [" 1" + " g0" * (16 if i < 6 else 64) for i in range(12 if chroma == 3 else 8)]
+    high += ("1" + "".join(lists) if is_scaled else "0") * (profile == 244)
     order = ("g4", "0 g0 g0 g2 g1 g3", "")[order_type]
     return coded(
         f"8:0x67 8:{profile} 8:0 8:30 g0 {high} g4 g{order_type} {order} g3 {gaps} g{width} g2"
@@ -162,13 +165,14 @@ def avc_configuration(sequence: bytes, picture: bytes = PPS) -> bytes:
 
 def hevc_sps(
     *, waiting: int = 1, buffer: int = 5, sets: Sequence[str] = (), has_long_term: bool = False,
-    width: int = 64,
+    width: int = 64, has_pcm: bool = False,
 ) -> bytes:  # fmt: skip
     """A sequence parameter set, as a NAL unit. ``waiting`` pictures wait to be shown, ``buffer``
     are held in all; ``sets`` are reference picture sets."""
     return coded(
         f"16:0x4201 4:0 3:0 1 96:{(1 << 96) - 1} g0 g1 g{width + 4} g48 1 g1 g1 g0 g0"  # cut by 2
-        f" g0 g0 g4 1 g{buffer - 1} g{waiting} g0 {'g0 ' * 6} 0 11 0 g{len(sets)} {' '.join(sets)}"
+        f" g0 g0 g4 1 g{buffer - 1} g{waiting} g0 {'g0 ' * 6} 0 11 "
+        f"{'1 8:0x77 g0 g0 1' if has_pcm else '0'} g{len(sets)} {' '.join(sets)}"
         f" {'1 g0' if has_long_term else '0'} 000"
     )
 

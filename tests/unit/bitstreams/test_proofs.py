@@ -291,7 +291,9 @@ def test_pictures_are_shown_by_their_counts_if_the_decoder_waits_for_them(full: 
     assert stream(types, counts, held(0)) is None, "the Bs come too late"
     assert stream(types, counts, held(None, full=full)) is None
     assert stream(types, counts, sps()) is None, "the decoder finds out too late"
-    assert orders(stream("IPPB", [0, 2, 4, 6], sps())) == [0, 1, 2, 3], "they are in order"
+    for chroma, is_scaled in ((1, False), (1, True), (3, True)):
+        head = sps(profile=244, chroma=chroma, is_scaled=is_scaled)
+        assert orders(stream("IPPB", [0, 2, 4, 6], head)) == [0, 1, 2, 3], "they are in order"
     # A pyramid needs a decoder that waits for two.
     assert orders(stream("IPPBB", [0, 8, 4, 2, 6], held(2))) == [0, 4, 2, 1, 3]
     assert stream("IPPBB", [0, 8, 4, 2, 6], held(1)) is None
@@ -416,6 +418,7 @@ def test_hevc_pictures_are_shown_by_their_counts_if_the_decoder_waits_for_them()
     assert orders(hevc(START, hevc_slice(TRAIL, 1, -1))) == [0, 1]
     assert hevc(*group, sps=hevc_sps(waiting=0)) is None, "the others come too late"
     assert hevc(*group, sps=hevc_sps(buffer=2)) is None, "there is no room to wait"
+    assert orders(hevc(*group, sps=hevc_sps(has_pcm=True))) == [0, 3, 1, 2]
     units = [hevc_slice(TRAIL, count, -1) for count in range(1, 600)]
     assert orders(hevc(START, *units)) == [*range(600)], "only the last bits are written"
 

@@ -10,8 +10,6 @@ import pytest
 from videoload import Boxes, Catalog, ClipSpec, Points, SpecError, mix
 from videoload.catalog.crop_boxes import boxes_of, rows_for_workers
 from videoload.clips.choices import MAX_BOXES_BYTES
-from videoload.clips.edges import held
-from videoload.clips.rows import Video, box_of
 from videoload.clips.sample_spec import one_clip
 from videoload.plan.identity import Identity
 from videoload.plan.options import checked_options
@@ -67,20 +65,3 @@ def test_boxes_go_to_workers_and_into_the_identity_where_they_are_used() -> None
             any("the catalog has boxes" in text for text in warnings_of(made, one_clip(spec)))
             is not used
         )
-
-
-def test_the_box_of_a_clip_is_around_those_of_its_frames() -> None:
-    def box(frames: list[int], rows: Any, start: int = 0) -> Any:
-        row = Video("", start=start, boxes=np.array(rows, "<f4").tobytes())
-        return box_of(row, np.array(frames))
-
-    rows = [[10, 10, 20, 20], [np.nan] * 4, [5, 12, 18, 30]]
-    assert box([0, 1], rows) == (10, 10, 20, 20)
-    assert box([0, 2, -1], rows) == (5, 10, 20, 30)
-    assert box([7, 9], rows, 7) == (5, 10, 20, 30), "the first row is that of the first frame"
-    assert box([1, -1], rows) is None
-    assert box([0, 1], [[0, 0, 0, 0], [1, 2, 3, 4]]) == (1, 2, 3, 4), "no area: no box"
-    assert box([int(held(np.array(2)))], rows) == (5, 12, 18, 30), "what is shown decides"
-    assert box([99], rows) == (5, 12, 18, 30), "behind the last one"
-    assert box([4, 5], rows[:1]) == (10, 10, 20, 20), "that of the row"
-    assert box_of(Video(""), np.array([0])) is None

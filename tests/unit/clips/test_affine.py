@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.frames import clip_of, frame_of
 from tests.support.thorough import in_pairs
-from videoload.clips.affine import affine
+from videoload.clips.affine import affine, are_mirrored, boxes_in, points_in
 from videoload.clips.clip_params import ClipParams, clip_params
 from videoload.clips.clip_spec import ClipSpec, at_native_size, height_and_width
 from videoload.clips.rows import Video
@@ -96,3 +96,14 @@ def test_a_box_around_a_spot_shows_it_in_the_middle(
         assert np.hypot(*(found - told)) < 0.5, (key, found, told)
         middle = (width - 1) / 2, (height - 1) / 2
         assert np.abs(told - middle).max() < 5, "regions begin at even pixels"
+
+
+def test_points_and_boxes_go_with_the_matrix_of_their_clip() -> None:
+    matrices = np.array([[[2, 0, 5], [0, 3, 1]], [[0, -1, 9], [-2, 0, 3]]], np.float32)
+    points = np.random.default_rng(0).integers(0, 99, (2, 4, 3, 2)).astype(np.float32)
+    moved = points_in(points, matrices)
+    for place in np.ndindex(2, 4, 3):
+        assert moved[place].tolist() == (matrices[place[0]] @ [*points[place], 1]).tolist()
+    assert are_mirrored(matrices, points).ravel().tolist() == [False, True]
+    boxes = np.array([[[1, 2, 5, 9]]] * 2, np.float32)
+    assert boxes_in(boxes, matrices).tolist() == [[[6.5, 6, 14.5, 27]], [[1, -5.5, 8, 2.5]]]

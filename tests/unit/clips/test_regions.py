@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.thorough import either
+from videoload.clips.edges import held
 from videoload.clips.regions import (
     Box,
     Rectangle,
@@ -22,10 +24,12 @@ from videoload.clips.regions import (
     letterbox,
     mirrored_back,
     nearest_aspect,
+    resized_region,
     scaled_size,
     shown_box,
     turned_back,
 )
+from videoload.clips.rows import Video, box_of
 
 patient = settings(deadline=None, max_examples=either(50, 150))
 
@@ -72,6 +76,32 @@ def test_the_nearest_aspect_is_nearest_by_the_logarithm_of_its_ratio_at_any_scal
     assert apart[number] <= min(apart) + 1e-9
     assert nearest_aspect((by * frame[0], by * frame[1]), sizes) == number
     assert nearest_aspect(frame[::-1], [size[::-1] for size in sizes]) == number
+
+
+@pytest.mark.parametrize(
+    ("frame", "region"), [((100, 40), (23, 0, 53, 40)), ((40, 100), (0, 23, 40, 53))]
+)
+def test_a_frame_that_no_random_region_fits_is_shown_in_the_middle(
+    frame: Size, region: Rectangle
+) -> None:
+    assert resized_region(frame, (1.0, 1.0), (3 / 4, 4 / 3), lambda: 0.5) == region
+
+
+def test_the_box_of_a_clip_is_around_those_of_its_frames() -> None:
+    def box(frames: list[int], rows: Any, start: int = 0) -> Any:
+        row = Video("", start=start, boxes=np.array(rows, "<f4").tobytes())
+        return box_of(row, np.array(frames))
+
+    rows = [[10, 10, 20, 20], [np.nan] * 4, [5, 12, 18, 30]]
+    assert box([0, 1], rows) == (10, 10, 20, 20)
+    assert box([0, 2, -1], rows) == (5, 10, 20, 30)
+    assert box([7, 9], rows, 7) == (5, 10, 20, 30), "the first row is that of the first frame"
+    assert box([1, -1], rows) is None
+    assert box([0, 1], [[0, 0, 0, 0], [1, 2, 3, 4]]) == (1, 2, 3, 4), "no area: no box"
+    assert box([int(held(np.array(2)))], rows) == (5, 12, 18, 30), "what is shown decides"
+    assert box([99], rows) == (5, 12, 18, 30), "behind the last one"
+    assert box([4, 5], rows[:1]) == (10, 10, 20, 20), "that of the row"
+    assert box_of(Video(""), np.array([0])) is None
 
 
 SIDES = st.tuples(st.integers(1, 400), st.integers(1, 400))

@@ -17,7 +17,7 @@ from videoload.errors import (
     VideoloadError,
 )
 from videoload.leases.commands import Changed, Stop, Warn
-from videoload.leases.files import Files
+from videoload.leases.files import Files, UnreadFiles
 
 OWN, OTHER, THIRD, MISSING = 11, 22, 33, 0
 
@@ -218,6 +218,16 @@ def test_a_file_that_was_read_before_stays_what_it_was_if_it_cannot_be_read_agai
     unread(desk, 70, EIO)
     assert (expected(desk), desk.owes("b:2")) == ([(OWN,)], [[0]])
     assert desk.take(Warn)
+
+
+def test_a_file_that_was_read_is_tried_at_once() -> None:
+    files = UnreadFiles()
+    assert [files.failed("a", now) for now in (5, 7)] == [0, 2]
+    assert [files.may_try("a", now) for now in (8.9, 9)] == [False, True]
+    files.failed("a", 9)
+    files.was_read("a")
+    assert files.may_try("a", 9)
+    assert files.lasts_s("a", 99) == 0
 
 
 # The trainer has none
