@@ -26,12 +26,18 @@ from videoload.clips.rows import Clip
 from videoload.clips.sample_spec import SampleSpec
 from videoload.clips.video_info import VideoInfo
 from videoload.decoding.decoder import Decoder
-from videoload.decoding.prepared import Ordinals, Prepared
+from videoload.decoding.prepared import Made, Make, Ordinals
 from videoload.storage.files import Tick
 from videoload.worker import worker
 
 _INFO = VideoInfo(186, Fraction(25), 320, 240)  # as a mean video of UCF-101
 _PACKETS = int(os.environ.get("VIDEOLOAD_PACKETS", "0"))
+
+
+class _Free(Made):
+    @property
+    def affine(self) -> Matrices:
+        return np.zeros((len(self.frames), 1, 2, 3), np.float32)
 
 
 class FreeDecoder(Decoder):
@@ -44,19 +50,16 @@ class FreeDecoder(Decoder):
         requests: Sequence[Clip],
         out: npt.NDArray[np.uint8],
         tick: Tick = lambda: None,
-    ) -> Prepared:
+    ) -> Make:
         """Reads no file, leaves ``out`` as it is, and makes up some frame numbers."""
         clips, frames = len(requests), spec.leader.frames
 
-        def decode(tick: Tick) -> Ordinals:
+        def make(tick: Tick) -> Made:
             for _ in range(clips * _PACKETS):
                 tick()
-            return _ordinals(clips, frames)
+            return _Free(_ordinals(clips, frames), _INFO)
 
-        def affine() -> Matrices:
-            return np.zeros((clips, 1, 2, 3), np.float32)
-
-        return Prepared(decode, _INFO.times_of, lambda: _INFO.length, affine=affine)
+        return make
 
     def fingerprint(self, path: str, salt: int = 0) -> int:
         """The same for all files."""

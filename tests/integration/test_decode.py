@@ -188,8 +188,8 @@ def test_a_kept_index_of_another_file_is_noticed(tmp_path: Path) -> None:
     both = [
         decoder.prepare("made.avi", one_clip(TINY), [Clip(1)], out[row : row + 1]) for row in (0, 1)
     ]
-    for prepared in both:
-        prepared.decode(lambda: None)
+    for make in both:
+        make(lambda: None)
     assert np.array_equal(out[0], expected)
     assert np.array_equal(out[1], expected)
 

@@ -78,9 +78,9 @@ def test_a_clip_whose_frames_are_kept_decodes_nothing(
     other = Decoder(
         videos.root, folders=CacheDirectories(frame_store=CacheDirectory(str(tmp_path), None))
     )
-    prepared = other.prepare(path, one_clip(CLIP), [Clip(7)], again)
-    assert prepared.are_kept
-    assert np.array_equal(prepared.decode(lambda: None), frames)
+    made = other.prepare(path, one_clip(CLIP), [Clip(7)], again)(lambda: None)
+    assert made.are_kept
+    assert np.array_equal(made.frames, frames)
     assert np.array_equal(out, again)
     monkeypatch.undo()
     monkeypatch.setattr(software, "code_digest", lambda: "other code")
@@ -88,7 +88,7 @@ def test_a_clip_whose_frames_are_kept_decodes_nothing(
     newer = Decoder(
         videos.root, folders=CacheDirectories(frame_store=CacheDirectory(str(tmp_path), None))
     )
-    assert not newer.prepare(path, one_clip(CLIP), [Clip(7)], again).are_kept
+    assert not newer.prepare(path, one_clip(CLIP), [Clip(7)], again)(lambda: None).are_kept
 
 
 @pytest.mark.parametrize("most", [None, 10**6])

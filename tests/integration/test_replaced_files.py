@@ -63,11 +63,11 @@ def test_a_file_that_changes_between_prepare_and_decode_is_read_anew(
     one, other = files
     decoder, out, expected = Decoder(tmp_path), *np.empty((2, 1, *SPEC.shape), np.uint8)
     decoder.decode(one.name, SPEC, [Clip(1)], out)  # it is known
-    prepared = decoder.prepare(one.name, one_clip(SPEC), [Clip(1)], out)
+    make = decoder.prepare(one.name, one_clip(SPEC), [Clip(1)], out)
     decoder.rest()
     change(one, other)
     Decoder(tmp_path).decode(other.name, SPEC, [Clip(1)], expected)
-    prepared.decode(lambda: None)
+    make(lambda: None)
     assert np.array_equal(out, expected)
 
 
@@ -108,17 +108,16 @@ def test_what_is_told_of_a_clip_is_of_the_file_that_it_was_made_of(
     spec = ClipSpec(frames=4, fps=5, size=(32, 32), sampling="random", sound=sound)
     decoder, out, expected = Decoder(tmp_path), *np.zeros((2, 1, spec.clip_bytes), np.uint8)
     decoder.decode(one.name, spec, [Clip(5)], out)  # it is known
-    prepared = decoder.prepare(one.name, one_clip(spec), [Clip(5)], out)
+    make = decoder.prepare(one.name, one_clip(spec), [Clip(5)], out)
     decoder.rest()
-    right = Decoder(tmp_path).prepare(other.name, one_clip(spec), [Clip(5)], expected)
-    right_frames = right.decode(lambda: None)
+    right = Decoder(tmp_path).prepare(other.name, one_clip(spec), [Clip(5)], expected)(lambda: None)
     replaced(one, other)
-    frames = prepared.decode(lambda: None)
+    made = make(lambda: None)
     assert np.array_equal(out, expected)
-    assert frames.tolist() == right_frames.tolist()
-    assert prepared.times_of(frames).tolist() == right.times_of(frames).tolist()
-    assert prepared.length() == right.length() == (60, 6.0, 4 / 3)
-    assert np.array_equal(prepared.affine(), right.affine())
+    assert made.frames.tolist() == right.frames.tolist()
+    assert made.times.tolist() == right.times.tolist()
+    assert made.length == right.length == (60, 6.0, 4 / 3)
+    assert np.array_equal(made.affine, right.affine)
 
 
 @pytest.mark.parametrize(  # after packets of its pictures, or of its sound

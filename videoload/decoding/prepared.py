@@ -1,18 +1,17 @@
-"""What is prepared of clips before they are made."""
+"""Clips that are prepared, and what is known of them once they are made."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from fractions import Fraction
 from functools import partial
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from videoload.clips.affine import Matrices
+from videoload.clips.affine import Matrices, affines
 from videoload.clips.choices import UnfitError
 from videoload.clips.clip_params import ClipParams, clip_params
 from videoload.clips.clip_spec import ClipSpec
@@ -26,34 +25,46 @@ Ordinals = npt.NDArray[np.int64]
 Times = npt.NDArray[np.float64]
 
 
-def no_times(frames: Ordinals) -> Times:
-    """The times of what has no frames."""
-    return np.empty(frames.shape)
-
-
-class Prepared(NamedTuple):
-    """Clips of a video that only have to be made.
+class Made(NamedTuple):
+    """Clips that were made, or facts that were told, of the file that was there then.
 
     Attributes:
-        decode: Makes them. Returns and raises what `Decoder.decode` does. All that follows is to be
-            asked for afterwards: the file may have been replaced, and they are made of the new one.
-        times_of: When a player shows these frames, in seconds; NaN if the file does not say.
-        begins: As `VideoInfo.begins`.
-        length: As `VideoInfo.length`, of the video; of the leader's if they are samples.
-        affine: The matrices (see `clips.affine`) of each sample's clips, [n, matrices, 2, 3].
-        are_kept: Whether all their frames are in the frame store.
+        frames: The ordinals of their frames, int64 [n, T] (with k views [n, k * T]).
+        info: The video, or that of the leader if they are samples. None: nothing is known of it.
+        params: What each view of each clip shows; of samples, those of all parts in turn.
+        own_times: Of samples: when a player shows their frames, [n, T].
+        are_kept: Whether all their frames were in the frame store.
         lacks_room: Whether the frame store had no room for the video.
-        version: As `Decoder.version`, of the file that they were made of. None: there are several.
+        version: As `Decoder.version`, of the file. None: there are several.
     """
 
-    decode: Callable[[Tick], Ordinals]
-    times_of: Callable[[Ordinals], Times] = no_times
-    length: Callable[[], tuple[int, float, float]] = lambda: (-1, math.nan, math.nan)
-    begins: Callable[[], Fraction | None] = lambda: None
-    affine: Callable[[], Matrices] = lambda: np.empty((1, 0, 2, 3), np.float32)
+    frames: Ordinals
+    info: VideoInfo | None = None
+    params: Sequence[ClipParams] = ()
+    own_times: Times | None = None
     are_kept: bool = False
-    lacks_room: Callable[[], bool] = bool
-    version: Callable[[], int] | None = None
+    lacks_room: bool = False
+    version: int | None = None
+
+    @property
+    def times(self) -> Times:
+        """When a player shows the frames, in seconds; NaN if the file does not say."""
+        if self.own_times is not None:
+            return self.own_times
+        return np.empty(self.frames.shape) if self.info is None else self.info.times_of(self.frames)
+
+    @property
+    def length(self) -> tuple[int, float, float]:
+        """As `VideoInfo.length`."""
+        return (-1, math.nan, math.nan) if self.info is None else self.info.length
+
+    @property
+    def affine(self) -> Matrices:
+        """The matrices (see `clips.affine`) of each sample's clips, [n, matrices, 2, 3]."""
+        return affines(self.params).reshape(len(self.frames), -1, 2, 3)
+
+
+Make = Callable[[Tick], Made]  # makes what was prepared; raises what `Decoder.decode` does
 
 
 def draw(spec: ClipSpec, info: VideoInfo, requests: Sequence[Clip]) -> list[ClipParams]:
@@ -69,11 +80,9 @@ class OtherFileError(Exception):
     """A file is not the one that clips were drawn for."""
 
 
-def renewing(
-    path: str, prepare: Callable[[], None], decode: Callable[[Tick], Ordinals]
-) -> Callable[[Tick], Ordinals]:
-    """Prepare what is drawn for several files together, and return ``decode``. If one of the files
-    is replaced before that has ended, both are done once more."""
+def renewing(path: str, prepare: Callable[[], None], make: Make) -> Make:
+    """Prepare what is drawn for several files together, and return ``make``. If one of the files is
+    replaced before that has ended, both are done once more."""
 
     def again(work: Callable[[], T]) -> T:
         try:
@@ -87,14 +96,14 @@ def renewing(
     except OtherFileError:
         again(prepare)
 
-    def decode_it(tick: Tick) -> Ordinals:
+    def make_it(tick: Tick) -> Made:
         try:
-            return decode(tick)
+            return make(tick)
         except OtherFileError:
             again(prepare)
-        return again(partial(decode, tick))
+        return again(partial(make, tick))
 
-    return decode_it
+    return make_it
 
 
 @contextmanager

@@ -17,11 +17,10 @@ from typing import NamedTuple
 import numpy as np
 from cachetools import LRUCache
 
-from videoload.clips.affine import affines
 from videoload.clips.clip_params import ClipParams
 from videoload.clips.edges import pictures
 from videoload.clips.pieces import Pieces
-from videoload.decoding.prepared import Ordinals, Prepared, Times, renewing
+from videoload.decoding.prepared import Made, Make, renewing
 from videoload.decoding.video_clips import DecodingTools, VideoClips, WantedClips
 from videoload.errors import StorageError, VideoError, errors_in, errors_of
 from videoload.index.index import VideoIndex
@@ -121,30 +120,17 @@ class RecordingClips:
         self._tools, self._recordings, self._wanted = tools, recordings, wanted
         self._path, self._files = wanted.path, pieces_of(wanted.path)
 
-    def prepare(self, tick: Tick, clips: Sequence[Buffer]) -> Prepared:
+    def prepare(self, tick: Tick, clips: Sequence[Buffer]) -> Make:
         """As `VideoClips.prepare`."""
         prepare = partial(self._prepare, tick, clips)
-        decode: Callable[[Tick], Ordinals] = self._decode
         if self._wanted.given is None:
-            decode = renewing(self._path, prepare, decode)
-        else:  # What is shown was drawn for several recordings together.
-            prepare()
-        return Prepared(
-            decode,
-            self._times_of,
-            lambda: self._info.length,
-            lambda: self._info.begins,
-            lambda: affines(self._params).reshape(len(self._wanted.requests), -1, 2, 3),
-            all(part.are_kept for _, part in self._parts),
-            lambda: any(part.lacks_room() for _, part in self._parts),
-        )
-
-    def _times_of(self, frames: Ordinals) -> Times:
-        return self._info.times_of(frames)
+            return renewing(self._path, prepare, self._make)
+        prepare()  # What is shown was drawn for several recordings together.
+        return self._make
 
     def _prepare(self, tick: Tick, clips: Sequence[Buffer]) -> None:
         pieces = self._pieces = self._recordings.find(self._path, tick)
-        self._info, wanted = pieces.info, self._wanted
+        wanted = self._wanted
         self._params = wanted.drawn_for(pieces.info)
         drawn: dict[int, tuple[list[ClipParams], list[Buffer]]] = {}
         for params, clip in zip(self._params, clips, strict=True):
@@ -152,20 +138,24 @@ class RecordingClips:
                 own, places = drawn.setdefault(run.piece, ([], []))
                 own.append(params._replace(frames=run.frames))
                 places.append(clip[run.place])
-        self._parts: list[tuple[str, Prepared]] = []
+        self._parts: list[tuple[str, Make]] = []
         for number, (own, places) in sorted(drawn.items()):
             file, of = self._files[number], pieces.infos[number]
             piece = WantedClips(file, wanted.spec, (), own, of, wanted.identities)
-            made = VideoClips(self._tools, piece)
             with errors_in(self._path, f"piece {file}"):
-                self._parts.append((file, made.prepare(tick, places)))
+                self._parts.append((file, VideoClips(self._tools, piece).prepare(tick, places)))
 
-    def _decode(self, tick: Tick) -> Ordinals:
-        for file, part in self._parts:
+    def _make(self, tick: Tick) -> Made:
+        made = []
+        for file, make in self._parts:
             with errors_in(self._path, f"piece {file}"):
-                part.decode(tick)
+                made.append(make(tick))
         shown = np.array([drawn.frames for drawn in self._params])
-        return shown.reshape(len(self._wanted.requests), -1)
+        return Made(
+            shown.reshape(len(self._wanted.requests), -1), self._pieces.info, self._params,
+            are_kept=all(each.are_kept for each in made),
+            lacks_room=any(each.lacks_room for each in made),
+        )  # fmt: skip
 
     def hear(
         self,

@@ -12,7 +12,7 @@ import numpy as np
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.sample_spec import REPORT_BYTES
 from videoload.decoding.decoder import Decoder
-from videoload.decoding.prepared import Ordinals, Prepared
+from videoload.decoding.prepared import Made, Make
 from videoload.errors import VideoError, errors_in
 from videoload.index.complete_decode import Report
 from videoload.index.index import VideoIndex
@@ -24,11 +24,11 @@ from videoload.storage.paths import pieces_of
 _DAMAGE = REPORT_BYTES // 8  # characters: in JSON, most have up to six bytes
 
 
-def prepare_report(decoder: Decoder, path: str, out: Buffer) -> Prepared:
+def prepare_report(decoder: Decoder, path: str, out: Buffer) -> Make:
     """Tell the facts of a video, or only its ``damage`` if it cannot be decoded: see `SampleSpec`.
     Raises StorageError."""
 
-    def decode(tick: Tick) -> Ordinals:
+    def make(tick: Tick) -> Made:
         try:
             facts = _facts(decoder, path, tick)
         except VideoError as error:
@@ -36,9 +36,9 @@ def prepare_report(decoder: Decoder, path: str, out: Buffer) -> Prepared:
         text = msgspec.json.encode(facts | {"damage": facts["damage"][:_DAMAGE]})
         out[...] = 0
         out[:, : len(text)] = np.frombuffer(text, np.uint8)
-        return np.empty((len(out), 0), np.int64)
+        return Made(np.empty((len(out), 0), np.int64))
 
-    return Prepared(decode)
+    return make
 
 
 def _facts(decoder: Decoder, path: str, tick: Tick) -> dict[str, Any]:

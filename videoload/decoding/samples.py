@@ -17,7 +17,7 @@ from videoload.clips.sample_params import SampleParams, common_frames, sample_pa
 from videoload.clips.sample_spec import SampleSpec, arrays_of
 from videoload.clips.video_info import VideoInfo
 from videoload.clips.windows import count_windows
-from videoload.decoding.prepared import Ordinals, Prepared, Times, renewing
+from videoload.decoding.prepared import Made, Make, renewing
 from videoload.errors import VideoError, errors_in, named
 from videoload.pixels.planes import Buffer
 from videoload.storage.files import Tick
@@ -30,14 +30,14 @@ def prepare_samples(
     requests: Sequence[Clip],
     out: Buffer,
     info_of: Callable[[str], VideoInfo],
-    prepare: Callable[[str, str, list[ClipParams], VideoInfo, Buffer], Prepared],
-) -> Prepared:
+    prepare: Callable[[str, str, list[ClipParams], VideoInfo, Buffer], Make],
+) -> Make:
     """Prepare samples into ``out`` [n, spec.clip_bytes]. ``prepare`` is called for each part with
     its name, path, the parameters of its clips, the video for which they were drawn, and its
     bytes. Raises VideoError, UnfitError, TransformError."""
     paths = paths_of(path, spec)
     shown: list[SampleParams] = []
-    parts: list[tuple[str, Prepared, Buffer, Buffer]] = []
+    parts: list[tuple[str, Make, Buffer, Buffer]] = []
 
     def prepare_all() -> None:
         videos = _videos(path, spec, info_of)
@@ -51,26 +51,22 @@ def prepare_samples(
                 work = prepare(name, paths[name], params, videos[name], made)
             parts.append((name, work, to, made))
 
-    def decode(tick: Tick) -> Ordinals:
-        for name, part, to, made in parts:
+    def make_all(tick: Tick) -> Made:
+        made = []
+        for name, make, to, written in parts:
             with _named(path, name, paths):
-                part.decode(tick)
-            if made is not to:
-                to[...] = made
-        return np.array([each.frames.ravel() for each in shown])
+                made.append(make(tick))
+            if written is not to:
+                to[...] = written
+        return Made(
+            np.array([each.frames.ravel() for each in shown]), made[0].info,
+            [params for each in shown for views in each.clips.values() for params in views],
+            np.array([each.times.ravel() for each in shown]),
+            are_kept=all(part.are_kept for part in made),
+            lacks_room=any(part.lacks_room for part in made),
+        )  # fmt: skip
 
-    def times_of(frames: Ordinals) -> Times:  # the leader's
-        return np.array([each.times for each in shown]).reshape(frames.shape)
-
-    def length() -> tuple[int, float, float]:
-        return parts[0][1].length()
-
-    return Prepared(
-        renewing(path, prepare_all, decode),
-        times_of,
-        length,
-        affine=lambda: np.concatenate([part.affine() for _, part, _, _ in parts], axis=1),
-    )
+    return renewing(path, prepare_all, make_all)
 
 
 def prepare_counts(
@@ -79,7 +75,7 @@ def prepare_counts(
     requests: Sequence[Clip],
     out: Buffer,
     info_of: Callable[[str], VideoInfo],
-) -> Prepared:
+) -> Make:
     """Count the windows of segments of a file, or of a sample, into ``out``: see `SampleSpec`.
     Raises VideoError, UnfitError."""
     if "" in spec.clips:
@@ -92,7 +88,7 @@ def prepare_counts(
     for request, row in zip(requests, out, strict=True):
         counts = count_windows(leader, info, common_frames(spec, videos, request.row))
         arrays_of(spec, row)[:] = *counts, *info.shown_size(leader), *displayed
-    return Prepared(lambda tick: np.empty((len(out), 0), np.int64))
+    return lambda tick: Made(np.empty((len(out), 0), np.int64))
 
 
 def _videos(

@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from videoload.clips.clip_spec import ClipSpec, heard_shape, samples_of, silent, sound_places
-from videoload.decoding.prepared import Ordinals, OtherFileError, Prepared, renewing
+from videoload.decoding.prepared import Made, Make, OtherFileError, renewing
 from videoload.errors import OneClipError, VideoError
 from videoload.pixels.planes import Buffer
 from videoload.reading.containers import BrokenFileError
@@ -67,12 +67,12 @@ def prepare_with_sound(
     path: str,
     spec: ClipSpec,
     out: Buffer,
-    prepare: Callable[[ClipSpec, Buffer], Prepared],
+    prepare: Callable[[ClipSpec, Buffer], Make],
     hear: Callable[[Tick, Fraction, Wanted], Samples | None],
     version: Callable[[], int],
     *,
     is_part: bool,
-) -> Prepared:
+) -> Make:
     """Prepare clips of a file into ``out``: the pixels first, and then the sound behind them.
     ``prepare`` is called with the spec without sound, and where its pixels go: into one block of
     memory. ``hear`` returns the sound from a moment of the container on; None if there is none.
@@ -82,23 +82,24 @@ def prepare_with_sound(
     pixels = rows[:, places.video]
     if len(rows) > 1:
         pixels = np.empty(pixels.shape, np.uint8)
-    made: list[tuple[int, Prepared]] = []
+    begun: list[tuple[int, Make]] = []
 
     def prepare_both() -> None:
-        made[:] = [(version(), prepare(silent(spec), pixels))]
+        begun[:] = [(version(), prepare(silent(spec), pixels))]
 
-    def decode(tick: Tick) -> Ordinals:
-        ((begun, prepared),) = made
-        frames = prepared.decode(tick)
+    def make_both(tick: Tick) -> Made:
+        ((before, make),) = begun
+        made = make(tick)
         if len(rows) > 1:
             rows[:, places.video] = pixels
-        begins = prepared.begins()
+        assert made.info is not None
+        begins = made.info.begins
         if begins is None:
             raise VideoError(path, "does not say when its frames are shown beside its sound")
         assert spec.fps is not None
-        shown = frames.reshape(len(rows), spec.views, -1)
+        shown = made.frames.reshape(len(rows), spec.views, -1)
         at = (shown >= 0).argmax(-1, keepdims=True)  # those before lie beyond the beginning
-        firsts = prepared.times_of(np.take_along_axis(shown, at, -1)) - at / spec.fps
+        firsts = made.info.times_of(np.take_along_axis(shown, at, -1)) - at / spec.fps
         wanted = Wanted(spec.sound or 0, spec.sound_channels, heard_shape(spec)[-1])
         lengths = np.count_nonzero(shown >= 0, axis=-1)
         for row, times, own in zip(rows, firsts[:, :, 0].tolist(), lengths.tolist(), strict=True):
@@ -110,12 +111,11 @@ def prepare_with_sound(
                 if spec.max_frames is not None:  # what follows a segment is not heard in padding
                     view[:, samples_of(spec, length) :] = 0.0
                 row[places.flag] = heard is not None
-        if version() != begun:
+        if version() != before:
             raise OtherFileError
-        return frames
+        return made
 
     if is_part:
         prepare_both()
-        return made[0][1]._replace(decode=decode)
-    renewed = renewing(path, prepare_both, decode)
-    return made[0][1]._replace(decode=renewed)
+        return make_both
+    return renewing(path, prepare_both, make_both)

@@ -12,13 +12,12 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from av.video.frame import VideoFrame
 
-from videoload.clips.affine import affines
 from videoload.clips.clip_params import ClipParams
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.edges import pictures
 from videoload.clips.rows import Clip
 from videoload.clips.video_info import VideoInfo
-from videoload.decoding.prepared import Ordinals, OtherFileError, Prepared, Times, draw, fitting
+from videoload.decoding.prepared import Made, Make, OtherFileError, draw, fitting
 from videoload.errors import OneClipError, VideoError
 from videoload.frame_store.clip_frames import ClipFrames, ClipStore, FormatChangedError
 from videoload.index.index import open_video
@@ -91,22 +90,12 @@ class VideoClips:
         self._tools, self._wanted = tools, wanted
         self._path, self._spec = wanted.path, wanted.spec
 
-    def prepare(self, tick: Tick, clips: Sequence[Buffer]) -> Prepared:
+    def prepare(self, tick: Tick, clips: Sequence[Buffer]) -> Make:
         """Find out what the clips show, and ask for the bytes that this needs. ``clips``: where
         each is decoded to."""
         self._clips = clips
         self._tools.storage.run(self._path, partial(self._prepare, tick), tick)
-        # What is told of the clips is of the file that they were made of: see `_anew`.
-        return Prepared(
-            self._decode,
-            self._times_of,
-            lambda: self._info.length,
-            lambda: self._info.begins,
-            lambda: affines(self._params).reshape(len(self._wanted.requests), -1, 2, 3),
-            self._stored is not None and not self._stored.missing,
-            self._lacks_room,
-            lambda: version_of(self._file),
-        )
+        return self._make
 
     def _prepare(self, tick: Tick) -> None:
         tools, path, spec = self._tools, self._path, self._spec
@@ -137,13 +126,6 @@ class VideoClips:
         self._stored = stored
         self._info = index.info
 
-    def _times_of(self, frames: Ordinals) -> Times:
-        return self._info.times_of(frames)
-
-    def _lacks_room(self) -> bool:
-        store = self._tools.store
-        return store is not None and store.lacks_room(self._spec, self._stored)
-
     def _make_places(self) -> None:
         """Say where each frame goes."""
         for drawn, clip in zip(self._params, self._clips, strict=True):
@@ -153,7 +135,19 @@ class VideoClips:
                 if ordinal >= 0:
                     self._places.setdefault(ordinal, []).append((made, at))
 
-    def _make(self, tick: Tick) -> Ordinals:
+    def _make(self, tick: Tick) -> Made:
+        tools, decode, anew = self._tools, partial(self._decode, tick), partial(self._anew, tick)
+        tools.storage.run(self._path, decode, tick, self._file, anew)
+        # What is told of the clips is of the file that they were made of: see `_anew`.
+        shown = np.concatenate([drawn.frames for drawn in self._params])
+        return Made(
+            shown.reshape(len(self._wanted.requests) or 1, -1), self._info, self._params,
+            are_kept=self._stored is not None and not self._stored.missing,
+            lacks_room=tools.store is not None and tools.store.lacks_room(self._spec, self._stored),
+            version=version_of(self._file),
+        )  # fmt: skip
+
+    def _decode(self, tick: Tick) -> None:
         if self._stored is None or self._stored.missing:
             return self._read(self._stored, tick)
         with self._tools.watch.phase("scale"):
@@ -161,13 +155,8 @@ class VideoClips:
                 self._stored.show(self._clips)
             except BrokenFileError as error:
                 raise OneClipError(self._path, str(error)) from None
-        return self._shown()
 
-    def _decode(self, tick: Tick) -> Ordinals:
-        decode, anew = partial(self._make, tick), partial(self._anew, tick)
-        return self._tools.storage.run(self._path, decode, tick, self._file, anew)
-
-    def _read(self, stored: ClipFrames | None, tick: Tick) -> Ordinals:
+    def _read(self, stored: ClipFrames | None, tick: Tick) -> None:
         tools, index, clock, scaling_s = self._tools, self._index, self._tools.watch.clock, 0.0
 
         def write(ordinal: int, frame: VideoFrame) -> None:
@@ -211,15 +200,9 @@ class VideoClips:
             raise VideoError(self._path, "gives other frames each time it is read") from None
         finally:
             tools.watch.move(scaling_s, "scale")
-        return self._shown()
 
-    def _anew(self, tick: Tick) -> Ordinals:
+    def _anew(self, tick: Tick) -> None:
         """Do all of it again: the file is not the one that the index was made from."""
         with fitting(self._path):
             self._prepare(tick)
-        return self._make(tick)
-
-    def _shown(self) -> Ordinals:
-        """The ordinals of the frames of the clips."""
-        shown = np.concatenate([drawn.frames for drawn in self._params])
-        return shown.reshape(len(self._wanted.requests) or 1, -1)
+        self._decode(tick)

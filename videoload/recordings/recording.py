@@ -282,7 +282,7 @@ class Recording:
                 clips = RecordingClips(reader.tools, reader.recordings, wanted)
             else:
                 clips = VideoClips(reader.tools, wanted)
-            clips.prepare(_no_tick, [out]).decode(_no_tick)
+            clips.prepare(_no_tick, [out])(_no_tick)
 
     @contextmanager
     def _reading(self) -> Iterator[_Reader]:

@@ -221,9 +221,8 @@ def _decode(
     decoder: Decoder, spec: SampleSpec, wanted: Clip, out: npt.NDArray[np.uint8], info: Any
 ) -> None:
     """Decode a clip into ``out``; ``info`` gets what is known of it. Raises VideoError."""
-    prepared = decoder.prepare(wanted.row.path, spec, [wanted], out)
-    frames = prepared.decode(lambda: None)
-    info["frames"] = frames.reshape(reported_shape(spec))
-    info["times"] = prepared.times_of(frames).reshape(reported_shape(spec))
-    info["of"], info["lasts"], info["wide"] = prepared.length()
-    info["affine"] = prepared.affine()[0]
+    made = decoder.prepare(wanted.row.path, spec, [wanted], out)(lambda: None)
+    info["frames"] = made.frames.reshape(reported_shape(spec))
+    info["times"] = made.times.reshape(reported_shape(spec))
+    info["of"], info["lasts"], info["wide"] = made.length
+    info["affine"] = made.affine[0]

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoload.decoding.decoder import Decoder
-from videoload.decoding.prepared import Prepared, ShortVideoError
+from videoload.decoding.prepared import Make, ShortVideoError
 from videoload.decoding.reports import prepare_report
 from videoload.errors import (
     Fault,
@@ -50,7 +50,7 @@ class LeaseRuns:
 
     def decode(self) -> None:
         """Decode all clips. Raises what the decoder raises, about clip `at`."""
-        ready: dict[tuple[int, int], Prepared | None] = dict.fromkeys(runs(self._lease))
+        ready: dict[tuple[int, int], Make | None] = dict.fromkeys(runs(self._lease))
         seconds: list[float] = []
         for run in ready:  # all of them first: files from other hosts are then on their way
             since = time.perf_counter()
@@ -106,7 +106,7 @@ class LeaseRuns:
     def _other_copy(self, path: str, why: str) -> OtherCopyError:
         return OtherCopyError(path, f"its copy of {named(path)} in {self._decoder.root} {why}")
 
-    def _prepare(self, first: int, last: int) -> Prepared:
+    def _prepare(self, first: int, last: int) -> Make:
         self.at = first
         clips, row = self._lease.clips[first:last], _row(self._lease, first)
         out = self._out[row : row + last - first]
@@ -115,12 +115,11 @@ class LeaseRuns:
             return prepare_report(self._decoder, path, out)
         return self._decoder.prepare(path, spec, clips, out, self._tick)
 
-    def _decode(self, first: int, last: int, prepared: Prepared | None = None) -> None:
+    def _decode(self, first: int, last: int, make: Make | None = None) -> None:
         """Decode the clips [first, last), all of one video, in one pass over it."""
         try:
             self.at = first
-            prepared = prepared or self._prepare(first, last)
-            frames = prepared.decode(self._tick)
+            made = (make or self._prepare(first, last))(self._tick)
         except VideoError:
             if last - first == 1:
                 raise
@@ -128,15 +127,15 @@ class LeaseRuns:
                 self._decode(at, at + 1)
             return
         result = self.result
-        result.frames += frames.tolist()
-        result.times += prepared.times_of(frames).tolist()
-        result.lengths += [prepared.length()] * (last - first)
-        result.affine += prepared.affine().reshape(last - first, -1).tolist()
-        if self._lease.salt is None and prepared.version is not None:
-            self._versions[self._lease.clips[first].row.path] = prepared.version()
-        if prepared.are_kept:
+        result.frames += made.frames.tolist()
+        result.times += made.times.tolist()
+        result.lengths += [made.length] * (last - first)
+        result.affine += made.affine.reshape(last - first, -1).tolist()
+        if self._lease.salt is None and made.version is not None:
+            self._versions[self._lease.clips[first].row.path] = made.version
+        if made.are_kept:
             result.kept += last - first
-        elif prepared.lacks_room():
+        elif made.lacks_room:
             result.no_room += last - first
 
 

@@ -288,12 +288,12 @@ def test_an_object_that_is_replaced_is_read_as_it_is_now(
     made(server.url, folder, folder / NAME)
     decoder, out = Decoder(server.url), np.zeros((1, *SPEC.shape), np.uint8)
     decoder.expect(LONG, one_clip(SPEC), [Clip(0)])
-    prepared = decoder.prepare(LONG, one_clip(SPEC), [Clip(0)], out)
+    make = decoder.prepare(LONG, one_clip(SPEC), [Clip(0)], out)
     size = (folder / LONG).stat().st_size
     other = make_avi(tmp_path / "other.avi", frames=44, seed=7).read_bytes()
     (folder / LONG).write_bytes(other.ljust(size, b"\0"))
     right = Decoder(folder)
-    prepared.decode(lambda: None)
+    make(lambda: None)
     for reading in (decoder, Decoder(server.url)):
         reading.begin()
         assert reading.info(LONG).frames == 44
