@@ -35,7 +35,6 @@ class Meter:
         instead of giving them, ``function`` what of the user's makes clips, and ``lost`` which
         workers died or are silent."""
         self.copied = 0
-        self.ceiling: float | None = None  # steps per second
         self._path, self._storage, self._lost = path, storage, lost
         self._function = function
         self._lock = threading.RLock()  # a signal handler may ask for figures
@@ -141,14 +140,12 @@ class Meter:
             batches, clips, files = self._batches, self._clips, self._files.read()
         verdict = judge(
             found, measured, cores=cores(), own_host=platform.node(), files=files,
-            ceiling=self.ceiling, storage=self._storage(), function=self._function,
-            lost=self._lost(),
+            storage=self._storage(), function=self._function, lost=self._lost(),
         )  # fmt: skip
         if window_s < math.inf:
             batches, clips = found.batches, found.clips
         # Infinity if all batches were empty.
         batch_clips = found.clips / found.batches if found.clips else math.inf
-        ceiling = found.demand / batch_clips if self.ceiling is None else self.ceiling
         work = total(works.values())
         no_room = work.no_room / max(1, work.clips)
         full = f" The frame store is full: {no_room:.0%} of the clips are decoded each time."
@@ -165,7 +162,7 @@ class Meter:
             workers_wanted=verdict.wanted,
             utilisation=verdict.utilisation,
             steps_per_s=found.clips_per_s / batch_clips,
-            ceiling_steps_per_s=ceiling,
+            ceiling_steps_per_s=found.demand / batch_clips,
             clip_times=ClipTimes._of(work),
             slowest_files=tuple(
                 SlowFile(self._path(file.video), file.clips, file.seconds / file.clips)

@@ -134,8 +134,7 @@ class StreamStats:
         utilisation: Share of their time, 0 to 1, that the workers decoded. Default 0.
         steps_per_s: Batches per second. Default 0.
         ceiling_steps_per_s: Batches per second that the trainer would take if it never waited, as
-            `Stream.head_room` measured it, or else as its steps tell. Infinity if it only waits.
-            Default 0.
+            its steps tell. Infinity if it only waits. Default 0.
         clip_times: Where the time of a clip goes. Default: zeros.
         slowest_files: Up to 8 files whose clips take longest. Default: none.
         kept_share: Share, 0 to 1, of the clips that workers made of frames in the frame store

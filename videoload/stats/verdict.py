@@ -63,16 +63,14 @@ class Verdict:
 
 def judge(
     found: Figures, workers: Sequence[WorkerRecord], *, cores: int, files: SlowFiles,
-    own_host: str = "", ceiling: float | None = None, storage: str = "", function: str = "",
-    lost: str = "",
+    own_host: str = "", storage: str = "", function: str = "", lost: str = "",
 ) -> Verdict:  # fmt: skip
     """What the figures mean. ``cores`` are the cores of ``own_host`` that workers may use.
-    ``ceiling``: steps per second of the trainer without loading, if they were measured.
     ``storage``: what it says instead of giving the videos. ``function``: the user's own, which
     makes clips. ``lost``: the workers that died or are silent, by host."""
     works = total(worker.work for worker in workers)
     utilisation = works.busy_s / works.passed_s if works.passed_s > 0 else 0.0
-    computes = ceiling is not None or found.step_s >= _COMPUTES_S
+    computes = found.step_s >= _COMPUTES_S
     # While the storage refuses, more workers would ask it more often.
     need = workers_needed(found, workers) if computes and not storage else None
     wanted = None if need is None else max(1, math.ceil(need))
@@ -112,7 +110,7 @@ def judge(
         share, clip_s = works.transform_s / works.busy_s, works.transform_s / max(1, works.clips)
         return verdict(
             "function",
-            f"transform {function} is too slow. {waits}{_steps(found, ceiling)}.",
+            f"transform {function} is too slow. {waits}{_steps(found)}.",
             f"It takes {share:.0%} of the workers' time, {1000 * clip_s:.0f} ms a clip.",
         )
     if bottleneck == "decoding" and not computes and waited <= _STORAGE:
@@ -128,7 +126,7 @@ def judge(
         if bottleneck == "decoding" and waited > _STORAGE:
             bottleneck = "storage"
             why = f"Workers spend {waited:.0%} of their work waiting for their storage. {why}"
-    return verdict(bottleneck, f"Decoding is too slow. {waits}{_steps(found, ceiling)}.", why)
+    return verdict(bottleneck, f"Decoding is too slow. {waits}{_steps(found)}.", why)
 
 
 def workers_needed(found: Figures, workers: Iterable[WorkerRecord]) -> float | None:
@@ -278,11 +276,10 @@ def _more(
     return "cores", told, None if wanted is None else max(wanted, have - spare)
 
 
-def _steps(found: Figures, ceiling: float | None) -> str:
+def _steps(found: Figures) -> str:
     """The trainer's steps per second, with and without loading."""
     clips = found.clips / found.batches if found.batches else 0.0
     if not clips:
         return ""
-    could = found.demand / clips if ceiling is None else ceiling
-    takes = found.clips_per_s / clips
+    could, takes = found.demand / clips, found.clips_per_s / clips
     return f" ({takes:.3g} of {could:.3g} steps/s)" if math.isfinite(could) else ""

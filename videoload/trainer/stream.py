@@ -5,8 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import os
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, overload
 
 from videoload.arguments import real, whole
@@ -354,41 +353,6 @@ class Stream(Generic[C]):
         if since_last:
             window_s = min(window_s, self._readers.meter.since("stats"))
         return self._readers.stats(window_s)
-
-    def head_room(self, train: Callable[[Any, Any], object], steps: int = 20) -> float:
-        """Measure the trainer's own ceiling: how many steps it takes per second on one batch, over
-        and over, while nothing is decoded.
-
-        Examples:
-            >>> steps_per_s = stream.head_room(model.train_on_batch)
-
-        `stats` compares with it from then on. Without it, the ceiling is estimated from the
-        training's own steps, during which workers may take cores from the trainer. These steps
-        train the model: so measure before its weights are loaded or saved, or use a copy.
-
-        Args:
-            train: Called with (clips, labels), returns when the step is done. The first call is not
-                timed.
-            steps: How many steps to time, at least 1. Default 20.
-
-        Returns:
-            Steps per second.
-
-        Raises:
-            VideoloadError: What reading the stream raises.
-        """
-        steps = whole("steps", steps, 1)
-        reader = self._readers.read(range(1), counts=False)
-        try:
-            clips, labels = next(reader)
-        finally:
-            reader.close()
-        train(clips, labels)
-        began = time.perf_counter()
-        for _ in range(steps):
-            train(clips, labels)
-        self._readers.meter.ceiling = steps / (time.perf_counter() - began)
-        return self._readers.meter.ceiling
 
     def __getitem__(self, index: object) -> NoReturn:
         raise TypeError(

@@ -49,8 +49,6 @@ CASES: dict[str, tuple[Figures, list[WorkerRecord], dict[str, Any], str, list[st
     # figures, workers, what else is known, the bottleneck, what the sentence says
     "too few": (figures(0.75), workers(1), {}, "decoding", ["75%", "5 of 20", "3 workers"]),
     "nearly enough": (figures(0.41), workers(2), {}, "decoding", ["2 workers"]),
-    "a ceiling that was measured": (
-        figures(0.75), workers(1), {"ceiling": 25.0}, "decoding", ["5 of 25"]),
     "more than enough": (figures(0.02), workers(6, busy=0.3), {}, "trainer", ["4 workers", "6"]),
     "exactly enough": (figures(0.03), workers(4), {}, "trainer", ["!4 workers"]),
     "one is enough": (figures(0.02), workers(2, rate=400.0), {}, "trainer", ["1 worker", "2"]),
@@ -214,7 +212,6 @@ def test_a_loop_that_computes_nothing_is_told_its_rate_and_no_need(step_s: float
     assert "80 clips/s" in told.sentence
     assert "Add" not in told.sentence
     assert (told.bottleneck, told.wanted) == ("decoding", None)
-    assert "Add" in said(found, workers(2), ceiling=25.0).sentence
 
 
 def test_the_number_of_workers_needed_is_unknown_without_figures() -> None:
