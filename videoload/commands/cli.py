@@ -114,7 +114,7 @@ def scan(
         str | None,
         typer.Option(
             metavar="REGEX",
-            help="Files in which it finds the same groups are one recording: '(.*)/\\d+\\.avi'. "
+            help="Files in which its groups match the same text are one recording: `(.*)/\\d+\\.avi`. "
             "There are no labels then.",
         ),
     ] = None,

@@ -44,14 +44,14 @@ def extract(
     ] = False,
     top: Annotated[int, typer.Option(min=1, help="Classes of each window in the CSV.")] = 1,
     classes: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Their names, one in a line.")
+        Path | None, typer.Option(metavar="FILE", help="The names of the classes, one a line.")
     ] = None,
     name: Annotated[
         str | None,
         typer.Option(
             metavar="TEXT",
-            help="What tells a function from other models, so that a "
-            "later run goes on. A Keras model is known by its weights.",
+            help="The name of a function: a later run with the same name goes on. A Keras model is "
+            "known by its weights.",
         ),
     ] = None,
     average: Annotated[

@@ -23,7 +23,9 @@ def index(
     root: CatalogRoot = None,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write it here.", show_default="ROOT/.videoload-index"),
+        typer.Option(
+            metavar="FILE", help="Write the index here.", show_default="ROOT/.videoload-index"
+        ),
     ] = None,
     workers: Annotated[
         int | None,
@@ -37,17 +39,17 @@ def index(
         list[str] | None,
         typer.Option(
             metavar="FILE|URL",
-            help="Take what this index knows, such as a part that another host has made. Repeat it "
-            "for several.",
+            help="Another index, such as a part that another host has made. What it has is not "
+            "read again. Repeat it for several.",
         ),
     ] = None,
     cache: CacheFolder = None,
     verbose: Verbose = 0,
 ) -> None:
-    """Find out once of all files what every host would, and write it beside them.
+    """Read all files once, and write an index of them beside them, for all hosts.
 
-    No host then reads a large file of a bucket as a whole: only the parts that its clips need. Run
-    it again when files were added: it reads those that are new or have changed. A call that was
+    With it, no host reads a large file of a bucket as a whole: only the parts that its clips need.
+    Run it again when files were added: it reads those that are new or have changed. A call that was
     stopped goes on where it was.
     """
     from videoload.commands import sources

@@ -94,7 +94,7 @@ SetIndex = Annotated[
     typer.Option(
         rich_help_panel=STORAGE,
         metavar="FILE|URL",
-        help="What 'videoload index' has written about the videos.",
+        help="An index of the videos, written by 'videoload index'.",
         show_default="the one in the root",
     ),
 ]
@@ -128,8 +128,7 @@ def worker(
         typer.Option(
             rich_help_panel=SERVICE,
             metavar="NAME",
-            help="A process setting to leave out: malloc, gathers, memory-limit, parent-death, "
-            "ffmpeg-log, descriptors. Repeat it for several settings.",
+            help=f"Leave out a setting of the process: {', '.join(REACHES)}. Repeat it for several.",
         ),
     ] = None,
     metrics_port: Annotated[

@@ -72,6 +72,9 @@ def make_index(
     if (root := catalog.root) is None:
         raise VideoloadError("an index needs the videos: give their root")
     _check_place(str(root), out)
+    for other in others:
+        if not _is_there(other):
+            raise VideoloadError(f"--add {other}: there is no such file")
     every = dict.fromkeys(file for path in catalog.paths for file in files_of(path))
     paths = list(every)[part[0] :: part[1]]
     with nullcontext(cache) if cache else TemporaryDirectory(prefix="videoload-") as folder:

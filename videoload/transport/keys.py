@@ -93,6 +93,7 @@ def load_key(path: Path) -> tuple[bytes, bytes | None]:
     """The public key of a file, and the secret one if it holds one. Raises TransportError, also if
     other users of this host may read a secret key, or write any key."""
     try:
+        path.stat()  # of a missing file, ZeroMQ says that it is invalid
         public, secret = zmq.auth.load_certificate(path)
         _refuse_others(path, stat.S_IWOTH if secret is None else stat.S_IWOTH | stat.S_IROTH)
     except (OSError, ValueError) as error:
