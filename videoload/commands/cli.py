@@ -114,8 +114,8 @@ def scan(
         str | None,
         typer.Option(
             metavar="REGEX",
-            help="Files in which its groups match the same text are one recording: `(.*)/\\d+\\.avi`. "
-            "There are no labels then.",
+            help="Files in which its groups match the same text are one recording: "
+            "`(.*)/\\d+\\.avi`. There are no labels then.",
         ),
     ] = None,
     index: Annotated[
