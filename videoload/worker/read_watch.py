@@ -2,8 +2,8 @@
 
 A worker's one thread waits in the kernel then. So another one reads a block of a file that was
 opened before, or that lies beside it. If that comes, the storage answers, and the worker is STUCK
-at its own file alone; its supervisor then takes it for hung. Otherwise this thread waits like the
-first one, and nothing is known.
+at its own file alone; its supervisor then takes it for hung. If that does not come either, the next
+one is tried meanwhile. If none of a few comes, nothing is known.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import mmap
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -21,41 +21,45 @@ from pathlib import Path
 from videoload import activity
 from videoload.activity import Activity, reads
 
-_LOOK_S = 1.0
+_LOOK_S, _MOST = 1.0, 4  # so often, so many files are tried
 
 
 def start() -> None:
     """Watch the reads of this process from now on."""
+    _begin(_watch)
+
+
+def _begin(work: Callable[..., None], *arguments: object) -> None:
     with suppress(RuntimeError):  # no thread can be started: nothing is known then
-        threading.Thread(target=_watch, name="read watch", daemon=True).start()
+        threading.Thread(target=work, args=arguments, name="read watch", daemon=True).start()
 
 
 def _watch() -> None:
-    before = -1
+    before, looks = -1, 0
     while True:
         time.sleep(_LOOK_S)
         done = reads.done
-        is_still_reading = activity.now[0] == Activity.READING and done == before
+        looks = looks + 1 if activity.now[0] == Activity.READING and done == before else 0
         before = done
-        if is_still_reading and any(map(_answers, _others(reads.file))) and reads.done == done:
-            activity.now[0] = Activity.STUCK
+        if 0 < looks <= _MOST:
+            for path in islice(_others(reads.file), looks - 1, looks):
+                _begin(_try, path, done)
 
 
 def _others(path: str) -> Iterator[str]:
-    """The file that was opened before this one; if there is none, one of the same folder."""
-    if opened := [each for each in [*reads.opened] if each != path]:
-        yield opened[-1]
-        return
+    """The files that were opened before this one, then those of the same folder."""
+    yield from (each for each in reversed([*reads.opened]) if each != path)
     with suppress(OSError), os.scandir(Path(path).parent) as found:
-        yield from islice((each.path for each in found if each.path != path and each.is_file()), 1)
+        yield from (each.path for each in found if each.path != path and each.is_file())
 
 
-def _answers(path: str) -> bool:
-    """Whether a block of a file can be read, past the page cache where the file system allows it.
-    Waits as long as the storage does."""
+def _try(path: str, done: int) -> None:
+    """Read a block of a file, past the page cache where the file system allows it. Waits as long as
+    the storage does."""
     for direct in (os.O_DIRECT, 0):
         with suppress(OSError), mmap.mmap(-1, mmap.PAGESIZE) as block:
             with io.FileIO(os.open(path, os.O_RDONLY | os.O_CLOEXEC | direct)) as file:
                 file.readinto(block)
-            return True
-    return False
+            if reads.done == done:
+                activity.now[0] = Activity.STUCK
+            return

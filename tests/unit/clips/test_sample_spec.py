@@ -14,6 +14,7 @@ from videoload.clips.sample_spec import (
     SampleSpec,
     arrays_of,
     frames_shape,
+    moment_at,
     one_clip,
     sample_spec,
     transforms_of,
@@ -84,6 +85,21 @@ def test_specs_that_contradict_each_other_are_refused(sides: Any, clips: Any, wo
     assert sample_spec(None, CLIP).given == CLIP
     with pytest.raises(SpecError, match=words):
         sample_spec(sides, clips)
+
+
+@pytest.mark.parametrize(
+    ("spec", "frame"),
+    [
+        (ClipSpec(5, sampling="at"), 2), (ClipSpec(5, sampling="dense", edges="hold"), 2),
+        (ClipSpec(sampling="at", offsets=(-3, 0, 1)), 1),
+        (ClipSpec(sampling="at", offsets=(1, 2)), None),
+        (ClipSpec(5, sampling="dense"), None), (ClipSpec(5, sampling="random"), None),
+    ],
+)  # fmt: skip
+def test_a_clip_around_a_moment_knows_which_frame_shows_it(
+    spec: ClipSpec, frame: int | None
+) -> None:
+    assert moment_at(spec) == frame
 
 
 @pytest.mark.parametrize("shuffle", [True, False])

@@ -1,0 +1,31 @@
+"""A read that never returns, of one file or of several."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from pathlib import Path
+
+import pytest
+
+from tests.support.waiting import SECOND, wait_until
+from videoload import activity
+from videoload.activity import Activity, reads
+from videoload.worker import read_watch
+
+
+def test_a_worker_is_stuck_at_its_file_if_any_of_a_few_others_can_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "good.avi").write_bytes(bytes(9000))
+    end, writer = os.pipe()  # whoever reads from it waits
+    monkeypatch.setattr(read_watch, "_LOOK_S", 0.01)
+    monkeypatch.setattr(reads, "file", str(tmp_path / "hung.avi"))
+    monkeypatch.setattr(reads, "opened", deque([f"/proc/self/fd/{end}"]))
+    activity.begins(Activity.READING)
+    read_watch.start()
+    wait_until(lambda: activity.now[0] == Activity.STUCK, 30 * SECOND)
+    reads.done += 1
+    activity.begins(Activity.IDLE)
+    os.close(writer)
+    os.close(end)
