@@ -116,7 +116,8 @@ def as_model(
     same arguments, and calls the module without gradients and in evaluation mode.
 
     Args:
-        net: The module. It gets clips, and those of any length with their mask, bool [B, T].
+        net: The module. It gets clips, and those of any length with their mask, bool [B, T]. Of an
+            output with ``logits``, as Hugging Face's models have it, these are taken.
         device: The module is moved there. Default None: it stays where it is.
         layout: As in `batches`. Default ``"BCTHW"``.
         dtype: As in `batches`. Default None.
@@ -128,7 +129,8 @@ def as_model(
         by which `videoload.predict` knows it.
 
     Raises:
-        SpecError: ``layout``, ``mean`` or ``std`` are none, or do not fit the clips.
+        SpecError: ``net`` is no module; ``layout``, ``mean`` or ``std`` are none, or do not fit the
+            clips.
         VideoloadError: PyTorch is not installed.
     """
     numbers = torch_batches.Numbers(layout, dtype, mean, std)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import islice
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -93,6 +94,14 @@ def test_a_module_is_evaluated_by_the_numbers_that_it_was_trained_by(
     np.testing.assert_allclose(found.scores, np.concatenate(scores), atol=1e-5)
     other = vl.torch.as_model(net, mean=(0.4, 0.5, 0.6))
     assert weights_digest(model) not in (weights_digest(other), None)
+    # Hugging Face's models return such outputs.
+    net.register_forward_hook(lambda module, given, made: SimpleNamespace(logits=made))
+    named = vl.evaluate(model, client, videos.catalog, spec, batch_size=2)
+    np.testing.assert_array_equal(named.scores, found.scores)
+    with pytest.raises(SpecError, match="as_model"):
+        vl.evaluate(net, client, videos.catalog, spec)
+    with pytest.raises(SpecError, match="Module"):
+        vl.torch.as_model(cast(Any, net.forward))
 
 
 def test_text_comes_as_lists(client: Client, videos: Videos) -> None:

@@ -309,6 +309,8 @@ class NumpyModel:
     """A PyTorch module that takes and returns NumPy's arrays: see `videoload.torch.as_model`."""
 
     def __init__(self, net: torch.nn.Module, device: Any, numbers: Numbers) -> None:
+        if not hasattr(net, "named_parameters"):
+            raise SpecError(f"net must be a torch.nn.Module, got a {type(net).__name__}")
         self._net = net if device is None else net.to(device)
         self._numbers = numbers
 
@@ -335,6 +337,7 @@ class NumpyModel:
         finally:
             for module, is_training in modes:
                 module.training = is_training
+        said = getattr(said, "logits", said)
         if not isinstance(said, torch.Tensor):
             return said
         return (said.float() if said.is_floating_point() else said).cpu().numpy()

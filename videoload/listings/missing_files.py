@@ -59,11 +59,15 @@ def check_there(root: Path, paths: Iterable[str], source: str) -> None:
             missing.append(path)
     if missing:
         folder, name = posixpath.split(missing[0])
-        other = file_like(name, names.get(folder, ()))
+        other = posixpath.join(folder, file_like(name, names[folder]))
+        help_ = ""
+        if (root / other).is_file():
+            help_ = f" (did you mean {other!r}?)"
+        elif not folder:
+            help_ = ' (if they lie in folders below it: path="**/{column}")'
         _log.warning(
             "%s: %d of %d files are not in %s: %s%s", source, len(missing), len(listed), root,
-            some([repr(path) for path in missing]),
-            f" (did you mean {posixpath.join(folder, other)!r}?)" if other else "",
+            some([repr(path) for path in missing]), help_,
         )  # fmt: skip
 
 

@@ -158,8 +158,8 @@ def warnings_of(
         if left.any():
             found.append(
                 f"the last frames of {np.count_nonzero(left)} of {len(catalog)} videos are in "
-                f'no window of sampling="dense" ({left.max()} frames at most): no further '
-                "window fits. A smaller hop leaves fewer frames out, and edges= none"
+                f'no window of sampling="dense" ({left.max()} frames at most). A smaller hop '
+                'leaves fewer frames out; edges="hold" leaves out none'
             )
     return found
 

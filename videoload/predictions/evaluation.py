@@ -152,9 +152,8 @@ class Evaluation(NamedTuple):
 
         Returns:
             The ``n`` mistakes with the largest difference between the highest score and the score
-            of the label, the largest first. A label that has no score counts as 0. Of several
-            labels, the lowest score counts. Of numbers, those that are furthest off, each by the
-            number that is most off beside its RMSE.
+            of the label, the largest first. Of several labels, the lowest score counts. Of numbers,
+            those that are furthest off, each by the number that is most off beside its RMSE.
         """
         n, rows = whole("n", n, 0), np.arange(len(self.video))
         if self.kind == "numbers":
@@ -165,9 +164,8 @@ class Evaluation(NamedTuple):
             truth = self._truth
             others = np.where(truth, -np.inf, self.scores)
             which = others.argmax(axis=1)
-            unknown = ~truth.any(axis=1) if self.kind == "class" else np.zeros(len(rows), bool)
             own = np.where(truth, self.scores, np.inf).min(axis=1, initial=np.inf)
-            by = others.max(axis=1, initial=-np.inf) - np.where(unknown, 0, own)
+            by = others.max(axis=1, initial=-np.inf) - own
             taken = self.scores.argmax(axis=1) if self.kind == "class" else which
             wrong = rows[taken != self.labels] if self.kind == "class" else rows[by > 0]
         chosen = wrong[np.argsort(-by[wrong], kind="stable")][:n]
@@ -186,12 +184,11 @@ class Evaluation(NamedTuple):
 
     @property
     def _classes(self) -> int:
-        known = int(self.labels.max(initial=-1)) + 1
-        return max(int(self.scores.shape[1]), len(self.classes), known)
+        return max(int(self.scores.shape[1]), len(self.classes))
 
     @property
     def _truth(self) -> npt.NDArray[np.bool_]:
-        """Which labels each video has, of those that have a score: bool [V, K]."""
+        """Which labels each video has: bool [V, K]."""
         if self.kind == "labels":
             return np.asarray(self.labels > 0)
         return np.asarray(self.labels[:, None] == np.arange(self.scores.shape[1]))
@@ -363,10 +360,12 @@ def judged(found: Evaluation, truth: npt.NDArray[Any], catalog: Catalog) -> Eval
     found = found._replace(paths=paths, classes=catalog.classes)
     width = int(np.prod(found.scores.shape[1:]))
     if truth.ndim == 1 and truth.dtype.kind in "iu" and (catalog.targets is None or width > 1):
-        if found.scores.ndim != 2 or width == 1:
+        needed = int(own.max(initial=1)) + 1
+        if found.scores.ndim != 2 or width < needed:
             raise SpecError(
                 f"the model returns {list(found.scores.shape[1:])} for a clip, not a score for "
-                f"each of {len(catalog.classes)} classes (of one probability p, give 1 - p and p)"
+                f"each of {max(needed, len(catalog.classes))} classes (of one probability p, give "
+                "1 - p and p)"
             )
         return found._replace(labels=own)
     numbers = own.reshape(len(own), -1).astype(np.float64)
@@ -434,6 +433,8 @@ def scores_of(model: Any, average: Average | None) -> Callable[..., Scores]:
     function = model.predict_on_batch if is_keras else model
     if not callable(function):
         raise SpecError(f"model must be a Keras model or a function, got {type(model).__name__}")
+    if not is_keras and hasattr(model, "named_parameters"):
+        raise SpecError("the model is a PyTorch module: give vl.torch.as_model(model)")
 
     def score(clips: npt.NDArray[Any], mask: npt.NDArray[np.bool_] | None = None) -> Scores:
         given = (clips,) if mask is None else (clips, mask)
@@ -441,7 +442,7 @@ def scores_of(model: Any, average: Average | None) -> Callable[..., Scores]:
         if isinstance(said, tuple | dict) or (isinstance(said, list) and np.ndim(said[0])):
             raise SpecError(
                 f"the model returned a {type(said).__name__} of {len(said)}, not an array with a "
-                "row for each clip: give a function that chooses one of the outputs, or joins them"
+                "row for each clip: wrap the model, and choose one of its outputs, or join them"
             )
         scores = np.asarray(said)
         if scores.ndim < 1 or len(scores) != len(clips):

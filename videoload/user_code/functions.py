@@ -204,7 +204,7 @@ def apply(
         raise TransformError(
             f"transform {spec.transform} failed on a clip of {named(path)}: {error!r}"
         ) from error
-    what, help_ = repr(made)[:80], "return an array of NumPy"
+    what, help_ = f"a {type(made).__name__}", "return an array of NumPy"
     if isinstance(made, np.ndarray | np.generic):
         if (made.shape, made.dtype) == (place.shape, place.dtype):
             np.copyto(place, made)
@@ -212,7 +212,7 @@ def apply(
         what = f"{made.dtype}{list(made.shape)}"
         help_ = f'if it is to, give ClipSpec(output=({made.shape}, "{made.dtype}"))'
     elif hasattr(made, "__array__"):  # a tensor
-        what, help_ = f"a {type(made).__name__}", "return NumPy, its .numpy()"
+        help_ = "return NumPy, its .numpy()"
     raise TransformError(
         f"transform {spec.transform} returned {what}, not {place.dtype}{list(place.shape)}: {help_}"
     )
