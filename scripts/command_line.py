@@ -19,7 +19,8 @@ _INTRO = """\
 <!-- Made by scripts/command_line.py: do not edit. -->
 # Command line
 
-`python -m videoload` is the same as `videoload`. Every command has `--help`.
+`python -m videoload` is the same as `videoload`. Every command has `--help`, and `-v`, which prints a
+line on stderr for each event (`-vv`: more).
 
 Exit status: 0; 1 with one line on stderr for what you can correct; 2 for wrong usage; 130 after
 Ctrl-C.
@@ -69,7 +70,9 @@ def page() -> str:
 
 
 def _options(command: Any) -> Iterator[tuple[str, str, str]]:
-    return (_row(p) for p in command.params if p.param_type_name == "option")
+    """Those that a user should know. The page says once what -v does."""
+    shown = (p for p in command.params if p.param_type_name == "option")
+    return (_row(p) for p in shown if not p.hidden and p.name != "verbose")
 
 
 def _row(parameter: Any) -> tuple[str, str, str]:
