@@ -19,8 +19,8 @@ _INTRO = """\
 <!-- Made by scripts/command_line.py: do not edit. -->
 # Command line
 
-`python -m videoload` is the same as `videoload`. Every command has `--help`, and `-v`, which prints a
-line on stderr for each event (`-vv`: more).
+`python -m videoload` is the same as `videoload`. Every command has `--help`, and `-v`, which prints
+a line on stderr for each event (`-vv`: more).
 
 Exit status: 0; 1 with one line on stderr for what you can correct; 2 for wrong usage; 130 after
 Ctrl-C.
