@@ -104,7 +104,7 @@ def compare(name: str, path: Path) -> VideoIndex:
     half of them."""
     file = LocalFile(str(path), path.stat())
     index = index_of(file)
-    params, graphs = clip_params(CLIP, index.info, 0), FilterGraphs()
+    params, graphs = clip_params(CLIP, index.info, Clip(0)), FilterGraphs()
     reference, scaled = [], []
     for frame in decode_from_start_to_end(path):
         reference.append(fingerprint(frame))

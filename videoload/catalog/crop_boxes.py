@@ -43,15 +43,9 @@ def check_boxes(catalog: Catalog, videos: range) -> None:
         raise SpecError(f'crop="box" needs boxes, and none of these {len(videos)} rows has one')
 
 
-def boxes_of(catalog: Catalog, video: int) -> bytes:
-    """The boxes of a row: float32 [1, 4], or [n, 4] of its frames."""
-    values = _boxes(catalog)
-    assert values is not None, "there are boxes"
-    return _of_row(values, catalog[video], video).tobytes()
-
-
 def rows_for_workers(catalog: Catalog, spec: SampleSpec) -> Callable[[int], Video]:
-    """The rows by their numbers, as workers are told them: with what decides their clips."""
+    """The rows by their numbers, as workers are told them: with what decides their clips. Their
+    ``boxes`` are float32 [1, 4], or [n, 4] of the frames."""
     values = _boxes(catalog) if spec.leader.crop == "box" else None
 
     def row(video: int) -> Video:

@@ -78,7 +78,7 @@ def targets_of(
     moments = None
     if at is not None:  # all views are around the same
         moments = pictures(frames).reshape(len(frames), -1, frames.shape[-1])[:, 0, at]
-        moments = moments - catalog._table.segments[0][videos]
+        moments = moments - catalog._table.column("start")[videos]
     path_of = catalog.paths.__getitem__
     return targets_.batch(catalog.targets, videos, frames, affine, path_of, moments)
 

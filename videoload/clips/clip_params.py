@@ -41,13 +41,12 @@ from videoload.clips.regions import (
     shown_box,
     turned_back,
 )
-from videoload.clips.rows import Clip, Video, box_of
+from videoload.clips.rows import Clip, box_of
 from videoload.clips.video_info import VideoInfo
 from videoload.clips.windows import frames_in, frames_of, moment_in
 
 # Seeds have 64 bits. The bits above them select a generator.
 _VIEW, _COLOURS = 1 << 64, 1 << 129
-_WHOLE = Video("")
 
 
 class ClipParams(NamedTuple):
@@ -93,19 +92,9 @@ class Draws(NamedTuple):
     seed: int
 
 
-def clip_params(
-    spec: ClipSpec,
-    video: VideoInfo,
-    seed: int,
-    clip: int = 0,
-    row: Video = _WHOLE,
-    crop: int = 0,
-    view: int = 0,
-) -> ClipParams:
-    """Decide clip number ``clip`` of a row of a video. ``crop`` is the number of the crop if
-    there are several, ``view`` the number of the view in its sample. Raises UnfitError."""
-    window = frames_in(row, video)
-    return shown(spec, video, drawn(spec, video, window, Clip(seed, clip, crop, row), view))
+def clip_params(spec: ClipSpec, video: VideoInfo, clip: Clip, view: int = 0) -> ClipParams:
+    """Decide a clip of a video. ``view``: its number in its sample. Raises UnfitError."""
+    return shown(spec, video, drawn(spec, video, frames_in(clip.row, video), clip, view))
 
 
 def seed_of(seed: int, view: int) -> int:

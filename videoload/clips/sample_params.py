@@ -29,14 +29,12 @@ class SampleParams(NamedTuple):
 
     Attributes:
         clips: For each part, the parameters of its clip for each view.
-        leading: Which of them leads.
         frames: The frames of the leader, or of all parts, int64 [*reported_shape], as `edges` has
             them.
         times: When a player shows them, in seconds from the beginning of their files.
     """
 
     clips: dict[str, list[ClipParams]]
-    leading: str
     frames: Ints
     times: Times
 
@@ -66,7 +64,7 @@ def sample_params(spec: SampleSpec, videos: Mapping[str, VideoInfo], clip: Clip)
         [videos[name].times_of(frames) for name, frames in by_name.items()], axis=1
     )
     shape = reported_shape(spec)
-    return SampleParams(params, spec.leading, frames.reshape(shape), times.reshape(shape))
+    return SampleParams(params, frames.reshape(shape), times.reshape(shape))
 
 
 def common_frames(spec: SampleSpec, videos: Mapping[str, VideoInfo], row: Video) -> tuple[int, int]:

@@ -70,9 +70,7 @@ Make = Callable[[Tick], Made]  # makes what was prepared; raises what `Decoder.d
 def draw(spec: ClipSpec, info: VideoInfo, requests: Sequence[Clip]) -> list[ClipParams]:
     """What is drawn for each view of each clip. Raises UnfitError."""
     return [
-        clip_params(spec, info, request.seed, request.clip, request.row, request.crop, view)
-        for request in requests
-        for view in range(spec.views)
+        clip_params(spec, info, request, view) for request in requests for view in range(spec.views)
     ]
 
 

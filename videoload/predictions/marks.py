@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 from xxhash import xxh3_64, xxh3_64_hexdigest
 
 from videoload.catalog.catalog import Catalog
-from videoload.catalog.crop_boxes import boxes_of
+from videoload.catalog.crop_boxes import rows_for_workers
 from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.sample_spec import one_clip
 from videoload.engine.file_checker import FileChecker
 from videoload.errors import VideoloadError
 from videoload.predictions.journal import Entry
@@ -40,9 +41,9 @@ def marks_of(
     catalog: Catalog, spec: ClipSpec, names: Sequence[str], model: str | None
 ) -> dict[str, Mark]:
     """The mark of each row of a catalog, by its name."""
-    files, found = _fingerprints(catalog), {}
+    files, found, row_of = _fingerprints(catalog), {}, rows_for_workers(catalog, one_clip(spec))
     for row, (name, path) in enumerate(zip(names, catalog.paths, strict=True)):
-        of = boxes_of(catalog, row) if spec.crop == "box" else b""
+        of = row_of(row).boxes
         if of or len(pieces_of(path)) > 1:
             of += path.encode("utf-8", "surrogateescape")
         found[name] = Mark(model, files.get(path), xxh3_64_hexdigest(of) if of else "")

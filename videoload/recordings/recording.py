@@ -153,7 +153,7 @@ class Recording:
         info = self._info = pieces.info if pieces else found[self._name][1].info
         self._identities = {name: file.identity for name, (file, _) in found.items()}
         self._spec = at_native_size(spec, *info.shown_size(spec))
-        self._params = clip_params(self._spec, info, 0)
+        self._params = clip_params(self._spec, info, Clip(0))
         self._shape = decoded_shape(self._spec)[1:]
         self._times: npt.NDArray[np.float64] | None = None
         self.size = height_and_width(self._spec)

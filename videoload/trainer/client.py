@@ -23,7 +23,7 @@ import numpy as np
 from videoload import host, native
 from videoload.arguments import MAX_PROCESSES, real, whole
 from videoload.catalog.catalog import Catalog
-from videoload.catalog.joining import check_numbers, check_shapes
+from videoload.catalog.joining import check_numbers
 from videoload.catalog.table import Ints
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.sample_info import matrices
@@ -45,14 +45,13 @@ from videoload.plan.batches import BatchWithInfo, Clips
 from videoload.plan.options import CheckedOptions, StreamOptions, checked_options, takes_options
 from videoload.plan.plan import Plan
 from videoload.plan.quarantine import Quarantine
-from videoload.plan.windows import with_native_size
 from videoload.stats.meter import Meter
 from videoload.stats.stats import WorkerStats
 from videoload.storage.cache_directories import CacheDirectories, cache_folder
 from videoload.storage.files import status_of
 from videoload.storage.roots import copy_name, index_of, is_url, open_storage
 from videoload.trainer.fresh_import import checked_code
-from videoload.trainer.planning import count_first, given_as, make_plan, once
+from videoload.trainer.planning import given_as, once, planned
 from videoload.trainer.ranks import check_ranks, ranks_here
 from videoload.trainer.stream import NO_COPY, Stream
 from videoload.transport.messages import MAX_FRAMES
@@ -311,10 +310,8 @@ class Client:
         check_numbers(catalog, [each.catalog for ref in self._open if (each := ref()) is not None])
 
         seen: list[tuple[Ints, StreamReaders]] = []
-        catalog = count_first(catalog, spec, own, partial(self._facts, seen))
-        plan = make_plan(catalog, spec, own)
-        spec = with_native_size(catalog, spec, partial(self._facts, []))
-        check_shapes(catalog, spec)
+        count, size = partial(self._facts, seen), partial(self._facts, [])
+        catalog, spec, plan = planned(catalog, spec, own, count, size)
         readers = self._read(catalog, spec, plan, own, slots, code, seen)
         self._open[:] = [each for each in self._open if each() is not None]
         self._open.append(weakref.ref(readers))

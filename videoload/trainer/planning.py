@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from videoload.catalog.catalog import Catalog
+from videoload.catalog.joining import check_shapes
 from videoload.clips.sample_spec import GivenSpec, SampleSpec, sample_spec
 from videoload.errors import SpecError
 from videoload.plan.buckets import check_lengths
 from videoload.plan.options import CheckedOptions, checked_options
 from videoload.plan.plan import Plan
-from videoload.plan.windows import Read, counted, warnings_of
+from videoload.plan.windows import Read, counted, warnings_of, with_native_size
 
 _log = logging.getLogger(__name__)
 
@@ -36,23 +37,23 @@ def given_as(catalog: Catalog, clip: GivenSpec, *, shuffle: bool) -> SampleSpec:
     return sample_spec(catalog._sample_parts, clip, shuffle=shuffle)
 
 
-def count_first(catalog: Catalog, spec: SampleSpec, options: CheckedOptions, read: Read) -> Catalog:
-    """The catalog, with all that a plan is made of: the windows of each video, or the frames of
-    clips of any length, are counted by ``read`` where the catalog does not tell them. Raises
-    SpecError."""
+def planned(
+    catalog: Catalog, spec: SampleSpec, options: CheckedOptions, read: Read, read_sizes: Read
+) -> tuple[Catalog, SampleSpec, Plan]:
+    """The plan of a stream, and all that it is made of: windows of videos, or frames of clips of
+    any length, are counted by ``read`` where the catalog does not tell them, and a missing size is
+    found by ``read_sizes``. The log has what may be meant otherwise. Raises SpecError."""
     check_lengths(catalog, spec, options)
-    return counted(catalog, spec, _telling(read), options["buckets"])
-
-
-def make_plan(catalog: Catalog, spec: SampleSpec, options: CheckedOptions) -> Plan:
-    """The plan of a stream; the log has what may be meant otherwise. Raises SpecError."""
+    catalog = counted(catalog, spec, _telling(read), options["buckets"])
     plan = Plan.of(catalog, spec, options)
     if options["balance"] == "class" and (few := np.count_nonzero(catalog.labels < 0)):
         _log.info('%d of %d rows have no label (-1): balance="class" leaves them out', few,
                   len(catalog))  # fmt: skip
     for text in [*warnings_of(catalog, spec, options["buckets"]), *plan.never_comes()]:
         _log.warning("%s", text)
-    return plan
+    spec = with_native_size(catalog, spec, read_sizes)
+    check_shapes(catalog, spec)
+    return catalog, spec, plan
 
 
 def _telling(read: Read) -> Read:

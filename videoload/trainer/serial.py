@@ -16,7 +16,6 @@ import numpy.typing as npt
 
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.crop_boxes import rows_for_workers
-from videoload.catalog.joining import check_shapes
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.rows import Clip
 from videoload.clips.sample_info import info_type
@@ -32,7 +31,7 @@ from videoload.plan.quarantine import Quarantine
 from videoload.plan.windows import with_native_size
 from videoload.storage.cache_directories import CacheDirectories, CacheDirectory
 from videoload.storage.roots import index_of
-from videoload.trainer.planning import count_first, given_as, make_plan, once
+from videoload.trainer.planning import given_as, once, planned
 
 _log = logging.getLogger(__name__)
 
@@ -134,10 +133,7 @@ def decode_serially(
         raise SpecError("the catalog has no root: give root= the folder that holds its videos")
 
     read = partial(_read, index=index)
-    catalog = count_first(catalog, spec, own, read)
-    plan = make_plan(catalog, spec, own)
-    spec = with_native_size(catalog, spec, read)
-    check_shapes(catalog, spec)
+    catalog, spec, plan = planned(catalog, spec, own, read, read)
     kept = CacheDirectory.of(frame_store, None, name="frame_store")
     folders = CacheDirectories(frame_store=kept, index=index_of(index)).beside(root)
     steps = plan.steps(start_step or 0, epochs)

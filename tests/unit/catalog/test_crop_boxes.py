@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from videoload import Boxes, Catalog, ClipSpec, Points, SpecError, mix
-from videoload.catalog.crop_boxes import boxes_of, rows_for_workers
+from videoload.catalog.crop_boxes import rows_for_workers
 from videoload.clips.choices import MAX_BOXES_BYTES
 from videoload.clips.sample_spec import one_clip
 from videoload.plan.identity import Identity
@@ -27,7 +27,8 @@ def catalog(**columns: Any) -> Catalog:
 
 
 def boxes(made: Catalog, video: int = 1) -> Any:
-    return np.frombuffer(boxes_of(made, video), "<f4").reshape(-1, 4).tolist()
+    found = rows_for_workers(made, one_clip(CLIP))(video).boxes
+    return np.frombuffer(found, "<f4").reshape(-1, 4).tolist()
 
 
 def test_the_column_comes_before_targets_and_of_these_one_is_taken() -> None:

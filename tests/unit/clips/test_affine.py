@@ -13,7 +13,7 @@ from tests.support.thorough import in_pairs
 from videoload.clips.affine import affine, are_mirrored, boxes_in, points_in
 from videoload.clips.clip_params import ClipParams, clip_params
 from videoload.clips.clip_spec import ClipSpec, at_native_size, height_and_width
-from videoload.clips.rows import Video
+from videoload.clips.rows import Clip, Video
 from videoload.clips.video_info import VideoInfo
 from videoload.pixels.planes import Buffer
 
@@ -70,7 +70,9 @@ def test_a_spot_lies_where_the_matrix_says(kind: str, info: VideoInfo, *, flip: 
     if spec.size is None:
         spec = at_native_size(spec, *info.shown_size(spec))
     for key, at in enumerate(SPOTS):
-        told, found, (width, height) = looked_for(at, spec, info, clip_params(spec, info, key))
+        told, found, (width, height) = looked_for(
+            at, spec, info, clip_params(spec, info, Clip(key))
+        )
         if 12 < told[0] < width - 12 and 12 < told[1] < height - 12:
             assert np.hypot(*(found - told)) < 0.5, (key, found, told)
             seen += 1
@@ -91,7 +93,7 @@ def test_a_box_around_a_spot_shows_it_in_the_middle(
     spec = ClipSpec(1, flip=flip, crop="box", **BOXED[kind])
     for key, (x, y) in enumerate(SPOTS):
         box = np.array([x + 0.5 - 18, y + 0.5 - 15, x + 0.5 + 18, y + 0.5 + 15], "<f4")
-        params = clip_params(spec, info, key, row=Video("", boxes=box.tobytes()))
+        params = clip_params(spec, info, Clip(key, row=Video("", boxes=box.tobytes())))
         told, found, (width, height) = looked_for((x, y), spec, info, params)
         assert np.hypot(*(found - told)) < 0.5, (key, found, told)
         middle = (width - 1) / 2, (height - 1) / 2

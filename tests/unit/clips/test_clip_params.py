@@ -20,7 +20,7 @@ from videoload.clips.choices import UnfitError
 from videoload.clips.clip_params import ClipParams, clip_params
 from videoload.clips.clip_spec import ClipSpec, at_native_size, crops_of
 from videoload.clips.regions import scaled_size, shown_box
-from videoload.clips.rows import Video
+from videoload.clips.rows import Clip, Video
 from videoload.clips.video_info import VideoInfo
 
 patient = settings(deadline=None, max_examples=either(50, 150))
@@ -52,7 +52,7 @@ def video(
 def ordinals(
     made: ClipSpec, facts: VideoInfo, seed: int = 0, clip: int = 0, **segment: Any
 ) -> list[int]:
-    return [*map(int, clip_params(made, facts, seed, clip, Video("", **segment)).frames)]
+    return [*map(int, clip_params(made, facts, Clip(seed, clip, row=Video("", **segment))).frames)]
 
 
 def shown_at(time_s: Fraction, fps: Fraction) -> int:
@@ -129,7 +129,7 @@ def test_what_a_video_cannot_give_is_told(
     changes: dict[str, Any], facts: dict[str, Any], start: int, words: str
 ) -> None:
     with pytest.raises(UnfitError, match=words) as caught:
-        clip_params(spec(**changes), video(**facts), 0, row=Video("", start=start))
+        clip_params(spec(**changes), video(**facts), Clip(0, row=Video("", start=start)))
     assert not caught.value.dropped
 
 
@@ -157,9 +157,9 @@ def test_the_crop_lies_inside_the_frame(
     shown, cut = (stored[::-1], size) if lies else (stored, size[::-1])
     if crop != "resized" and resize is None and (shown[0] < size[1] or shown[1] < size[0]):
         with pytest.raises(UnfitError):
-            clip_params(made, facts, seed, crop=number)
+            clip_params(made, facts, Clip(seed, crop=number))
         return
-    params = clip_params(made, facts, seed, crop=number)
+    params = clip_params(made, facts, Clip(seed, crop=number))
     (x, y, width, height), part = params.region, params.part
     assert 0 <= x < x + width <= stored[0]
     assert 0 <= y < y + height <= stored[1]
@@ -196,7 +196,7 @@ def test_at_native_size_a_clip_is_the_whole_frame(
     assert native.size == scaled[::-1]
     assert native.shape[1:3] == (scaled[1], scaled[0])
     assert replace(native, size=None, crop="center") == made
-    params = clip_params(native, video(100, 25, (width, height)), 7)
+    params = clip_params(native, video(100, 25, (width, height)), Clip(7))
     assert (params.region, params.scaled) == ((0, 0, width, height), scaled)
     assert params.part[:2] == (0, 0)
 
@@ -204,12 +204,14 @@ def test_at_native_size_a_clip_is_the_whole_frame(
 @pytest.mark.parametrize("size", [(64, 50), (66, 48), (32, 24), (48, 64)])
 def test_at_native_size_other_sizes_are_bad_videos(size: tuple[int, int]) -> None:
     with pytest.raises(UnfitError, match=r"64x48.*resize"):
-        clip_params(at_native_size(spec(size=None), 64, 48), video(size=size), 0)
+        clip_params(at_native_size(spec(size=None), 64, 48), video(size=size), Clip(0))
 
 
 def regions(width: int, height: int, keys: int) -> list[tuple[int, int, int, int]]:
     made = spec(crop="resized")
-    return [clip_params(made, video(size=(width, height)), seed).region for seed in range(keys)]
+    return [
+        clip_params(made, video(size=(width, height)), Clip(seed)).region for seed in range(keys)
+    ]
 
 
 def test_a_resized_crop_has_an_area_and_a_shape_in_the_usual_ranges() -> None:
@@ -237,7 +239,7 @@ def test_a_resized_crop_has_an_area_and_a_shape_in_the_usual_ranges() -> None:
 
 def drawn(seed: int, **changes: Any) -> ClipParams:
     random: dict[str, Any] = {"sampling": "random", "crop": "random", "flip": True}
-    return clip_params(spec(**random | changes), video(), seed)
+    return clip_params(spec(**random | changes), video(), Clip(seed))
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -270,7 +272,7 @@ def test_what_is_scaled_of_a_frame_has_whole_chroma_samples(
     box = np.array([[*begin, begin[0] + size[0], begin[1] + size[1]]], "<f4").tobytes()
     facts = video(size=(64, 48))._replace(turns=turns, cut=cut)
     made = spec(crop=crop, size=(30, 32), resize=resize)
-    shown = clip_params(made, facts, seed, row=Video("", boxes=box))
+    shown = clip_params(made, facts, Clip(seed, row=Video("", boxes=box)))
     x, y, *sides = shown.region if resize is None else shown.part
     assert not any(side % 2 for side in sides)
     assert not x % 2 or x == cut[0]  # an edge may lie between the two pixels of a sample
@@ -280,8 +282,10 @@ def test_what_is_scaled_of_a_frame_has_whole_chroma_samples(
 def test_a_box_at_the_edge_is_mirrored_with_what_is_black_beside_it() -> None:
     made, facts = spec(crop="box", size=(40, 64), flip=True), video(size=(64, 48))
     boxed = Video("", boxes=np.array([[-40, 4, 50, 44]], "<f4").tobytes())
-    seen = {clip_params(made, facts, seed, row=boxed).flip: seed for seed in range(20)}
-    plain, mirrored = (clip_params(made, facts, seen[flip], row=boxed) for flip in (False, True))
+    seen = {clip_params(made, facts, Clip(seed, row=boxed)).flip: seed for seed in range(20)}
+    plain, mirrored = (
+        clip_params(made, facts, Clip(seen[flip], row=boxed)) for flip in (False, True)
+    )
     assert plain.part == mirrored.part
     assert plain.size == mirrored.size
     assert plain.place is not None
@@ -366,22 +370,23 @@ def test_uniform_frames_of_each_part_are_those_of_uniformer(parts: int, clips: i
 def test_crops_of_a_clip_differ_in_their_corner_and_in_nothing_else(crop: str, crops: int) -> None:
     made = spec(crop=crop, sampling="random", flip=True)
     facts = video(size=(40, 30))
-    first, *others = (clip_params(made, facts, 7, crop=number) for number in range(crops))
+    first, *others = (clip_params(made, facts, Clip(7, crop=number)) for number in range(crops))
     for other in others:
         assert np.array_equal(other.frames, first.frames)
         assert other._replace(frames=first.frames, part=first.part) == first
-    assert len({clip_params(made, facts, 7, crop=n).part[:2] for n in range(crops)}) == crops
+    assert len({clip_params(made, facts, Clip(7, crop=n)).part[:2] for n in range(crops)}) == crops
 
 
 def test_views_are_drawn_separately_and_the_first_equals_a_single_view() -> None:
     made = spec(sampling="random", crop="random", flip=True, views=3)
     one = replace(made, views=1)
     for seed in range(20):
-        views = [clip_params(made, video(), seed, view=view) for view in range(3)]
-        assert repr(views[0]) == repr(clip_params(one, video(), seed))
+        views = [clip_params(made, video(), Clip(seed), view=view) for view in range(3)]
+        assert repr(views[0]) == repr(clip_params(one, video(), Clip(seed)))
         assert len({view.seed for view in views}) == 3, "so a transform does other things"
     many = [
-        [clip_params(made, video(9), seed, view=view) for view in range(2)] for seed in range(4000)
+        [clip_params(made, video(9), Clip(seed), view=view) for view in range(2)]
+        for seed in range(4000)
     ]
     together = Counter((int(a.frames[0]), int(b.frames[0]), a.flip, b.flip) for a, b in many)
     assert chi_square(together, 16) < 37.7  # 15 degrees of freedom: p = 0.001
@@ -405,7 +410,7 @@ def test_the_crop_of_a_mirrored_frame_is_cut_as_shown(
     seen = []
     for mirrored in (False, True):
         facts = VideoInfo(9, Fraction(25), *stored, turns, mirrored)
-        params = clip_params(made, facts, seed, crop=number % crops_of(made))
+        params = clip_params(made, facts, Clip(seed, crop=number % crops_of(made)))
         at = np.linalg.solve(np.array([*affine(params), (0, 0, 1)]), corners)[:2].T + 0.5
         seen.append([shown_box((*xy, *xy), stored, turns, mirrored, whole)[:2] for xy in at])
     assert np.abs(np.diff(seen, axis=0)).max() <= 4, "rounded to even pixels, before and after"
@@ -435,12 +440,12 @@ def test_frames_at_uneven_distances_are_taken_by_their_times(
     frames: int, fps: float, short: str, expected: list[int]
 ) -> None:
     made = spec(frames=frames, fps=fps, short=short, sampling="uniform", clips_per_video=2)
-    assert clip_params(made, UNEVEN, 0).frames.tolist() == expected
+    assert clip_params(made, UNEVEN, Clip(0)).frames.tolist() == expected
 
 
 def test_a_clip_starts_only_where_its_time_fits() -> None:
     made = spec(frames=2, fps=1.0, sampling="random")
-    starts = {clip_params(made, UNEVEN, seed).frames[0] for seed in range(200)}
+    starts = {clip_params(made, UNEVEN, Clip(seed)).frames[0] for seed in range(200)}
     assert starts == {*range(7)}, "the last frame is shown until 2.29 s"
     made = spec(frames=3, fps=1.0, short="error")
     assert ordinals(made, UNEVEN, start=0) == [1, 5, 7]

@@ -19,7 +19,7 @@ from videoload.clips.clip_params import clip_params
 from videoload.clips.clip_spec import ClipSpec, dense_hop, hop_seconds
 from videoload.clips.edges import pictures, reported
 from videoload.clips.moments import first_from, shown_at
-from videoload.clips.rows import Video
+from videoload.clips.rows import Clip, Video
 from videoload.clips.video_info import VideoInfo
 from videoload.clips.windows import count_windows, frames_in
 
@@ -87,9 +87,10 @@ def test_dense_takes_every_window_that_fits_and_starts_them_where_it_says(
     windows, left = count_windows(spec, video, (start, video.frames))
     times = video.times_of(np.arange(video.frames))
     shown = [
-        clip_params(spec, video, 0, k, Video("", start=start)).frames for k in range(windows + 1)
+        clip_params(spec, video, Clip(0, k, row=Video("", start=start))).frames
+        for k in range(windows + 1)
     ]
-    span = clip_params(spec, video, 0, 0, Video("", start=start)).frames[-1] - start
+    span = clip_params(spec, video, Clip(0, 0, row=Video("", start=start))).frames[-1] - start
     if count_windows(replace(spec, short="drop"), video, (start, video.frames)) == (0, 0):
         return  # shorter than a clip
     begins = [int(frames[0]) for frames in shown]
@@ -147,7 +148,8 @@ def test_a_rate_and_the_times_that_it_gives_are_the_same_windows(
         windows, left = count_windows(spec, video, (start, whole)) if is_dense else (3, 0)
         clips = {0, 1, 2, windows // 2, windows - 1}
         shown = [
-            clip_params(spec, video, seed, k, Video("", start=start)).frames.tolist() for k in clips
+            clip_params(spec, video, Clip(seed, k, row=Video("", start=start))).frames.tolist()
+            for k in clips
         ]
         found.append((windows, left, shown))
     assert found[0] == found[1]
@@ -191,14 +193,16 @@ def test_a_window_around_a_moment_has_it_in_the_middle_and_says_what_it_lacks(
     hop = {} if sampling == "at" else {"hop_s": 0.3} if "fps" in changes else {"hop": 3}
     spec = dense(**{"sampling": sampling, "edges": edges} | changes | hop)
     if sampling == "at":
-        moments = [data.draw(st.integers(first, last - 1))]
+        moments = [moment := data.draw(st.integers(first, last - 1))]
         found = [
-            clip_params(spec, video, 0, 0, Video("", start=first, end=last, at=moments[0])).frames
+            clip_params(
+                spec, video, Clip(0, row=Video("", start=first, end=last, at=moment))
+            ).frames
         ]
     else:
         windows, left = count_windows(spec, video, (first, last))
         found = [
-            clip_params(spec, video, 0, k, Video("", start=first, end=last)).frames
+            clip_params(spec, video, Clip(0, k, row=Video("", start=first, end=last))).frames
             for k in range(windows)
         ]
         assert left == 0
@@ -259,7 +263,7 @@ def test_what_a_video_cannot_give_is_told(
     changes: dict[str, Any], video: VideoInfo, where: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(UnfitError, match=words) as caught:
-        clip_params(dense(**changes), video, 0, row=Video("", **where))
+        clip_params(dense(**changes), video, Clip(0, row=Video("", **where)))
     assert caught.value.dropped is ("short" in changes)
     if not where:
         with pytest.raises(UnfitError, match=words):
@@ -289,7 +293,7 @@ def test_a_clip_of_any_length_shows_all_of_its_segment_from_the_first_frame_on(
     assert 1 <= length <= most
 
     def shown(spec: ClipSpec) -> Any:
-        return clip_params(spec, video, seed, row=Video("", start=start, end=None)).frames
+        return clip_params(spec, video, Clip(seed, row=Video("", start=start, end=None))).frames
 
     def grid(frames: int) -> Any:
         """The frames of a clip of so many that begins with the first one; -1: beyond the end."""
@@ -314,20 +318,16 @@ def test_a_clip_of_any_length_shows_all_of_its_segment_from_the_first_frame_on(
 @pytest.mark.parametrize("of", [even(100, Fraction(25)), uneven([0.04 * at for at in range(100)])])
 def test_a_long_video_is_thinned_and_a_short_one_is_cut_to_what_it_fills(of: VideoInfo) -> None:
     made = ClipSpec("all", max_frames=4, fps=5, size=8, long="thin", short="cut")
-    assert clip_params(made, of, 0).frames.tolist() == [0, 33, 66, 99]
-    assert clip_params(made, of, 0, row=Video("", start=10, end=41)).frames.tolist() == [
-        10,
-        20,
-        30,
-        40,
-    ]
-    assert clip_params(replace(made, frames=1), of, 0).frames.tolist() == [0]
-    all_of_it = clip_params(made, of, 0, row=Video("", start=3, end=21)).frames
+    assert clip_params(made, of, Clip(0)).frames.tolist() == [0, 33, 66, 99]
+    part = clip_params(made, of, Clip(0, row=Video("", start=10, end=41))).frames
+    assert part.tolist() == [10, 20, 30, 40]
+    assert clip_params(replace(made, frames=1), of, Clip(0)).frames.tolist() == [0]
+    all_of_it = clip_params(made, of, Clip(0, row=Video("", start=3, end=21))).frames
     assert all_of_it.tolist() == [3, 8, 13, 18], "4 frames are no more than its clips have"
     with pytest.raises(UnfitError) as caught:
-        clip_params(made, of, 0, row=Video("", start=3, end=18))
+        clip_params(made, of, Clip(0, row=Video("", start=3, end=18)))
     assert caught.value.dropped
-    window = clip_params(replace(made, long="cut", sampling="center"), of, 0).frames
+    window = clip_params(replace(made, long="cut", sampling="center"), of, Clip(0)).frames
     assert np.diff(window).tolist() == [5, 5, 5]
 
 
@@ -336,7 +336,7 @@ def test_a_segment_of_a_frame_that_is_shown_for_no_time_has_that_frame(short: An
     video = uneven([0.0, 0.1, 0.1, 0.3])
     made = ClipSpec("all", max_frames=3, fps=10, size=(8, 8), short=short)
     assert count_windows(made, video, (1, 2)) == (1, 0)
-    frames = clip_params(made, video, 0, row=Video("", start=1, end=2)).frames
+    frames = clip_params(made, video, Clip(0, row=Video("", start=1, end=2))).frames
     assert reported(frames).tolist() == [1, -1, -1]
     for changes in ({"frames": 1, "fps": 10}, {"hop_s": 0.2, "edges": short}):
         for end in (2, 3):
@@ -383,5 +383,5 @@ def test_a_clip_at_a_rate_that_is_nearly_the_file_s_shows_each_frame_once(
 ) -> None:
     for wrong in (Fraction(9999, 10000), Fraction(10001, 10000)):
         spec = ClipSpec(16, fps=float(rate), size=(16, 16), sampling=sampling)  # type: ignore[arg-type]
-        frames = clip_params(spec, video(rate * wrong), 3).frames
+        frames = clip_params(spec, video(rate * wrong), Clip(3)).frames
         assert np.diff(frames).tolist() == [1] * 15

@@ -17,6 +17,7 @@ from videoload.clips.choices import Crop, Pixels
 from videoload.clips.clip_params import clip_params
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.regions import letterbox, scaled_size
+from videoload.clips.rows import Clip
 from videoload.clips.video_info import VideoInfo
 from videoload.pixels.filter_graphs import FilterGraphs
 from videoload.pixels.planes import Buffer
@@ -35,7 +36,7 @@ def write(
     key: int = 0,
     graphs: FilterGraphs | None = None,
 ) -> Buffer:
-    shown: Buffer = clip_of([frame], spec, facts, clip_params(spec, facts, key), graphs)[0]
+    shown: Buffer = clip_of([frame], spec, facts, clip_params(spec, facts, Clip(key)), graphs)[0]
     return shown
 
 
@@ -61,7 +62,7 @@ def test_a_crop_is_cut_out_of_the_scaled_frame_to_the_byte(
     graphs = FilterGraphs()
     expected = whole(frame, spec, facts)
     for key in range(8):
-        x, y, *_ = clip_params(spec, facts, key).part
+        x, y, *_ = clip_params(spec, facts, Clip(key)).part
         shown = write(frame, spec, facts, key, graphs)[:length]
         assert np.array_equal(shown, expected[y : y + length, x : x + length])
 
@@ -71,7 +72,7 @@ def test_clips_whose_frames_have_as_many_lines_together_do_not_share_a_picture()
     for _ in "12":
         for count, height in ((2, 16), (1, 32)):
             spec = ClipSpec(count, resize=64, size=(height, 32), jitter=(0.4, 0, 0, 0))
-            params = clip_params(spec, INFO, 1)
+            params = clip_params(spec, INFO, Clip(1))
             shown = clip_of(frames[:count], spec, INFO, params, graphs)
             assert np.array_equal(shown, clip_of(frames[:count], spec, INFO, params))
 
@@ -87,7 +88,10 @@ def test_a_region_is_drawn_from_the_scaled_frame_and_scaled_from_that(
     scaled = VideoFrame.from_ndarray(small.reshape(-1, width), "yuv420p")
     direct, at_once = replace(spec, resize=None), facts._replace(width=width, height=height)
     for key in range(8):
-        assert clip_params(direct, at_once, key).region == clip_params(spec, facts, key).part
+        assert (
+            clip_params(direct, at_once, Clip(key)).region
+            == clip_params(spec, facts, Clip(key)).part
+        )
         expected = write(scaled, direct, at_once, key)
         assert np.array_equal(write(frame, spec, facts, key), expected)
 
@@ -128,7 +132,7 @@ def test_frames_whose_size_changes_within_a_file_are_brought_to_its_first() -> N
     spec, graphs = spec_of("rgb24"), FilterGraphs()
     sizes = ((320, 240), (640, 480), (320, 240))
     frames = [frame_of(picture(*size), "yuv420p") for size in sizes]
-    made = clip_of(frames, spec, INFO, clip_params(spec, INFO, 0), graphs)
+    made = clip_of(frames, spec, INFO, clip_params(spec, INFO, Clip(0)), graphs)
     assert np.array_equal(made[0], made[2])
     assert apart(made[0], made[1])[0] < 4
 
@@ -136,7 +140,7 @@ def test_frames_whose_size_changes_within_a_file_are_brought_to_its_first() -> N
 @pytest.mark.parametrize("pixels", get_args(Pixels))
 def test_mirrored_frames_are_mirrored_frames(pixels: Pixels) -> None:
     frame, flip = frame_of(picture(320, 240), "yuv420p"), replace(spec_of(pixels), flip=True)
-    turns = {clip_params(flip, INFO, key).flip: key for key in range(20)}
+    turns = {clip_params(flip, INFO, Clip(key)).flip: key for key in range(20)}
     one, other = (
         planes_of(write(frame, flip, INFO, turns[each]), pixels) for each in (False, True)
     )
@@ -157,9 +161,9 @@ def test_turned_frames_are_turned_frames(pixels: Pixels, turns: int) -> None:
     # Where the corners of what is shown lie in what is stored, clockwise.
     around = [0, 1, 3, 2]
     for number, crop in enumerate(around):
-        [out] = clip_of([frame], shown, facts, clip_params(shown, facts, 0, crop=crop))
+        [out] = clip_of([frame], shown, facts, clip_params(shown, facts, Clip(0, crop=crop)))
         at = around[(number - turns) % 4]
-        [lying] = clip_of([frame], stored, INFO, clip_params(stored, INFO, 0, crop=at))
+        [lying] = clip_of([frame], stored, INFO, clip_params(stored, INFO, Clip(0, crop=at)))
         top, left = out[:100].reshape(100, 80, *channels), lying[: size[0]]
         assert np.array_equal(top, np.rot90(left.reshape(*size, *channels), -turns))
 
@@ -211,7 +215,7 @@ def test_what_ffmpeg_cannot_scale_is_named() -> None:
     spec = spec_of("rgb24")
     facts = INFO._replace(width=100_000, height=1)  # wider than swscale goes
     with pytest.raises(BrokenFileError, match="cannot be scaled"):
-        clip_of([frame], spec, facts, clip_params(spec, INFO, 0))
+        clip_of([frame], spec, facts, clip_params(spec, INFO, Clip(0)))
 
 
 @pytest.mark.parametrize("name", ["yuv420p", "yuv444p10le", "gbrp", "gray"])

@@ -13,6 +13,7 @@ from videoload.clips.choices import Crop, Pixels
 from videoload.clips.clip_params import clip_params
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.colours import Colours, recolour_planes, recolour_rgb
+from videoload.clips.rows import Clip
 from videoload.clips.video_info import VideoInfo
 from videoload.pixels.planes import Buffer
 
@@ -27,12 +28,12 @@ def frames_of(*sources: str) -> list[VideoFrame]:
 
 
 def recoloured(frames: list[VideoFrame], spec: ClipSpec, colours: Colours, seed: int = 0) -> Buffer:
-    params = clip_params(spec, INFO, seed)._replace(colours=colours)
+    params = clip_params(spec, INFO, Clip(seed))._replace(colours=colours)
     return clip_of(frames, spec, INFO, params)
 
 
 def plain(frames: list[VideoFrame], spec: ClipSpec, seed: int = 0) -> Buffer:
-    return clip_of(frames, spec, INFO, clip_params(spec, INFO, seed))
+    return clip_of(frames, spec, INFO, clip_params(spec, INFO, Clip(seed)))
 
 
 @pytest.mark.parametrize("pixels", ["rgb24", "gray", "yuv420p"])

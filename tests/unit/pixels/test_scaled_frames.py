@@ -14,6 +14,7 @@ from tests.support.thorough import either, in_pairs
 from videoload.clips.choices import WHOLE_FRAME, Crop, Pixels
 from videoload.clips.clip_params import clip_params
 from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.rows import Clip
 from videoload.clips.video_info import VideoInfo
 from videoload.frame_store.clip_frames import is_keepable, scaling_of
 from videoload.pixels.clip_pixels import ClipPixels
@@ -39,14 +40,14 @@ def source_frames(size: tuple[int, int], source: str, matrix: int = 2) -> list[V
 
 
 def directly(frames: list[VideoFrame], spec: ClipSpec, info: VideoInfo, seed: int) -> Buffer:
-    return clip_of(frames, spec, info, clip_params(spec, info, seed))
+    return clip_of(frames, spec, info, clip_params(spec, info, Clip(seed)))
 
 
 def by_kept_frames(
     frames: list[VideoFrame], spec: ClipSpec, info: VideoInfo, seed: int, graphs: FilterGraphs
 ) -> Buffer:
     clip = np.empty(spec.shape, np.uint8)
-    params = clip_params(spec, info, seed)
+    params = clip_params(spec, info, Clip(seed))
     conversion = scaling_conversion(spec, info, params, FrameFormat.of(frames[0]))
     rows = np.empty((len(frames), frame_bytes(conversion.scaled)), np.uint8)
     for frame, row in zip(frames, rows, strict=True):
