@@ -33,7 +33,7 @@ _MINE = re.compile(r"^```text\n# mine/kustomization.yaml.*?\n(.+?)^```$", re.M |
 
 def render(overlay: str) -> list[dict[str, Any]]:
     """The objects of an overlay. Skips the test if there is no kustomize."""
-    return list(yaml.safe_load_all(_rendered(overlay)))
+    return list(yaml.load_all(_rendered(overlay), yaml.CSafeLoader))
 
 
 @cache
@@ -76,7 +76,7 @@ def written() -> list[dict[str, Any]]:
         found
         for file in sorted(files)
         if file.name not in ("kustomization.yaml", "names.yaml")
-        for found in yaml.safe_load_all(file.read_text())
+        for found in yaml.load_all(file.read_text(), yaml.CSafeLoader)
     ]
 
 

@@ -44,8 +44,8 @@ _log = logging.getLogger(__name__)
 
 UNREACHABLE_S = 3.0  # before a warning that a trainer cannot be reached
 REMIND_S = 60.0  # between two of these warnings
-_REDIAL_S = 30.0  # without a connection: a fresh socket, and the keys of today
-_WELCOME_S = 2.0  # a HELLO without an answer is sent again, on a fresh socket
+REDIAL_S = 30.0  # without a connection: a fresh socket, and the keys of today
+WELCOME_S = 2.0  # a HELLO without an answer is sent again, on a fresh socket
 _SILENCE_BEATS = 40  # a trainer silent for this number of heartbeats is dialled again
 # The pause after a REFUSED. Each one that follows within a minute doubles it: a single garbled
 # message costs little, and a worker that is refused does not flood the trainer.
@@ -125,7 +125,7 @@ class TrainerConnection:
         self._said.tell(now)
         if now < self._paused_until:
             return
-        if self._greeted is None and (self.dealer is None or now - self._dialled > _REDIAL_S):
+        if self._greeted is None and (self.dealer is None or now - self._dialled > REDIAL_S):
             self._hang_up()
             try:
                 self._dial()
@@ -139,7 +139,7 @@ class TrainerConnection:
             if self.dealer is not None and self.dealer.hung_up():
                 # The trainer has no room. This socket connects again, but would not say HELLO.
                 self._pause()
-            elif now - self._greeted > _WELCOME_S:
+            elif now - self._greeted > WELCOME_S:
                 if now > self._warn_at:
                     self._warn_unreachable(now, "does not answer; still trying")
                 self._hang_up()

@@ -48,7 +48,7 @@ _POLL_MS = 200  # a signal is noticed at most this long after it came
 # the decoding time that the trainer is owed.
 _NEXT_S, _NEXT_MAX_S, _NEXT_SHARE = 0.002, 0.010, 0.02
 _OWED_S = 0.25  # of decoding: about what a pause of one batch costs
-_FAMILY_S = UNREACHABLE_S + 1.0  # a connection warns before the other family is tried
+FAMILY_S = UNREACHABLE_S + 1.0  # a connection warns before the other family is tried
 _RESOLVE_S = 5.0  # between two look-ups of a name while not all of its trainers are connected
 _RESOLVE_AGAIN_S = 30.0  # ... and while all of them are
 
@@ -165,7 +165,7 @@ class _Name:
     def __init__(self, address: str, resolve: Resolve) -> None:
         self.address = address
         self._found: list[str] = []
-        self._turn, self._turned, self._patience_s = 0, time.monotonic(), _FAMILY_S
+        self._turn, self._turned, self._patience_s = 0, time.monotonic(), FAMILY_S
         self.warn_at = time.monotonic() + UNREACHABLE_S
         self._resolve = resolve
         self._why = "its name is still being looked up"

@@ -9,6 +9,7 @@ import signal
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,7 @@ from tests.support.leaks import collect_garbage
 from tests.support.mutants import mutant
 from tests.support.programs import Programs
 from tests.support.servers import asked, bucket
-from tests.support.thorough import either
+from tests.support.thorough import either, rest_nightly
 from tests.support.videos import Videos, make_avi
 from tests.support.waiting import SECOND, wait_until
 from videoload.clips.rows import Clip
@@ -244,14 +245,18 @@ def _a_link_that_leads_out(index: Path, folder: Path) -> None:
     index.symlink_to(folder.parent / "outside")
 
 
+SPOILT = [
+    _another_file, _text, _empty, _a_link_that_leads_out,
+    _rows_changed, _other_software, _another_schema, _cut,
+]  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    "spoil",
-    [_another_file, _rows_changed, _other_software, _another_schema, _cut, _text, _empty,
-     _a_link_that_leads_out],
-)  # fmt: skip
-@pytest.mark.parametrize("where", ["folder", "server"])
+    ("where", "spoil"),
+    [*product(["folder"], SPOILT), *rest_nightly(product(["server"], SPOILT), 4)],
+)
 def test_a_wrong_index_changes_nothing_and_is_named(
-    spoil: Callable[[Path, Path], None], where: str, folder: Path, server: ObjectServer,
+    where: str, spoil: Callable[[Path, Path], None], folder: Path, server: ObjectServer,
     caplog: pytest.LogCaptureFixture,
 ) -> None:  # fmt: skip
     root = folder if where == "folder" else server.url
@@ -309,9 +314,10 @@ def test_an_object_that_is_replaced_is_read_as_it_is_now(
 
 @pytest.mark.parametrize("status", [403, 404, 410, 500, 0])
 def test_a_server_that_does_not_give_an_index_has_none(
-    status: int, folder: Path, server: ObjectServer
+    status: int, folder: Path, server: ObjectServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Some tell nobody who may not list them that an object is missing, some (0) answer nobody."""
+    monkeypatch.setattr("videoload.index.index_file.OBJECT_S", 0.2)
     server.statuses[NAME] = status
     assert decoded(server.url, folder) == decoded(folder, folder, index=False)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -14,8 +15,6 @@ import numpy as np
 import pytest
 
 import videoload as vl
-from tests.support.programs import Programs
-from tests.support.waiting import SECOND
 from videoload import Catalog, ClipSpec, SpecError, VideoloadError
 from videoload.clips.sample_spec import one_clip
 from videoload.plan.identity import Identity
@@ -55,11 +54,7 @@ class FakeStream(SimpleNamespace):
         return tf.data.Dataset.from_tensor_slices((steps[:, None, None], steps[:, None, None]))
 
 
-def fake(**other: Any) -> Any:
-    """A stream, as far as a type checker cares."""
-    return FakeStream(**other)
-
-
+fake: Any = FakeStream  # a stream, as far as a type checker cares
 Build = Callable[..., Any]
 
 
@@ -254,25 +249,18 @@ def test_a_second_training_in_the_same_folder_is_refused(build: Build, tmp_path:
     assert seen(build(), one, 2) == list(range(5, 10))
 
 
-def test_a_second_process_in_the_same_folder_is_refused(programs: Programs, tmp_path: Path) -> None:
+def test_a_second_process_in_the_same_folder_is_refused(tmp_path: Path) -> None:
+    """One that opens the file anew has the same right to its lock as another process."""
+    lock = tmp_path / "position.lock"
+    with lock.open("w") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        print("process 123", file=other, flush=True)
+        with pytest.raises(VideoloadError, match=rf"{tmp_path}.* 123"):
+            vl.keras.Position(tmp_path, fake())
     position = vl.keras.Position(tmp_path, fake())
-    other = programs.script(
-        """
-        import sys
-        from pathlib import Path
-        from videoload.errors import VideoloadError
-        from videoload.trainer.position import _Lock
-
-        try:
-            _Lock.of(Path(sys.argv[1]))
-        except VideoloadError as error:
-            print(error)
-        """,
-        str(tmp_path),
-    )
-    assert other.wait(60 * SECOND) == 0, other.err
-    assert str(tmp_path) in other.out
-    assert str(os.getpid()) in other.out
+    with lock.open() as other, pytest.raises(BlockingIOError):
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    assert str(os.getpid()) in lock.read_text()
     assert vl.keras.Position(tmp_path, fake()).batches == position.batches, (
         "a cell of a notebook may run again"
     )
