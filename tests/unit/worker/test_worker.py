@@ -21,11 +21,13 @@ def at_work(*addresses: str) -> Iterator[Worker]:
     """A worker that dials a name with these addresses."""
     settings = WorkerSettings(["tcp://trainer:5555"], insecure=True)
     worker = Worker(settings, resolve=lambda name: list(addresses))
-    running = Thread(target=worker.run)
+    running = Thread(target=worker.run, daemon=True)
     running.start()
-    yield worker
-    worker.stop("SIGTERM")
-    running.join(10 * SECOND)
+    try:
+        yield worker
+    finally:
+        worker.stop("SIGTERM")
+        running.join(10 * SECOND)
     assert not running.is_alive()
 
 
