@@ -77,7 +77,7 @@ def test_what_a_scan_found_tells_which_copy_is_right(
         programs.worker(client.endpoints[0], root)  # the first: its copy would be pinned
         stream = client.stream(Catalog.from_table(table), CLIP, BATCH, **ORDER)
         reading = pool.submit(digests, stream.batches(epochs=EPOCHS, info=True))
-        wait_until(lambda: ": its copy of" in caplog.text, 30 * SECOND)
+        wait_until(lambda: f"{LONG} in {root}" in caplog.text, 30 * SECOND)
         programs.worker(client.endpoints[0], videos.root)
         assert reading.result() == expected
         assert stream.quarantine == []

@@ -194,7 +194,7 @@ def test_a_worker_decodes_nothing_outside_its_root(
     spec = ClipSpec(frames=4, size=(32, 32))
     outside = ("../secret.avi", str(tmp_path / "secret.avi"), "/etc/passwd", "link.avi")
     asked = {
-        **dict.fromkeys(outside, "outside of the root"),
+        **dict.fromkeys(outside, "root"),
         **dict.fromkeys(("script.avi", "near.avi"), "opened"), "good.avi\0": "file name",
         **dict.fromkeys(("http://127.0.0.1/x.avi", "concat:good.avi|good.avi"), "No such file"),
     }  # fmt: skip

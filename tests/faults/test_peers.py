@@ -97,7 +97,7 @@ def test_a_worker_of_other_code_is_refused_and_both_sides_say_why(
         other = programs.python(
             "-P", "-m", "videoload", *flags, "--workers", "1", env={"PYTHONPATH": str(tmp_path)}
         )
-        other.wait_for("refuses this worker: it decodes with", 30 * SECOND)
+        other.wait_for("refuses", 30 * SECOND)
         assert client.workers == ()
-    why = re.findall(r"refuses this worker: (it decodes with .+)", other.err)[0]
-    assert any(f"is refused: {why}" in line for line in caplog.messages)
+    why = re.findall(r"refuses [^:]*: (.+)", other.err)[0]
+    assert any(why in line for line in caplog.messages)

@@ -48,7 +48,6 @@ def test_a_worker_that_is_too_slow_is_said_to_be_the_bottleneck(slow: Catalog) -
             time.sleep(0.01 * SECOND)
         stats = stream.stats(since_last=True)
     assert stats.bottleneck == "function", stats
-    assert " is too slow. The trainer waits " in stats.verdict
     assert stats.workers_wanted is not None
     assert stats.workers_wanted > 1
     assert stats.clip_times.transform >= 0.05 * SECOND
@@ -89,12 +88,10 @@ def test_a_trainer_without_workers_is_told_so_while_it_waits(
 
         thread = threading.Thread(target=read_on)
         thread.start()
-        wait_until(
-            lambda: stream.stats().verdict.endswith(" s. No worker is connected."), 30 * SECOND
-        )
+        wait_until(lambda: stream.stats(window_s=0.2).wait_share == 1.0, 30 * SECOND)
         stalled = stream.stats(window_s=0.2)
-        assert stalled.wait_share == 1.0
         assert stalled.clips == 0
+        assert "No worker" in stream.stats().verdict
     thread.join(30 * SECOND)
     assert not thread.is_alive()
     # Nobody waits any more, so nothing is added to the waiting.

@@ -325,10 +325,8 @@ def test_the_demo_runs(programs: Programs, materials: Path) -> None:
     options = ("--videos", str(materials / "shapes"), "--epochs", "1")
     program = programs.python("-m", "tests.support.small_demo", *options, imported="tensorflow")
     assert program.wait(150 * SECOND) == 0, program.err
-    assert "8 videos to train on, 4 to test on, 4 classes: down, left, right, up" in program.out
-    assert "of the test videos recognised (guessing: 25%)" in program.out
-    assert "time that the trainer waited" in program.out
-    assert "of the clips needed no decoding" in program.out
+    for told in ("8 videos", "4 classes: down, left, right, up", "25%", "waited", "no decoding"):
+        assert told in program.out
 
 
 # Links; mkdocs checks the links within docs/

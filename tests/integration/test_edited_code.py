@@ -58,7 +58,7 @@ def test_no_batch_is_of_two_versions(write: Callable[..., str], catalog: Catalog
         seen += [number for _ in range(6) for number in next(batches)[0]]  # of the worker that runs
         for worker in children_of(os.getpid()):
             os.kill(worker, signal.SIGKILL)
-        with pytest.raises(TransformError, match="the code of beside"):
+        with pytest.raises(TransformError, match="beside"):
             seen += [number for numbers, _ in batches for number in numbers]
         assert {*seen} == {1.0}
         before = stream.fingerprint
@@ -117,7 +117,7 @@ def test_a_host_with_other_code_decodes_nothing_and_both_logs_say_why(
         )  # fmt: skip
         has_other = other()
         stream = client.stream(catalog, CLIP, 2)
-        with pytest.raises(TransformError, match=r"the code of beside is not the same") as raised:
+        with pytest.raises(TransformError, match="beside") as raised:
             list(stream)
         assert f"({tmp_path}/there/beside.py, digest " in str(raised.value)
         assert str(raised.value) in has_other.err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import pickle
+import re
 import shutil
 from pathlib import Path
 from typing import Any, cast
@@ -166,23 +167,23 @@ def copy(root: Path, tmp_path: Path) -> Path:
 
 def missing(piece: Path) -> str:
     piece.unlink()
-    return "cannot be opened"
+    return "opened"
 
 
 def of_another_size(piece: Path) -> str:
     make_avi(piece, frames=12, size=(48, 64))
-    return "is 64x48 pixels, and the first piece 96x72 pixels"
+    return "64x48 .*96x72 "
 
 
 def turned(piece: Path) -> str:
     make_avi(piece.with_suffix(".mp4"), frames=12, container_format="mp4", degrees=90)
     piece.with_suffix(".mp4").replace(piece)
-    return "is 96x72 pixels, turned by 90 degrees, and the first piece"
+    return "96x72 .*90 degrees"
 
 
 def no_video(piece: Path) -> str:
     piece.write_text("nothing")
-    return "is not a video"
+    return "video"
 
 
 SPOILS = [missing, of_another_size, no_video, turned]
@@ -191,19 +192,18 @@ SPOILS = [missing, of_another_size, no_video, turned]
 @pytest.mark.parametrize("spoil", rest_nightly(SPOILS, 2))
 def test_a_bad_piece_is_named(copy: Path, root: Path, client: Client, spoil: Any) -> None:
     files = [f"run/{number}.avi" for number in range(PIECES)]
-    reason = spoil(copy / files[4])
+    reason = f"piece run/4.avi: .*{spoil(copy / files[4])}"
     whole = make_avi(copy / "whole.avi", frames=30)
     catalog = Catalog([files, whole.name], root=copy)
     stream = client.stream(catalog, spec(), 1, max_bad=1.0)
     assert len([*stream.batches(epochs=1)]) == 2
     assert [bad.path for bad in stream.quarantine] == [catalog.paths[0]]
-    assert stream.quarantine[0].reason.startswith(f"piece run/4.avi: {reason}")
-    with pytest.raises(VideoError, match=r"4\.avi: ") as caught:
+    assert re.match(reason, stream.quarantine[0].reason)
+    with pytest.raises(VideoError, match=reason.removeprefix("piece run/")):
         vl.open([copy / file for file in files])
-    assert reason in str(caught.value)
     rows = scan(catalog, processes=1)
     assert [row.good for row in rows] == [False, True]
-    assert rows[0].damage.startswith(f"piece run/4.avi: {reason}")
+    assert re.match(reason, rows[0].damage)
 
 
 def test_a_damaged_piece_is_named_by_a_scan(copy: Path) -> None:

@@ -132,7 +132,7 @@ def _picture(number: int, height: int, width: int, seed: int) -> npt.NDArray[np.
 
 def other_messages(messages: Iterable[str]) -> list[str]:
     """What the log says beside that the set has a video of a single frame."""
-    return [text for text in messages if "are shorter than a clip" not in text]
+    return [text for text in messages if "shorter than" not in text]
 
 
 @dataclass

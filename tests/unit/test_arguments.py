@@ -96,7 +96,7 @@ def test_a_monkey_patch_is_named(module: str, asks: str, monkeypatch: pytest.Mon
     setattr(fake, asks, patched.__contains__)
     monkeypatch.setitem(sys.modules, module, fake)
     name = module.partition(".")[0]
-    with pytest.raises(VideoloadError, match=f"{name} has replaced socket, select of this process"):
+    with pytest.raises(VideoloadError, match=f"{name}.* socket, select"):
         Client(workers=0, listen="tcp://127.0.0.1:*")
     patched.clear()
     Client(workers=0, listen="tcp://127.0.0.1:*").close()

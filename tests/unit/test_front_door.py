@@ -12,13 +12,13 @@ import pytest
     ("missing", "code", "told"),
     [
         ("jax", "videoload.jax.to_rgb(None)", "VideoloadError: JAX"),
-        ("tensorflow", "videoload.keras", "VideoloadError: videoload.keras needs"),
+        ("tensorflow", "videoload.keras", "VideoloadError: videoload.keras"),
         (
             "tensorflow",
             "from videoload.frameworks import tfdata; tfdata.dataset(None, None)",
             "sequence()",
         ),
-        ("resource", "", "ImportError: videoload runs on Linux"),  # Windows
+        ("resource", "", "Linux"),  # Windows
     ],
 )
 def test_what_is_missing_is_told_in_one_line(missing: str, code: str, told: str) -> None:

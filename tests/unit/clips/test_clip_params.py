@@ -449,7 +449,7 @@ def test_a_clip_starts_only_where_its_time_fits() -> None:
     assert starts == {*range(7)}, "the last frame is shown until 2.29 s"
     made = spec(frames=3, fps=1.0, short="error")
     assert ordinals(made, UNEVEN, start=0) == [1, 5, 7]
-    with pytest.raises(UnfitError, match=r"lasts 1 s, a clip 2 s"):
+    with pytest.raises(UnfitError, match=r"\b1 s.* 2 s"):
         ordinals(made, UNEVEN, start=4)
     assert ordinals(spec(frames=3, fps=1.0), UNEVEN, start=2, end=3) == [2, 2, 2]
 

@@ -39,6 +39,14 @@ def admit(
     return decision
 
 
+def refused(admission: Admission[int], peer: int, said: Hello, *words: str) -> None:
+    """A worker is refused, the log says so once, and its user reads these words."""
+    decision = admission.remote(peer, said)
+    assert isinstance(decision, Refusal)
+    assert decision.warn
+    assert all(word in decision.reason for word in words), decision
+
+
 @pytest.fixture
 def admission() -> Admission[int]:
     return Admission(TOKEN, max_remote=2)
@@ -55,8 +63,7 @@ def test_a_child_with_the_token_is_admitted(admission: Admission[int]) -> None:
 
 @pytest.mark.parametrize("token", ["", TOKEN[:-1], TOKEN + "5", TOKEN.upper(), "0" * 64, "\u00e9"])
 def test_a_child_without_the_token_is_refused(token: str, admission: Admission[int]) -> None:
-    refusal = Refusal("this address is for the trainer's own workers")
-    assert admission.child(1, hello(token=token), CHILDREN) == refusal
+    assert isinstance(admission.child(1, hello(token=token), CHILDREN), Refusal)
     assert not admission.workers
 
 
@@ -67,7 +74,7 @@ def test_a_child_with_another_ffmpeg_ends_the_training(
     admission.software = of_trainer
     admit(admission, 1, hello(token=TOKEN), child=True)
     other = replace(hello(token=TOKEN, pid=12), software="FFmpeg 9")
-    with pytest.raises(WorkerError, match=r"with FFmpeg 9, the others with FFmpeg 8: .* replaced"):
+    with pytest.raises(WorkerError, match=r"FFmpeg 9.*FFmpeg 8"):
         admission.child(2, other, CHILDREN)
 
 
@@ -80,18 +87,13 @@ def test_a_hello_of_a_child_that_was_reaped_is_refused(admission: Admission[int]
 
 
 def test_no_more_workers_than_max_remote_may_dial_in(admission: Admission[int]) -> None:
-    full = Refusal(
-        "2 workers have dialled in, and that is the most that this trainer takes: 4096, or fewer "
-        "if it may not open as many files (ulimit -Hn)",
-        warn=True,
-    )
     admit(admission, 0, hello(token=TOKEN), child=True)  # children do not count
     admit(admission, 1, hello("a"))
     admit(admission, 2, hello("b"))
-    assert admission.remote(3, hello("c")) == full
+    refused(admission, 3, hello("c"), "2 workers", "ulimit")
     admit(admission, 2, hello("b"))  # a known worker may say HELLO again
     admit(admission, 4, hello("b"))  # ... and come back as another peer
-    assert admission.remote(3, hello("c")) == full
+    refused(admission, 3, hello("c"))
     del admission.workers[1]
     admit(admission, 3, hello("c"))
 
@@ -158,11 +160,7 @@ def test_a_remote_worker_with_other_software_is_refused(
     other = Hello("c", "there", 7, "FFmpeg 9", "")
     admit(admission, 1, other)
     admission.software = "FFmpeg 8"
-    assert admission.remote(2, other) == Refusal(
-        "it decodes with FFmpeg 9, this trainer with FFmpeg 8: clips would differ "
-        "(any_software=True of the client admits it)",
-        warn=True,
-    )
+    refused(admission, 2, other, "FFmpeg 9", "FFmpeg 8", "any_software=")
     admit(admission, 3, hello("b"))
 
 

@@ -141,9 +141,8 @@ def test_a_full_store_keeps_what_it_has_and_says_so_once(
     for name in ("3.avi", "4.avi"):
         assert place.create(name, S128, HEAD, range(4)) is None
     assert_has(place.open("1.avi", IDENTITY, S128), 1)
-    assert [record.getMessage() for record in caplog.records] == [
-        f"the frame store {tmp_path} is full; videos that are not in it are decoded each time"
-    ]
+    [message] = caplog.messages
+    assert f"{tmp_path} is full" in message
     assert place.is_full
     assert not store(tmp_path, 2 * size).is_full, "another process tries for itself"
 
@@ -288,8 +287,8 @@ def test_while_another_process_holds_the_lock_only_new_videos_are_not_kept(
         assert place.create("2.avi", S128, HEAD, range(4)) is None
         assert_has(place.open("1.avi", IDENTITY, S128), 1)
     made(place, "2.avi", 1)
-    [record] = caplog.records
-    assert "keeps no new frames for now: another process holds its lock" in record.getMessage()
+    [message] = caplog.messages
+    assert "lock" in message
 
 
 def test_a_count_that_is_broken_off_is_begun_anew_and_holds_no_lock(tmp_path: Path) -> None:

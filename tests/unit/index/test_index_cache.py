@@ -111,7 +111,7 @@ def test_all_that_is_known_of_packets_survives() -> None:
 @patient
 @given(st.binary(max_size=200))
 def test_noise_is_no_index(noise: bytes) -> None:
-    with pytest.raises(ValueError, match=r"not an index|no video's properties"):
+    with pytest.raises(ValueError, match=r"index|properties"):
         VideoIndex.from_bytes(noise)
 
 

@@ -42,7 +42,7 @@ def test_buckets_are_told_as_a_script_takes_them() -> None:
     assert padding <= 0.1
     assert advice.buckets([row("b", frames=0)]) == []
     many = [row(str(i), frames=n) for i, n in enumerate([50] * 200 + [90, 99])]
-    assert "max_frames=50), which cuts the 2 longest" in advice.buckets(many)[0]
+    assert "max_frames=50)" in advice.buckets(many)[0]
 
 
 def test_sizes_are_told_as_a_script_takes_them() -> None:

@@ -23,15 +23,15 @@ from videoload.storage.cache_directories import (
 
 def test_without_a_folder_nothing_is_kept(tmp_path: Path) -> None:
     assert CacheDirectory.of(None, None) is None
-    with pytest.raises(SpecError, match="keep_gb limits the folder of keep=, which is not given"):
+    with pytest.raises(SpecError, match=r"keep_gb.* keep="):
         CacheDirectory.of(None, 3)
-    with pytest.raises(SpecError, match="keep_gb must be a number of at least 0, got -1"):
+    with pytest.raises(SpecError, match=r"keep_gb.* -1"):
         CacheDirectory.of(tmp_path, -1)
 
 
 @pytest.mark.parametrize("folder", ["", "a\0b", False, 7, b"bytes", "\udc80"])
 def test_what_cannot_be_a_folder_is_refused(folder: object) -> None:
-    with pytest.raises(SpecError, match="keep must be a folder, got "):
+    with pytest.raises(SpecError, match="keep must"):
         CacheDirectory.of(folder, None)  # type: ignore[arg-type]
 
 
@@ -84,7 +84,7 @@ def test_frames_do_not_lie_among_the_videos_where_they_would_be_a_class(tmp_path
     videos = tmp_path / "videos"
     videos.mkdir()
     for folder in (videos, videos / "frames"):
-        with pytest.raises(SpecError, match=r"give a folder outside"):
+        with pytest.raises(SpecError, match=f"frame_store=.*{videos}"):
             CacheDirectories.of(None, None, None, folder, None).beside(videos)
     assert not (videos / "frames").exists()
     for folder in (tmp_path / "frames", tmp_path / "videos2", videos / ".frames" / "a"):
@@ -186,6 +186,6 @@ def test_without_a_limit_a_fifth_of_the_disk_stays_free(tmp_path: Path) -> None:
 
 def test_a_process_that_is_stopped_while_it_holds_the_lock_stops_nobody(tmp_path: Path) -> None:
     other = DiskQuota(tmp_path, 100, lambda: 0)
-    with other.take(10), pytest.raises(TimeoutError, match="holds its lock, and may be stopped"):
+    with other.take(10), pytest.raises(TimeoutError, match="lock"):
         take(DiskQuota(tmp_path, 100, lambda: 0, wait_s=0.01), 10)
     assert take(DiskQuota(tmp_path, 100, lambda: 0, wait_s=0.01), 90)

@@ -101,14 +101,14 @@ def test_files_of_a_root_that_is_away_are_not_missing(root: Path, leaves_folder:
     root.rename(moved)
     if leaves_folder:
         root.mkdir()
-    with pytest.raises(StorageError, match="root is empty, or away: mount it again"):
+    with pytest.raises(StorageError, match=r"root .*mount"):
         folder.resolve("a.avi")
 
 
 def test_files_below_an_empty_folder_may_come_back(root: Path) -> None:
     (root / "deep/er/b.avi").unlink()
     for path in ("deep/er/b.avi", "deep/er/even/c.avi"):
-        with pytest.raises(UnreadableError, match="root/deep/er is empty; was it unmounted"):
+        with pytest.raises(UnreadableError, match=r"root/deep/er .*mount"):
             Folder(root).resolve(path)
     (root / "a.avi").unlink()
     shutil.rmtree(root / "deep")
@@ -135,7 +135,7 @@ def test_bytes_that_cannot_be_read_are_not_the_end_of_a_file(
     expected = folder.fingerprint("a.avi")
     monkeypatch.setattr(os, "pread", broken)
     other = Folder(root)
-    with pytest.raises(UnreadableError, match="cannot be read: Input/output error"):
+    with pytest.raises(UnreadableError, match="Input/output error"):
         other.fingerprint("a.avi")
     monkeypatch.setattr(os, "pread", read)
     assert other.fingerprint("a.avi") == expected
@@ -199,7 +199,7 @@ def test_a_file_that_was_replaced_since_it_was_resolved_is_not_opened(root: Path
     assert storage.run("a.avi", lambda: work(1), lambda: None, file, lambda: anew(0)) == (
         b"iva.a/toor"
     )
-    with pytest.raises(VideoError, match="changes while it is read"):
+    with pytest.raises(VideoError, match="changes"):
         storage.run("a.avi", lambda: work(1), lambda: None, file, lambda: anew(1))
     with pytest.raises(ChangedError):
         file.check()

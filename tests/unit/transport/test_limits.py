@@ -10,7 +10,6 @@ from tests.support.thorough import either
 from videoload.transport.limits import Limits
 
 KB, MB = 1 << 10, 1 << 20
-UNFINISHED = "bytes came and are no message yet"
 
 
 def limits(*connected: int, most: int = 100) -> Limits:
@@ -31,7 +30,7 @@ def test_a_worker_may_send_the_answers_to_its_leases() -> None:
     assert workers.judge({1: 121 * MB, 2: 0}, 1.0) == {}
     workers.left(1, 1.0)
     assert workers.judge({1: 121 * MB, 2: 0}, 1.0) == {}, "its last answer is on its way"
-    assert workers.judge({1: 121 * MB + 1, 2: 0}, 1.0) == {1: f"{121 * MB + 1} {UNFINISHED}"}
+    assert workers.judge({1: 121 * MB + 1, 2: 0}, 1.0).keys() == {1}
 
 
 def test_a_part_of_an_answer_is_a_sign_of_life() -> None:
@@ -48,10 +47,10 @@ def test_a_connection_without_hello_is_closed_and_a_worker_says_it_once() -> Non
     connected = limits(1, 2)
     connected.admitted(1)
     assert connected.judge(NOTHING, 15.0) == {}
-    assert connected.judge(NOTHING, 15.1) == {2: "no HELLO came within 15 s"}
+    assert connected.judge(NOTHING, 15.1).keys() == {2}
     connected.left(1, 20.0)
     assert connected.judge(NOTHING, 35.0) == {}
-    assert connected.judge(NOTHING, 35.1) == {1: "no HELLO came within 15 s"}
+    assert connected.judge(NOTHING, 35.1).keys() == {1}
 
 
 def test_the_oldest_strangers_make_room() -> None:
@@ -59,8 +58,7 @@ def test_the_oldest_strangers_make_room() -> None:
     for number in range(5):
         crowd.connected(number, float(number))
     crowd.admitted(0)
-    why = "5 connections are more than there is room for"
-    assert crowd.judge({}, 5.0) == {1: why, 2: why}
+    assert crowd.judge({}, 5.0).keys() == {1, 2}
     assert crowd.judge({}, 5.0) == {}, "closed connections do not count"
 
 
