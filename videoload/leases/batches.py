@@ -113,21 +113,25 @@ class Batches:
             ahead = 0 if reader.waiting else reader.opened - reader.due
             return not reader.waiting, ahead, reader.stream.last_lease
 
-        owners = (s.owner for s in self.streams.values() if s.owner and not s.stopped)
-        return sorted(owners, key=need)
+        owners = self._owners
+        return sorted(owners, key=need) if len(owners) > 1 else owners
+
+    @property
+    def _owners(self) -> list[Reader]:
+        return [s.owner for s in self.streams.values() if s.owner and not s.stopped]
 
     @property
     def have_clips(self) -> bool:
         """Whether there may be clips that a worker can be granted, or a batch can be opened."""
         return any(
             reader.splitting or reader.orphans or reader.accused or reader.can_open
-            for reader in self.by_need
+            for reader in self._owners
         )
 
     @property
     def have_tried(self) -> bool:
         """Whether there are chunks that some workers may be granted, and others not."""
-        return any(reader.orphans or reader.accused for reader in self.by_need)
+        return any(reader.orphans or reader.accused for reader in self._owners)
 
     @property
     def open_chunks(self) -> Iterator[Chunk]:

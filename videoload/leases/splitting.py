@@ -46,6 +46,8 @@ class Splitting:
     def next_chunk(self, reader: Reader, worker: Worker, *, others: bool) -> Chunk | None:
         """The next clips of a reader that no worker was granted yet. Without ``others``, only clips
         that prefer this worker's host."""
+        if not (others or reader.can_open or reader.by_host.get(worker.host)):
+            return None
         if (most := self._pool.clips_in_time(worker, reader.stream)) < 1:
             return None
         if reader.stream.checks(worker):

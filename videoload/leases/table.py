@@ -505,11 +505,11 @@ class LeaseTable:
         dry: set[Hashable] = set()  # ... nor for any worker of these hosts, or of this kind
 
         def note_dry(worker: Worker, what: Hashable) -> None:
-            if not self.pool.is_slow(worker) and not self._batches.have_tried:
+            if are_alike and not self.pool.is_slow(worker):
                 dry.add(what)
 
         while round_ := [worker for worker in takers() if worker not in passed_over]:
-            left = []
+            left, are_alike = [], not self._batches.have_tried  # but for slow workers
             for worker in round_ if self.pool.affinity.has_choice else ():
                 host, chunk = ("host", worker.host), None
                 if host not in dry:
