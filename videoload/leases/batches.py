@@ -1,5 +1,5 @@
-"""Batches from when they are opened until they are handed over, and the turns of readers. Pure: no
-sockets, no threads, no clock.
+"""Batches from when they are opened until they are handed over, the turns of readers, and where a
+stream ends. Pure: no sockets, no threads, no clock.
 
   * A slot has one owner at a time: free -> filling (its batch) -> held (the consumer) -> free.
     The number of slots bounds the memory, whatever the number of workers.

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 _STRANGER_BYTES = 64 << 10  # a handshake and the longest HELLO take 8 kB
-_WORKER_BYTES = 1 << 20  # with heartbeats and COMPARED of ten minutes in which nobody reads
+_WORKER_BYTES = 1 << 20  # with heartbeats of ten minutes in which nobody reads
 _HELLO_S = 15.0  # a worker says HELLO at once
 
 

@@ -5,8 +5,8 @@ No other process can connect to it, so only this channel names roots and shared 
 A worker reads its channel between two leases, so it may not read for the time of a clip, or of a
 hang. Nobody waits for it: messages without room stay in a queue and are sent when the worker reads.
 Two things bound the queue. An arena that is dropped before the worker has heard of it is never
-sent, so the queue refers only to descriptors of live streams. And the lease table kills a worker
-that owes an answer and does not read, and the queue ends with the worker.
+sent, so the queue refers only to descriptors of live streams. And a worker that hangs and does not
+read is killed, and the queue ends with the worker.
 """
 
 from __future__ import annotations
