@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from videoload.clips.rows import COLUMNS
 from videoload.errors import CatalogError
 from videoload.listings.columns import (
     ClassNames,
@@ -49,8 +50,7 @@ _MAX_TARGET = float(np.finfo(np.float32).max)
 _MAX_NUMBERED_CLASSES = 1_000_000  # a higher label is a timestamp or an id, not a class
 _UNLABELLED = "-1"
 OFFSET = "_offset_s"  # how the column of a part's offsets is named, after the part
-_WHOLE = ("start", "end", "frames", "at")
-_SECONDS = ("start_s", "end_s", "at_s")
+_READ_OTHERWISE = ("label", "box", "width", "height", "fingerprint")
 
 
 def read_table(
@@ -82,8 +82,11 @@ class _TableReader:
         else:
             parts = self._parts(requested)
             paths = next(iter(parts[0].values()))
-        columns: dict[str, Any] = {role: self._parsed(role, self._whole) for role in _WHOLE}
-        columns |= {role: self._parsed(role, self._seconds) for role in _SECONDS}
+        columns: dict[str, Any] = {
+            role: self._parsed(role, self._whole if default.dtype.kind == "i" else self._seconds)
+            for role, (_, default) in COLUMNS.items()
+            if role not in _READ_OTHERWISE
+        }
         columns["box"], targets = self._parsed("box", self._box), self._targets()
         columns["fingerprint"] = self._fingerprints()
         columns |= {role: self._pixels(role) for role in ("width", "height")}
