@@ -9,15 +9,17 @@ cores from the first. It lives as long as one of them: each stream keeps its cli
 
 from __future__ import annotations
 
+import inspect
 import logging
 import os
 import weakref
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any, Literal
 
 import numpy as np
 
-from videoload.arguments import whole
+from videoload.arguments import refuse_unknown, whole
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.splitting import recording
 from videoload.clips.clip_spec import ClipSpec, height_and_width, sizes_of, without_draws
@@ -128,6 +130,10 @@ def video_dataset_from_directory(
         SpecError: An argument is out of range, or contradicts another one.
         VideoloadError: TensorFlow is not installed; or as in `Client` and `Client.stream`.
     """
+    own = inspect.signature(video_dataset_from_directory).parameters
+    refuse_unknown(
+        "video_dataset_from_directory", clip, [*own, *(each.name for each in fields(ClipSpec))]
+    )
     if label_mode not in _MODES:
         raise SpecError(f"label_mode must be one of {_MODES}, got {label_mode!r}")
     _check_split(validation_split, subset)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from videoload import Client, decode_serially, evaluate
+from videoload import Client, decode_serially, evaluate, video_dataset_from_directory
 from videoload.clips.sample_spec import Shape
 from videoload.errors import SpecError
 from videoload.plan.options import DEFAULTS, CheckedOptions, checked_options, clips_in_batch
@@ -58,3 +58,12 @@ def test_help_shows_each_option_and_a_wrong_word_names_the_right_one(function: A
     for word, meant in (("shufle", "shuffle"), ("bucket", "buckets")):
         with pytest.raises(TypeError, match=f"{word}.*{meant}"):
             function(None, None, None, 4, **{word: True})
+
+
+@pytest.mark.parametrize(("word", "meant"), [("image_sise", "image_size"), ("jiter", "jitter")])
+def test_a_wrong_word_of_the_line_for_a_directory_names_one_of_its_own_or_of_a_clip(
+    word: str, meant: str
+) -> None:
+    wrong: Any = {word: 3}
+    with pytest.raises(TypeError, match=f"directory.*{word}.*{meant}"):
+        video_dataset_from_directory("ucf101", **wrong)
