@@ -21,35 +21,26 @@ _LEAST_RATE, _MOST_RATE = 1_000, 384_000  # samples a second
 _CHANNELS = 2  # mono and stereo
 
 
-def shape_of(name: str, shape: object) -> tuple[int, ...]:
-    """``shape`` as a tuple of lengths, each at least 1. Raises SpecError."""
+def checked_output(output: Any, transform: object) -> tuple[tuple[int, ...], str]:
+    """What a ``transform`` returns for a clip: (shape, type), as names of NumPy's. Raises
+    SpecError."""
+    if transform is None:
+        raise SpecError("output is what a transform returns: give transform")
+    if not isinstance(output, tuple | list) or len(output) != 2:
+        raise SpecError(f"output must be (shape, type), got {output!r}")
+    shape, dtype = output
     if not isinstance(shape, tuple | list):
-        raise SpecError(f"{name} must be a tuple of lengths, got {shape!r}")
-    return tuple(whole(name, length) for length in shape)
-
-
-def type_of(name: str, dtype: Any) -> str:
-    """The name of what numpy.dtype takes as a type of numbers. Raises SpecError."""
+        raise SpecError(f"output[0] must be a tuple of lengths, got {shape!r}")
     try:
         found = np.dtype(dtype)
     except Exception:  # it parses strings, and does not only raise TypeError
         found = None
     if found is None or found.kind not in _KINDS or not found.isnative or dtype is None:
         raise SpecError(
-            f"{name} must be the name of a NumPy type of booleans, integers, floats or complex "
+            "output[1] must be the name of a NumPy type of booleans, integers, floats or complex "
             f"numbers, got {dtype!r}"
         )
-    return str(found.name)
-
-
-def checked_output(output: Any, transform: object) -> tuple[tuple[int, ...], str]:
-    """What a ``transform`` returns for a clip: (shape, type). Raises SpecError."""
-    if transform is None:
-        raise SpecError("output is what a transform returns: give transform")
-    if not isinstance(output, tuple | list) or len(output) != 2:
-        raise SpecError(f"output must be (shape, type), got {output!r}")
-    shape, dtype = output
-    return shape_of("output[0]", shape), type_of("output[1]", dtype)
+    return tuple(whole("output[0]", length) for length in shape), str(found.name)
 
 
 def array_bytes(shape: tuple[int, ...], dtype: str) -> int:

@@ -8,6 +8,7 @@ file, which is compared with its row.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -28,6 +29,7 @@ _log = logging.getLogger(__name__)
 
 _ROUNDED = 0.02  # by how much whole numbers of pixels may change a shape
 Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
 
 
 class Lengths:
@@ -79,84 +81,67 @@ class Lengths:
         """Sentences for the log about the rows that do not fit, once."""
         if self._was_reported:
             return []
-        table, seen = self._catalog._table, self._frames >= 0
-        _, ends, known = table.segments
-        behind = "rows end after the last frame of their file; they are shortened"
-        other = "files have other frame counts than the catalog, by which windows were counted"
-        found = [
-            self._about(seen & (ends > self._frames), behind, ends, "ends at"),
-            self._about(seen & (known >= 0) & (known != self._frames), other, known, "should have"),
-            self._about_windows(seen),
-            self._about_seconds(),
-            self._about_short(seen),
+        seen, frames = self._frames >= 0, self._frames
+        _, ends, known = self._catalog._table.segments
+        counted, windows = self._other_windows(seen)
+        rows = len(seen)
+        takes, whole = self._whole(seen)
+        is_short = whole & (frames - self._catalog._table.column("start") < takes)
+        ends_s = self._catalog._table.column("end_s")
+        late = ends_s > self._seconds + 1.001 * self._seconds / frames  # a table may round by one
+        found: tuple[tuple[Flags, int, str, Callable[[int], str]], ...] = (
+            (seen & (ends > frames), rows,
+             "rows end after the last frame of their file; they are shortened",
+             lambda at: f"ends at {ends[at]}, and has {frames[at]} frames"),
+            (seen & (known >= 0) & (known != frames), rows,
+             "files have other frame counts than the catalog, by which windows were counted",
+             lambda at: f"should have {known[at]}, and has {frames[at]} frames"),
+            (windows, rows,
+             "rows were counted to have other windows, or frames of a clip, than they have",
+             lambda at: f"was counted to have {counted[at]}, and has {frames[at]} frames"),
+            (late, rows, "rows end after their file's last frame; they are shortened",
+             lambda at: f"ends at {ends_s[at]:g} s, and its file at {self._seconds[at]:.3g} s"),
+            (is_short, int(whole.sum()),
+             'videos are shorter than a clip, and repeat their frames (short="loop")',
+             lambda at: f"has {frames[at]} frames, and a clip takes {takes[at]:.0f}"),
+        )  # fmt: skip
+        texts = [
+            f"{np.count_nonzero(wrong)} of {of} {what}: {self._name(at)} {says(at)}"
+            for wrong, of, what, says in found
+            for at in np.flatnonzero(wrong)[:1].tolist()
         ]
-        texts = [text for text in found if text]
         self._was_reported = bool(texts)
         return texts
 
     def _name(self, video: int) -> str:
         return named(self._catalog.paths[video])
 
-    def _about(self, wrong: npt.NDArray[np.bool_], what: str, column: Ints, word: str) -> str:
-        if not wrong.any():
-            return ""
-        at = int(wrong.argmax())
-        return (
-            f"{np.count_nonzero(wrong)} of {len(wrong)} {what}: {self._name(at)} "
-            f"{word} {column[at]}, and has {self._frames[at]} frames"
-        )
-
-    def _about_windows(self, seen: npt.NDArray[np.bool_]) -> str:
-        """What was counted before any clip came, by a worker of another host perhaps."""
+    def _other_windows(self, seen: Flags) -> tuple[Ints, Flags]:
+        """What was counted before any clip came, by a worker of another host perhaps; and which
+        rows have another number."""
         table, counted, clip = self._catalog._table, self._catalog._windows, self._clip.leader
-        if counted is None or len(self._clip.clips) > 1 or table.seconds is not None:
-            return ""
-        if clip.fps is not None or clip.hop_s is not None:  # time decides, and its rate is not told
-            return ""
-        starts, ends, _ = table.segments
-        frames = np.where(ends < 0, self._frames, np.minimum(ends, self._frames)) - starts
-        rows = np.flatnonzero(seen & (frames > 0) & (counted[0] >= 0))
         wrong = np.zeros(len(seen), bool)
-        wrong[rows] = windows_in(clip, frames[rows])[0] != counted[0, rows]
-        what = "rows were counted to have other windows, or frames of a clip, than they have"
-        return self._about(wrong, what, counted[0], "was counted to have")
+        if counted is None:
+            return self._frames, wrong
+        # Where time decides, the rates of files do, and nobody tells them.
+        by_time = table.seconds is not None or clip.fps is not None or clip.hop_s is not None
+        if len(self._clip.clips) == 1 and not by_time:
+            starts, ends, _ = table.segments
+            frames = np.where(ends < 0, self._frames, np.minimum(ends, self._frames)) - starts
+            rows = np.flatnonzero(seen & (frames > 0) & (counted[0] >= 0))
+            wrong[rows] = windows_in(clip, frames[rows])[0] != counted[0, rows]
+        return counted[0], wrong
 
-    def _about_seconds(self) -> str:
-        if (seconds := self._catalog._table.seconds) is None:
-            return ""
-        frame_s = self._seconds / self._frames  # a table may round by one
-        wrong = seconds[1] > self._seconds + 1.001 * frame_s
-        if not wrong.any():
-            return ""
-        at = int(wrong.argmax())
-        return (
-            f"{np.count_nonzero(wrong)} of {len(wrong)} rows end after their file's last frame; "
-            f"they are shortened: {self._name(at)} ends at {seconds[1, at]:g} s, and its file at "
-            f"{self._seconds[at]:.3g} s"
-        )
-
-    def _about_short(self, seen: npt.NDArray[np.bool_]) -> str:
-        """Whole videos whose frames repeat; `windows.warnings_of` knows the other rows."""
-        table = self._catalog._table
-        whole = seen & (self._catalog._table.segment_frames < 0)
-        if table.seconds is not None:
-            whole &= np.isnan(table.seconds[:2]).all(0)
-        spec = self._clip.leader
-        if spec.short != "loop" or spec.frames == 1:
-            return ""
-        rows = np.flatnonzero(whole)
-        frames = self._frames[rows]
-        needed = needed_frames(spec, frames / self._seconds[rows])
-        is_short = frames - table.segments[0][rows] < needed
-        if not is_short.any():
-            return ""
-        at = int(is_short.argmax())
-        takes = np.broadcast_to(needed, len(rows))[at]
-        return (
-            f"{np.count_nonzero(is_short)} of {len(rows)} videos are shorter than a clip, and "
-            f'repeat their frames (short="loop"): {self._name(rows[at])} has {frames[at]} frames, '
-            f"and a clip takes {takes:.0f}"
-        )
+    def _whole(self, seen: Flags) -> tuple[Any, Flags]:
+        """How many frames a clip takes of each row, and which are whole videos that would repeat
+        theirs; `windows.warnings_of` knows the other rows."""
+        spec, table = self._clip.leader, self._catalog._table
+        with np.errstate(divide="ignore"):  # all frames of a file may have one time
+            fps = self._frames / self._seconds
+        takes = np.broadcast_to(needed_frames(spec, fps), len(seen))
+        in_frames = np.isnan(table.column("start_s")) & np.isnan(table.column("end_s"))
+        repeats = spec.short == "loop" and spec.frames > 1
+        return takes, seen & in_frames & (table.segment_frames < 0) & repeats
 
 
 def needed_frames(spec: ClipSpec, fps: Floats | float = np.nan) -> Any:
