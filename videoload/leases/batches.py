@@ -20,6 +20,7 @@ from heapq import heappop, heappush
 
 from videoload.errors import VideoloadError
 from videoload.leases.commands import Outbox, Ready, Recall, Stop
+from videoload.leases.pool import WorkerPool
 from videoload.leases.records import Batch, Chunk, ChunkState, Reader, Stream
 
 _LEFT_S = 1.0  # a batch that is not taken for so long holds up no other reader
@@ -28,8 +29,8 @@ _LEFT_S = 1.0  # a batch that is not taken for so long holds up no other reader
 class Batches:
     """The batches of all streams."""
 
-    def __init__(self, outbox: Outbox) -> None:
-        self._outbox = outbox
+    def __init__(self, pool: WorkerPool, outbox: Outbox) -> None:
+        self._pool, self._outbox = pool, outbox
         self.streams: dict[int, Stream] = {}
         self._readers: dict[int, Reader] = {}
         self._opened_empty: list[Reader] = []  # all clips of their batch are known to be bad
@@ -83,7 +84,7 @@ class Batches:
         if other is reader:
             return
         stream.owner = reader
-        reader.unserved, reader.handed, reader.handed_at = True, False, math.inf
+        reader.unserved, reader.handed_at = True, math.inf
         if other is None:
             return
         stream.readers[other.id] = stream.readers.pop(other.id)  # it is the last to get a turn
@@ -92,11 +93,10 @@ class Batches:
         _cancel_all(other)
         self._outbox.append(Recall(other.id))
 
-    def pass_turn(self, stream: Stream, now: float = -math.inf) -> None:
+    def pass_turn(self, stream: Stream) -> None:
         """If the owner took its batch, or leaves it, the next reader that waits has its turn."""
-        if (owner := stream.owner) is not None and owner.handed:
-            owner.handed_at = min(owner.handed_at, now)
-            owner.unserved &= now - owner.handed_at < _LEFT_S
+        if (owner := stream.owner) is not None:
+            owner.unserved &= self._pool.now - owner.handed_at < _LEFT_S
         if stream.stopped or (owner is not None and owner.unserved):
             return
         for reader in stream.readers.values():
@@ -197,7 +197,8 @@ class Batches:
                 if batch.left_out:
                     ready = replace(ready, frames=batch.frames[rows], rows=tuple(rows))
                 self._outbox.append(ready)
-                reader.waiting, reader.handed = False, True
+                reader.waiting = False
+                reader.handed_at = min(reader.handed_at, self._pool.now)
                 at += 1
                 reader.due = at
 

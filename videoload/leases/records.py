@@ -148,8 +148,7 @@ class Reader:
     looked_until: int = 0  # the step before which all fingerprints were asked for
     waiting: bool = False
     unserved: bool = False  # it owns the slots, and its consumer took no batch since
-    handed: bool = False  # ... but was handed one
-    handed_at: float = math.inf
+    handed_at: float = math.inf  # ... but was handed one, then
 
     @property
     def can_open(self) -> bool:

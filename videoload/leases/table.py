@@ -84,7 +84,7 @@ class LeaseTable:
         self._outbox: Outbox = []
         self._credit = credit
         self.pool = WorkerPool(credit=credit, stall_s=stall_s, silence_s=silence_s)
-        self._batches = Batches(self._outbox)
+        self._batches = Batches(self.pool, self._outbox)
         self._streams = self._batches.streams
         self._splitting = Splitting(self.pool, self._batches, self._outbox)
         self._blame = Blame(self.pool)
@@ -303,7 +303,7 @@ class LeaseTable:
         for lease in self.pool.silent_at():
             self._never_answered(lease)
         for stream in self._streams.values():
-            self._batches.pass_turn(stream, now)
+            self._batches.pass_turn(stream)
             if stream.owner is not None:
                 self._settle(stream.owner.orphans)
                 self._settle(stream.owner.accused)

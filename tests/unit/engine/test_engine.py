@@ -176,8 +176,9 @@ def test_what_a_call_or_a_command_about_a_stream_raises_ends_this_stream_alone(
     engine.check()
 
 
+@pytest.mark.parametrize("takes", [True, False], ids=["took a batch", "left its batches"])
 def test_a_recall_is_answered_before_the_slots_are_granted_to_the_other_reader(
-    engine: Engine,
+    takes: bool, engine: Engine
 ) -> None:
     stream, router = open_stream(), LeaseSink()
     peer = Peer(router, b"worker")  # type: ignore[arg-type]
@@ -193,9 +194,14 @@ def test_a_recall_is_answered_before_the_slots_are_granted_to_the_other_reader(
         engine._hear(peer, partial(engine._handle, peer, result))
         engine._send()
     assert router.leases == [], "the first reader holds all slots"
-    assert first.take(0) is not None
+    if takes:
+        assert first.take(0) is not None
     engine.streams.begin(stream, 2, second, range(8))
     engine._send()
+    if not takes:
+        assert first.ready == 3, "its consumer may be about to take one"
+        engine._table.tick(engine._table.pool.now + 1.5)
+        engine._send()
     assert first.ready == 0
     assert [lease.clips[0].row.path for lease in router.leases] == ["v0.avi", "v1.avi"]
     assert not engine._table.data_to_send()
