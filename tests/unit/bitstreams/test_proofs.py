@@ -419,8 +419,9 @@ def test_hevc_pictures_are_shown_by_their_counts_if_the_decoder_waits_for_them()
     assert hevc(*group, sps=hevc_sps(waiting=0)) is None, "the others come too late"
     assert hevc(*group, sps=hevc_sps(buffer=2)) is None, "there is no room to wait"
     assert orders(hevc(*group, sps=hevc_sps(has_pcm=True))) == [0, 3, 1, 2]
-    units = [hevc_slice(TRAIL, count, -1) for count in range(1, 600)]
-    assert orders(hevc(START, *units)) == [*range(600)], "only the last bits are written"
+    for kind in (TRAIL, 3, 5):
+        units = [hevc_slice(kind, count, -1) for count in range(1, 600)]
+        assert orders(hevc(START, *units)) == [*range(600)], "only the last bits are written"
 
 
 def test_hevc_settings_may_stand_before_each_start() -> None:

@@ -356,7 +356,7 @@ def video(rate: Fraction, *, uneven: bool = False) -> VideoInfo:
 
 
 @pytest.mark.parametrize("uneven", [False, True])
-@pytest.mark.parametrize("rate", USUAL_RATES)
+@pytest.mark.parametrize("rate", [*USUAL_RATES, Fraction(1, 2)])
 @pytest.mark.parametrize("digits", [3, 4, 6, 17])
 def test_seconds_that_a_table_rounds_keep_the_first_frame_and_the_last(
     digits: int, rate: Fraction, uneven: bool

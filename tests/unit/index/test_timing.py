@@ -89,6 +89,7 @@ def test_frames_at_uneven_distances_keep_their_times(
         # A frame that comes out late shifts no other; nor does one that nothing is known of.
         ([0, 130, 30, 60, 100, 200, 160], [0, 2, 3, 1, 4, 6, 5], [0, 30, 60, 130, 145, 160, 200]),
         ([0, 99, 30, 60, 200], [0, 2, 3, 1, -1, 4], [0, 30, 60, 99, 149.5, 200]),
+        ([0, 100, 20, 90], [0, 1, 2, 3], [0, 10, 20, 90]),  # as many as possible rise
         # The last picture comes out twice.
         ([0, 10, 30, 60], [0, 1, 2, 3, 3], [0, 10, 30, 60, 80]),
     ],

@@ -557,11 +557,14 @@ def test_it_tells_no_two_rows_apart() -> None:
         Catalog.from_table(rows)
 
 
+@pytest.mark.parametrize(
+    ("cell", "found"), [("whorl", None), (fingerprint_text(PRINTS[0]), PRINTS[0])]
+)
 def test_another_column_of_that_name_is_not_used(
-    caplog: pytest.LogCaptureFixture, tmp_path: Path
+    cell: str, found: int | None, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
-    (tmp_path / "list.csv").write_text("path,fingerprint\na.avi,whorl\n")
+    (tmp_path / "list.csv").write_text(f"path,fingerprint\na.avi,{cell}\n")
     caplog.set_level("INFO")
     catalog = Catalog.from_table(tmp_path / "list.csv")
-    assert catalog[0].fingerprint is None
-    assert "not used: fingerprint" in caplog.text
+    assert catalog[0].fingerprint == found
+    assert ("not used: fingerprint" in caplog.text) is (found is None)
