@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -23,6 +24,7 @@ from videoload.bitstreams.pictures import (
     B,
     Bits,
     Bytes,
+    Ints,
     Packets,
     Pictures,
     are_settings_known,
@@ -57,26 +59,26 @@ def prove_mpeg4(packets: Packets) -> Pictures | None:
     divx, layer, before = _settings(first, packets.extradata)
     if layer is None:
         return None
-    heads = packets.heads()
-    types = _VOP_TYPES.take(heads[:, 4])
+    heads, pictures_of = packets.heads(), dict[int, bytes]()
     closed: npt.NDArray[np.bool_] | None = None  # no B-VOP is kept after the packet
-    settings: dict[int, bytes] = {}
     if divx is not None and divx[1] == b"p":
         closed = np.full(len(heads), True)
-        looked_at = _unpack(packets, closed)
-    else:
-        usual = (heads[:, :4].view("<u4")[:, 0] == _VOP_NUMBER) & _are_coded(heads, 4, layer)
-        odd = (~usual).nonzero()[0]
+        if (unpacked := _unpack(packets, closed)) is None:
+            return None
+        pictures_of = dict(enumerate(unpacked))
+        rows = b"".join(data[:_USUAL_VOP_BYTES].ljust(_USUAL_VOP_BYTES, b"\0") for data in unpacked)
+        heads = np.frombuffer(rows, np.uint8).reshape(-1, _USUAL_VOP_BYTES)
+    types, fields = _VOP_TYPES.take(heads[:, 4]), _usual_fields(heads, 4, layer)
+    odd = ((heads[:, :4].view("<u4")[:, 0] != _VOP_NUMBER) | ~fields.are_coded).nonzero()[0]
+    vops, settings = dict[int, _Vop | None](), dict[int, bytes]()
+    if closed is None:
         at, alike = _like_first(heads[odd], heads[0], first, layer)
-        begun = odd if alike.all() else odd[alike]
+        begun = odd[alike]
         types[begun] = _VOP_TYPES.take(heads[begun, at + 4])
-        settings = dict.fromkeys(begun.tolist(), before)
-        rest = () if begun is odd else odd[~alike].tolist()
-        looked_at = {i: packets.data(i, DATA_BYTES) for i in rest}
-    if looked_at is None:
-        return None
+        settings, odd = dict.fromkeys(begun.tolist(), before), odd[~alike]
     is_skipped = False
-    for i, data in looked_at.items():
+    for i in odd.tolist():
+        data = pictures_of.get(i) or packets.data(i, DATA_BYTES)
         if len(data) == 1 and divx is not None:
             types[i] = NONE  # FFmpeg skips it
             continue
@@ -85,6 +87,7 @@ def prove_mpeg4(packets: Packets) -> Pictures | None:
             return None
         if not vop.is_coded and i == len(types) - 1:
             return None  # at the end of the file, FFmpeg shows the last picture once more
+        vops[i] = vop
         types[i] = vop.type if vop.is_coded else NONE
         is_skipped |= not vop.is_coded
         if at and (before := _TIME_CODE.sub(b"", data[:at])):
@@ -105,8 +108,6 @@ def prove_mpeg4(packets: Packets) -> Pictures | None:
     unsaid = layer.type in (1, 17) or (layer.type == 0 and divx is None)
     if is_skipped or (unsaid if layer.low_delay is None else layer.low_delay):
         return None
-    every = (looked_at.get(i) or heads[i].tobytes() for i in range(len(types)))
-    vops = [_vop(data, layer) for data in every if len(data) > 1]
     unreferenced = (types == B).astype(np.int64)
     if closed is not None:
         # A decoder that skips a packet keeps no B-VOP of it, so those behind it are lost as well.
@@ -116,7 +117,11 @@ def prove_mpeg4(packets: Packets) -> Pictures | None:
         # One that starts after a kept B-VOP lacks it, and takes the placeholder for a picture.
         closed[0] = True
         pictures = pictures._replace(starts=pictures.starts[closed[pictures.starts]])
-    return pictures.with_unreferenced(unreferenced) if _are_times_right(vops, layer) else None
+    for i in settings.keys() - vops.keys():
+        vops[i] = _vop(heads[i].tobytes(), layer)
+    usual = map(_Vop, types.tolist(), fields.seconds.tolist(), fields.units.tolist())
+    every = [vops.get(i, vop) for i, vop in enumerate(usual) if vop.type != NONE]
+    return pictures.with_unreferenced(unreferenced) if _are_times_right(every, layer) else None
 
 
 @lru_cache(256)  # the files of a data set are made by few encoders
@@ -140,15 +145,23 @@ def _as_read(settings: bytes) -> bytes:
     return settings[: found.end()] + repr(layer.read).encode() + settings[end:] * (end > 0)
 
 
-def _are_coded(heads: Bytes, at: int, layer: Layer) -> npt.NDArray[np.bool_]:
-    """Whether VOPs are coded. The type of each is in byte ``at``. False also means that the header
-    is of an unusual form, such as a time of two seconds after the last VOP."""
+class _Fields(NamedTuple):
+    """What the usual headers of VOPs say: see `_Vop`. One that is not ``are_coded`` may also be of
+    an unusual form, such as a time of two seconds after the last VOP."""
+
+    seconds: Ints
+    units: Ints
+    are_coded: npt.NDArray[np.bool_]
+
+
+def _usual_fields(heads: Bytes, at: int, layer: Layer) -> _Fields:
+    """The fields of VOPs whose type is in byte ``at``."""
     bits = np.ascontiguousarray(heads[:, at : at + 8]).view(">u8")[:, 0].astype(np.uint64)
     seconds, unit_bits = bits >> 61 & 1, _unit_bits(layer.resolution)
     # Behind the type and the seconds: a 0, a marker, the units, a marker, whether it is coded.
     begins, ends = bits >> 60 - seconds, bits >> 58 - unit_bits - seconds
-    coded: npt.NDArray[np.bool_] = (begins & 3 == 1) & (ends & 3 == 3)
-    return coded
+    units = ends >> 2 & (1 << unit_bits) - 1
+    return _Fields(seconds, units, (begins & 3 == 1) & (ends & 3 == 3))
 
 
 def _like_first(
@@ -163,14 +176,14 @@ def _like_first(
     code = first.find(_TIME_CODE_BEGINS, 0, at)
     if 0 <= code <= at - 7:
         same[:, code + 4 : code + 7] = True
-    return at, same.all(axis=1) & _are_coded(heads, at + 4, layer)
+    return at, same.all(axis=1) & _usual_fields(heads, at + 4, layer).are_coded
 
 
-def _unpack(packets: Packets, closed: npt.NDArray[np.bool_]) -> dict[int, bytes] | None:
+def _unpack(packets: Packets, closed: npt.NDArray[np.bool_]) -> list[bytes] | None:
     """What FFmpeg decodes for each packet. A packet with a reference picture may hold a B-VOP as
     well. FFmpeg keeps the B-VOP and decodes it in the place of the next packet, which is a
     placeholder or brings another B-VOP to keep."""
-    pictures: dict[int, bytes] = {}
+    pictures: list[bytes] = []
     kept = b""
     for i in range(len(packets.sizes)):
         data = packets.whole(i)
@@ -179,7 +192,7 @@ def _unpack(packets: Packets, closed: npt.NDArray[np.bool_]) -> dict[int, bytes]
         is_small = len(data) <= _PLACEHOLDER_BYTES
         if is_small and len(data) > 1 and not kept:
             return None  # not coded, or a tiny picture
-        pictures[i] = kept or data
+        pictures.append(kept or data)
         following = data.find(_VOP, 0 if kept else data.find(_VOP) + 4)
         is_kept = 0 <= following < len(data) - 4 and not data[following + 4] & 0x40
         if kept and not is_small and not (is_kept and following == 0):
@@ -257,8 +270,8 @@ class _Vop(NamedTuple):
     type: int
     seconds: int
     units: int
-    is_coded: bool
-    time_code: int | None
+    is_coded: bool = True
+    time_code: int | None = None
 
 
 def _vop(data: bytes, layer: Layer) -> _Vop | None:
@@ -269,20 +282,17 @@ def _vop(data: bytes, layer: Layer) -> _Vop | None:
     for code in _TIME_CODE.finditer(data[:at]) if at else ():
         hours, minutes, _, seconds = map(Bits(code[1][:3].ljust(3, b"\0")).take, (5, 6, 1, 6))
         time_code = seconds + 60 * (minutes + 60 * hours)
-    # The type, a 1 for each second and a 0, a marker, units, a marker, whether it is coded. (This
-    # is quicker than `Bits`; a file with B-VOPs needs it for each packet.)
-    head = data[at + 4 : at + _VOP_BYTES]
-    value, length = int.from_bytes(head, "big"), 8 * len(head) - 2
-    zeros = ~value & (1 << max(0, length)) - 1  # ones where there are zeros, behind the type
-    left = zeros.bit_length() - 1  # bits behind the seconds
-    unit_bits = _unit_bits(layer.resolution)
-    end = left - unit_bits - 3
-    if end < 0:
-        return None
-    units, marker, coded = (value >> end + 2) & (1 << unit_bits) - 1, value >> end + 1, value >> end
-    if not marker & 1:
-        return None  # FFmpeg would try another resolution
-    return _Vop(_TYPES[value >> length], length - left - 1, units, bool(coded & 1), time_code)
+    # The type, a 1 for each second and a 0, a marker, units, a marker, whether it is coded.
+    bits, seconds = Bits(data[at + 4 : at + _VOP_BYTES]), 0
+    with suppress(EOFError):
+        kind = _TYPES[bits.take(2)]
+        while bits.take(1):
+            seconds += 1
+        bits.take(1)
+        units, marker, is_coded = map(bits.take, (_unit_bits(layer.resolution), 1, 1))
+        if marker:  # if not, FFmpeg would try another resolution
+            return _Vop(kind, seconds, units, bool(is_coded), time_code)
+    return None
 
 
 def _are_times_right(vops: Iterable[_Vop | None], layer: Layer) -> bool:

@@ -26,7 +26,7 @@ from videoload.clips.video_info import VideoInfo, as_plain, from_plain
 from videoload.index.packets import read_packets
 from videoload.index.timing import Timing
 from videoload.reading.avi_video import AviPackets, AviVideo
-from videoload.reading.containers import NotedPackets, OpenedVideo
+from videoload.reading.containers import NotedPackets, OpenedVideo, is_named_avi
 from videoload.reading.display import Display, display_of
 from videoload.reading.order import Order
 from videoload.reading.video import Video
@@ -189,9 +189,11 @@ def find_index(
     """The index of a file, if it can be told without decoding; and the file, if it is open and can
     be used for decoding. Raises BrokenFileError, OSError."""
     watch = watch or Stopwatch()
-    with watch.phase("open"):
-        opened = OpenedVideo(file, watch=watch)
     with closing(Content(file)) as content:
+        # Of an AVI, FFmpeg is asked for its header and its index alone.
+        source = content.ffmpeg_source if is_named_avi(file) else None
+        with watch.phase("open"):
+            opened = OpenedVideo(file, watch=watch, source=source)
         index = prove_index(opened, content, tick)
     # No decoder is made yet: its memory would be cold when the time for it comes.
     if index is not None and index.avi is not None:

@@ -64,15 +64,15 @@ def timing_of(
     if base is None or last < 1 or ticks[0] == ticks[-1]:
         return Timing(next(iter(rates), Fraction()), None, begins)
     ticks -= ticks[0]
-    seconds = ticks * base.numerator / base.denominator
     lasts = ticks.item(-1) * base
     mean = last / lasts
+    if (ticks * last == np.arange(len(ticks)) * ticks[-1]).all():
+        return Timing(mean, None, begins)  # nothing was rounded
+    seconds = ticks * base.numerator / base.denominator
     rounded = min(_ROUNDING_S, _ROUNDING / float(mean), _BASES * float(base))
     off = seconds - np.linspace(0, seconds[-1], len(seconds))
     if np.abs(off).max() > rounded:
         return Timing(mean, array("d", seconds.tobytes()), begins)
-    if (ticks * last == np.arange(len(ticks)) * ticks[-1]).all():
-        return Timing(mean, None, begins)  # nothing was rounded
     allowed = max(rounded, np.ptp(off).item())
     usual = Fraction(round(mean)), round(mean / _NTSC) * _NTSC
     candidates = (*stated[:1], *usual, *stated[1:])

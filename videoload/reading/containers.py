@@ -7,7 +7,7 @@ files is refused, and so is every other format; the refusal names what the file 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from fractions import Fraction
 from itertools import islice
@@ -31,6 +31,8 @@ from videoload.storage.files import MOST_BETWEEN, VideoFile
 
 if TYPE_CHECKING:
     from videoload.reading.frame_decoder import VideoPacket
+
+Source = Callable[[], object]
 
 _CONTAINERS = "avi,mov,mp4,matroska,webm,mpeg,mpegts,mpegvideo,mjpeg,m4v,dv,flv,ogg,h264,hevc,obu"
 _OPTIONS = {"format_whitelist": _CONTAINERS, "protocol_whitelist": "file"}
@@ -84,10 +86,12 @@ class OpenedVideo:
         strict: bool = True,
         watch: Stopwatch | None = None,
         noted: NotedPackets | None = None,
+        source: Source | None = None,
     ) -> None:
-        """``watch``: notes how long seeking takes. Raises BrokenFileError, and ChangedError if the
-        path leads to another file by now."""
+        """``watch``: notes how long seeking takes. ``source``: makes what FFmpeg opens. Raises
+        BrokenFileError, and ChangedError if the path leads to another file by now."""
         self.file = file
+        self._source = source
         self.noted = noted
         self.watch = watch or Stopwatch()
         self._strict = strict
@@ -102,7 +106,7 @@ class OpenedVideo:
         self.decoder = FrameDecoder(context, container_parameters(context), strict=self._strict)
 
     def _open_packets(self) -> Iterator[VideoPacket]:
-        self.container = open_container(self.file)
+        self.container = open_container(self.file, source=self._source)
         try:
             self.file.check()
             self.stream = video_stream(self.container, self.file)
@@ -232,18 +236,27 @@ def packets(container: InputContainer, stream: VideoStream) -> Iterator[VideoPac
         _log.warning("%s: nothing is found in its last %d MB", source.name, MOST_BETWEEN >> 20)
 
 
-def open_container(file: VideoFile, *, decodes: bool = True) -> InputContainer:
-    """A file as FFmpeg opens it. Unless it ``decodes``, only headers tell what is in it: FFmpeg
-    decodes the first picture otherwise. Raises BrokenFileError."""
+def open_container(
+    file: VideoFile, *, decodes: bool = True, source: Source | None = None
+) -> InputContainer:
+    """A file as FFmpeg opens it, by its own ``source`` or another one. Unless it ``decodes``, only
+    headers tell what is in it: FFmpeg decodes the first picture otherwise. Raises
+    BrokenFileError."""
     more = {} if decodes else _HEADERS_ONLY
+    source = source or file.ffmpeg_source
     try:
-        if file.path[-4:].lower() == ".avi":
+        if is_named_avi(file):
             # Asking all of FFmpeg's formats takes as long as the rest of opening such a file.
             with suppress(*REFUSALS):
-                return _open_as("avi", file, more)
-        return _open_as(None, file, more)
+                return _open_as("avi", source, more)
+        return _open_as(None, source, more)
     except REFUSALS as error:
         raise not_opened(error, file) from None
+
+
+def is_named_avi(file: VideoFile) -> bool:
+    """Whether its name says that it is an AVI."""
+    return file.path[-4:].lower() == ".avi"
 
 
 def not_opened(error: Exception, file: VideoFile) -> BrokenFileError:
@@ -256,10 +269,10 @@ def not_opened(error: Exception, file: VideoFile) -> BrokenFileError:
 
 
 def _open_as(
-    format_: str | None, file: VideoFile, more: Mapping[str, str] = MappingProxyType({})
+    format_: str | None, source: Source, more: Mapping[str, str] = MappingProxyType({})
 ) -> InputContainer:
     return av.open(
-        cast(str, file.ffmpeg_source()),  # PyAV takes what can be read as well
+        cast(str, source()),  # PyAV takes what can be read as well
         format=format_,
         metadata_errors="replace",  # a Latin-1 title is no reason to refuse the pictures
         container_options={**_OPTIONS, **more},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 from itertools import pairwise
 
@@ -36,6 +37,16 @@ def _rows(data: bytes | memoryview, begins: Ints, length: int) -> Bytes:
     return found
 
 
+class _InMemory(io.BytesIO):
+    """A file that was read, for FFmpeg. It all is left to be read."""
+
+    left = 1
+
+    def __init__(self, data: bytes, name: str) -> None:
+        super().__init__(data)
+        self.name = name
+
+
 class Content:
     """The bytes of a file. A small file is read into memory as a whole. If most of a longer one
     ``is_wanted``, more is read in one go than is asked for."""
@@ -45,7 +56,7 @@ class Content:
         self._file = file
         self._is_small = self.size <= SMALL_BYTES
         self._opened: OpenFile | None = None
-        self._all: memoryview | None = None
+        self._all: bytes | None = None
         self.is_wanted = False
         self._block, self._block_at = memoryview(b""), 0
 
@@ -75,9 +86,18 @@ class Content:
                 begin = 0
             return bytes(self._block[begin : begin + length])
         if self._all is None:
-            self._all = memoryview(self.open().pread(self.size, 0))
+            self._all = bytes(self.open().pread(self.size, 0))
             self.size = len(self._all)
-        return bytes(self._all[at : at + length])
+        return self._all[at : at + length]
+
+    def ffmpeg_source(self) -> object:
+        """What FFmpeg opens to look at the file. It calls back for each 32 kB that it reads, so a
+        small file of this host is read before, in one go. Raises OSError."""
+        if self._file.fetches or not self._is_small:
+            return self._file.ffmpeg_source()
+        self.read(0, 0)
+        assert self._all is not None
+        return _InMemory(self._all, self._file.path)
 
     def want(self, positions: Ints, lengths: Ints) -> None:
         """Fetch so many bytes at each position side by side: they are read soon."""
