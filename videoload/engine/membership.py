@@ -345,13 +345,10 @@ class Membership:
 
     def look_after_children(self) -> None:
         """Kill the processes that hang, reap those that ended, and have others started."""
-        self.supervisor.flush()
-        self.supervisor.kill_hung(self.stall_s)
-        for pid, how, lease in self.supervisor.reap():
-            _log.warning("worker process %d ended (%s); another takes its place", pid, how)
-            for peer, worker in list(self._workers.items()):
-                if worker.is_child and worker.pid == pid:
-                    self.gone(peer, died=True, at_work=lease)
+        causes = self.supervisor.look_after(self.stall_s)
+        for peer, worker in list(self._workers.items()) if causes else ():
+            if worker.is_child and worker.pid in causes:
+                self.gone(peer, died=True, at_work=causes[worker.pid])
 
     def evict(self, peer: Peer) -> None:
         """Remove a worker that is alive. A local one may be writing into shared memory, so it keeps

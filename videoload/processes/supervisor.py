@@ -2,14 +2,13 @@
 
 The supervisor waits for nothing. It hands out one socket for each child: the socket becomes
 readable when the child ends, and writable when messages that were kept for the child can be sent.
-Its caller polls these sockets and calls `reap` and `flush`.
+Its caller polls these sockets and calls `look_after`.
 
 A child that is killed or crashes is replaced at once. A child that ends before it could work is
 replaced after a pause. If no child is left that ever worked, this is given up: see `restarts`.
 
-A child that makes no progress for too long hangs, and is killed and replaced (`kill_hung`). One
-that reads is waited for: its storage may be away. If another file can be read, it is STUCK, and
-hangs.
+A child that makes no progress for too long hangs, and is killed and replaced. One that reads is
+waited for: its storage may be away. If another file can be read, it is STUCK, and hangs.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ import logging
 import socket
 import time
 from collections import Counter
-from typing import NamedTuple
 
 from videoload import native
 from videoload.activity import Activity
@@ -38,15 +36,6 @@ _YOUNG_S = 5.0  # a worker that exits with an error so soon could not work
 CHECK_S = 0.2
 _STEP_S = 0.5  # no more time counts between two looks
 _ASK_S = 1.2  # from asking to killing; a worker looks for signals every 200 ms at least
-
-
-class Ended(NamedTuple):
-    """A child that has ended, how it ended, and the lease that it worked on, and that may be the
-    cause (0: none)."""
-
-    pid: int
-    how: str
-    lease: int
 
 
 class WorkerProcess:
@@ -91,10 +80,9 @@ class WorkerProcess:
         return still_s > (self.counters.stall_s or stall_s)
 
     @property
-    def ended(self) -> Ended:
-        """How it has ended. No clip is the cause if it hung in an import."""
-        is_blameless = self.hung_at is Activity.IMPORT
-        return Ended(self.pid, self.process.how, 0 if is_blameless else self.counters.lease)
+    def cause(self) -> int:
+        """The lease that it worked on, and that may have ended it; 0: none, as in an import."""
+        return 0 if self.hung_at is Activity.IMPORT else self.counters.lease
 
 
 class Supervisor:
@@ -133,39 +121,32 @@ class Supervisor:
 
     def watched(self) -> dict[socket.socket, bool]:
         """One socket for each child, which becomes readable when the child ends: children never
-        write to it. The value tells whether to call `flush` when the socket becomes writable."""
+        write to it. The value tells whether to poll for writing, too."""
         return {child.channel.socket: child.channel.is_full for child in self.children}
-
-    def flush(self) -> None:
-        """Send the children the messages that there was no room for. To be called again and
-        again."""
-        for child in self.children:
-            child.channel.flush()
 
     def pids(self) -> set[int]:
         """The process ids of all children that were not reaped."""
         return {child.pid for child in self.children}
 
-    def kill_hung(self, stall_s: float) -> None:
-        """Kill the children that hang; `reap` then reports them. To be called again and again.
-        ``stall_s``: how long one may make no progress without a lease."""
-        for child in self.children:
-            if child.hangs(stall_s) and child.hung_at is None:
-                child.hung_at = child.counters.activity
-                _log.warning("worker process %d hangs; killing it", child.pid)
-                child.process.kill()
-
     def kill(self, pid: int) -> None:
-        """Kill one child. `reap` then reports it."""
+        """Kill one child."""
         for child in self.children:
             if child.pid == pid:
                 child.process.kill()
 
-    def reap(self) -> list[Ended]:
-        """The children that have ended since the last call. Each is replaced, at once or by a later
-        call. To be called again and again. Raises WorkerError if
-        children keep ending before they can work, and none is left that could."""
+    def look_after(self, stall_s: float) -> dict[int, int]:
+        """Send what waits, kill the children that hang, and replace those that have ended, now or
+        in a later call. To be called again and again. Returns the lease that may have ended each of
+        them (0: none), by its process id. ``stall_s``: how long one may make no progress without a
+        lease. Raises WorkerError if children keep ending before they can work, and none is left
+        that could."""
         now = time.monotonic()
+        for child in self.children:
+            child.channel.flush()
+            if child.hangs(stall_s) and child.hung_at is None:
+                child.hung_at = child.counters.activity
+                _log.warning("worker process %d hangs; killing it", child.pid)
+                child.process.kill()
         ended = [child for child in self.children if child.process.status is not None]
         for child in self.children:
             if child.worked and not child.worked_before:
@@ -187,7 +168,10 @@ class Supervisor:
                 _log.warning("%s; trying again", error)
                 self._restarts.start_failed(now, now)
                 self._give_up_if_hopeless(str(error), killed=True)
-        return [child.ended for child in ended]
+        for child in ended:
+            how = child.process.how
+            _log.warning("worker process %d ended (%s); another takes its place", child.pid, how)
+        return {child.pid: child.cause for child in ended}
 
     def stop(self) -> None:
         """End all children. Afterwards none is left, unless the kernel cannot end it now. Takes two

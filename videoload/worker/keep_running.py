@@ -54,10 +54,7 @@ def keep_running(
         supervisor.start(workers, settings)
         while not stopped_by:
             _wait(supervisor.watched())
-            supervisor.flush()
-            supervisor.kill_hung(stall_s)
-            for pid, how, _ in supervisor.reap():
-                _log.warning("worker process %d ended (%s); another takes its place", pid, how)
+            supervisor.look_after(stall_s)
             state = state_of(supervisor, state)
         _log.info("%s came; ending the workers", signal.Signals(stopped_by[0]).name)
     finally:
