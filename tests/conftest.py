@@ -41,7 +41,7 @@ from tests.support.thorough import THOROUGH, either
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND
 from videoload import Client
-from videoload.frameworks import interrupts
+from videoload.frameworks.interrupts import INTERRUPTS
 from videoload.host import cores
 from videoload.native import die_with_parent
 
@@ -254,7 +254,7 @@ def tf() -> Any:
         lambda: iter(range(3)), output_signature=tensorflow.TensorSpec((), tensorflow.int64)
     )
     assert [int(number) for number in numbers.prefetch(1)] == [0, 1, 2]
-    interrupts.listen()  # its two descriptors stay open as long as the process lives
+    INTERRUPTS.listen()  # its two descriptors stay open as long as the process lives
     spare_garbage_collector()
     return tensorflow
 

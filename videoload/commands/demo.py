@@ -29,7 +29,8 @@ from videoload.clips.clip_spec import ClipSpec
 from videoload.commands.made_videos import MOTIONS, make_videos
 from videoload.commands.verbosity import progress_bar, silent
 from videoload.errors import SpecError, VideoloadError, printable
-from videoload.frameworks import interrupts, tfdata
+from videoload.frameworks import tfdata
+from videoload.frameworks.interrupts import INTERRUPTS
 from videoload.host import cores
 from videoload.listings.columns import some
 from videoload.plan import quarantine
@@ -343,11 +344,11 @@ def _ends_soon(temporary: Path, console: Console) -> Iterator[None]:
         threading.Event().wait()
 
     before = {number: signal.signal(number, stay) for number in _ENDING}
-    interrupts.listen()
-    interrupts.on_signal(leave)
+    INTERRUPTS.listen()
+    INTERRUPTS.on_signal(leave)
     try:
         yield
     finally:
-        interrupts.on_signal(None)
+        INTERRUPTS.on_signal(None)
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -24,57 +24,59 @@ _GRACE_S = 0.5  # A batch that comes this soon after Ctrl-C is waited for.
 # the KeyboardInterrupt and be in a destructor of TensorFlow that waits for all readers.
 _AFTERMATH_S = 2.0
 
-_pipe: tuple[int, int] | None = None  # Two descriptors, open as long as the process lives.
-_behind = -1  # The wakeup descriptor that was set before.
-_came = float("-inf")
-_on_signal: Callable[[int], None] | None = None
+
+class Interrupts:
+    """Notes each Ctrl-C from the first `listen` on."""
+
+    def __init__(self, grace_s: float = _GRACE_S) -> None:
+        self._grace_s = grace_s
+        self._pipe: tuple[int, int] | None = None  # open as long as the process lives
+        self._behind = -1  # the wakeup descriptor that was set before
+        self._came = float("-inf")
+        self._on_signal: Callable[[int], None] | None = None
+
+    def listen(self) -> None:
+        """Note each Ctrl-C from now on. Outside of the main thread, this does nothing. Handlers
+        stay, and signals are passed on to a descriptor of other code, like asyncio's."""
+        if threading.current_thread() is not threading.main_thread():
+            return
+        if self._pipe is None:
+            self._pipe = os.pipe()
+            os.set_blocking(self._pipe[1], False)
+            threading.Thread(target=self._note, name="videoload-signals", daemon=True).start()
+        mine = self._pipe[1]
+        before = signal.set_wakeup_fd(mine, warn_on_full_buffer=False)
+        if before != mine:
+            self._behind = before
+
+    def on_signal(self, call: Callable[[int], None] | None) -> None:
+        """Have ``call`` made in another thread with the number of each signal that has a handler in
+        Python. None ends this."""
+        self._on_signal = call
+
+    def is_due(self, began: float, requested: float) -> bool:
+        """Whether a thread is to give up that waits for a batch since ``requested``, in an
+        iteration that ``began`` then (both of `time.monotonic`).
+
+        It is, if Ctrl-C came since or just before, and if the handler is Python's: another one may
+        mean something else. An iteration that began after the Ctrl-C is not concerned.
+        """
+        late = time.monotonic() - self._grace_s
+        if not max(began, requested - _AFTERMATH_S) < self._came < late:
+            return False
+        return signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+    def _note(self) -> None:
+        assert self._pipe is not None
+        while signals := os.read(self._pipe[0], 4096):
+            if signal.SIGINT in signals:
+                self._came = time.monotonic()
+            if self._behind >= 0:
+                with suppress(OSError):  # It is full, or closed.
+                    os.write(self._behind, signals)
+            if self._on_signal is not None:
+                for number in signals:
+                    self._on_signal(number)
 
 
-def listen() -> None:
-    """Note each Ctrl-C from now on. Outside of the main thread, this does nothing. Handlers stay,
-    and signals are passed on to a descriptor of other code, like asyncio's."""
-    global _pipe, _behind  # noqa: PLW0603 - there is one main thread
-    if threading.current_thread() is not threading.main_thread():
-        return
-    if _pipe is None:
-        reader, writer = _pipe = os.pipe()
-        os.set_blocking(writer, False)
-        threading.Thread(
-            target=_note, args=(reader,), name="videoload-signals", daemon=True
-        ).start()
-    mine = _pipe[1]
-    before = signal.set_wakeup_fd(mine, warn_on_full_buffer=False)
-    if before != mine:
-        _behind = before
-
-
-def on_signal(call: Callable[[int], None] | None) -> None:
-    """Have ``call`` made in another thread with the number of each signal that has a handler in
-    Python. None ends this."""
-    global _on_signal  # noqa: PLW0603
-    _on_signal = call
-
-
-def is_due(began: float, requested: float) -> bool:
-    """Whether a thread is to give up that waits for a batch since ``requested``, in an iteration
-    that ``began`` then (both of `time.monotonic`).
-
-    It is, if Ctrl-C came since or just before, and if the handler is Python's: another one may mean
-    something else. An iteration that began after the Ctrl-C is not concerned.
-    """
-    if not max(began, requested - _AFTERMATH_S) < _came < time.monotonic() - _GRACE_S:
-        return False
-    return signal.getsignal(signal.SIGINT) is signal.default_int_handler
-
-
-def _note(reader: int) -> None:
-    global _came  # noqa: PLW0603
-    while signals := os.read(reader, 4096):
-        if signal.SIGINT in signals:
-            _came = time.monotonic()
-        if _behind >= 0:
-            with suppress(OSError):  # It is full, or closed.
-                os.write(_behind, signals)
-        if _on_signal is not None:
-            for number in signals:
-                _on_signal(number)
+INTERRUPTS = Interrupts()  # of this process

@@ -44,7 +44,7 @@ from videoload.clips.sample_info import info_type
 from videoload.clips.sample_spec import SampleSpec, frames_shape, with_shape
 from videoload.engine.readers import StreamReaders
 from videoload.errors import ClosedError, VideoloadError
-from videoload.frameworks import interrupts
+from videoload.frameworks.interrupts import INTERRUPTS
 from videoload.frameworks.python_datasets import PythonDatasets, itself
 from videoload.plan.batches import BatchInfo, Sample, batch_of
 from videoload.plan.lengths import Lengths
@@ -204,13 +204,13 @@ class Idle:
 
     def __call__(self) -> None:
         self._tf.constant(0)
-        if interrupts.is_due(self._began, self.requested):
+        if INTERRUPTS.is_due(self._began, self.requested):
             raise ClosedError("interrupted by Ctrl-C")
 
 
 def expect_reader(readers: StreamReaders) -> None:
     """A thread of TensorFlow may read the stream from now on."""
-    interrupts.listen()
+    INTERRUPTS.listen()
     _read_here.add(readers)
 
 
