@@ -135,15 +135,16 @@ def test_a_row_shows_its_box(how: str, root: Path) -> None:
     """Two boxes of each file, one of which is wider than its frame allows, and none."""
     paths = spots.catalog_of(root).paths
     rows = np.array([[70, 60, 110, 84], [-10, 4, 170, 138], [np.nan] * 4])
-    made = Catalog([*paths] * 3, root=root, box=np.repeat(rows, 3, 0))
-    corners = made.with_targets({"box": Boxes(np.nan_to_num(made._table.column("box")))})
+    boxes = np.repeat(rows, 3, 0)
+    made = Catalog([*paths] * 3, root=root, box=boxes)
+    corners = made.with_targets({"box": Boxes(np.nan_to_num(boxes))})
     spec = ClipSpec(3, crop="box", sampling="random", **BOXED[how])
     for clips, targets, info in decode_serially(corners, spec, info=True, **HOW):
         height, width = BOXED[how]["size"]
-        boxes = targets["box"].reshape(len(clips), -1, 4)
+        shown = targets["box"].reshape(len(clips), -1, 4)
         for sample, number in enumerate((info.video // 3).tolist()):
-            sides = boxes[sample, :, 2:] - boxes[sample, :, :2]
-            middle = (boxes[sample, :, 2:] + boxes[sample, :, :2]) / 2
+            sides = shown[sample, :, 2:] - shown[sample, :, :2]
+            middle = (shown[sample, :, 2:] + shown[sample, :, :2]) / 2
             part = np.abs(sides / (width, height)).max(-1)  # the share that the box takes
             if number == 0:
                 assert ((part > 0.6) & (part < 1.3)).all(), "it fills the clip"

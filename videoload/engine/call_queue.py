@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 
@@ -19,14 +20,14 @@ _STEP_S = 1.0  # counted between two checks, at most: the whole process may have
 class CallQueue:
     """Any thread posts a call. One thread polls `socket`, which wakes it, and takes the calls."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._pid = os.getpid()
         self._calls: deque[Callable[[], object]] = deque()
         self._wake, self.socket = socket.socketpair()
         self._wake.setblocking(False)
         self.socket.setblocking(False)
         self._turns = 0
-        self._stall = StallClock(_STEP_S)
+        self._stall = StallClock(_STEP_S, clock)
 
     def post(self, call: Callable[[], object], *, wake: Callable[[], bool] = lambda: True) -> None:
         """Have ``call`` made soon. Unless ``wake()``, it waits until the thread wakes next. This is

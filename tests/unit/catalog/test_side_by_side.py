@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from tests.support.catalogs import refused
-from videoload import Catalog, mix
+from videoload import Catalog, ClipSpec, mix
+from videoload.clips.sample_spec import SampleSpec
 from videoload.storage.paths import files_of, offsets_of
+from videoload.trainer.planning import given_as
 
 MATCH = r"(S\d+)"
 
@@ -18,12 +20,16 @@ def catalog_of(*names: str, root: Path | None = None, **more: list[int]) -> Cata
     return Catalog(list(names), [0] * len(names), ["a"], root, **more)  # type: ignore[arg-type]
 
 
+def spec_of(catalog: Catalog) -> SampleSpec:
+    clip = ClipSpec(1, size=8)
+    return given_as(catalog, {"rgb": clip, "depth": clip}, shuffle=False)
+
+
 def test_partners_are_found_by_name_or_stand_at_the_same_place() -> None:
     rgb, depth = catalog_of("S1.avi", "S2.avi"), catalog_of("d/S2.avi", "d/S1.avi")
     found = Catalog.side_by_side(rgb=rgb, depth=depth, match=MATCH)
     assert [video.path for video in found] == ["S1.avi\nd/S1.avi", "S2.avi\nd/S2.avi"]
-    assert found._sample_parts is not None
-    assert found._sample_parts.names == ("rgb", "depth")
+    assert list(spec_of(found).clips) == ["rgb", "depth"]
     in_order = Catalog.side_by_side(rgb=rgb, depth=depth)
     assert in_order[0].path == "S1.avi\nd/S2.avi"
     assert in_order != found
@@ -34,7 +40,7 @@ def test_segments_labels_and_targets_are_those_of_the_first_part() -> None:
     found = Catalog.side_by_side(rgb=rgb, depth=catalog_of("d/S1.avi"), match=MATCH)
     assert [(video.start, video.end) for video in found] == [(0, 9), (9, 20)]
     assert found[1:].targets is not None
-    assert found[1:]._sample_parts == found._sample_parts
+    assert spec_of(found[1:]) == spec_of(found)
     with refused("whole files"):
         Catalog.side_by_side(depth=catalog_of("d/S1.avi"), rgb=rgb[:1])
 
@@ -74,8 +80,7 @@ def test_offsets_of_each_sample_are_checked() -> None:
     late: dict[str, Any] = {"depth": np.array([0.5, 0.25]), "rgb": 1}
     found = Catalog.side_by_side(rgb=one, depth=two, match=MATCH, offset_s=late)
     assert [offsets_of(video.path) for video in found] == [[0, 0.5], [0, 0.25]]
-    assert found._sample_parts is not None
-    assert found._sample_parts.offsets_s == {"rgb": 1}
+    assert spec_of(found).offsets_s == {"rgb": 1}
     assert files_of(found[::-1][0].path) == ["S2.avi", "d/S2.avi"]
     wrong: Any
     for wrong in ([0.5], [0.5, float("nan")], [[0.5, 0.5]]):

@@ -12,7 +12,6 @@ import pytest
 from tests.support.waiting import SECOND
 from videoload import VideoloadError
 from videoload.engine.call_queue import CallQueue
-from videoload.processes.stall_clock import StallClock
 
 
 @pytest.fixture
@@ -105,10 +104,10 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def watched(clock: Clock, queue: CallQueue) -> CallQueue:
-    """A queue that was made with this clock."""
-    queue._stall = StallClock(1.0, clock.monotonic)
-    return queue
+def watched(clock: Clock) -> Iterator[CallQueue]:
+    made = CallQueue(clock.monotonic)
+    yield made
+    made.close()
 
 
 def in_another_thread(call: Callable[[], None]) -> BaseException | None:
