@@ -52,6 +52,7 @@ def test_an_error_comes_after_all_batches_before_it() -> None:
         next(copies.read)
 
 
+@pytest.mark.xdist_group("torch")
 @needs_torch
 def test_buffers_are_kept_and_grow_with_the_batch() -> None:
     import torch

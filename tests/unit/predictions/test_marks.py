@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.needs import needs_tensorflow
 from videoload.predictions.marks import weights_digest
 
 
@@ -19,8 +18,7 @@ def check(made: Any, changed: Any, unbuilt: Any) -> None:
     assert weights_digest(unbuilt) is None, "its weights are drawn when it is called"
 
 
-@needs_tensorflow
-def test_a_keras_model_is_known_by_its_weights() -> None:
+def test_a_keras_model_is_known_by_its_weights(tf: Any) -> None:
     import keras
 
     def model(*first: Any) -> Any:
@@ -32,6 +30,7 @@ def test_a_keras_model_is_known_by_its_weights() -> None:
     check(made, changed, model())
 
 
+@pytest.mark.xdist_group("torch")
 def test_a_pytorch_module_is_known_by_its_weights() -> None:
     torch = pytest.importorskip("torch")
     net = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2)).to(torch.bfloat16)
