@@ -52,7 +52,7 @@ def check_there(root: Path, paths: Iterable[str], source: str) -> None:
         folder, name = posixpath.split(path)
         if folder not in names:
             try:
-                names[folder] = {*os.listdir(root / folder)}
+                names[folder] = {*os.listdir(root / posixpath.normpath(folder))}
             except (OSError, ValueError):  # no name of a folder, which the catalog refuses
                 names[folder] = set()
         if name not in names[folder]:

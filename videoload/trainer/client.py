@@ -235,17 +235,6 @@ class Client:
         **options: Unpack[StreamOptions],
     ) -> Stream[dict[str, Any]]: ...
 
-    @overload
-    def stream(
-        self,
-        catalog: Catalog,
-        clip: GivenSpec,
-        batch_size: int | None = None,
-        *,
-        slots: int | None = None,
-        **options: Unpack[StreamOptions],
-    ) -> Stream[Any]: ...
-
     @takes_options
     def stream(
         self,
