@@ -70,10 +70,13 @@ def test_a_batch_that_was_taken_but_not_handed_over_is_returned_at_the_end() -> 
     queue = ReaderQueue()
     for step in range(3):
         queue.put(batch(step))
+    assert not queue.is_served
     assert next_step(queue) == 0
+    assert queue.is_served
     queue.handed_over()
     assert next_step(queue) == 1  # and then a Ctrl-C
     assert sorted(steps(queue.never_handed_over())) == [1, 2]
+    assert not queue.is_served, "its next turn begins"
 
 
 def test_an_error_comes_after_the_queued_batches_and_is_raised_each_time() -> None:
