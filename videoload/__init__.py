@@ -28,10 +28,10 @@ if TYPE_CHECKING:  # "as" tells type checkers that a name is public
     from videoload import torch as torch
     from videoload.catalog.catalog import Catalog as Catalog
     from videoload.catalog.joining import mix as mix
-    from videoload.catalog.target_columns import Boxes as Boxes
-    from videoload.catalog.target_columns import PerFrame as PerFrame
-    from videoload.catalog.target_columns import Points as Points
-    from videoload.catalog.target_columns import Steps as Steps
+    from videoload.catalog.targets import Boxes as Boxes
+    from videoload.catalog.targets import PerFrame as PerFrame
+    from videoload.catalog.targets import Points as Points
+    from videoload.catalog.targets import Steps as Steps
     from videoload.clips.clip_spec import ClipSpec as ClipSpec
     from videoload.errors import CatalogError as CatalogError
     from videoload.errors import ClosedError as ClosedError
@@ -58,7 +58,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "catalog.catalog": ("Catalog",),
     "catalog.joining": ("mix",),
-    "catalog.target_columns": ("Boxes", "PerFrame", "Points", "Steps"),
+    "catalog.targets": ("Boxes", "PerFrame", "Points", "Steps"),
     "clips.clip_spec": ("ClipSpec",),
     "errors": (
         "CatalogError",

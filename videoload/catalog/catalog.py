@@ -13,7 +13,6 @@ import numpy as np
 from videoload.catalog import side_by_side, splitting
 from videoload.catalog import targets as targets_
 from videoload.catalog.table import Column, Ints, MixPart, Seconds, Table, columns_of
-from videoload.catalog.target_columns import Steps
 from videoload.clips.rows import Video
 from videoload.clips.sample_spec import By, SampleParts
 from videoload.errors import CatalogError
@@ -318,7 +317,7 @@ class Catalog:
             catalog = cls.side_by_side(offset_s=offset_s, **parts)
         bounds = found.begins, found.ends
         targets: dict[str, Any] = {
-            name: Steps(values, *bounds, found.offsets.get(name))
+            name: targets_.Steps(values, *bounds, found.offsets.get(name))
             for name, values in found.steps.items()
         }
         return catalog.with_targets({**targets, "episode_index": found.numbers})

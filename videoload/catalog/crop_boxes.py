@@ -13,8 +13,7 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from videoload.catalog.catalog import Catalog
-from videoload.catalog.target_columns import Boxes, PerFrame, Rows, row_shape
-from videoload.catalog.targets import marks_in
+from videoload.catalog.targets import Boxes, PerFrame, Rows, marks_in, row_shape
 from videoload.clips.choices import MAX_BOXES_BYTES
 from videoload.clips.rows import OF_FILE, Video
 from videoload.clips.sample_spec import SampleSpec

@@ -13,7 +13,6 @@ from videoload.catalog import targets as targets_
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.interleaving import weights
 from videoload.catalog.table import Ints, MixPart
-from videoload.catalog.target_columns import Steps
 from videoload.clips.affine import Matrices
 from videoload.clips.edges import pictures
 from videoload.clips.sample_spec import SampleSpec, moment_at
@@ -142,7 +141,7 @@ def check_shapes(catalog: Catalog, spec: SampleSpec) -> None:
     """Raises SpecError if there are points or boxes in a part that the samples do not have, or
     steps of clips that have no moment."""
     for name, column in targets_.named(catalog.targets).items():
-        if isinstance(column, Steps):
+        if isinstance(column, targets_.Steps):
             if catalog._table.seconds is not None:
                 raise SpecError(
                     f"{name}: Steps are counted in frames: give starts and ends in frames"

@@ -3,36 +3,29 @@
 A catalog's *targets* are one column, or several with names. A column is an array with a row for
 each video, or `PerFrame`: for each video, an array with a row for each of its source frames. A
 batch gets the rows of the frames that its clips show. `Points` and `Boxes` are such columns of
-marks in the picture, which follow what is done to it. The trainer looks targets up when it hands a
-batch over; workers never see them.
+marks in the picture, which follow what is done to it, and `Steps` has values around the moments of
+clips. The trainer looks targets up when it hands a batch over; workers never see them.
 """
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from videoload.catalog.target_columns import (
-    Column,
-    Marks,
-    PerFrame,
-    Steps,
-    array_of,
-    arrays_of,
-    name_of,
-    values_of,
-    with_values,
-)
-from videoload.clips.affine import Matrices
+from videoload.clips.affine import Floats, Matrices, are_mirrored, boxes_in, points_in
 from videoload.clips.edges import pictures
 from videoload.errors import CatalogError, SpecError
 
 Ints = npt.NDArray[np.int64]
+T = TypeVar("T")
+_KINDS = "biufc"  # besides text
+_LONG = "gG"  # np.longdouble and np.clongdouble, which TensorFlow does not have
 _IS_PAD = "_is_pad"
 _ONLY = "targets"  # the name of a column without a name, in messages
 _MARKS = re.compile(  # what such columns are called
@@ -41,7 +34,225 @@ _MARKS = re.compile(  # what such columns are called
 )
 
 
-T = TypeVar("T")
+class PerFrame:
+    """Targets for each source frame, such as the phase of an action or the place of a hand.
+
+    Examples:
+        >>> phases = [np.arange(30) // 10 for _ in catalog]  # 30 frames in each video
+        >>> catalog = catalog.with_targets(vl.PerFrame(phases))
+
+    A batch has the rows of the frames that its clips show, [B, T, ...]. Beyond the ends of a video,
+    a frame that is held (``edges="hold"``) has its own row again, and a black one (``"zero"``, also
+    of ``short``) has zeros, or empty text.
+
+    Args:
+        arrays: An array for each video, in the catalog's order: [frames of the file, ...], with a
+            row for each source frame of the whole file in display order. All have one type and row
+            shape. Segments of a file may share one array, which is kept once.
+
+    Raises:
+        CatalogError: The arrays are not like this.
+    """
+
+    __slots__ = ("_arrays",)
+
+    def __init__(self, arrays: Iterable[npt.ArrayLike]) -> None:
+        # Segments of a file share its array, which is kept once. ``seen`` keeps the objects alive,
+        # so that no other has the same id.
+        seen: dict[int, tuple[object, npt.NDArray[Any]]] = {}
+        found = []
+        for i, array in enumerate(arrays):
+            if id(array) not in seen:
+                seen[id(array)] = array, array_of(f"array {i}", array)
+            found.append(seen[id(array)][1])
+        self._arrays = tuple(found)
+        kinds = {(array.shape[1:], array.dtype) for array in self._arrays}
+        if len(kinds) != 1:
+            raise CatalogError(
+                "frames need an array for each video, all of one type and row shape"
+                + (f", not {len(kinds)}" if kinds else "")
+            )
+
+    def __len__(self) -> int:
+        return len(self._arrays)
+
+    def _each(self, call: Callable[[npt.NDArray[Any]], npt.NDArray[Any]]) -> PerFrame:
+        """With another array in the place of each. One that is shared stays so."""
+        made = {id(array): call(array) for array in {id(a): a for a in self._arrays}.values()}
+        return PerFrame([made[id(array)] for array in self._arrays])
+
+
+class Steps:
+    """Values at the steps of recordings, such as a robot's actions, around each clip's moment.
+
+    Examples:
+        >>> begins = 30 * np.arange(len(catalog))  # 30 steps in each video
+        >>> actions = np.zeros((30 * len(catalog), 7), np.float32)
+        >>> steps = vl.Steps(actions, begins, begins + 30, offsets=range(50))
+        >>> catalog = catalog.with_targets({"action": steps})
+
+    One array has the steps of all recordings, one after the other; a frame of a row is a step. A
+    clip of ``sampling="at"``, or of ``"dense"`` with ``edges``, has a moment: the frame in its
+    middle, or that of 0 in its ``offsets``. A batch gathers the values when it is handed over, so
+    overlapping chunks cost no memory: [B, K, ...] for K ``offsets``, and beside them, bool [B, K],
+    ``NAME_is_pad``: steps beyond the ends of the row, which repeat its first or last one. Without
+    ``offsets``, it has the values of the moment, [B, ...].
+
+    Args:
+        values: Of each step, [S, ...].
+        begins: The step at the first frame of each row, int [N].
+        ends: The step after its last one, int [N].
+        offsets: Steps from the moment, in any order. Default None.
+
+    Raises:
+        CatalogError: The arrays are not like this.
+    """
+
+    __slots__ = ("_bounds", "_offsets", "_values")
+
+    def __init__(
+        self,
+        values: npt.ArrayLike,
+        begins: npt.ArrayLike,
+        ends: npt.ArrayLike,
+        offsets: Iterable[int] | None = None,
+    ) -> None:
+        self._values = array_of("Steps", values)
+        bounds = [np.asarray(each) for each in (begins, ends)]
+        if any(each.ndim != 1 or each.dtype.kind not in "iu" for each in bounds):
+            raise CatalogError("begins and ends of Steps are whole numbers, one for each row")
+        if len(bounds[0]) != len(bounds[1]):
+            raise CatalogError(f"Steps have {len(bounds[0])} begins and {len(bounds[1])} ends")
+        self._bounds = np.stack(bounds, axis=1).astype(np.int64)
+        begin, end = self._bounds.T
+        wrong = np.flatnonzero((begin < 0) | (begin >= end) | (end > len(self._values)))
+        if len(wrong):
+            raise CatalogError(
+                f"Steps: row {wrong[0]} has the steps {begin[wrong[0]]} to {end[wrong[0]] - 1}, "
+                f"of {len(self._values)}"
+            )
+        self._offsets = None if offsets is None else np.array([*offsets], np.int64)
+
+    def __len__(self) -> int:
+        return len(self._bounds)
+
+    def _with(self, values: npt.NDArray[Any], bounds: npt.NDArray[np.int64]) -> Steps:
+        new = copy.copy(self)
+        new._values, new._bounds = values, bounds
+        return new
+
+    def _at(
+        self, rows: npt.NDArray[np.int64], moments: npt.NDArray[np.int64]
+    ) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_] | None]:
+        """The values of rows, so many frames after the first one of each; and which are beyond the
+        ends. Raises IndexError: the moment is."""
+        begin, end = self._bounds[rows].T
+        at = begin + moments
+        if ((at < begin) | (at >= end)).any():
+            raise IndexError(int(moments[np.argmax((at < begin) | (at >= end))]))
+        if self._offsets is None:
+            return self._values[at], None
+        wanted = at[:, None] + self._offsets
+        found = np.clip(wanted, begin[:, None], end[:, None] - 1)
+        return self._values[found], found != wanted
+
+
+class Points:
+    """Points of the picture, such as joints or landmarks, as targets that follow it.
+
+    Examples:
+        >>> xy = np.zeros((len(catalog), 3, 2))  # nose, left and right ear of each video
+        >>> catalog = catalog.with_targets({"pose": vl.Points(xy, mirror=[(1, 2)])})
+
+    Given in pixels of the stored frame, they come out in pixels of the clip, through crop, scale,
+    pad, rotation and flip: float32 [B, K, 2], or of each frame [B, T, K, 2]; with k views [B, k, K,
+    2] and [B, k, T, K, 2]. The centres of pixels are whole numbers. A point may lie outside of the
+    clip. NaN stays NaN, and a missing frame (``short="zero"``) has NaN. What a ``transform`` moves
+    is not followed.
+
+    Args:
+        xy: (x, y) of K points: an array [N, K, 2] with a row for each video; or a list with an
+            array [frames of the file, K, 2] for each video, as in `PerFrame`.
+        mirror: Pairs of points that change places where a clip is mirrored: the left and the right
+            hand. Default (): none.
+        part: The part of a sample of several files that they were marked in. Frames are counted in
+            the first clip's file. Default None: the first clip.
+
+    Raises:
+        CatalogError: The arrays are not like this, or ``mirror`` names other points.
+    """
+
+    __slots__ = ("_order", "_part", "_values")
+
+    def __init__(
+        self, xy: Any, mirror: Iterable[tuple[int, int]] = (), *, part: str | None = None
+    ) -> None:
+        self._values, self._part = _marks("Points", xy, 2, ("K", 2)), part
+        pairs = [tuple(pair) for pair in mirror]
+        named = [point for pair in pairs for point in pair]
+        points = range(row_shape(self._values)[0])
+        twice = len({*named}) < len(named) or any(len(pair) != 2 for pair in pairs)
+        if twice or not {*named} <= {*points}:
+            raise CatalogError(
+                f"mirror= takes pairs of the points 0 to {len(points) - 1}, each once, not {pairs}"
+            )
+        order = list(points)
+        for left, right in pairs:
+            order[left], order[right] = right, left
+        self._order = tuple(order)  # of the points of a mirrored clip
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def _moved(self, points: Floats, matrices: Matrices) -> Floats:
+        moved = points_in(points, matrices)
+        return np.where(are_mirrored(matrices, points), moved[..., list(self._order), :], moved)
+
+
+class Boxes:
+    """Boxes of the picture, such as faces or detections, as targets that follow it.
+
+    Examples:
+        >>> boxes = np.tile([10, 20, 30, 40], (len(catalog), 1))  # left, top, right, bottom
+        >>> catalog = catalog.with_targets({"face": vl.Boxes(boxes)})
+
+    As `Points`: given in pixels of the stored frame, they come out in pixels of the clip, and are
+    axis-parallel again: float32 [B, 4], or of each frame [B, T, 4]; with several boxes [B, K, 4]
+    and [B, T, K, 4]. A box is (left, top, right, bottom) as in ``frame[top:bottom, left:right]``:
+    edges of pixels are whole numbers, and (0, 0, width, height) is the whole frame. It may reach
+    out of the clip.
+
+    Args:
+        boxes: An array [N, 4] or [N, K, 4] with a row for each video; or a list with an array
+            [frames of the file, 4] or [frames of the file, K, 4] for each video, as in `PerFrame`.
+        part: As in `Points`. Default None.
+
+    Raises:
+        CatalogError: The arrays are not like this.
+    """
+
+    __slots__ = ("_part", "_values")
+
+    def __init__(self, boxes: Any, *, part: str | None = None) -> None:
+        self._values, self._part = _marks("Boxes", boxes, 1, (4,)), part
+        for array in arrays_of(self._values):
+            if (wrong := (array[..., :2] > array[..., 2:]).any(-1)).any():
+                raise CatalogError(
+                    f"a box is left, top, right, bottom, and {array[wrong][0].tolist()} is none: "
+                    "are yours x, y, width, height?"
+                )
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def _moved(self, boxes: Floats, matrices: Matrices) -> Floats:
+        return boxes_in(boxes, matrices)
+
+
+Rows = npt.NDArray[Any] | PerFrame
+Values = Rows | Steps
+Marks = Points | Boxes
+Column = Values | Marks
 Targets = Column | dict[str, Column]
 
 
@@ -299,3 +510,95 @@ def _kind_of(column: Column) -> Iterator[object]:
         yield None if column._offsets is None else tuple(column._offsets.tolist())
     if isinstance(column, Marks):
         yield from (type(column).__name__, column._part, getattr(column, "_order", None))
+
+
+# Columns
+
+
+def array_of(name: str, values: object) -> npt.NDArray[Any]:
+    """A read-only array. A writable one is copied; a read-only memory map is not."""
+    try:
+        array = np.asarray(values)
+    except ValueError as error:  # rows of different lengths
+        raise CatalogError(f"{name} is no array of one shape: {error}") from None
+    if array.dtype.kind == "U":
+        array = array.astype(object)
+    if array.dtype.kind == "O" and not all(isinstance(text, str) for text in array.flat):
+        raise CatalogError(f"{name} must be numbers or text, not objects")
+    if array.dtype.kind not in _KINDS + "O" or array.dtype.char in _LONG:
+        raise CatalogError(f"{name} must be numbers or text, not {array.dtype}")
+    if array.ndim < 1:
+        raise CatalogError(f"{name} must have a row for each video, not be one value")
+    if not array.dtype.isnative or array.flags.writeable:
+        array = array.astype(array.dtype.newbyteorder("="))
+        array.flags.writeable = False
+    return array
+
+
+@overload
+def values_of(column: Marks) -> Rows: ...
+
+
+@overload
+def values_of(column: Column) -> Values: ...
+
+
+def values_of(column: Column) -> Values:
+    """What a column of marks consists of; other columns are that themselves."""
+    return column._values if isinstance(column, Points | Boxes) else column
+
+
+def with_values(column: Marks, values: Values) -> Marks:
+    """The column with other values."""
+    assert not isinstance(values, Steps)
+    new = copy.copy(column)
+    new._values = values
+    return new
+
+
+def _marks(name: str, given: Any, dimensions: int, last: tuple[str | int, ...]) -> Rows:
+    """Marks as float32: an array [N, ..., *last], or `PerFrame` of arrays [frames, ..., *last].
+    Raises CatalogError."""
+    if isinstance(given, list | tuple) and all(isinstance(each, np.ndarray) for each in given):
+        try:
+            given = PerFrame(given)
+        except CatalogError as error:
+            raise CatalogError(f"{name}: {error}") from None
+    values: Rows = given if isinstance(given, PerFrame) else array_of(name, given)
+    row = row_shape(values)
+    fits = len(row) == dimensions or (name == "Boxes" and len(row) == 2)
+    if not fits or row[-1] != last[-1] or 0 in row:
+        wanted = ", ".join(map(str, last))
+        raise CatalogError(
+            f"{name} takes an array [videos, {wanted}], or a list with an array [frames, {wanted}] "
+            f"for each video; here, a row has the shape {list(row)}"
+        )
+
+    def floats(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        if array.dtype.kind not in "iuf":
+            raise CatalogError(f"{name} takes numbers of pixels, not {name_of(array.dtype)}")
+        return array_of(name, array.astype(np.float32, copy=False))
+
+    made = values._each(floats) if isinstance(values, PerFrame) else floats(values)
+    known = [np.abs(array[np.isfinite(array)]) for array in arrays_of(made)]
+    if max(each.max(initial=0) for each in known) <= 1 and any((each % 1).any() for each in known):
+        raise CatalogError(
+            f"{name} are in pixels, and these are all at most 1: multiply shares of the picture by "
+            "its width and height"
+        )
+    return made
+
+
+def arrays_of(values: Values) -> Sequence[npt.NDArray[Any]]:
+    """The array, or that of each video."""
+    if isinstance(values, Steps):
+        return (values._values,)
+    return values._arrays if isinstance(values, PerFrame) else (values,)
+
+
+def row_shape(values: Values) -> tuple[int, ...]:
+    return arrays_of(values)[0].shape[1:]
+
+
+def name_of(dtype: np.dtype[Any]) -> str:
+    return "str" if dtype.kind == "O" else dtype.name

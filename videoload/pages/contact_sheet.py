@@ -19,7 +19,7 @@ import numpy.typing as npt
 from videoload.catalog import targets
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.table import class_name
-from videoload.catalog.target_columns import Marks, PerFrame, values_of
+from videoload.catalog.targets import Marks, PerFrame, values_of
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.sample_spec import SampleSpec, Shape, with_shape
 from videoload.errors import SpecError, VideoloadError, named

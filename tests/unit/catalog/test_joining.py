@@ -15,7 +15,7 @@ from tests.support.catalogs import pairs, refused, tree
 from tests.support.thorough import either
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import check_numbers, check_shapes, file_rows, mix
-from videoload.catalog.target_columns import PerFrame, Points
+from videoload.catalog.targets import PerFrame, Points
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.sample_spec import one_clip
 from videoload.errors import SpecError

@@ -10,7 +10,7 @@ import pytest
 
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import with_windows
-from videoload.catalog.target_columns import PerFrame
+from videoload.catalog.targets import PerFrame
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.sample_spec import one_clip
 from videoload.errors import SpecError

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from videoload.catalog.catalog import Catalog
-from videoload.catalog.target_columns import Points
+from videoload.catalog.targets import Points
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.sample_spec import SampleSpec, Shape, one_clip
 from videoload.errors import CatalogError, SpecError

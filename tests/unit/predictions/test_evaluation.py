@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import mix
-from videoload.catalog.target_columns import PerFrame
+from videoload.catalog.targets import PerFrame
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.sample_spec import one_clip
 from videoload.errors import SpecError, VideoloadError
