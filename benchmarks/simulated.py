@@ -32,6 +32,7 @@ import numpy.typing as npt
 import zmq
 
 from videoload import native
+from videoload.clips.sample_info import info_type
 from videoload.clips.sample_spec import SampleSpec, frames_shape
 from videoload.pixels.software import software_and_code
 from videoload.transport.messages import Bye, Heartbeat, Hello, Lease, Result, Welcome
@@ -116,9 +117,7 @@ class _Worker:
             self._begin(due)
         clips, shown = len(lease.clips), math.prod(frames_shape(lease.spec))
         self._frames += clips * shown
-        frames = [list(range(shown))] * clips
-        times = [[n / 25 for n in range(shown)]] * clips
-        result = Result(lease.lease, frames, seconds, [1] * clips, times=times)
+        result = Result(lease.lease, _info(lease.spec, clips), seconds, [1] * clips)
         self._say(result, now, _pixels(lease.spec, clips))
 
     def beat(self, now: float) -> None:
@@ -149,6 +148,13 @@ class _Worker:
 
 
 _PIDS = itertools.count(1)
+
+
+@lru_cache
+def _info(spec: SampleSpec, clips: int) -> bytes:
+    info = np.zeros(clips, info_type(spec))
+    info["frames"] = np.arange(math.prod(frames_shape(spec))).reshape(frames_shape(spec))
+    return info.tobytes()
 
 
 @lru_cache

@@ -115,7 +115,7 @@ FLOOD = """
     draw = random.Random(2)
     noise = [
         [draw.randbytes(100)], [VERSION, draw.randbytes(50)], [b"videoload/999", b""],
-        [b""] * 9, [*pack(Result(1, [[0]])), bytes(10_000)],
+        [b""] * 9, [*pack(Result(1, b"")), bytes(10_000)],
         [VERSION, pack(Heartbeat())[1], b"more"],
     ]
     made = zmq.Context().socket(zmq.DEALER)

@@ -83,7 +83,7 @@ def test_messages_outside_of_the_protocol_disturb_nothing(videos: Videos) -> Non
     # it names no lease of its own, because an admitted worker may call its own video bad
     far = 10**9
     valid: list[FromWorker] = [
-        hello(), Result(far, [[0]]), Failed(far, 0, "no"), Heartbeat(3), Bye("gone"),
+        hello(), Result(far, b""), Failed(far, 0, "no"), Heartbeat(3), Bye("gone"),
     ]  # fmt: skip
     sent = 0
 

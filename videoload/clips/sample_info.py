@@ -12,6 +12,7 @@ import numpy.typing as npt
 from videoload.clips.affine import Matrices
 from videoload.clips.sample_spec import SampleSpec, reported_shape, unnamed
 
+_MOST = 1 << 48  # a frame's number, and that of one in its place: see `edges`
 SampleInfo = npt.NDArray[Any]  # [n] of `info_type`
 
 
@@ -32,13 +33,29 @@ def matrices(spec: SampleSpec) -> int:
     return sum(clip.views for clip in spec.clips.values()) if spec.asks == "clips" else 0
 
 
-def in_words(info: SampleInfo) -> npt.NDArray[np.int64]:
-    """The same as int64 [n, words], as the lease table carries them."""
-    return info.view(np.int64).reshape(len(info), -1)
+def words_of(told: bytes, samples: int, spec: SampleSpec) -> npt.NDArray[np.int64]:
+    """What a worker tells of samples, the bytes of their `SampleInfo`, as the lease table carries
+    it: int64 [n, words]. Raises ValueError if they cannot be of so many samples of this spec."""
+    kind = info_type(spec)
+    if len(told) != samples * kind.itemsize:
+        raise ValueError(
+            f"{len(told)} bytes tell of {samples} samples, of which each takes {kind.itemsize}"
+        )
+    info = np.frombuffer(told, kind)
+    clip = spec.leader
+    may_lack = clip.short == "zero" or clip.edges is not None or clip.max_frames is not None
+    _check(info["frames"], -_MOST if may_lack else 0, "a frame")
+    _check(info["of"], -1, "a length")
+    return info.view(np.int64).reshape(samples, -1)
+
+
+def _check(numbers: npt.NDArray[np.int64], least: int, what: str) -> None:
+    if numbers.size and not least <= numbers.min() <= numbers.max() < _MOST:
+        raise ValueError(f"{what} has a number below {least}, or above {_MOST}")
 
 
 def info_of(words: npt.NDArray[np.int64], spec: SampleSpec) -> SampleInfo:
-    """The reverse of `in_words`."""
+    """The reverse of `words_of`."""
     return np.ascontiguousarray(words).view(info_type(spec)).reshape(-1)
 
 

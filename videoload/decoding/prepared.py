@@ -16,6 +16,7 @@ from videoload.clips.choices import UnfitError
 from videoload.clips.clip_params import ClipParams, clip_params
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.rows import Clip
+from videoload.clips.sample_info import SampleInfo
 from videoload.clips.video_info import VideoInfo
 from videoload.errors import OneClipError, VideoError
 from videoload.storage.files import Tick
@@ -45,6 +46,13 @@ class Made(NamedTuple):
     are_kept: bool = False
     lacks_room: bool = False
     version: int | None = None
+
+    def tell(self, info: SampleInfo) -> None:
+        """Note in ``info`` [n] what is known of the clips."""
+        shape = info["frames"].shape
+        info["frames"], info["times"] = self.frames.reshape(shape), self.times.reshape(shape)
+        info["of"], info["lasts"], info["wide"] = self.length
+        info["affine"] = self.affine
 
     @property
     def times(self) -> Times:

@@ -17,10 +17,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from videoload.clips.sample_info import in_words, info_type, matrices
-from videoload.clips.sample_spec import SampleSpec
+from videoload.clips.sample_info import words_of
 from videoload.engine.membership import ConnectedWorker
 from videoload.engine.open_streams import OpenStream
 from videoload.errors import Fault, ProtocolError, named
@@ -53,7 +51,10 @@ class Answers:
             return
         stream, rows = self.streams[lease.stream], len(lease.rows)
         spec, clip_bytes, _ = stream.layout_of(lease.sample)
-        frames = _sample_info(result, rows, spec)
+        try:
+            words = words_of(result.info, rows, spec)
+        except ValueError as error:
+            raise ProtocolError(str(error)) from None
         if len(result.files) != rows:
             raise ProtocolError(f"{len(result.files)} files for {rows} clips")
         if (at := self.table.accepts(lease, result.files)) is not None:
@@ -68,7 +69,7 @@ class Answers:
         stream.meter.worked(worker.name, work, seconds, now)
         self.meter.worked(worker.name, work, (), now)
         self._note_versions(stream, lease, result)
-        self.table.answered(lease, frames, result.decode_s, _waited_s(result))
+        self.table.answered(lease, words, result.decode_s, _waited_s(result))
 
     def _too_late(
         self, worker: ConnectedWorker, lease: Lease | None, result: Result, now: float
@@ -112,36 +113,3 @@ def _waited_s(result: Result) -> float:
     """How long a worker waited for anything but a core; 0 if its kernel does not report it."""
     core_s = result.spent.core + result.spent.no_core
     return max(0.0, result.decode_s - core_s) if core_s else 0.0
-
-
-def _sample_info(result: Result, rows: int, spec: SampleSpec) -> npt.NDArray[np.int64]:
-    """What a worker tells of the clips of a lease, as the lease table carries it to the reader.
-    Raises ProtocolError."""
-    info = np.empty(rows, info_type(spec))
-    given = {
-        "frames": result.frames, "times": result.times or result.frames,
-        "affine": result.affine or [[np.nan] * (6 * matrices(spec))] * rows,
-    }  # fmt: skip
-    for name, values in given.items():
-        length = info[name].size // rows
-        if len(values) != rows or {*map(len, values)} != {length}:
-            raise ProtocolError(
-                f"the lease has {rows} clips of {length} {name}, the answer does not"
-            )
-        info[name] = np.reshape(values, info[name].shape)
-    if not result.times:
-        info["times"] = np.nan
-    shows = info["frames"]
-    if shows.size and shows.min() < 0 and not _may_lack(spec):
-        raise ProtocolError("the answer has missing frames, the spec allows none")
-    if len(result.lengths) not in (0, rows):
-        raise ProtocolError(f"{len(result.lengths)} lengths of files for {rows} clips")
-    of_files = result.lengths or [(-1, np.nan, np.nan)] * rows
-    info["of"], info["lasts"], info["wide"] = zip(*of_files, strict=True)
-    return in_words(info)
-
-
-def _may_lack(spec: SampleSpec) -> bool:
-    """Whether clips may have frames that their videos do not have."""
-    clip = spec.leader
-    return clip.short == "zero" or clip.edges is not None or clip.max_frames is not None

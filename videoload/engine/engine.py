@@ -463,11 +463,10 @@ class Engine:
         if (worker := self._workers.get(peer)) is None:  # it left after this was granted
             return
         stream = self.streams.by_id[grant.stream]
-        spec, clip_bytes, words = stream.layout_of(grant.samples[0])
+        spec, clip_bytes, told_bytes = stream.layout_of(grant.samples[0])
         place = stream.place(grant.slot, grant.rows, clip_bytes) if worker.is_child else None
         if place is None:
-            facts_bytes = 18 * (words + 3)  # in a message, at most
-            answer_bytes = len(grant.samples) * (clip_bytes + facts_bytes)
+            answer_bytes = len(grant.samples) * (clip_bytes + told_bytes)
             peer.granted(answer_bytes, self._table.pool.held(peer))
         worker.timer.granted(time.monotonic())
         worker.last_lease = grant.lease

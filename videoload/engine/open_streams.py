@@ -43,6 +43,7 @@ _log = logging.getLogger(__name__)
 # malloc keeps no block above 32 MB. A larger answer would be allocated anew, and come half as fast.
 _LEASE_BYTES = 31 << 20
 _GROW_BYTES = 64 << 20  # of new slots in a tick: 20 ms
+_TOLD_BYTES = 64  # about a clip, beside its `SampleInfo`: three numbers
 _NAMED = 8  # files that changed: the last ones
 
 
@@ -54,12 +55,12 @@ class Loan(NamedTuple):
 
 
 class BatchLayout(NamedTuple):
-    """What the clips of a batch have in common. ``clip_bytes`` are those of each, ``words`` tell
-    facts of it."""
+    """What the clips of a batch have in common. ``clip_bytes`` are those of each, ``told_bytes``
+    those that a message has about it, at most."""
 
     spec: SampleSpec
     clip_bytes: int
-    words: int
+    told_bytes: int
 
 
 @dataclass(eq=False, slots=True)
@@ -99,7 +100,7 @@ class OpenStream:
         self.is_scanned = bool(self.versions.any())
         specs = {shape: with_shape(self.spec, shape) for shape in self.plan.sizes}
         self.layouts = {
-            shape: BatchLayout(spec, spec.clip_bytes, info_type(spec).itemsize // 8)
+            shape: BatchLayout(spec, spec.clip_bytes, info_type(spec).itemsize + _TOLD_BYTES)
             for shape, spec in specs.items()
         }
 

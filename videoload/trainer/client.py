@@ -54,13 +54,13 @@ from videoload.trainer.fresh_import import checked_code
 from videoload.trainer.planning import given_as, once, planned
 from videoload.trainer.ranks import check_ranks, ranks_here
 from videoload.trainer.stream import NO_COPY, Stream
-from videoload.transport.messages import MAX_FRAMES
 from videoload.transport.metrics_port import MetricsPort
 from videoload.transport.slots import Slots
 from videoload.transport.sockets import PIXEL_BYTES
 
 # The trainer holds one slot, tf.data may run a few ahead, and workers fill the others.
 _SLOTS = 8
+_MAX_FRAMES = 100_000  # of a sample, and matrices: what is told of them fits into a message
 _CLIPS, _FETCHED_CLIPS = 4, 16  # Slots per worker, in clips; if files come from another host.
 # Without slots=, the limits of their memory: bytes, share of what is left, and number.
 _MAX_BYTES, _SHARE, _FEWEST = 2 << 30, 0.75, 4
@@ -319,8 +319,8 @@ class Client:
                 f"a clip of {spec.clip_bytes / 1e9:.1f} GB: no more than {PIXEL_BYTES / 1e9:.1f} "
                 "are taken from workers that dial in; make clips smaller, or leave listen= out"
             )
-        if (frames := max(math.prod(reported_shape(spec)), matrices(spec))) > MAX_FRAMES:
-            raise SpecError(f"a clip of {frames} frames: no more than {MAX_FRAMES} are taken")
+        if (frames := max(math.prod(reported_shape(spec)), matrices(spec))) > _MAX_FRAMES:
+            raise SpecError(f"a clip of {frames} frames: no more than {_MAX_FRAMES} are taken")
         batch_bytes = max(
             rows * with_shape(spec, shape).clip_bytes for shape, rows in plan.sizes.items()
         )

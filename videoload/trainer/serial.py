@@ -18,8 +18,8 @@ from videoload.catalog.catalog import Catalog
 from videoload.catalog.crop_boxes import rows_for_workers
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.rows import Clip
-from videoload.clips.sample_info import info_type
-from videoload.clips.sample_spec import GivenSpec, SampleSpec, one_clip, reported_shape, with_shape
+from videoload.clips.sample_info import SampleInfo, info_type
+from videoload.clips.sample_spec import GivenSpec, SampleSpec, one_clip, with_shape
 from videoload.decoding.decoder import Decoder
 from videoload.decoding.prepared import ShortVideoError
 from videoload.errors import OneClipError, SpecError, VideoError, named
@@ -185,7 +185,9 @@ def _batches(
                     wanted = Clip(sample.seed, sample.clip, sample.crop, row_of(sample.video))
                     path, known = wanted.row.path, scanned[sample.video]
                     try:
-                        _decode(decoder, clip, wanted, clips[row : row + 1], sample_info[row])
+                        _decode(
+                            decoder, clip, wanted, clips[row : row + 1], sample_info[row : row + 1]
+                        )
                         if known > 0 and path not in others and decoder.fingerprint(path) != known:
                             others.add(path)
                             _log.warning("%s has changed since the scan", named(path))
@@ -214,11 +216,7 @@ def _batches(
 
 
 def _decode(
-    decoder: Decoder, spec: SampleSpec, wanted: Clip, out: npt.NDArray[np.uint8], info: Any
+    decoder: Decoder, spec: SampleSpec, wanted: Clip, out: npt.NDArray[np.uint8], info: SampleInfo
 ) -> None:
     """Decode a clip into ``out``; ``info`` gets what is known of it. Raises VideoError."""
-    made = decoder.prepare(wanted.row.path, spec, [wanted], out)(lambda: None)
-    info["frames"] = made.frames.reshape(reported_shape(spec))
-    info["times"] = made.times.reshape(reported_shape(spec))
-    info["of"], info["lasts"], info["wide"] = made.length
-    info["affine"] = made.affine[0]
+    decoder.prepare(wanted.row.path, spec, [wanted], out)(lambda: None).tell(info)

@@ -41,18 +41,13 @@ from videoload.clips.rows import Clip, Natural, Seconds
 from videoload.clips.sample_spec import SampleSpec
 from videoload.errors import Fault, ProtocolError, printable
 
-VERSION = b"videoload/6"
+VERSION = b"videoload/7"
 _MAX_WORD, _MAX_TEXT = 256, 4096
-MAX_FRAMES = 100_000  # of a sample, and matrices
 
 _T = TypeVar("_T")
 Id = Natural
 _Text = Annotated[str, msgspec.Meta(max_length=_MAX_TEXT)]
-_Ordinal = Annotated[int, msgspec.Meta(gt=-(1 << 48), lt=1 << 48)]  # see `clips.edges`
 _Word = Annotated[str, msgspec.Meta(max_length=_MAX_WORD)]
-_Ordinals = Annotated[list[_Ordinal], msgspec.Meta(max_length=MAX_FRAMES)]
-_Times = Annotated[list[float], msgspec.Meta(max_length=MAX_FRAMES)]
-_Matrices = Annotated[list[float], msgspec.Meta(max_length=6 * MAX_FRAMES)]
 
 
 class _Message(msgspec.Struct, forbid_unknown_fields=True, tag_field="type"):
@@ -167,23 +162,16 @@ class Spent(msgspec.Struct, forbid_unknown_fields=True, array_like=True, frozen=
 
 
 class Result(_Message, tag="result"):
-    """All clips of the lease are decoded. ``frames`` holds the ordinals of their source frames,
-    [n][T], with k views [n][k * T]."""
+    """All clips of the lease are decoded. ``info`` tells of them: the bytes of a `SampleInfo`."""
 
     lease: Id
-    frames: Annotated[list[_Ordinals], msgspec.Meta(min_length=1, max_length=4096)]
+    info: bytes
     decode_s: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     # Which file each clip is of: its fingerprint if the lease has a salt; else a number that
     # changes with the file, 0 if nobody can tell.
     files: Annotated[list[Id], msgspec.Meta(max_length=4096)] = []
     spent: Spent = Spent()
     clip_s: Annotated[list[Seconds], msgspec.Meta(max_length=4096)] = []  # seconds of each clip
-    # When a player shows each of ``frames``, in seconds. NaN if the file does not say.
-    times: Annotated[list[_Times], msgspec.Meta(max_length=4096)] = []
-    # `VideoInfo.length` of each clip's file; -1 and NaN of counts.
-    lengths: Annotated[list[tuple[_Ordinal, float, float]], msgspec.Meta(max_length=4096)] = []
-    # For each sample, the 2x3 matrices of its clips, one after the other.
-    affine: Annotated[list[_Matrices], msgspec.Meta(max_length=4096)] = []
     kept: Id = 0  # clips that came from the frame store
     no_room: Id = 0  # clips whose video has no room there
 

@@ -12,6 +12,7 @@ from itertools import groupby
 import numpy as np
 import numpy.typing as npt
 
+from videoload.clips.sample_info import info_type
 from videoload.decoding.decoder import Decoder
 from videoload.decoding.prepared import Make, ShortVideoError
 from videoload.decoding.reports import prepare_report
@@ -45,7 +46,8 @@ class LeaseRuns:
     ) -> None:
         """``out``: the rows of the lease's place, or of its clips."""
         self._decoder, self._lease, self._out, self._tick = decoder, lease, out, tick
-        self.at, self.result = 0, Result(lease.lease, [])
+        self.at, self.result = 0, Result(lease.lease, b"")
+        self._info = np.empty(len(lease.clips), info_type(lease.spec))
         self._versions: dict[str, int] = {}  # of the files that clips were made of
 
     def decode(self) -> None:
@@ -67,6 +69,7 @@ class LeaseRuns:
             self._decode(first, last, ready.pop((first, last)))
             clip_s = (prepared_s + time.perf_counter() - since) / (last - first)
             self.result.clip_s += [clip_s] * (last - first)
+        self.result.info = self._info.tobytes()
 
     def look_at_files(self) -> None:
         """Find out which file each clip is of, before it is decoded and after. Raises
@@ -126,17 +129,13 @@ class LeaseRuns:
             for at in range(first, last):  # one at a time: which clip is it?
                 self._decode(at, at + 1)
             return
-        result = self.result
-        result.frames += made.frames.tolist()
-        result.times += made.times.tolist()
-        result.lengths += [made.length] * (last - first)
-        result.affine += made.affine.reshape(last - first, -1).tolist()
+        made.tell(self._info[first:last])
         if self._lease.salt is None and made.version is not None:
             self._versions[self._lease.clips[first].row.path] = made.version
         if made.are_kept:
-            result.kept += last - first
+            self.result.kept += last - first
         elif made.lacks_room:
-            result.no_room += last - first
+            self.result.no_room += last - first
 
 
 def runs(lease: Lease) -> Iterator[tuple[int, int]]:

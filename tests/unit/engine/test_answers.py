@@ -15,6 +15,7 @@ import pytest
 
 from videoload.catalog.catalog import Catalog
 from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.sample_info import info_type
 from videoload.clips.sample_spec import one_clip
 from videoload.engine.answers import Answers
 from videoload.engine.membership import ConnectedWorker
@@ -34,6 +35,13 @@ from videoload.transport.slots import Slots
 SPEC = ClipSpec(frames=2, size=(8, 8))
 VIDEOS = 40
 GOOD, CUT = 1001, 2002
+
+
+def told_of(*clips: list[int]) -> bytes:
+    """What a worker tells of clips that show these frames."""
+    info = np.zeros(len(clips), info_type(one_clip(SPEC)))
+    info["frames"] = clips
+    return info.tobytes()
 
 
 class Peer:
@@ -106,7 +114,7 @@ class Trainer:
     def answer(self, peer: Any, file: int, **replaced: Any) -> Grant:
         """The worker answers its first lease, with clips of the file with this fingerprint."""
         grant: Grant = peer.leases.popleft()
-        told: dict[str, Any] = {"frames": [[0, 1]], "files": [file], "times": [[0.0, 0.04]]}
+        told: dict[str, Any] = {"info": told_of([0, 1]), "files": [file]}
         self.answers.take(peer, Result(grant.lease, decode_s=0.01, **(told | replaced)))
         self.obey()
         return grant
@@ -169,11 +177,13 @@ def test_of_two_workers_that_hold_a_clip_only_the_one_with_the_pinned_file_is_sh
 def test_an_answer_that_breaks_the_protocol_gets_no_pixel_into_the_batch(trainer: Trainer) -> None:
     trainer.read()
     peer = trainer.join(222, "b")
-    frames: list[dict[str, Any]] = [{"frames": [[0]]}, {"frames": [[-1, 0]]}, {"times": [[0.0]]}]
-    for replaced in [*frames, {"files": []}, {"files": [1, 2]}]:
+    shown = [[0, 1], [0, 1]], [[-1, 0]], [[0, 1 << 48]]
+    infos = [b"", told_of([0, 1])[1:], *(told_of(*clips) for clips in shown)]
+    replaced: list[dict[str, Any]] = [{"info": info} for info in infos]
+    for each in [*replaced, {"files": []}, {"files": [1, 2]}]:
         peer.leases.append(peer.leases[0])
         with pytest.raises(ProtocolError):
-            trainer.answer(peer, GOOD, **replaced)
+            trainer.answer(peer, GOOD, **each)
     assert (peer.sent, trainer.shown) == (0, {})
 
 
@@ -182,7 +192,7 @@ def test_a_failure_and_an_answer_to_no_lease_are_dropped(
 ) -> None:
     trainer.read()
     peer = trainer.join(11, "a")
-    trainer.answers.take(peer, Result(999, [[0, 1]], files=[GOOD]))
+    trainer.answers.take(peer, Result(999, told_of([0, 1]), files=[GOOD]))
     trainer.answers.failed(peer, Failed(999, 0, "no", Fault.FUNCTION), 0.0)
     trainer.obey()
     assert (peer.sent, trainer.shown, trainer.others, caplog.messages) == (0, {}, [], [])

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
+import numpy as np
 import pytest
 
 from tests.faults.raw_peers import answer, dealer, hello, say
 from tests.support.waiting import SECOND, wait_until
 from videoload import Catalog, ClipSpec
+from videoload.clips.sample_info import info_type
 from videoload.clips.sample_spec import one_clip
 from videoload.engine.engine import Engine
 from videoload.engine.open_streams import OpenStream
@@ -91,7 +93,8 @@ def test_a_recall_is_answered_before_the_slots_are_granted_to_the_other_reader(
         for _ in range(3):
             lease = answer(worker)
             assert isinstance(lease, Lease)
-            found = Result(lease.lease, [[0]], 0.01, [7], times=[[0.0]])
+            info = np.zeros(1, info_type(stream.spec)).tobytes()
+            found = Result(lease.lease, info, 0.01, [7])
             say(worker, found, bytes(stream.spec.clip_bytes))
         wait_until(lambda: first.ready == 3, 10 * SECOND, "the first reader holds all slots")
         if takes:

@@ -14,7 +14,7 @@ from videoload.transport.messages import Result, Spent
 
 
 def result(busy_s: float, idle_s: float = 0.0, **spent: float) -> Result:
-    return Result(1, [[0]], busy_s, spent=Spent(idle=idle_s, **spent))
+    return Result(1, b"", busy_s, spent=Spent(idle=idle_s, **spent))
 
 
 def started(now: float = 0.0) -> WorkTimer:
@@ -74,7 +74,7 @@ def test_a_worker_is_believed_no_more_time_than_passed(lies: list[float]) -> Non
 def test_no_more_clips_count_as_kept_or_without_room_than_a_lease_has(
     claimed: int, counted: int
 ) -> None:
-    said = Result(1, [[0]], 0.1, kept=claimed, no_room=claimed)
+    said = Result(1, b"", 0.1, kept=claimed, no_room=claimed)
     work = started().answered(said, 8, 0, 2.0)
     assert (work.kept, work.no_room) == (counted, counted)
 
