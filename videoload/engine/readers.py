@@ -10,6 +10,7 @@ import copy
 import itertools
 import logging
 import math
+import sys
 import time
 import weakref
 from collections import Counter
@@ -295,7 +296,7 @@ class StreamReaders:
     def _leave(self, number: int, meter: Meter | None, *, tells: bool) -> None:
         if meter is not None:
             meter.left(number)
-        if tells:
+        if tells and not sys.is_finalizing():  # NumPy may be gone by then
             self._tell_of_lengths()
 
     def _tell_of_lengths(self) -> None:
