@@ -487,7 +487,8 @@ class LeaseTable:
         """There may be clips for whoever takes some: all workers get a lease before any gets
         another one."""
         self.pool.gained()
-        if self._batches.have_clips:  # else each of a crowd that joins asks all the others
+        # Else each of a crowd that joins asks all the others, and a slot that comes back does so.
+        if self.pool.has_credit and self._batches.have_clips:
             self._offer(lambda: list(self.pool.takers))
         self._batches.deliver_empty()
 

@@ -37,6 +37,7 @@ class Lengths:
 
     def __init__(self, catalog: Catalog, clip: SampleSpec) -> None:
         self._catalog, self._clip = catalog, clip
+        self._known = catalog._table.column("frames")
         self._expected = targets.rows_per_frame(catalog.targets)
         self._frames = np.full(len(catalog), -1, np.int64)
         self._seconds = np.full(len(catalog), np.nan)
@@ -48,7 +49,7 @@ class Lengths:
         The first that has another frame count or shape than the catalog says is in the log. Raises
         SpecError if targets per frame do not fit."""
         self._frames[videos], self._seconds[videos] = frames, seconds
-        known = self._catalog._table.column("frames")[videos]
+        known = self._known[videos]
         other = (frames >= 0) & (known >= 0) & (known != frames)
         if other.any() and not self._has_other:
             self._has_other, at = True, int(other.argmax())
