@@ -35,7 +35,6 @@ from typing import TYPE_CHECKING
 from av.video.frame import VideoFrame
 
 from videoload.bitstreams.h264 import is_unreferenced
-from videoload.bitstreams.proofs import INTRA_ONLY
 from videoload.reading.containers import BrokenFileError
 from videoload.reading.frame_decoder import REFUSALS, checksum
 from videoload.reading.order import Order
@@ -47,15 +46,10 @@ if TYPE_CHECKING:
 
 Use = Callable[[int, VideoFrame], None]  # takes a frame by its ordinal
 
-# Decoders that do not complain of some damaged pictures, and show in them what their memory held
-# before, or go on with what the pictures before a key frame left behind.
-_CARRY_OVER = INTRA_ONLY - {"dvvideo", "rawvideo"} | {
-    "ffv1", "hevc", "msmpeg4", "msmpeg4v1", "msmpeg4v2", "vp8", "vp9"
-}  # fmt: skip
-# A strict decoder of these refuses a damaged picture before it decodes others that refer to it. In
-# some that it does not refuse it shows what its recycled memory held before, so its frames must not
-# be kept, on whichever way.
-_REFUSE_AT_ONCE = {"hevc"}
+# Decoders that complain of damaged pictures, and show in none what their memory held before, or
+# what the pictures before a key frame left behind. So they go on at another key frame, and their
+# frames may be kept while they decode. All others are made anew for each group, and keep none.
+_CLEAN = {"dvvideo", "h264", "libdav1d", "mjpeg", "rawvideo"}
 _AT_ONCE, _EARLIER = 16, 8  # packets behind a start, and starts before it
 _MAX_GROUPS = 64  # are searched for a picture in the place of one that is refused
 
@@ -210,9 +204,9 @@ def _show_group(
     ``gaps``; then all that these packets give comes out.
 
     Pictures that are neither wanted nor referred to are not decoded. A tolerant decoder gives all
-    others. A strict one gives the wanted frames, each when all packets before its own have given
-    theirs or were left out; if one is damaged or missing, it raises _ComplaintError or one
-    of `REFUSALS`.
+    others. A strict one gives the wanted frames (if it `_is_clean`, each when all packets before
+    its own have given theirs or were left out); if one is damaged or missing, it raises
+    _ComplaintError or one of `REFUSALS`.
     """
     start, proven = order.start(group), order.is_proven
     first, decoder = video.go_to(start, last), video.decoder
@@ -221,10 +215,10 @@ def _show_group(
         if strict:
             raise _ComplaintError
         return
-    if proven and decoder.used and _carries_over(decoder.context.name, order):
+    is_clean = _is_clean(decoder.context.name, order)
+    if proven and decoder.used and not is_clean:
         decoder.renew()
     came = order.leading(start, last).union(*gaps)  # packets whose frames came, or will not come
-    waits = proven and decoder.context.name not in _REFUSE_AT_ONCE
     complete = start.packet  # all packets before it have given their frames
     left: deque[tuple[int, int, VideoFrame]] = deque()  # wanted frames that came out, by packet
     missing = len(wanted)
@@ -245,7 +239,7 @@ def _show_group(
         del frame
         while complete in came:
             complete += 1
-        while left and (not waits or left[0][0] < complete):
+        while left and (not proven or not is_clean or left[0][0] < complete):
             missing -= 1
             yield left.popleft()[1:]
     if strict and (missing or (proven and complete <= last)):
@@ -261,12 +255,11 @@ def _up_to(last: int, video: Video, gaps: Iterable[range]) -> Iterator[VideoPack
     yield from islice(video.packets, last + 1 - video.number)
 
 
-def _carries_over(codec: str, order: Order) -> bool:
-    """Whether a used decoder may show other pictures after a key frame than a new one. FFmpeg's
-    MPEG-4 counts how often pictures ended without padding, and then takes a wrong end for a right
-    one; of sound pictures, only B-VOPs end so. (Where there are none, a new decoder for each group
-    would cost 4 % of UCF-101's clips.)"""
-    return codec in _CARRY_OVER or (codec == "mpeg4" and order.ordinals is not None)
+def _is_clean(codec: str, order: Order) -> bool:
+    """Whether a decoder is one of `_CLEAN`. FFmpeg's MPEG-4 counts how often pictures ended without
+    padding, and then takes a wrong end for a right one; of sound pictures, only B-VOPs end so.
+    (Where there are none, a new decoder for each group would cost 4 % of UCF-101's clips.)"""
+    return codec in _CLEAN or (codec == "mpeg4" and order.ordinals is None)
 
 
 def _needed(
