@@ -1,4 +1,4 @@
-"""For the site: functions that take the options of a stream show each of them, as help() does."""
+"""For the site: `Client.stream` shows each option of a stream, as help() does. Others name it."""
 
 import inspect
 from importlib import import_module
@@ -8,11 +8,11 @@ import griffe
 
 
 class ShownOptions(griffe.Extension):
-    """Take docstring and options from the function itself, where `takes_options` has put them."""
+    """Take docstring and options from the method itself, where `takes_options` has put them."""
 
     def on_function(self, *, func: griffe.Function, **kwargs: Any) -> None:
         """See griffe."""
-        if not any(str(each.value) == "takes_options" for each in func.decorators):
+        if func.path != "videoload.trainer.client.Client.stream":
             return
         found: Any = import_module(func.module.path)
         for name in func.path.removeprefix(f"{func.module.path}.").split("."):

@@ -288,7 +288,7 @@ def evaluate(
             fewer.
         average: What to average: ``"scores"``, the default, or the ``"softmax"`` of classes'
             scores.
-        **options: As in `StreamOptions`.
+        **options: As in `Client.stream`.
 
     Returns:
         The mean scores of each video.

@@ -114,7 +114,7 @@ def decode_serially(
         info: Say where each batch came from. Default False.
         frame_store: Folder that keeps scaled frames, as in `Client`. Default None.
         index: The index of the set, as in `Client`. Default None: what lies in the root.
-        **options: As in `StreamOptions`; ``ordered`` has no effect here.
+        **options: As in `Client.stream`; ``ordered`` has no effect here.
 
     Yields:
         (clips, labels): uint8 [B, *clip.shape] and int64 [B]; with ``info`` (clips, labels,
