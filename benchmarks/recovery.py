@@ -32,8 +32,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 from rich.console import Console
 from rich.table import Table
@@ -109,7 +109,7 @@ class Watch:
         yield self._open
 
     def _note(
-        self, lease: Lease, frames: npt.NDArray[np.int64], decode_s: float, waited_s: float = 0.0
+        self, lease: Lease, info: npt.NDArray[Any], decode_s: float, waited_s: float = 0.0
     ) -> None:
         if self._open is not None and lease.is_owed:
             chunk = lease.chunk
@@ -119,7 +119,7 @@ class Watch:
                 self._open.took_s = time.monotonic() - self._open.began
                 self._open.over.set()
                 self._open = None
-        self._answered(lease, frames, decode_s, waited_s)
+        self._answered(lease, info, decode_s, waited_s)
 
 
 class Fleet:

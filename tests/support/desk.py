@@ -334,7 +334,7 @@ class Desk:
             if isinstance(command, Grant):
                 self.leases[command.worker].append(command)
             elif isinstance(command, Ready):
-                told = command.frames.reshape(-1, 2)
+                told = command.info.reshape(-1, 2)
                 assert np.array_equal(told, ordinals(command.samples))
                 assert (command.reader, command.step) not in self.ready
                 self.ready[command.reader, command.step] = command

@@ -463,7 +463,7 @@ class Simulation:
         stream = consumer.stream
         rows = range(len(batch.samples)) if batch.rows is None else batch.rows
         assert [self.memory[stream.id, batch.slot][row] for row in rows] == [*batch.samples]
-        assert batch.frames[: len(rows)].tolist() == ordinals(batch.samples).tolist()
+        assert batch.info[: len(rows)].tolist() == ordinals(batch.samples).tolist()
         planned = stream.plan[batch.step]
         if not stream.quarantine.skips:
             assert len(batch.samples) == len(planned)

@@ -33,9 +33,9 @@ def matrices(spec: SampleSpec) -> int:
     return sum(clip.views for clip in spec.clips.values()) if spec.asks == "clips" else 0
 
 
-def words_of(told: bytes, samples: int, spec: SampleSpec) -> npt.NDArray[np.int64]:
-    """What a worker tells of samples, the bytes of their `SampleInfo`, as the lease table carries
-    it: int64 [n, words]. Raises ValueError if they cannot be of so many samples of this spec."""
+def info_in(told: bytes, samples: int, spec: SampleSpec) -> SampleInfo:
+    """What a worker tells of samples, out of its bytes. Raises ValueError if they cannot be of so
+    many samples of this spec."""
     kind = info_type(spec)
     if len(told) != samples * kind.itemsize:
         raise ValueError(
@@ -46,17 +46,12 @@ def words_of(told: bytes, samples: int, spec: SampleSpec) -> npt.NDArray[np.int6
     may_lack = clip.short == "zero" or clip.edges is not None or clip.max_frames is not None
     _check(info["frames"], -_MOST if may_lack else 0, "a frame")
     _check(info["of"], -1, "a length")
-    return info.view(np.int64).reshape(samples, -1)
+    return info
 
 
 def _check(numbers: npt.NDArray[np.int64], least: int, what: str) -> None:
     if numbers.size and not least <= numbers.min() <= numbers.max() < _MOST:
         raise ValueError(f"{what} has a number below {least}, or above {_MOST}")
-
-
-def info_of(words: npt.NDArray[np.int64], spec: SampleSpec) -> SampleInfo:
-    """The reverse of `words_of`."""
-    return np.ascontiguousarray(words).view(info_type(spec)).reshape(-1)
 
 
 def affine_of(info: SampleInfo, spec: SampleSpec) -> Matrices | dict[str, Matrices] | None:

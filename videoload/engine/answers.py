@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from videoload.clips.sample_info import words_of
+from videoload.clips.sample_info import info_in
 from videoload.engine.membership import ConnectedWorker
 from videoload.engine.open_streams import OpenStream
 from videoload.errors import Fault, ProtocolError, named
@@ -30,7 +30,7 @@ from videoload.transport.sockets import Peer
 
 _log = logging.getLogger(__name__)
 
-_NO_FRAMES = np.empty((0, 0), np.int64)
+_NO_INFO = np.empty(0)
 
 
 @dataclass(eq=False)
@@ -52,7 +52,7 @@ class Answers:
         stream, rows = self.streams[lease.stream], len(lease.rows)
         spec, clip_bytes, _ = stream.layout_of(lease.sample)
         try:
-            words = words_of(result.info, rows, spec)
+            info = info_in(result.info, rows, spec)
         except ValueError as error:
             raise ProtocolError(str(error)) from None
         if len(result.files) != rows:
@@ -69,7 +69,7 @@ class Answers:
         stream.meter.worked(worker.name, work, seconds, now)
         self.meter.worked(worker.name, work, (), now)
         self._note_versions(stream, lease, result)
-        self.table.answered(lease, words, result.decode_s, _waited_s(result))
+        self.table.answered(lease, info, result.decode_s, _waited_s(result))
 
     def _too_late(
         self, worker: ConnectedWorker, lease: Lease | None, result: Result, now: float
@@ -85,7 +85,7 @@ class Answers:
             stream.meter.worked(worker.name, work, (), now)
             self.meter.worked(worker.name, work, (), now)
         if lease is not None:
-            self.table.answered(lease, _NO_FRAMES, result.decode_s, _waited_s(result))
+            self.table.answered(lease, _NO_INFO, result.decode_s, _waited_s(result))
 
     def failed(self, peer: Peer, failed: Failed, now: float) -> None:
         """A worker could not decode a clip of a lease."""

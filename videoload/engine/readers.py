@@ -18,7 +18,6 @@ from collections.abc import Callable, Generator, Iterator
 from functools import cached_property, partial
 from typing import Any
 
-from videoload.clips.sample_info import info_of
 from videoload.clips.sample_spec import Shape
 from videoload.engine.engine import Engine
 from videoload.engine.lending import lend
@@ -261,10 +260,9 @@ class StreamReaders:
         rows = lend(self._engine, self.source, batch, idle)
         queue.handed_over()
         spec = self.source.layout_of(batch.samples[0]).spec
-        sample_info = info_of(batch.frames, spec)
         look, self.look = self.look, None
         made = batch_of(
-            batch.step, batch.samples, self.catalog, spec, rows, sample_info, self.lengths,
+            batch.step, batch.samples, self.catalog, spec, rows, batch.info, self.lengths,
             info=info or look is not None,
         )  # fmt: skip
         if look is not None and len(made) == 3:

@@ -193,9 +193,9 @@ class Batches:
                         self.stop(reader.stream, error)
                     return
                 del reader.complete[at]
-                ready = Ready(reader.id, at, batch.slot, tuple(samples), batch.frames)
+                ready = Ready(reader.id, at, batch.slot, tuple(samples), batch.info)
                 if batch.left_out:
-                    ready = replace(ready, frames=batch.frames[rows], rows=tuple(rows))
+                    ready = replace(ready, info=batch.info[rows], rows=tuple(rows))
                 self._outbox.append(ready)
                 reader.waiting = False
                 reader.handed_at = min(reader.handed_at, self._pool.now)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from videoload.errors import VideoloadError
@@ -37,7 +37,7 @@ class Ready:
     step: int
     slot: int
     samples: tuple[Sample, ...]
-    frames: npt.NDArray[np.int64]
+    info: npt.NDArray[Any]  # what is told of each sample
     rows: tuple[int, ...] | None = None  # of the slot, if some were left out
 
 

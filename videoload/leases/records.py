@@ -42,6 +42,7 @@ from dataclasses import KW_ONLY, InitVar, dataclass, field
 from enum import Enum, auto
 from heapq import heappush
 from itertools import count
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -58,7 +59,7 @@ from videoload.processes.stall_clock import StallClock
 
 LEASE_CLIPS = 16  # at most, unless they come from one video
 MAX_CLIPS = 64  # at most, if they come from one video: one pass over it decodes them all
-_NO_FRAMES = np.empty((0, 0), np.int64)
+_NO_INFO = np.empty(0)
 _MAX_SILENT = 3  # workers, until the first of them is noted
 
 
@@ -180,18 +181,18 @@ class Batch:
     samples: list[Sample]
     left: dict[int, None]  # rows that are in no chunk yet, ascending
     missing: int = 0  # rows that are not done
-    frames: npt.NDArray[np.int64] = field(default_factory=lambda: _NO_FRAMES)  # told of each row
+    info: npt.NDArray[Any] = field(default_factory=lambda: _NO_INFO)  # what is told of each row
     chunks: dict[Chunk, None] = field(default_factory=dict)  # chunks that are not done
     left_out: set[int] = field(default_factory=set)  # rows that cannot be decoded
     error: tuple[int, VideoloadError] | None = None  # the stream ends at this row
     writers: int = 0  # if it is cancelled: leases that may still write into its slot
     hosts: Collection[Hashable] = ()  # that rows of ``left`` prefer, once that is known
 
-    def tell(self, rows: Sequence[int], frames: npt.NDArray[np.int64]) -> None:
+    def tell(self, rows: Sequence[int], info: npt.NDArray[Any]) -> None:
         """Note what a worker tells of some rows."""
-        if not len(self.frames):
-            self.frames = np.empty((len(self.samples), frames.shape[1]), np.int64)
-        self.frames[list(rows)] = frames
+        if not len(self.info):
+            self.info = np.empty((len(self.samples), *info.shape[1:]), info.dtype)
+        self.info[list(rows)] = info
 
     def choose_substitutes(self, rows: Sequence[int]) -> None:
         """Replace the samples that are known to be bad by now."""

@@ -33,8 +33,8 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import suppress
 from heapq import heappop, heappush
+from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from videoload.activity import Activity
@@ -325,10 +325,10 @@ class LeaseTable:
         return self.pool.lease(worker, lease)
 
     def answered(
-        self, lease: Lease, frames: npt.NDArray[np.int64], decode_s: float, waited_s: float = 0.0
+        self, lease: Lease, info: npt.NDArray[Any], decode_s: float, waited_s: float = 0.0
     ) -> None:
         """The answer to ``lease`` came. If the lease is owed, its clips are in their place.
-        ``frames``: the source ordinals [n, T]. ``decode_s``: how long the decoding took.
+        ``info``: what is told of each clip, [n, ...]. ``decode_s``: how long the decoding took.
         ``waited_s``: the part of it that the worker waited for something else than a core."""
         stream, chunk, was_owed = self._streams.get(lease.stream), lease.chunk, lease.is_owed
         clip_s = math.inf if stream is None else stream.clip_s(lease.sample)
@@ -338,7 +338,7 @@ class LeaseTable:
             return
         chunk.stream.note_clip_time(lease.sample, decode_s / chunk.size)
         chunk.stream.was_read(lease.videos)
-        chunk.batch.tell(chunk.rows, frames)
+        chunk.batch.tell(chunk.rows, info)
         chunk.void_leases()
         lease.worker.mistakes = max(0.0, lease.worker.mistakes - _AMENDS * chunk.size)
         for said in chunk.said:  # those that said it cannot be decoded were wrong
