@@ -40,6 +40,7 @@ RESTART_S = 1.0  # how long it takes to replace a worker that died or was killed
 OWN, OTHER = 11, 22  # fingerprints of the trainer's own files, and of others
 
 How = Literal["sleeps", "crashes", "endless"]
+Line = deque[Callable[[], object]]
 
 
 @dataclass(eq=False)
@@ -56,6 +57,8 @@ class SimulatedWorker:
     trip_s: float = 0.0  # what a lease takes beyond its clips
     cut_until: float = 0.0  # until then nothing arrives from it
     sending: int = 0  # its answers that wait for the line
+    to: Line = field(default_factory=deque)  # messages that are on their way, in their order
+    back: Line = field(default_factory=deque)
     hangs: How | None = None  # hangs in its first lease, and sends nothing any more
     waits: bool = False  # ... because it waits for its storage
     loses: int = 0  # so many messages from now on
@@ -280,7 +283,7 @@ class Simulation:
             if is_here and worker.came < sent and not worker.leases and worker.hangs is None:
                 self.end_worker(worker.name, died=False, returns=True)
 
-        self._send(max(worker.away_s / 2, worker.cut_until - self.now), come)
+        self._send(max(worker.away_s / 2, worker.cut_until - self.now), come, worker.to)
 
     def _suspect(self, worker: SimulatedWorker) -> None:
         for lease in worker.known.leases.values():
@@ -366,6 +369,7 @@ class Simulation:
         self._send(
             max(comes_s, worker.cut_until - self.now),
             lambda: self._take(worker, lease, decode_s, failed),
+            worker.back,
         )
 
     def _loses(self, worker: SimulatedWorker) -> bool:
@@ -373,11 +377,17 @@ class Simulation:
         worker.loses -= lost
         return lost
 
-    def _send(self, seconds: float, come: Callable[[], object]) -> None:
-        if seconds:
-            self.after(seconds, come)
+    def _send(self, seconds: float, come: Callable[[], object], line: Line) -> None:
+        """What a line carries comes in its order, also if this process has slept meanwhile."""
+
+        def arrive() -> None:
+            line.popleft()()
+
+        line.append(come)
+        if seconds > 0 or len(line) > 1:
+            self.after(seconds, arrive)
         else:
-            come()
+            arrive()
 
     def _take(
         self,
@@ -456,7 +466,7 @@ class Simulation:
             if len(worker.leases) == 1:
                 self._begin(worker)
 
-        self._send(max(worker.away_s / 2, worker.cut_until - self.now), bring)
+        self._send(max(worker.away_s / 2, worker.cut_until - self.now), bring, worker.to)
 
     def _ready(self, batch: Ready) -> None:
         consumer = self.consumers[batch.reader]
@@ -499,7 +509,7 @@ class Simulation:
         self.samples += batch.samples
         held = (consumer.stream, batch.slot, [*self.memory[consumer.stream.id, batch.slot]])
         self.held.append(held)
-        self._send(consumer.step_s, lambda: self._trained(reader, held))
+        self._send(consumer.step_s, lambda: self._trained(reader, held), deque())
 
     def _trained(self, reader: int, held: tuple[Stream, int, list[Sample | None]]) -> None:
         """The consumer is done with a batch."""

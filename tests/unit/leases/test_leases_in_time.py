@@ -129,8 +129,8 @@ def test_a_full_line_is_full_whatever_the_number_of_workers(workers: int) -> Non
         *[0.05] * workers, away_s=0.001, batch=32, slots=8 + 4 * workers // 32, line=49.0
     )
     assert simulation.run(60.0) > 0.97 * min(49.0, workers / 0.05)
-    done = len(simulation.taken) * 32
-    assert simulation.granted - done < 49.0 * 6, "what is out, the line brings in time"
+    done, least = len(simulation.taken) * 32, 2 * workers + 32  # each has two leases of a clip
+    assert simulation.granted - done < max(49.0 * 6, least), "what is out, the line brings in time"
 
 
 @pytest.mark.parametrize("away_s", [0.6, 1.0, 1.5, 3.0])
