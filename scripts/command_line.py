@@ -29,8 +29,7 @@ Ctrl-C.
 _ENVIRONMENT = """\
 ## Environment variables
 
-`videoload worker` and the example trainer of `services/` take each of their options from `VIDEOLOAD_` and its name in
-capitals: `VIDEOLOAD_CONNECT`, `VIDEOLOAD_FRAME_STORE_GB`. A flag takes precedence. The others are:
+Beside the options of [`videoload worker`](#videoload-worker) and of the example trainer of `services/`, these are read:
 
 `VIDEOLOAD_CACHE`
 :   The folder of [indexes](../train/keras.md#the-first-epoch); empty: keep nothing. Without it, `$XDG_CACHE_HOME/videoload` or
@@ -60,8 +59,8 @@ def page() -> str:
         words = ["videoload", name, *(p.metavar for p in arguments), "[OPTIONS]"]
         parts += [f"## videoload {name}\n", _paragraphs(command.help)]
         parts += [f"```text\n{' '.join(words)}\n```\n"]
-        rows = list(_options(command))
-        parts += [_list([*map(_row, arguments), *(row for row in rows if row not in told)])]
+        rows = [*map(_row, arguments), *_options(command)]
+        parts += [_list(row for row in rows if row not in told)]
         for other in dict.fromkeys(told.values()):
             if same := [f"`{row[0]}`" for row in rows if told.get(row) == other]:
                 parts += [f"As for `videoload {other}`: {', '.join(same)}.\n"]

@@ -2,7 +2,7 @@
 
 The four changes are linear in the planes of a frame, so that they cost little there. With luma y
 and chroma u, v, each in [0, 1] or [-1/2, 1/2], and the drawn brightness b, contrast c, saturation s
-and hue h (in turns)::
+and hue h (in turns):
 
     y' = c * (b * y - 1/2) + 1/2
     u' = b * c * s * (cos(2 pi h) * u - sin(2 pi h) * v)
