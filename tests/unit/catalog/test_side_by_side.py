@@ -63,15 +63,15 @@ def test_what_cannot_be_a_part_is_said() -> None:
     long: dict[str, Any] = {name: Catalog([f"{name}/{'x' * 4000}.avi"]) for name in "abcde"}
     how: Any
     for how, words in (
-        ({"a": one}, ["two"]), ({"a": one, "b": both}, ["several parts"]),
-        ({"a": one, "b": mix({"x": (two, 1)})}, ["several parts"]),
+        ({"a": one}, ["side_by_side"]), ({"a": one, "b": both}, ["part"]),
+        ({"a": one, "b": mix({"x": (two, 1)})}, ["part"]),
         ({"a": one, "b": two, "by": "order"}, ["by"]),
         ({"a": one, "b": twice, "match": MATCH}, ["'S1'"]),
         ({"a": one, "b": two, "match": r"_(\d+)_"}, ["'S1.avi'"]), (long, ["20034", "16384"]),
     ):  # fmt: skip
         with refused(*words):
             Catalog.side_by_side(**how)
-    with refused("same parts"):
+    with refused("parts"):
         Catalog.join([both, one])
 
 

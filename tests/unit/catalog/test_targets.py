@@ -136,5 +136,5 @@ def test_only_targets_of_one_kind_are_joined() -> None:
     with refused("targets"):
         Catalog.join([numbers, CATALOG[3:]])
     other = Catalog(["x.avi"], [0], ["sit", "stand"]).with_targets([1])
-    with refused("same classes"):
+    with refused("classes"):
         Catalog.join([numbers, other])

@@ -32,13 +32,13 @@ def test_the_sound_lasts_as_long_as_the_frames_of_the_clip() -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"frames": 16, "sound": 16_000}, "sound needs fps"),
-        ({"frames": 16, "span": "video", "sound": 16_000}, "sound needs fps"),
-        ({**CLIP, "sound": 999}, "sound must be"),
-        ({**CLIP, "sound": 384_001}, "sound must be"),
-        ({**CLIP, "sound": True}, "sound must be"),
-        ({**CLIP, "sound": 16_000, "sound_channels": 3}, "sound_channels must be"),
-        ({**CLIP, "sound_channels": 2}, "give sound="),
+        ({"frames": 16, "sound": 16_000}, "sound.* fps"),
+        ({"frames": 16, "span": "video", "sound": 16_000}, "sound.* fps"),
+        ({**CLIP, "sound": 999}, "sound"),
+        ({**CLIP, "sound": 384_001}, "sound"),
+        ({**CLIP, "sound": True}, "sound"),
+        ({**CLIP, "sound": 16_000, "sound_channels": 3}, "sound_channels"),
+        ({**CLIP, "sound_channels": 2}, "sound="),
     ],
 )
 def test_what_cannot_be_meant_is_refused_by_name(given: dict[str, Any], words: str) -> None:

@@ -46,5 +46,5 @@ def test_random_planes_become_the_rgb_of_swscale_within_one_level(
 
 @pytest.mark.parametrize("shape", [(2, 110, 98), (2, 48, 7)])
 def test_other_shapes_are_refused(shape: tuple[int, ...]) -> None:
-    with pytest.raises(SpecError, match=r"not of pixels=\"yuv420p\""):
+    with pytest.raises(SpecError, match="yuv420p"):
         converted(np.zeros(shape, np.uint8))

@@ -53,7 +53,7 @@ def test_what_is_wrong_is_named_with_its_line(tmp_path: Path, table: str, words:
 def test_parts_are_two_columns_at_least_and_offsets_are_seconds(tmp_path: Path) -> None:
     table = text(tmp_path, TABLE)
     for parts in (("rgb",), "rgb", ("rgb", "rgb")):
-        with refused("parts", "two"):
+        with refused("parts"):
             Catalog.from_table(table, tmp_path, parts=parts)
     with refused('by="frames"'):
         Catalog.from_table(table, tmp_path, parts=PARTS, by="frames")

@@ -158,11 +158,11 @@ def test_the_precision_of_random_scores_is_the_share_of_hits_above_each(
 
 
 REFUSED: list[tuple[Catalog, str]] = [
-    (catalog([-1, 0]), "1 of 2 rows"),
-    (catalog(targets=PerFrame([np.zeros(3)] * 4)), "each frame"),
-    (catalog(targets=np.array(list("abcd"))), "each frame"),
+    (catalog([-1, 0]), r"\b1\b.* 2 "),
+    (catalog(targets=PerFrame([np.zeros(3)] * 4)), "frame|targets"),
+    (catalog(targets=np.array(list("abcd"))), "frame|targets"),
     (catalog(targets=dict.fromkeys("ab", np.zeros(4))), r"targets\['a'"),
-    (mix({"a": (catalog([0]), 1)}), "mixture"),
+    (mix({"a": (catalog([0]), 1)}), "mix"),
 ]
 
 

@@ -52,7 +52,7 @@ def test_a_journal_of_another_job_stays_as_it_is_and_one_process_at_a_time_goes_
     file = tmp_path / "lines"
     file.write_text('{"a": 1}\n{"b": 2}')
     journal = PredictionJournal(file, ONE)
-    with pytest.raises(VideoloadError, match="another process"):
+    with pytest.raises(VideoloadError, match="lines"):
         PredictionJournal(file, ONE)
     journal.close()
     assert file.read_text() == '{"a": 1}\n{"b": 2}'

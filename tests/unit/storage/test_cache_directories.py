@@ -31,7 +31,7 @@ def test_without_a_folder_nothing_is_kept(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("folder", ["", "a\0b", False, 7, b"bytes", "\udc80"])
 def test_what_cannot_be_a_folder_is_refused(folder: object) -> None:
-    with pytest.raises(SpecError, match="keep must"):
+    with pytest.raises(SpecError, match="keep"):
         CacheDirectory.of(folder, None)  # type: ignore[arg-type]
 
 
@@ -186,6 +186,6 @@ def test_without_a_limit_a_fifth_of_the_disk_stays_free(tmp_path: Path) -> None:
 
 def test_a_process_that_is_stopped_while_it_holds_the_lock_stops_nobody(tmp_path: Path) -> None:
     other = DiskQuota(tmp_path, 100, lambda: 0)
-    with other.take(10), pytest.raises(TimeoutError, match="lock"):
+    with other.take(10), pytest.raises(TimeoutError):
         take(DiskQuota(tmp_path, 100, lambda: 0, wait_s=0.01), 10)
     assert take(DiskQuota(tmp_path, 100, lambda: 0, wait_s=0.01), 90)

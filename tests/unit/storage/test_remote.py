@@ -625,4 +625,4 @@ def test_only_what_is_ours_in_a_folder_is_changed(
         other = reader(server.url, disk)
         os.chown(own, 12345, 12345)
         decoded(other, OTHER)
-        wait_until(lambda: "another user" in caplog.text, 30 * SECOND)
+        wait_until(lambda: str(own) in caplog.text, 30 * SECOND)

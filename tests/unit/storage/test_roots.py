@@ -157,7 +157,7 @@ def test_a_listing_that_fails_says_why(
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "obstore", None)
     for ask in (open_storage, folders_in):
-        with pytest.raises(StorageError, match=r"s3://b.*pip install"):
+        with pytest.raises(StorageError, match=r"s3://b.*obstore"):
             ask("s3://b")
 
 

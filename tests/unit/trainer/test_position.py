@@ -176,7 +176,7 @@ def test_a_position_of_another_stream_is_refused_and_says_what_differs(
     assert seen(build(), position, 1) == list(range(STEPS))
     assert vl.keras.Position(tmp_path, fake()).batches == STEPS
     if setting:
-        with pytest.raises(VideoloadError, match=rf"another stream \({setting}: "):
+        with pytest.raises(VideoloadError, match=rf"\({setting}: "):
             vl.keras.Position(tmp_path, fake(**other))
     else:  # any stream with the same batches
         assert vl.keras.Position(tmp_path, fake(**other)).batches == STEPS
@@ -199,7 +199,7 @@ def test_what_has_no_position_is_refused(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_the_error_names_a_damaged_position(text: str, tmp_path: Path) -> None:
     (tmp_path / "position.json").write_text(text)
-    with pytest.raises(VideoloadError, match=r"position\.json.* another folder"):
+    with pytest.raises(VideoloadError, match=r"position\.json"):
         vl.keras.Position(tmp_path, fake())
     with pytest.raises(VideoloadError, match=r"position\.json: File exists"):
         vl.keras.Position(tmp_path / "position.json", fake())
@@ -243,7 +243,7 @@ def test_after_a_failed_fit_the_saved_model_continues_with_its_next_batch(
 def test_a_second_training_in_the_same_folder_is_refused(build: Build, tmp_path: Path) -> None:
     one, other = (vl.keras.Position(tmp_path, fake(), every=2) for _ in range(2))
     assert seen(build(), one, 1) == list(range(5))
-    with pytest.raises(VideoloadError, match="another training"):
+    with pytest.raises(VideoloadError, match=str(tmp_path)):
         seen(build(), other, 1)
     assert models(tmp_path) == ["model-5.keras"]
     assert seen(build(), one, 2) == list(range(5, 10))
@@ -295,7 +295,7 @@ def test_a_fit_without_the_position_is_an_error_and_none_begins_once_stop_is_set
     position = vl.keras.Position(tmp_path, fake(), stop=stop)
     parts = position.remaining(1)
     build().fit(**next(parts), verbose=0)
-    with pytest.raises(VideoloadError, match="fit"):
+    with pytest.raises(VideoloadError, match="callbacks="):
         next(parts)
     stop.set()
     assert list(position.remaining(1)) == []

@@ -93,7 +93,7 @@ def test_an_address_that_only_this_host_can_reach_needs_no_keys(endpoint: str) -
 @pytest.mark.parametrize("endpoint", ELSEWHERE)
 def test_an_address_that_other_hosts_can_reach_needs_keys_or_insecure(endpoint: str) -> None:
     assert not is_local(endpoint)
-    with pytest.raises(TransportError, match=r"keys.*keygen"):
+    with pytest.raises(TransportError, match="keys"):
         check_address(endpoint, None, insecure=False)
     check_address(endpoint, "keys", insecure=False)
     check_address(endpoint, None, insecure=True)
