@@ -8,7 +8,6 @@ sends other pixels cannot be told from an honest one.
 
 from __future__ import annotations
 
-import math
 import random
 import threading
 from collections import Counter
@@ -18,17 +17,14 @@ from typing import Any
 import msgspec
 
 from tests.faults.raw_peers import dealer
-from videoload.clips.sample_spec import frames_shape
+from videoload.clips.sample_info import info_type
 from videoload.pixels.software import software_and_code
 from videoload.transport.messages import VERSION, FromTrainer, Lease, Refused, unpack_from_trainer
 
 # The fields of each message, as in messages.py; a test compares the two.
 FIELDS: dict[str, tuple[str, ...]] = {
     "hello": ("worker", "host", "pid", "software", "token", "copy", "fetches"),
-    "result": (
-        "lease", "frames", "decode_s", "files", "spent", "clip_s", "times", "lengths", "affine",
-        "kept", "no_room",
-    ),
+    "result": ("lease", "info", "decode_s", "files", "spent", "clip_s", "kept", "no_room"),
     "failed": ("lease", "at", "reason", "fault", "file"),
     "heartbeat": ("lease", "at", "storage"),
     "bye": ("reason", "kept_from_leases"),
@@ -97,9 +93,14 @@ class Liar:
             del self.leases[lease.lease]
         self._socket.send_multipart(frames)
 
+    @property
+    def info_bytes(self) -> int:
+        """How much there is to tell of the clips of its next lease."""
+        lease = next(iter(self.leases.values()), None)
+        return 0 if lease is None else len(lease.clips) * info_type(lease.spec).itemsize
+
     def _honest(self, kind: str, lease: Lease | None) -> dict[str, Any]:
         rows = 1 if lease is None else len(lease.clips)
-        length = 1 if lease is None else math.prod(frames_shape(lease.spec))
         number = 10**9 if lease is None else lease.lease
         honest: dict[str, dict[str, Any]] = {
             "hello": {
@@ -107,10 +108,8 @@ class Liar:
                 "token": "", "copy": self.name, "fetches": False,
             },
             "result": {
-                "lease": number, "frames": [list(range(length))] * rows, "decode_s": 0.01,
+                "lease": number, "info": bytes(self.info_bytes), "decode_s": 0.01,
                 "files": [12345] * rows, "spent": [0.0] * 10, "clip_s": [0.01] * rows,
-                "times": [[0.04 * i for i in range(length)]] * rows,
-                "lengths": [[100, 4.0, 1.5]] * rows,
             },
             "failed": {
                 "lease": number, "at": 0, "reason": "is not a video", "fault": "video",
@@ -135,4 +134,6 @@ def lie(endpoint: str, seed: int, told: Counter[str], over: threading.Event) -> 
                 kind = r.choice(["result", "failed", *([] if liar.leases else FIELDS)])
                 told[kind] += bool(liar.leases)
                 lies = {f: r.choice(VALUES) for f in r.sample(FIELDS[kind], r.randint(0, 2))}
+                if "info" in lies and r.random() < 0.5:  # of the right length
+                    lies["info"] = r.randbytes(liar.info_bytes)
                 liar.say(kind, r.choice(PIXELS), **lies)
