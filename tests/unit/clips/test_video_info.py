@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from array import array
 from contextlib import suppress
 from fractions import Fraction
@@ -16,6 +17,13 @@ INFOS = [
     VideoInfo(3, Fraction(25), 64, 48, times=array("d", [0.0, 0.25, 1.5])),
     VideoInfo(3, Fraction(25), 720, 576, 1, aspect=Fraction(16, 11)),
 ]
+
+
+def test_a_video_tells_its_frames_its_seconds_and_its_shape_as_it_is_shown() -> None:
+    lengths = [(100, 100 * 1001 / 30000, 4 / 3), (2, math.nan, 1 / 321), (3, 2.25, 4 / 3),
+               (3, 0.12, 0.55)]  # fmt: skip
+    for info, length in zip(INFOS, lengths, strict=True):
+        assert info.length == pytest.approx(length, nan_ok=True)
 
 
 @pytest.mark.parametrize("info", INFOS)
