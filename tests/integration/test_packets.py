@@ -18,6 +18,7 @@ import pytest
 from tests.support.avi_files import Chunk, chunk, join, open_dml, split
 from tests.support.codecs import FRAMES, KINDS, Kind, make, named
 from tests.support.thorough import rest_nightly
+from tests.support.videos import make_avi
 from tests.support.waiting import SECOND
 from videoload.bitstreams.pictures import KeyFrame
 from videoload.decoding.decoder import Decoder
@@ -167,6 +168,12 @@ def test_an_index_is_trusted_as_far_as_the_chunks_confirm_it(
     path = tmp_path / "changed.avi"
     path.write_bytes(change(plain))
     assert frames_of(path) == (FRAMES + more, by_index)
+
+
+def test_so_is_that_of_a_long_file_with_much_in_between(tmp_path: Path) -> None:
+    path = make_avi(tmp_path / "long.avi", frames=2000, size=(16, 16))
+    path.write_bytes(with_junk(path.read_bytes()))
+    assert frames_of(path) == (2000, True)
 
 
 @pytest.mark.parametrize(

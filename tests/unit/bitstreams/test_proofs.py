@@ -235,6 +235,18 @@ def test_interlaced_files_are_proven_if_they_have_no_b_vops(
     assert (found is None) is (bool(interlaced) and kinds == "IPB")
 
 
+@pytest.mark.parametrize(
+    ("one", "other"), [((0, 0, 31), (0, 0, 32)), ((0, 0, 59), (0, 1, 0)), ((0, 59, 59), (1, 0, 0))]
+)
+def test_a_time_code_sets_the_seconds(one: tuple[int, ...], other: tuple[int, ...]) -> None:
+    before, after = (
+        vol() + b"\0\0\1\xb3" + coded("5:{} 6:{} 1 6:{} 10".format(*code)) for code in (one, other)
+    )
+    p, i, b = vop("P", 20), vop("I", 20), vop("B", 10)
+    assert orders(proven("mpeg4", before + vop("I"), p, after + i, b)) == [0, 1, 3, 2]
+    assert not proven("mpeg4", after + vop("I"), p, before + i, b), "it is not between them"
+
+
 @pytest.mark.parametrize("seconds", [0, 1, 2, 5])
 @pytest.mark.parametrize("resolution", [1, 25, 30000])
 def test_coded_vops_are_found_at_every_resolution_of_time(seconds: int, resolution: int) -> None:

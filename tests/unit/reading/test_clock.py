@@ -13,9 +13,10 @@ ONE = [1400 + 40 * n for n in range(50)]  # of a recording
 ALONE = [0, *range(3, 90), 95, 300, 400]  # with dropped pictures, and pauses
 
 
-def through(dts: list[int]) -> list[int | None]:
+def through(dts: list[int]) -> tuple[list[int | None], bool]:
+    """Their times, and whether another recording began."""
     clock = Clock(BASE)
-    return [clock.time(each, each) for each in dts]
+    return [clock.time(each, each) for each in dts], clock.is_joined
 
 
 @pytest.mark.parametrize("by", [0, 1960, 2200, -1400, 3_600_000, -1_000_000])
@@ -23,14 +24,14 @@ def test_another_recording_follows_without_a_gap(by: int) -> None:
     """Its stamps start again, or jump."""
     joined = [*ONE, *(each + by for each in ONE), *ONE]
     if by in (1960, 2200):  # they go on by themselves
-        assert through(joined[:100]) == joined[:100]
+        assert through(joined[:100]) == (joined[:100], False)
     else:
-        assert through(joined) == [1400 + 40 * n for n in range(150)]
+        assert through(joined) == ([1400 + 40 * n for n in range(150)], True)
 
 
 def test_the_times_of_one_recording_stay() -> None:
     dts = [40 * each for each in ALONE]
-    assert through(dts) == dts
+    assert through(dts) == (dts, False)
 
 
 def test_pictures_that_are_shown_later_than_they_are_decoded_keep_their_distance() -> None:
