@@ -66,14 +66,15 @@ def test_a_frame_larger_than_any_lease_hangs_up_on_its_sender(
 def test_a_worker_hangs_up_on_a_trainer_that_sends_more_than_any_message_has(
     context: zmq.Context[zmq.Socket[bytes]],
 ) -> None:
-    with context.socket(zmq.ROUTER) as trainer:
+    with ExitStack() as opened:
+        trainer = opened.enter_context(context.socket(zmq.ROUTER))
         port = trainer.bind_to_random_port("tcp://127.0.0.1")
         worker = Dealer(context, f"tcp://127.0.0.1:{port}", insecure=True)
+        opened.callback(worker.close)
         wait_until(lambda: worker.send(Heartbeat(1)), 30 * SECOND)
         name, *_ = trainer.recv_multipart()
         trainer.send_multipart([name, VERSION, bytes(TOO_LONG)])
         wait_until(worker.hung_up, 30 * SECOND)
-        worker.close()
 
 
 def test_a_failed_dial_leaves_nothing_behind(context: zmq.Context[zmq.Socket[bytes]]) -> None:
