@@ -112,13 +112,25 @@ def _end_in_time(config: pytest.Config) -> None:
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """pytest-timeout ends a process from another thread. A test that hangs in C keeps that thread
     from running."""
-    mark = item.get_closest_marker("timeout")
-    limit_s = (mark.args[0] if mark else float(item.config.getini("timeout"))) + _MORE_S
-    faulthandler.dump_traceback_later(limit_s, exit=True, file=item.config.stash[_stderr])
+    _watch(item)
     try:
         return (yield)
     finally:
         faulthandler.cancel_dump_traceback_later()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_exception_interact(node: pytest.Item | pytest.Collector) -> None:
+    """For the sake of debuggers, pytest and pytest-timeout watch no test further that has failed.
+    What it left open may hang its fixtures."""
+    if isinstance(node, pytest.Item) and not node.config.getoption("usepdb"):
+        _watch(node)
+
+
+def _watch(item: pytest.Item) -> None:
+    mark = item.get_closest_marker("timeout")
+    limit_s = (mark.args[0] if mark else float(item.config.getini("timeout"))) + _MORE_S
+    faulthandler.dump_traceback_later(limit_s, exit=True, file=item.config.stash[_stderr])
 
 
 # Where and when they run

@@ -16,11 +16,12 @@ ENDS = {
     "exits": "os._exit(0)",
     "hangs in C": "ctypes.PyDLL(None).pause()",  # with the lock of the interpreter
     "sleeps beside its child": "os.fork() or time.sleep(999); time.sleep(999)",
+    "fails and leaves a hang": "request.addfinalizer(lambda: time.sleep(999)); assert False",
 }
 TESTS = """
 import ctypes, os, time
 def test_good(): pass
-def test_bad(): {}
+def test_bad(request): {}
 """
 
 
