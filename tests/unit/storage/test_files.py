@@ -75,18 +75,19 @@ def test_any_path_finds_only_files_inside_the_root(path: str, root: Path) -> Non
 def test_a_folder_that_becomes_a_link_while_a_file_is_looked_for_leads_nowhere(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, outside = os.path.realpath, root.parent / "outside"
+    real, outside = os.lstat, root.parent / "outside"
     (outside / "er").mkdir()
     (outside / "er/b.avi").write_bytes(b"secret")
 
-    def exchanged(path: str) -> str:
-        full = real(path)
-        (root / "deep").rename(root / "before")
-        (root / "deep").symlink_to(outside)
-        return full
+    def exchanged(path: str) -> os.stat_result:
+        status = real(path)
+        if path == str(root / "deep"):
+            (root / "deep").rename(root / "before")
+            (root / "deep").symlink_to(outside)
+        return status
 
     folder = Folder(root)
-    monkeypatch.setattr(os.path, "realpath", exchanged)
+    monkeypatch.setattr(os, "lstat", exchanged)
     file = folder.resolve("deep/er/b.avi")
     with pytest.raises(ChangedError):
         file.open()
