@@ -52,7 +52,7 @@ def test_a_folder_is_a_catalog(
         (["jump/a.txt", "run/"], {}, ["*.avi", "2 class"]),
         (["a.avi", "b.avi"], {}, ["2 videos"]), (["a.avi", "notes/a.txt"], {}, ["1 videos"]),
         ([], {"classes": TWO}, ["0 class"]),
-        (["notes.txt"], {"label": None}, ["no videos"]),
+        (["notes.txt"], {"label": None}, []),
     ],
 )  # fmt: skip
 def test_a_folder_that_cannot_be_meant_is_refused(

@@ -189,7 +189,7 @@ def test_a_row_is_a_video(tmp_path: Path, content: Any, options: Any, videos: An
 @pytest.mark.parametrize(
     ("content", "options", "words"),
     [
-        ("", {}, []), ("path,label\n", {}, ["no videos"]), ("path,label\n,\n\n", {}, []),
+        ("", {}, []), ("path,label\n", {}, []), ("path,label\n,\n\n", {}, []),
         ("file,label\na,b\n", {}, ["'path'", "file, label"]),
         ("Path,Label\na,b\n", {}, ["'Path'?"]),
         ("path\na.avi,run\n", {}, ["2 fields", "1"]),
@@ -353,7 +353,7 @@ def test_a_file_that_is_no_such_table_is_refused(
         ({"path": ["a"], "label": ["x", "y"]}, ["path", "label"]),
         ({"path": "a.avi"}, ["'path'"]), ({"path": {"a.avi"}}, ["'path'"]),
         ({"path": ["a.avi"], "label": {"run": 1}}, ["'label'"]),
-        ([("a.avi", "run")], ["row 0"]), ([], ["no videos"]), ({"path": []}, ["no videos"]),
+        ([("a.avi", "run")], ["row 0"]), ([], []), ({"path": []}, []),
         ([{"path": "a.avi"}, {"label": "x"}], ["row 1", "'path'"]),
         *(({"path": ["a.avi"], "box": [box]}, ["row 0", "left, top, right, bottom"])
           for box in ("1 2 3", [3, 2, 1, 4], [1, 4, 3, 4], "x")),
