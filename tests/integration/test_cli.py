@@ -70,7 +70,7 @@ HERE = "tcp://127.0.0.1:1"
           for module in ("tests.transfroms", "transforms.mine")),
         ([*WORKER, "tcp://gpu-7:5555", "--keys", "{tmp}/none"],
          ["{tmp}/none/worker.key_secret", "No such file", "videoload keygen"]),
-        (["index", "{videos}", "--add", "{tmp}/none"], ["--add {tmp}/none"]),
+        (["index", "{videos}", "--add", "{tmp}/none"], ["--add", "{tmp}/none"]),
         (["scan", "{videos}", "--root", "{tmp}"], ["{videos}", "{tmp}"]),
         (["scan", "{videos}/run/wide.avi"], ["wide.avi", "folder"]),
         (["scan", "{videos}", "--output", "{tmp}/latin.csv"], ["{tmp}/latin.csv"]),

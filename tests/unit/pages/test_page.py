@@ -10,12 +10,15 @@ import re
 import av
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.support.thorough import either
 from videoload.pages.page import page, picture
 
 
+@settings(max_examples=either(10, 100))
+@example("</script><!--<script>")
 @given(st.text())
 def test_no_text_ends_the_element_that_the_data_stands_in(text: str) -> None:
     shown = page("report", {"name": text})
