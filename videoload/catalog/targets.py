@@ -559,20 +559,21 @@ def with_values(column: Marks, values: Values) -> Marks:
 def _marks(name: str, given: Any, dimensions: int, last: tuple[str | int, ...]) -> Rows:
     """Marks as float32: an array [N, ..., *last], or `PerFrame` of arrays [frames, ..., *last].
     Raises CatalogError."""
-    if isinstance(given, list | tuple) and all(isinstance(each, np.ndarray) for each in given):
-        try:
+    wanted = ", ".join(map(str, last))
+    takes = (
+        f"{name} takes an array [videos, {wanted}], or a list with an array [frames, {wanted}] for "
+        "each video"
+    )
+    try:
+        if isinstance(given, list | tuple) and all(isinstance(x, np.ndarray) for x in given):
             given = PerFrame(given)
-        except CatalogError as error:
-            raise CatalogError(f"{name}: {error}") from None
-    values: Rows = given if isinstance(given, PerFrame) else array_of(name, given)
+        values: Rows = given if isinstance(given, PerFrame) else array_of(name, given)
+    except CatalogError as error:
+        raise CatalogError(f"{takes}: {error}") from None
     row = row_shape(values)
     fits = len(row) == dimensions or (name == "Boxes" and len(row) == 2)
     if not fits or row[-1] != last[-1] or 0 in row:
-        wanted = ", ".join(map(str, last))
-        raise CatalogError(
-            f"{name} takes an array [videos, {wanted}], or a list with an array [frames, {wanted}] "
-            f"for each video; here, a row has the shape {list(row)}"
-        )
+        raise CatalogError(f"{takes}; here, a row has the shape {list(row)}")
 
     def floats(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
         if array.dtype.kind not in "iuf":

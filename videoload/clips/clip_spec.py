@@ -287,6 +287,8 @@ class ClipSpec:
 
     def _check_any_length(self) -> None:
         most: Any = self.max_frames
+        if self.frames == 0 and most is None and self.offsets is None:
+            raise SpecError("frames is missing: how many frames a clip has, at least 1")
         if isinstance(self.frames, str) and self.frames != "all":
             raise SpecError(
                 f'frames must be a whole number of at least 1, or "all", got {self.frames!r}'
