@@ -275,6 +275,8 @@ def test_what_is_scaled_of_a_frame_has_whole_chroma_samples(
     shown = clip_params(made, facts, Clip(seed, row=Video("", boxes=box)))
     x, y, *sides = shown.region if resize is None else shown.part
     assert not any(side % 2 for side in sides)
+    if tuple(sides) == shown.size and resize is not None:
+        return  # it is scaled no further
     assert not x % 2 or x == cut[0]  # an edge may lie between the two pixels of a sample
     assert not y % 2 or y == cut[1]
 
