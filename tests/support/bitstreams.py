@@ -108,6 +108,7 @@ def sps(
     it has lists of scales."""
     high = f"g{chroma}{' 0' * (chroma == 3)} g0 g0 1 " if profile == 244 else ""  # and lossless
     lists = [" 1" + " g0" * (16 if i < 6 else 64) for i in range(12 if chroma == 3 else 8)]
+    lists[0] = " 1 g16"  # eight less than eight: the rest is as usual
     high += ("1" + "".join(lists) if is_scaled else "0") * (profile == 244)
     order = ("g4", "0 g0 g0 g2 g1 g3", "")[order_type]
     return coded(
