@@ -84,8 +84,12 @@ class Chaos:
         self._undo_until(10**9)
         self._proxy.disarm()
         self._proxy.release()
+        wait_until(self.restarted, PATIENCE_S, "all workers are there again")
+
+    def restarted(self) -> bool:
+        """As `complete`. A worker that was struck last may still be about to end."""
         self._start_ended()
-        wait_until(self.complete, PATIENCE_S, "all workers are there again")
+        return self.complete()
 
     def _undo_until(self, batch: int) -> None:
         due = [undo for at, undo in self._undo if at <= batch]
