@@ -38,9 +38,9 @@ def _rows(data: bytes | memoryview, begins: Ints, length: int) -> Bytes:
 
 
 class _InMemory(io.BytesIO):
-    """A file that was read, for FFmpeg. It all is left to be read."""
+    """A file that was read into memory, and that FFmpeg reads from there."""
 
-    left = 1
+    left = 1  # how much may be read without finding a packet: see `containers.packets`
 
     def __init__(self, data: bytes, name: str) -> None:
         super().__init__(data)

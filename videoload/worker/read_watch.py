@@ -21,7 +21,7 @@ from pathlib import Path
 from videoload import activity
 from videoload.activity import Activity, reads
 
-_LOOK_S, _MOST = 1.0, 4  # so often, so many files are tried
+LOOK_S, _MOST = 1.0, 4  # so often, so many files are tried
 
 
 def start() -> None:
@@ -37,7 +37,7 @@ def _begin(work: Callable[..., None], *arguments: object) -> None:
 def _watch() -> None:
     before, looks = -1, 0
     while True:
-        time.sleep(_LOOK_S)
+        time.sleep(LOOK_S)
         done = reads.done
         looks = looks + 1 if activity.now[0] == Activity.READING and done == before else 0
         before = done

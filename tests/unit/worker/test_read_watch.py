@@ -19,7 +19,7 @@ def test_a_worker_is_stuck_at_its_file_if_any_of_a_few_others_can_be_read(
 ) -> None:
     (tmp_path / "good.avi").write_bytes(bytes(9000))
     end, writer = os.pipe()  # whoever reads from it waits
-    monkeypatch.setattr(read_watch, "_LOOK_S", 0.01)
+    monkeypatch.setattr(read_watch, "LOOK_S", 0.01)
     monkeypatch.setattr(reads, "file", str(tmp_path / "hung.avi"))
     monkeypatch.setattr(reads, "opened", deque([f"/proc/self/fd/{end}"]))
     activity.begins(Activity.READING)
