@@ -385,7 +385,11 @@ class Engine:
             self.membership.admit(peer, message, now)
             return
         worker = self._workers.get(peer)
-        if not self._table.heard(peer, now) or worker is None:
+        is_known = self._table.heard(peer, now)
+        if isinstance(message, Bye):
+            self.membership.said_bye(peer, message, now)
+            return
+        if not is_known or worker is None:
             peer.send(Bye("this trainer does not know you"))
             return
         match message:
@@ -397,8 +401,6 @@ class Engine:
                 self.membership.unreadable = None
             case Failed():
                 self._answers.failed(peer, message, now)
-            case Bye():
-                self.membership.said_bye(peer, message, now)
 
     # Send
 

@@ -219,7 +219,7 @@ class Membership:
     _changed: threading.Condition = field(default_factory=threading.Condition)
     _warn_alone_at: float | None = None
     _silent: set[str] = field(default_factory=set)  # hosts
-    _deaths: deque[tuple[float, str]] = field(default_factory=lambda: deque(maxlen=_DEATHS))
+    _deaths: deque[tuple[float, str, Peer]] = field(default_factory=lambda: deque(maxlen=_DEATHS))
 
     def __post_init__(self) -> None:
         self._workers = self.admission.workers
@@ -260,7 +260,7 @@ class Membership:
     def lost(self) -> str:
         """The hosts of which more workers died lately, or are silent, than are here; "" if none."""
         now, deaths = time.monotonic(), Counter[str]()
-        deaths.update(host for when, host in list(self._deaths) if now - when < _LATELY_S)
+        deaths.update(host for when, host, _ in list(self._deaths) if now - when < _LATELY_S)
         here, silent = self._by_host()
         found = {f"died in {_LATELY_S:.0f} s": deaths, f"silent for {GONE_S:g} s": silent}
         return "; ".join(
@@ -328,13 +328,17 @@ class Membership:
             self.departed += 1
             peer.left()
             if died:
-                self._deaths.append((time.monotonic(), worker.host))
+                self._deaths.append((time.monotonic(), worker.host, peer))
         if worker is not None and not worker.is_child:
             self.comings.add(f"worker {worker.name} left", time.monotonic())
         self.table.worker_left(peer, died=died, at_work=at_work, more_leave=more_leave)
 
     def said_bye(self, peer: Peer, bye: Bye, now: float) -> None:
-        """A worker leaves. A local one may do so too: it has left its decoder by then."""
+        """A worker leaves. A local one may do so too: it has left its decoder by then. If its
+        connection has ended before this is read, it was taken for dead."""
+        self.table.worker_returned(peer)
+        for death in [each for each in self._deaths if each[-1] == peer]:
+            self._deaths.remove(death)
         worker = self._workers.get(peer)
         if worker is not None and bye.kept_from_leases:
             since = now if self.unreadable is None else self.unreadable[0]

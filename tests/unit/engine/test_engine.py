@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from functools import partial
 
@@ -22,7 +23,7 @@ from videoload.plan.plan import Plan
 from videoload.plan.quarantine import Quarantine
 from videoload.stats.meter import Meter
 from videoload.storage.cache_directories import NO_DIRECTORIES
-from videoload.transport.messages import Lease, Result, Welcome
+from videoload.transport.messages import Bye, Lease, Result, Welcome
 from videoload.transport.slots import Slots
 
 
@@ -51,6 +52,11 @@ def begin(engine: Engine, stream: OpenStream, reader: int) -> ReaderQueue:
     queue = ReaderQueue()
     engine.post_about(stream, partial(engine.streams.begin, stream, reader, queue, range(8)))
     return queue
+
+
+def wait(event: threading.Event) -> None:
+    """Nothing is read meanwhile."""
+    assert event.wait(10 * SECOND)
 
 
 def broken() -> None:
@@ -116,3 +122,25 @@ def test_a_worker_whose_connection_ends_has_died_and_its_host_is_named(engine: E
     begin(engine, stream, 1)  # no lease can be sent
     wait_until(lambda: not engine.membership.workers, 10 * SECOND)
     assert hello().host in engine.membership.lost()
+
+
+def test_a_worker_whose_goodbye_is_read_after_its_connection_ended_did_not_die(
+    engine: Engine,
+) -> None:
+    stream, [endpoint] = open_stream(), engine.start()
+    engine.post_about(stream, partial(engine.streams.add, stream))
+    begin(engine, stream, 1)
+    has_ended = threading.Event()
+    with dealer(endpoint) as worker:
+        say(worker, hello())
+        assert isinstance(answer(worker), Welcome)
+        leases = [answer(worker) for _ in range(2)]
+        engine.post(lambda: wait(has_ended))
+        for lease in leases:
+            assert isinstance(lease, Lease)
+            info = np.zeros(1, info_type(stream.spec)).tobytes()
+            say(worker, Result(lease.lease, info, 0.01, [7]), bytes(stream.spec.clip_bytes))
+        say(worker, Bye(""))
+    has_ended.set()
+    wait_until(lambda: not engine.membership.workers, 10 * SECOND)
+    wait_until(lambda: not engine.membership.lost(), 10 * SECOND)
