@@ -198,11 +198,11 @@ def test_with_a_bucket_trainer_and_worker_take_its_credentials_from_a_secret(
 @pytest.mark.parametrize(
     ("settings", "line"),
     [
-        ({"KEYS": ""}, "needs keys"),
+        ({"KEYS": ""}, "tcp://0.0.0.0"),
         ({"KEYS": "none"}, "none/admitted"),
         ({"LISTEN": "5555", "KEYS": ""}, "'5555'"),
         ({"RANK": "1"}, "--rank 1 of 0 --ranks"),
-        ({"RANKS": "localhost"}, "HOST:PORT"),
+        ({"RANKS": "localhost"}, "--ranks localhost"),
     ],
 )
 def test_mistakes_of_the_user_are_reported_in_one_line(

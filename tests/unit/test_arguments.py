@@ -52,8 +52,8 @@ def test_numpy_numbers_make_the_same_spec_and_options() -> None:
     [
         ({"workers": -1}, "workers"),
         ({"workers": 1.5}, "workers"),
-        ({"workers": 0, "listen": 5555}, "listen.* 5555"),
-        ({"workers": 0, "listen": [5555]}, "listen"),
+        ({"workers": 0, "listen": 5555}, "5555"),
+        ({"workers": 0, "listen": [5555]}, "5555"),
         ({"workers": 1, "stall_s": 0}, "stall_s.* 0"),
         ({"workers": 1, "stall_s": "10"}, "stall_s"),
     ],

@@ -75,7 +75,7 @@ def test_catalogs_with_the_same_url_are_joined_and_no_others(tmp_path: Path) -> 
         Catalog.join([catalog("a", 1), here])
     nothing: list[Any] = [[], [catalog("a", 1), None]]
     for parts in nothing:
-        with refused("catalogs"):
+        with refused():
             Catalog.join(parts)
 
 
@@ -156,7 +156,7 @@ def test_classes_of_two_streams_have_the_same_numbers(caplog: pytest.LogCaptureF
     lacking = Catalog(["a.avi", "c.avi"], [0, 1], ["jump", "walk"])
     turned = Catalog(["a.avi"], [0], ["walk", "run", "jump"])
     for one, other in ((train, lacking), (lacking, train), (turned, train)):
-        with pytest.raises(SpecError, match="is number "):
+        with pytest.raises(SpecError, match=r"'(run|walk)'"):
             check_numbers(one, [other])
     others = Catalog(["a.avi"], [0], ["swim", "ride"])
     first = Catalog(["a.avi"], [0], ["jump", "run"])
@@ -166,4 +166,4 @@ def test_classes_of_two_streams_have_the_same_numbers(caplog: pytest.LogCaptureF
     check_numbers(file_rows(learnt), [train])  # only windows of the files are counted
     assert not caplog.messages
     check_numbers(train, [Catalog(["a.avi"], [0], ["walk", "swim"])])  # perhaps another data set
-    assert "'walk' is number 2" in caplog.text
+    assert "'walk'" in caplog.text

@@ -117,12 +117,12 @@ def test_the_frames_of_a_clip_lie_in_its_segment_and_keep_their_distances(
 @pytest.mark.parametrize(
     ("changes", "facts", "start", "words"),
     [
-        ({"fps": 10}, {"fps": 0}, 0, "rate|fps"),
+        ({"fps": 10}, {"fps": 0}, 0, "stride"),
         ({"stride": 2, "short": "error"}, {"frames": 14}, 0, "14 frames.* 15"),
         ({"span": "video", "short": "error"}, {"frames": 7}, 0, "7 frames.* 8"),
         ({"short": "drop"}, {"frames": 30}, 30, "30.* 30"),
-        ({"size": (100, 8)}, {"size": (64, 48)}, 0, "64x48.* 8x100.*resize"),
-        ({"size": (8, 100), "crop": "random"}, {"size": (64, 48)}, 0, "64x48.*resize"),
+        ({"size": (100, 8)}, {"size": (64, 48)}, 0, "64x48.* 8x100"),
+        ({"size": (8, 100), "crop": "random"}, {"size": (64, 48)}, 0, "64x48"),
     ],
 )
 def test_what_a_video_cannot_give_is_told(
@@ -203,7 +203,7 @@ def test_at_native_size_a_clip_is_the_whole_frame(
 
 @pytest.mark.parametrize("size", [(64, 50), (66, 48), (32, 24), (48, 64)])
 def test_at_native_size_other_sizes_are_bad_videos(size: tuple[int, int]) -> None:
-    with pytest.raises(UnfitError, match=r"64x48.*resize"):
+    with pytest.raises(UnfitError, match="64x48"):
         clip_params(at_native_size(spec(size=None), 64, 48), video(size=size), Clip(0))
 
 

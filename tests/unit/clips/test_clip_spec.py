@@ -157,7 +157,7 @@ def test_a_function_is_kept_by_the_name_that_workers_import_it_by() -> None:
     with pytest.raises(SpecError, match="nested"):
         spec(transform=nested)
     stale = FunctionType(transforms.invert.__code__, {}, "invert")
-    for module, words in (("tests.support.transforms", "import"), ("__main__", "notebook")):
+    for module, words in (("tests.support.transforms", ":invert"), ("__main__", "invert")):
         stale.__module__ = module
         with pytest.raises(SpecError, match=words):
             spec(transform=stale)

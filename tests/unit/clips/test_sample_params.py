@@ -71,7 +71,7 @@ def test_a_window_is_drawn_where_all_parts_have_frames() -> None:
     ]
     assert min(starts) in range(29, 34)
     assert max(starts) in range(50, 56)
-    with pytest.raises(UnfitError, match=r"part|time"):
+    with pytest.raises(UnfitError):
         params(a, b, offset_s=5.0)
 
 
@@ -88,7 +88,7 @@ def test_frames_of_the_same_number_need_no_rate() -> None:
     made = params(video(90), video(40, 0), by="frames", sampling="random", seed=5)
     assert made.clips["b"][0].frames.tolist() == made.frames.tolist()
     assert made.frames.max() < 40
-    with pytest.raises(UnfitError, match=r"'b'.*frame rate"):
+    with pytest.raises(UnfitError, match="'b'"):
         params(video(90), video(40, 0))
 
 

@@ -32,8 +32,8 @@ def test_the_sound_lasts_as_long_as_the_frames_of_the_clip() -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"frames": 16, "sound": 16_000}, "sound.* fps"),
-        ({"frames": 16, "span": "video", "sound": 16_000}, "sound.* fps"),
+        ({"frames": 16, "sound": 16_000}, "fps="),
+        ({"frames": 16, "span": "video", "sound": 16_000}, "fps="),
         ({**CLIP, "sound": 999}, "sound"),
         ({**CLIP, "sound": 384_001}, "sound"),
         ({**CLIP, "sound": True}, "sound"),
@@ -65,9 +65,9 @@ def test_pixels_and_sound_lie_aligned_in_a_row_and_share_no_byte() -> None:
 @pytest.mark.parametrize(
     ("parts", "words"),
     [
-        ({"a": {"sound": 16_000}, "b": {"sound": 16_000}}, "one part"),
-        ({"a": {"sound": 16_000}, "sound": {}}, "rename"),
-        ({"a": {}, "b": {"frames": 8, "sound": 16_000}}, "part 'a'"),
+        ({"a": {"sound": 16_000}, "b": {"sound": 16_000}}, r"\ba\b.* b$"),
+        ({"a": {"sound": 16_000}, "sound": {}}, "'sound'"),
+        ({"a": {}, "b": {"frames": 8, "sound": 16_000}}, "'a'"),
     ],
 )
 def test_a_sample_has_one_sound(parts: dict[str, dict[str, Any]], words: str) -> None:

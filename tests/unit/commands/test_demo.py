@@ -80,7 +80,7 @@ def test_no_videos_are_made_where_they_would_lie_beside_others(tmp_path: Path) -
         (None, tmp_path / "mine.txt"),
         (tmp_path, tmp_path / "new"),
     ):
-        with pytest.raises(SpecError, match=rf"output|{tmp_path.name}"):
+        with pytest.raises(SpecError, match=rf"{tmp_path.name}|output"):
             demo.run(folder, output=output)
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 

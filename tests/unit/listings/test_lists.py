@@ -55,7 +55,7 @@ def test_a_list_is_a_catalog(tmp_path: Path, content: Any, classes: Any, found: 
         ("walk/a.avi", ["'walk/a.avi'", "jump, run"]), ("a.avi", ["'a.avi'"]),
         ("run", ["'run'"]), ("/run/a.avi 2", ["'/run/a.avi'", "relative"]),
         ("run/../../a.avi 2", ["a.avi"]),
-        ("jump/x.avi 1", ["line 1", "'jump/x.avi'"]), ("jump/a\0.avi 1", ["UTF-8"]),
+        ("jump/x.avi 1", [" 1", "'jump/x.avi'"]), ("jump/a\0.avi 1", ["UTF-8"]),
         ("jump/übung.avi 1".encode("latin-1"), ["UTF-8"]), (b"RIFF\x10\x00\x00AVI ", ["UTF-8"]),
         # A worker refuses a lease with this path, so it would get the lease again and again.
         (f"run/{'x' * 5000}.avi 2", ["xxx...", "5008", "4096"]),
@@ -66,15 +66,15 @@ def test_a_bad_line_is_named_with_its_file_and_number(
 ) -> None:
     raw = line if isinstance(line, bytes) else line.encode()
     split = text(tmp_path, b"jump/x.avi 1\n\n" + raw + b"\n")
-    with refused(f"{split}, line 3", *words):
+    with refused(split, " 3", *words):
         Catalog.from_list(split, None, TWO)
 
 
 @pytest.mark.parametrize(
     ("content", "root", "classes", "words"),
     [
-        ("\n \n", None, TWO, ["list.txt"]), ("a.avi 1\n", None, None, ["classes"]),
-        ("a.avi 1\n", "", None, ["class"]), ("a.avi 1\n", "none", None, ["none"]),
+        ("\n \n", None, TWO, ["list.txt"]), ("a.avi 1\n", None, None, ["classInd.txt"]),
+        ("a.avi 1\n", "", None, ["[]"]), ("a.avi 1\n", "none", None, ["none"]),
         ("a.avi 1\n", "none", TWO, ["none"]), (None, None, TWO, ["list.txt", "No such file"]),
         ("a.avi 1\n", None, "none.txt", ["none.txt", "No such file"]),
     ],
@@ -94,9 +94,9 @@ def test_a_list_that_is_not_there_or_says_too_little_is_refused(
     ("content", "words"),
     [
         ("1 jump\n3 run\n", ["2"]), ("0 jump\n1 run\n", ["1, 2, 3", "0"]),
-        ("2 jump\n3 run\n", ["1"]), ("1 jump\n1 run\n", ["line 2", "'1 run'"]),
-        ("1 jump\nrun\n", ["line 2", "'run'"]), ("1 jump\n2\n", ["line 2", "'2'"]),
-        ("1 jump\n-2 run\n", ["line 2", "'-2 run'"]), ("1 jump\n2 jump\n", ["'jump'"]),
+        ("2 jump\n3 run\n", ["1"]), ("1 jump\n1 run\n", [" 2", "'1 run'"]),
+        ("1 jump\nrun\n", [" 2", "'run'"]), ("1 jump\n2\n", [" 2", "'2'"]),
+        ("1 jump\n-2 run\n", [" 2", "'-2 run'"]), ("1 jump\n2 jump\n", ["'jump'"]),
         ("\n", []),
     ],
 )  # fmt: skip

@@ -41,7 +41,7 @@ def test_a_line_counts_if_it_is_whole(tmp_path: Path) -> None:
 def test_a_file_that_is_no_journal_is_refused_and_stays(tmp_path: Path, text: str) -> None:
     file = tmp_path / "notes"
     file.write_text(text)
-    with pytest.raises(VideoloadError, match="not a journal"):
+    with pytest.raises(VideoloadError, match=str(file)):
         PredictionJournal(file, ONE)
     assert file.read_text() == text
 

@@ -85,7 +85,7 @@ def test_it_is_indexed_like_a_sequence(videos: Videos) -> None:
         np.testing.assert_array_equal(video[30:2:-7], frames[30:2:-7])
         np.testing.assert_array_equal(video.frames([-1, 0]), frames[[39, 0]])
         assert video[5:5].shape == video.frames([]).shape == (0, *video.size, 3)
-        with pytest.raises(IndexError, match="40 frames"):
+        with pytest.raises(IndexError, match="40"):
             _ = video[40]
         with pytest.raises(TypeError):
             video.frames([1.5])  # type: ignore[list-item]
@@ -116,7 +116,7 @@ def test_a_copy_opens_the_file_again(
         other.close()
     np.testing.assert_array_equal(video[-1], last)
     video.close()
-    with pytest.raises(vl.ClosedError, match="closed"):
+    with pytest.raises(vl.ClosedError, match=r"long\.avi"):
         _ = video[0]
 
 
@@ -183,7 +183,7 @@ def test_a_file_that_changes_while_it_is_open_is_no_wrong_frame(tmp_path: Path) 
     assert video[3].any()
     make_avi(tmp_path / "b.avi", frames=60, seed=2)
     (tmp_path / "b.avi").rename(path)
-    with pytest.raises(vl.VideoError, match="changed"):
+    with pytest.raises(vl.VideoError, match=r"a\.avi"):
         _ = video[3]
     with vl.open(path, cache=False) as other:
         assert other[3].any()

@@ -46,7 +46,7 @@ def test_where_no_thread_can_be_started_the_storage_is_to_blame_and_no_video(
 
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", start)
-        with pytest.raises(StorageError, match="thread"):
+        with pytest.raises(StorageError, match="ulimit"):
             pool.start(lambda: 7)
         assert pool.jobs == 0
     assert pool.start(lambda: 7).result(TIMEOUT_S) == 7
