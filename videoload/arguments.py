@@ -8,17 +8,19 @@ from __future__ import annotations
 import inspect
 import math
 import operator
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import Field, fields
 from difflib import get_close_matches
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from videoload.errors import SpecError
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 
 MAX_PROCESSES = 1024  # on one host; a larger number is a mistake
+_OWN = {"self", "cls"}
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -26,7 +28,8 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     names = list(known)
     # A part of the name counts more than a likeness: image_size means size.
     close = [each for each in names if len(each) > 3 and f"_{each}_" in f"_{name}_"]
-    close = close or get_close_matches(name, names, 1)
+    # Of what is as like, it begins with the same letter: lable means label, not table.
+    close = close or sorted(get_close_matches(name, names), key=lambda each: each[0] != name[0])
     return f"did you mean {close[0]}=?" if close else f"there are {', '.join(names)}"
 
 
@@ -38,22 +41,28 @@ def refuse_unknown(what: str, given: Iterable[str], known: Iterable[str]) -> Non
             raise TypeError(f"{what} has no argument {name}=: {did_you_mean(name, names)}")
 
 
-def readable(cls: type[T]) -> type[T]:
-    """Have a dataclass say what a wrong argument may have been, with the usual TypeError, and show
-    only the fields that do not have their default."""
-    init = cls.__init__
-    known = list(inspect.signature(init).parameters)[1:]
+def suggests(function: F) -> F:
+    """Have a function say what a wrong argument may have been, with the usual TypeError."""
+    what = function.__qualname__.removesuffix(".__init__")
+    known = [each for each in inspect.signature(function).parameters if each not in _OWN]
 
-    @wraps(init)
-    def checked(self: object, *values: object, **named: object) -> None:
-        refuse_unknown(cls.__name__, named, known)
-        init(self, *values, **named)
+    @wraps(function)
+    def called(*values: Any, **named: Any) -> Any:
+        refuse_unknown(what, named, known)
+        return function(*values, **named)
+
+    return cast(F, called)
+
+
+def readable(cls: type[T]) -> type[T]:
+    """Have a dataclass do what `suggests` does, and show only the fields that do not have their
+    default."""
 
     def shown(self: object) -> str:
         given = (f"{name}={value!r}" for name, value in not_default(self).items())
         return f"{cls.__name__}({', '.join(given)})"
 
-    cls.__init__ = checked  # type: ignore[method-assign]
+    cls.__init__ = suggests(cls.__init__)  # type: ignore[method-assign]
     cls.__repr__ = shown  # type: ignore[method-assign]
     return cls
 

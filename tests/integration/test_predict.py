@@ -147,3 +147,19 @@ def test_the_command_writes_the_same(
         check(name, np.load(tmp_path / f"out/{name}.npy"), *times.T)
         lines = (tmp_path / f"out/{name}.csv").read_text().splitlines()
         assert len(lines) == 1 + windows(FRAMES[name][0])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("verbose", [[], ["-v"]], ids=["quiet", "verbose"])
+def test_a_model_that_fails_is_one_line_and_its_traceback_is_there_for_who_asks(
+    verbose: list[str], catalog: vl.Catalog, programs: Programs, tmp_path: Path
+) -> None:
+    (tmp_path / "mine.py").write_text("def embed(clips):\n    return clips.head")
+    done = programs.videoload(
+        "extract", str(catalog.root), "out", "--model", "mine:embed", "--workers", "1", *verbose,
+        cwd=tmp_path,
+    )  # fmt: skip
+    assert done.wait(60 * SECOND) == 1, done.err
+    [line] = [line for line in done.err.splitlines() if line.startswith("videoload: model")]
+    assert all(word in line for word in ("embed", "b.avi", "AttributeError"))
+    assert ("mine.py" in done.err) == bool(verbose), "the traceback"

@@ -10,6 +10,7 @@ from typing import Any, SupportsIndex, overload
 
 import numpy as np
 
+from videoload.arguments import suggests
 from videoload.catalog import side_by_side, splitting
 from videoload.catalog import targets as targets_
 from videoload.catalog.table import Column, Ints, MixPart, Seconds, Table, columns_of
@@ -77,6 +78,7 @@ class Catalog:
         "_classes", "_parts", "_root", "_sample_parts", "_table", "_targets", "_windows",
     )  # fmt: skip
 
+    @suggests
     def __init__(
         self,
         paths: Sequence[str | PurePath | Sequence[str | PurePath]],
@@ -137,6 +139,7 @@ class Catalog:
         return new
 
     @classmethod
+    @suggests
     def from_table(
         cls,
         table: Any,
@@ -237,6 +240,7 @@ class Catalog:
         return cls._of(found, duplicates=duplicates, by=by)
 
     @classmethod
+    @suggests
     def from_list(
         cls,
         list_file: PathLike,
@@ -265,6 +269,7 @@ class Catalog:
         return cls._of(data_sets.read_list(list_file, root, classes))
 
     @classmethod
+    @suggests
     def from_lerobot(
         cls,
         root: PathLike,
@@ -323,6 +328,7 @@ class Catalog:
         return catalog.with_targets({**targets, "episode_index": found.numbers})
 
     @classmethod
+    @suggests
     def from_folder(
         cls,
         folder: PathLike,
@@ -596,6 +602,7 @@ class Catalog:
         targets = None if self._targets is None else targets_.subset(self._targets, chosen)
         return self._replaced(table=self._table.take(chosen), targets=targets, windows=None)
 
+    @suggests
     def split(
         self, fraction: float, seed: int = 0, *, by: splitting.By | None = None
     ) -> tuple[Catalog, Catalog]:

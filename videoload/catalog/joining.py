@@ -106,9 +106,10 @@ def with_windows(catalog: Catalog, windows: Ints | None) -> Catalog:
     return catalog._replaced(windows=windows)
 
 
-def shown_as(catalog: Catalog) -> Ints:
-    """As which (width, height) frames are shown, int64 [2, N]; -1: the catalog does not tell."""
-    return np.stack([catalog._table.column(name) for name in ("width", "height")])
+def shown_as(catalog: Catalog, rows: Ints | slice = slice(None)) -> Ints:
+    """As which (width, height) frames of some rows are shown, int64 [2, n]; -1: the catalog does
+    not tell."""
+    return np.stack([catalog._table.column(name)[rows] for name in ("width", "height")])
 
 
 def do_lengths_decide(spec: SampleSpec, buckets: Sequence[int] | None = None) -> bool:

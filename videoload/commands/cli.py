@@ -5,6 +5,7 @@ Exit status: 0; 1 with one line about what the user can correct; 2 for wrong usa
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from io import TextIOWrapper
@@ -17,7 +18,7 @@ from rich.console import Console
 
 from videoload import __version__
 from videoload.commands import cli_batches, cli_extract, cli_index, cli_workers
-from videoload.commands.cli_batches import CatalogRoot, Source, per_core
+from videoload.commands.cli_batches import CatalogRoot, Source, TableColumns, per_core
 from videoload.commands.cli_workers import CacheFolder
 from videoload.commands.help_page import BEGIN, FILES, PLACES, RUNS, Command, Group
 from videoload.commands.verbosity import Verbose, progress_bar, say
@@ -93,6 +94,7 @@ app.command(
 def scan(
     videos: Source,
     root: CatalogRoot = None,
+    table: TableColumns = "",
     output: Annotated[
         Path | None,
         typer.Option(
@@ -150,7 +152,7 @@ def scan(
     from videoload.scanning.journal import ScanJournal
     from videoload.storage.cache_directories import cache_folder
 
-    catalog = sources.load(videos, root, chain)
+    catalog = sources.load(videos, root, chain, table)
     if html is not None:
         report.check_place(html)
     journal = None if output is None else ScanJournal(output)
@@ -247,6 +249,8 @@ def main() -> None:
     try:
         app()
     except VideoloadError as error:
+        if error.__cause__ is not None:  # a user's function may have raised it
+            logging.getLogger(__name__).info("it began with", exc_info=error.__cause__)
         say(f"videoload: {error}")
         sys.exit(1)
     except OSError as error:  # no permission, a full disk

@@ -34,6 +34,15 @@ CatalogRoot = Annotated[
         metavar="DIR|URL", help="The folder or URL that the catalog's paths are relative to."
     ),
 ]
+TableColumns = Annotated[
+    str,
+    typer.Option(
+        "--table",
+        metavar="TEXT",
+        help="Arguments of Catalog.from_table, as in your script: path=file, label=behaviour.",
+        show_default=False,
+    ),
+]
 
 
 def per_core(what: str, *names: str) -> Any:
@@ -48,6 +57,7 @@ def preview(
         typer.Option(metavar="FILE", help="A .png."),
     ] = Path("preview.png"),
     root: CatalogRoot = None,
+    table: TableColumns = "",
     clip: Annotated[
         str, typer.Option(metavar="TEXT", help="Arguments of ClipSpec, as in your script.")
     ] = _CLIP,
@@ -77,7 +87,7 @@ def preview(
     if "batch_frames" not in options:
         options.setdefault("batch_size", 8)
     contact_sheet.check(output, one_clip(spec))
-    catalog = sources.load(videos, root)
+    catalog = sources.load(videos, root, table=table)
     drawn = sized(catalog, spec)
     shown = decode_serially(
         catalog, drawn.given, **options, start_step=step, epochs=_ENDLESS, info=True

@@ -10,6 +10,7 @@ import typer
 from videoload.commands.cli_batches import (
     CatalogRoot,
     Source,
+    TableColumns,
     import_from_here,
     parse_clip,
     per_core,
@@ -35,6 +36,7 @@ def extract(
         typer.Option(metavar="TEXT", help="Arguments of ClipSpec: the windows, hop frames apart."),
     ] = _CLIP,
     root: CatalogRoot = None,
+    table: TableColumns = "",
     batch_size: Annotated[
         int, typer.Option(min=1, help="Windows that the model gets at once.")
     ] = 8,
@@ -83,7 +85,7 @@ def extract(
     import_from_here()
     found = Functions(None).find(model, "model").function
     names = None if classes is None else classes.read_text(encoding="utf-8").splitlines()
-    catalog = sources.load(videos, root)
+    catalog = sources.load(videos, root, table=table)
     with silent(quarantine), Client(workers) as client:
         try:
             done = predict(

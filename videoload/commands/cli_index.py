@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from videoload.commands.cli_batches import CatalogRoot, Source, per_core
+from videoload.commands.cli_batches import CatalogRoot, Source, TableColumns, per_core
 from videoload.commands.cli_workers import CacheFolder
 from videoload.commands.verbosity import Verbose, progress_bar, say
 from videoload.errors import VideoloadError
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 def index(
     videos: Source,
     root: CatalogRoot = None,
+    table: TableColumns = "",
     out: Annotated[
         Path | None,
         typer.Option(
@@ -54,7 +55,7 @@ def index(
     """
     from videoload.commands import sources
 
-    catalog = sources.load(videos, root, is_labelled=False)
+    catalog = sources.load(videos, root, table=table, is_labelled=False)
     k, _, n = part.partition("/")
     if not (k.isdecimal() and n.isdecimal() and int(k) < int(n)):
         raise VideoloadError(f"--part {part}: it must be K/N, with K from 0 to N - 1")

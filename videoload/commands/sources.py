@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
 
 from videoload.catalog.catalog import Catalog
+from videoload.clips import call_text
 from videoload.errors import VideoloadError
 from videoload.listings.columns import text_lines
 from videoload.listings.folders import BY_FOLDER, SUFFIXES, sub_folders
@@ -22,12 +24,16 @@ def load(
     source: Path | str,
     root: Path | str | None,
     chain: str | None = None,
+    table: str = "",
     *,
     is_labelled: bool = True,
 ) -> Catalog:
     """The catalog of a folder, a table or a UCF-101 split file. A folder without sub-folders, or of
-    recordings in pieces, has no labels. ``chain``: what names a recording. Nobody asks for labels
-    if it need not be ``is_labelled``. Raises CatalogError."""
+    recordings in pieces, has no labels. ``chain``: what names a recording. ``table``: arguments of
+    `Catalog.from_table`. Nobody asks for labels if it need not be ``is_labelled``. Raises
+    CatalogError."""
+    if table and Path(source).suffix.lower() not in TABLES:
+        raise VideoloadError(f"--table is for the columns of a table, and {source} is none")
     if is_url(source) or Path(source).is_dir():
         has_labels = is_labelled and not chain and (is_url(source) or sub_folders(Path(source)))
         label = BY_FOLDER if has_labels else None
@@ -38,7 +44,9 @@ def load(
     if source.suffix.lower() in SUFFIXES:
         raise VideoloadError(f"{source} is a video: give the folder that it is in")
     if source.suffix.lower() in TABLES:
-        catalog = Catalog.from_table(source, root or source.parent)
+        known = list(inspect.signature(Catalog.from_table).parameters)[2:]
+        columns = call_text.parse(table, known, "--table")
+        catalog = Catalog.from_table(source, root or source.parent, **columns)
         if root is None:
             _check_root(source, (video.path for video in catalog))
         return catalog

@@ -16,21 +16,17 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
 from videoload.clips.sample_info import info_in
 from videoload.engine.membership import ConnectedWorker
 from videoload.engine.open_streams import OpenStream
 from videoload.errors import Fault, ProtocolError, named
-from videoload.leases.records import Lease
+from videoload.leases.records import NO_INFO, Lease
 from videoload.leases.table import LeaseTable
 from videoload.stats.meter import Meter
 from videoload.transport.messages import Failed, Result
 from videoload.transport.sockets import Peer
 
 _log = logging.getLogger(__name__)
-
-_NO_INFO = np.empty(0)
 
 
 @dataclass(eq=False)
@@ -85,7 +81,7 @@ class Answers:
             stream.meter.worked(worker.name, work, (), now)
             self.meter.worked(worker.name, work, (), now)
         if lease is not None:
-            self.table.answered(lease, _NO_INFO, result.decode_s, _waited_s(result))
+            self.table.answered(lease, NO_INFO, result.decode_s, _waited_s(result))
 
     def failed(self, peer: Peer, failed: Failed, now: float) -> None:
         """A worker could not decode a clip of a lease."""

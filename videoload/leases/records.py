@@ -59,7 +59,7 @@ from videoload.processes.stall_clock import StallClock
 
 LEASE_CLIPS = 16  # at most, unless they come from one video
 MAX_CLIPS = 64  # at most, if they come from one video: one pass over it decodes them all
-_NO_INFO = np.empty(0)
+NO_INFO = np.empty(0)
 _MAX_SILENT = 3  # workers, until the first of them is noted
 
 
@@ -181,7 +181,7 @@ class Batch:
     samples: list[Sample]
     left: dict[int, None]  # rows that are in no chunk yet, ascending
     missing: int = 0  # rows that are not done
-    info: npt.NDArray[Any] = field(default_factory=lambda: _NO_INFO)  # what is told of each row
+    info: npt.NDArray[Any] = field(default_factory=lambda: NO_INFO)  # what is told of each row
     chunks: dict[Chunk, None] = field(default_factory=dict)  # chunks that are not done
     left_out: set[int] = field(default_factory=set)  # rows that cannot be decoded
     error: tuple[int, VideoloadError] | None = None  # the stream ends at this row

@@ -58,7 +58,7 @@ class Lengths:
                 self._name(int(videos[at])), frames[at], known[at],
             )  # fmt: skip
         if has_sizes(self._clip) and self._catalog._windows is None and not self._has_other_shape:
-            said = np.divide(*shown_as(self._catalog)[:, videos])
+            said = np.divide(*shown_as(self._catalog, videos))
             odd = abs(np.log(wide / said)) > _ROUNDED
             if odd.any():
                 self._has_other_shape, at = True, int(odd.argmax())

@@ -6,7 +6,6 @@ import inspect
 import re
 import textwrap
 from collections.abc import Callable, Sequence
-from functools import wraps
 from itertools import pairwise
 from typing import (
     Annotated,
@@ -23,7 +22,7 @@ from typing import (
 import numpy as np
 import numpy.typing as npt
 
-from videoload.arguments import real, refuse_unknown, whole
+from videoload.arguments import real, refuse_unknown, suggests, whole
 from videoload.clips.sample_spec import Shape
 from videoload.errors import SpecError
 
@@ -110,22 +109,14 @@ def takes_options(function: F) -> F:
         for name, default in DEFAULTS.items()
     ]  # fmt: skip
     signature = inspect.signature(function).replace(parameters=[*own, *options])
-
-    @wraps(function)
-    def called(*values: Any, **named: Any) -> Any:
-        refuse_unknown(
-            function.__name__, named, [each for each in signature.parameters if each != "self"]
-        )
-        return function(*values, **named)
-
-    called.__signature__ = signature  # type: ignore[attr-defined]
+    function.__signature__ = signature  # type: ignore[attr-defined]
     if function.__doc__:  # without -OO
         _, text = (StreamOptions.__doc__ or "").split("Attributes:\n")
         text = textwrap.dedent(text).rstrip()
-        called.__doc__ = re.sub(
+        function.__doc__ = re.sub(
             r"( +)\*\*options: .*", lambda at: textwrap.indent(text, at[1]), function.__doc__
         )
-    return cast(F, called)
+    return suggests(function)
 
 
 def checked_options(

@@ -18,6 +18,7 @@ from videoload.arguments import whole
 from videoload.catalog.catalog import Catalog
 from videoload.clips.sample_spec import GivenSpec
 from videoload.errors import BadVideo, SpecError, VideoloadError, named
+from videoload.listings.columns import some
 from videoload.plan.options import StreamOptions, takes_options
 from videoload.trainer.client import Client
 
@@ -296,7 +297,7 @@ def evaluate(
     Raises:
         SpecError: The catalog has no labels, or targets that are none of these; the model does not
             return what they need.
-        VideoloadError: The model gives NaN; or what reading a stream raises.
+        VideoloadError: The model fails or gives NaN; or what reading a stream raises.
     """
     if average not in ("scores", "softmax"):
         raise SpecError(f'average must be "scores" or "softmax", got {average!r}')
@@ -314,7 +315,8 @@ def evaluate(
 
     def scored() -> Iterable[tuple[Ints, Scores]]:
         for clips, _, info in stream._readers.read(range(len(stream)), info=True):
-            scores = np.asarray(score(clips, info.mask if masked else None), np.float64)
+            mask = info.mask if masked else None
+            scores = np.asarray(score(clips, info.path, mask), np.float64)
             if (wrong := np.isnan(scores.reshape(len(scores), -1)).any(axis=1)).any():
                 raise VideoloadError(
                     f"the model gives NaN for a clip of {named(info.path[wrong.argmax()])}"
@@ -427,8 +429,8 @@ def check_inputs(model: Any, *, parts: int = 1, masked: bool = False) -> None:
 
 
 def scores_of(model: Any, average: Average | None) -> Callable[..., Scores]:
-    """What a Keras model, or a function, says of clips, and of a mask if there is one: a row for
-    each. Raises SpecError, as what it returns does."""
+    """What a Keras model, or a function, says of clips of these paths, and of a mask if there is
+    one: a row for each. Raises SpecError, as what it returns does."""
     is_keras = hasattr(model, "predict_on_batch")
     function = model.predict_on_batch if is_keras else model
     if not callable(function):
@@ -436,9 +438,20 @@ def scores_of(model: Any, average: Average | None) -> Callable[..., Scores]:
     if not is_keras and hasattr(model, "named_parameters"):
         raise SpecError("the model is a PyTorch module: give vl.torch.as_model(model)")
 
-    def score(clips: npt.NDArray[Any], mask: npt.NDArray[np.bool_] | None = None) -> Scores:
+    def score(
+        clips: npt.NDArray[Any],
+        paths: Iterable[str],
+        mask: npt.NDArray[np.bool_] | None = None,
+    ) -> Scores:
         given = (clips,) if mask is None else (clips, mask)
-        said = function([*given]) if is_keras and mask is not None else function(*given)
+        try:
+            said = function([*given]) if is_keras and mask is not None else function(*given)
+        except VideoloadError:
+            raise
+        except Exception as error:
+            name = getattr(model, "__qualname__", type(model).__name__)
+            files = some([*dict.fromkeys(map(named, paths))])
+            raise VideoloadError(f"model {name} failed on clips of {files}: {error!r}") from error
         if isinstance(said, tuple | dict) or (isinstance(said, list) and np.ndim(said[0])):
             raise SpecError(
                 f"the model returned a {type(said).__name__} of {len(said)}, not an array with a "

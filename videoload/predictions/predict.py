@@ -19,7 +19,7 @@ import numpy.typing as npt
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeRemainingColumn
 
-from videoload.arguments import whole
+from videoload.arguments import suggests, whole
 from videoload.catalog.catalog import Catalog
 from videoload.clips.clip_spec import ClipSpec, crops_of, dense_hop, hop_seconds, sizes_of
 from videoload.clips.rows import Video
@@ -59,6 +59,7 @@ class Predictions(NamedTuple):
     written: dict[str, int]
 
 
+@suggests
 def predict(
     model: Any,
     client: Client,
@@ -120,8 +121,8 @@ def predict(
     Raises:
         SpecError: The arguments contradict each other, or the model does not return a row for each
             clip.
-        VideoloadError: ``to_csv`` or ``to_npy`` holds other results, or cannot be written; or what
-            reading a stream raises, but for videos that cannot be decoded.
+        VideoloadError: The model fails; ``to_csv`` or ``to_npy`` holds other results, or cannot be
+            written; or what reading a stream raises, but for videos that cannot be decoded.
     """
     spec = _dense(clip, average)
     table = WindowTable(whole("top", top), classes or catalog.classes)
@@ -215,7 +216,7 @@ class _Scoring:
     """
 
     def __init__(
-        self, stream: Stream, layout: Layout, model: Callable[[npt.NDArray[Any]], Scores],
+        self, stream: Stream, layout: Layout, model: Callable[..., Scores],
         batch_size: int,
     ) -> None:  # fmt: skip
         self._stream, self.layout = stream, layout
@@ -264,7 +265,7 @@ class _Scoring:
                 given = np.zeros((count, *clips.shape[1:]), clips.dtype)
                 given[places[which] - first] = own
                 own = given
-            yield which, self._model(own)[places[which] - first]
+            yield which, self._model(own, info.path[which])[places[which] - first]
 
 
 def _settings(stream: Stream, average: Average | None) -> dict[str, str]:

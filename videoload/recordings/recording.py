@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoload import native
+from videoload.arguments import suggests
 from videoload.clips.choices import Pixels
 from videoload.clips.clip_params import clip_params
 from videoload.clips.clip_spec import ClipSpec, at_native_size, decoded_shape, height_and_width
@@ -47,6 +48,7 @@ Frames = npt.NDArray[np.uint8]
 _AHEAD_FRAMES, _AHEAD_BYTES = 16, 4 << 20  # that a loop decodes in one go, at most
 
 
+@suggests
 def open(  # noqa: A001 - it is called as `vl.open`
     path: Where,
     *,

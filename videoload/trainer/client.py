@@ -21,7 +21,7 @@ from typing import Any, Literal, NoReturn, Unpack, overload
 import numpy as np
 
 from videoload import host, native
-from videoload.arguments import MAX_PROCESSES, real, whole
+from videoload.arguments import MAX_PROCESSES, real, suggests, whole
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import check_numbers
 from videoload.catalog.table import Ints
@@ -146,6 +146,7 @@ class Client:
         VideoloadError: gevent or eventlet has replaced the threads of this process.
     """
 
+    @suggests
     def __init__(
         self,
         workers: int | None = None,

@@ -52,6 +52,15 @@ def test_a_list_whose_videos_lie_elsewhere_asks_for_the_root(tmp_path: Path) -> 
         with pytest.raises(VideoloadError, match=r"'Bowling/b.avi'.*--root"):
             sources.load(file, None)
         assert sources.load(file, tmp_path / "ucf101")[0].path == "Bowling/b.avi"
+    table.write_text("clip,what,set\nBowling/b,run,1\nArchery/a,sit,2\n")
+    how = 'path="{clip}.avi", label=what, where={"set": 2}'
+    named = sources.load(table, tmp_path / "ucf101", table=how)
+    assert [(video.path, named.classes[video.label]) for video in named] == [
+        ("Archery/a.avi", "sit")
+    ]
+    for file, text, word in ((table, "lable=what", "label="), (split, how, split.name)):
+        with pytest.raises(VideoloadError, match=f"--table.*{word}"):
+            sources.load(file, tmp_path / "ucf101", table=text)
     beside = tmp_path / "ucf101/split.txt"
     make(tmp_path, "ucf101/Bowling/a b 7.avi")
     beside.write_text("Archery/gone.avi 1\n\nBowling/a b 7.avi 2\n")

@@ -8,7 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from videoload import Client, decode_serially, evaluate, video_dataset_from_directory
+import videoload as vl
+from videoload import (
+    Catalog,
+    Client,
+    ClipSpec,
+    decode_serially,
+    evaluate,
+    predict,
+    video_dataset_from_directory,
+)
 from videoload.clips.sample_spec import Shape
 from videoload.errors import SpecError
 from videoload.plan.options import DEFAULTS, CheckedOptions, checked_options, clips_in_batch
@@ -58,6 +67,23 @@ def test_help_shows_each_option_and_a_wrong_word_names_the_right_one(function: A
     for word, meant in (("shufle", "shuffle"), ("bucket", "buckets")):
         with pytest.raises(TypeError, match=f"{word}.*{meant}"):
             function(None, None, None, 4, **{word: True})
+
+
+@pytest.mark.parametrize(
+    ("function", "word", "meant"),
+    [
+        (Catalog, "label", "labels"),
+        (Catalog.from_table, "lable", "label"),
+        (Catalog.from_folder, "clases", "classes"),
+        (Client, "worker", "workers"),
+        (ClipSpec, "frame", "frames"),
+        (predict, "batchsize", "batch_size"),
+        (vl.open, "resise", "resize"),
+    ],
+)
+def test_a_wrong_word_names_the_right_one(function: Any, word: str, meant: str) -> None:
+    with pytest.raises(TypeError, match=f"{word}=.* {meant}="):
+        function(None, **{word: 3})
 
 
 @pytest.mark.parametrize(("word", "meant"), [("image_sise", "image_size"), ("jiter", "jitter")])

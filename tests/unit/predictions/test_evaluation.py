@@ -173,6 +173,16 @@ def test_what_cannot_be_evaluated_is_refused_before_anything_is_read() -> None:
             evaluate(lambda clips: clips, client, made, ClipSpec(frames=1, size=8))
 
 
+def fails(clips: Any) -> Any:
+    raise KeyError("head")
+
+
+def test_a_model_that_fails_is_named_with_what_it_raised_and_the_files_of_its_clips() -> None:
+    with pytest.raises(VideoloadError, match=r"fails.*\b0\.avi: .*head") as found:
+        evaluated(catalog(), fails)
+    assert isinstance(found.value.__cause__, KeyError)
+
+
 def test_scores_that_do_not_fit_are_refused() -> None:
     numbers, counts = catalog(targets=np.ones(4)), catalog(targets=np.arange(4))
     softmax: dict[str, Any] = {"average": "softmax"}

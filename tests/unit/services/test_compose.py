@@ -229,3 +229,12 @@ def test_dashboard_and_alerts_use_only_existing_metrics() -> None:
     asked = set(re.findall(r"videoload_[a-z_]+", shown))
     assert asked
     assert asked <= told
+
+
+def test_the_dashboard_shows_one_training_of_several() -> None:
+    dashboard = json.loads((MONITOR / "grafana/videoload.json").read_text())
+    chosen = 'namespace=~"$namespace", app_kubernetes_io_instance=~"$training"'
+    assert [each["name"] for each in dashboard["templating"]["list"]] == ["namespace", "training"]
+    for target in (target for panel in dashboard["panels"] for target in panel["targets"]):
+        series = re.findall(r"videoload_\w+(?:{(.*?)})?", target["expr"])
+        assert set(series) == {chosen}, target["expr"]
