@@ -111,7 +111,8 @@ class Proxy:
         _end(self._server)
         self._threads[0].join()
         self._server.close()
-        self._passing.set()
+        self.disarm()
+        self.release()
         self.cut_all()
         for thread in self._threads:
             thread.join()
@@ -142,6 +143,8 @@ class Proxy:
         with suppress(OSError):  # it is over
             while True:
                 worker, _ = self._server.accept()
+                with self._lock:  # here, so that `__exit__` ends it, whatever its thread is at
+                    self._sockets.add(worker)
                 thread = threading.Thread(target=self._connect, args=[worker])
                 self._threads.append(thread)
                 thread.start()
@@ -149,7 +152,7 @@ class Proxy:
     def _connect(self, worker: socket.socket) -> None:
         with worker, suppress(OSError), socket.create_connection(self._target) as trainer:
             with self._lock:
-                self._sockets |= {worker, trainer}
+                self._sockets.add(trainer)
             down = threading.Thread(target=self._pump, args=[trainer, worker, Way.DOWN])
             down.start()
             self._pump(worker, trainer, Way.UP)
@@ -189,7 +192,6 @@ class Proxy:
         fault = self._due(message, way)
         kind = fault.kind if fault else None
         if kind is Kind.HOLD:
-            self._passing.clear()
             self.done[kind] += 1
         elif fault is not None and kind is Kind.DELAY:
             time.sleep(fault.delay_s)
@@ -206,6 +208,8 @@ class Proxy:
             for fault in self._armed:
                 if fault.way is way and any(fault.holding in frame.body for frame in message):
                     self._armed.remove(fault)
+                    if fault.kind is Kind.HOLD:  # here, so that none begins after `disarm`
+                        self._passing.clear()
                     return fault
         return None
 

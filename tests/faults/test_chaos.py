@@ -11,6 +11,7 @@ import os
 import random
 import shutil
 import signal
+import socket
 from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
@@ -115,17 +116,22 @@ class Chaos:
 
     def strike(self, number: signal.Signals) -> None:
         """A worker dies, leaves, or is stopped for longer than the deadline."""
-        if there := self._client.workers:
-            pid = self._r.choice(there).pid
+        if there := self._pids():
+            pid = self._r.choice(there)
             send(pid, number)
             self._later(lambda: send(pid, signal.SIGCONT))
             self._later(self._start_ended)
 
     def kill_all(self) -> None:
         """All workers die at once."""
-        for worker in self._client.workers:
-            send(worker.pid, signal.SIGKILL)
+        for pid in self._pids():
+            send(pid, signal.SIGKILL)
         self._later(self._start_ended)
+
+    def _pids(self) -> list[int]:
+        """The workers that are processes of this host: a liar may name any."""
+        host = socket.gethostname()
+        return [worker.pid for worker in self._client.workers if worker.host == host]
 
     def join(self, root: str) -> None:
         """A worker with other files comes, and leaves."""

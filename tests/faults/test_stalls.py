@@ -8,6 +8,7 @@ import re
 import signal
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -108,6 +109,24 @@ def test_a_file_whose_read_never_returns_is_named_and_the_epoch_goes_on(
         assert [video.path for video in stream.quarantine] == ["x/5.avi"]
     assert seen == [i for i in range(8) if i != 5]
     assert not (tmp_path / f"x/2.avi{FIRST}").exists(), "a read of it did not return"
+
+
+def test_a_worker_that_is_stopped_while_it_reads_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = build(tmp_path)
+    if library is None:
+        pytest.skip("no C compiler here")
+    monkeypatch.setenv("LD_PRELOAD", str(library))  # for the workers
+    make_avi(tmp_path / "x/0.avi", frames=12)
+    (is_not_read := tmp_path / f"x/0.avi{FIRST}").touch()
+    catalog = Catalog(["x/0.avi"], root=tmp_path)
+    with ThreadPoolExecutor() as pool, Client(workers=1, stall_s=1 * SECOND, cache=False) as client:
+        stream = client.stream(catalog, TRANSFORMED, 1)
+        batches = pool.submit(lambda: list(stream.batches(epochs=1)))
+        wait_until(lambda: not is_not_read.exists(), 60 * SECOND)
+        os.kill(client.workers[0].pid, signal.SIGSTOP)
+        assert len(batches.result(60 * SECOND)) == 1
 
 
 @pytest.mark.parametrize("workers", rest_nightly([1, 2]))

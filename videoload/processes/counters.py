@@ -21,6 +21,8 @@ class Counters(ctypes.Structure):
         at: What it is at, an `Activity`. It is the first byte.
         turns: Of its loop, 0 before the first: imports may take long where the disk is slow.
         packets: That it has decoded.
+        looks: Of the thread that watches its reads, 0 if there is none. A process that is stopped
+            while it reads takes none.
         lease: The one that it works on, 0 between two leases. If it dies, an answer that it sent
             just before may be lost, and then only this tells what it died over.
         stall_s: How long it may make no progress at that lease, 0 between two.
@@ -29,6 +31,7 @@ class Counters(ctypes.Structure):
     at: int
     turns: int
     packets: int
+    looks: int
     lease: int
     stall_s: float
     clips: int
@@ -39,6 +42,7 @@ class Counters(ctypes.Structure):
     turned_away: int
     _fields_ = (
         ("at", ctypes.c_uint8), ("turns", ctypes.c_uint32), ("packets", ctypes.c_uint32),
+        ("looks", ctypes.c_uint32),
         ("lease", ctypes.c_int64), ("stall_s", ctypes.c_double),
         ("clips", ctypes.c_int64), ("failures", ctypes.c_int64),
         ("decode_seconds", ctypes.c_double), ("trainers", ctypes.c_int64),
@@ -47,8 +51,11 @@ class Counters(ctypes.Structure):
 
     @property
     def progress(self) -> object:
-        """Changes with each turn, and with each packet at a lease; None before the first turn."""
-        return (self.turns, self.packets) if self.turns else None
+        """Changes with each turn, with each packet at a lease, and while it reads, with each look
+        of the thread that watches this. None before the first turn or look."""
+        is_read = self.activity is Activity.READING
+        has_begun = self.turns and (self.looks or not is_read)
+        return (self.turns, self.packets, self.looks * is_read) if has_begun else None
 
     @property
     def activity(self) -> Activity:

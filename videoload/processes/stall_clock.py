@@ -27,12 +27,11 @@ class StallClock:
         self._mark: object = None
         self._looked = clock()
 
-    def look(self, mark: object, *, counts: bool = True) -> float:
+    def look(self, mark: object) -> float:
         """Look at it; returns the seconds. ``mark`` changes while there is progress. None: it has
-        not begun, and is not judged. Unless it ``counts``, the time since the last look had a
-        reason."""
+        not begun, and is not judged."""
         now = self._clock()
-        self.seconds += min(now - self._looked, self._step_s) if counts else 0.0
+        self.seconds += min(now - self._looked, self._step_s)
         self._looked = now
         if mark is None or mark != self._mark:
             self._mark, self.seconds = mark, 0.0

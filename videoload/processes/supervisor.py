@@ -8,7 +8,9 @@ A child that is killed or crashes is replaced at once. A child that ends before 
 replaced after a pause. If no child is left that ever worked, this is given up: see `restarts`.
 
 A child that makes no progress for too long hangs, and is killed and replaced. One that reads is
-waited for: its storage may be away. If another file can be read, it is STUCK, and hangs.
+waited for, as long as its thread that watches its reads goes on: its storage may be away. If that
+thread can read another file, the child is STUCK, and hangs. If the thread stands still as well, the
+child was stopped.
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ MODULE = "videoload.worker"  # what a worker process runs
 _YOUNG_S = 5.0  # a worker that exits with an error so soon could not work
 CHECK_S = 0.2
 _STEP_S = 0.5  # no more time counts between two looks
+_WATCHED_S = 5.0  # a worker that reads is looked at every second, by its own thread
 _ASK_S = 1.2  # from asking to killing; a worker looks for signals every 200 ms at least
 
 
@@ -75,9 +78,10 @@ class WorkerProcess:
     def hangs(self, stall_s: float) -> bool:
         """Look at it: whether it has made no progress for too long. ``stall_s``: how long it may
         make none without a lease."""
-        counts = self.counters.activity is not Activity.READING
-        still_s = self.stall.look(self.counters.progress, counts=counts)
-        return still_s > (self.counters.stall_s or stall_s)
+        limit_s = self.counters.stall_s or stall_s
+        if self.counters.activity is Activity.READING:
+            limit_s = max(limit_s, _WATCHED_S)
+        return self.stall.look(self.counters.progress) > limit_s
 
     @property
     def cause(self) -> int:

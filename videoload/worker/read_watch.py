@@ -3,7 +3,8 @@
 A worker's one thread waits in the kernel then. So another one reads a block of a file that was
 opened before, or that lies beside it. If that comes, the storage answers, and the worker is STUCK
 at its own file alone; its supervisor then takes it for hung. If that does not come either, the next
-one is tried meanwhile. If none of a few comes, nothing is known.
+one is tried meanwhile. If none of a few comes, nothing is known. The looks are counted: a process
+that was stopped while it reads takes none, so its supervisor does not wait for its storage.
 """
 
 from __future__ import annotations
@@ -20,13 +21,14 @@ from pathlib import Path
 
 from videoload import activity
 from videoload.activity import Activity, reads
+from videoload.processes.counters import Counters
 
 LOOK_S, _MOST = 1.0, 4  # so often, so many files are tried
 
 
-def start() -> None:
-    """Watch the reads of this process from now on."""
-    _begin(_watch)
+def start(counters: Counters) -> None:
+    """Watch the reads of this process from now on, and count the looks."""
+    _begin(_watch, counters)
 
 
 def _begin(work: Callable[..., None], *arguments: object) -> None:
@@ -34,9 +36,10 @@ def _begin(work: Callable[..., None], *arguments: object) -> None:
         threading.Thread(target=work, args=arguments, name="read watch", daemon=True).start()
 
 
-def _watch() -> None:
+def _watch(counters: Counters) -> None:
     before, looks = -1, 0
     while True:
+        counters.looks += 1
         time.sleep(LOOK_S)
         done = reads.done
         looks = looks + 1 if activity.now[0] == Activity.READING and done == before else 0

@@ -291,7 +291,7 @@ def serve(
     signal.signal(signal.SIGTERM, lambda number, _: worker.stop(signal.Signals(number).name))
     # A process begins with the mask of the thread that starts it, and one of Ray's blocks this.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
-    read_watch.start()
+    read_watch.start(worker.counters)
     worker.run()
     if worker.stop_reason is not None:
         _log.info("%s came, and this worker has ended", worker.stop_reason)

@@ -14,7 +14,7 @@ def test_counts_are_seen_through_the_same_memory() -> None:
     assert theirs.read() == dict.fromkeys(COUNTED, 0)
     mine.clips += 12
     mine.decode_seconds += 0.25
-    mine.trainers, mine.at, mine.turns = 1, Activity.READING, 1
+    mine.trainers, mine.at, mine.turns, mine.looks = 1, Activity.READING, 1, 1
     mine.lease, mine.stall_s = 1 << 40, 2.5
     arena.close()
     assert theirs.read() == {

@@ -11,6 +11,7 @@ import pytest
 from tests.support.waiting import SECOND, wait_until
 from videoload import activity
 from videoload.activity import Activity, reads
+from videoload.processes.counters import Counters
 from videoload.worker import read_watch
 
 
@@ -23,8 +24,9 @@ def test_a_worker_is_stuck_at_its_file_if_any_of_a_few_others_can_be_read(
     monkeypatch.setattr(reads, "file", str(tmp_path / "hung.avi"))
     monkeypatch.setattr(reads, "opened", deque([f"/proc/self/fd/{end}"]))
     activity.begins(Activity.READING)
-    read_watch.start()
+    read_watch.start(counters := Counters())
     wait_until(lambda: activity.now[0] == Activity.STUCK, 30 * SECOND)
+    assert counters.looks > 1, "its supervisor sees that it is not stopped"
     reads.done += 1
     activity.begins(Activity.IDLE)
     os.close(writer)
