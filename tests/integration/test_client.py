@@ -14,6 +14,7 @@ import pytest
 from tests.support.digests import digest
 from tests.support.processes import children_of
 from tests.support.programs import Programs
+from tests.support.scrapes import get
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND, wait_until
 from videoload import (
@@ -34,16 +35,19 @@ SMALL = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random", clips_pe
 def test_keys_admit_the_right_worker_and_refuse_one_with_other_keys(
     videos: Videos, programs: Programs, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    pytest.importorskip("prometheus_client", reason="needs videoload[metrics]")
     trainer, worker = make_keys(tmp_path / "ours")
     _, stranger = make_keys(tmp_path / "theirs")
     # The stranger knows the trainer's public key, as anybody may.
     (stranger / "trainer.key").write_bytes((worker / "trainer.key").read_bytes())
-    with Client(workers=0, listen="tcp://127.0.0.1:*", keys=trainer) as client:
-        endpoint = client.endpoints[0]
-        refused = programs.impatient_worker(endpoint, videos.root, str(stranger))
+    with Client(workers=0, listen="tcp://127.0.0.1:*", keys=trainer, metrics_port=0) as client:
+        endpoint, port = client.endpoints[0], client.metrics_port
+        assert port
         naked = programs.impatient_worker(endpoint, videos.root)
-        refused.wait_for("this key", 30 * SECOND)
         naked.wait_for("--keys", 30 * SECOND)
+        assert 'refused_total{cause="key"} 0' not in get(port, "/metrics")[1]
+        refused = programs.impatient_worker(endpoint, videos.root, str(stranger))
+        refused.wait_for("this key", 30 * SECOND)
         with pytest.raises(WorkerError, match="0 of 1"):
             client.wait_for_workers(1, timeout_s=0.3 * SECOND)
         programs.worker(endpoint, videos.root, "--keys", str(worker))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import logging
 import re
 import shutil
 import subprocess
@@ -17,6 +18,7 @@ from tests.support.videos import Videos
 from tests.support.waiting import SECOND
 from videoload import Client, ClipSpec
 from videoload.errors import BadVideo
+from videoload.pages import last_batch
 from videoload.pages.page import as_json, page
 from videoload.stats.snapshots import record_of
 from videoload.stats.stats import StreamRecord, StreamStats, Totals, WorkerStats
@@ -102,6 +104,22 @@ def test_the_live_page_shows_a_training_with_its_pictures(videos: Videos, tmp_pa
         assert shown.document.count("data:image/jpeg") == 2
         assert "step 1, clip 0" in shown.text
         assert f":{port}/" in repr(client)
+
+
+def test_a_picture_that_cannot_be_drawn_ends_no_training(
+    videos: Videos, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(last_batch, "rows_of", broken)
+    caplog.set_level(logging.CRITICAL, "videoload")  # a traceback keeps a batch
+    with Client(workers=1, metrics_port=0) as client:
+        assert client.metrics_port
+        batches = client.stream(videos.catalog, CLIP, 2).batches()
+        next(batches)
+        get(client.metrics_port, "/batch")  # the next batch is drawn
+        next(batches)
 
 
 def test_many_workers_and_mean_names_are_shown_as_they_are(tmp_path: Path) -> None:

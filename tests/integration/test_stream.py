@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import threading
 import weakref
 from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +17,7 @@ from tests.support.digests import digests
 from tests.support.videos import Videos, other_messages
 from tests.support.waiting import SECOND, wait_until
 from videoload import (
+    Catalog,
     Client,
     ClipSpec,
     VideoloadError,
@@ -190,3 +195,29 @@ def test_a_loop_continues_where_its_state_says(videos: Videos, client: Client) -
     list(islice(first, 2))
     second.load_state_dict(first.state_dict())  # as everybody's loop over ranks does
     assert digests(second) == own[2:]
+
+
+def test_a_root_that_is_not_spelled_in_utf_8_is_read(
+    videos: Videos, client: Client, tmp_path: Path
+) -> None:
+    root = tmp_path / os.fsdecode(b"vid\xe9os")
+    shutil.copytree(videos.root / "jump", root / "jump")
+    catalog = Catalog.from_folder(root)
+    expected = digests(decode_serially(catalog, SMALL, BATCH))
+    assert digests(client.stream(catalog, SMALL, BATCH)) == expected
+
+
+def test_the_io_thread_waits_for_no_file_system(
+    videos: Videos, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The root may lie on a mount that does not answer, and other streams need that thread."""
+    stat, threads = os.stat, set[threading.Thread]()
+
+    def noted(path: Any, *arguments: Any, **options: Any) -> os.stat_result:
+        if str(path) == str(videos.root):
+            threads.add(threading.current_thread())
+        return stat(path, *arguments, **options)
+
+    monkeypatch.setattr(os, "stat", noted)
+    next(iter(client.stream(videos.catalog, SMALL, BATCH)))
+    assert threads == {threading.current_thread()}

@@ -118,8 +118,8 @@ def test_the_frames_of_a_clip_lie_in_its_segment_and_keep_their_distances(
     ("changes", "facts", "start", "words"),
     [
         ({"fps": 10}, {"fps": 0}, 0, "stride"),
-        ({"stride": 2, "short": "error"}, {"frames": 14}, 0, "14 frames.* 15"),
-        ({"span": "video", "short": "error"}, {"frames": 7}, 0, "7 frames.* 8"),
+        ({"stride": 2, "short": "error"}, {"frames": 14}, 0, "14.* 15"),
+        ({"span": "video", "short": "error"}, {"frames": 7}, 0, "7.* 8"),
         ({"short": "drop"}, {"frames": 30}, 30, "30.* 30"),
         ({"size": (100, 8)}, {"size": (64, 48)}, 0, "64x48.* 8x100"),
         ({"size": (8, 100), "crop": "random"}, {"size": (64, 48)}, 0, "64x48"),

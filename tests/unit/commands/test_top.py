@@ -83,9 +83,8 @@ def test_no_line_is_wider_than_the_terminal_and_the_main_figures_are_shown(width
         (Shown(snapshot(), 120), ["312 Archery/v_Archery_g01_c01.avi", "Bowling/[bold].avi"], []),
         (Shown(snapshot(workers=50, more=7), 100, 30), ["and 43 more"], []),
         (Shown(ClientRecord("gpu1:1", (), ()), 80), ["trainer gpu1:1"], []),
-        (Shown(snapshot(batch=-1), 80), ["not begun"], []),
-        (Shown(snapshot(readers=0), 80), ["nobody reads"], []),
-        (Shown(snapshot(kept_share=0.75), 100), ["75% from the frame store"], []),
+        (Shown(snapshot(batch=-1), 80), [], ["batch 0", "batch -1"]),
+        (Shown(snapshot(kept_share=0.75), 100), ["75%"], []),
     ],
 )
 def test_what_is_known_is_shown_where_there_is_room(

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import threading
+import time
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,24 +19,30 @@ from videoload import Catalog, ClipSpec
 from videoload.clips.sample_info import info_type
 from videoload.clips.sample_spec import one_clip
 from videoload.engine.engine import Engine
+from videoload.engine.file_checker import FileChecker
 from videoload.engine.open_streams import OpenStream
 from videoload.engine.reader_queue import ReaderQueue
-from videoload.errors import VideoloadError
+from videoload.errors import StorageError, VideoloadError
 from videoload.plan.options import checked_options
 from videoload.plan.plan import Plan
 from videoload.plan.quarantine import Quarantine
 from videoload.stats.meter import Meter
 from videoload.storage.cache_directories import NO_DIRECTORIES
+from videoload.storage.files import Folder
 from videoload.transport.messages import Bye, Lease, Result, Welcome
 from videoload.transport.slots import Slots
 
 
-@pytest.fixture
-def engine() -> Iterator[Engine]:
-    made = Engine(
+def make_engine() -> Engine:
+    return Engine(
         workers=0, listen=["tcp://127.0.0.1:*"], keys=None, insecure=False, any_software=True,
         stall_s=10.0, folders=NO_DIRECTORIES,
     )  # fmt: skip
+
+
+@pytest.fixture
+def engine() -> Iterator[Engine]:
+    made = make_engine()
     yield made
     made.stop()
 
@@ -86,6 +96,36 @@ def test_what_a_call_or_a_command_about_a_stream_raises_ends_this_stream_alone(
         engine.check()
 
 
+def test_an_io_thread_that_collects_another_client_does_not_wait_for_its_end(
+    engine: Engine,
+) -> None:
+    engine.start()
+    other = make_engine()
+    other.start()
+    may_go_on, in_time = threading.Event(), list[bool]()
+    other.post(lambda: in_time.append(may_go_on.wait(5 * SECOND)))
+    engine.post(other.stop)  # as the garbage collector does, in whichever thread it runs
+    engine.post(may_go_on.set)
+    wait_until(lambda: in_time, 30 * SECOND)
+    assert in_time == [True]
+    other.stop()
+
+
+def test_where_no_thread_can_be_started_no_file_is_to_blame(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    checker, found = FileChecker(), list[Any]()
+    monkeypatch.setattr(threading.Thread, "start", start)
+    checker.identify(Folder(tmp_path), {7: "a.avi"}, 0, lambda *reply: found.append(reply))
+    checker.close()
+    [(number, error)] = found
+    assert number == 7
+    assert isinstance(error, StorageError)
+
+
 @pytest.mark.parametrize("takes", [True, False], ids=["took a batch", "left its batches"])
 def test_a_recall_is_answered_before_the_slots_are_granted_to_the_other_reader(
     takes: bool, engine: Engine
@@ -111,6 +151,33 @@ def test_a_recall_is_answered_before_the_slots_are_granted_to_the_other_reader(
         assert first.ready == 0
         paths = [lease.clips[0].row.path for lease in leases if isinstance(lease, Lease)]
         assert paths == ["0/0.avi", "0/1.avi"]
+
+
+def test_slots_that_are_added_for_workers_that_come_later_are_used(engine: Engine) -> None:
+    stream, [endpoint] = open_stream(), engine.start()  # of three slots
+    stream.slots_for = lambda workers: 2 * workers
+    engine.post_about(stream, partial(engine.streams.add, stream))
+    begin(engine, stream, 1)
+    with dealer(endpoint) as one, dealer(endpoint) as other:
+        for pid, worker in enumerate((one, other)):
+            say(worker, hello(pid))
+            assert isinstance(answer(worker), Welcome)
+        for worker in (one, other, one, other):
+            assert isinstance(answer(worker), Lease)
+
+
+def test_workers_that_come_and_leave_without_end_fill_no_log(
+    engine: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "videoload")
+    [endpoint], began = engine.start(), time.monotonic()
+    with dealer(endpoint) as worker:
+        for pid in range(500):
+            say(worker, hello(pid))
+            assert isinstance(answer(worker), Welcome)
+            say(worker, Bye(""))
+    wait_until(lambda: not engine.membership.workers, 10 * SECOND)
+    assert len(caplog.messages) < 100 + 40 * (time.monotonic() - began)
 
 
 def test_a_worker_whose_connection_ends_has_died_and_its_host_is_named(engine: Engine) -> None:

@@ -119,8 +119,8 @@ def test_what_a_label_means(
         (["k0", "x"], [f"k{i}" for i in range(9)], ["'x'", "k0, k1, k2, k3, k4, ... 4 more"]),
         (["1", "2.5"], None, ["'2.5'", "classes="]),
         (["1", ".5"], None, ["'.5'", "targets="]),
-        (["run", ""], None, ["no label", "-1"]),
-        (["0", ""], None, ["no label", "-1"]),
+        (["run", ""], None, ["-1"]),
+        (["0", ""], None, ["-1"]),
         (["cook;talk", ";"], None, ["label"]),
         (["cook;sit", "talk"], ["cook", "sit"], ["'talk'"]),
         (["cook;sit", "-1;sit"], None, ["-1"]),
@@ -225,10 +225,10 @@ def test_a_table_that_cannot_be_meant_is_refused(
         ("b.avi,jump,x,,", ["start", "'x'"]), ("b.avi,jump,-1,,", ["'-1'"]),
         ("b.avi,jump,,1.5,", ["'1.5'", "end_s="]), ("b.avi,jump,,,many", ["'many'"]),
         ("b.avi,jump,,,99999999999999999999", ["'99999999999999999999'"]),
-        ("b.avi,jump,9,9,", ["'b.avi'", "end 9"]), ("b.avi,jump,9,8,", ["'b.avi'", "end 8"]),
-        ("b.avi,jump,0,11,10", ["'b.avi'", "10 frames"]),
+        ("b.avi,jump,9,9,", ["'b.avi'", " 9"]), ("b.avi,jump,9,8,", ["'b.avi'", " 8"]),
+        ("b.avi,jump,0,11,10", ["'b.avi'", "10"]),
         ("b.avi,,,,", ["label"]), (",jump,,,", ["'path'"]),
-        ("/b.avi,jump,,,", ["'/b.avi'", "relative"]), ("../b.avi,jump,,,", ["'../b.avi'"]),
+        ("/b.avi,jump,,,", ["'/b.avi'"]), ("../b.avi,jump,,,", ["'../b.avi'"]),
         ('"b\n.avi",jump,,,', ["'b\\n.avi'"]),
         ("./a.avi,jump,,,", ["line 2", "'a.avi'"]),
         ("b.avi,jump", ["2", "5"]), ("b,1.avi,jump,,,", ["6"]),
@@ -418,6 +418,7 @@ def test_rows_are_picked_by_their_values() -> None:
         ([3.0, np.nan, 0.0, np.nan], tuple("0123"), [3, 0], [-1, -1]),
         ([True, False, True, False], ("False", "True"), [1, 1], [0, 0]),
         (["1", "run", "0", "1"], ("0", "1", "run"), [1, 0], [2, 1]),
+        (["cook;talk", "talk", "cook", "-1"], ("cook", "talk"), [0, 0], [1, -1]),
         (["run", None, "cook", None], ("cook", "run"), [1, 0], [-1, -1]),
         (["run", -1, "cook", "run"], ("cook", "run"), [1, 0], [-1, 1]),
     ],
@@ -432,6 +433,7 @@ def test_parts_of_a_table_have_the_classes_of_all_rows(
     for split, expected in (("TRAIN", train), ("VAL", val)):
         found = Catalog.from_table(make(table), where={"split": [split]})
         assert (found.classes, found.labels.tolist()) == (classes, expected)
+        assert (found.targets is None) == (";" not in str(labels)), "several, in all parts or none"
 
 
 def test_rows_that_are_not_picked_need_not_be_right(tmp_path: Path) -> None:

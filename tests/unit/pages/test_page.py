@@ -14,6 +14,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.support.thorough import either
+from videoload import ClipSpec, SpecError
+from videoload.clips.sample_spec import one_clip
+from videoload.pages.contact_sheet import check_drawable
 from videoload.pages.page import page, picture
 
 
@@ -47,3 +50,14 @@ def test_a_picture_shows_the_frame(size: tuple[int, int]) -> None:
     assert back.shape == (height - height % 2, width - width % 2, 3)
     apart = np.abs(back.astype(int) - frame[: back.shape[0], : back.shape[1]])
     assert apart.mean() < 12
+
+
+@pytest.mark.parametrize(
+    "output",
+    [((4, 8, 8, 3), "float32"), ((4, 8, 8, 1), "uint8"), ((8, 8, 3), "uint8"), ((3,), "uint8"),
+     ((2, 4, 8, 8, 3), "uint8")],
+)  # fmt: skip
+def test_what_a_transform_makes_is_drawn_if_it_is_pictures(output: tuple[object, str]) -> None:
+    check_drawable(one_clip(ClipSpec(4, size=8, transform="m:f")))
+    with pytest.raises(SpecError, match=output[1]):
+        check_drawable(one_clip(ClipSpec(4, size=8, transform="m:f", output=output)))  # type: ignore[arg-type]

@@ -89,7 +89,7 @@ def test_it_is_indexed_like_a_sequence(videos: Videos) -> None:
             _ = video[40]
         with pytest.raises(TypeError):
             video.frames([1.5])  # type: ignore[list-item]
-        assert all(word in repr(video) for word in ("40", "proven", "96x72", "25 fps"))
+        assert all(word in repr(video) for word in ("40", "96x72", "25"))
 
 
 def test_it_tells_times_and_gives_the_frame_that_is_shown_at_one(videos: Videos) -> None:

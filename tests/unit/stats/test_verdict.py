@@ -174,6 +174,7 @@ def test_what_is_slow_and_what_is_said_of_it(case: str) -> None:
     found, those, how, bottleneck, words = CASES[case]
     told = said(found, those, **how)
     assert told.bottleneck == bottleneck, told.sentence
+    assert "storage" not in how or told.wanted is None, "more would ask it more often"
     for word in words:
         assert (word.lstrip("!") in told.sentence) is not word.startswith("!"), told.sentence
     passed_s = sum(worker.work.passed_s for worker in those)
