@@ -271,8 +271,8 @@ def _more(
     more = max(1, math.ceil((wanted or 0) - have_cores))
     where = "another host" if is_known and more == 1 else "other hosts"
     about = f"about {count(more, 'worker')}" if is_known else "workers"
-    stop = f" You can stop {spare} of the {len(here)} here." if spare else ""
-    told = f"{busy}. Add {about} on {where}.{stop}"
+    limit = f": here, {_are(cores)} as quick as {len(here)}" if spare else ""
+    told = f"{busy}{limit}. Add {about} on {where}."
     return "cores", told, None if wanted is None else max(wanted, have - spare)
 
 
