@@ -164,7 +164,13 @@ class Engine:
             self._thread.start()
         except RuntimeError:
             raise TransportError(host.NO_THREAD) from None
-        return self._started.result(_START_S)
+        try:
+            return self._started.result(_START_S)
+        except TimeoutError:
+            raise TransportError(
+                f"the client did not start within {_START_S:g} s: the disk of Python or of the "
+                "keys answers nobody, or this host is too busy"
+            ) from None
 
     def post(self, call: Callable[[], None], *, about_leases: bool = False) -> None:
         """Have ``call`` made in the I/O thread soon. It never blocks and takes no lock, since

@@ -22,7 +22,7 @@ from videoload.engine.engine import Engine
 from videoload.engine.file_checker import FileChecker
 from videoload.engine.open_streams import OpenStream
 from videoload.engine.reader_queue import ReaderQueue
-from videoload.errors import StorageError, VideoloadError
+from videoload.errors import StorageError, TransportError, VideoloadError
 from videoload.plan.options import checked_options
 from videoload.plan.plan import Plan
 from videoload.plan.quarantine import Quarantine
@@ -178,6 +178,22 @@ def test_workers_that_come_and_leave_without_end_fill_no_log(
             say(worker, Bye(""))
     wait_until(lambda: not engine.membership.workers, 10 * SECOND)
     assert len(caplog.messages) < 100 + 40 * (time.monotonic() - began)
+
+
+def test_a_client_whose_disk_answers_nobody_does_not_start_and_says_so(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = threading.Event()
+
+    def cores() -> int:
+        wait(answers)
+        return 1
+
+    monkeypatch.setattr("videoload.engine.engine._START_S", 0.1)
+    monkeypatch.setattr("videoload.host.cores", cores)
+    with pytest.raises(TransportError, match=r"0\.1 s"):
+        engine.start()
+    answers.set()
 
 
 def test_a_worker_whose_connection_ends_has_died_and_its_host_is_named(engine: Engine) -> None:
