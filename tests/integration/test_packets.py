@@ -22,8 +22,10 @@ from tests.support.videos import make_avi
 from tests.support.waiting import SECOND
 from videoload.bitstreams.pictures import KeyFrame
 from videoload.decoding.decoder import Decoder
-from videoload.index.index import VideoIndex, find_index, open_video
+from videoload.index.index import KnownHeaders, VideoIndex, find_index, open_video
 from videoload.index.packets import PacketTable, read_packets
+from videoload.index.plain_avi import read_plain_avi
+from videoload.reading.avi_video import CHUNK
 from videoload.reading.containers import NotedPackets, OpenedVideo
 from videoload.storage.content import Content
 from videoload.storage.files import LocalFile
@@ -242,6 +244,55 @@ def test_what_a_pass_cannot_keep_is_read_again(
     assert table is not None
     monkeypatch.setattr("videoload.index.packets._PASS_BYTES", 2000)
     assert same(read(path)[0], table)
+
+
+def packed(path: Path, headers: KnownHeaders | None) -> bytes | None:
+    """The index of a file, as it is kept on the disk; None if headers do not prove it."""
+    index, opened = find_index(local(path), lambda: None, headers=headers)
+    if opened is not None:
+        opened.close()
+    return index and index.to_bytes()
+
+
+def is_known(path: Path, headers: KnownHeaders) -> bool:
+    """Whether FFmpeg need not open a file."""
+    avi = read_plain_avi(path.read_bytes())
+    with closing(Content(local(path))) as content:
+        return avi is not None and headers.index_of(avi, content) is not None
+
+
+def test_what_ffmpeg_told_of_other_files_changes_no_index(tmp_path: Path) -> None:
+    headers = KnownHeaders()
+    paths = [named(kind.name, tmp_path) for kind in KINDS if kind.name.startswith("mpeg4")]
+    for path in paths * 2:
+        assert packed(path, headers) == packed(path, None), path
+    assert sum(is_known(path, headers) for path in paths) > len(paths) // 2
+
+
+def test_files_that_differ_in_length_are_opened_once(tmp_path: Path) -> None:
+    headers = KnownHeaders()
+    one = make_avi(tmp_path / "one.avi", frames=20, seed=1)
+    other = make_avi(tmp_path / "other.avi", frames=33, seed=2)
+    packed(one, headers)
+    assert is_known(other, headers)
+    assert packed(other, headers) == packed(other, None)
+
+
+@pytest.mark.parametrize(
+    ("chunk_name", "at"),
+    [(b"strh", 4), (b"strh", 20), (b"strh", 24), (b"strh", 28), (b"strf", 4), (b"strf", 16)],
+    ids=["handler", "scale", "rate", "start", "width", "codec"],
+)
+def test_a_file_whose_headers_say_something_else_is_opened(
+    chunk_name: bytes, at: int, plain: bytes, tmp_path: Path
+) -> None:
+    headers = KnownHeaders()
+    for number, path in enumerate((tmp_path / "plain.avi", tmp_path / "other.avi")):
+        data = bytearray(plain)
+        data[data.index(chunk_name) + CHUNK.size + at] += number
+        path.write_bytes(data)
+        assert not is_known(path, headers)
+        assert packed(path, headers) == packed(path, None)
 
 
 def index_of(path: Path) -> tuple[VideoIndex, NotedPackets]:

@@ -35,8 +35,8 @@ _LAYER_BYTES = 32  # the part of a layer's header that is read
 _VOP_BYTES = 64  # a picture's header is not longer
 _USUAL_VOP_BYTES = 16  # nearly all are not longer than this
 _PLACEHOLDER_BYTES = 19  # FFmpeg's MAX_NVOP_SIZE
-_VOP = b"\0\0\1\xb6"
-_VOP_NUMBER = int.from_bytes(_VOP, "little")
+VOP = b"\0\0\1\xb6"  # begins a picture
+_VOP_NUMBER = int.from_bytes(VOP, "little")
 _VOL = re.compile(b"\0\0\1[\x20-\x2f]")
 _TIME_CODE_BEGINS = b"\0\0\1\xb3"  # a group of VOPs begins with one
 _TIME_CODE = re.compile(_TIME_CODE_BEGINS + b"(.*?)(?=\0\0\1|$)", re.DOTALL)
@@ -55,7 +55,7 @@ _VOP_TYPES = np.repeat(_TYPES, 64)  # by the byte behind the start code
 def prove_mpeg4(packets: Packets) -> Pictures | None:
     """Each coded VOP is a picture, if all that FFmpeg does with the VOPs is understood."""
     first = packets.data(0, DATA_BYTES)
-    first = first[: first.find(_VOP) + len(_VOP)]
+    first = first[: first.find(VOP) + len(VOP)]
     divx, layer, before = _settings(first, packets.extradata)
     if layer is None:
         return None
@@ -82,7 +82,7 @@ def prove_mpeg4(packets: Packets) -> Pictures | None:
         if len(data) == 1 and divx is not None:
             types[i] = NONE  # FFmpeg skips it
             continue
-        at, vop = data.find(_VOP), _vop(data, layer)
+        at, vop = data.find(VOP), _vop(data, layer)
         if vop is None:
             return None
         if not vop.is_coded and i == len(types) - 1:
@@ -130,7 +130,7 @@ def _settings(first: bytes, extradata: bytes) -> tuple[re.Match[bytes] | None, L
     except for a time code."""
     divx = _DIVX.search(first) or _DIVX.search(extradata)
     layer = video_object_layer(first) or video_object_layer(extradata)
-    return divx, layer, _TIME_CODE.sub(b"", first[: -len(_VOP)])
+    return divx, layer, _TIME_CODE.sub(b"", first[: -len(VOP)])
 
 
 @lru_cache(256)
@@ -169,7 +169,7 @@ def _like_first(
 ) -> tuple[int, npt.NDArray[np.bool_]]:
     """Where the VOP of the first packet begins, and which of these heads are coded and have the
     same before their VOP, except for a time code: the key frames of most files."""
-    at = first.find(_VOP)
+    at = first.find(VOP)
     if not 0 <= at <= HEAD_BYTES - _USUAL_VOP_BYTES:
         return 0, np.full(len(heads), False)
     same = heads[:, : at + 4] == head[: at + 4]
@@ -193,7 +193,7 @@ def _unpack(packets: Packets, closed: npt.NDArray[np.bool_]) -> list[bytes] | No
         if is_small and len(data) > 1 and not kept:
             return None  # not coded, or a tiny picture
         pictures.append(kept or data)
-        following = data.find(_VOP, 0 if kept else data.find(_VOP) + 4)
+        following = data.find(VOP, 0 if kept else data.find(VOP) + 4)
         is_kept = 0 <= following < len(data) - 4 and not data[following + 4] & 0x40
         if kept and not is_small and not (is_kept and following == 0):
             return None  # one of two pictures is lost
@@ -275,7 +275,7 @@ class _Vop(NamedTuple):
 
 
 def _vop(data: bytes, layer: Layer) -> _Vop | None:
-    at = data.find(_VOP)
+    at = data.find(VOP)
     if at < 0:
         return None
     time_code = None

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import closing
+from fractions import Fraction
 from typing import Any, NamedTuple
 from zlib import compress, crc32, decompressobj
 from zlib import error as zlib_error
@@ -20,10 +21,12 @@ from zlib import error as zlib_error
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from cachetools import LRUCache
 
 from videoload.bitstreams.pictures import Ints, compact
 from videoload.clips.video_info import VideoInfo, as_plain, from_plain
-from videoload.index.packets import read_packets
+from videoload.index.packets import PacketTable, read_packets, read_plain
+from videoload.index.plain_avi import PlainAvi, read_plain_avi
 from videoload.index.timing import Timing
 from videoload.reading.avi_video import AviPackets, AviVideo
 from videoload.reading.containers import NotedPackets, OpenedVideo, is_named_avi
@@ -37,6 +40,7 @@ from videoload.storage.files import FIRST_BYTES, Tick, VideoFile
 _SLACK_BYTES = 4096  # around packets: headers, a few packets of sound
 _MOST_BYTES = 256 << 20  # of an index
 _LEVEL = 1  # of zlib
+_MAX_KNOWN = 256  # headers: the files of a data set are made by few encoders
 
 
 class VideoIndex(NamedTuple):
@@ -183,18 +187,59 @@ def open_video(
     return OpenedVideo(file, strict=strict, watch=watch, noted=index.noted)
 
 
+class KnownHeaders:
+    """What FFmpeg told of videos that it has opened, for those that begin alike: see
+    `plain_avi`."""
+
+    def __init__(self) -> None:
+        self._known: LRUCache[bytes, tuple[VideoInfo, AviPackets, Fraction]] = LRUCache(_MAX_KNOWN)
+
+    def index_of(self, avi: PlainAvi, content: Content) -> VideoIndex | None:
+        """The index of such a file, if FFmpeg need not open it."""
+        if avi.headers not in self._known:
+            return None
+        info, packets, base = self._known[avi.headers]
+        table = read_plain(avi, content, packets, base)
+        if table is None:
+            return None
+        rate, times, _ = table.timing
+        return _index(info._replace(frames=table.pictures.frames, fps=rate, times=times), table)
+
+    def note(self, avi: PlainAvi, index: VideoIndex, base: Fraction | None) -> None:
+        """FFmpeg has opened a file, which was proven, and told this ``base`` of its times."""
+        packets = index.avi
+        is_as_taken = (
+            packets is not None
+            and packets.codec == "mpeg4"
+            and packets.stream == avi.stream
+            and np.array_equal(packets.positions, avi.positions)
+            and np.array_equal(packets.sizes, avi.sizes)
+        )
+        if packets is not None and base is not None and is_as_taken and index.info.begins == 0:
+            self._known[avi.headers] = index.info, packets, base
+
+
 def find_index(
-    file: VideoFile, tick: Tick, watch: Stopwatch | None = None
+    file: VideoFile,
+    tick: Tick,
+    watch: Stopwatch | None = None,
+    headers: KnownHeaders | None = None,
 ) -> tuple[VideoIndex | None, Video | None]:
     """The index of a file, if it can be told without decoding; and the file, if it is open and can
-    be used for decoding. Raises BrokenFileError, OSError."""
-    watch = watch or Stopwatch()
+    be used for decoding. ``headers``: of files that were asked for before. Raises BrokenFileError,
+    OSError."""
+    watch, headers = watch or Stopwatch(), headers or KnownHeaders()
     with closing(Content(file)) as content:
+        avi = read_plain_avi(content.in_memory()) if is_named_avi(file) else None
+        if avi is not None and (index := headers.index_of(avi, content)) is not None:
+            return index, None
         # Of an AVI, FFmpeg is asked for its header and its index alone.
         source = content.ffmpeg_source if is_named_avi(file) else None
         with watch.phase("open"):
             opened = OpenedVideo(file, watch=watch, source=source)
         index = prove_index(opened, content, tick)
+        if avi is not None and index is not None:
+            headers.note(avi, index, opened.stream.time_base)
     # No decoder is made yet: its memory would be cold when the time for it comes.
     if index is not None and index.avi is not None:
         opened.close()
@@ -213,15 +258,22 @@ def prove_index(opened: OpenedVideo, content: Content, tick: Tick) -> VideoIndex
     if table is None:
         return None
     opened.noted = table.noted
-    frames, starts, ordinals, unreferenced = table.pictures
     size = context.width, context.height
+    frames = table.pictures.frames
     info = info_of_file(opened, frames, size, table.timing, display_of(opened, tick))
+    return _index(info, table, opened.file.opening)
+
+
+def _index(
+    info: VideoInfo, table: PacketTable, opening: Sequence[tuple[int, int]] = ()
+) -> VideoIndex:
+    frames, starts, ordinals, unreferenced = table.pictures
     firsts = starts if ordinals is None else ordinals[starts]
     rows = np.array((firsts, starts, table.times[starts], table.positions[starts])).T
     ordinals = None if ordinals is None else compact(ordinals)
     order = Order(frames, compact(rows), ordinals, unreferenced=unreferenced)
     positions = None if table.noted is not None else compact(table.positions)
-    return VideoIndex(info, order, positions, table.avi, table.noted, opened.file.opening)
+    return VideoIndex(info, order, positions, table.avi, table.noted, opening)
 
 
 def info_of_file(

@@ -7,7 +7,7 @@ import time
 
 from videoload.errors import VideoError
 from videoload.index.complete_decode import Report, decode_index
-from videoload.index.index import VideoIndex, find_index
+from videoload.index.index import KnownHeaders, VideoIndex, find_index
 from videoload.index.index_cache import IndexCache
 from videoload.index.index_file import SetIndex
 from videoload.reading.containers import BrokenFileError
@@ -34,6 +34,7 @@ class Indexes:
         self._watch = watch
         self.begin = of_set.begin
         self._of_set = of_set
+        self._headers = KnownHeaders()
         self.serve(storage)
         self.known = self._cache.get
         self.forget = self._cache.forget
@@ -55,7 +56,7 @@ class Indexes:
                 raise VideoError(path, str(error)) from None
 
     def _find(self, path: str, file: VideoFile, tick: Tick) -> tuple[VideoIndex, Video | None]:
-        index, opened = find_index(file, tick, self._watch)
+        index, opened = find_index(file, tick, self._watch, self._headers)
         if index is None:
             began = time.perf_counter()
             index, report = decode_index(file, tick)

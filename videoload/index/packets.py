@@ -8,10 +8,11 @@ way nothing is decoded.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
+from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 from av.packet import Packet
@@ -29,6 +30,7 @@ from videoload.bitstreams.pictures import (
 from videoload.bitstreams.proofs import PROVABLE, UNCOMPRESSED, prove
 from videoload.index.avi_index import StreamNumber, is_whole
 from videoload.index.moov import display_offsets, has_one_description, read_moov
+from videoload.index.plain_avi import PlainAvi
 from videoload.index.timing import Timing, timing_of
 from videoload.reading.avi_video import CHUNK, AviPackets, chunk_names
 from videoload.reading.containers import (
@@ -88,6 +90,23 @@ def read_packets(opened: OpenedVideo, content: Content, tick: Tick) -> PacketTab
     return PacketTable(index.positions, index.times, pictures, timing, avi)
 
 
+def read_plain(
+    avi: PlainAvi, content: Content, like: AviPackets, base: Fraction
+) -> PacketTable | None:
+    """As `read_packets`, of a file that FFmpeg would tell to be ``like`` another one, with the
+    first picture at 0. ``base``: of its times, in seconds. None also if it has to be opened."""
+    times = np.arange(len(avi.sizes))
+    reader = _AtPlaces(content, avi.positions, avi.sizes, times, 0)
+    pictures = _pictures(like.codec, like.parameters, avi.sizes, reader)
+    if pictures is None:
+        return None
+    timing = timing_of(times, _numbers(pictures), base, ())
+    if timing.times is None and timing.rate * base != 1:
+        return None  # FFmpeg has to guess
+    packets = like._replace(positions=compact(avi.positions), sizes=compact(avi.sizes))
+    return PacketTable(avi.positions, times, pictures, timing, packets)
+
+
 def _since(opened: OpenedVideo, shown: Ints) -> Ints:
     """Times of an index, counted from where FFmpeg counts those of packets from."""
     first = opened.stream.start_time
@@ -115,12 +134,14 @@ def _prove(opened: OpenedVideo, sizes: Ints, reader: _AtPlaces | _InPasses) -> P
         least = sizes.min().item() if len(sizes) else 0
         if least < least_bytes(opened) or not _is_picture(opened, least):
             return None
-    return prove(
-        Packets(
-            context.name, context.extradata or b"", (context.width, context.height),
-            sizes, reader.heads, reader.data, reader.whole,
-        )
-    )  # fmt: skip
+    return _pictures(context.name, opened.decoder.parameters, sizes, reader)
+
+
+def _pictures(
+    codec: str, parameters: Mapping[str, Any], sizes: Ints, reader: _AtPlaces | _InPasses
+) -> Pictures | None:
+    extradata, size = parameters["extradata"] or b"", (parameters["width"], parameters["height"])
+    return prove(Packets(codec, extradata, size, sizes, reader.heads, reader.data, reader.whole))
 
 
 def least_bytes(opened: OpenedVideo) -> int:

@@ -84,7 +84,10 @@ def _shown(times: Doubles, numbers: Ints) -> Ints:
     """When each frame is shown, int64 in rising order; nothing if no time is known."""
     if not len(times) or not len(numbers):
         return np.empty(0, np.int64)
-    shown = np.where(numbers < 0, np.nan, times[numbers])
+    shown = times[numbers]
+    if numbers.min() >= 0 and (np.diff(shown) > 0).all():  # as in most files
+        return np.rint(shown).astype(np.int64)
+    shown[numbers < 0] = np.nan
     if not (np.diff(times[~np.isnan(times)]) < 0).any():
         shown[~np.isnan(shown)] = np.sort(shown[~np.isnan(shown)])
     if not (np.diff(shown) > 0).all():  # also if one is unknown

@@ -90,14 +90,15 @@ class Content:
             self.size = len(self._all)
         return self._all[at : at + length]
 
+    def in_memory(self) -> bytes:
+        """All of a small file of this host; nothing of others. Raises OSError."""
+        return self.read(0, self.size) if self._is_small and not self._file.fetches else b""
+
     def ffmpeg_source(self) -> object:
         """What FFmpeg opens to look at the file. It calls back for each 32 kB that it reads, so a
         small file of this host is read before, in one go. Raises OSError."""
-        if self._file.fetches or not self._is_small:
-            return self._file.ffmpeg_source()
-        self.read(0, 0)
-        assert self._all is not None
-        return _InMemory(self._all, self._file.path)
+        data = self.in_memory()
+        return _InMemory(data, self._file.path) if data else self._file.ffmpeg_source()
 
     def want(self, positions: Ints, lengths: Ints) -> None:
         """Fetch so many bytes at each position side by side: they are read soon."""
