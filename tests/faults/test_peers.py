@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -75,11 +76,13 @@ def test_streams_end_if_no_worker_can_read_the_videos_for_as_long_as_was_said(
         say(made, hello())
         assert isinstance(answer(made), Welcome)
         assert isinstance(answer(made), Lease)
+        began = time.monotonic()
         say(made, Bye(why, kept_from_leases=True))
         with pytest.raises(StorageError) as ended:
             first.result(30 * SECOND)
         assert why in str(ended.value)
         assert "0.5 s" in str(ended.value)
+        assert time.monotonic() - began > 0.5
         assert stream.error is ended.value or str(stream.error) == str(ended.value)
     assert why in caplog.text
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -177,6 +178,32 @@ def test_a_disk_that_fails_in_the_middle_of_a_file_changes_no_picture(
         assert np.array_equal(out, expected), "and it is forgotten"
     [reason] = results
     assert os.strerror(errno.EIO) in reason
+
+
+@pytest.mark.parametrize("tell", [Decoder.index, Decoder.report])
+def test_a_disk_that_fails_while_frames_are_counted_makes_no_video_shorter(
+    tell: Callable[[Decoder, str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = make_avi(tmp_path / "a.avi", codec="cinepak", pixels="rgb24", size=(96, 96), frames=30)
+    read = os.pread
+    for first in count():  # a complete decode tells its frames, and begins after some reads
+        reads, decoder, has_failed = count(), Decoder(tmp_path), False
+
+        def broken(file: int, length: int, at: int) -> bytes:
+            if next(reads) >= first:  # noqa: B023 - it is called in this round
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            return read(file, length, at)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "pread", broken)
+            try:
+                tell(decoder, path.name)
+            except UnreadableError:
+                has_failed = True
+        assert decoder.index(path.name).info.frames == 30
+        if not has_failed:
+            break
+    assert first > 5
 
 
 def test_a_file_that_is_not_the_scanned_one_is_named(

@@ -195,13 +195,14 @@ def references(*differences: int) -> str:
 def hevc_slice(
     kind: int, count: int = 0, *differences: int, first: int = 1, hides: int = 0,
     set_number: int | None = None, sets: int = 0, layer: int = 0, long_term: int | None = None,
+    by_another: str = "",
 ) -> bytes:  # fmt: skip
     """A slice, as a NAL unit of a ``kind`` (1 TRAIL_R, 0 TRAIL_N, 9 RASL_R, 8 RASL_N, 19 IDR, 21
-    CRA), with the set ``set_number`` of so many ``sets``, or one of its own. ``hides``: pictures
-    before it are no output."""
+    CRA), with the set ``set_number`` of so many ``sets``, or one of its own, which may be told
+    ``by_another``. ``hides``: pictures before it are no output."""
     text = f"16:{kind << 9 | layer << 3 | 1} {first} {hides if kind >= 16 else ''} g0 g1 "
     if kind not in (19, 20):
-        own = f"{'0' * (sets > 0)} {references(*differences)}"
+        own = by_another or f"{'0' * (sets > 0)} {references(*differences)}"
         number = f"{(sets - 1).bit_length()}:{set_number}" if sets > 1 else ""
         text += f"8:{count % 256} " + (f"0 {own}" if set_number is None else f"1 {number}")
         text += "" if long_term is None else f" g{long_term}"

@@ -256,7 +256,7 @@ class _TableReader:
     def _box(self, i: int, cell: Any, role: str) -> list[float]:
         parts = re.split(r"[\s,;]+", cell.strip("[()] ")) if isinstance(cell, str) else cell
         sides = [number(part) for part in parts] if isinstance(parts, Iterable) else []
-        if len(sides) != 4 or not (sides[0] < sides[2] and sides[1] < sides[3]):
+        if len(sides) != 4 or any(map(math.isnan, sides)):
             raise self._error(
                 i, f"{role} must be left, top, right, bottom in pixels, not {shown(cell)}"
             )

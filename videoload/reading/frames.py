@@ -387,8 +387,8 @@ class _Groups:
         known = self._order.decodable
         if group not in known:
             members = self._order.members(group)
-            came = sorted(self._decode(group, [], lambda *_: None).intersection(members))
-            known[group] = [*came[:1], *came[-1:]]
+            came = self._decode(group, [], lambda *_: None).intersection(members)
+            known[group] = [min(came), max(came)] if came else []
         return known[group]
 
     def _decode(

@@ -228,13 +228,12 @@ class Worker:
         since = time.perf_counter()
         if not decoder.has_imported(lease.spec):
             self._trainers.say(self._beat(Activity.IMPORT))
-            activity.begins(Activity.IMPORT)
             self.counters.stall_s += IMPORT_S
             try:
-                decoder.import_function(lease.spec)
+                with activity.during(Activity.IMPORT):
+                    decoder.import_function(lease.spec)
             finally:
                 self.counters.stall_s -= IMPORT_S
-                activity.begins(Activity.DECODING)
             self._trainers.say(self._beat(Activity.DECODING))
         return time.perf_counter() - since
 

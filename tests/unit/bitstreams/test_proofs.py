@@ -462,6 +462,12 @@ def test_reference_picture_sets_may_be_those_of_the_sequence() -> None:
     assert hevc(START, hevc_slice(TRAIL, 1, -1, sets=2), sps=sets)
     assert hevc(START, told[0], hevc_slice(TRAIL, 2, set_number=0, sets=2), sps=sets)
     assert not hevc(START, hevc_slice(TRAIL, 1, set_number=1, sets=2), sps=sets), "-2 is not there"
+    for back, is_there in ((0, True), (1, False)):  # one less than those of the last set: -2 and -1
+        own = hevc_slice(TRAIL, 2, sets=1, by_another=f"1 g{back} 1 g0 1 1")
+        found = hevc(
+            START, hevc_slice(TRAIL, 1, -1, sets=1), own, sps=hevc_sps(sets=[references(-1)])
+        )
+        assert bool(found) == is_there, "there is one set"
 
 
 @pytest.mark.parametrize(

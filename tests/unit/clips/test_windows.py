@@ -113,7 +113,9 @@ def test_dense_takes_every_window_that_fits_and_starts_them_where_it_says(
     elif spec.fps is not None:
         following = times[start] + windows * hop_s + (spec.frames - 1) / spec.fps
         assert following > times[-1] + 0.999e-3
-    assert 0 <= left <= max(0, video.frames - 1 - int(shown[windows - 1][-1]))
+    after = video.frames - 1 - int(shown[windows - 1][-1])
+    assert 0 <= left <= max(0, after)
+    assert spec.fps is not None or left == max(0, after - spec.stride + 1)
 
 
 HOPS = st.integers(1, 1500).map(lambda hop: hop / 1000)

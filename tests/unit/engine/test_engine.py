@@ -126,6 +126,23 @@ def test_where_no_thread_can_be_started_no_file_is_to_blame(
     assert isinstance(error, StorageError)
 
 
+@pytest.mark.parametrize("error", [RuntimeError("a defect"), VideoloadError("no descriptors")])
+def test_what_a_call_about_no_stream_raises_ends_the_engine_and_all_streams(
+    error: Exception, engine: Engine
+) -> None:
+    def fail() -> None:
+        raise error
+
+    stream, _ = open_stream(), engine.start()
+    engine.post_about(stream, partial(engine.streams.add, stream))
+    queue = begin(engine, stream, 1)
+    engine.post(fail)
+    with pytest.raises(VideoloadError, match=str(error)):
+        queue.take(10 * SECOND)
+    with pytest.raises(VideoloadError, match=str(error)):
+        engine.check()
+
+
 @pytest.mark.parametrize("takes", [True, False], ids=["took a batch", "left its batches"])
 def test_a_recall_is_answered_before_the_slots_are_granted_to_the_other_reader(
     takes: bool, engine: Engine

@@ -15,7 +15,7 @@ from tests.support.waiting import SECOND, wait_until
 from videoload import TransportError
 from videoload.errors import ProtocolError
 from videoload.transport.messages import VERSION, FromWorker, Heartbeat, Welcome, pack
-from videoload.transport.sockets import Dealer, Peer, Router
+from videoload.transport.sockets import Dealer, Peer, Router, check_dial
 
 TOO_LONG = (64 << 20) + 1
 
@@ -151,3 +151,9 @@ def test_peers_of_one_name_are_two(announced: bytes, router: Router) -> None:
             assert worker.identity != announced, "or libzmq may give it to somebody else"
             assert worker.send(Welcome(float(number)))
             assert answer(made) == Welcome(float(number))
+
+
+def test_a_trainer_is_dialled_at_a_port() -> None:
+    check_dial("tcp://127.0.0.1:5555")
+    with pytest.raises(TransportError, match="tcp://"):
+        check_dial("tcp://127.0.0.1:*")
