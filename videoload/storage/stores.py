@@ -43,6 +43,7 @@ _log = logging.getLogger(__name__)
 
 GIVE_UP_S = 30.0
 _PAUSE_S, _MAX_PAUSE_S = 0.1, 3.0
+_DRAW = random.Random()  # a thread that waits must not draw from a training's own numbers
 TELL_S, _REMIND_S = 2.0, 10.0  # of failing, before a warning, and between two
 _CONNECT_S = 5.0
 SILENCE_S = 20.0  # a request is made again if no byte of its answer comes for so long
@@ -150,7 +151,7 @@ class Store:
                         hint = "; renew the credentials of the workers"
                     why_not = f"{verb} for {GIVE_UP_S:g} s: {why(error)}{hint}"
                     raise StorageError(f"{self.url} {why_not}") from None
-            self._stopped.wait(random.uniform(0.5, 1) * pause_s)
+            self._stopped.wait(_DRAW.uniform(0.5, 1) * pause_s)
             pause_s = min(2 * pause_s, _MAX_PAUSE_S)
         raise CancelledError
 

@@ -1,8 +1,7 @@
 """Files below a URL give what the same files in a folder give, whatever the server does."""
 
-from __future__ import annotations
-
 import os
+import random
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -186,8 +185,9 @@ def test_a_request_is_made_again_until_the_fault_has_passed(
         return answer(head)
 
     monkeypatch.setattr(server, "answer", passing)
-    size = (server.folder / LONG).stat().st_size
+    size, drawn = (server.folder / LONG).stat().st_size, random.getstate()
     assert storage.run(LONG, lambda: storage.resolve(LONG).size, lambda: None) == size
+    assert random.getstate() == drawn, "a training's own numbers"
 
 
 @pytest.mark.parametrize("fault", [503, 403, 401, "cut", "silence"])
