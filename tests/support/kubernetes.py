@@ -1,7 +1,5 @@
 """The Kubernetes files, as they are written, and as kustomize renders the overlays."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess
@@ -23,11 +21,9 @@ GUIDE = PROJECT / "docs/scale/kubernetes.md"
 _ALL = ["../monitor", "../autoscale", "../frames", "../bucket"]
 _WITH = {
     "scaled": ("../gpu", ["../monitor", "../autoscale", "../frames"], ""),
-    "cloud": ("../base", ["../bucket"], ""),
     "all": ("../ranks", _ALL, ""),
     "second": ("../ranks", _ALL, "-b"),
 }
-OVERLAYS = ("base", "gpu", "ranks", *_WITH, "mine")
 _MINE = re.compile(r"^```text\n# mine/kustomization.yaml.*?\n(.+?)^```$", re.M | re.S)
 
 
