@@ -18,8 +18,6 @@ ever once all of them have died over it.
 Tests marked ``nightly`` run at night, and if one is named (`tests.support.thorough`).
 """
 
-from __future__ import annotations
-
 import faulthandler
 import gc
 import os
@@ -128,9 +126,8 @@ def pytest_exception_interact(node: pytest.Item | pytest.Collector) -> None:
 
 
 def _watch(item: pytest.Item) -> None:
-    mark = item.get_closest_marker("timeout")
-    limit_s = (mark.args[0] if mark else float(item.config.getini("timeout"))) + _MORE_S
-    faulthandler.dump_traceback_later(limit_s, exit=True, file=item.config.stash[_stderr])
+    limit_s, *_ = (mark.args[0] for mark in item.iter_markers("timeout"))
+    faulthandler.dump_traceback_later(limit_s + _MORE_S, exit=True, file=item.config.stash[_stderr])
 
 
 # Where and when they run
@@ -156,7 +153,10 @@ def _deselect_nightly(config: pytest.Config, items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before the slow ones are deselected
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    limit = pytest.mark.timeout(float(config.getini("timeout")) * SECOND)
     for item in items:
+        if item.get_closest_marker("timeout") is None:
+            item.add_marker(limit)
         if "tf" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.slow)
             item.add_marker(pytest.mark.xdist_group("tensorflow"))

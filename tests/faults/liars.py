@@ -6,13 +6,11 @@ fingerprint of a file that it does not have. A worker that has the files, names 
 sends other pixels cannot be told from an honest one.
 """
 
-from __future__ import annotations
-
 import random
 import threading
 from collections import Counter
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
@@ -51,7 +49,7 @@ class Liar:
         self.refused = 0
         self.say("hello")
 
-    def __enter__(self) -> Liar:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

@@ -17,8 +17,6 @@ lengths: only CURVE (or TCP's own checksum) could notice that. So `FLIP` and `LI
 version frame, but any frame under CURVE.
 """
 
-from __future__ import annotations
-
 import random
 import socket
 import threading
@@ -27,7 +25,7 @@ from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple, Self
 from urllib.parse import urlsplit
 
 _GREETING_BYTES = 64
@@ -102,7 +100,7 @@ class Proxy:
         self._threads = [threading.Thread(target=self._accept)]
         self.done: Counter[Kind] = Counter()  # faults that have happened
 
-    def __enter__(self) -> Proxy:
+    def __enter__(self) -> Self:
         self._passing.set()
         self._threads[0].start()
         return self

@@ -1,12 +1,11 @@
 """The other side, played by the test: bare sockets that send what no worker and no trainer would
 send."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Self
 
 import pytest
 import zmq
@@ -79,7 +78,7 @@ class Trainer:
         self.worker = programs.worker(self._router.endpoint, root)
         self.peer = b""
 
-    def __enter__(self) -> Trainer:
+    def __enter__(self) -> Self:
         self.welcome(30 * SECOND)
         return self
 

@@ -1,8 +1,6 @@
 """Videos that cannot be decoded are named, counted, and replaced by the same others in every run,
 or end the stream with an error. They never cause a hang or a silent hole."""
 
-from __future__ import annotations
-
 import shutil
 from collections import Counter
 from contextlib import ExitStack
@@ -18,16 +16,7 @@ from tests.support.programs import Programs
 from tests.support.thorough import either
 from tests.support.videos import Videos, make_avi
 from tests.support.waiting import SECOND
-from videoload import (
-    Catalog,
-    Client,
-    ClipSpec,
-    TooManyBadVideos,
-    VideoloadError,
-    decode_serially,
-)
-
-pytestmark = pytest.mark.timeout(90 * SECOND)
+from videoload import Catalog, Client, ClipSpec, TooManyBadVideos, VideoloadError, decode_serially
 
 CLIP = ClipSpec(
     frames=6, stride=2, resize=36, size=(32, 32), crop="random", flip=True, sampling="random",

@@ -5,8 +5,6 @@ videos of which some are bad. The seed of a test decides which fault happens, to
 which batch; each kind comes once before any comes again.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import shutil
@@ -31,7 +29,7 @@ from tests.support.waiting import SECOND, in_background, wait_until
 from videoload import Catalog, Client, ClipSpec, decode_serially
 from videoload.transport.keys import make_keys
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120 * SECOND)]
+pytestmark = pytest.mark.slow
 
 CLIP = ClipSpec(frames=4, stride=2, resize=36, size=(32, 32), crop="random", flip=True,
                 sampling="random", clips_per_video=40)  # fmt: skip

@@ -1,8 +1,6 @@
 """Workers whose folders are not the trainer's. Nothing that one of them has, lacks or says changes
 a byte, condemns a video or ends a training."""
 
-from __future__ import annotations
-
 import logging
 import shutil
 import threading
@@ -25,8 +23,6 @@ from tests.support.waiting import SECOND, in_background, wait_until
 from videoload import Catalog, Client, ClipSpec, decode_serially
 from videoload.scanning.journal import ScanJournal
 from videoload.scanning.scan import scan
-
-pytestmark = pytest.mark.timeout(90 * SECOND)
 
 CLIP = ClipSpec(frames=4, stride=2, resize=32, size=(32, 32), sampling="random", clips_per_video=4)
 BATCH, EPOCHS = 4, 2

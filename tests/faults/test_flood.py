@@ -1,8 +1,6 @@
 """What strangers can cost a trainer: floods, messages that never end, and any number of connections
 change no byte, cost little, and leave nothing behind."""
 
-from __future__ import annotations
-
 import os
 import random
 import signal
@@ -24,8 +22,6 @@ from tests.support.videos import Videos
 from tests.support.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, decode_serially
 from videoload.transport.keys import make_keys
-
-pytestmark = pytest.mark.timeout(180 * SECOND)
 
 CLIP = ClipSpec(frames=6, stride=2, resize=36, size=(32, 32), sampling="random", clips_per_video=6)
 BATCH = 4

@@ -1,8 +1,6 @@
 """Broken files of every codec: each gives a right clip or a named failure, and the same one in
 every process."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +37,6 @@ def make_mutants(folder: Path, sources: list[tuple[str, bytes]], first: int) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
 @pytest.mark.parametrize("workers", rest_nightly([2, 1, 3]))
 def test_a_mutant_is_a_right_clip_or_a_named_failure(
     workers: int, sources: list[tuple[str, bytes]], tmp_path: Path

@@ -1,7 +1,5 @@
 """Garbage from the network disturbs no stream, and nobody gets in."""
 
-from __future__ import annotations
-
 import os
 import random
 import signal
@@ -43,8 +41,6 @@ from videoload.transport.messages import (
     Welcome,
     pack,
 )
-
-pytestmark = pytest.mark.timeout(120 * SECOND)
 
 CLIP = ClipSpec(frames=6, stride=2, resize=36, size=(32, 32), sampling="random", clips_per_video=6)
 BATCH = 4

@@ -1,8 +1,6 @@
 """Workers that are stopped, fall silent, or cannot work: what they owe goes to others, and no file
 is condemned for it."""
 
-from __future__ import annotations
-
 import os
 import platform
 import shutil
@@ -23,7 +21,7 @@ from tests.support.videos import Videos
 from tests.support.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, decode_serially
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180 * SECOND)]
+pytestmark = pytest.mark.slow
 
 LEAKING = """
     import os

@@ -1,13 +1,12 @@
 """A Ctrl-C that strikes a reader between any two of its steps: its slot comes back, and the stream
 is read as if nothing had happened."""
 
-from __future__ import annotations
-
 import gc
 import sys
 import threading
 from collections.abc import Iterator
 from types import FrameType
+from typing import Self
 
 import pytest
 
@@ -17,8 +16,6 @@ from tests.support.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, Stream, decode_serially
 from videoload.engine import open_streams, readers
 from videoload.transport import slots
-
-pytestmark = pytest.mark.timeout(180 * SECOND)
 
 CLIP = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random", clips_per_video=4)
 BATCH = 4
@@ -33,7 +30,7 @@ class Strike:
     def __init__(self, at: int) -> None:
         self._left = at
 
-    def __enter__(self) -> Strike:
+    def __enter__(self) -> Self:
         sys.setprofile(self._see)
         return self
 

@@ -1,7 +1,5 @@
 """Workers that lie in every field of every message change no byte of a stream."""
 
-from __future__ import annotations
-
 import threading
 from collections import Counter
 from contextlib import ExitStack
@@ -22,8 +20,6 @@ from tests.support.waiting import SECOND, in_background, wait_until
 from videoload import Client, ClipSpec, decode_serially
 from videoload.storage.roots import open_storage
 from videoload.transport.messages import FromWorker
-
-pytestmark = pytest.mark.timeout(180 * SECOND)
 
 CLIP = ClipSpec(frames=4, stride=2, resize=36, size=(32, 32), sampling="random", clips_per_video=3)
 BATCH = 4

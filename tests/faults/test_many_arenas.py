@@ -1,8 +1,6 @@
 """Many streams beside a local worker that does not read its messages: nobody waits for it, and no
 message to it is lost or left behind."""
 
-from __future__ import annotations
-
 import gc
 import os
 import signal
@@ -19,7 +17,7 @@ from tests.support.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, Stream, decode_serially
 from videoload.transport.messages import Bye, Welcome
 
-pytestmark = [pytest.mark.timeout(180 * SECOND), pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 CLIP = ClipSpec(frames=2, resize=36, size=(32, 32))
 STREAMS = 300  # a socket holds some 270 messages

@@ -1,7 +1,5 @@
 """A message that cannot be handled costs its sender the connection, and affects nobody else."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import time
@@ -22,7 +20,7 @@ from videoload.engine.membership import Admission
 from videoload.pixels.software import software_and_code
 from videoload.transport.messages import Bye, Hello, Lease, Refused, Welcome
 
-pytestmark = [pytest.mark.timeout(120 * SECOND), pytest.mark.xdist_group("peers")]
+pytestmark = pytest.mark.xdist_group("peers")
 
 CLIP = ClipSpec(frames=4, stride=2, resize=32, size=(32, 32))
 BATCH = 4

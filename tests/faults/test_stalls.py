@@ -1,8 +1,6 @@
 """Storage that answers nobody for a while, hosts that stand still, and imports that take long are
 not a video's fault; and a hanging worker is found nevertheless."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal
@@ -24,7 +22,7 @@ from tests.support.videos import Videos, make_avi, make_levels, other_messages
 from tests.support.waiting import SECOND, wait_until
 from videoload import Catalog, Client, ClipSpec, Stream, TransformError, decode_serially
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180 * SECOND)]
+pytestmark = pytest.mark.slow
 
 CLIP = ClipSpec(
     frames=16, stride=2, resize=64, size=(64, 64), crop="random", flip=True,

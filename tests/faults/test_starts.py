@@ -1,7 +1,5 @@
 """Workers that cannot start, that cannot be killed, and that are a fork of their trainer."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import platform
@@ -21,8 +19,6 @@ from tests.support.videos import Videos
 from tests.support.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, decode_serially
 from videoload.processes.child import ChildProcess, end_all
-
-pytestmark = pytest.mark.timeout(180 * SECOND)
 
 
 def test_ctrl_c_in_a_terminal_does_not_end_a_worker_that_is_about_to_start() -> None:

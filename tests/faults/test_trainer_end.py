@@ -1,8 +1,6 @@
 """However a trainer ends, its own workers end with it, and workers that dialled in wait for the
 next one."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading
@@ -24,8 +22,6 @@ from tests.support.videos import Videos
 from tests.support.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, ClosedError, decode_serially
 from videoload.transport.messages import Lease, Welcome
-
-pytestmark = pytest.mark.timeout(90 * SECOND)
 
 CLIP = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random", clips_per_video=3)
 # The promise is two seconds. A push runs on a busy machine, where it may take longer.
@@ -252,7 +248,6 @@ PRESSED = """
 
 @pytest.mark.slow
 @needs_tensorflow
-@pytest.mark.timeout(240 * SECOND)
 def test_ctrl_c_ends_a_fit_at_any_moment_and_an_earlier_one_does_not_count(
     videos: Videos, programs: Programs
 ) -> None:

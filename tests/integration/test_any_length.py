@@ -1,8 +1,6 @@
 """Clips of any length in buckets: the same bytes from any number of workers, whoever dies, wherever
 it is resumed, and with equal shapes on all ranks."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from dataclasses import replace
@@ -17,8 +15,6 @@ from tests.support.videos import make_avi, make_lengths
 from tests.support.waiting import SECOND
 from videoload import Catalog, Client, ClipSpec, decode_serially
 from videoload import open as open_video
-
-pytestmark = pytest.mark.timeout(120 * SECOND)
 
 FILES = 200
 CLIP = ClipSpec("all", max_frames=64, stride=2, resize=16, size=16, crop="random", flip=True)

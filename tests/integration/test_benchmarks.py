@@ -1,7 +1,5 @@
 """The benchmarks run, get the frames that they ask for, and say what was wrong."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -27,7 +25,6 @@ CLIP = Clip(4, 2, resize=64, crop=56)
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240 * SECOND)
 @pytest.mark.parametrize("work", rest_nightly(["own", "tiny-first"]))
 def test_each_loader_has_right_frames_and_a_rate_or_a_reason(
     work: str, programs: Programs, tmp_path: Path
@@ -76,7 +73,6 @@ def test_the_limit_reads_the_right_frames_and_others_are_counted(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240 * SECOND)
 @pytest.mark.parametrize(
     "words",
     rest_nightly(
@@ -103,7 +99,6 @@ def test_a_benchmark_of_a_single_question_runs(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240 * SECOND)
 def test_the_exam_finds_wrong_counts_and_wrong_frames(programs: Programs, tmp_path: Path) -> None:
     (kind,) = (kind for kind in KINDS if kind.name == "mpeg4_header_says_9999")
     (tmp_path / "videos").mkdir()

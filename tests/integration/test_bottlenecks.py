@@ -4,8 +4,6 @@ No other load on the machine changes these verdicts; `tests/unit/stats/test_verd
 arithmetic.
 """
 
-from __future__ import annotations
-
 import signal
 import threading
 import time
@@ -21,7 +19,6 @@ from tests.support.waiting import SECOND, wait_until
 from videoload import Catalog, Client, ClipSpec, ClosedError
 
 pytestmark = [
-    pytest.mark.timeout(140 * SECOND),
     pytest.mark.slow,
     pytest.mark.xdist_group("timing"),
 ]

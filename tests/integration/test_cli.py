@@ -1,8 +1,6 @@
 """The command line as a user sees it: one clear line, the right exit status, an end when
 asked to."""
 
-from __future__ import annotations
-
 import logging
 import signal
 import subprocess
@@ -20,8 +18,6 @@ from tests.support.videos import Videos
 from tests.support.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec
 from videoload.__main__ import main
-
-pytestmark = pytest.mark.timeout(90 * SECOND)
 
 # The promise is two seconds. A push runs on a busy machine, where it may take longer.
 SOON_S = either(15, 2) * SECOND

@@ -1,7 +1,5 @@
 """A client: which workers it admits, what it says if it cannot start, and its end."""
 
-from __future__ import annotations
-
 import copy
 import gc
 import os
@@ -17,16 +15,8 @@ from tests.support.programs import Programs
 from tests.support.scrapes import get
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND, wait_until
-from videoload import (
-    Client,
-    ClipSpec,
-    TransportError,
-    WorkerError,
-    decode_serially,
-)
+from videoload import Client, ClipSpec, TransportError, WorkerError, decode_serially
 from videoload.transport.keys import make_keys
-
-pytestmark = pytest.mark.timeout(120 * SECOND)
 
 SMALL = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random", clips_per_video=3)
 

@@ -1,7 +1,5 @@
 """A directory in one line, in Keras's words: which files, which batches, one pool of workers."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal
@@ -19,20 +17,9 @@ from tests.support.processes import children_of, is_alive
 from tests.support.programs import Programs
 from tests.support.videos import Videos, other_messages
 from tests.support.waiting import SECOND, wait_until
-from videoload import (
-    Catalog,
-    ClipSpec,
-    decode_serially,
-    video_dataset_from_directory,
-)
+from videoload import Catalog, ClipSpec, decode_serially, video_dataset_from_directory
 from videoload.clips.clip_spec import without_draws
-from videoload.trainer.directory_dataset import (
-    listed,
-    shuffled,
-    split,
-)
-
-pytestmark = pytest.mark.timeout(120 * SECOND)
+from videoload.trainer.directory_dataset import listed, shuffled, split
 
 SMALL: dict[str, Any] = {"batch_size": 2, "frames": 4, "image_size": (32, 48), "seed": 5}
 SPLIT: dict[str, Any] = {"validation_split": 0.4, "subset": "both"}

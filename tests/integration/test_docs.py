@@ -1,7 +1,5 @@
 """README and docs/ are true: their code runs, their commands exist, their links lead somewhere."""
 
-from __future__ import annotations
-
 import ast
 import importlib.util
 import inspect

@@ -1,8 +1,6 @@
 """A module of the user's is edited while a training runs, or differs between hosts: no batch is of
 two versions."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import signal
@@ -20,7 +18,7 @@ from tests.support.videos import make_levels
 from tests.support.waiting import SECOND
 from videoload import Catalog, Client, ClipSpec, TransformError
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180 * SECOND)]
+pytestmark = pytest.mark.slow
 
 # Keeps nothing of the module in the process that tests.
 CODE = "from beside import level\ndef change(clip, rng): return np.float32(level())\n"

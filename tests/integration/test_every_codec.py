@@ -1,8 +1,6 @@
 """Frame i is the i-th frame of a complete sequential decode, for every codec that can be made here.
 A push tries each codec and each way to index a file; a night tries all kinds."""
 
-from __future__ import annotations
-
 import hashlib
 import random
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """With a frame store in any state, a stream has the same bytes as without it."""
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

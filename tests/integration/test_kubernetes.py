@@ -3,12 +3,8 @@
 Kubernetes' own part is not tested. What trainer and workers run is that of test_services.py.
 """
 
-from __future__ import annotations
-
 from base64 import b64decode
 from pathlib import Path
-
-import pytest
 
 from tests.support.digests import digest
 from tests.support.kubernetes import one, pods, render
@@ -16,8 +12,6 @@ from tests.support.programs import Programs
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND
 from videoload import Client, ClipSpec, decode_serially
-
-pytestmark = pytest.mark.timeout(200 * SECOND)
 
 CLIP = ClipSpec(frames=2, resize=32, size=(32, 32))
 

@@ -1,8 +1,6 @@
 """Clips of any length as tf.data, Keras, PyTorch and a preview have them, in the buckets that a
 scan proposes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +11,7 @@ import videoload as vl
 from tests.support.digests import digests
 from tests.support.models import arrays
 from tests.support.videos import make_avi, make_lengths
-from tests.support.waiting import SECOND
 from videoload import Catalog, Client, ClipSpec, PerFrame, SpecError, decode_serially
-
-pytestmark = pytest.mark.timeout(120 * SECOND)
 
 CLIP = ClipSpec("all", max_frames=20, stride=2, resize=16, size=16)
 FIT: dict[str, Any] = {"verbose": 0, "shuffle": False}

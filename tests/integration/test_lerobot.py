@@ -1,7 +1,5 @@
 """LeRobot's data sets: a sample is a step, with the pictures and the actions around it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,11 +12,8 @@ import videoload as vl
 from tests.support.digests import digests
 from tests.support.lerobot import CAMERAS, FPS, TASKS, make_lerobot
 from tests.support.servers import bucket
-from tests.support.waiting import SECOND
 
 pytest.importorskip("pyarrow")
-pytestmark = pytest.mark.timeout(120 * SECOND)
-
 LENGTHS = [9, 20, 14, 31, 6, 11]
 AHEAD = [0, 1, 4]
 DELTAS = {"action": [n / FPS for n in AHEAD]}

@@ -1,7 +1,5 @@
 """Several trainers, the same workers: each gets its own stream, and its share of the work."""
 
-from __future__ import annotations
-
 import re
 import signal
 import threading
@@ -20,8 +18,6 @@ from videoload.clips.rows import Clip, Video
 from videoload.clips.sample_spec import one_clip
 from videoload.transport.messages import Heartbeat, Hello, Lease, Welcome
 from videoload.transport.sockets import Router
-
-pytestmark = pytest.mark.timeout(120 * SECOND)
 
 CLIP = ClipSpec(frames=8, stride=2, resize=36, size=(32, 32), sampling="random", clips_per_video=8)
 BATCH = 4

@@ -10,8 +10,6 @@ tests, and begin at VIDEOLOAD_TEST_SEED where it is set: a name that failed is t
     VIDEOLOAD_TEST_SEED=1234567 pytest 'tests/integration/test_matrix.py'
 """
 
-from __future__ import annotations
-
 import os
 import random
 import shutil
@@ -36,7 +34,7 @@ from tests.support.videos import Videos, make_avi
 from tests.support.waiting import SECOND
 from videoload.scanning.indexing import make_index
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180 * SECOND)]
+pytestmark = pytest.mark.slow
 
 Served = tuple[str, str]
 FIRST = int(os.environ["VIDEOLOAD_TEST_SEED"])  # tests/conftest.py draws it

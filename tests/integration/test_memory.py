@@ -1,7 +1,5 @@
 """Who owns the memory of batches, and that it is freed, here and in the workers."""
 
-from __future__ import annotations
-
 import gc
 import logging
 import os
@@ -13,13 +11,7 @@ from tests.support.digests import digests
 from tests.support.processes import arena_maps, children_of
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND, wait_until
-from videoload import (
-    Client,
-    ClipSpec,
-    decode_serially,
-)
-
-pytestmark = pytest.mark.timeout(120 * SECOND)
+from videoload import Client, ClipSpec, decode_serially
 
 SMALL = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random", clips_per_video=3)
 

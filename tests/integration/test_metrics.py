@@ -1,7 +1,5 @@
 """The metrics of a real run: read directly, and by the real Prometheus."""
 
-from __future__ import annotations
-
 import json
 import re
 from itertools import count
@@ -18,8 +16,6 @@ from videoload.commands import top
 from videoload.engine.membership import Admission, Refusal
 
 pytest.importorskip("prometheus_client")
-pytestmark = pytest.mark.timeout(120 * SECOND)
-
 CLIP = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random")
 
 

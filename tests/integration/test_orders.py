@@ -1,8 +1,6 @@
 """What headers prove of the order of frames, beside what a complete decode outputs: options of
 encoders that change the order of pictures, in all containers."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterable, Iterator
 from contextlib import closing

@@ -2,8 +2,6 @@
 all; and after a seek, those that the pass over the file found, or else the file is read from its
 beginning."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -19,7 +17,6 @@ from tests.support.avi_files import Chunk, chunk, join, open_dml, split
 from tests.support.codecs import FRAMES, KINDS, Kind, make, named
 from tests.support.thorough import rest_nightly
 from tests.support.videos import make_avi
-from tests.support.waiting import SECOND
 from videoload.bitstreams.pictures import KeyFrame
 from videoload.decoding.decoder import Decoder
 from videoload.index.index import KnownHeaders, VideoIndex, find_index, open_video
@@ -29,8 +26,6 @@ from videoload.reading.avi_video import CHUNK
 from videoload.reading.containers import NotedPackets, OpenedVideo
 from videoload.storage.content import Content
 from videoload.storage.files import LocalFile
-
-pytestmark = pytest.mark.timeout(120 * SECOND)
 
 # These have another layout than `tests.support.avi_files` can take apart.
 OTHERS = {

@@ -1,7 +1,5 @@
 """The report of a scan and the live page of a client, in a real browser."""
 
-from __future__ import annotations
-
 import html
 import logging
 import re
@@ -57,7 +55,7 @@ def show(address: str, profile: Path, *, run_ms: int = 3000) -> Shown:
     return Shown(done.stdout, [line for line in done.stderr.splitlines() if "CONSOLE" in line])
 
 
-pytestmark = [pytest.mark.timeout(120 * SECOND), pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 CLIP = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random")
 MEAN = "<img src=x onerror=document.title='broken'>"

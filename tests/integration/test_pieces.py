@@ -1,7 +1,5 @@
 """A recording in pieces is the recording: a file, cut without decoding it, gives what it gave."""
 
-from __future__ import annotations
-
 import csv
 import pickle
 import re
@@ -18,7 +16,6 @@ from tests.support import sounds
 from tests.support.digests import digests
 from tests.support.thorough import rest_nightly
 from tests.support.videos import KEYFRAME_EVERY, make_avi
-from tests.support.waiting import SECOND
 from videoload import Catalog, Client, ClipSpec, VideoError, decode_serially
 from videoload.clips.rows import Clip
 from videoload.commands.sources import load
@@ -58,8 +55,6 @@ def make_pieces(root: Path, **how: Any) -> Path:
     assert len(cut(root / "whole.avi", root / "run")) == PIECES
     return root
 
-
-pytestmark = pytest.mark.timeout(120 * SECOND)
 
 CHAIN = r"(run)/\d+\.avi"
 SPECS: dict[str, dict[str, Any]] = {

@@ -1,7 +1,5 @@
 """Points and boxes are where the pixels of a clip show what was marked, by every way."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +8,9 @@ import pytest
 
 from tests.support import spots
 from tests.support.thorough import either, rest_nightly
-from tests.support.waiting import SECOND
 from videoload import Boxes, Catalog, ClipSpec, Points, decode_serially
 from videoload.clips.sample_spec import one_clip
 from videoload.pages import contact_sheet
-
-pytestmark = pytest.mark.timeout(120 * SECOND)
 
 HOW: dict[str, Any] = {"batch_size": 4, "shuffle": True, "seed": 3, "drop_remainder": False}
 SPECS: dict[str, dict[str, Any]] = {

@@ -1,7 +1,5 @@
 """Recordings whose frames show their numbers, through a model that reads them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`videoload preview` and `Stream.preview` show the batches that a trainer gets."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +14,6 @@ from videoload.commands.cli_batches import parse_clip
 from videoload.pages import contact_sheet
 
 Image = pytest.importorskip("PIL.Image")
-pytestmark = pytest.mark.timeout(120 * SECOND)
-
 CLIP = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random", flip=True)
 AS_TEXT = "frames=4, resize=36, size=(32, 32), sampling='random', flip=True"
 

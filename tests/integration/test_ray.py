@@ -1,7 +1,5 @@
 """Decoders on a real Ray cluster of several nodes, of which one is lost."""
 
-from __future__ import annotations
-
 import shutil
 import signal
 import tempfile

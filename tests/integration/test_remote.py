@@ -1,7 +1,5 @@
 """Streams of files below a URL: the same bytes, whichever worker decodes and whatever fails."""
 
-from __future__ import annotations
-
 import shutil
 import threading
 from collections.abc import Iterator

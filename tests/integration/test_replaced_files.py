@@ -1,7 +1,5 @@
 """The file that was indexed is the file that is decoded."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil

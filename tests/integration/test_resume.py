@@ -1,7 +1,5 @@
 """A training that was killed continues as if nothing had happened: resume is one integer."""
 
-from __future__ import annotations
-
 import signal
 from pathlib import Path
 
@@ -12,7 +10,7 @@ from tests.support.programs import Program, Programs
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND, wait_until
 
-pytestmark = [pytest.mark.timeout(240 * SECOND), pytest.mark.slow, needs_tensorflow]
+pytestmark = [pytest.mark.slow, needs_tensorflow]
 
 EVERY = 4  # batches between two saves
 EPOCHS = 4

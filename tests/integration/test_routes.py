@@ -1,7 +1,5 @@
 """The frames of a broken file depend on its bytes alone."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 

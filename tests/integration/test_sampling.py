@@ -1,8 +1,6 @@
 """Kinds of clips, from end to end: dense windows, native sizes, several clips of a visit, and
 transforms that run in the workers."""
 
-from __future__ import annotations
-
 import math
 import signal
 import threading
@@ -36,7 +34,7 @@ from videoload import (
 )
 from videoload.clips.clip_spec import at_native_size
 
-pytestmark = [pytest.mark.timeout(180 * SECOND), pytest.mark.xdist_group("sampling")]
+pytestmark = pytest.mark.xdist_group("sampling")
 
 TRANSFORMED: dict[str, Any] = {"frames": 4, "stride": 2, "size": (32, 32), "sampling": "random"}
 

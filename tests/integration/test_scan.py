@@ -1,8 +1,6 @@
 """``videoload scan``: the content of a folder, resumable, and a CSV from which a catalog
 is made."""
 
-from __future__ import annotations
-
 import csv
 import os
 import re

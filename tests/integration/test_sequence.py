@@ -1,8 +1,6 @@
 """A stream as a keras.utils.PyDataset: any batch by its number, each epoch's batches in
 any order."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from dataclasses import replace
@@ -20,7 +18,7 @@ from tests.support.videos import Videos, make_levels
 from tests.support.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, ClosedError, SpecError, Stream, decode_serially
 
-pytestmark = [pytest.mark.timeout(240 * SECOND), pytest.mark.usefixtures("tf")]
+pytestmark = pytest.mark.usefixtures("tf")
 
 CLIP = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random", clips_per_video=3)
 HOW: dict[str, Any] = {"batch_size": 3, "shuffle": True, "seed": 3}

@@ -5,8 +5,6 @@ Commands, environment and health check are read from the file. Container paths b
 the compose network becomes a loopback port. Docker's own part is not tested.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import signal
@@ -25,8 +23,6 @@ from tests.support.programs import COMMANDS, Program, Programs
 from tests.support.servers import bucket
 from tests.support.videos import make_avi
 from tests.support.waiting import SECOND, wait_until
-
-pytestmark = pytest.mark.timeout(150 * SECOND)
 
 PROJECT = Path(__file__).parents[2]
 COMPOSE, BUCKET = PROJECT / "docker-compose.yml", PROJECT / "services/compose.bucket.yml"

@@ -1,7 +1,5 @@
 """Several files as one sample: all parts show the same moment and the same part of the picture."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any, cast
@@ -12,15 +10,7 @@ import numpy.typing as npt
 import pytest
 
 from tests.support.thorough import either
-from tests.support.waiting import SECOND
-from videoload import (
-    Catalog,
-    Client,
-    ClipSpec,
-    PerFrame,
-    VideoError,
-    decode_serially,
-)
+from videoload import Catalog, Client, ClipSpec, PerFrame, VideoError, decode_serially
 
 Floats = npt.NDArray[np.float64]
 
@@ -129,8 +119,6 @@ def check(batch: Any) -> int:
     np.testing.assert_array_equal(bones, info.frames * 2)
     return len(bones)
 
-
-pytestmark = pytest.mark.timeout(120 * SECOND)
 
 SAMPLES = 6
 

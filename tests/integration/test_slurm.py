@@ -1,7 +1,5 @@
 """The scripts of services/slurm, unchanged, on a real Slurm."""
 
-from __future__ import annotations
-
 import os
 import re
 import socket
@@ -9,12 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.support.programs import Programs
 from tests.support.waiting import SECOND
-
-pytestmark = pytest.mark.timeout(200 * SECOND)
 
 PROJECT = Path(__file__).parents[2]
 TRAIN, DECODE = (PROJECT / f"services/slurm/{name}.sbatch" for name in ("train", "decode"))

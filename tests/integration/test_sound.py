@@ -1,8 +1,6 @@
 """The sound of a clip: aligned to its first frame, the same as a complete decode gives, and the
 same from every worker."""
 
-from __future__ import annotations
-
 import os
 import struct
 from collections.abc import Callable, Iterator

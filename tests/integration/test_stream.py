@@ -1,7 +1,5 @@
 """Streams from real worker processes: the bytes and the order."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import threading
@@ -16,13 +14,7 @@ import pytest
 from tests.support.digests import digests
 from tests.support.videos import Videos, other_messages
 from tests.support.waiting import SECOND, wait_until
-from videoload import (
-    Catalog,
-    Client,
-    ClipSpec,
-    VideoloadError,
-    decode_serially,
-)
+from videoload import Catalog, Client, ClipSpec, VideoloadError, decode_serially
 
 CLIP = ClipSpec(
     frames=8, stride=2, resize=56, size=(48, 48), crop="random", flip=True,

@@ -1,19 +1,13 @@
 """Targets, balance, mixtures, and the origin of a batch: the same by every way."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 from tests.support.videos import Videos, make_avi
-from tests.support.waiting import SECOND
 from videoload import Catalog, Client, ClipSpec, PerFrame, decode_serially
-
-pytestmark = pytest.mark.timeout(240 * SECOND)
 
 CLIP = ClipSpec(
     frames=4, stride=2, resize=36, size=(32, 32), crop="random", sampling="random",

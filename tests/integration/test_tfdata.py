@@ -1,7 +1,5 @@
 """The stream as a tf.data.Dataset: no copy, no deadlock, no slot lost."""
 
-from __future__ import annotations
-
 import gc
 import logging
 import mmap
@@ -22,17 +20,8 @@ from tests.support.programs import Programs
 from tests.support.thorough import THOROUGH, either
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND, wait_until
-from videoload import (
-    Catalog,
-    Client,
-    ClipSpec,
-    ClosedError,
-    Stream,
-    TooManyBadVideos,
-)
+from videoload import Catalog, Client, ClipSpec, ClosedError, Stream, TooManyBadVideos
 from videoload.frameworks.python_datasets import PythonDatasets
-
-pytestmark = pytest.mark.timeout(240 * SECOND)
 
 CLIP = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random", clips_per_video=3)
 BATCH, SLOTS = 3, 6

@@ -1,7 +1,5 @@
 """Batches as PyTorch's models want them, and a loop that resumes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import islice
 from types import SimpleNamespace
@@ -13,11 +11,10 @@ import pytest
 import videoload as vl
 from tests.support.needs import needs_torch
 from tests.support.videos import Videos
-from tests.support.waiting import SECOND
 from videoload import Client, ClipSpec, SpecError, decode_serially
 from videoload.predictions.marks import weights_digest
 
-pytestmark = [pytest.mark.timeout(60 * SECOND), pytest.mark.slow, needs_torch]
+pytestmark = [pytest.mark.slow, needs_torch]
 
 CLIP = ClipSpec(frames=4, size=(32, 40), crop="stretch", sampling="random", clips_per_video=3)
 

@@ -1,7 +1,5 @@
 """The scripts of docs/train/resume.md, killed in mid-epoch and started again."""
 
-from __future__ import annotations
-
 import re
 from importlib.util import find_spec
 from pathlib import Path

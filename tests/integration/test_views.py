@@ -1,8 +1,6 @@
 """Frames of segments, several crops, views, outputs of another type, and frames that are turned or
 stretched: the same bytes from workers as serially, and no frame decoded needlessly."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Takes AVI files apart into chunks, and puts them together again as other writers would do."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Picture headers as encoders write them, and packets that contain them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

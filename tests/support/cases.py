@@ -5,8 +5,6 @@ combination that means nothing, the next one is taken. So a new option of a clip
 into one of the functions below, and is then tried with every source, consumer and fault.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from dataclasses import dataclass

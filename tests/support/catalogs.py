@@ -1,7 +1,5 @@
 """Helpers for catalogs: the files that they are read from, random ones, and errors of one line."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Whether what is drawn comes equally often."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

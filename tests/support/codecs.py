@@ -5,8 +5,6 @@ its brightness). So a frame that was decoded without its references, or mistaken
 is noticed.
 """
 
-from __future__ import annotations
-
 import re
 import struct
 from collections.abc import Callable, Iterator, Sequence

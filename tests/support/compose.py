@@ -1,7 +1,5 @@
 """Compose files, read as Compose does."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

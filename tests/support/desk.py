@@ -1,7 +1,5 @@
 """A lease table with a clock, in short words: what happens, and what is so afterwards."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping

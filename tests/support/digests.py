@@ -1,7 +1,5 @@
 """The content of a stream in a few bytes."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Iterator
 from typing import Any

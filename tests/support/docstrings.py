@@ -1,7 +1,5 @@
 """The objects that the pages of the reference show, and the examples of their docstrings."""
 
-from __future__ import annotations
-
 import doctest
 import inspect
 import re

@@ -12,8 +12,6 @@ that a fork would break. The program has the arguments, environment, folder, des
 Do not use it for a test of how a process starts.
 """
 
-from __future__ import annotations
-
 import gc
 import importlib
 import importlib.util

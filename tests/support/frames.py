@@ -1,7 +1,5 @@
 """Frames in every pixel format."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

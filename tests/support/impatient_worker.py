@@ -3,8 +3,6 @@
 python -m tests.support.impatient_worker tcp://HOST:PORT[,...] ROOT [KEYS]
 """
 
-from __future__ import annotations
-
 import sys
 from unittest import mock
 

@@ -1,8 +1,6 @@
 """Folders as public data sets have them: files with their names, empty or filmed, and small
 tables."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from tempfile import TemporaryDirectory

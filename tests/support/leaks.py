@@ -5,8 +5,6 @@ Descendants are found by an environment variable that they inherit, so descendan
 are found as well. Each process that runs tests has its own mark.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import signal
@@ -15,6 +13,7 @@ import threading
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Self
 
 from tests.support.processes import arena_maps, descriptors
 
@@ -79,7 +78,7 @@ class Held:
             f"Unix socket {sockets[each][0]}" for each in held.values() if each in sockets
         }
 
-    def beyond(self, before: Held) -> list[str]:
+    def beyond(self, before: Self) -> list[str]:
         """Everything that is here now and was not there before."""
         left = self._things - before._things
         if len(self._descriptors) > len(before._descriptors):

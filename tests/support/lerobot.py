@@ -1,7 +1,5 @@
 """Small LeRobot data sets: pictures and tables that say which step they are of."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

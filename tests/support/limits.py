@@ -1,7 +1,5 @@
 """Limits of this process, for as long as a block runs."""
 
-from __future__ import annotations
-
 import os
 import resource
 from collections.abc import Iterator

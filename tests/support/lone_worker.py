@@ -4,8 +4,6 @@ the id of the process, and nobody replaces it.
     python -m tests.support.lone_worker worker --connect tcp://HOST:PORT --root ROOT ...
 """
 
-from __future__ import annotations
-
 from typing import Any
 from unittest import mock
 

@@ -1,7 +1,5 @@
 """Keras models for tests."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

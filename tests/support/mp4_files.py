@@ -1,7 +1,5 @@
 """Changes MP4 files as other writers would write them."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable
 from io import BytesIO

@@ -1,8 +1,6 @@
 """Broken copies of good files, made from a seed: what disks, networks and attackers do to AVI
 files."""
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Callable, Sequence

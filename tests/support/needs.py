@@ -1,7 +1,5 @@
 """What some tests need and some machines do not have."""
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 
 import pytest

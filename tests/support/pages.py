@@ -7,8 +7,6 @@ tests.support.pages PAGE STEPS`, in the current folder. A block with a title is 
 that name. Commands that end by themselves are waited for; servers run until the script is done.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

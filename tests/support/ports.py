@@ -1,7 +1,5 @@
 """Ports of this host that nobody uses."""
 
-from __future__ import annotations
-
 import socket
 from itertools import islice
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the kernel says about processes."""
 
-from __future__ import annotations
-
 import gc
 import os
 from collections.abc import Iterator

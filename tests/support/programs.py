@@ -1,7 +1,5 @@
 """Processes that a test starts, with their output; they end with the test."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

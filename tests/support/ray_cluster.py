@@ -5,8 +5,6 @@ It prints its address. SIGUSR1 cuts one of these nodes off, like a host that los
 another one; SIGTERM ends the cluster.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -5,8 +5,6 @@ decoders and by used ones. All of that runs in two processes, whose fresh memory
 bytes, and of which one reads from a web server. Each second file counts as a large one.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """Rows of a scan, like those of ordinary files."""
 
-from __future__ import annotations
-
 from videoload.scanning.journal import ScanRow
 
 

@@ -1,7 +1,5 @@
 """Reads a metrics port."""
 
-from __future__ import annotations
-
 import urllib.error
 import urllib.request
 

@@ -1,7 +1,5 @@
 """Web servers and buckets of this host, for tests."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

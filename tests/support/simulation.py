@@ -10,8 +10,6 @@ once (`Simulation.check`).
     consumer        waits ──> is handed batches ──> holds their slots ──> gives them back
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Hashable, Sequence
@@ -23,14 +21,7 @@ from typing import Any, Literal
 
 from tests.support.desk import SILENCE_S, STALL_S, TICK_S, a_stream, ordinals
 from videoload.errors import Fault, VideoloadError
-from videoload.leases.commands import (
-    Command,
-    Grant,
-    Identify,
-    Ready,
-    Recall,
-    Stop,
-)
+from videoload.leases.commands import Command, Grant, Identify, Ready, Recall, Stop
 from videoload.leases.records import ChunkState, LeaseState, Stream, Worker
 from videoload.leases.table import LeaseTable
 from videoload.plan.batches import Sample

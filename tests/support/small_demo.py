@@ -3,8 +3,6 @@
 python -m tests.support.small_demo [OPTIONS]
 """
 
-from __future__ import annotations
-
 import sys
 from unittest import mock
 

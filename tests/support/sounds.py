@@ -1,7 +1,5 @@
 """Files with sound: a click at each frame whose picture is white; and how a player decodes them."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, cast

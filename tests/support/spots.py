@@ -4,8 +4,6 @@ So a test needs no arithmetic of its own: the mean of a channel is where its spo
 has less chroma than luma, because players differ in where they take chroma to lie.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, cast
 

@@ -1,7 +1,5 @@
 """What the tests of a push try once, and those of a night as often as they can."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable
 from itertools import combinations, product

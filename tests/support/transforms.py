@@ -1,7 +1,5 @@
 """Functions that the tests name as ``transform``; workers import them from here."""
 
-from __future__ import annotations
-
 import os
 import random
 import signal

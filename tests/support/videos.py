@@ -5,15 +5,13 @@ bright box, and as the phase of a pattern that fills the picture. Key frames com
 as in UCF-101, so that clips begin before, on and after them.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import av
 import numpy as np
@@ -143,7 +141,7 @@ class Videos:
     frames: dict[str, int] = field(default_factory=dict)  # true frame counts, by path
 
     @classmethod
-    def make(cls, root: Path) -> Videos:
+    def make(cls, root: Path) -> Self:
         """Make the good videos under ``root``/<class>/."""
         made = cls(root)
         made.add("jump/long.avi", frames=120, seed=1)

@@ -1,7 +1,5 @@
 """Waiting for conditions, in one unit of time, or while something else runs."""
 
-from __future__ import annotations
-
 import os
 import threading
 import time

@@ -6,8 +6,6 @@ when saving number STOP begins; a training that ends is compared, by its weights
 `decode_serially`.
 """
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import os

@@ -1,7 +1,5 @@
 """Numbers that a caller gives, and processes that a client refuses."""
 
-from __future__ import annotations
-
 import sys
 from fractions import Fraction
 from types import ModuleType

@@ -4,8 +4,6 @@ griffe reads the sources as mkdocstrings does, and warns of what is told and is 
 there must be told: each parameter and each field, with a description and its default.
 """
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import re

@@ -1,7 +1,5 @@
 """What is missing where videoload is imported is told in one line."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """How many cores and how much memory there are, by every kind of limit."""
 
-from __future__ import annotations
-
 import os
 import time
 from pathlib import Path

@@ -1,8 +1,6 @@
 """The rules of the packages. Who may import whom stands in pyproject.toml, for import-linter; the
 rest is here. No rule has a list of files: a file may move, be split or be merged."""
 
-from __future__ import annotations
-
 import ast
 import builtins
 import subprocess

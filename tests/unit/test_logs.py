@@ -1,7 +1,5 @@
 """The log on stderr: plain lines, lines with time and level, and JSON; a flood fills none."""
 
-from __future__ import annotations
-
 import json
 import logging
 import re

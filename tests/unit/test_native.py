@@ -1,7 +1,5 @@
 """Each process setting is made, unless it is switched off."""
 
-from __future__ import annotations
-
 import json
 import platform
 import resource

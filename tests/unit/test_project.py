@@ -1,7 +1,5 @@
 """The project's own files: one version, and the same checks everywhere."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

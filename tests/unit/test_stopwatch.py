@@ -1,7 +1,5 @@
 """The phases add up to what passed, on a clock that the test sets."""
 
-from __future__ import annotations
-
 import pytest
 
 from videoload.stopwatch import PHASES, Stopwatch

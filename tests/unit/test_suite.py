@@ -1,7 +1,5 @@
 """A test that ends its process, or never ends, fails the run with its name."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What type checkers see of a batch: mypy reads all of this file, and pytest runs the reference."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, assert_type

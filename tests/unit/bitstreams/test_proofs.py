@@ -1,7 +1,5 @@
 """What headers prove, written bit by bit, and when they prove nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any

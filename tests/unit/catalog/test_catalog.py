@@ -1,7 +1,5 @@
 """The catalog: which videos, which labels. Mistakes are refused in one line."""
 
-from __future__ import annotations
-
 import copy
 import itertools
 import re

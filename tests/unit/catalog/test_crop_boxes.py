@@ -1,7 +1,5 @@
 """A row's box for ``crop="box"``: from the catalog's column, or from targets that are boxes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Turns of several parts: shares hold in every stretch, with random access."""
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 from math import factorial

@@ -1,7 +1,5 @@
 """Catalogs put together: one after the other, or mixed by shares."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 from typing import Any

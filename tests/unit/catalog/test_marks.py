@@ -1,7 +1,5 @@
 """Points and boxes follow the pictures that they were marked in."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import hypothesis.extra.numpy as arrays

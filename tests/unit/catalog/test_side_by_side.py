@@ -1,7 +1,5 @@
 """Which files are partners."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

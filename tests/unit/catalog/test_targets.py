@@ -1,7 +1,5 @@
 """Targets have any kind, follow their videos into other catalogs, and are looked up by batch."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A spot of a frame is found in the clip where the matrix says."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from typing import Any
 

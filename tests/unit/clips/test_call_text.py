@@ -1,7 +1,5 @@
 """Keyword arguments on a command line are read as in a script. Nothing else is allowed."""
 
-from __future__ import annotations
-
 import pytest
 
 from videoload import SpecError

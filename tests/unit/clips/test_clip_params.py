@@ -1,7 +1,5 @@
 """Which frames of a video a clip shows, and which part of them."""
 
-from __future__ import annotations
-
 from array import array
 from collections import Counter
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Valid specs of a clip, and contradictory ones."""
 
-from __future__ import annotations
-
 import pickle
 from dataclasses import dataclass, field, replace
 from functools import partial

@@ -1,7 +1,5 @@
 """What is drawn of colours, and the maths on pixels."""
 
-from __future__ import annotations
-
 import math
 import random
 import statistics

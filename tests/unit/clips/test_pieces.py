@@ -1,7 +1,5 @@
 """Frames, times and samples of a recording in pieces are each given by one piece. Pure."""
 
-from __future__ import annotations
-
 from array import array
 from fractions import Fraction
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Regions of a frame in pixels."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from typing import Any

@@ -1,7 +1,5 @@
 """Which frames the parts of a sample show."""
 
-from __future__ import annotations
-
 from array import array
 from fractions import Fraction
 from typing import Any

@@ -1,7 +1,5 @@
 """Specs of samples of several parts."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

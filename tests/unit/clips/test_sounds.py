@@ -1,7 +1,5 @@
 """The fields of a spec that ask for sound, and what a sample is then."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -9,13 +7,7 @@ import pytest
 
 from videoload import ClipSpec, SpecError
 from videoload.clips.clip_spec import silent
-from videoload.clips.sample_spec import (
-    SampleParts,
-    arrays_of,
-    heard_in,
-    one_clip,
-    sample_spec,
-)
+from videoload.clips.sample_spec import SampleParts, arrays_of, heard_in, one_clip, sample_spec
 
 CLIP: dict[str, Any] = {"frames": 16, "fps": 12.5, "size": (32, 40)}
 

@@ -1,7 +1,5 @@
 """The properties of a video as bytes."""
 
-from __future__ import annotations
-
 import math
 from array import array
 from contextlib import suppress

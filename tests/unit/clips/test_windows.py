@@ -1,8 +1,6 @@
 """Segments in seconds, the windows of dense sampling, and clips of any length, by frames and by
 time."""
 
-from __future__ import annotations
-
 from array import array
 from dataclasses import replace
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """The demo's parts: its model, its measurement, and the arguments that it refuses."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What a command's argument means: class folders, one folder, a table or a list."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The screen of ``videoload top`` on terminals of any size."""
 
-from __future__ import annotations
-
 import io
 from dataclasses import dataclass, replace
 

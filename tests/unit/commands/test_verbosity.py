@@ -1,7 +1,5 @@
 """Every command has -v. Without it, only warnings are printed."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """The decoder on real files: files made here, and other people's files with their true facts."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Files stay open only while they are met again, and never as another version."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """Which workers are admitted: children by token and pid, others if there is room, each once."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

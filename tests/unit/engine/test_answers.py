@@ -1,13 +1,11 @@
 """What is wrong with an answer is found before a pixel of it is in a batch; files that change are
 noticed. See also tests/faults/test_copies.py, with real workers."""
 
-from __future__ import annotations
-
 import logging
 import math
 from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -53,7 +51,7 @@ class Peer:
         self.sent = 0  # whose pixels were taken
 
     @property
-    def router(self) -> Peer:
+    def router(self) -> Self:
         return self
 
     def receive_pixels(self, into: Sequence[npt.NDArray[np.uint8]]) -> None:

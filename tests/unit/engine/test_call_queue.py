@@ -1,7 +1,5 @@
 """`CallQueue`: calls for another thread, and whether that thread still makes them."""
 
-from __future__ import annotations
-
 import os
 import select
 import threading

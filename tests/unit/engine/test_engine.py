@@ -1,7 +1,5 @@
 """The I/O thread with workers that the test plays at its address."""
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

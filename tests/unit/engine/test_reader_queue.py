@@ -1,7 +1,5 @@
 """The queue between the I/O thread and a consumer loses, doubles and reorders no batch."""
 
-from __future__ import annotations
-
 import sys
 import threading
 import time
@@ -14,8 +12,6 @@ from tests.support.waiting import SECOND
 from videoload import ClosedError
 from videoload.engine.reader_queue import ReaderQueue
 from videoload.leases.commands import Ready
-
-pytestmark = pytest.mark.timeout(40 * SECOND)
 
 NO_FRAMES = np.empty((0, 0), np.int64)
 

@@ -1,7 +1,5 @@
 """Kept frames: what is written is read again, and nothing else is."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import json

@@ -1,7 +1,5 @@
 """Ctrl-C is noted when it comes, wherever the main thread is, and ends the wait for a batch."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 import signal
@@ -104,7 +102,6 @@ def test_signals_are_passed_on_to_an_earlier_wakeup_descriptor(interrupts: Inter
         assert theirs.recv(1) == bytes([signal.SIGINT])
 
 
-@pytest.mark.timeout(20 * SECOND)
 def test_an_event_loop_still_gets_its_signals(interrupts: Interrupts) -> None:
     async def main() -> None:
         told = asyncio.Event()

@@ -1,7 +1,5 @@
 """Datasets of Python functions: their elements, their end, and the end of a wait in one."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -11,8 +9,6 @@ import pytest
 
 from tests.support.waiting import SECOND, wait_until
 from videoload.frameworks.python_datasets import PythonDatasets
-
-pytestmark = pytest.mark.timeout(60 * SECOND)
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """The order in which batches are copied to a GPU, and the memory that they go through."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

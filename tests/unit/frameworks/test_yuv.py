@@ -1,7 +1,5 @@
 """yuv420p becomes the RGB that swscale makes."""
 
-from __future__ import annotations
-
 import av
 import numpy as np
 import numpy.typing as npt

@@ -1,7 +1,5 @@
 """Indexes that are found out once on a host: the last ones in memory, all of them on disk."""
 
-from __future__ import annotations
-
 import os
 import random
 import time

@@ -1,7 +1,5 @@
 """The index of a set: found out once for all hosts, and never believed of another file."""
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

@@ -1,18 +1,12 @@
 """What the header of an MP4 tells."""
 
-from __future__ import annotations
-
 import struct
 from pathlib import Path
 
 import pytest
 
 from tests.support.videos import make_avi
-from videoload.index.moov import (
-    display_offsets,
-    has_one_description,
-    read_moov,
-)
+from videoload.index.moov import display_offsets, has_one_description, read_moov
 from videoload.storage.content import Content
 from videoload.storage.files import Folder
 

@@ -1,7 +1,5 @@
 """When frames are shown: by a rate if they come at equal distances, else by their own times."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from fractions import Fraction
 

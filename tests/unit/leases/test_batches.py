@@ -1,7 +1,5 @@
 """Which answers count, who may write into a slot, and which reader owns the slots."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.desk import Desk

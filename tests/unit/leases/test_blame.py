@@ -1,7 +1,5 @@
 """Clips that cannot be decoded or take their workers down, and which worker is believed."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -9,13 +7,7 @@ import pytest
 
 from tests.support.desk import STALL_S, TICK_S, Desk
 from videoload.activity import Activity
-from videoload.errors import (
-    Fault,
-    SpecError,
-    TooManyBadVideos,
-    TransformError,
-    VideoError,
-)
+from videoload.errors import Fault, SpecError, TooManyBadVideos, TransformError, VideoError
 from videoload.leases.commands import Grant, Warn
 
 # Clips that cannot be decoded

@@ -2,8 +2,6 @@
 
 The workers and the clock are simulated."""
 
-from __future__ import annotations
-
 from itertools import count
 
 import pytest

@@ -1,7 +1,5 @@
 """Which file each video of a stream is, and who has to show that it has it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

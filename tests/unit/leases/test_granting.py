@@ -1,7 +1,5 @@
 """Which worker is granted which lease, and how large."""
 
-from __future__ import annotations
-
 import math
 import sys
 from collections import Counter

@@ -1,7 +1,5 @@
 """The lease table whatever happens, in any order: `Simulation.check` says what must always hold."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

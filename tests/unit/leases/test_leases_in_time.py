@@ -1,7 +1,5 @@
 """What the choices of the lease table cost in time. The workers and the clock are simulated."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial

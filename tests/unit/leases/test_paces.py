@@ -1,7 +1,5 @@
 """How quick a worker is taken to be, and how much the workers are asked for at once."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

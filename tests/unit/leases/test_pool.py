@@ -1,7 +1,5 @@
 """Workers that leave, are silent, or lose messages."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Files that are pieces of one recording, by their names."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

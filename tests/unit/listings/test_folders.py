@@ -1,7 +1,5 @@
 """Catalogs from folders. Mistakes are refused in one line."""
 
-from __future__ import annotations
-
 import logging
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The lines of the page on data sets, nine at most, make catalogs of nine public sets."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 from pathlib import Path

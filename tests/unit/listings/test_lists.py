@@ -1,7 +1,5 @@
 """Catalogs from lists. Mistakes are refused in one line."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 from typing import Any

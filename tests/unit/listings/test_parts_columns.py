@@ -1,7 +1,5 @@
 """Tables with a column a part are catalogs of samples; what is missing is named with its line."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Catalogs from tables. Mistakes are refused in one line."""
 
-from __future__ import annotations
-
 import csv
 import json
 import sys

@@ -1,7 +1,5 @@
 """Who sees what of the live page."""
 
-from __future__ import annotations
-
 import pytest
 
 from videoload.pages.live_page import may_see_all

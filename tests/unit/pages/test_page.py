@@ -1,7 +1,5 @@
 """Pages in one file: data stays data, and pictures are pictures."""
 
-from __future__ import annotations
-
 import base64
 import io
 import json

@@ -1,7 +1,5 @@
 """A clip is cut out of the whole scaled frame; all kinds of pixels arrive."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
 from typing import get_args

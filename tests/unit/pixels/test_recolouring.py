@@ -1,7 +1,5 @@
 """Clips with other colours: the maths of `clips.colours`, on the frames of every format."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

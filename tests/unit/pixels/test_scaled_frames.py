@@ -1,7 +1,5 @@
 """Clips made of kept frames have the bytes of clips made of the source frames."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from typing import get_args
 

@@ -1,7 +1,5 @@
 """What a worker tells of its FFmpeg, its processor and its code."""
 
-from __future__ import annotations
-
 import platform
 import shutil
 import subprocess

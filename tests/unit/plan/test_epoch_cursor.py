@@ -1,7 +1,5 @@
 """Every pass is the next epoch, unless it was only a look."""
 
-from __future__ import annotations
-
 import pytest
 
 from videoload.plan.epoch_cursor import EpochCursor

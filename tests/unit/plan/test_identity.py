@@ -1,7 +1,5 @@
 """What a stream is, and which setting differs."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from typing import Any

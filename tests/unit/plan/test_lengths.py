@@ -1,7 +1,5 @@
 """What the true length of a file contradicts is told: an error for labels, a sentence for rows."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a stream may be told: every value is checked, and each name stands in one place."""
 
-from __future__ import annotations
-
 import inspect
 from typing import Any
 

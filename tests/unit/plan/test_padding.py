@@ -1,7 +1,5 @@
 """Buckets that pad least."""
 
-from __future__ import annotations
-
 from itertools import combinations, islice
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A permutation by random access is one to one, and looks random."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

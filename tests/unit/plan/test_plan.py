@@ -1,7 +1,5 @@
 """The plan: every sample of an epoch once, by random access, and the same for ever."""
 
-from __future__ import annotations
-
 import itertools
 import time
 import tracemalloc

@@ -1,7 +1,5 @@
 """Bad videos are named once and replaced the same way in every run. Too many end the stream."""
 
-from __future__ import annotations
-
 import logging
 from typing import Any
 

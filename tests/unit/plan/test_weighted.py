@@ -1,7 +1,5 @@
 """Rows come as often as their weights say, in every epoch, on every rank."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Numbers of windows come from frame counts where they suffice, and from one pass where not."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Scores of many clips, averaged by video."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """A journal tells what was written before a kill, and of what."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A model is known again by its weights."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

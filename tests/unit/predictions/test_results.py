@@ -1,7 +1,5 @@
 """Whatever a kill, or a person, leaves behind, the next run makes the same results of it."""
 
-from __future__ import annotations
-
 import csv
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Windows become rows, however they are batched and whatever cannot be decoded."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """A child process: what it inherits, how it ends."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """A worker's counts can be read by every process that maps the same memory."""
 
-from __future__ import annotations
-
 from videoload.activity import Activity
 from videoload.processes.counters import COUNTED, SIZE, Counters
 from videoload.transport.slots import Arena

@@ -1,7 +1,5 @@
 """Failed starts: how long the pauses are, and when restarts are given up."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

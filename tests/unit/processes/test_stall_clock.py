@@ -1,7 +1,5 @@
 """Something hangs if it makes no progress while its observer looks."""
 
-from __future__ import annotations
-
 from videoload.processes.stall_clock import StallClock
 
 

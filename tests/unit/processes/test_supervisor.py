@@ -1,7 +1,5 @@
 """Which children hang, and what they were at."""
 
-from __future__ import annotations
-
 import socket
 from itertools import count
 from typing import Any

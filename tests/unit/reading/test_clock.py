@@ -1,7 +1,5 @@
 """The times of files that were put together of several recordings go on."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import pytest

@@ -1,7 +1,5 @@
 """Packets: what is noted of them for other processes, and where they end."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

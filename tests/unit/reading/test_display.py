@@ -1,7 +1,5 @@
 """Frames are turned, mirrored and cut as a player does, whatever container tells it."""
 
-from __future__ import annotations
-
 import itertools
 import struct
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Which frame a packet gives, which packet gives a frame, and where its group ends."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """What a file is that is no video is told by its first bytes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

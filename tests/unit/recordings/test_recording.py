@@ -1,7 +1,5 @@
 """A recording gives the frames of clips, in whatever way it is asked."""
 
-from __future__ import annotations
-
 import copy
 import os
 import pickle

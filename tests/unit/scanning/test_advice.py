@@ -1,7 +1,5 @@
 """A scan's advice follows from its rows."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

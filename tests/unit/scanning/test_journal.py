@@ -1,7 +1,5 @@
 """A scan's rows in files: read again, added to, never written over another table."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

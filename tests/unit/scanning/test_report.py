@@ -1,7 +1,5 @@
 """The page of a scan: what it counts, names and leaves out."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

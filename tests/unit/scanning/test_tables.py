@@ -1,7 +1,5 @@
 """The table and the summary of a scan, and its rows for programs."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict
 

@@ -1,7 +1,5 @@
 """A stretch gives what the whole gives, whatever was resampled before."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Which part of a track a clip needs, and where decoded pieces stand in it."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import pytest

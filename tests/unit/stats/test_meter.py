@@ -1,7 +1,5 @@
 """What a stream did, in numbers and in plain English."""
 
-from __future__ import annotations
-
 import math
 import platform
 import threading

@@ -1,7 +1,5 @@
 """The metrics for Prometheus follow from the figures of a client."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

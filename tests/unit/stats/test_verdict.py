@@ -1,7 +1,5 @@
 """What slows a training down: figures in, plain English and a number of workers out."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

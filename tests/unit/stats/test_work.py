@@ -1,7 +1,5 @@
 """What workers did: which of their reports are believed, and which files are slow."""
 
-from __future__ import annotations
-
 from random import Random
 
 import pytest

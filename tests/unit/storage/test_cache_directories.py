@@ -1,7 +1,5 @@
 """The folders where something is kept, as a caller gives them."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os

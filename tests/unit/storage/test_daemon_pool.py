@@ -1,7 +1,5 @@
 """Threads that do jobs in the background, and delay no exit."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import threading

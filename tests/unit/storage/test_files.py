@@ -1,7 +1,5 @@
 """Files by their paths: only inside the root, and another version is another file."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The path of a row says which files it has, in their order."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,7 +1,5 @@
 """Roots are folders or URLs; no message shows a secret."""
 
-from __future__ import annotations
-
 import sys
 import threading
 from collections.abc import Iterator

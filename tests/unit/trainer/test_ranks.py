@@ -1,7 +1,5 @@
 """A training on several ranks whose streams are not sharded is warned about once."""
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Addresses: which ones are valid, who can reach them, and what a name resolves to."""
 
-from __future__ import annotations
-
 import re
 import socket
 from typing import Any

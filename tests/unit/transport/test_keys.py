@@ -1,7 +1,5 @@
 """CURVE keys: each side has its own secret key, and only admitted keys are let in."""
 
-from __future__ import annotations
-
 import errno
 import itertools
 import os

@@ -1,7 +1,5 @@
 """Limits of connections: bytes between two messages, time until HELLO, and their number."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

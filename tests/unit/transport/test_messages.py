@@ -1,7 +1,5 @@
 """Messages arrive equal to what was sent. Anything else is refused, also from the other side."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from typing import Any, get_args

@@ -1,7 +1,5 @@
 """The metrics port: scrapes, health probes, and peers that waste its time."""
 
-from __future__ import annotations
-
 import socket
 import threading
 from collections.abc import Iterator

@@ -1,8 +1,6 @@
 """The private channel: whole messages in their order, however they are cut, each with its own
 descriptor."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,12 +13,7 @@ from tests.support.waiting import SECOND
 from videoload.errors import ProtocolError
 from videoload.transport.messages import encode
 from videoload.transport.private_channel import PrivateChannel
-from videoload.transport.private_messages import (
-    Private,
-    Share,
-    Unshare,
-    WorkerSettings,
-)
+from videoload.transport.private_messages import Private, Share, Unshare, WorkerSettings
 
 Ends = tuple[PrivateChannel, PrivateChannel]
 MANY = 400  # a full channel holds some forty

@@ -1,7 +1,5 @@
 """Batch memory: its layout, who can map it, and when a slot comes back."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import fcntl

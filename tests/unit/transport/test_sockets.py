@@ -1,7 +1,5 @@
 """A trainer's socket: the sender of a message that is too large is disconnected or refused."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress

@@ -1,7 +1,5 @@
 """How the user's functions are called. How they are found: integration/test_sampling.py."""
 
-from __future__ import annotations
-
 import random
 import sys
 import threading

@@ -1,7 +1,5 @@
 """Whether a function is as an import makes it: what can be told is told, and nothing else."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Which files are the code of a user's function, and when they differ."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The clips of a lease are grouped by their videos, and failures are named."""
 
-from __future__ import annotations
-
 import resource
 import socket
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """The figures of a host's worker processes, and when something is wrong with them."""
 
-from __future__ import annotations
-
 from videoload.worker.metrics import HANGS_S, UNSERVED_S, State, ailment, families, unready
 
 

@@ -1,7 +1,5 @@
 """A read that never returns, of one file or of several."""
 
-from __future__ import annotations
-
 import os
 from collections import deque
 from pathlib import Path

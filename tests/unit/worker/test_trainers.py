@@ -1,8 +1,6 @@
 """Which trainer's lease a worker takes next. Decoding time decides, and a pause saves up nothing.
 The test has its own clock, and nobody listens at the addresses."""
 
-from __future__ import annotations
-
 import shutil
 import time
 from collections.abc import Iterator
@@ -17,14 +15,7 @@ from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.rows import Clip, Video
 from videoload.clips.sample_spec import one_clip
 from videoload.transport.keys import make_keys
-from videoload.transport.messages import (
-    Bye,
-    Hello,
-    Lease,
-    Notice,
-    Refused,
-    Welcome,
-)
+from videoload.transport.messages import Bye, Hello, Lease, Notice, Refused, Welcome
 from videoload.transport.private_messages import WorkerSettings
 from videoload.transport.sockets import Router
 from videoload.worker.trainer_connection import Beat, TrainerConnection

@@ -1,7 +1,5 @@
 """A worker without work waits."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
