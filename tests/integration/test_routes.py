@@ -37,3 +37,15 @@ def test_a_jpeg_picture_without_a_scan_takes_no_pixels_from_another(tmp_path: Pa
         known, _, differing = look_at(Folder(tmp_path).resolve(path.name), seed)
         assert known == "decoded"
         assert not differing
+
+
+def test_a_dv_picture_without_its_header_takes_none_from_another(tmp_path: Path) -> None:
+    path = named("dv", tmp_path)
+    data = bytearray(path.read_bytes())
+    begin = data.find(b"00d", data.find(b"movi") + len(data) // 2) + 8
+    data[begin : begin + 480] = b"\xff" * 480
+    path.write_bytes(data)
+    for seed in range(3):
+        known, _, differing = look_at(Folder(tmp_path).resolve(path.name), seed)
+        assert known == "proven"
+        assert not differing

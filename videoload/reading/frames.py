@@ -49,7 +49,7 @@ Use = Callable[[int, VideoFrame], None]  # takes a frame by its ordinal
 # Decoders that complain of damaged pictures, and show in none what their memory held before, or
 # what the pictures before a key frame left behind. So they go on at another key frame, and their
 # frames may be kept while they decode. All others are made anew for each group, and keep none.
-_CLEAN = {"dvvideo", "h264", "libdav1d", "mjpeg", "rawvideo"}
+_CLEAN = {"h264", "libdav1d", "mjpeg", "rawvideo"}
 _AT_ONCE, _EARLIER = 16, 8  # packets behind a start, and starts before it
 _MAX_GROUPS = 64  # are searched for a picture in the place of one that is refused
 
@@ -176,9 +176,11 @@ def _read_run(
     tick: Tick,
 ) -> None:
     """Read frames of a run. At some recovery points of H.264 a strict decoder complains at once:
-    it is told to forget what it has never seen. Then it begins at an earlier one. Raises
-    _ComplaintError, or one of `REFUSALS`."""
-    last, least = max(map(order.packet, ordinals)), max(0, group - _EARLIER)
+    it is told to forget what it has never seen. Then it begins at an earlier one. (The DV decoder
+    takes some damaged pictures only after others, so elsewhere that would be a way of its own.)
+    Raises _ComplaintError, or one of `REFUSALS`."""
+    earlier = _EARLIER if video.decoder.context.name == "h264" else 0
+    last, least = max(map(order.packet, ordinals)), max(0, group - earlier)
     for begin in range(group, least - 1, -1) or (group,):
         try:
             shown = _show_group(video, order, begin, last, set(ordinals), tick, gaps)
