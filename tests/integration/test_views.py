@@ -78,7 +78,7 @@ def decoded(root: Path, path: str, spec: ClipSpec) -> Any:
     [
         ((64, 48, None), (96, 72, None), (96, 72)),  # the largest
         ((64, 48, Disposition.default), (96, 72, None), (64, 48)),  # the default one
-        ((96, 72, Disposition.attached_pic), (64, 48, None), (64, 48)),  # no cover picture
+        ((2600, 2000, Disposition.attached_pic), (64, 48, None), (64, 48)),  # no cover picture
     ],
 )
 def test_the_stream_is_the_one_that_ffmpeg_takes(

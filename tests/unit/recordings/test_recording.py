@@ -102,6 +102,15 @@ def test_it_tells_times_and_gives_the_frame_that_is_shown_at_one(videos: Videos)
             video.at(-1)
 
 
+def test_times_go_on_where_another_recording_follows(tmp_path: Path) -> None:
+    jump = [n / 25 + 3600 * (n >= 20) for n in range(40)]
+    path = make_avi(
+        tmp_path / "a.ts", times=jump, codec="libx264", container_format="mpegts"
+    )  # fmt: skip
+    with vl.open(path, cache=False) as video:
+        np.testing.assert_allclose(video.times, np.arange(40) / 25, atol=0.001)
+
+
 def test_a_copy_opens_the_file_again(
     videos: Videos, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
