@@ -42,18 +42,6 @@ def memory_left(
     return min([*_available(host), *_limits(cgroup, own)], default=None)
 
 
-def cpu_time(pid: int) -> tuple[float, str] | None:
-    """CPU seconds that a process took so far, and its state: R runs, S sleeps, D waits for a disk,
-    T is stopped (proc_pid_stat(5)). None if it has ended, or the kernel does not say."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return None
-    state, *rest = text[text.rindex(")") + 2 :].split()
-    ticks = int(rest[10]) + int(rest[11])  # in user mode, in the kernel
-    return ticks / os.sysconf("SC_CLK_TCK"), state
-
-
 def runs(pid: int) -> bool:
     """Whether a thread of a process is on a core, or waits for one."""
     for stat in Path(f"/proc/{pid}/task").glob("*/stat"):

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
+from weakref import WeakSet
 
 from videoload.errors import (
     StorageError,
@@ -34,6 +35,7 @@ class FileChecker:
         # The storage of a URL is for one thread, and asks for many files at once.
         self._fetcher = DaemonPool("videoload-files", 1, stay=False)
         self._requested: deque[tuple[Storage, str, Callable[[], None]]] = deque()
+        self._storages: WeakSet[Storage] = WeakSet()
 
     def identify(
         self,
@@ -48,6 +50,7 @@ class FileChecker:
         def find(number: int, path: str) -> None:
             reply(number, _found(path, lambda part: storage.fingerprint(part, salt)))
 
+        self._storages.add(storage)
         try:
             for number, path in paths.items():
                 if storage.fetches:
@@ -72,9 +75,11 @@ class FileChecker:
             coming.popleft()()
 
     def close(self) -> None:
-        """Drop the checks that wait. What waits for storage is left behind."""
+        """Drop the checks that wait. What waits for a disk is left behind."""
         self._readers.stop()
         self._requested.clear()
+        for storage in self._storages:
+            storage.close()
         self._fetcher.stop()
 
 

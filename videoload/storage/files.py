@@ -170,6 +170,9 @@ class Storage(Protocol):
     def begin(self) -> None:
         """A training begins. It may find other files than the one before."""
 
+    def close(self) -> None:
+        """Wait for no bytes any more: whoever does gets StorageError."""
+
     def run(
         self, path: str, work: Work[T], tick: Tick, file: VideoFile | None = None,
         anew: Work[T] | None = None,
@@ -372,6 +375,8 @@ class Folder:
         return nearest if os.access(nearest, os.R_OK) and _is_empty(nearest) else ""
 
     def expect(self, path: str) -> None: ...
+
+    def close(self) -> None: ...
 
     def begin(self) -> None: ...
 

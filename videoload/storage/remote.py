@@ -371,6 +371,9 @@ class RemoteStorage:
                 del self._coming[next(iter(self._coming))]
         return None
 
+    def close(self) -> None:
+        self._finalizer()
+
     def begin(self) -> None:
         for known in (self._known, self._coming, self._stale):  # files may have changed
             known.clear()

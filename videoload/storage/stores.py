@@ -139,6 +139,8 @@ class Store:
                 return what(store)
             except (BaseError, OSError, ValueError) as error:
                 # obstore has classes of its own, and built-in ones for what comes on the way.
+                if self._stopped.is_set():  # nobody waits for it any more
+                    break
                 now = time.monotonic()
                 if come() > before:
                     pause_s, since = _PAUSE_S, now
@@ -290,6 +292,8 @@ class Fetcher:
         while True:
             try:
                 return future.result(_POLL_S)
+            except CancelledError:
+                raise StorageError(f"{self.store.url}: it is not read any more") from None
             except WaitTimeoutError:
                 if future.done():
                     return future.result()

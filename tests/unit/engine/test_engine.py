@@ -25,8 +25,10 @@ from videoload.plan.options import checked_options
 from videoload.plan.plan import Plan
 from videoload.plan.quarantine import Quarantine
 from videoload.stats.meter import Meter
+from videoload.storage import stores
 from videoload.storage.cache_directories import NO_DIRECTORIES
 from videoload.storage.files import Folder
+from videoload.storage.roots import open_storage
 from videoload.transport.messages import Bye, Lease, Result, Welcome
 from videoload.transport.slots import Slots
 
@@ -107,6 +109,23 @@ def test_an_io_thread_that_collects_another_client_does_not_wait_for_its_end(
     wait_until(lambda: in_time, 30 * SECOND)
     assert in_time == [True]
     other.stop()
+
+
+def test_no_thread_waits_for_storage_after_the_end(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    pytest.importorskip("obstore", reason="needs videoload[remote]")
+    monkeypatch.setattr(stores, "TELL_S", 0.0)
+    checker, found, url = FileChecker(), list[Any](), "http://127.0.0.1:1/videos"
+    paths = {number: f"{number}.avi" for number in range(100)}  # more than are requested at once
+    checker.identify(open_storage(url), paths, 0, lambda *reply: found.append(reply))
+    wait_until(lambda: url in caplog.text, 20 * SECOND, "nobody answers")
+    checker.close()
+    caplog.clear()
+    names = ("videoload-files", "videoload-fetch")
+    wait_until(lambda: not [t for t in threading.enumerate() if t.name in names], 10 * SECOND)
+    assert not caplog.messages
+    assert all(isinstance(error, StorageError) for _, error in found)
 
 
 def test_where_no_thread_can_be_started_no_file_is_to_blame(
