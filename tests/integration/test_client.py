@@ -85,7 +85,7 @@ def test_what_cannot_be_copied_or_indexed_says_what_to_do(videos: Videos) -> Non
         for copied in (copy.deepcopy, pickle.dumps):
             with pytest.raises(TypeError, match="Client"):
                 copied(client)
-            with pytest.raises(TypeError, match=r"Stream.* fit"):
+            with pytest.raises(TypeError, match="Stream"):
                 copied({"callback": [stream]})
         with pytest.raises(TypeError, match=r"catalog\.subset"):
             stream[[1, 2]]
@@ -99,7 +99,7 @@ def test_slots_that_do_not_fit_into_memory_are_refused_before_they_are_allocated
     monkeypatch.setattr("videoload.host.memory_left", lambda: left)
     huge = ClipSpec(frames=100, size=(1000, 1000), resize=1000)  # 0.3 GB
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
-        for slots, how in ((None, "slots= than 4"), (2, "GB"), (5, "slots= than 5")):
+        for slots, how in ((None, "slots=.* 4"), (2, "GB"), (5, "slots=.* 5")):
             with pytest.raises(MemoryError, match=f"GB.*{how}"):
                 client.stream(videos.catalog, huge, 6, slots=slots)
         left = 40 * 10**6

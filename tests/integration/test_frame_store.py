@@ -112,7 +112,7 @@ def test_a_store_that_is_too_small_changes_nothing_keeps_its_limit_and_says_so(
         assert digest(stream.batches(epochs=3)) == expected
         stats = stream.stats()
     assert 0.1 < stats.no_room_share <= 1
-    assert f"full: {stats.no_room_share:.0%}" in stats.verdict
+    assert f" {stats.no_room_share:.0%}" in stats.verdict
     used = sum(512 * file.stat().st_blocks for file in files_of(tmp_path))
     assert used <= 1e9 * gb + 8192 * len(files_of(tmp_path))
 

@@ -105,13 +105,13 @@ def test_sets_are_mixed_split_and_chosen_by_episode(root: Path, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("change", "how", "words"),
     [
-        ({"codebase_version": "v2.1"}, {}, "convert"),
+        ({"codebase_version": "v2.1"}, {}, "v2.1"),
         ({}, {"cameras": ["left"]}, "left"),
         ({}, {"episodes": [6]}, "6"),
-        ({}, {"delta_timestamps": {"action": [0.03]}}, "multiples of 1/25"),
+        ({}, {"delta_timestamps": {"action": [0.03]}}, "1/25"),
         ({}, {"delta_timestamps": {CAMERAS[0]: [0.0]}}, "offsets="),
         ({}, {"delta_timestamps": {"reward": [0.0]}}, "reward"),
-        ({"dtype": "image"}, {}, "pictures"),
+        ({"dtype": "image"}, {}, CAMERAS[1]),
     ],
 )
 def test_what_does_not_fit_is_refused_by_name(

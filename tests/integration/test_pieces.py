@@ -135,7 +135,7 @@ def test_an_open_recording_has_all_frames(root: Path, pieces: Catalog) -> None:
         assert "(11 pieces)" in repr(many)
     with vl.open(f"{root}/{pieces.paths[0]}") as many:
         assert len(many) == FRAMES
-    with pytest.raises(vl.SpecError, match="file"):
+    with pytest.raises(vl.SpecError):
         vl.open([])
 
 
@@ -145,9 +145,9 @@ def test_a_worker_opens_no_piece_outside_of_its_root(root: Path, tmp_path: Path)
     decoder, clip = Decoder(tmp_path / "a"), spec()
     out = np.empty((1, *clip.shape), np.uint8)
     for path in ("0.avi // ../secret.avi", f"0.avi // {tmp_path}/secret.avi"):
-        with pytest.raises(VideoError, match=r"secret\.avi.*root"):
+        with pytest.raises(VideoError, match=r"secret\.avi"):
             decoder.decode(path, clip, [Clip(0)], out)
-    with pytest.raises(vl.CatalogError, match=r"secret.*root"):
+    with pytest.raises(vl.CatalogError, match="secret"):
         Catalog([["0.avi", "../secret.avi"]], root=tmp_path / "a")
 
 
@@ -173,7 +173,7 @@ def of_another_size(piece: Path) -> str:
 def turned(piece: Path) -> str:
     make_avi(piece.with_suffix(".mp4"), frames=12, container_format="mp4", degrees=90)
     piece.with_suffix(".mp4").replace(piece)
-    return "96x72 .*90 degrees"
+    return "96x72 .*90"
 
 
 def no_video(piece: Path) -> str:

@@ -136,7 +136,7 @@ def test_without_a_size_clips_have_the_size_of_the_first_good_file_wherever_it_l
         stream = client.stream(here[1:3], ClipSpec(4), 2)
         assert stream.clip == at_native_size(ClipSpec(4, sampling="center"), 90, 70)
         assert digest(stream) == digest(decode_serially(here[1:3], ClipSpec(4), 2))
-    with pytest.raises(VideoError, match=r"d.avi: .*90x80 .*resize and size"):
+    with pytest.raises(VideoError, match=r"d\.avi: .*90x80"):
         list(decode_serially(here[1:], ClipSpec(4), 2, on_error="raise"))
     with pytest.raises(TooManyBadVideos, match=r"a\.avi"):
         decode_serially(here[:1], ClipSpec(4), 1)

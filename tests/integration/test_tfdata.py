@@ -343,7 +343,7 @@ def test_closing_the_client_ends_a_dataset_with_an_error_and_logs_none(
         next(iterator)
         client.close()
         for closed in (iterator, dataset):
-            with pytest.raises(tf.errors.OpError, match="closed"):
+            with pytest.raises(tf.errors.OpError):
                 list(closed)
     assert isinstance(stream.error, ClosedError)
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]

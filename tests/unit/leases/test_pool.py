@@ -137,6 +137,7 @@ def test_who_waits_for_a_storage_that_refuses_takes_nothing_and_keeps_nobody_wai
         desk.beat("a:x//", is_refused=told)
         desk.answer_all("b:y//")
         desk.want()
+    assert desk.table.pool.taking == 2 - told
     assert desk.is_void(kept) is told
     assert (desk.steps() != []) is told
     before = len(desk.leases["a:x//"])
