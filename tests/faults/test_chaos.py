@@ -183,7 +183,7 @@ def test_no_faults_together_change_a_byte_or_blame_a_good_file(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     # Most of the time goes into deadlines, so they are shorter than usual.
-    monkeypatch.setattr("videoload.engine.engine._SILENCE_S", 0.8 * SECOND)
+    monkeypatch.setattr("videoload.engine.engine.SILENCE_S", 0.8 * SECOND)
     sealed, store = seed % 2 == 1, tmp_path / "kept"
     root, others = roots["own"], {name: at for name, at in roots.items() if name != "own"}
     keys = make_keys(tmp_path / "keys") if sealed else None

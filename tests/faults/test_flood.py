@@ -60,7 +60,7 @@ def reading(client: Client, videos: Videos, serial: list[str]) -> Iterator[Calla
 def test_any_number_of_connections_leaves_nothing_behind_and_silent_ones_are_closed(
     videos: Videos, serial: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("videoload.transport.sockets._HANDSHAKE_MS", 500)
+    monkeypatch.setattr("videoload.transport.sockets.HANDSHAKE_MS", 500)
     draw = random.Random(1)
     greeting = b"\xff" + bytes(8) + b"\x7f\x03\x00NULL".ljust(55, b"\0")
     bodies = [

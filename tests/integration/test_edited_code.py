@@ -103,7 +103,7 @@ def test_a_host_with_other_code_decodes_nothing_and_both_logs_say_why(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr("videoload.leases.blame._COMING_S", 0.1)  # no other worker will come
+    monkeypatch.setattr("videoload.leases.blame.COMING_S", 0.1)  # no other worker will come
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
         paths = [f"{Path.cwd()}:{write(1)}", f"{Path.cwd()}:{write(2, 'there')}"]
         same, other = (

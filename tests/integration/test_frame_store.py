@@ -264,7 +264,7 @@ def test_a_slow_disk_is_waited_for_a_part_of_the_time_and_changes_nothing(
         return write(*arguments)
 
     monkeypatch.setattr(StoredVideo, "write", slow)
-    monkeypatch.setattr(store, "_MANY", 10)
+    monkeypatch.setattr(store, "TOLD_AFTER", 10)
     began = time.monotonic()
     assert stream_of(videos.catalog, CLIP, tmp_path) == expected
     assert 0.3 * writes < 1.0 + 0.3 * (time.monotonic() - began)

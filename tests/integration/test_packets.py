@@ -237,7 +237,7 @@ def test_what_a_pass_cannot_keep_is_read_again(
     path = named(name, tmp_path)
     table, _ = read(path)
     assert table is not None
-    monkeypatch.setattr("videoload.index.packets._PASS_BYTES", 2000)
+    monkeypatch.setattr("videoload.index.packets.PASS_BYTES", 2000)
     assert same(read(path)[0], table)
 
 

@@ -91,7 +91,7 @@ T = TypeVar("T")
 _MAX_ZMQ_THREADS = 4
 _CREDIT = 2  # leases of a worker: one at work and one waiting; more if a round trip takes long
 _BEAT_S = 0.25  # between two heartbeats of a worker, and between two ticks of the table
-_SILENCE_S = 2.0  # a remote worker that is silent for this long loses its leases
+SILENCE_S = 2.0  # a remote worker that is silent for this long loses its leases
 _HEARTBEAT_S = 0.5  # between two heartbeats of this trainer, which also find workers that are gone
 _LONG_S = 5.0  # the trainer's own copy of a file is looked at for much less
 _START_S = 30.0
@@ -128,7 +128,7 @@ class Engine:
         self._listen, self._keys, self._insecure = listen, keys, insecure
         self._any_software = any_software
         self._folders = folders
-        self._table = LeaseTable(credit=_CREDIT, stall_s=stall_s, silence_s=_SILENCE_S)
+        self._table = LeaseTable(credit=_CREDIT, stall_s=stall_s, silence_s=SILENCE_S)
         self._token = secrets.token_hex(32)
         self.calls = CallQueue()
         self.has_credit = True

@@ -38,7 +38,7 @@ _ALL = ".all"  # the name of a set whose videos have room reserved for all frame
 _PAUSE_S = 5.0  # after a failure, the disk is left alone for so long
 _TRIES = 2  # to find room: once more after some was made
 _DESCRIBE_S = 600.0  # a set that is used says so this often
-_MANY = 1000  # times that a slow disk was not used, until it is said
+TOLD_AFTER = 1000  # times that a slow disk was not used, until it is said
 _MAKE_ROOM_S = 1.0  # the most that a clip waits for a deletion; deletions go on with other clips
 _IN_USE_S = 3600.0  # a set that was used within this time makes room for no other
 
@@ -166,8 +166,8 @@ class FrameStore:
         if self.pace.has_time:
             return True
         self._skipped += 1
-        if self._skipped == _MANY:
-            self.tell(f"is on a slow disk: {_MANY} times, frames were decoded meanwhile")
+        if self._skipped == TOLD_AFTER:
+            self.tell(f"is on a slow disk: {TOLD_AFTER} times, frames were decoded meanwhile")
         return False
 
     def failed_to_read(self, error: OSError) -> None:

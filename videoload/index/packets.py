@@ -46,7 +46,7 @@ from videoload.storage.files import Tick, VideoFile
 if TYPE_CHECKING:
     from videoload.reading.frame_decoder import VideoPacket
 
-_PASS_BYTES = 64 << 20  # a pass keeps so many bytes of packets, and as many of key frames
+PASS_BYTES = 64 << 20  # a pass keeps so many bytes of packets, and as many of key frames
 _SMALL_BYTES = 16 << 10  # of smaller packets, the heads are most of what a disk reads
 _AHEAD = 64  # packets that are fetched before they are read
 _DISCARD = 2  # FFmpeg's flag of an index entry that is not shown; PyAV has it signed
@@ -313,8 +313,8 @@ def _by_pass(opened: OpenedVideo, content: Content, tick: Tick) -> PacketTable |
         time = shown[-1] if is_by_display else packet.dts
         places.append((position, packet.size, time or 0))
         sums.append(checksum_of(packet))
-        most = packet.size if kept_bytes < _PASS_BYTES else HEAD_BYTES
-        if packet.is_keyframe and kept_bytes < 2 * _PASS_BYTES:  # of these, more is looked at
+        most = packet.size if kept_bytes < PASS_BYTES else HEAD_BYTES
+        if packet.is_keyframe and kept_bytes < 2 * PASS_BYTES:  # of these, more is looked at
             most = max(most, DATA_BYTES)
         kept.append(bytes(memoryview(packet)[:most]))
         kept_bytes += len(kept[-1])

@@ -61,7 +61,7 @@ from videoload.leases.records import Chunk, Lease, Stream, Try, Worker
 # Workers are also killed from outside: preemption, out of memory, a cut connection. That this
 # happens twice over the same clip is seen; three times is not.
 _MAX_UNANSWERED = 3
-_COMING_S = 3.0  # after a worker dialled in, others that could be asked may be on their way
+COMING_S = 3.0  # after a worker dialled in, others that could be asked may be on their way
 _QUICK = 4  # clips that take so much less than a stall show that the function is quick
 _TRIES = 3  # of a worker whose copy is another one, if there is no other worker
 
@@ -131,7 +131,7 @@ class Blame:
         now, tried = self._pool.now, [each.worker for each in said]
         if said and said[0].is_of_worker and self._pool.others_are_silent(tried):
             return True
-        return bool(said) and all(now - worker.joined < _COMING_S for worker in tried)
+        return bool(said) and all(now - worker.joined < COMING_S for worker in tried)
 
     def judged(self, stream: Stream, video: int, said: Try) -> Try:
         """What a worker said, as far as it is about the right file and the user's function."""

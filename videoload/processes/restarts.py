@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 
-_PAUSE_S, _MAX_PAUSE_S = 0.25, 15.0
+PAUSE_S, _MAX_PAUSE_S = 0.25, 15.0
 _GAVE_UP, _KILLED = 3, 6  # failed starts in a row: 1 s of pauses, and 8 s
 
 
@@ -33,7 +33,7 @@ class Restarts:
             return
         self.failed += 1
         self._last = now
-        self._next = now + min(_MAX_PAUSE_S, _PAUSE_S * 2 ** (self.failed - 1))
+        self._next = now + min(_MAX_PAUSE_S, PAUSE_S * 2 ** (self.failed - 1))
 
     def is_due(self, now: float) -> bool:
         return now >= self._next

@@ -32,7 +32,7 @@ Bottleneck = Literal[
 
 _ENOUGH = 0.05  # with enough workers, the trainer waits this share of the time at most
 _KEEPS_UP = 0.10  # below this share of waiting, nothing is recommended
-_STALLED_S = 5.0  # a longer wait that still goes on is reported instead of anything else
+STALLED_S = 5.0  # a longer wait that still goes on is reported instead of anything else
 _LINE = 0.3  # share of the time with a lease that workers wait for a full line
 _FILES, _FEW = 0.2, 0.1  # share of the decoding for this share of the files: a few slow files
 _SLOW = 2.0  # times as slow as the others
@@ -79,7 +79,7 @@ def judge(
         return Verdict(bottleneck, " ".join(sentences), wanted, utilisation)
 
     waits, stalls = f"The trainer waits {found.wait_share:.0%} of the time", False
-    if found.stalled_s >= _STALLED_S:
+    if found.stalled_s >= STALLED_S:
         waits, stalls = f"The trainer has been waiting for {found.stalled_s:.0f} s", True
     elif not found.batches:
         return verdict("unknown", "Nothing was read yet.")

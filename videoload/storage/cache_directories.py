@@ -27,7 +27,7 @@ from videoload.errors import SpecError
 
 _OURS = {"files": "videoload-files", "frames": "videoload-frames"}
 _log = logging.getLogger(__name__)
-_FREE = 0.2  # of the disk that stays free if no limit is given
+FREE = 0.2  # of the disk that stays free if no limit is given
 _LOOK_S = 0.0005, 0.02  # from one look at a lock that is held to the next, at first and at most
 _PAUSE_S = 2.0  # from one count of a full folder to the next, at least
 _PAUSES = 20  # the next pause is so many times as long as the count took
@@ -268,7 +268,7 @@ class DiskQuota:
 
     def _is_free(self, size: int) -> bool:
         disk = os.statvfs(self._folder)
-        return disk.f_bavail * disk.f_frsize - size >= _FREE * disk.f_blocks * disk.f_frsize
+        return disk.f_bavail * disk.f_frsize - size >= FREE * disk.f_blocks * disk.f_frsize
 
     def _may_count(self, file: BinaryIO) -> bool:
         """Processes that fill a folder do not count it one after the other."""

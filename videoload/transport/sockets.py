@@ -46,7 +46,7 @@ from videoload.transport.messages import (
 
 PIXEL_BYTES = 1 << 30  # of a RESULT at most; leases are cut to fit
 _BODY_BYTES = 64 << 20  # of a message without its pixels at most; a full LEASE has 1.3 MB
-_HANDSHAKE_MS = 10_000  # with a trainer whose I/O thread waits for its other threads
+HANDSHAKE_MS = 10_000  # with a trainer whose I/O thread waits for its other threads
 _CONNECT_MS = 1000  # the kernel's own first pause between two attempts
 _BACKLOG = 1024  # connections not accepted yet; with 100, many of a thousand at once wait a second
 _CONNECTIONS = 8192
@@ -326,7 +326,7 @@ def _socket(
     made = context.socket(kind)
     try:
         made.setsockopt(zmq.LINGER, 0)
-        made.setsockopt(zmq.HANDSHAKE_IVL, _HANDSHAKE_MS)
+        made.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MS)
         made.setsockopt(zmq.IPV6, 1)
         if keys is not None:
             made.curve_publickey, made.curve_secretkey = own_keys(keys, role)

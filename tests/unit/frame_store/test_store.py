@@ -170,7 +170,7 @@ def test_room_is_taken_for_frames_that_come_later_in_all_processes(
         assert first.create(name, few, HEAD, [7]) is not None
     places = [first, store(tmp_path, max_bytes), store(tmp_path, max_bytes)]
     if max_bytes is None:
-        monkeypatch.setattr("videoload.storage.cache_directories._FREE", 1.0)
+        monkeypatch.setattr("videoload.storage.cache_directories.FREE", 1.0)
     written = 0
     for ordinal in range(FRAMES):
         for place, name in zip(places, "abc", strict=True):
