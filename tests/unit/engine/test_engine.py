@@ -1,6 +1,7 @@
 """The I/O thread with workers that the test plays at its address."""
 
 import logging
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.faults.proxy import Frame
 from tests.faults.raw_peers import answer, dealer, hello, say
 from tests.support.waiting import SECOND, wait_until
 from videoload import Catalog, ClipSpec
@@ -29,7 +31,15 @@ from videoload.storage import stores
 from videoload.storage.cache_directories import NO_DIRECTORIES
 from videoload.storage.files import Folder
 from videoload.storage.roots import open_storage
-from videoload.transport.messages import Bye, Lease, Result, Welcome
+from videoload.transport.messages import (
+    Bye,
+    Heartbeat,
+    Lease,
+    Result,
+    Welcome,
+    pack,
+    unpack_from_trainer,
+)
 from videoload.transport.slots import Slots
 
 
@@ -109,6 +119,44 @@ def test_an_io_thread_that_collects_another_client_does_not_wait_for_its_end(
     wait_until(lambda: in_time, 30 * SECOND)
     assert in_time == [True]
     other.stop()
+
+
+@pytest.mark.slow
+def test_a_worker_whose_answer_is_on_its_way_keeps_its_leases(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("videoload.engine.engine._SILENCE_S", SECOND)
+    stream, engine = open_stream(), make_engine()
+    [endpoint] = engine.start()
+    engine.post_about(stream, partial(engine.streams.add, stream))
+    begin(engine, stream, 1)
+    host, _, port = endpoint.removeprefix("tcp://").partition(":")
+    with (
+        socket.create_connection((host, int(port)), 10 * SECOND) as slow,
+        dealer(endpoint) as other,
+    ):
+        slow.sendall(b"\xff" + bytes(8) + b"\x7f\x03\0" + b"NULL".ljust(20, b"\0") + bytes(32))
+        slow.sendall(Frame(4, b"\5READY\x0bSocket-Type\0\0\0\6DEALER").encode())
+        version, text = map(bytes, pack(hello(1)))
+        slow.sendall(Frame(1, version).encode() + Frame(0, text).encode())
+        wait_until(lambda: engine.membership.workers, 10 * SECOND)
+        slow.sendall(Frame(0, bytes(1 << 20)).encode()[:1000])  # of a megabyte, so far
+        say(other, hello(2))
+        assert isinstance(answer(other), Welcome)
+        got: dict[str, int] = {}  # the leases of the other one, by their file
+
+        def gets_all() -> bool:
+            say(other, Heartbeat(max(got.values(), default=0)))
+            while other.poll(50):
+                if isinstance(lease := unpack_from_trainer(other.recv_multipart()), Lease):
+                    got[lease.clips[0].row.path] = lease.lease
+            return "0/0.avi" in got
+
+        for _ in range(40):
+            slow.sendall(b"\0")
+            assert not gets_all()
+        wait_until(gets_all, 20 * SECOND, "it is silent now")
+    engine.stop()
 
 
 def test_no_thread_waits_for_storage_after_the_end(
