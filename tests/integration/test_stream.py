@@ -14,7 +14,7 @@ import pytest
 from tests.support.digests import digests
 from tests.support.videos import Videos, other_messages
 from tests.support.waiting import SECOND, wait_until
-from videoload import Catalog, Client, ClipSpec, VideoloadError, decode_serially
+from videoload import Catalog, Client, ClipSpec, SpecError, VideoloadError, decode_serially
 
 CLIP = ClipSpec(
     frames=8, stride=2, resize=56, size=(48, 48), crop="random", flip=True,
@@ -185,6 +185,8 @@ def test_a_loop_continues_where_its_state_says(videos: Videos, client: Client) -
         assert sorted([*one.video, *other.video]) == sorted(both.video)
     own = digests(second.batches(epochs=1))
     list(islice(first, 2))
+    with pytest.raises(SpecError, match="step"):
+        second.load_state_dict({k: v for k, v in first.state_dict().items() if k != "step"})
     second.load_state_dict(first.state_dict())  # as everybody's loop over ranks does
     assert digests(second) == own[2:]
 

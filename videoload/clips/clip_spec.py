@@ -327,9 +327,9 @@ class ClipSpec:
             if self.crop in ("random", *FROM_SCALED, *WHOLE_FRAME, *CROPS):
                 raise SpecError(f'crop="{self.crop}" needs a size')
             return
-        given: Any = (self.size, self.size) if isinstance(self.size, int) else self.size
-        is_list = isinstance(given, tuple | list)
-        if several := is_list and any(isinstance(x, tuple | list) for x in given):
+        is_list = isinstance(self.size, tuple | list)
+        given: Any = self.size if is_list else (self.size, self.size)
+        if several := any(isinstance(x, tuple | list) for x in given):
             size: Any = tuple(map(_pair, given))
             self._check_sizes(size)
         else:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _CLIP = "frames=16, stride=2, resize=128, size=(112, 112), sampling=random"
 _STREAM = "batch_size=8, shuffle=True, seed=0, drop_remainder=False"
-_ENDLESS = 1 << 40  # epochs
+_ENDLESS = 1 << 30  # epochs
 
 Source = Annotated[
     str,

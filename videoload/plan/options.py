@@ -179,8 +179,9 @@ def _balance(given: object) -> Literal["class"] | tuple[float, ...]:
         weights = np.asarray(given, np.float64)
     except (TypeError, ValueError):
         weights = np.empty(0)
-    sound = weights.ndim == 1 and np.isfinite(weights).all() and (weights >= 0).all()
-    if not sound or not weights.any():
+    with np.errstate(over="ignore"):
+        sound = weights.ndim == 1 and bool((weights >= 0).all()) and 0 < weights.sum() < np.inf
+    if not sound:
         raise SpecError(
             f'balance must be "class", or a weight of at least 0 for each row, got {given!r}'
         )

@@ -53,6 +53,7 @@ from videoload.plan.weighted import Weighted
 from videoload.plan.windows import windows_of
 
 _ONE = Shape()
+_MAX_STEPS = 1 << 62  # Python and TensorFlow count no more.
 _AT_ONCE = 128  # Samples; in cold caches, a single batch takes three times as long.
 _REMEMBERED = 4  # So many times, since several readers may take turns.
 _OWN_SUBSTITUTES = 8  # Drawn from the pool of a bad clip before other pools are tried.
@@ -314,10 +315,10 @@ class Plan:
     def steps(self, start_step: int, epochs: int | None) -> range:
         """The steps from ``start_step`` to the end of epoch number ``epochs``; None: to the end of
         the epoch that ``start_step`` is in. Raises SpecError."""
-        start = whole("start_step", start_step, 0)
+        start = whole("start_step", start_step, 0, _MAX_STEPS)
         if epochs is None:
             epochs = start // self._batches + 1
-        epochs = whole("epochs", epochs, 0)
+        epochs = whole("epochs", epochs, 0, _MAX_STEPS // self._batches + 1)
         stop = epochs * self._batches
         if start > stop:
             raise SpecError(f"start_step must be in 0..{stop} ({epochs} epochs), got {start}")

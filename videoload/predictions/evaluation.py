@@ -437,6 +437,7 @@ def scores_of(model: Any, average: Average | None) -> Callable[..., Scores]:
         raise SpecError(f"model must be a Keras model or a function, got {type(model).__name__}")
     if not is_keras and hasattr(model, "named_parameters"):
         raise SpecError("the model is a PyTorch module: give vl.torch.as_model(model)")
+    shapes: dict[None, tuple[int, ...]] = {}  # of a clip's scores, once they are known
 
     def score(
         clips: npt.NDArray[Any],
@@ -446,24 +447,32 @@ def scores_of(model: Any, average: Average | None) -> Callable[..., Scores]:
         given = (clips,) if mask is None else (clips, mask)
         try:
             said = function([*given]) if is_keras and mask is not None else function(*given)
+            if isinstance(said, tuple | dict) or (isinstance(said, list) and np.ndim(said[0])):
+                raise SpecError(
+                    f"the model returned a {type(said).__name__} of {len(said)}, not an array with "
+                    "a row for each clip: wrap the model, and choose one of its outputs, or join "
+                    "them"
+                )
+            scores = np.asarray(said)
         except VideoloadError:
             raise
         except Exception as error:
             name = getattr(model, "__qualname__", type(model).__name__)
             files = some([*dict.fromkeys(map(named, paths))])
             raise VideoloadError(f"model {name} failed on clips of {files}: {error!r}") from error
-        if isinstance(said, tuple | dict) or (isinstance(said, list) and np.ndim(said[0])):
-            raise SpecError(
-                f"the model returned a {type(said).__name__} of {len(said)}, not an array with a "
-                "row for each clip: wrap the model, and choose one of its outputs, or join them"
-            )
-        scores = np.asarray(said)
         if scores.ndim < 1 or len(scores) != len(clips):
             raise SpecError(
                 f"the model returned {list(scores.shape)} for {len(clips)} clips, not "
                 f"[{len(clips)}, ...]"
             )
+        if scores.dtype.kind in "OSUMmc":
+            raise SpecError(f"the model returned an array of {scores.dtype}, not of numbers")
         scores = scores[:, None] if scores.ndim == 1 else scores
+        if scores.shape[1:] != shapes.setdefault(None, scores.shape[1:]):
+            raise SpecError(
+                f"the model returned {list(shapes[None])} for a clip, and then "
+                f"{list(scores.shape[1:])}: scores of all clips need one shape"
+            )
         return softmax(scores.astype(np.float64)) if average == "softmax" else scores
 
     return score

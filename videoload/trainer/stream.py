@@ -267,7 +267,7 @@ class Stream(Generic[C]):
             self._readers.use_copies(str(state.get("copies", "")))
         except ValueError as error:
             raise VideoloadError(f"this state is damaged: {error}") from None
-        self._readers.cursor.go_to(whole("step", state["step"], 0))
+        self._readers.cursor.go_to(whole("step", state.get("step"), 0))
 
     def preview(
         self, path: str | os.PathLike[str], batches: int = 1, *, start_step: int = 0

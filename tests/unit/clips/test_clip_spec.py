@@ -64,6 +64,11 @@ def test_a_clip_has_the_shape_that_the_spec_says(
     assert decoded_shape(replace(made, pixels="rgb24")) == (8, 20, 30, 3)
 
 
+def test_a_size_may_be_a_number_of_numpy() -> None:
+    size: Any = np.int64(16)
+    assert ClipSpec(2, size=size).size == (16, 16)
+
+
 CALLED = {"transform": "a:f"}
 REFUSED: list[tuple[str, list[dict[str, Any]]]] = [
     *((f"{name}", [{name: value} for value in (0, -1, 1.0, True)])

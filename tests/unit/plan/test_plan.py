@@ -216,6 +216,14 @@ def test_if_dense_finds_no_window_at_all_the_error_says_why() -> None:
         Plan.of(catalog(6, 6), one_clip(replace(DENSE, short="drop")), options(batch_size=1))
 
 
+def test_steps_that_nobody_can_count_are_refused() -> None:
+    plan = Plan(10, 3, options())
+    assert len(plan.steps(2**61, None)) <= len(plan)
+    for start, epochs, named in ((10**30, None, "start_step"), (0, 10**30, "epochs")):
+        with pytest.raises(SpecError, match=named):
+            plan.steps(start, epochs)
+
+
 # Substitutes
 
 

@@ -191,6 +191,8 @@ def test_scores_that_do_not_fit_are_refused() -> None:
         (catalog(), lambda c: np.ones(len(c)), {}, r"\[1\]"),
         (catalog(), lambda c: np.ones((len(c), 2, 2)), {}, " 2 "),
         (catalog(), lambda c: np.ones((1, 2)), {}, r"\[1, 2\].* 2 "),
+        (catalog(), lambda c: np.full((len(c), 2), "a"), {}, "numbers"),
+        (catalog(), lambda c: np.ones((len(c), 2 + c[0])), {}, r"\[2\].*\[3\]"),
         (numbers, lambda c: np.ones((len(c), 3)), {}, " 3"),
         (counts, lambda c: np.ones((len(c), 3)), {}, " 4 "),
         (numbers, lambda c: c * 1.0, softmax, "softmax"),
