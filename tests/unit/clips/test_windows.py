@@ -361,10 +361,10 @@ def video(rate: Fraction, *, uneven: bool = False) -> VideoInfo:
 def test_seconds_that_a_table_rounds_keep_the_first_frame_and_the_last(
     digits: int, rate: Fraction, uneven: bool
 ) -> None:
+    of = video(rate, uneven=uneven)
     for first in range(0, 900, 17):
         start_s, end_s = (round(float(n / rate), digits) for n in (first, first + 9))
-        found = frames_in(Video("", start_s=start_s, end_s=end_s), video(rate, uneven=uneven))
-        assert found == (first, first + 9)
+        assert frames_in(Video("", start_s=start_s, end_s=end_s), of) == (first, first + 9)
 
 
 def test_a_millisecond_is_too_much_for_frames_that_come_faster() -> None:
