@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -54,6 +55,7 @@ def _why_not(spec: ClipSpec) -> str:
     return 'scaling="nearest"' if spec.scaling == "nearest" else ""
 
 
+@lru_cache(64)
 def scaling_of(spec: ClipSpec) -> Scaling:
     """What decides how a frame is scaled, beside the frame itself: specs that agree in it share
     their frames."""

@@ -3,7 +3,7 @@
     FOLDER/videoload-frames/5c1e.../              a set: one root, one way of scaling, one version
                                                   of the software and of our code
     FOLDER/videoload-frames/5c1e.../set.json      what the set is, for people
-    FOLDER/videoload-frames/5c1e.../3f/9a41...    one video (see `stored_video`)
+    FOLDER/videoload-frames/5c1e.../3f9a41...     one video (see `stored_video`)
 
 Nothing rests on the store. Anybody may delete any of it at any time. A frame whose checksum does
 not match is decoded again, and so is all that cannot be read or written.
@@ -193,7 +193,7 @@ class FrameStore:
 
     def _path(self, path: str, scaling: Scaling) -> Path:
         number = blake2b(path.encode(errors="surrogateescape"), digest_size=16).hexdigest()
-        return self._set(scaling) / number[:2] / number[2:]
+        return self._set(scaling) / number
 
     def _set(self, scaling: Scaling) -> Path:
         known = self._sets.get(scaling)
@@ -246,9 +246,8 @@ class FrameStore:
 
 def _videos_in(one: Path) -> Iterator[os.DirEntry[str]]:
     """The files of a set's videos."""
-    for part in one.glob("??"):
-        with suppress(OSError), os.scandir(part) as files:
-            yield from files
+    with suppress(OSError), os.scandir(one) as files:
+        yield from (file for file in files if file.name != _ABOUT)
 
 
 def _delete(one: Path, until: float) -> bool:

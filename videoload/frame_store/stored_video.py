@@ -130,11 +130,7 @@ class StoredVideo:
         """An empty file; None if another process has just made it."""
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         try:
-            try:
-                raw = os.open(path, flags, 0o600)
-            except FileNotFoundError:
-                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                raw = os.open(path, flags, 0o600)
+            raw = os.open(path, flags, 0o600)
         except FileExistsError:
             return None
         try:  # A file without a head, here or after a kill, is removed by whoever opens it.
