@@ -47,6 +47,12 @@ def stream_of(
     )
 
 
+def keeping(videos: Videos, folder: Path, most: int | None = None) -> Decoder:
+    """A decoder that keeps frames in this folder, at most so many bytes."""
+    kept = CacheDirectory(str(folder), most)
+    return Decoder(videos.root, folders=CacheDirectories(frame_store=kept))
+
+
 def filled(videos: Videos, folder: Path) -> list[str]:
     """Fill a store. Returns the digests of the batches, which are the same as without it."""
     expected = stream_of(videos.catalog, CLIP, None)
@@ -61,9 +67,7 @@ def files_of(folder: Path) -> list[Path]:
 def test_a_clip_whose_frames_are_kept_decodes_nothing(
     videos: Videos, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = Decoder(
-        videos.root, folders=CacheDirectories(frame_store=CacheDirectory(str(tmp_path), None))
-    )
+    first = keeping(videos, tmp_path)
     out, again = np.empty((1, *CLIP.shape), np.uint8), np.empty((1, *CLIP.shape), np.uint8)
     path = "walk/b_frames.avi"
     frames = first.decode(path, CLIP, [Clip(7)], out)
@@ -73,9 +77,7 @@ def test_a_clip_whose_frames_are_kept_decodes_nothing(
 
     monkeypatch.setattr(video_clips, "read_frames", read_frames)
     monkeypatch.setattr(indexes, "find_index", read_frames)
-    other = Decoder(
-        videos.root, folders=CacheDirectories(frame_store=CacheDirectory(str(tmp_path), None))
-    )
+    other = keeping(videos, tmp_path)
     made = other.prepare(path, one_clip(CLIP), [Clip(7)], again)(lambda: None)
     assert made.are_kept
     assert np.array_equal(made.frames, frames)
@@ -83,9 +85,7 @@ def test_a_clip_whose_frames_are_kept_decodes_nothing(
     monkeypatch.undo()
     monkeypatch.setattr(software, "code_digest", lambda: "other code")
     monkeypatch.setattr(clip_frames, "software_and_code", software.software_and_code.__wrapped__)
-    newer = Decoder(
-        videos.root, folders=CacheDirectories(frame_store=CacheDirectory(str(tmp_path), None))
-    )
+    newer = keeping(videos, tmp_path)
     assert not newer.prepare(path, one_clip(CLIP), [Clip(7)], again)(lambda: None).are_kept
 
 
@@ -94,9 +94,7 @@ def test_a_file_of_the_user_in_the_folder_of_a_store_stays(
     most: int | None, videos: Videos, tmp_path: Path
 ) -> None:
     (tmp_path / "bytes").write_bytes(b"months of work")
-    decoder = Decoder(
-        videos.root, folders=CacheDirectories(frame_store=CacheDirectory(str(tmp_path), most))
-    )
+    decoder = keeping(videos, tmp_path, most)
     decoder.decode("walk/b_frames.avi", CLIP, [Clip(7)], np.empty((1, *CLIP.shape), np.uint8))
     assert files_of(tmp_path)
     assert (tmp_path / "bytes").read_bytes() == b"months of work"
@@ -220,13 +218,11 @@ def told(caplog: pytest.LogCaptureFixture, what: str) -> str:
 def test_a_full_disk_is_reported_once_and_changes_nothing(
     videos: Videos, disk: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    keeping = Decoder(
-        videos.root, folders=CacheDirectories(frame_store=CacheDirectory(str(disk), 10**9))
-    )
+    kept = keeping(videos, disk, 10**9)
     draw, plain = random.Random(5), Decoder(videos.root)
     for video in [*videos.catalog] * 3:
         request, out = [Clip(draw.getrandbits(60))], np.empty((2, 1, *CLIP.shape), np.uint8)
-        for each, row in zip((plain, keeping), out, strict=True):
+        for each, row in zip((plain, kept), out, strict=True):
             each.decode(video.path, CLIP, request, row)
         assert np.array_equal(*out)
     assert str(disk) in told(caplog, "frame store")

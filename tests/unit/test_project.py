@@ -7,8 +7,6 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from tests.support.waiting import SECOND
 
 PROJECT = Path(__file__).parents[2]
@@ -46,18 +44,3 @@ def test_links_and_pictures_of_the_readme_work_elsewhere() -> None:
         begin = f"https://{host}/videoload/videoload/{middle}"
         assert link.startswith(begin), link
         assert (PROJECT / link.removeprefix(begin).partition("#")[0]).exists(), link
-
-
-def test_every_page_of_the_site_is_a_file_and_every_file_a_page() -> None:
-    def files(nav: Any) -> list[str]:
-        if isinstance(nav, str):
-            return [nav]
-        return [
-            file
-            for part in (nav.values() if isinstance(nav, dict) else nav)
-            for file in files(part)
-        ]
-
-    pages = files(yaml.safe_load((PROJECT / "mkdocs.yml").read_text())["nav"])
-    there = [path.relative_to(PROJECT / "docs").as_posix() for path in PROJECT.glob("docs/**/*.md")]
-    assert sorted(pages) == sorted(there)
