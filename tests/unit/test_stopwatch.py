@@ -2,14 +2,8 @@
 
 import pytest
 
+from tests.support.clock import Clock
 from videoload.stopwatch import PHASES, Stopwatch
-
-
-class Clock:
-    now = 50.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def test_what_is_within_a_phase_counts_for_the_inner_one_alone() -> None:

@@ -2,33 +2,22 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.support.clock import Clock
 from videoload.commands import demo
 from videoload.commands.made_videos import MOTIONS, make_videos
 from videoload.errors import SpecError
 
 
-class Clock:
-    """Stands in the place of the module ``time``."""
-
-    def __init__(self) -> None:
-        self._now_s = 0.0
-
-    def perf_counter(self) -> float:
-        return self._now_s
-
-    def sleep(self, seconds: float) -> None:
-        self._now_s += seconds
-
-
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr(demo, "time", made)
+    monkeypatch.setattr(demo, "time", SimpleNamespace(perf_counter=made, sleep=made.sleep))
     return made
 
 

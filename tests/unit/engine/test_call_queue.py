@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from tests.support.clock import Clock
 from tests.support.waiting import SECOND
 from videoload import VideoloadError
 from videoload.engine.call_queue import CallQueue
@@ -86,16 +87,6 @@ def test_a_post_in_a_forked_copy_does_nothing(queue: CallQueue) -> None:
 # Whether the thread still makes calls
 
 
-class Clock:
-    """A clock that tests advance by hand."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-
 @pytest.fixture
 def clock() -> Clock:
     return Clock()
@@ -103,7 +94,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def watched(clock: Clock) -> Iterator[CallQueue]:
-    made = CallQueue(clock.monotonic)
+    made = CallQueue(clock)
     yield made
     made.close()
 

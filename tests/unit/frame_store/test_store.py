@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from tests.support.clock import Clock
 from videoload.frame_store.pace import StorePace
 from videoload.frame_store.store import FrameStore, Scaling
 from videoload.frame_store.stored_video import Head, StoredVideo
@@ -330,14 +331,6 @@ def test_nobody_else_can_read_it(tmp_path: Path) -> None:
 
 
 # How much of the time a disk takes
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def used(pace: StorePace, clock: Clock, takes_s: float, works_s: float, seconds: float) -> float:

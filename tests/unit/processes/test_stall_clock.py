@@ -1,13 +1,7 @@
 """Something hangs if it makes no progress while its observer looks."""
 
+from tests.support.clock import Clock
 from videoload.processes.stall_clock import StallClock
-
-
-class Clock:
-    now = 50.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def seconds(*looks: tuple[float, object]) -> list[float]:
