@@ -14,7 +14,7 @@ as far as the two ends allow.
 
 On an open connection it must not change the pixels or the fields of a message and keep their
 lengths: only CURVE (or TCP's own checksum) could notice that. So `FLIP` and `LIE` strike only the
-version frame, but any frame under CURVE.
+version, with which each message begins, but all of a frame under CURVE.
 """
 
 import random
@@ -27,6 +27,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import BinaryIO, NamedTuple, Self
 from urllib.parse import urlsplit
+
+from videoload.transport.messages import VERSION
 
 _GREETING_BYTES = 64
 _MORE, _LONG, _COMMAND = 1, 2, 4
@@ -214,6 +216,7 @@ class Proxy:
     def _broken(self, message: Message, kind: Kind | None) -> bytes:
         """What is sent in the place of a message."""
         (first, *rest), draw, whole = message, self._draw, _encode(message)
+        may_strike = len(first.body) if first.body.startswith(_SEALED) else len(VERSION)
         match kind:
             case Kind.CUT | Kind.DROP | Kind.SWAP:
                 return b""
@@ -227,10 +230,10 @@ class Proxy:
                 shorter = Frame(flags, body[: draw.randrange(len(body))])
                 return _encode([*message[:at], shorter, *message[at + 1 :]])
             case Kind.LIE:
-                return first.encode(draw.randrange(1, len(first.body) + 1)) + _encode(rest)
+                return first.encode(len(first.body) - draw.randrange(may_strike)) + _encode(rest)
             case Kind.FLIP:
                 flipped = bytearray(first.body)
-                for at in draw.sample(range(len(flipped)), min(3, len(flipped))):
+                for at in draw.sample(range(may_strike), 3):
                     flipped[at] ^= 1 << draw.randrange(8)
                 return _encode([Frame(first.flags, bytes(flipped)), *rest])
             case _:

@@ -234,7 +234,8 @@ PRESSED = """
                 presses.start()
                 model.fit(dataset, verbose=0, epochs=10**4, steps_per_epoch=steps)
             except BaseException as error:
-                how = type(error).__name__
+                # A finalizer loses the KeyboardInterrupt that strikes it: the stream says it then.
+                how = "said" if "Ctrl-C" in str(error) else type(error).__name__
             print(how, len(pressed), time.monotonic() - pressed[-1], flush=True)
             while presses.is_alive():
                 try:
@@ -262,7 +263,7 @@ def test_ctrl_c_ends_a_fit_at_any_moment_and_an_earlier_one_does_not_count(
     assert first == "fitted"
     ended = [line.split() for line in told]
     assert len(ended) == presses, trainer.err
-    assert {how for how, *_ in ended} <= {"KeyboardInterrupt", "RuntimeError"}, trainer.err
+    assert {how for how, *_ in ended} <= {"KeyboardInterrupt", "RuntimeError", "said"}, trainer.err
     assert max(int(pressed) for _, pressed, _ in ended) <= 2
     took = sorted(float(seconds) for *_, seconds in ended)
     print(f"{presses} presses: p50 {took[presses // 2]:.2f} s, the longest {took[-1]:.2f} s")

@@ -544,8 +544,9 @@ class LeaseTable:
         )
 
     def _ask_others_too(self) -> None:
-        """Ask an idle worker as well for chunks that a consumer waits for and that a remote worker
-        is late with. A local worker keeps its chunks, since no other may write there."""
+        """Ask an idle worker as well for chunks that a consumer waits for and that remote workers
+        are late with; a slow one, once it would be done itself. A local worker keeps its chunks,
+        since no other may write there."""
         for reader in self._batches.by_need:
             if not reader.waiting or not reader.filling:
                 continue
@@ -557,25 +558,29 @@ class LeaseTable:
                 idle = (
                     worker
                     for worker in self.pool.idle
-                    if not self.pool.is_slow(worker)
+                    if self._is_late(chunk, worker)
                     and self._splitting.may_decode(worker, reader.stream, chunk.samples)
                 )
                 if (worker := next(idle, None)) is not None:
                     self._grant_to(worker, chunk)
 
-    def _is_late(self, chunk: Chunk) -> bool:
-        """Whether one remote worker has it for much longer than it should take, or cannot read."""
-        if chunk.state is not ChunkState.GRANTED or chunk.tries or len(chunk.holders) != 1:
+    def _is_late(self, chunk: Chunk, other: Worker | None = None) -> bool:
+        """Whether remote workers alone have it, and the last one of them for much longer than it
+        should take a quick one, or ``other`` if that is slow; or whether that one cannot read. If
+        several have it, the clip may be to blame, and more would only follow them."""
+        if chunk.state is not ChunkState.GRANTED or chunk.tries or not chunk.holders:
             return False
-        [lease] = chunk.holders
+        lease = [*chunk.holders][-1]
         worker, has_had_s = lease.worker, self.pool.now - lease.granted_at
-        if worker.local:
+        if worker.local or (len(chunk.holders) > 1 and has_had_s < self.pool.stall_s):
             return False
         if worker.is_refused:
             return has_had_s > _WAITED_S
         if worker.pace.fetches:  # it would be fetched again as well
             return False
-        due_s = chunk.size * chunk.stream.clip_s(lease.sample) * (self.pool.paces.quick or 1.0)
+        is_slow = other is not None and self.pool.is_slow(other)
+        pace = other.pace.value if other is not None and is_slow else self.pool.paces.quick or 1.0
+        due_s = chunk.size * chunk.stream.clip_s(lease.sample) * pace
         due_s *= max(1.0, (lease.before + 1) / self._credit)
         if math.isinf(due_s):  # another worker would call a function of the user's as well
             return has_had_s > _WAITED_S and worker.at is not Activity.FUNCTION

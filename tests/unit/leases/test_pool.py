@@ -126,6 +126,20 @@ def test_a_worker_is_late_after_three_times_what_it_should_take(
     assert desk.owes("b") == asked
 
 
+def test_a_slow_worker_is_asked_as_well_once_it_would_have_been_done_itself() -> None:
+    """The others may all be late: here, the line of the only one lets a byte through now and then.
+    A worker that was not measured yet is slow."""
+    desk = Desk("a", batch=1, credit=1, slots=2, frame_s=math.inf, steps=5)
+    for step in range(4):
+        desk.answer("a", clip_s=0.1)
+        desk.want()
+        desk.slot_back(step)
+    desk.join("b")
+    for seconds, asked in [(1.0, []), (3.0, [[4]])]:
+        desk.wait(seconds, "a", "b")
+        assert desk.owes("b") == asked
+
+
 @pytest.mark.parametrize("told", [False, True])
 def test_who_waits_for_a_storage_that_refuses_takes_nothing_and_keeps_nobody_waiting(
     told: bool,
