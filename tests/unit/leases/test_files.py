@@ -186,6 +186,16 @@ def test_a_file_that_cannot_be_read_for_long_is_bad(on_error: str, batch: int) -
     assert len(samples) == 2 * batch - (on_error == "skip")
 
 
+def test_a_file_of_several_open_batches_that_cannot_be_read_for_long_ends_its_stream() -> None:
+    files = Files(4, has_own=True)
+    desk = Desk("a:1", "b:2", videos=4, slots=4, on_error="raise", files=files, steps=8)
+    for video in range(1, 4):
+        desk.identified(video, file=OWN)
+    desk.want()
+    unread(desk, 70, EIO)
+    assert isinstance(desk.error(), VideoError)
+
+
 def test_a_reader_that_begins_when_no_video_is_left_gets_the_error() -> None:
     desk = Desk("a:1", videos=2, batch=1, files=Files(2, has_own=True), steps=range(1, 4))
     desk.identified(1, file=OWN)
