@@ -58,7 +58,7 @@ HERE = "tcp://127.0.0.1:1"
           for root in ("{tmp}/none", "{tmp}/file")),
         *(([*WORKER, address], [address]) for address in (
             "127.0.0.1:5555", "tcp://127.0.0.1", "tcp://localhost:70000", "http://127.0.0.1:80",
-            "tcp://127.0.0.1:1,tcp://127.0.0.1:2", "tcp://::1:5555")),
+            "tcp://127.0.0.1:1,tcp://127.0.0.1:2", "tcp://::1:5555", "tcp://127.0.0.1:0")),
         ([*WORKER, "tcp://127.0.0.1:*"], ["tcp://127.0.0.1:*"]),
         ([*WORKER, HERE, "--connect", "tcp://gpu-7:5555"],
          ["tcp://gpu-7:5555", "videoload keygen", "--insecure"]),
@@ -67,6 +67,8 @@ HERE = "tcp://127.0.0.1:1"
         ([*WORKER, "tcp://gpu-7:5555", "--keys", "{tmp}/none"],
          ["{tmp}/none/worker.key_secret", "No such file", "videoload keygen"]),
         (["index", "{videos}", "--add", "{tmp}/none"], ["--add", "{tmp}/none"]),
+        *((["index", "{videos}", option, path], [option, path])
+          for option in ("--add", "--out") for path in ("{tmp}/latin.csv", "{tmp}", "/dev/null")),
         (["scan", "{videos}", "--root", "{tmp}"], ["{videos}", "{tmp}"]),
         (["scan", "{videos}/run/wide.avi"], ["wide.avi"]),
         (["scan", "{videos}", "--output", "{tmp}/latin.csv"], ["{tmp}/latin.csv"]),

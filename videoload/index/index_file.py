@@ -55,6 +55,10 @@ class NoIndexError(Exception):
     """A file is no index that can be used, for the reason that the message says."""
 
 
+class OtherSoftwareError(NoIndexError):
+    """It is one, and other software made it."""
+
+
 class IndexFile:
     """An index of a set that is open for reading."""
 
@@ -74,7 +78,7 @@ class IndexFile:
         except (sqlite3.Error, ValueError) as error:
             raise NoIndexError(f"it is none that videoload has written ({error})") from None
         if version != software.encode():
-            raise NoIndexError("other software made it; `videoload index` makes it anew")
+            raise OtherSoftwareError("other software made it; `videoload index` makes it anew")
 
     def rows(self, path: str) -> list[Row]:
         """The rows of a file; of one whose root lies above the set's, those of the rest of its

@@ -23,7 +23,17 @@ from videoload.clips.sample_spec import one_clip
 from videoload.errors import BadVideo, TooManyBadVideos, VideoError, VideoloadError
 from videoload.index.index import VideoIndex
 from videoload.index.index_cache import IndexCache
-from videoload.index.index_file import NAME, SOFTWARE, TABLE, Row, SetIndex, row_of
+from videoload.index.index_file import (
+    NAME,
+    SOFTWARE,
+    TABLE,
+    IndexFile,
+    NoIndexError,
+    OtherSoftwareError,
+    Row,
+    SetIndex,
+    row_of,
+)
 from videoload.scanning.scan import AWAY_S, STALL_S
 from videoload.storage.files import Storage
 from videoload.storage.paths import files_of
@@ -75,6 +85,8 @@ def make_index(
     for other in others:
         if not _is_there(other):
             raise VideoloadError(f"--add {other}: there is no such file")
+        if not is_url(other):
+            _check_index("--add", other)
     every = dict.fromkeys(file for path in catalog.paths for file in files_of(path))
     paths = list(every)[part[0] :: part[1]]
     with nullcontext(cache) if cache else TemporaryDirectory(prefix="videoload-") as folder:
@@ -123,6 +135,21 @@ def _check_place(root: str, out: str | None) -> None:
         raise VideoloadError(f"{root}: nothing can be written to a web server: give --out FILE")
     if not (out is None and is_url(root)) and not _can_write(place):
         raise VideoloadError(f"{place} cannot be written to: give --out FILE in another folder")
+    if out is not None and Path(out).exists():
+        _check_index("--out", out)
+
+
+def _check_index(option: str, file: str) -> None:
+    """Raises VideoloadError if the file is no index: a wrong name must not cost another file."""
+    try:
+        if not Path(file).is_file():
+            raise NoIndexError("it is no file")
+        if option != "--out" or Path(file).stat().st_size:
+            IndexFile(file, index_software()).close()
+    except OtherSoftwareError:
+        pass
+    except NoIndexError as error:
+        raise VideoloadError(f"{option} {file} is no index: {error}") from None
 
 
 def _can_write(place: Path) -> bool:

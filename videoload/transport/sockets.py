@@ -306,7 +306,7 @@ def check_dial(
 ) -> None:
     """Check what `Dealer` checks, without dialling. Raises TransportError."""
     check_address(endpoint, keys, insecure)
-    if endpoint.startswith("tcp://") and endpoint.endswith(":*"):
+    if endpoint.startswith("tcp://") and not endpoint.rpartition(":")[2].strip("*0"):
         raise TransportError(f"cannot dial {endpoint}: it names no port")
     if keys is not None:
         own_keys(keys, WORKER)
