@@ -559,6 +559,7 @@ class LeaseTable:
                     worker
                     for worker in self.pool.idle
                     if self._is_late(chunk, worker)
+                    and (not chunk.tries or self._blame.may_take(worker, chunk))
                     and self._splitting.may_decode(worker, reader.stream, chunk.samples)
                 )
                 if (worker := next(idle, None)) is not None:
@@ -567,12 +568,13 @@ class LeaseTable:
     def _is_late(self, chunk: Chunk, other: Worker | None = None) -> bool:
         """Whether remote workers alone have it, and the last one of them for much longer than it
         should take a quick one, or ``other`` if that is slow; or whether that one cannot read. If
-        several have it, the clip may be to blame, and more would only follow them."""
-        if chunk.state is not ChunkState.GRANTED or chunk.tries or not chunk.holders:
+        several had it, the clip may be to blame, and more would only follow them."""
+        if chunk.state is not ChunkState.GRANTED or not chunk.holders:
             return False
         lease = [*chunk.holders][-1]
         worker, has_had_s = lease.worker, self.pool.now - lease.granted_at
-        if worker.local or (len(chunk.holders) > 1 and has_had_s < self.pool.stall_s):
+        is_doubted = chunk.tries or len(chunk.holders) > 1
+        if worker.local or (is_doubted and (worker.is_silent or has_had_s < self.pool.stall_s)):
             return False
         if worker.is_refused:
             return has_had_s > _WAITED_S

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from tests.support.desk import Desk
+from tests.support.desk import STALL_S, Desk
 
 # Workers that leave or die
 
@@ -138,6 +138,19 @@ def test_a_slow_worker_is_asked_as_well_once_it_would_have_been_done_itself() ->
     for seconds, asked in [(1.0, []), (3.0, [[4]])]:
         desk.wait(seconds, "a", "b")
         assert desk.owes("b") == asked
+
+
+@pytest.mark.parametrize("seconds", [STALL_S - 1, STALL_S + 1])
+def test_another_is_asked_as_well_for_a_clip_that_was_tried_once_a_decoder_would_hang(
+    seconds: float,
+) -> None:
+    desk = Desk("A", "a", batch=1, credit=1, slots=1, steps=1)
+    desk.leave("A", died=True)
+    desk.join("b")
+    desk.want()
+    assert desk.owes("a") == [[0]]
+    desk.wait(seconds, "a", "b")
+    assert desk.owes("b") == [[0]] * (seconds > STALL_S)
 
 
 @pytest.mark.parametrize("told", [False, True])
