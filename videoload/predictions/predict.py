@@ -125,7 +125,8 @@ def predict(
             written; or what reading a stream raises, but for videos that cannot be decoded.
     """
     spec = _dense(clip, average)
-    table = WindowTable(whole("top", top), classes or catalog.classes)
+    names_given = catalog.classes if classes is None else classes
+    table = WindowTable(whole("top", top), names_given, classes is not None)
     if average not in (None, "scores", "softmax"):
         raise SpecError(f'average must be None, "scores" or "softmax", got {average!r}')
     batch_size, kept = whole("batch_size", batch_size), (to_csv, to_npy) != (None, None)

@@ -20,11 +20,13 @@ HEAD = ",".join(_COLUMNS) + "\n"
 
 
 class WindowTable(NamedTuple):
-    """The ``top`` classes of each window, the highest score first. ``classes``: their names; if
-    there is another number of scores, the numbers from 0 on."""
+    """The ``top`` classes of each window, the highest score first. ``classes``: their names. If
+    there is another number of scores, names that ``are_given`` are refused, and others are the
+    numbers from 0 on."""
 
     top: int
     classes: Sequence[str]
+    are_given: bool = False
 
     def lines(self, file: FileScores) -> str:
         """The lines of a file. Raises SpecError."""
@@ -42,6 +44,10 @@ class WindowTable(NamedTuple):
 
     def _rows(self, file: FileScores) -> Iterator[Sequence[str]]:
         count = file.scores.shape[1]
+        if self.are_given and len(self.classes) != count:
+            raise SpecError(
+                f"classes= has {len(self.classes)} names, and the model gives {count} scores"
+            )
         known = self.classes if len(self.classes) == count else map(str, range(count))
         path, names = escaped(file.path), list(map(escaped, known))
         best = np.argsort(-file.scores, axis=1, kind="stable")[:, : self.top].tolist()

@@ -178,6 +178,8 @@ def test_a_window_has_a_line_for_each_of_its_best_classes() -> None:
         '"a ""b"",c.avi",1200.066667,,x,0.3333333',
         '"a ""b"",c.avi",1200.066667,,z,1e-09',
     ]
+    with pytest.raises(SpecError, match=r"classes=.*\b1\b.*\b3\b"):
+        WindowTable(1, ("one",), are_given=True).lines(FILE)
     unnamed = WindowTable(1, ("one",)).lines(FILE).splitlines()
     assert [line.split(",")[-2] for line in unnamed] == ["1", "0"], "names do not fit: numbers"
 
