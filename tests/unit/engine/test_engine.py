@@ -125,7 +125,7 @@ def test_an_io_thread_that_collects_another_client_does_not_wait_for_its_end(
 def test_a_worker_whose_answer_is_on_its_way_keeps_its_leases(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("videoload.engine.engine._SILENCE_S", SECOND)
+    monkeypatch.setattr("videoload.engine.engine.SILENCE_S", SECOND)
     stream, engine = open_stream(), make_engine()
     [endpoint] = engine.start()
     engine.post_about(stream, partial(engine.streams.add, stream))
