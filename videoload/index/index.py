@@ -260,7 +260,9 @@ def prove_index(opened: OpenedVideo, content: Content, tick: Tick) -> VideoIndex
     opened.noted = table.noted
     size = context.width, context.height
     frames = table.pictures.frames
-    info = info_of_file(opened, frames, size, table.timing, display_of(opened, tick))
+    ordinals = table.pictures.ordinals
+    display = display_of(opened, tick, begins=ordinals is None or ordinals[0] == 0)
+    info = info_of_file(opened, frames, size, table.timing, display)
     return _index(info, table, opened.file.opening)
 
 

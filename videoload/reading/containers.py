@@ -87,11 +87,14 @@ class OpenedVideo:
         watch: Stopwatch | None = None,
         noted: NotedPackets | None = None,
         source: Source | None = None,
+        decodes: bool = True,
     ) -> None:
-        """``watch``: notes how long seeking takes. ``source``: makes what FFmpeg opens. Raises
-        BrokenFileError, and ChangedError if the path leads to another file by now."""
+        """``watch``: notes how long seeking takes. ``source``: makes what FFmpeg opens.
+        ``decodes``: as in `open_container`. Raises BrokenFileError, and ChangedError if the path
+        leads to another file by now."""
         self.file = file
         self._source = source
+        self._decodes = decodes
         self.noted = noted
         self.watch = watch or Stopwatch()
         self._strict = strict
@@ -106,7 +109,7 @@ class OpenedVideo:
         self.decoder = FrameDecoder(context, container_parameters(context), strict=self._strict)
 
     def _open_packets(self) -> Iterator[VideoPacket]:
-        self.container = open_container(self.file, source=self._source)
+        self.container = open_container(self.file, decodes=self._decodes, source=self._source)
         try:
             self.file.check()
             self.stream = video_stream(self.container, self.file)

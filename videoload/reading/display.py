@@ -12,6 +12,7 @@ import math
 import re
 from contextlib import closing, suppress
 from fractions import Fraction
+from itertools import islice
 from typing import Any, NamedTuple, cast
 
 import av
@@ -21,7 +22,7 @@ from av.filter import Graph
 from av.sidedata.sidedata import Type
 from av.video.frame import VideoFrame
 
-from videoload.reading.containers import OpenedVideo
+from videoload.reading.containers import BrokenFileError, OpenedVideo
 from videoload.reading.frame_decoder import REFUSALS
 from videoload.reading.video import decode_packets
 from videoload.storage.files import Tick
@@ -47,18 +48,40 @@ class Display(NamedTuple):
     aspect: Fraction = Fraction(1)
 
 
-def display_of(opened: OpenedVideo, tick: Tick) -> Display:
-    """How the frames of a file are shown. PyAV keeps a frame whose side data was asked for, so this
-    frame is of another decoder."""
+def display_of(opened: OpenedVideo, tick: Tick, *, begins: bool = False) -> Display:
+    """How the frames of a file are shown. ``begins``: the first packet gives the first frame."""
     is_told = opened.container.format.name.startswith(_CONTAINERS_TELL)
     shown = Display(cut=_cut_by_container(opened) if is_told else (0, 0, 0, 0),
                     aspect=_aspect_of(opened))  # fmt: skip
     if is_told or opened.decoder.context.name in _PICTURES_TELL:
-        with closing(OpenedVideo(opened.file, strict=False)) as fresh:
-            for _, frame in decode_packets(fresh, fresh.packets, tick):
-                turns, mirrored = orientation_of(frame)
-                return shown._replace(turns=turns, mirrored=mirrored)
+        turns, mirrored = _orientation(opened, tick, begins=begins)
+        return shown._replace(turns=turns, mirrored=mirrored)
     return shown
+
+
+def _orientation(opened: OpenedVideo, tick: Tick, *, begins: bool) -> tuple[int, bool]:
+    """How to turn and mirror the first frame. PyAV keeps a frame whose side data was asked for, so
+    this frame is of another decoder."""
+    is_told = opened.container.format.name.startswith(_CONTAINERS_TELL)
+    # Opened by its headers alone, a file takes a ninth of the time. If no other packet follows, a
+    # decoder holds no frame back.
+    for most in (1, None) if begins and is_told else (None,):
+        refusals = () if most is None else (BrokenFileError,)
+        with (
+            suppress(*refusals),
+            closing(OpenedVideo(opened.file, strict=False, decodes=most is None)) as fresh,
+        ):
+            if most is None or _is_same(fresh, opened):
+                for _, frame in decode_packets(fresh, islice(fresh.packets, most), tick):
+                    return orientation_of(frame)
+    return 0, False
+
+
+def _is_same(one: OpenedVideo, other: OpenedVideo) -> bool:
+    """Whether FFmpeg takes a file for the same, and the same stream of it."""
+    return (one.container.format.name, one.stream.index) == (
+        other.container.format.name, other.stream.index,
+    )  # fmt: skip
 
 
 def _aspect_of(opened: OpenedVideo) -> Fraction:
