@@ -64,7 +64,7 @@ def _orientation(opened: OpenedVideo, tick: Tick, *, begins: bool) -> tuple[int,
     this frame is of another decoder."""
     is_told = opened.container.format.name.startswith(_CONTAINERS_TELL)
     # Opened by its headers alone, a file takes a ninth of the time. If no other packet follows, a
-    # decoder holds no frame back.
+    # decoder holds no frame back. Both take a tenth off the first clip of an H.264 MP4.
     for most in (1, None) if begins and is_told else (None,):
         refusals = () if most is None else (BrokenFileError,)
         with (
