@@ -36,12 +36,15 @@ class DaemonPool:
         self._stopped = False
 
     def start(self, work: Callable[[], T]) -> Future[T]:
-        """Do ``work`` in a thread. Returns the future of its result. Raises StorageError if no
-        thread can be started for it."""
+        """Do ``work`` in a thread. Returns the future of its result, which is cancelled after
+        `stop`. Raises StorageError if no thread can be started for it."""
         future: Future[T] = Future()
         with self._changed:
-            self._jobs.append((future, work))
-            self._call_threads()
+            if self._stopped:
+                future.cancel()
+            else:
+                self._jobs.append((future, work))
+                self._call_threads()
         return future
 
     @property

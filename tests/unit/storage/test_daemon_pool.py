@@ -112,6 +112,7 @@ def test_after_stop_no_job_begins_and_all_threads_end(pool: DaemonPool) -> None:
     pool.stop()
     assert time.monotonic() - began < 10 * SECOND
     assert waiting.cancelled()
+    assert pool.start(lambda: 1).cancelled(), "nobody would do it, and whoever waits has no limit"
     gate.set()
     wait_until(lambda: running() == 0, TIMEOUT_S)
 
