@@ -6,16 +6,13 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
-from rich.console import Console
 
 from benchmarks.compare import Comparison, compare, say, show
 from benchmarks.decoded import decoded_share
-from benchmarks.loaders import LOADERS, USUAL, WITH_STORE
-from benchmarks.plots import epoch_tables, plots
+from benchmarks.loaders import LOADERS, USUAL
 from benchmarks.report import Results
 from benchmarks.works import FOLDER, WORKS, load
 from videoload.errors import CatalogError
@@ -28,23 +25,19 @@ _OWN_ROUNDS, _OWN_RUN_S = 1, 6.0  # of a user's videos: about two minutes
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command. Returns 1 if nothing ran, 130 if it was stopped."""
     told = _arguments(arguments)
-    if told.plot:
-        results = msgspec.json.decode(told.plot.read_bytes(), type=Results)
-        _show(results, told.plot.parent)
+    if told.show:
+        results = msgspec.json.decode(told.show.read_bytes(), type=Results)
+        show(results)
         return 0 if results.rows else 1
     names, videos = told.work or ["ucf", "hd"], ""
     if told.videos:
         names, videos = ["own"], str(told.videos.resolve())
     elif "real" in names and os.environ.get("VIDEOLOAD_AVI"):
         videos = os.path.join(os.environ["VIDEOLOAD_AVI"], "actions")
-    usual = USUAL if told.videos else [name for name in LOADERS if name != WITH_STORE]
-    loaders = told.loader or usual
+    loaders = told.loader or (USUAL if told.videos else list(LOADERS))
     told.folder.mkdir(parents=True, exist_ok=True)
-    kept = str(told.folder / "frames")
     try:
-        works = [
-            replace(load(name, told.folder, say, videos=videos), frame_store=kept) for name in names
-        ]
+        works = [load(name, told.folder, say, videos=videos) for name in names]
     except CatalogError as error:
         print(error, file=sys.stderr)
         return 1
@@ -64,20 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             told.seconds or (_OWN_RUN_S if told.videos else _RUN_S),
         )
     )
-    _show(results, told.out)
-    return status
-
-
-def _show(results: Results, folder: Path) -> None:
-    """Print the tables, and draw the plots into ``folder``."""
     show(results)
-    for table in epoch_tables(results):
-        Console(width=None if sys.stdout.isatty() else 120).print(table)
-    try:
-        for file in plots(results, folder):
-            say(f"written: {file}")
-    except ImportError:
-        say("no plots: pip install matplotlib")
+    return status
 
 
 def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -92,9 +73,9 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--seconds", type=float, help=f"of a run, with its start: {_RUN_S:.0f}, or {_OWN_RUN_S:.0f}"
     )
     add("--folder", type=Path, default=FOLDER, help="where the AVI files are kept")
-    add("--out", type=Path, default=Path("benchmark-results"), help="for results.json and PNGs")
+    add("--out", type=Path, default=Path("benchmark-results"), help="for results.json")
     add("--check-only", action="store_true", help="compare the frames, time nothing")
-    add("--plot", type=Path, metavar="JSON", help="tables and plots of earlier results")
+    add("--show", type=Path, metavar="JSON", help="the tables of earlier results")
     return parser.parse_args(arguments)
 
 

@@ -56,7 +56,6 @@ class Row(msgspec.Struct):
     first_batch_s: float = 0.0
     cpu_s_a_clip: float = 0.0
     memory: int = 0
-    later_clips_s: float = 0.0  # of `python -m benchmarks`
     frames: int = 0
     wrong: int = 0
     others_cores: float = 0.0  # that other programs of this host took meanwhile

@@ -25,7 +25,7 @@ import numpy as np
 from benchmarks import check, measure
 from benchmarks.loaders import LIMIT, Batch, Loader, MissingError, bare
 from benchmarks.measure import Span, Timing
-from benchmarks.work import EPOCHS, Work
+from benchmarks.work import Work
 
 _READ = 1 << 26  # bytes of a file
 _CLIPS_S = 4000  # of a process: more than any loader gives, so that the list does not end
@@ -59,8 +59,7 @@ def main() -> None:
     order = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=Order, dec_hook=_decoded)
     result: dict[str, Any]
     try:
-        is_steady = not order.work.met or order.loader.name == LIMIT or not order.seconds
-        result = (steady if is_steady else epochs)(order)
+        result = steady(order)
     except MissingError as error:
         result = {"not_run": str(error)}
     wall_s = time.perf_counter() - began
@@ -105,38 +104,6 @@ def steady(order: Order) -> dict[str, float]:
                 warm -= 1
             result = _timed(batches, span, order, first_s)._asdict()
     return result | check.wrong_frames(work, items, kept)._asdict()
-
-
-def epochs(order: Order) -> dict[str, float]:
-    """Measure a loader on a work of epochs: ``clips_s`` is the rate of the first epoch,
-    ``later_clips_s`` of the others. At the end of an epoch the clock stops as many batches earlier
-    as are made ahead, so that no batch of the next epoch is made under it."""
-    work, processes = order.work, order.processes
-    made_ahead = ahead(order)
-    make = order.loader.load()
-    read_files(work)
-    warm = len(work.distinct) // work.batch - EPOCHS * work.epoch_batches
-    count = work.epoch_batches - made_ahead
-    began = time.perf_counter()
-    with closing(make(work, work.distinct, processes, order.loader.variant)) as batches:
-        kept = take(batches, 1)
-        first_s = time.perf_counter() - began
-        kept += take(batches, min(warm, order.checked_batches) - 1)
-        skip(batches, warm - len(kept))
-        began, began_cpu_s = time.perf_counter(), measure.cpu_s()
-        skip(batches, count)
-        wall_s, cpu_s = time.perf_counter() - began, measure.cpu_s() - began_cpu_s
-        memory = measure.resident_bytes()
-        skip(batches, made_ahead)
-        # It has as much made ahead when the clock stops as when it started.
-        later = (EPOCHS - 1) * work.epoch_batches - 2 * made_ahead
-        began = time.perf_counter()
-        skip(batches, later)
-        later_clips_s = later * work.batch / (time.perf_counter() - began)
-    clips = count * work.batch
-    timing = Timing(clips / wall_s, first_s, cpu_s / clips, memory)
-    checked = check.wrong_frames(work, work.distinct, kept)
-    return timing._asdict() | checked._asdict() | {"later_clips_s": later_clips_s}
 
 
 def _timed(batches: Iterator[Batch], span: Span, order: Order, first_s: float) -> Timing:

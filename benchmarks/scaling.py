@@ -3,7 +3,7 @@
 The works `ucf` and `h264`, with 1, 2, 4, 8 and 16 processes: the limit, videoload, and a DataLoader
 with torchcodec, one run each. Then a small 3D CNN trains on batches of 32 with all processes: in
 PyTorch over `vl.torch.batches` (RGB, and yuv420p that becomes RGB on the device) and over that
-DataLoader, in Keras over `Stream.dataset`. Beside each, the same steps on one batch that stays
+DataLoader. Beside each, the same steps on one batch that stays
 where it is: what a step takes longer with a loader is the share of time that the device waits.
 
 It is made for a machine with a GPU and 16 cores, where it takes some eight minutes. ``--seconds``
@@ -27,12 +27,11 @@ import videoload as vl
 from benchmarks.__main__ import main as compare_loaders
 from benchmarks.figures import Row, parser, save, show
 from benchmarks.loaders import torch_data
-from benchmarks.work import Work
 from benchmarks.works import FOLDER, load
 
 WORKS = ("ucf", "h264")
-WAYS = ("torch rgb24", "torch yuv420p", "torch torchcodec", "keras rgb24")
-NEEDS = {"torch", "torchcodec", "keras"}
+WAYS = ("torch rgb24", "torch yuv420p", "torch torchcodec")
+NEEDS = {"torch", "torchcodec"}
 PROCESSES = (1, 2, 4, 8, 16)
 _BATCH, _CLASSES = 32, 101
 _WARM = 5  # steps
@@ -52,7 +51,7 @@ def rates(work: str, processes: int, seconds: float, out: Path) -> list[Row]:
 
 def training(way: str, name: str, processes: int, seconds: float) -> Row:
     """Milliseconds of a step with a loader, and with a batch that stays where it is."""
-    work, (framework, source) = replace(load(name, FOLDER), batch=_BATCH), way.split()
+    work, source = replace(load(name, FOLDER), batch=_BATCH), way.split()[1]
     catalog = vl.Catalog([file.path for file in work.files], labels=None, root=str(work.root))
     if source == "torchcodec":
         step, place = _torch_step()
@@ -66,12 +65,8 @@ def training(way: str, name: str, processes: int, seconds: float) -> Row:
     with vl.Client(workers=processes) as client:
         stream = client.stream(catalog, clip, batch_size=_BATCH, shuffle=True, seed=0)
         passes = itertools.repeat(None)
-        if framework == "torch":
-            step, place = _torch_step()
-            clips = (c for _ in passes for c, _ in vl.torch.batches(stream, place.device))
-        else:
-            step = _keras_step(work)
-            clips = (c for _ in passes for c, _ in stream.dataset())
+        step, place = _torch_step()
+        clips = (c for _ in passes for c, _ in vl.torch.batches(stream, place.device))
         return _timed(way, name, step, clips, seconds)
 
 
@@ -128,26 +123,6 @@ def _torch_step() -> tuple[Callable[[Any], None], _Place]:
         loss.item()
 
     return step, place
-
-
-def _keras_step(work: Work) -> Callable[[Any], None]:
-    import keras
-    import numpy as np
-
-    model = keras.Sequential(
-        [keras.Input(work.clip.shape, dtype="uint8"), keras.layers.Rescaling(1 / 255)]
-        + [
-            keras.layers.Conv3D(size, 3, strides=(1, 2, 2), padding="same", activation="relu")
-            for size in (32, 64, 128)
-        ]
-        + [keras.layers.GlobalAveragePooling3D(), keras.layers.Dense(_CLASSES)]
-    )
-    model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
-
-    def step(clips: Any) -> None:
-        model.train_on_batch(clips, np.zeros(len(clips), np.int64))
-
-    return step
 
 
 def main() -> None:

@@ -1,8 +1,6 @@
 """A work: which files, which clip, and the list of (file, first frame) that every loader gets.
 
-The list is drawn once from a seed: distinct pairs, repeated if a run needs more than there are. A
-work of epochs has a warm-up with other files, and then in each epoch a clip of each file, with the
-same clips in each epoch.
+The list is drawn once from a seed: distinct pairs, repeated if a run needs more than there are.
 """
 
 from __future__ import annotations
@@ -23,8 +21,6 @@ from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.regions import scaled_size
 
 SEED = 0
-EPOCHS = 3  # of a work of epochs
-_WARM_ROUNDS = 3  # through the files that are no copies
 
 
 class Item(NamedTuple):
@@ -98,26 +94,21 @@ class Clip:
 
 @dataclass(frozen=True)
 class Work:
-    """Files under ``root``, the clip to take from them, and the items. ``frame_store`` is a folder
-    for the loader that has one. ``met``: the files that the warm-up of a work of epochs reads (the
-    first ones; all others are copies of them); 0: it is no work of epochs."""
+    """Files under ``root``, the clip to take from them, and the items."""
 
     name: str
     root: Path
     files: tuple[File, ...]
     clip: Clip
     batch: int
-    frame_store: str = ""
-    met: int = 0
 
     def __str__(self) -> str:
         """What it is, for a title."""
         size = Counter(f"{file.codec} {file.width}x{file.height}" for file in self.files)
         return (
-            f"{len(self.files) - self.met} files of {size.most_common(1)[0][0]}, clips of "
+            f"{len(self.files)} files of {size.most_common(1)[0][0]}, clips of "
             f"{self.clip.frames} frames x {self.clip.stride} at {self.clip.crop}x{self.clip.crop} "
             f"in batches of {self.batch}"
-            + (f"; files never seen before (copies of {self.met})" if self.met else "")
         )
 
     def path(self, file: File) -> str:
@@ -127,32 +118,7 @@ class Work:
     @cached_property
     def distinct(self) -> list[Item]:
         """The distinct items, a multiple of the batch size."""
-        pairs = self._epochs() if self.met else self._rounds()
-        return [Item(i, *pair) for i, pair in enumerate(pairs)]
-
-    @property
-    def epoch_batches(self) -> int:
-        """Of one epoch."""
-        return (len(self.files) - self.met) // self.batch
-
-    def _epochs(self) -> list[tuple[int, int]]:
-        """In each epoch, each copy of a file shows what another copy showed in the epoch before."""
-        draw = random.Random(SEED)
-        copies = len(self.files) // self.met  # and the file itself
-        starts = [
-            draw.sample(range(file.frames - self.clip.span + 1), copies)
-            for file in self.files[: self.met]
-        ]
-        pairs: list[tuple[int, int]] = []
-        for number in range(_WARM_ROUNDS + EPOCHS):
-            warm = number < _WARM_ROUNDS
-            files = list(range(self.met) if warm else range(self.met, len(self.files)))
-            draw.shuffle(files)
-            pairs += [
-                (file, starts[file % self.met][(file // self.met + number) % copies])
-                for file in files[: len(files) // self.batch * self.batch]
-            ]
-        return pairs
+        return [Item(i, *pair) for i, pair in enumerate(self._rounds())]
 
     def _rounds(self) -> list[tuple[int, int]]:
         """All pairs, until too few are left.

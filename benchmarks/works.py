@@ -4,7 +4,6 @@ complete decode found.
 
 from __future__ import annotations
 
-import itertools
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -43,9 +42,6 @@ class Kind(NamedTuple):
     # Names that each file has (hard links). With eight there are more than a loader keeps open
     # (videoload: 64), as in a large data set, whose files are not met again so soon.
     names: int = 1
-    # In a work of epochs, the number of copies of each file, so that the first epoch reads new
-    # files.
-    copies: int = 0
 
 
 _SMALL, _LARGE = Clip(16, 2, resize=128, crop=112), Clip(16, 4, resize=256, crop=224)
@@ -58,14 +54,9 @@ WORKS = {
     "many-hmdb": Kind(_SMALL, _HMDB, names=8),
     "mjpeg": Kind(_SMALL, Recipe("mjpeg")),
     "h264": Kind(_SMALL, Recipe("libx264", 340, 256, 250, key_every=250, b_frames=3)),
-    "first": Kind(_SMALL, Recipe("mpeg4"), copies=32),
-    "first-hmdb": Kind(_SMALL, _HMDB, copies=32),
     "real": Kind(_SMALL, None),
     "own": Kind(_SMALL, None),
     "tiny": Kind(Clip(8, 2, resize=64, crop=56), Recipe("mpeg4", 160, 120, 60), 8, 4),
-    "tiny-first": Kind(
-        Clip(8, 2, resize=64, crop=56), Recipe("mpeg4", 160, 120, 60), 8, 4, copies=10
-    ),
 }
 
 
@@ -89,7 +80,7 @@ def load(
         shutil.rmtree(root, ignore_errors=True)  # pictures of the files of another time
         root.mkdir(parents=True)
         return choose(name, Path(videos), kind.clip, _LOOK_S, root, cores(), say)
-    made_by = f"{root} {kind.files} x {kind.names} {kind.copies} {kind.recipe}"
+    made_by = f"{root} {kind.files} x {kind.names} {kind.recipe}"
     try:
         known = msgspec.json.decode(facts.read_bytes(), type=_Facts)
     except (FileNotFoundError, msgspec.ValidationError):
@@ -98,8 +89,7 @@ def load(
         root.mkdir(parents=True, exist_ok=True)
         known = _Facts(made_by, tuple(_make(root, kind, kind.recipe, say)))
         facts.write_bytes(msgspec.json.encode(known))
-    met = kind.files if kind.copies else 0
-    return Work(name, root, known.files, kind.clip, kind.batch, met=met)
+    return Work(name, root, known.files, kind.clip, kind.batch)
 
 
 def _make(root: Path, kind: Kind, recipe: Recipe, say: Callable[[str], None]) -> list[File]:
@@ -115,9 +105,4 @@ def _make(root: Path, kind: Kind, recipe: Recipe, say: Callable[[str], None]) ->
             (root / link).unlink(missing_ok=True)
             (root / link).hardlink_to(root / path)
             files.append(replace(files[-1], path=link))
-    for copy, file in itertools.product(range(kind.copies), tuple(files)):
-        path = f"copies-{copy:02d}/{file.path}"
-        (root / path).parent.mkdir(exist_ok=True)
-        shutil.copyfile(root / file.path, root / path)
-        files.append(replace(file, path=path))
     return files

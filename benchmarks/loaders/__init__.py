@@ -60,7 +60,6 @@ def _here(module: str) -> str:
 
 
 LIMIT = "limit"
-WITH_STORE = "videoload frame store"
 _KERAS, _TENSORFLOW = ("keras", "tensorflow"), ("tensorflow",)
 _USUAL = (  # those of `--videos`: ours, and the usual ones
     Loader(LIMIT, _here("bare"), variant="tables"),
@@ -81,11 +80,8 @@ _USUAL = (  # those of `--videos`: ours, and the usual ones
     Loader("serial", _here("bare")),
 )
 _MORE = (
-    Loader(WITH_STORE, _here("ours"), _TENSORFLOW, "store"),
-    Loader("videoload watched", _here("ours"), _TENSORFLOW, "watched"),
     Loader("videoload tcp", _here("ours"), _TENSORFLOW, "tcp"),
     Loader("videoload tcp curve", _here("ours"), _TENSORFLOW, "tcp curve"),
-    Loader("videoload tcp yuv420p", _here("ours"), _TENSORFLOW, "tcp yuv420p"),
     Loader("DataLoader decord", _here("torch_data"), ("torch", "decord"), "decord"),
     Loader("DataLoader pyav usual", _here("torch_data"), ("torch",), "usual"),
     Loader("tf.data pyav", _here("tf_data"), _TENSORFLOW, "pyav"),

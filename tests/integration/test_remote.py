@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.object_server import ObjectServer
 from tests.support.digests import digest
+from tests.support.object_server import ObjectServer
 from tests.support.programs import Programs
 from tests.support.servers import objects
 from tests.support.videos import Videos

@@ -22,9 +22,9 @@ from zlib import crc32
 import av
 from av.video.frame import VideoFrame
 
-from benchmarks.object_server import ObjectServer
 from tests.support.codecs import KINDS, Kind, make
 from tests.support.mutants import flip_a_bit, mutant
+from tests.support.object_server import ObjectServer
 from videoload import native
 from videoload.index.complete_decode import decode_index
 from videoload.index.index import find_index, open_video

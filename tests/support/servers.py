@@ -9,7 +9,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 import videoload as vl
-from benchmarks.object_server import ObjectServer
+from tests.support.object_server import ObjectServer
 from tests.support.waiting import SECOND
 
 BUCKET = "clips"

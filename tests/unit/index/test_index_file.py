@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import videoload as vl
-from benchmarks.object_server import ObjectServer
 from tests.support.leaks import collect_garbage
 from tests.support.mutants import mutant
+from tests.support.object_server import ObjectServer
 from tests.support.programs import Programs
 from tests.support.servers import asked, bucket
 from tests.support.thorough import either, rest_nightly

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from benchmarks.long import make as make_long
-from benchmarks.object_server import ObjectServer
+from tests.support.long_file import make_long
+from tests.support.object_server import ObjectServer
 from tests.support.servers import KEYS, asked, bucket
 from tests.support.thorough import rest_nightly
 from tests.support.videos import Videos, make_avi
@@ -429,8 +429,8 @@ def test_once_the_index_is_known_only_the_pictures_of_the_clip_are_fetched(
 
 @pytest.mark.slow
 def test_a_long_file_is_read_through_once_and_then_only_what_clips_need(tmp_path: Path) -> None:
-    work = make_long("mpeg4", tmp_path, 7200)
-    path = Path(work.path(work.files[0])).name
+    path = "long.avi"
+    make_long(tmp_path / path, 7200)
     size = (tmp_path / path).stat().st_size
     with ObjectServer(tmp_path) as server:
         here, there = Decoder(tmp_path), Decoder(server.url)

@@ -8,9 +8,7 @@ requests. It costs 0.1 ms a request, which is why it uses no framework.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import json
 import re
 import threading
 from collections import deque
@@ -23,7 +21,6 @@ from zlib import crc32
 
 _RANGE = re.compile(rb"(?i)\r\nrange: *bytes=(\d+)-(\d*)")
 _MATCH = re.compile(rb"(?i)\r\nif-match: *([^\r]+)")
-COUNTS = "/counts"
 _TURN_BYTES = 8 << 10  # that a connection sends before it is the next one's turn on the line
 
 
@@ -97,9 +94,6 @@ class ObjectServer:
         """The whole answer to a request; None if there is no answer."""
         line = head.partition(b"\r\n")[0].decode("latin-1").split(" ")
         path = unquote(line[1].partition("?")[0]).lstrip("/")
-        if line[1] == COUNTS:
-            told = json.dumps([len(self.requests), self.bytes_sent]).encode()
-            return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(told) + told
         self.heads.append(head)
         if self.elsewhere:
             where = f"{self.elsewhere}/{path}".encode()
@@ -240,24 +234,3 @@ class _Connection(asyncio.Protocol):
 def _status(number: int, body: bytes = b"", headers: bytes = b"") -> bytes:
     head = b"HTTP/1.1 %d %b\r\n%bContent-Length: %d\r\n\r\n"
     return head % (number, HTTPStatus(number).phrase.encode(), headers, len(body)) + body
-
-
-def main() -> None:
-    """``python -m benchmarks.object_server FOLDER LATENCY_S``: prints its port, and serves."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("latency_s", type=float)
-    parser.add_argument("--bucket", default="")
-    told = parser.parse_args()
-
-    async def serve() -> None:
-        server = ObjectServer(told.folder, told.latency_s, bucket=told.bucket)
-        listening = await server.listen()
-        print(server.port, flush=True)
-        await listening.serve_forever()
-
-    asyncio.run(serve())
-
-
-if __name__ == "__main__":
-    main()
