@@ -24,7 +24,7 @@ from tests.support.programs import COMMANDS, Programs
 from tests.support.videos import make_avi, make_lengths
 from tests.support.waiting import SECOND
 from videoload.commands.cli import app
-from videoload.commands.made_videos import make_videos
+from videoload.commands.demo import make_videos
 
 pytestmark = pytest.mark.timeout(400 * SECOND)
 
@@ -215,7 +215,7 @@ def materials(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tested = [line.split()[0] + "\n" for line in listed if "_g05_" in line]
     (folder / "testlist01.txt").write_text("".join(tested))
     (folder / "classInd.txt").write_text("".join(f"{i} {n}\n" for i, n in enumerate(names, 1)))
-    make_videos(folder / "shapes", train_per_class=2, test_per_class=1, frames=40)
+    make_videos(folder / "shapes", 2, 1, frames=40)
     make_avi(folder / "ntu/S001.avi", frames=30, size=(60, 80))
     films(folder)
     for name, lengths in (("hello", range(9, 39)), ("thanks", range(20, 80, 2))):

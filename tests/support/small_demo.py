@@ -4,6 +4,7 @@ python -m tests.support.small_demo [OPTIONS]
 """
 
 import sys
+from typing import Any
 from unittest import mock
 
 from videoload.commands import cli, demo
@@ -11,10 +12,8 @@ from videoload.commands import cli, demo
 
 def main() -> None:
     """The command line."""
-    with (
-        mock.patch.multiple(demo, _TRAIN_VIDEOS=4, _TEST_VIDEOS=1),
-        mock.patch.dict(demo.measure_waiting.__kwdefaults__, steps=4, warm_up_steps=1),
-    ):
+    few: Any = {"_TRAIN_VIDEOS": 4, "_TEST_VIDEOS": 1, "_MEASURED_STEPS": 4, "_WARM_UP_STEPS": 1}
+    with mock.patch.multiple(demo, **few):
         sys.argv.insert(1, "demo")
         cli.main()
 

@@ -62,21 +62,21 @@ def demo(
         typer.Option(
             metavar="DIR",
             help="Your own videos: one folder per class, or train/ and test/ with one folder per "
-            "class. Without it, the demo makes a small set of moving shapes.",
+            "class. Without it, the demo generates a small set of moving shapes.",
         ),
     ] = None,
     workers: Annotated[int | None, per_core("Worker processes.")] = None,
-    epochs: Annotated[int, typer.Option(min=1, help="Epochs to train.")] = 6,
+    epochs: Annotated[int, typer.Option(min=1, help="Epochs to train.")] = 4,
     seed: Annotated[int, typer.Option(help="Seed of the videos, the order and the model.")] = 0,
     output: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Keep the videos that the demo makes here.")
+        Path | None, typer.Option(metavar="DIR", help="Keep the generated videos here.")
     ] = None,
     verbose: Verbose = 0,
 ) -> None:
     """Train a small model on this host, in under two minutes.
 
-    Makes AVI files (or takes yours), starts workers, trains a Keras model on their clips, and shows
-    how long it waited for data.
+    Generates AVI files (or takes yours), starts workers, trains a Keras model on their clips, and
+    shows how long it waited for data.
     """
     from videoload.commands import demo as show
 
