@@ -191,6 +191,24 @@ def test_a_loop_continues_where_its_state_says(videos: Videos, client: Client) -
     assert digests(second) == own[2:]
 
 
+def test_without_an_order_a_state_is_taken_between_epochs_and_refused_in_the_middle(
+    videos: Videos, client: Client
+) -> None:
+    stream = client.stream(videos.catalog, SMALL, 2, ordered=False)
+    size = len(stream)
+    before = stream.state_dict()
+    for taken, _ in enumerate(stream, 1):
+        state = stream.state_dict()
+        assert state["step"] == taken, "however the steps came"
+        if taken < size:
+            with pytest.raises(SpecError, match="ordered=True"):
+                stream.load_state_dict(state)
+    stream.load_state_dict(before)
+    assert stream.state_dict() == before
+    stream.load_state_dict(state)
+    assert {info.step for *_, info in stream.batches(info=True)} == {*range(size, 2 * size)}
+
+
 def test_a_root_that_is_not_spelled_in_utf_8_is_read(
     videos: Videos, client: Client, tmp_path: Path
 ) -> None:

@@ -67,9 +67,9 @@ class Pass:
     count: int = 0
 
     def taken(self, step: int) -> None:
-        """The batch of a step was taken, or it was empty."""
-        self.of.step = step + 1
+        """The batch of a step was taken, or it was empty. Steps may come in any order."""
         self.count += 1
+        self.of.step = self.steps.start + self.count
         # The caller may not ask for one more than the last, like `zip`.
         if self.count >= min(_COUNTS_AT, len(self.steps)):
             self.of.start = max(self.of.start, self.steps.stop)

@@ -322,9 +322,16 @@ class Plan:
         stop = epochs * self._batches
         if start > stop:
             raise SpecError(f"start_step must be in 0..{stop} ({epochs} epochs), got {start}")
-        if start and not self._ordered:
-            raise SpecError("start_step needs ordered=True: else nobody knows which steps are done")
+        if start:
+            self.check_resume(start)
         return range(start, stop)
+
+    def check_resume(self, step: int) -> None:
+        """Raise SpecError if the steps before this one need not be those that were read first."""
+        if not self._ordered:
+            raise SpecError(
+                f"start_step={step} needs ordered=True: else nobody knows which steps are done"
+            )
 
     def substitute(self, sample: Sample) -> Sample:
         """The substitute for a sample that cannot be decoded. It is the same in every run."""

@@ -248,6 +248,7 @@ class Stream(Generic[C]):
 
         Raises:
             VideoloadError: It is of another stream, or of a number of ranks that cannot go on here.
+            SpecError: With ``ordered=False``, it is of the middle of an epoch.
         """
         own = self.state_dict()
         differs = [what for what in ("fingerprint", "world") if state.get(what) != own[what]]
@@ -263,11 +264,13 @@ class Stream(Generic[C]):
                 f"stream's is {own[what]}; videos, labels, clip spec and options must be equal"
                 + ("" if state.get("world") == own["world"] else ranks)
             )
+        if (step := whole("step", state.get("step"), 0)) % len(self):
+            self._readers.source.plan.check_resume(step)
         try:
             self._readers.use_copies(str(state.get("copies", "")))
         except ValueError as error:
             raise VideoloadError(f"this state is damaged: {error}") from None
-        self._readers.cursor.go_to(whole("step", state.get("step"), 0))
+        self._readers.cursor.go_to(step)
 
     def preview(
         self, path: str | os.PathLike[str], batches: int = 1, *, start_step: int = 0
