@@ -3,6 +3,7 @@ any order."""
 
 import random
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 
 from tests.support.digests import digests
 from tests.support.models import recorder
-from tests.support.processes import arena_maps, descriptors
+from tests.support.processes import arena_maps, descriptors, ends_well
 from tests.support.thorough import either, rest_nightly
 from tests.support.videos import Videos, make_levels
 from tests.support.waiting import SECOND, wait_until
@@ -64,6 +65,22 @@ def test_a_batch_by_number_is_that_step_of_the_stream(
     for i in (size, -size - 1):
         with pytest.raises(IndexError):
             sequence[i]
+
+
+def test_a_forked_process_gets_no_batch_by_number(client: Client, videos: Videos) -> None:
+    sequence = make(client, videos).sequence()
+    _ = sequence[0]
+
+    def is_refused(at: int) -> bool:
+        with suppress(ClosedError):
+            _ = sequence[at]
+            return False
+        return True
+
+    with sequence._lock:  # as another thread of Keras may have it
+        assert ends_well(lambda: is_refused(1))
+        assert ends_well(lambda: is_refused(5))
+    assert len([sequence[i] for i in range(1, len(sequence))]) == len(sequence) - 1
 
 
 def test_in_order_each_clip_is_decoded_once(

@@ -1,5 +1,7 @@
 """Batches as PyTorch's models want them, and a loop that resumes."""
 
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 from types import SimpleNamespace
@@ -10,6 +12,7 @@ import pytest
 
 import videoload as vl
 from tests.support.needs import needs_torch
+from tests.support.processes import ends_well
 from tests.support.videos import Videos
 from videoload import Client, ClipSpec, SpecError, decode_serially
 from videoload.predictions.marks import weights_digest
@@ -134,6 +137,33 @@ def test_batches_are_a_loader_with_a_length_and_an_epoch_for_each_loop(
     assert state["step"] == 3 * size
     loader.load_state_dict({**state, "step": 1})
     assert [info.step for *_, info in loader] == [*range(1, size)]
+
+
+def test_a_forked_process_gets_no_tensor_and_a_dataloader_with_processes_says_so(
+    client: Client, videos: Videos
+) -> None:
+    data = pytest.importorskip("torch.utils.data")
+    loader = vl.torch.batches(client.stream(videos.catalog, CLIP, 2))
+    batches = iter(loader)
+    next(batches)
+
+    def is_refused() -> bool:
+        with suppress(vl.ClosedError):
+            next(batches)
+            return False
+        return True
+
+    assert ends_well(is_refused)
+
+    class Set(data.IterableDataset):  # type: ignore[misc]
+        def __iter__(self) -> Iterator[Any]:
+            return iter(loader)
+
+    rest = len(list(batches))
+    assert len(list(data.DataLoader(Set(), batch_size=None))) == rest + 1
+    forking = data.DataLoader(Set(), batch_size=None, num_workers=1, multiprocessing_context="fork")
+    with pytest.raises(vl.ClosedError):
+        next(iter(forking))
 
 
 def test_a_stream_follows_the_protocol_of_torchdata(client: Client, videos: Videos) -> None:

@@ -2,9 +2,12 @@
 
 import gc
 import os
-from collections.abc import Iterator
+import signal
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+
+from tests.support.waiting import SECOND, wait_until
 
 
 def children_of(pid: int) -> list[int]:
@@ -64,3 +67,27 @@ def _processes() -> Iterator[tuple[int, int]]:
                 state, parent = text[text.rindex(")") + 2 :].split()[:2]
                 if state not in "ZX":
                     yield int(name), int(parent)
+
+
+def ends_well(works: Callable[[], bool]) -> bool:
+    """Whether ``works()`` is true in a forked copy of this process, which ends within 20 s."""
+    if not (pid := os.fork()):
+        right = False
+        try:
+            right = works()
+        finally:
+            os._exit(not right)
+    ended: list[int] = []
+
+    def has_ended() -> bool:
+        found, status = os.waitpid(pid, os.WNOHANG)
+        ended.extend([status] * bool(found))
+        return bool(found)
+
+    try:
+        wait_until(has_ended, 20 * SECOND, "the forked process ends")
+    finally:
+        if not ended:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+    return ended == [0]

@@ -203,22 +203,37 @@ class Engine:
 
     def check(self) -> None:
         """Raise the error that ended this engine, if it has ended."""
-        if os.getpid() != self._pid:
-            raise ClosedError(
-                "this client belongs to another process: after a fork, only the parent can use it; "
-                "start processes with the method 'spawn', and make a client in each"
-            )
+        self.check_process()
         if self._error is not None:
             raise copy.copy(self._error)
         if self._stopping:
             raise ClosedError("the client is closed")
 
+    def check_process(self) -> None:
+        """Raise ClosedError in the copy that a fork made: the threads and sockets are the
+        parent's."""
+        if os.getpid() != self._pid:
+            raise ClosedError(
+                "this client belongs to another process: after a fork, only the parent can use it; "
+                "start processes with the method 'spawn', and make a client in each"
+            )
+
     def ask(self, question: Callable[[], T], timeout_s: float) -> T | None:
-        """What the I/O thread answers; None if it does nothing for so long."""
-        answers: SimpleQueue[T] = SimpleQueue()
-        self.post(lambda: answers.put(question()))
+        """What the I/O thread answers; None if it does nothing for so long. Raises what the
+        question raises."""
+        answers: SimpleQueue[T | Exception] = SimpleQueue()
+
+        def reply() -> None:
+            try:
+                answers.put(question())
+            except Exception as error:
+                answers.put(error)
+
+        self.post(reply)
         with suppress(Empty):
-            return answers.get(timeout=timeout_s)
+            if isinstance(answer := answers.get(timeout=timeout_s), Exception):
+                raise answer
+            return answer
         return None
 
     def wait_for_workers(self, count: int, timeout_s: float) -> int:

@@ -110,6 +110,11 @@ class StreamReaders:
         """What the stream is. Nothing of it changes, and a training may ask for it in each step."""
         return Identity.of(self.catalog, self.spec, self.options, self.code)
 
+    def check_process(self) -> None:
+        """Raise ClosedError in the copy that a fork made: each step is checked, since the slots are
+        memory of both processes, and the parent fills them again."""
+        self._engine.check_process()
+
     def steps(self, start_step: int, epochs: int | None) -> range:
         """The steps from ``start_step`` to the end of epoch number ``epochs``, or of its own epoch.
         Raises SpecError."""
@@ -142,6 +147,7 @@ class StreamReaders:
         try:
             engine.check()
             for step in steps:
+                self.check_process()  # one may have been forked since the last step
                 if counts and not follows:
                     self._check_repetition(steps, step)
                 if meter is not None:

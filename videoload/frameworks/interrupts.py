@@ -43,11 +43,20 @@ class Interrupts:
         if self._pipe is None:
             self._pipe = os.pipe()
             os.set_blocking(self._pipe[1], False)
+            os.register_at_fork(after_in_child=self._forget)
             threading.Thread(target=self._note, name="videoload-signals", daemon=True).start()
         mine = self._pipe[1]
         before = signal.set_wakeup_fd(mine, warn_on_full_buffer=False)
         if before != mine:
             self._behind = before
+
+    def _forget(self) -> None:
+        """In the copy that a fork made: the pipe is the parent's, and no Ctrl-C of this process may
+        be noted there."""
+        before = signal.set_wakeup_fd(-1)
+        if self._pipe is not None and before != self._pipe[1]:
+            signal.set_wakeup_fd(before)
+        self._pipe = None
 
     def on_signal(self, call: Callable[[int], None] | None) -> None:
         """Have ``call`` made in another thread with the number of each signal that has a handler in

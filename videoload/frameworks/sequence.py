@@ -75,6 +75,8 @@ class StreamSequence(keras.utils.PyDataset):  # type: ignore[misc]  # Keras come
 
     def __getitem__(self, index: int) -> Batch:
         """Batch number ``index`` of the epoch: (clips, labels). Raises what the stream raises."""
+        if self._readers is not None:
+            self._readers.check_process()  # before the lock, which another thread may have held
         with self._lock:
             step = self._pass.steps[index]  # raises IndexError
             if self._reader is None or step != self._next:

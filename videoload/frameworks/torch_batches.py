@@ -55,6 +55,7 @@ def batches(
         del clips
         yield finished, *rest
         del finished, rest  # they would keep the batch's slot
+        readers.check_process()  # a copy to a GPU is a batch ahead
     for step in read:  # empty batches at the end
         own.taken(step)
 

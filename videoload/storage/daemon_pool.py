@@ -6,6 +6,7 @@ would hold up the end of its process for as long as the server is silent.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import deque
@@ -29,6 +30,10 @@ class DaemonPool:
         self.limit = limit
         self._stay = stay
         self._name = name
+        self._begin()
+
+    def _begin(self) -> None:
+        self._pid = os.getpid()
         self._changed = threading.Condition()
         self._jobs: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
         self._running = 0
@@ -39,6 +44,8 @@ class DaemonPool:
         """Do ``work`` in a thread. Returns the future of its result, which is cancelled after
         `stop`. Raises StorageError if no thread can be started for it."""
         future: Future[T] = Future()
+        if os.getpid() != self._pid:
+            self._begin()  # in the copy that a fork made: the threads are the parent's
         with self._changed:
             if self._stopped:
                 future.cancel()
@@ -61,7 +68,10 @@ class DaemonPool:
 
     def stop(self) -> None:
         """Begin no more jobs, and wait a moment for the threads. The garbage collector may call
-        this in any thread, also within another method."""
+        this in any thread, also within another method. In the copy that a fork made, there are no
+        threads, and one of them may have held the lock."""
+        if os.getpid() != self._pid:
+            return
         with self._changed:
             self._stopped = True
             for future, _ in tuple(self._jobs):

@@ -104,8 +104,10 @@ class MetricsPort:
         self._thread.start()
 
     def close(self) -> None:
-        """Answer no more."""
-        self._server.shutdown()
+        """Answer no more. A process that was forked has no such thread: it closes its own copy of
+        the socket."""
+        if self._thread.is_alive():
+            self._server.shutdown()
         self._server.server_close()
         self._thread.join(_JOIN_S)
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.support.processes import ends_well
 from tests.support.waiting import SECOND, wait_until
 from videoload.frameworks.interrupts import Interrupts
 
@@ -120,3 +121,24 @@ def test_listen_does_nothing_outside_of_the_main_thread(interrupts: Interrupts) 
     listening.start()
     listening.join()
     assert signal.set_wakeup_fd(-1) == -1
+
+
+def test_a_signal_of_a_forked_process_is_not_noted_in_its_parent(interrupts: Interrupts) -> None:
+    interrupts.listen()
+    told: list[int] = []
+    handler = signal.signal(signal.SIGUSR1, lambda *_: None)
+
+    def gets_one() -> bool:
+        signal.raise_signal(signal.SIGUSR1)
+        interrupts.listen()  # it may listen for itself
+        interrupts.on_signal(told.append)
+        signal.raise_signal(signal.SIGUSR1)
+        wait_until(lambda: told == [signal.SIGUSR1], 30 * SECOND)
+        return True
+
+    interrupts.on_signal(told.append)
+    assert ends_well(gets_one)
+    signal.signal(signal.SIGUSR2, signal.signal(signal.SIGUSR1, handler))
+    signal.raise_signal(signal.SIGUSR2)
+    wait_until(lambda: bool(told), 30 * SECOND)
+    assert told == [signal.SIGUSR2]

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.processes import ends_well
 from tests.support.waiting import SECOND, wait_until
 from videoload.errors import StorageError
 from videoload.storage.daemon_pool import DaemonPool
@@ -133,3 +134,14 @@ def test_threads_that_do_not_stay_end_with_the_last_job_and_are_started_again() 
         assert [future.result(10 * SECOND) for future in done] == list(range(20))
         wait_until(lambda: not any(t.name == "brief" for t in threading.enumerate()), 10 * SECOND)
     pool.stop()
+
+
+def test_in_a_forked_process_jobs_are_done_and_the_end_waits_for_no_lock(pool: DaemonPool) -> None:
+    pool.start(lambda: None).result(TIMEOUT_S)
+
+    def works() -> bool:
+        return pool.start(lambda: 7).result(TIMEOUT_S) == 7
+
+    with pool._changed:  # as another thread may have it
+        assert ends_well(lambda: pool.stop() is None)
+        assert ends_well(works)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.support.processes import ends_well
 from tests.support.scrapes import get
 from tests.support.waiting import SECOND, wait_until
 from videoload import SpecError, TransportError
@@ -104,3 +105,8 @@ def test_a_port_that_cannot_be_had_is_named(port: MetricsPort) -> None:
     ):  # fmt: skip
         with pytest.raises(error, match=told):
             MetricsPort(asked, list, healthz=str, readyz=str)
+
+
+def test_a_forked_process_closes_it_at_once_and_the_parent_goes_on(port: MetricsPort) -> None:
+    assert ends_well(lambda: port.close() is None)
+    assert get(port.port, "/healthz") == (200, "ok\n")
