@@ -155,7 +155,7 @@ def test_a_forked_process_gets_no_tensor_and_a_dataloader_with_processes_says_so
 
     assert ends_well(is_refused)
 
-    class Set(data.IterableDataset):  # type: ignore[misc]
+    class Set(data.IterableDataset):  # type: ignore[misc, name-defined]
         def __iter__(self) -> Iterator[Any]:
             return iter(loader)
 

@@ -59,8 +59,11 @@ class Counters(ctypes.Structure):
 
     @property
     def activity(self) -> Activity:
-        """What the worker is at."""
-        return Activity(self.at)
+        """What the worker is at. A function of the user's may have overwritten the byte."""
+        try:
+            return Activity(self.at)
+        except ValueError:
+            return Activity.DECODING
 
     def read(self) -> dict[str, float]:
         """The figures to be added up over all workers, by name."""

@@ -94,7 +94,7 @@ class Meter:
             self._first_requested = now
 
     def _book_got(self, reader: int, now: float, clips: int) -> None:
-        requested = self._waiting.pop(reader)
+        requested = self._waiting.pop(reader, now)
         self._taken.append(Taken(reader, requested, now, clips))
         if self._first_batch_s is None:
             self._first_batch_s = now - (self._first_requested or requested)

@@ -316,3 +316,11 @@ def test_a_worker_whose_goodbye_is_read_after_its_connection_ended_did_not_die(
     has_ended.set()
     wait_until(lambda: not engine.membership.workers, 10 * SECOND)
     wait_until(lambda: not engine.membership.lost(), 10 * SECOND)
+
+
+def test_what_a_question_raises_is_raised_by_its_asker_alone(engine: Engine) -> None:
+    engine.start()
+    with pytest.raises(RuntimeError, match="a defect"):
+        engine.ask(broken, 30 * SECOND)
+    assert engine.ask(lambda: 7, 30 * SECOND) == 7
+    engine.check()

@@ -25,3 +25,14 @@ def test_counts_are_seen_through_the_same_memory() -> None:
     before = theirs.progress
     mine.packets += 1
     assert theirs.progress not in (None, before)
+
+
+def test_a_byte_that_is_no_activity_ends_nobody_who_looks() -> None:
+    arena = Arena(1, SIZE)
+    counters = Counters.from_buffer(arena.view(0, 0, (SIZE,)).data)
+    arena.close()
+    counters.at, counters.turns, counters.looks = 99, 1, 1
+    assert counters.activity is Activity.DECODING
+    before = counters.progress
+    counters.packets += 1
+    assert counters.progress not in (None, before)

@@ -281,3 +281,14 @@ def test_a_mark_tells_the_time_since_its_last_call(clock: Clock) -> None:
     assert meter.since("stats") == math.inf
     clock.now += 3
     assert (meter.since("stats"), meter.since("epoch")) == (3.0, math.inf)
+
+
+def test_a_batch_of_a_reader_that_never_asked_or_has_left_is_counted(clock: Clock) -> None:
+    meter = Meter()
+    meter.got(0, 8)
+    meter.requested(1)
+    meter.left(1)
+    meter.got(1, 8)
+    assert meter.totals() == Totals(2, 16, 0.0, 0.0)
+    clock.take(meter, wait_s=1.0)
+    assert read(meter).clips == 24

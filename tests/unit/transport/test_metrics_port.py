@@ -108,5 +108,5 @@ def test_a_port_that_cannot_be_had_is_named(port: MetricsPort) -> None:
 
 
 def test_a_forked_process_closes_it_at_once_and_the_parent_goes_on(port: MetricsPort) -> None:
-    assert ends_well(lambda: port.close() is None)
+    assert ends_well(port.close)
     assert get(port.port, "/healthz") == (200, "ok\n")
