@@ -12,7 +12,7 @@ next lease. Pure: no sockets, no threads, no clock.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from itertools import chain, count, takewhile
 
 from videoload.activity import Activity
@@ -42,9 +42,12 @@ class WorkerPool:
         # many for longest.
         self._by_leases: list[dict[Worker, None]] = [{} for _ in range(credit)]
         self._full: dict[Worker, None] = {}  # they hold as many as they may
+        # Those that would take one more, by host, and those of them that would be idle else.
+        self._by_host: dict[Hashable, dict[Worker, None]] = {}
+        self._hungry: dict[Worker, None] = {}
         self._gained: dict[Worker, None] = {}  # they would take one more than before
         self._reliable: frozenset[Worker] | None = None  # until workers or the time change
-        self._lease_ids = count(1)
+        self._lease_ids, self._filings = count(1), count()
         self._ticked = -math.inf
 
     # Which workers there are
@@ -170,6 +173,17 @@ class WorkerPool:
         granted any meanwhile."""
         return chain(*self._by_leases)
 
+    def takers_of(self, clips_by_host: Iterable[Mapping[Hashable, object]]) -> list[Worker]:
+        """Return the takers that run on a host for which there are clips, and those that would be
+        idle, in the order of `takers`."""
+        found = {
+            worker
+            for clips in clips_by_host
+            for host in self._by_host.keys() & clips.keys()
+            for worker in self._by_host[host]
+        }
+        return sorted(found.union(self._hungry), key=lambda each: (len(each.leases), each.filed))
+
     def gained(self) -> list[Worker]:
         """The workers that would take one more lease than before the last call."""
         gained, self._gained = self._gained, {}
@@ -193,9 +207,19 @@ class WorkerPool:
         worker.row = None if rests else self._row(worker)
         if took != (worker.row is not None):
             self._reliable = None
+        worker.filed = next(self._filings)
         if worker.row is not None:
             worker.row[worker] = None
             self._gained[worker] = None
+        on_host = self._by_host.setdefault(worker.host, {})
+        on_host.pop(worker, None)
+        self._hungry.pop(worker, None)
+        if self.would_take(worker):
+            on_host[worker] = None
+            if not worker.is_fed:
+                self._hungry[worker] = None
+        elif not on_host:
+            del self._by_host[worker.host]
 
     def _row(self, worker: Worker) -> dict[Worker, None]:
         """The workers that hold as many leases as this one, or all that hold what they may."""

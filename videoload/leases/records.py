@@ -37,7 +37,7 @@ granted again, who is blamed and who is removed follow from the state:
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, InitVar, dataclass, field
 from enum import Enum, auto
 from heapq import heappush
@@ -145,11 +145,27 @@ class Reader:
     accused: Heap = field(default_factory=list)
     orphaned: Iterator[int] = field(default_factory=count)  # numbers them
     splitting: dict[Batch, None] = field(default_factory=dict)  # they have clips in no chunk
-    by_host: dict[Hashable, dict[Batch, list[int]]] = field(default_factory=dict)  # these rows
+    # The rows that are in no chunk yet and prefer a host. Hosts without any are not in it.
+    by_host: dict[Hashable, dict[Batch, dict[int, None]]] = field(default_factory=dict)
     looked_until: int = 0  # the step before which all fingerprints were asked for
     waiting: bool = False
     unserved: bool = False  # it owns the slots, and its consumer took no batch since
     handed_at: float = math.inf  # ... but was handed one, then
+
+    def note_hosts(self, batch: Batch, hosts: Sequence[Hashable]) -> None:
+        """Note which hosts the rows of a new batch prefer."""
+        batch.hosts = hosts
+        for row, host in enumerate(hosts):
+            self.by_host.setdefault(host, {}).setdefault(batch, {})[row] = None
+
+    def forget_row(self, host: Hashable, batch: Batch, row: int) -> None:
+        """This row is in a chunk now."""
+        rows = self.by_host[host][batch]
+        del rows[row]
+        if not rows:
+            del self.by_host[host][batch]
+            if not self.by_host[host]:
+                del self.by_host[host]
 
     @property
     def can_open(self) -> bool:
@@ -186,7 +202,7 @@ class Batch:
     left_out: set[int] = field(default_factory=set)  # rows that cannot be decoded
     error: tuple[int, VideoloadError] | None = None  # the stream ends at this row
     writers: int = 0  # if it is cancelled: leases that may still write into its slot
-    hosts: Collection[Hashable] = ()  # that rows of ``left`` prefer, once that is known
+    hosts: Sequence[Hashable] = ()  # that the rows prefer, if there is a choice
 
     def tell(self, rows: Sequence[int], info: npt.NDArray[Any]) -> None:
         """Note what a worker tells of some rows."""
@@ -204,10 +220,10 @@ class Batch:
         """These rows, which were in no chunk yet, become one."""
         for row in rows:
             del self.left[row]
+            if self.hosts:
+                self.reader.forget_row(self.hosts[row], self, row)
         if not self.left:
             del self.reader.splitting[self]
-            for host in self.hosts:
-                del self.reader.by_host[host][self]
         return Chunk(self, rows)
 
 
@@ -431,6 +447,7 @@ class Worker:
     still: StallClock = field(init=False)  # how long it has been silent, while the pool looked
     leases: dict[int, Lease] = field(default_factory=dict)  # that are not ANSWERED
     row: dict[Worker, None] | None = None  # its row in the pool; None if it takes no leases
+    filed: int = 0  # it came into its row after those with a smaller number
     at: Activity = Activity.IDLE  # as it said last; see `WorkerPool.beat`
     is_silent: bool = False  # it is remote and silent, or has left
     is_refused: bool = False  # by its storage: it waits for it, and does not get the videos
@@ -446,6 +463,11 @@ class Worker:
         self.heard = self.joined
         self.pace = Pace(local=self.local)
         self.pace.fetches = fetches
+
+    @property
+    def is_fed(self) -> bool:
+        """Whether it has a lease at hand, beside those that are on their way."""
+        return len(self.leases) > self.pace.on_the_way
 
     @property
     def current_lease(self) -> Lease | None:

@@ -46,32 +46,42 @@ class Splitting:
     def next_chunk(self, reader: Reader, worker: Worker, *, others: bool) -> Chunk | None:
         """The next clips of a reader that no worker was granted yet. Without ``others``, only clips
         that prefer this worker's host."""
-        if not (others or reader.can_open or reader.by_host.get(worker.host)):
-            return None
-        if (most := self._pool.clips_in_time(worker, reader.stream)) < 1:
+        own: dict[Batch, dict[int, None]] = {}
+        if self._pool.affinity.has_choice:
+            self._open_all(reader)
+            own = reader.by_host.get(worker.host, own)
+        if not (others or own) or (most := self._pool.clips_in_time(worker, reader.stream)) < 1:
             return None
         if reader.stream.checks(worker):
             self._look_ahead(reader)
-        if self._pool.affinity.has_choice:
-            while self._open(reader) is not None:
-                pass
-            for batch, own in list(reader.by_host.get(worker.host, {}).items()):
-                own[:] = [row for row in own if row in batch.left]
-                if own and (found := self._cut(batch, worker, own, most)):
-                    return found
+        for batch, rows in own.items():
+            if found := self._cut(batch, worker, rows, most):
+                return found
         for batch in self._open_batches(reader) if others else ():
             if found := self._cut(batch, worker, batch.left, most):
                 return found
         return None
 
+    def takers(self) -> list[Worker]:
+        """Open the batches for which there are slots, and return the workers that would take a
+        lease and that clips are for, those with the fewest leases first."""
+        if not self._pool.affinity.has_choice or self._batches.have_tried:
+            return list(self._pool.takers)
+        readers = self._batches.by_need
+        for reader in readers:
+            self._open_all(reader)
+        return self._pool.takers_of(reader.by_host for reader in readers)
+
+    def _open_all(self, reader: Reader) -> None:
+        while self._open(reader) is not None:
+            pass
+
     def _open(self, reader: Reader) -> Batch | None:
         """The next batch, if there is a slot for it, and which hosts its rows prefer."""
         batch, affinity = self._batches.open(reader), self._pool.affinity
         if batch is not None and affinity.has_choice:
-            hosts = affinity.hosts_of(reader.stream.path_of(each.video) for each in batch.samples)
-            batch.hosts = dict.fromkeys(hosts)
-            for row, host in enumerate(hosts):
-                reader.by_host.setdefault(host, {}).setdefault(batch, []).append(row)
+            paths = (reader.stream.path_of(each.video) for each in batch.samples)
+            reader.note_hosts(batch, affinity.hosts_of(paths))
         return batch
 
     def _look_ahead(self, reader: Reader) -> None:
@@ -85,12 +95,12 @@ class Splitting:
 
     def _open_batches(self, reader: Reader) -> Iterator[Batch]:
         """The batches with clips that are in no chunk, those that are opened for this as well."""
-        yield from list(reader.splitting)
+        yield from reader.splitting
         while (batch := self._open(reader)) is not None:
             yield batch
 
     def _cut(
-        self, batch: Batch, worker: Worker, rows: dict[int, None] | list[int], most: float
+        self, batch: Batch, worker: Worker, rows: dict[int, None], most: float
     ) -> Chunk | None:
         """A chunk of the first of these rows, as many as suit the worker and ``most``, if it may
         decode their files."""

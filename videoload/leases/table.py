@@ -30,7 +30,7 @@ The methods are the events, with those of ``pool``. What the I/O loop has to do 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from contextlib import suppress
 from heapq import heappop, heappush
 from typing import Any
@@ -484,54 +484,41 @@ class LeaseTable:
     # What is granted next
 
     def _grant(self) -> None:
-        """There may be clips for whoever takes some: all workers get a lease before any gets
-        another one."""
+        """There may be clips for whoever takes some."""
         self.pool.gained()
-        # Else each of a crowd that joins asks all the others, and a slot that comes back does so.
         if self.pool.has_credit and self._batches.have_clips:
-            self._offer(lambda: list(self.pool.takers))
+            self._offer(self._splitting.takers())
         self._batches.deliver_empty()
 
     def _grant_to_gained(self) -> None:
         """Nothing new is there to decode: leases are for whoever would take one more."""
-        if self._batches.have_clips:
-            self._offer(self.pool.gained)
+        self._offer(self.pool.gained())
         self._batches.deliver_empty()
 
-    def _offer(self, takers: Callable[[], list[Worker]]) -> None:
-        """Grant leases, round by round, until nobody takes one. If workers of several hosts are
-        connected, clips that prefer a worker's host are for it first. Those that would be idle get
-        clips that prefer other hosts."""
-        passed_over: set[Worker] = set()  # nothing that is left is for them
-        dry: set[Hashable] = set()  # ... nor for any worker of these hosts, or of this kind
-
-        def note_dry(worker: Worker, what: Hashable) -> None:
-            if are_alike and not self.pool.is_slow(worker):
-                dry.add(what)
-
-        while round_ := [worker for worker in takers() if worker not in passed_over]:
-            left, are_alike = [], not self._batches.have_tried  # but for slow workers
-            for worker in round_ if self.pool.affinity.has_choice else ():
-                host, chunk = ("host", worker.host), None
-                if host not in dry:
-                    chunk = self._next_chunk(worker, others=False)
-                if chunk is not None:
-                    self._grant_to(worker, chunk)
-                else:
-                    note_dry(worker, host)
-                    left.append(worker)
-            for worker in left if self.pool.affinity.has_choice else round_:
-                is_fed = self.pool.affinity.has_choice and (
-                    len(worker.leases) > worker.pace.on_the_way
-                )
-                kind = tuple(stream.checks(worker) for stream in self._streams.values())
-                if kind in dry or is_fed:
-                    passed_over.add(worker)
-                elif (chunk := self._next_chunk(worker)) is not None:
-                    self._grant_to(worker, chunk)
-                else:
-                    passed_over.add(worker)
-                    note_dry(worker, kind)
+    def _offer(self, workers: list[Worker]) -> None:
+        """Grant leases to these workers, in rounds: each gets one before any gets another. In each
+        round, clips that prefer a worker's host are for it first. Workers that would be idle then
+        get clips that prefer other hosts."""
+        has_choice = self.pool.affinity.has_choice
+        dry: set[Hashable] = set()  # nothing that is left is for workers of these kinds
+        while workers and self._batches.have_clips:
+            are_alike = not self._batches.have_tried
+            took: dict[Worker, None] = {}
+            for others in (False, True) if has_choice else (True,):
+                for worker in workers:
+                    if worker in took or (others and has_choice and worker.is_fed):
+                        continue
+                    checks = [stream.checks(worker) for stream in self._streams.values()]
+                    kind = (others or worker.host, *checks)
+                    if kind in dry:
+                        continue
+                    if (chunk := self._next_chunk(worker, others=others)) is not None:
+                        self._grant_to(worker, chunk)
+                        took[worker] = None
+                    elif are_alike and not self.pool.is_slow(worker):
+                        dry.add(kind)
+            workers = [worker for worker in took if self.pool.would_take(worker)]
+        self.pool.gained()
 
     def _grant_to(self, worker: Worker, chunk: Chunk) -> None:
         lease, stream = self.pool.give(worker, chunk), chunk.stream

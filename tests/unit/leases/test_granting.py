@@ -117,6 +117,25 @@ def test_a_worker_that_joins_a_crowd_costs_no_look_at_each_of_the_others(
     assert calls(lambda: desk.join(*names[200:])) < 2 * half
 
 
+def test_a_slot_that_comes_back_costs_no_look_at_the_workers_of_hosts_without_clips() -> None:
+    # If it did, 200 hosts would cost the I/O thread ten times what one costs, at each clip.
+    def looks(hosts: int) -> int:
+        names = [f"host{number}/worker" for number in range(hosts)]
+        desk = Desk(*names, batch=1, slots=hosts, steps=999)
+        assert sum(desk.table.pool.would_take(worker) for worker in desk.workers.values()) > 5
+        desk.answer_lease(next(lease for lease in desk.granted if lease.slot == 0))
+        return calls(lambda: desk.slot_back(0))
+
+    assert looks(200) < 1.5 * looks(20)
+
+
+def test_a_worker_of_the_own_copy_does_not_wait_for_files_of_others_on_its_host() -> None:
+    files = Files(400, has_own=True)
+    desk = Desk("x/a:copy", "x/b", "y/c:copy", batch=8, files=files, steps=8)
+    assert desk.leases["x/a:copy"] == [], "it is not known yet which files it must have"
+    assert len(desk.leases["x/b"]) == 2
+
+
 def calls(work: Callable[[], object]) -> int:
     """How many calls of Python functions, and steps of generators, some work is."""
     made = 0
