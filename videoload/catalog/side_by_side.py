@@ -105,6 +105,7 @@ def beside(parts: Mapping[str, Sequence[str]], match: str | None) -> list[str]:
         return list(map(SEPARATOR.join, zip(*parts.values(), strict=True)))
     (first, leading), *others = parts.items()
     keys = names_in(leading, match, "match")
+    known = set(keys)
     rows = [[path] for path in leading]
     for name, paths in others:
         found: dict[str, str] = {}
@@ -116,7 +117,7 @@ def beside(parts: Mapping[str, Sequence[str]], match: str | None) -> list[str]:
                 )
         if alone := [path for key, path in zip(keys, leading, strict=True) if key not in found]:
             raise CatalogError(f"part {name!r} has no partner of {some(alone)} of part {first!r}")
-        if alone := [path for key, path in found.items() if key not in {*keys}]:
+        if alone := [path for key, path in found.items() if key not in known]:
             raise CatalogError(f"part {first!r} has no partner of {some(alone)} of part {name!r}")
         for row, key in zip(rows, keys, strict=True):
             row.append(found[key])

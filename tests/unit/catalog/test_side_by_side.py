@@ -1,5 +1,6 @@
 """Which files are partners."""
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -88,3 +89,13 @@ def test_offsets_of_each_sample_are_checked() -> None:
         Catalog.side_by_side(rgb=one, depth=two, offset_s={"ir": [0.5, 0.5]})
     with refused('by="frames"'):
         Catalog.side_by_side(rgb=one, depth=two, offset_s=late, by="frames")
+
+
+def test_files_are_matched_in_a_time_that_grows_with_their_number_and_not_with_its_square() -> None:
+    names = [f"S{number}.avi" for number in range(20_000)]
+    began = time.thread_time()
+    found = Catalog.side_by_side(
+        rgb=catalog_of(*names), depth=catalog_of(*names[::-1]), match=MATCH
+    )
+    assert time.thread_time() - began < 3
+    assert len(found) == len(names)
