@@ -68,6 +68,12 @@ class _Json(_Text):
         return json.dumps(fields)
 
 
+def is_logged(count: int, first: int = 8) -> bool:
+    """Return whether the ``count``-th of many files gets a line of its own in the log: the first
+    ones do, and then each one by which their number has doubled."""
+    return count <= first or count.bit_count() == 1
+
+
 class RateLimitedLog:
     """Lines that any peer at a port can cause: no more than one a second is logged, and the same
     one once a minute. Otherwise a flood would fill a disk with lines that all say the same.

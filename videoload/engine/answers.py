@@ -11,7 +11,6 @@ that is not taken gets into a batch. All of this belongs to the I/O thread.
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,11 +21,10 @@ from videoload.engine.open_streams import OpenStream
 from videoload.errors import Fault, ProtocolError, named
 from videoload.leases.records import NO_INFO, Lease
 from videoload.leases.table import LeaseTable
+from videoload.logs import RateLimitedLog
 from videoload.stats.meter import Meter
 from videoload.transport.messages import Failed, Result
 from videoload.transport.sockets import Peer
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(eq=False)
@@ -37,6 +35,7 @@ class Answers:
     streams: Mapping[int, OpenStream]
     workers: Mapping[Peer, ConnectedWorker]
     meter: Meter
+    warnings: RateLimitedLog
 
     def take(self, peer: Peer, result: Result) -> None:
         """A RESULT came. Raises ProtocolError."""
@@ -91,7 +90,7 @@ class Answers:
             return
         is_of_code = failed.fault in (Fault.FUNCTION, Fault.CODE)
         if is_of_code and worker.last_error != line:
-            _log.warning("worker %s: %s", worker.name, line)
+            self.warnings.add(f"worker {worker.name}: {line}", now)
         worker.last_error = "" if failed.fault is Fault.SHORT else line
         self.table.failed(lease, failed.at, failed.reason, failed.fault, failed.file)
 

@@ -151,7 +151,7 @@ class Engine:
             _BEAT_S, stall_s,
         )  # fmt: skip
         self._workers = self.membership.workers
-        self._answers = Answers(self._table, by_id, self._workers, self._meter)
+        self._answers = Answers(self._table, by_id, self._workers, self._meter, self._warnings)
         self._tick_at = self._heartbeat_at = time.monotonic()
         self._thread = threading.Thread(target=self._run, name=_THREAD, daemon=True)
 

@@ -27,6 +27,7 @@ from videoload.leases.commands import Command, Grant, Ready, Recall
 from videoload.leases.files import Files
 from videoload.leases.records import Stream
 from videoload.leases.table import LeaseTable
+from videoload.logs import is_logged
 from videoload.plan.batches import Sample
 from videoload.plan.plan import Plan
 from videoload.plan.quarantine import Quarantine
@@ -90,7 +91,7 @@ class OpenStream:
     step: int = -1  # the last one that any reader took
     row_of: Callable[[int], Video] = field(init=False)  # rows, as workers are told them
     layouts: dict[Shape, BatchLayout] = field(init=False)
-    changed: list[str] = field(default_factory=list)
+    changed: dict[str, None] = field(default_factory=dict)
     versions: npt.NDArray[np.int64] = field(init=False)  # of files, as they were used last
     is_scanned: bool = field(init=False)  # ... or as a scan saw some: then they are fingerprints
 
@@ -131,7 +132,7 @@ class OpenStream:
             stats=self.meter.read(workers, bad, window_s),
             totals=self.meter.totals(),
             changed=len(self.changed),
-            changed_files=tuple(self.changed[-_NAMED:]),
+            changed_files=tuple(self.changed.copy())[-_NAMED:],
             max_bad=self.quarantine.limit,
         )
 
@@ -145,9 +146,14 @@ class OpenStream:
     def note_changed(self, video: int) -> None:
         """The file of a video has become another one."""
         path = self.catalog[video].path
-        if path not in self.changed:
-            self.changed.append(path)
-            _log.warning("%s has changed while this stream ran, or since the scan", named(path))
+        if path in self.changed:
+            return
+        self.changed[path] = None
+        if is_logged(count := len(self.changed)):
+            _log.warning(
+                "%s has changed while this stream ran, or since the scan (changed files so far: "
+                "%d)", named(path), count,
+            )  # fmt: skip
 
     def place(self, slot: int, rows: Sequence[int], clip_bytes: int) -> Place:
         """Where these rows of a slot are, for a process that maps its arena."""

@@ -74,7 +74,6 @@ class StreamReaders:
         self.meter = source.meter
         self.quarantine = source.quarantine
         self.lengths = Lengths(source.catalog, source.spec)
-        self.changed = source.changed
         self.cursor = EpochCursor(len(self), ranks=options["shard"][1])
         # By the step that it comes to next: the reading of the last pass that came to its end.
         self._resting: dict[int, _Reading] = {}

@@ -26,11 +26,13 @@ from videoload.errors import (
     named,
     printable,
 )
+from videoload.logs import is_logged
 from videoload.plan.batches import Sample
 from videoload.plan.options import CheckedOptions
 from videoload.plan.plan import Plan
 
 _log = logging.getLogger(__name__)
+_LOGGED = 100  # bad videos, each in a line; later ones as `is_logged` says
 _ALWAYS_ALLOWED = 3  # In a small catalog, one per cent is less than one video.
 # A chain of substitutes ends after this many per video. If a single video were sound, the chain
 # would meet it before that in all but two of 10^9 cases.
@@ -89,7 +91,8 @@ class Quarantine:
         if not dropped and path not in self._reasons:
             self._reasons[path] = reason
             # More may be found while the error is on its way. They are not logged.
-            if self._tells and len(self._reasons) <= self.limit + 1:
+            count = len(self._reasons)
+            if self._tells and count <= self.limit + 1 and is_logged(count, _LOGGED):
                 instead = "its clips are left out" if self.skips else "other clips replace it"
                 _log.warning("bad video %s: %s; %s", named(path), printable(reason), instead)
         if self._exhausted and not self.skips:

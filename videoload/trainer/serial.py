@@ -23,6 +23,7 @@ from videoload.clips.sample_spec import GivenSpec, SampleSpec, one_clip, with_sh
 from videoload.decoding.decoder import Decoder
 from videoload.decoding.prepared import ShortVideoError
 from videoload.errors import OneClipError, SpecError, VideoError, named
+from videoload.logs import is_logged
 from videoload.plan.batches import Batch, BatchWithInfo, Clips, Sample, batch_of, with_digest
 from videoload.plan.lengths import Lengths
 from videoload.plan.options import CheckedOptions, StreamOptions, checked_options, takes_options
@@ -190,7 +191,8 @@ def _batches(
                         )
                         if known > 0 and path not in others and decoder.fingerprint(path) != known:
                             others.add(path)
-                            _log.warning("%s has changed since the scan", named(path))
+                            if is_logged(len(others)):
+                                _log.warning("%s has changed since the scan", named(path))
                         taken.append(sample)
                     except VideoError as error:
                         quarantine.add(

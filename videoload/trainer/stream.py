@@ -318,7 +318,7 @@ class Stream(Generic[C]):
         """The files that became others while this stream ran, or since the scan that the catalog
         comes from, each once: paths relative to its root. They are used as they are now, so a
         second run gives other batches."""
-        return self._readers.changed.copy()
+        return list(self._readers.source.changed.copy())  # it may grow meanwhile
 
     @property
     def error(self) -> VideoloadError | None:
