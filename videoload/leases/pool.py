@@ -186,6 +186,8 @@ class WorkerPool:
 
     def gained(self) -> list[Worker]:
         """The workers that would take one more lease than before the last call."""
+        if not self._gained:
+            return []
         gained, self._gained = self._gained, {}
         return [worker for worker in gained if self.would_take(worker)]
 

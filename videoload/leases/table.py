@@ -91,6 +91,8 @@ class LeaseTable:
 
     def data_to_send(self) -> list[Command]:
         """What the events since the last call lead to, to be carried out in this order."""
+        if not self._outbox:  # as after most heartbeats
+            return []
         commands = self._outbox.copy()
         self._outbox.clear()
         return commands
@@ -492,7 +494,8 @@ class LeaseTable:
 
     def _grant_to_gained(self) -> None:
         """Nothing new is there to decode: leases are for whoever would take one more."""
-        self._offer(self.pool.gained())
+        if workers := self.pool.gained():
+            self._offer(workers)
         self._batches.deliver_empty()
 
     def _offer(self, workers: list[Worker]) -> None:

@@ -7,7 +7,6 @@ files is refused, and so is every other format; the refusal names what the file 
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from fractions import Fraction
@@ -24,7 +23,6 @@ from av.stream import Disposition
 from av.video.stream import VideoStream
 
 from videoload.bitstreams.pictures import Ints, KeyFrame
-from videoload.logs import RateLimitedLog
 from videoload.reading.clock import Clock
 from videoload.reading.frame_decoder import REFUSALS, FrameDecoder, container_parameters
 from videoload.reading.refusals import codec_of, kind_of
@@ -42,7 +40,7 @@ _HEADERS_ONLY = {"codec_whitelist": "none", "probesize": "2048"}
 _DEFAULT_WEIGHT = 5_000_000  # pixels: ffmpeg prefers a stream that is flagged as the default one
 _NEAR = 4  # reading so many packets on takes less time than a seek
 
-_log = RateLimitedLog(logging.getLogger(__name__))  # such a file says so at each clip
+_log = logging.getLogger(__name__)
 
 
 class BrokenFileError(Exception):
@@ -238,8 +236,7 @@ def packets(container: InputContainer, stream: VideoStream) -> Iterator[VideoPac
             if packet.size and packet.stream_index == index:
                 yield cast("VideoPacket", packet)
     if source.left <= 0:
-        what = f"{source.name}: nothing is found in its last {MOST_BETWEEN >> 20} MB"
-        _log.add(what, time.monotonic())
+        _log.warning("%s: nothing is found in its last %d MB", source.name, MOST_BETWEEN >> 20)
 
 
 def open_container(

@@ -60,7 +60,8 @@ class _Shown(msgspec.Struct, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
-            if isinstance(words := getattr(self, name), str):
+            words = getattr(self, name)
+            if isinstance(words, str) and (not words.isprintable() or len(words) > _MAX_TEXT):
                 setattr(self, name, _shown(words))
 
 
