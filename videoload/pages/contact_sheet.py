@@ -25,6 +25,7 @@ from videoload.clips.sample_spec import SampleSpec, Shape, with_shape
 from videoload.errors import SpecError, VideoloadError, named
 from videoload.plan.batches import BatchWithInfo
 from videoload.stats.waiting import count
+from videoload.storage.new_files import new_file
 from videoload.storage.paths import parts_of
 
 if TYPE_CHECKING:
@@ -107,7 +108,8 @@ def save(
         raise VideoloadError("there is no batch to show")
     file = Path(path)
     try:
-        sheet(rows, title(rows, spec)).save(file)
+        with new_file(file) as out:
+            sheet(rows, title(rows, spec)).save(out, "PNG")
     except OSError as error:
         raise VideoloadError(f"cannot write {file}: {error.strerror or error}") from None
     return len(rows)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from videoload.errors import VideoloadError
+from videoload.storage.new_files import continued
 
 Entry = dict[str, Any]
 _NO_JOURNAL = "{} is not a journal: move it away"
@@ -31,14 +32,14 @@ class PredictionJournal:
         to it or it is no journal, and OSError."""
         self.entries: list[Entry] = []
         file.parent.mkdir(parents=True, exist_ok=True)
-        self._raw = file.open("a+b", buffering=0)
+        self._raw = continued(file)
         try:
             try:
                 fcntl.flock(self._raw, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 raise VideoloadError(f"another process writes there: {file} is locked") from None
             self._raw.seek(0)
-            *lines, cut_off = self._raw.read().split(b"\n")
+            *lines, cut_off = self._raw.readall().split(b"\n")
             self._whole = sum(len(line) + 1 for line in lines)
             first = json.dumps(head).encode()
             try:

@@ -14,9 +14,9 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
+from typing import BinaryIO
 
 import numpy as np
 from xxhash import xxh3_64_hexdigest
@@ -29,10 +29,11 @@ from videoload.predictions.journal import Entry, PredictionJournal
 from videoload.predictions.marks import Mark
 from videoload.predictions.table import HEAD, WindowTable
 from videoload.predictions.windows import FileScores
+from videoload.storage.new_files import new_file
 from videoload.storage.paths import pieces_of
 
 Target = str | os.PathLike[str] | None
-Writers = Mapping[str, Callable[[Path, FileScores], None]]
+Writers = Mapping[str, Callable[[BinaryIO, FileScores], None]]
 
 _log = logging.getLogger(__name__)
 
@@ -76,8 +77,9 @@ class ResultFiles:
     def write(self, name: str, scores: FileScores, entry: Entry) -> None:
         """Write them, and this line of the journal. Raises OSError."""
         for file, write in zip(self._files([name]), self._writers.values(), strict=True):
-            with _unfinished(file) as unfinished:
-                write(unfinished, scores)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            with new_file(file, alone=True) as out:
+                write(out, scores)
         if self.entries.get(name) != entry:  # else they were deleted
             self.entries[name] = entry
             self._journal.append(entry)
@@ -98,8 +100,8 @@ class ResultFiles:
         if self._written[-1:] != [digest]:
             self._written.append(digest)
             self._journal.append({"table": digest})
-        with _unfinished(self.table) as unfinished:
-            unfinished.write_bytes(content)
+        with new_file(self.table, alone=True) as out:
+            out.write(content)
 
     def close(self) -> None:
         """Let another process go on."""
@@ -219,25 +221,12 @@ def _exact(seconds: float | None) -> str:
     return "" if seconds is None else repr(float(seconds)).removesuffix(".0")
 
 
-def _write_scores(file: Path, scores: FileScores) -> None:
+def _write_scores(file: BinaryIO, scores: FileScores) -> None:
     np.save(file, scores.scores)
 
 
-def _write_times(file: Path, scores: FileScores) -> None:
+def _write_times(file: BinaryIO, scores: FileScores) -> None:
     np.save(file, np.stack((scores.start_s, scores.end_s), axis=1))
-
-
-@contextmanager
-def _unfinished(file: Path) -> Iterator[Path]:
-    """Where to write a file that appears under its name when it is complete."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = file.with_name(f".{file.name}.unfinished{file.suffix}")
-    try:
-        yield unfinished
-        unfinished.replace(file)
-    finally:
-        with suppress(OSError):
-            unfinished.unlink(missing_ok=True)
 
 
 def _not_written(file: object, error: OSError) -> VideoloadError:

@@ -6,8 +6,7 @@ import csv
 import io
 import math
 from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -37,10 +36,9 @@ class WindowTable(NamedTuple):
         csv.writer(found, lineterminator="\n").writerows(self._rows(file))
         return found.getvalue()
 
-    def write(self, to: Path, file: FileScores) -> None:
+    def write(self, to: BinaryIO, file: FileScores) -> None:
         """Write a table of one file. Raises OSError, SpecError."""
-        text = HEAD + self.lines(file)
-        to.write_text(text, encoding="utf-8", errors="surrogateescape")
+        to.write((HEAD + self.lines(file)).encode("utf-8", "surrogateescape"))
 
     def _rows(self, file: FileScores) -> Iterator[Sequence[str]]:
         count = file.scores.shape[1]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from videoload.catalog.catalog import Catalog
 from videoload.errors import CatalogError, VideoloadError
 from videoload.listings.rows import escaped, unescaped
 from videoload.storage.files import status_of
+from videoload.storage.new_files import continued, new_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,9 @@ class ScanJournal:
     def add(self, row: ScanRow) -> None:
         """Write a row at once."""
         self._rows[row.path] = row
-        _write(self.file if row.good else self.bad, [row], "a")
+        file = self.file if row.good else self.bad
+        with _writing(file), closing(continued(file)) as out:
+            out.write(_lines([row], with_head=not out.tell()))
 
     def finish(self, rows: Iterable[ScanRow], catalog: Catalog) -> None:
         """Leave exactly these rows, in this order, and the classes if they are needed."""
@@ -129,16 +133,13 @@ class ScanJournal:
             if not part:
                 file.unlink(missing_ok=True)
                 continue
-            fresh = file.with_name(f".{file.name}.new")
-            try:
-                _write(fresh, part, "w")
-                fresh.replace(file)
-            finally:
-                fresh.unlink(missing_ok=True)
+            with _writing(file), new_file(file) as out:
+                out.write(_lines(part, with_head=True))
         if self.file.exists() and not self._tells_classes(catalog):
             self.classes = self.file.with_name(f"{self.file.stem}.classes.txt")
             lines = [f"{number} {name}\n" for number, name in enumerate(catalog.classes, 1)]
-            self.classes.write_text("".join(lines), encoding="utf-8")
+            with _writing(self.classes), new_file(self.classes) as out:
+                out.write("".join(lines).encode("utf-8", "surrogateescape"))
 
     def _tells_classes(self, catalog: Catalog) -> bool:
         """Whether ``Catalog.from_table`` finds the catalog's classes in the rows alone. It does not
@@ -155,15 +156,21 @@ def row_of(root: Path | str, path: str, label: str, facts: dict[str, Any]) -> Sc
     return ScanRow(path, label, **facts, file_bytes=size, modified_ns=modified)
 
 
-def _write(file: Path, rows: list[ScanRow], mode: str) -> None:
+def _lines(rows: Iterable[ScanRow], *, with_head: bool) -> bytes:
+    found = io.StringIO()
+    writer = csv.DictWriter(found, _NAMES, lineterminator="\n")
+    if with_head:
+        writer.writeheader()
+    for row in rows:
+        cells = asdict(row).items()
+        writer.writerow({k: escaped(v) if isinstance(v, str) else v for k, v in cells})
+    return found.getvalue().encode("utf-8", "surrogateescape")
+
+
+@contextmanager
+def _writing(file: Path) -> Iterator[None]:
     try:
-        with file.open(mode, newline="", encoding="utf-8") as out:
-            writer = csv.DictWriter(out, _NAMES, lineterminator="\n")
-            if not out.tell():
-                writer.writeheader()
-            for row in rows:
-                cells = asdict(row).items()
-                writer.writerow({k: escaped(v) if isinstance(v, str) else v for k, v in cells})
+        yield
     except OSError as error:
         raise VideoloadError(f"cannot write {file}: {error.strerror}") from None
 
@@ -177,7 +184,7 @@ def _read(file: Path) -> Iterator[ScanRow]:
         "int | None": lambda text: int(text) if text else None,
         "float | None": lambda text: float(text) if text else None,
     }  # fmt: skip
-    with file.open(newline="", encoding="utf-8") as lines:
+    with file.open(newline="", encoding="utf-8", errors="surrogateescape") as lines:
         reader = csv.DictReader(lines)
         try:
             is_other = list(reader.fieldnames or _NAMES) != _NAMES

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,8 @@ from videoload.scanning import advice
 from videoload.scanning.advice import CLIP_FRAMES
 from videoload.scanning.journal import ScanRow
 from videoload.stats.waiting import count
+from videoload.storage import new_files
+from videoload.storage.new_files import new_file
 
 _BARS = 24
 _KINDS = 8  # of sizes, rates, codecs: the others are one bar
@@ -37,18 +39,21 @@ def write(
 
     Raises VideoloadError if the file cannot be written.
     """
-    _put(file, "w", page("report", _content(rows, segments, name, copies, _Pictures(root, tick))))
+    text = page("report", _content(rows, segments, name, copies, _Pictures(root, tick)))
+    with _writing(file), new_file(file) as out:
+        out.write(text.encode())
 
 
 def check_place(file: Path) -> None:
     """Raise VideoloadError if a page cannot be written there: a scan may take hours."""
-    _put(file, "a", "")
+    with _writing(file):
+        new_files.check_place(file)
 
 
-def _put(file: Path, mode: str, text: str) -> None:
+@contextmanager
+def _writing(file: Path) -> Iterator[None]:
     try:
-        with file.open(mode, encoding="utf-8") as out:
-            out.write(text)
+        yield
     except OSError as error:
         raise VideoloadError(f"cannot write {file}: {error.strerror}") from None
 

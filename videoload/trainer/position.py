@@ -7,6 +7,7 @@ enough. But it is right only with the weights of the same moment, and only for t
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -25,6 +26,7 @@ from videoload.arguments import whole
 from videoload.errors import SpecError, VideoloadError
 from videoload.plan.identity import Identity
 from videoload.plan.options import check_numbered
+from videoload.storage.new_files import new_file
 
 if TYPE_CHECKING:
     from videoload.trainer.stream import Stream
@@ -190,7 +192,6 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes w
 
     def _save(self) -> None:
         # The file gets the name of a model only when it is complete.
-        number = self._unfinished.with_suffix(".json")
         values = {
             "batches": self.batches, "stream": self._identity.settings,
             "copies": self._stream._readers.copies,
@@ -204,13 +205,15 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes w
                 )
             before = None if here is None else self.model_file
             self._known = [here, content]
+            self._unfinished.unlink(missing_ok=True)
             self.model.save(self._unfinished)
-            number.write_bytes(content)
-            names = {self._unfinished: self._model_after(self.batches), number: self._file}
-            for file, name in names.items():
-                with file.open("rb") as written:
-                    os.fsync(written.fileno())  # Otherwise a power failure may leave it empty.
-                file.replace(name)
+            with self._unfinished.open("rb") as written:
+                os.fsync(written.fileno())  # Otherwise a power failure may leave it empty.
+            self._unfinished.replace(self._model_after(self.batches))
+            with new_file(self._file, alone=True) as number:
+                number.write(content)
+                number.flush()
+                os.fsync(number.fileno())
         except OSError as error:
             with suppress(OSError):
                 self._unfinished.unlink()  # The disk may be full.
@@ -239,8 +242,10 @@ class _Lock:
 
     def __init__(self, folder: Path) -> None:
         try:
-            file = os.open(folder / "position.lock", os.O_RDWR | os.O_CREAT, 0o666)
-        except OSError:
+            file = os.open(folder / "position.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise VideoloadError(f"{folder}/position.lock is a link: delete it") from None
             return  # Nothing can be saved here. `on_train_begin` says so.
         finalize(self, os.close, file)  # This unlocks it, and so does the end of the process.
         try:

@@ -61,10 +61,10 @@ def test_results_are_the_same_wherever_a_run_was_killed(places: str, tmp_path: P
             with journal.open("ab") as raw:
                 raw.write(b'{"row": "3.av')
         if "table" in places.split() and done < 3:
-            (folder / ".all.csv.unfinished.csv").write_bytes(b"half")
+            (folder / ".all.csv.unfinished").write_bytes(b"half")
         if "arrays" in places and done < 3:
             (folder / "npy").mkdir(parents=True, exist_ok=True)
-            (folder / "npy/.3.avi.npy.unfinished.npy").write_bytes(b"half")
+            (folder / "npy/.3.avi.npy.unfinished").write_bytes(b"half")
         run(folder, places=places)
         assert found(folder) == expected
 
@@ -191,7 +191,8 @@ def test_features_are_no_table() -> None:
 
 @pytest.mark.parametrize("name", ["=1+cmd|x!A0", "+1", "@x", "-2+3+cmd|' /C calc'!A0"])
 def test_no_cell_is_a_formula(name: str, tmp_path: Path) -> None:
-    WindowTable(1, (name, "z", name)).write(tmp_path / "t.csv", FILE._replace(path=f"{name}.avi"))
+    with (tmp_path / "t.csv").open("wb") as out:
+        WindowTable(1, (name, "z", name)).write(out, FILE._replace(path=f"{name}.avi"))
     _, *lines = csv.reader((tmp_path / "t.csv").read_text().splitlines())
     assert not [cell for line in lines for cell in line if cell.startswith(("=", "+", "@", "-"))]
     catalog = Catalog.from_table(tmp_path / "t.csv", label="class", classes=["z", name])
