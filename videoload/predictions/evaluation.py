@@ -321,6 +321,7 @@ def evaluate(
                 raise VideoloadError(
                     f"the model gives NaN for a clip of {named(info.path[wrong.argmax()])}"
                 )
+            _has_classes(truth, catalog, scores)  # hours before the end
             yield info.video, scores
             del clips
 
@@ -350,9 +351,10 @@ def _truth_of(catalog: Catalog) -> npt.NDArray[Any]:
             "targets of each frame, points, boxes and text are not averaged by video: "
             'loop over a stream with on_error="skip" and compare them there'
         )
-    if targets is None and (lacking := np.count_nonzero(catalog.labels < 0)):
-        raise SpecError(f"{lacking} of {len(catalog)} rows have no label to compare with")
-    return catalog.labels if targets is None else targets
+    truth = catalog.labels if targets is None else targets
+    if targets is None:
+        _has_classes(truth, catalog, truth)
+    return truth
 
 
 def judged(found: Evaluation, truth: npt.NDArray[Any], catalog: Catalog) -> Evaluation:
@@ -361,7 +363,7 @@ def judged(found: Evaluation, truth: npt.NDArray[Any], catalog: Catalog) -> Eval
     paths = [catalog.paths[number] for number in found.video.tolist()]
     found = found._replace(paths=paths, classes=catalog.classes)
     width = int(np.prod(found.scores.shape[1:]))
-    if truth.ndim == 1 and truth.dtype.kind in "iu" and (catalog.targets is None or width > 1):
+    if _has_classes(truth, catalog, found.scores):
         needed = int(own.max(initial=1)) + 1
         if found.scores.ndim != 2 or width < needed:
             raise SpecError(
@@ -380,6 +382,21 @@ def judged(found: Evaluation, truth: npt.NDArray[Any], catalog: Catalog) -> Eval
     kind: Kind = "labels" if hot else "numbers"
     scores = found.scores.reshape(len(own), -1)
     return found._replace(scores=scores, labels=numbers, kind=kind, classes=names)
+
+
+def _has_classes(truth: npt.NDArray[Any], catalog: Catalog, scores: Scores) -> bool:
+    """Return whether the truth of each row is one class, for ``scores`` [B, ...]. Raises SpecError
+    if rows have none."""
+    is_number = catalog.targets is not None and int(np.prod(scores.shape[1:])) <= 1
+    if truth.ndim != 1 or truth.dtype.kind not in "iu" or is_number:
+        return False
+    if lacking := np.count_nonzero(truth < 0):
+        row = int((truth < 0).argmax())
+        raise SpecError(
+            f"{lacking} of {len(catalog)} rows have no label to compare with, as row {row} "
+            f"({named(catalog.paths[row])}), which has {truth[row]}: leave them out"
+        )
+    return True
 
 
 def means_by_video(scored: Iterable[tuple[Ints, Scores]], videos: int) -> Evaluation:

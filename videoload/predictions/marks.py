@@ -3,7 +3,9 @@ another file under the same name."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any, NamedTuple
 
@@ -18,6 +20,8 @@ from videoload.errors import VideoloadError
 from videoload.predictions.journal import Entry
 from videoload.storage.paths import pieces_of
 from videoload.storage.roots import open_storage
+
+_CALLS = ("predict_on_batch", "forward", "__call__")  # methods that are what a model is called by
 
 
 class Mark(NamedTuple):
@@ -66,20 +70,53 @@ def _fingerprints(catalog: Catalog) -> dict[str, int]:
 
 
 def weights_digest(model: Any) -> str | None:
-    """A hash of the weights of a model of Keras or PyTorch; None if there are none, or none yet."""
+    """Return a hash of a model of Keras or PyTorch: of its weights, of how its layers are
+    configured, and of the method that is called. None if it has no weights, or none yet."""
     owner = getattr(model, "__self__", model)  # of a method
+    method = "" if owner is model else getattr(model, "__name__", type(model).__name__)
+    method = "" if method in _CALLS else method
     try:
         if hasattr(owner, "get_weights"):
             weights = [*enumerate(owner.get_weights())] if getattr(owner, "built", True) else []
+            layers = json.dumps(_configuration(owner))
         else:
             weights = [*owner.state_dict().items()]
-        digest = xxh3_64(type(owner).__name__.encode())
+            layers = repr(owner) if hasattr(owner, "named_modules") else ""
+        digest = xxh3_64(json.dumps([type(owner).__qualname__, method, layers]).encode())
         for name, value in weights:
             digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
             digest.update(_bytes(value))
     except (AttributeError, TypeError, ValueError, RuntimeError):
         return None
     return digest.hexdigest() if weights else None
+
+
+def _configuration(model: Any) -> list[Any]:
+    """Return how the layers of a Keras model are configured and joined. Their names count up
+    within a process, so each stands for its place among the layers."""
+    layers = [*model._flatten_layers()] if hasattr(model, "_flatten_layers") else [model]
+    places = {getattr(layer, "name", None): f"layer {at}" for at, layer in enumerate(layers)}
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, dict):
+            names = sorted(value.keys() - {"seed"}, key=str)  # it may be drawn
+            return {str(name): plain(value[name]) for name in names}
+        if isinstance(value, list | tuple):
+            return [*map(plain, value)]
+        if isinstance(value, str):
+            return places.get(value, value)
+        if hasattr(value, "tolist"):  # an array, or a number of one
+            return plain(value.tolist())
+        is_plain = value is None or isinstance(value, int | float)
+        return value if is_plain else getattr(value, "__qualname__", type(value).__qualname__)
+
+    found = []
+    for layer in layers:
+        config = {}
+        with suppress(NotImplementedError):  # a class of the user's that tells nothing
+            config = layer.get_config()
+        found.append([type(layer).__qualname__, plain(config)])
+    return found
 
 
 def _bytes(value: Any) -> bytes:

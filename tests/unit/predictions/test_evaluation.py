@@ -200,6 +200,16 @@ def test_scores_that_do_not_fit_are_refused() -> None:
     ):
         with pytest.raises(SpecError, match=words):
             evaluated(made, model, **how)
+    unlabelled, read = catalog(targets=np.array([0, 1, 0, -1])), []
+
+    def scores(clips: Any) -> Any:
+        read.append(clips)
+        return np.eye(2)
+
+    with pytest.raises(SpecError, match=r"row 3.*3\.avi.*-1"):
+        evaluated(unlabelled, scores)
+    assert len(read) == 1, "not after hours"
+    assert evaluated(unlabelled, lambda clips: clips * 1.0).mae() > 0
     with pytest.raises(VideoloadError, match=r"NaN.*2\.avi"):
         evaluated(catalog(), lambda clips: np.where(clips[:, None] == 2, np.nan, [[0.0, 1]]))
 
