@@ -89,9 +89,13 @@ class Answers:
         if (lease := self.table.lease(peer, failed.lease)) is None:
             return
         is_of_code = failed.fault in (Fault.FUNCTION, Fault.CODE)
-        if is_of_code and worker.last_error != line:
+        if is_of_code and not worker.last_error.endswith(line):  # once, and not for each file
             self.warnings.add(f"worker {worker.name}: {line}", now)
         worker.last_error = "" if failed.fault is Fault.SHORT else line
+        stream = self.streams.get(lease.stream)
+        if worker.last_error and stream is not None and failed.at < len(lease.videos):
+            file = named(stream.catalog[lease.videos[failed.at]].path)
+            worker.last_error = f"{file}: {line}"
         self.table.failed(lease, failed.at, failed.reason, failed.fault, failed.file)
 
     def _note_versions(self, stream: OpenStream, lease: Lease, result: Result) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 from fractions import Fraction
 from importlib import resources
+from typing import Any
 
 import av
 import msgspec
@@ -29,8 +30,20 @@ def page(name: str, data: object = None) -> str:
 
 
 def as_json(data: object) -> str:
-    """Data for a script. What is infinite is null."""
-    return msgspec.json.encode(data).decode()
+    """Data for a script. What is infinite is null, and bytes of names that are no UTF-8 are told
+    by their escapes."""
+    try:
+        return msgspec.json.encode(data).decode()
+    except UnicodeEncodeError:
+        return msgspec.json.encode(_encodable(msgspec.to_builtins(data))).decode()
+
+
+def _encodable(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {_encodable(name): _encodable(value) for name, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [*map(_encodable, data)]
+    return data.encode(errors="backslashreplace").decode() if isinstance(data, str) else data
 
 
 def picture(rgb: npt.NDArray[np.uint8]) -> str:

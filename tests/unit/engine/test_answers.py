@@ -199,6 +199,17 @@ def test_a_failure_and_an_answer_to_no_lease_are_dropped(
     assert (peer.sent, trainer.shown, trainer.others, caplog.messages) == (0, {}, [], [])
 
 
+@pytest.mark.parametrize("at", [0, 9])
+def test_the_last_error_of_a_worker_names_its_file(trainer: Trainer, at: int) -> None:
+    trainer.read()
+    peer = trainer.join(11, "a")
+    grant = peer.leases[0]
+    trainer.answers.failed(peer, Failed(grant.lease, at, "no video"), 0.0)
+    path = trainer.stream.catalog[grant.samples[0].video].path
+    wanted = "no video" if at else f"{path}: no video"
+    assert trainer.workers[peer].last_error == wanted
+
+
 def test_a_file_of_the_own_copy_that_changes_is_named_once(
     owner: Trainer, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -15,7 +15,7 @@ from tests.support.thorough import either
 from videoload import ClipSpec, SpecError
 from videoload.clips.sample_spec import one_clip
 from videoload.pages.contact_sheet import check_drawable
-from videoload.pages.page import page, picture
+from videoload.pages.page import as_json, page, picture
 
 
 @settings(max_examples=either(10, 100))
@@ -26,6 +26,13 @@ def test_no_text_ends_the_element_that_the_data_stands_in(text: str) -> None:
     found = re.search(r'<script type="application/json" id="data">(.*?)</script>', shown, re.S)
     assert found
     assert json.loads(found[1]) == {"name": text}
+
+
+def test_a_name_that_is_no_utf8_is_told_by_its_escapes() -> None:
+    name = b"caf\xe9/\xff.avi".decode(errors="surrogateescape")
+    assert json.loads(as_json({name: [(name, 1.5), None]})) == {
+        "caf\\udce9/\\udcff.avi": [["caf\\udce9/\\udcff.avi", 1.5], None]
+    }
 
 
 @pytest.mark.parametrize("name", ["report", "live"])
