@@ -9,8 +9,10 @@ for clips, labels in vl.torch.batches(stream, device="cuda"):
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
+from videoload.engine.readers import StreamReaders
+from videoload.errors import SpecError
 from videoload.frameworks import torch_batches
 
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ __all__ = ["as_model", "batches", "to_rgb"]
 
 class _Batches:
     """The batches of a stream as tensors; made by `videoload.torch.batches`. Each loop over them is
-    the stream's next epoch. Trainers that want a ``DataLoader`` take them."""
+    the stream's next epoch. Trainers take them in the place of a ``DataLoader``."""
 
     def __init__(self, stream: Stream, device: Any, finish: Any, *, info: bool) -> None:
         self._stream, self._device, self._finish, self._info = stream, device, finish, info
@@ -36,6 +38,17 @@ class _Batches:
         """Read the next epoch, as `videoload.torch.batches` says."""
         readers, device = self._stream._readers, self._device
         return torch_batches.batches(readers, device, self._finish, info=self._info)
+
+    def __next__(self) -> NoReturn:
+        """Say how one batch is taken. Raises SpecError."""
+        raise SpecError("next() is of one loop over these batches: give next(iter(batches))")
+
+    def __getitem__(self, at: object) -> NoReturn:
+        """Say that a ``DataLoader`` is of no use here. Raises SpecError."""
+        raise SpecError(
+            "these are the batches of a stream, which come in its order: loop over them without a "
+            "DataLoader, and give shuffle= and batch_size= to client.stream"
+        )
 
     def state_dict(self) -> dict[str, int | str]:
         """As `Stream.state_dict`."""
@@ -77,7 +90,8 @@ def batches(
             ``"BCTHW"``, as 3D convolutions want it. N means B.
         dtype: Type of the clips. Floats are 0 to 1. Default None: ``torch.float32``.
         mean: Of each channel, 0 to 1; it is subtracted. Of several files as one sample, the same
-            for all parts, or a dict of them by part. Default None.
+            for all parts, or a dict that has each part; None: this part is left as it is. Default
+            None.
         std: Of each channel; it divides. As ``mean``. Default None.
         info: Say where each batch came from. Default False.
 
@@ -87,12 +101,17 @@ def batches(
         labels, BatchInfo): tensors on the device, clips of [B, C, T, H, W] and labels int64 [B];
         of several files as one sample, a dict of such clips. Sound, and what a ``transform``
         returns that has other axes than clips, is not changed. Targets are tensors, or dicts of
-        them; text stays NumPy's.
+        them; text comes as lists.
 
     Raises:
-        SpecError: ``layout``, ``mean`` or ``std`` do not fit the clips.
+        SpecError: ``stream`` is none; ``layout``, ``mean`` or ``std`` do not fit the clips.
         VideoloadError: PyTorch is not installed; or as in `Stream.batches`.
     """
+    if not isinstance(getattr(stream, "_readers", None), StreamReaders):
+        raise SpecError(
+            f"vl.torch.batches takes a stream, got a {type(stream).__name__}: give "
+            "client.stream(catalog, clip, batch_size)"
+        )
     finish = torch_batches.finishing(stream._readers.spec, layout, dtype, mean, std)
     return _Batches(stream, device, finish, info=info)
 

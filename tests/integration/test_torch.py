@@ -58,19 +58,49 @@ def test_each_part_of_a_sample_is_finished(client: Client, videos: Videos) -> No
         "far": replace(lead, pixels="yuv420p"),
         "grey": replace(lead, pixels="gray"),
     }
-    mean: dict[str, Any] = {"near": (0.4, 0.5, 0.6), "grey": (0.5,)}
+    mean: dict[str, Any] = {"near": (0.4, 0.5, 0.6), "grey": (0.5,), "far": None}
     stream = client.stream(catalog, spec, 2)
     made = vl.torch.batches(stream, layout="BTCHW", dtype=torch.float16, mean=mean)
     for (clips, _), (wanted, _) in zip(made, decode_serially(catalog, spec, 2), strict=True):
         assert {part.dtype for part in clips.values()} == {torch.float16}
         for name, part in wanted.items():
             pixels = wanted["near"] if name == "far" else part  # MJPEG differs by some levels
-            expected = (pixels / 255 - mean.get(name, 0)).transpose(0, 1, 4, 2, 3)
+            expected = (pixels / 255 - (mean[name] or 0)).transpose(0, 1, 4, 2, 3)
             levels = 4 if name == "far" else 0.5
             np.testing.assert_allclose(clips[name].numpy(), expected, atol=levels / 255)
-    for wrong in ({"mean": {"left": (0.5,)}}, {"mean": (0.5,)}, {"std": {"grey": (1, 1, 1)}}):
-        with pytest.raises(SpecError):
+    for wrong, word in (
+        ({"mean": {**mean, "left": (0.5,)}}, "left"), ({"mean": (0.5,)}, "mean"),
+        ({"std": {"near": (1, 1, 1), "far": None, "grey": (1, 1, 1)}}, "std"),
+        ({"mean": {"near": (0.5,) * 3, "far": None}}, "grey"),
+    ):  # fmt: skip
+        with pytest.raises(SpecError, match=word):
             vl.torch.batches(stream, **cast(Any, wrong))
+
+
+def test_a_log_of_digests_is_that_of_the_reference(client: Client, videos: Videos) -> None:
+    how: dict[str, Any] = {"batch_size": 2, "shuffle": True}
+    stream = client.stream(videos.catalog, CLIP, **how)
+    reference = decode_serially(videos.catalog, CLIP, **how, info=True)
+    digests = [info.digest for *_, info in reference]
+    assert all(digests)
+    assert [info.digest for *_, info in vl.torch.batches(stream, info=True)] == digests
+
+
+def test_what_is_no_loop_over_batches_says_what_to_give(client: Client, videos: Videos) -> None:
+    import torch
+
+    stream = client.stream(videos.catalog, CLIP, 2)
+    for wrong in (videos.catalog, None):
+        with pytest.raises(SpecError, match=r"client\.stream"):
+            vl.torch.batches(cast(Any, wrong))
+    batches = vl.torch.batches(stream)
+    with pytest.raises(SpecError, match=r"next\(iter"):
+        next(batches)
+    with pytest.raises(SpecError, match="DataLoader"):
+        next(iter(torch.utils.data.DataLoader(cast(Any, batches))))
+    for state in ({"step": 3}, 3):
+        with pytest.raises(vl.VideoloadError, match="state_dict"):
+            batches.load_state_dict(cast(Any, state))
 
 
 def test_a_module_is_evaluated_by_the_numbers_that_it_was_trained_by(

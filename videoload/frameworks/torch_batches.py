@@ -6,6 +6,7 @@ import itertools
 import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -15,6 +16,7 @@ from videoload.clips.sample_spec import SampleSpec
 from videoload.engine.readers import StreamReaders
 from videoload.errors import SpecError, VideoloadError
 from videoload.frameworks import yuv
+from videoload.plan.batches import BatchInfo, with_digest
 
 if TYPE_CHECKING:
     import torch
@@ -24,7 +26,7 @@ U = TypeVar("U")
 V = TypeVar("V")
 Numbered = tuple[tuple[int, ...], Any]  # steps, and the batch of the last one
 Finish = Callable[[Any], Any]
-ByPart = Sequence[float] | Mapping[str, Sequence[float]] | None
+ByPart = Sequence[float] | Mapping[str, Sequence[float] | None] | None
 
 _AXES = "BTHWC"
 _MOST = {"torch.uint8": 255, "torch.uint16": 65535}
@@ -65,8 +67,17 @@ def _counted(batches: Iterator[Any], read: deque[int]) -> Iterator[Numbered]:
     for batch in batches:
         steps = tuple(read)
         read.clear()
-        yield steps, batch
+        yield steps, _with_digest(*batch)
         del batch
+
+
+def _with_digest(clips: Any, labels: Any, *info: BatchInfo) -> tuple[Any, ...]:
+    """The batch. If it has an info, that has the digest: it is made now, since the clips' slot is
+    used again once they are on the device."""
+    if not info:
+        return clips, labels
+    digest = with_digest((clips, labels, *info))[2].digest
+    return clips, labels, info[0]._replace(digest_of=partial(str, digest))
 
 
 def _plain(batches: Iterator[Numbered], device: torch.device) -> Iterator[Numbered]:
@@ -280,9 +291,18 @@ def finishing(
     """What is done with clips, or with the parts of a sample, on the device. Raises as `Numbers`
     does."""
     parts = {name or _VIDEO: clip for name, clip in spec.clips.items()}
-    for values in (mean, std):
-        if isinstance(values, Mapping) and (unknown := {*values} - {*parts}):
-            raise SpecError(f"mean= and std= name {min(unknown)!r}, which is no part")
+    for argument, values in (("mean", mean), ("std", std)):
+        if not isinstance(values, Mapping):
+            continue
+        if unknown := {*values} - {*parts}:
+            raise SpecError(
+                f"{argument}= names {min(unknown)!r}, which is no part: there are {[*parts]}"
+            )
+        if left_out := [name for name in parts if name not in values]:
+            raise SpecError(
+                f"{argument}= leaves out {left_out[0]!r}: give its numbers, or None to leave this "
+                "part as it is"
+            )
 
     def of(values: ByPart, name: str) -> Sequence[float] | None:
         return values.get(name) if isinstance(values, Mapping) else values
@@ -349,7 +369,7 @@ class NumpyModel:
 
         numbers = self._numbers
         given = {name: torch.tensor(values) for name, values in numbers.given()}
-        how = f"{numbers.layout} {numbers.dtype}"
+        how = f"{self._net!r} {numbers.layout} {numbers.dtype}"
         return {**self._net.state_dict(), **given, how: torch.zeros(())}
 
 

@@ -251,6 +251,11 @@ class Stream(Generic[C]):
             SpecError: With ``ordered=False``, it is of the middle of an epoch.
         """
         own = self.state_dict()
+        found = state if isinstance(state, Mapping) else {}
+        if missing := [name for name in ("step", "fingerprint", "world") if name not in found]:
+            raise VideoloadError(
+                f"this state has no {missing[0]!r}: give what state_dict() of a stream returned"
+            )
         differs = [what for what in ("fingerprint", "world") if state.get(what) != own[what]]
         if differs and not (own["all_ranks"] and state.get("all_ranks") == own["all_ranks"]):
             what = differs[0]
