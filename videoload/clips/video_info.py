@@ -106,7 +106,11 @@ def from_plain(kind: Any, value: Any) -> Any:
     try:
         if kind is Fraction:
             return Fraction(*value)
-        return array("d", value) if isinstance(value, bytes) else np.frombuffer(value[1], value[0])
+        if isinstance(value, bytes):
+            return array("d", value)
+        if (dtype := np.dtype(value[0])).kind not in "iu":
+            raise ValueError(f"numbers of {dtype}")
+        return np.frombuffer(value[1], dtype)
     except (ArithmeticError, LookupError) as error:
         raise ValueError(str(error)) from None
 

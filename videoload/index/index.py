@@ -28,9 +28,10 @@ from videoload.clips.video_info import VideoInfo, as_plain, from_plain
 from videoload.index.packets import PacketTable, read_packets, read_plain
 from videoload.index.plain_avi import PlainAvi, read_plain_avi
 from videoload.index.timing import Timing
-from videoload.reading.avi_video import AviPackets, AviVideo
+from videoload.reading.avi_video import CHUNK, AviPackets, AviVideo
 from videoload.reading.containers import NotedPackets, OpenedVideo, is_named_avi
 from videoload.reading.display import Display, display_of
+from videoload.reading.frame_decoder import FrameDecoder
 from videoload.reading.order import Order
 from videoload.reading.video import Video
 from videoload.stopwatch import Stopwatch
@@ -40,6 +41,8 @@ from videoload.storage.files import FIRST_BYTES, Tick, VideoFile
 _SLACK_BYTES = 4096  # around packets: headers, a few packets of sound
 _MOST_BYTES = 256 << 20  # of an index
 _LEVEL = 1  # of zlib
+_MOST_PIXELS = 64 << 20  # of a frame; decoders refuse more
+_MOST_ASPECT = 256  # of a pixel
 _MAX_KNOWN = 256  # headers: the files of a data set are made by few encoders
 
 
@@ -142,6 +145,66 @@ class VideoIndex(NamedTuple):
             stored.info, order, positions if avi is None else avi.positions, avi, noted,
             stored.opening,
         )  # fmt: skip
+
+    def check(self, size: int) -> None:
+        """Check an index that somebody else may have written, of a file of ``size`` bytes: whatever
+        it says of frames, it leads to no place outside the file, and to no memory beyond what such
+        a file can take. Raises ValueError."""
+        info, order, avi, positions = self.info, self.order, self.avi, self.positions
+        frames, places = order.frames, order.starts.astype(np.int64)
+        noted, sizes = self.noted and self.noted.sums, avi and avi.sizes
+        packets = _agreed([order.ordinals, order.unreferenced, noted, positions, sizes])
+        most = size if packets is None else packets
+        across, down = info.coded_size
+        for is_right in (
+            1 <= frames <= size,
+            packets is None or packets <= size,
+            order.ordinals is not None or order.sums is not None or frames <= most,
+            _lie(order.ordinals, -1, frames - 1),
+            order.sums is None or len(order.sums) == frames,
+            info.times is None or len(info.times) == frames,
+            info.times is None or bool(np.isfinite(np.frombuffer(info.times)).all()),
+            _lie(places[:, 0], 0, frames - 1) and bool((np.diff(places[:, 0]) >= 0).all()),
+            _lie(places[:, 1], 0, most - 1) and _lie(places[:, 3], -1, size),
+            _lie(order.unreferenced, 0, most),
+            _lie(positions, -1, size),
+            all(0 <= begin <= end for begin, end in self.opening),
+            min(info.width, info.height) >= 1 and min(info.cut) >= 0,
+            across * down <= _MOST_PIXELS,
+            0 <= info.turns <= 3,
+            info.fps >= 0,
+            1 / _MOST_ASPECT <= info.aspect <= _MOST_ASPECT,
+        ):
+            if not is_right:
+                raise ValueError("it says what is not possible of this file")
+        if avi is not None:
+            self._check_avi(avi, size)
+
+    def _check_avi(self, avi: AviPackets, size: int) -> None:
+        starts, sizes = avi.positions.astype(np.int64), avi.sizes.astype(np.int64)
+        if not (0 <= avi.stream <= 99 and _lie(starts, CHUNK.size, size) and _lie(sizes, 0, size)):
+            raise ValueError("it says what is not possible of this file")
+        if not _lie(starts + sizes, CHUNK.size, size):
+            raise ValueError("packets lie outside the file")
+        try:
+            FrameDecoder.create(avi.codec, avi.parameters, strict=True)
+        except Exception as error:  # PyAV has many kinds
+            raise ValueError(f"no decoder can be made: {error}") from None
+
+
+def _agreed(arrays: Sequence[Any]) -> int | None:
+    """Return the length that arrays of packets have. Raises ValueError if it is not one."""
+    lengths = {len(each) for each in arrays if each is not None}
+    if len(lengths) > 1:
+        raise ValueError("it has several numbers of packets")
+    return next(iter(lengths), None)
+
+
+def _lie(numbers: Ints | None, least: int, most: int) -> bool:
+    """Return whether all numbers are in a range."""
+    if numbers is None or not len(numbers):
+        return True
+    return bool(least <= numbers.min() and numbers.max() <= most)
 
 
 def _steps(numbers: Ints) -> Ints:

@@ -77,7 +77,7 @@ class IndexCache:
         if known is not None:
             _log.warning("%s has changed; it is read anew", printable(path))
             del self._known[path]
-        index = None if self._of_set is None else self._of_set.find(path, file.version, wait)
+        index = None if self._of_set is None else self._of_set.find(path, file, wait)
         if index is None and (packed := self.packed(path, file)) is not None:
             with suppress(ValueError):
                 index = VideoIndex.from_bytes(packed, row_of(path, file.version))

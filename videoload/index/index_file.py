@@ -28,7 +28,7 @@ from urllib.parse import quote
 from videoload.errors import StorageError, VideoError, printable
 from videoload.index.index import VideoIndex
 from videoload.storage.cache_directories import locked, own_file, own_folder
-from videoload.storage.files import ChangedError, Storage
+from videoload.storage.files import ChangedError, Storage, VideoFile
 from videoload.storage.remote import RemoteStorage
 from videoload.storage.roots import is_url
 from videoload.storage.stores import OBJECT_S, Fetcher, SilentError, UnavailableError
@@ -42,6 +42,8 @@ TABLE = (
 )
 SOFTWARE = b""  # the path of the row that tells what made the file
 _MAX_ROW_BYTES = 64 << 20
+_MOST_BYTES = 64 << 30  # 10 million files' rows of 6 kB
+_MOST_OF_DISK = 0.25  # of what is free there
 _LOCK_S = 300.0  # that another process may take to fetch the file
 Row = tuple[bytes, bytes, bytes]  # path, version, packed
 
@@ -74,22 +76,33 @@ class IndexFile:
             made = self._opened.execute("SELECT sql FROM sqlite_schema WHERE sql NOT NULL")
             if made.fetchall() != [(TABLE.replace("IF NOT EXISTS ", ""),)]:
                 raise ValueError("it has other tables")
-            [(_, _, version)] = self._rows([SOFTWARE])
+            [(_, _, version)] = self._rows(SOFTWARE)
         except (sqlite3.Error, ValueError) as error:
             raise NoIndexError(f"it is none that videoload has written ({error})") from None
         if version != software.encode():
             raise OtherSoftwareError("other software made it; `videoload index` makes it anew")
 
     def rows(self, path: str) -> list[Row]:
-        """The rows of a file; of one whose root lies above the set's, those of the rest of its
-        path. Raises sqlite3.Error."""
-        steps = PurePosixPath(path).parts
-        return self._rows([os.fsencode("/".join(steps[at:])) for at in range(len(steps))])
+        """The rows of a file, by its path below the set's root. Raises sqlite3.Error."""
+        return self._rows(os.fsencode(path))
 
-    def _rows(self, paths: list[bytes]) -> list[Row]:
-        marks = ", ".join("?" * len(paths))
-        found = self._opened.execute(f"SELECT * FROM indexes WHERE path IN ({marks})", paths)
+    def _rows(self, path: bytes) -> list[Row]:
+        found = self._opened.execute("SELECT * FROM indexes WHERE path = ?", [path])
         return [row for row in found if all(isinstance(cell, bytes) for cell in row)]
+
+    def paths(self) -> list[str]:
+        """The paths of all files that it has rows of. Raises sqlite3.Error."""
+        found = self._opened.execute("SELECT DISTINCT path FROM indexes WHERE path != x''")
+        return [os.fsdecode(path) for (path,) in found if isinstance(path, bytes)]
+
+    def has_folder(self, folder: str) -> bool:
+        """Whether it has rows of files in a folder, which ends with a slash. Raises
+        sqlite3.Error."""
+        range_ = [os.fsencode(folder), os.fsencode(folder[:-1] + "0")]  # "0" follows "/"
+        found = self._opened.execute(
+            "SELECT 1 FROM indexes WHERE path > ? AND path < ? LIMIT 1", range_
+        )
+        return found.fetchone() is not None
 
     def close(self) -> None:
         """Close it. This also happens once nobody refers to it."""
@@ -110,6 +123,7 @@ class SetIndex:
         self, requested: str | bool | None, storage: Storage, cache: str | None, software: str
     ) -> None:
         self._where = str(requested or f"{storage.root}/{NAME}")
+        self._above, self._below = _between(str(storage.root), *self._where.rpartition("/")[::2])
         self._is_requested, self._cache, self._software = bool(requested), cache, software
         self.serve(storage)
         self._opened: IndexFile | None = None
@@ -130,16 +144,18 @@ class SetIndex:
     def version(self, path: str, wait: bool) -> bytes | None:
         """The version of a file that it has a row of. Nobody may ``wait``: None while it is on its
         way. Raises StorageError."""
-        rows = sorted(self._rows(path, wait), key=lambda row: len(row[0]))
+        rows = self._rows(path, wait)
         return rows[-1][1] if rows else None
 
-    def find(self, path: str, version: bytes, wait: bool) -> VideoIndex | None:
-        """The index of a version of a file. Raises StorageError."""
-        rows = self._rows(path, wait)
+    def find(self, path: str, file: VideoFile, wait: bool) -> VideoIndex | None:
+        """The index of a file as it is now. Raises StorageError."""
+        rows, version = self._rows(path, wait), file.version
         for name, of, packed in rows:
             with suppress(ValueError):
                 if of == version:
-                    return VideoIndex.from_bytes(packed, row_of(os.fsdecode(name), version))
+                    index = VideoIndex.from_bytes(packed, row_of(os.fsdecode(name), version))
+                    index.check(file.size)
+                    return index
         if rows:
             self.forget(path)
             if str(len(self._unused)).strip("0") == "1":  # the 1st, the 10th, the 100th
@@ -155,6 +171,15 @@ class SetIndex:
         key = os.fsencode(path), version
         return [packed for *of, packed in self._rows(path) if tuple(of) == key]
 
+    def paths(self) -> list[str]:
+        """The paths of all files that it has rows of. Raises StorageError."""
+        self._rows("")
+        try:
+            return [] if self._opened is None else self._opened.paths()
+        except sqlite3.Error as error:
+            self._give_up(error)
+            return []
+
     def forget(self, path: str) -> None:
         """Do not use its row of a file."""
         self._unused.add(path)
@@ -167,9 +192,26 @@ class SetIndex:
                 self._open()
         try:
             if self._opened is not None and path not in self._unused:
-                return self._opened.rows(path)
+                return self._rows_in(self._opened, path)
         except sqlite3.Error as error:
             self._give_up(error)
+        return []
+
+    def _rows_in(self, opened: IndexFile, path: str) -> list[Row]:
+        """The rows of a file, by its whole path below the set's root. If nothing tells where that
+        is, all paths below the storage's root begin like the first one that is found. Raises
+        sqlite3.Error."""
+        if self._above is not None:
+            is_below = path.startswith(self._above)
+            return opened.rows(self._below + path[len(self._above) :]) if is_below else []
+        steps = PurePosixPath(path).parts
+        for at in range(len(steps)):
+            above = "".join(f"{step}/" for step in steps[:at])
+            if above and opened.has_folder(above):  # so this is the path below its root
+                break
+            if rows := opened.rows(path[len(above) :]):
+                self._above = above
+                return rows
         return []
 
     def _start(self) -> None:
@@ -220,6 +262,17 @@ class SetIndex:
         self._opened = None
 
 
+def _between(root: str, folder: str, name: str) -> tuple[str | None, str]:
+    """How the paths of files below ``root`` begin above the root of a set whose index lies in
+    ``folder``, and what stands before them in the index. None: the index lies elsewhere."""
+    root, folder = f"{root.rstrip('/')}/", f"{folder}/"
+    if name == NAME and folder.startswith(root):
+        return folder[len(root) :], ""
+    if name == NAME and root.startswith(folder):
+        return "", root[len(folder) :]
+    return None, ""
+
+
 def _fetch(fetcher: Fetcher, name: str, cache: str | None, software: str) -> IndexFile:
     """Raises NoIndexError, StorageError, UnavailableError, OSError."""
     for _ in range(3):
@@ -231,8 +284,27 @@ def _fetch(fetcher: Fetcher, name: str, cache: str | None, software: str) -> Ind
             key = f"{fetcher.store.url}/{name}\n{size} {tag}".encode()
             leaf = f"videoload-{blake2b(key, digest_size=16).hexdigest()}"
             with nullcontext(cache) if cache else TemporaryDirectory(prefix="videoload-") as folder:
-                return IndexFile(_kept(Path(os.path.realpath(folder), leaf), size, get), software)
+                file = _kept(Path(os.path.realpath(folder), leaf), size, get)
+                try:
+                    return IndexFile(file, software)
+                except OtherSoftwareError:  # it is one: no other process needs to fetch it again
+                    raise
+                except NoIndexError:
+                    file.unlink(missing_ok=True)
+                    raise
     raise NoIndexError("it is empty, or changes while it is read")
+
+
+def _check_room(folder: Path, size: int) -> None:
+    """Raises NoIndexError if an index of ``size`` bytes is no use, or would fill the disk of every
+    host."""
+    disk = os.statvfs(folder)
+    room = int(_MOST_OF_DISK * disk.f_bavail * disk.f_frsize)
+    if size > (most := min(room, _MOST_BYTES)):
+        raise NoIndexError(
+            f"it has {size / 1e6:,.0f} MB, and {most / 1e6:,.0f} MB are the most that this host "
+            f"takes in {folder}: `videoload index` writes it anew, or let cache= be on another disk"
+        )
 
 
 def _kept(place: Path, size: int, get: Callable[[BinaryIO], object]) -> Path:
@@ -242,8 +314,13 @@ def _kept(place: Path, size: int, get: Callable[[BinaryIO], object]) -> Path:
     with own_folder(file.parent), locked(place.with_suffix(".lock"), _LOCK_S):
         found = own_file(file)
         if found is None or found.st_size != size:
-            with coming.open("wb") as new:
-                get(new)
-            coming.replace(file)
+            _check_room(file.parent, size)
+            try:
+                coming.unlink(missing_ok=True)
+                with coming.open("xb") as new:
+                    get(new)
+                coming.replace(file)
+            finally:
+                coming.unlink(missing_ok=True)
         os.utime(file)  # it is in use
     return file

@@ -9,9 +9,10 @@ made, are not read.
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, nullcontext, suppress
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -36,6 +37,7 @@ from videoload.index.index_file import (
 )
 from videoload.scanning.scan import AWAY_S, STALL_S
 from videoload.storage.files import Storage
+from videoload.storage.new_files import new_file
 from videoload.storage.paths import files_of
 from videoload.storage.roots import is_url, open_storage, put_file, versions_of
 from videoload.trainer.client import Client
@@ -89,42 +91,55 @@ def make_index(
             _check_index("--add", other)
     every = dict.fromkeys(file for path in catalog.paths for file in files_of(path))
     paths = list(every)[part[0] :: part[1]]
-    with nullcontext(cache) if cache else TemporaryDirectory(prefix="videoload-") as folder:
+    if cache is not None:
+        Path(cache).mkdir(mode=0o700, parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix="videoload-", dir=cache) as room:
+        folder = cache or room
         find = partial(_row, *_sources(root, paths, folder, [out, *others]))
         left = [path for path in paths if find(path) is None]
         bad = _read(Catalog(left, root=root), processes, folder, begin(len(left))) if left else []
         # Other processes have written the rows, of files that may have changed meanwhile.
+        paths = list(dict.fromkeys([*paths, *_indexed(root, out)]))
         find = partial(_row, *_sources(root, paths, folder, [out, *others]))
         rows = (row for path in paths if (row := find(path)) is not None)
         if out is not None or not is_url(root):
             file = Path(root, NAME) if out is None else Path(out)
-            count = _write(file, rows, index_software())
+            count = _write(file, rows, index_software(), room)
             return Made(str(file), count, len(left), bad)
-        made = Path(folder, f"{NAME}-new")
-        count = _write(made, rows, index_software())
+        made = Path(room, "whole")
+        count = _write(made, rows, index_software(), room)
         put_file(str(root), NAME, made)
-        made.unlink()
     return Made(f"{root}/{NAME}", count, len(left), bad)
 
 
-def _write(file: Path, rows: Iterable[Row], software: str) -> int:
-    """Write an index, which takes the place of ``file`` at once. Returns how many rows it has.
-    Raises OSError, sqlite3.Error."""
-    new = file.with_name(f"{file.name}.{os.getpid()}.new")
-    try:
-        with closing(sqlite3.connect(new, isolation_level=None)) as made:
-            for statement in ("PRAGMA journal_mode = OFF", TABLE, "BEGIN"):
+def _indexed(root: Path | str, out: str | None) -> list[str]:
+    """The files that the index has rows of that this one takes the place of: they may be another
+    list's of the same root. Raises StorageError."""
+    if not _is_there(out):
+        return []
+    storage = open_storage(root)
+    return SetIndex(out, storage, None, index_software()).paths()
+
+
+def _write(file: Path, rows: Iterable[Row], software: str, room: str | None = None) -> int:
+    """Write an index, which takes the place of ``file`` at once. It is made in ``room``, a folder
+    of this user: SQLite would follow a link. Returns how many rows it has. Raises OSError,
+    sqlite3.Error."""
+    with TemporaryDirectory(prefix="videoload-", dir=room) as folder:
+        whole = Path(folder, NAME)
+        with closing(sqlite3.connect(whole, isolation_level=None)) as made:
+            for statement in ("PRAGMA journal_mode = OFF", "PRAGMA synchronous = OFF", TABLE,
+                              "BEGIN"):  # fmt: skip
                 made.execute(statement)
             statement = "INSERT OR REPLACE INTO indexes VALUES (?, ?, ?)"
             made.execute(statement, (SOFTWARE, b"", software.encode()))
             made.executemany(statement, rows)
             made.execute("COMMIT")
             [(count,)] = made.execute("SELECT count(*) - 1 FROM indexes")
-        with new.open("rb") as written:
-            os.fsync(written)
-        new.replace(file)
-    finally:
-        new.unlink(missing_ok=True)
+        with whole.open("rb") as source, new_file(file) as out:
+            shutil.copyfileobj(source, out, 1 << 20)
+            out.flush()
+            os.fsync(out.fileno())  # otherwise a power failure may leave it empty
     return int(count)
 
 
@@ -180,7 +195,7 @@ def _row(storage: Storage, cache: IndexCache, known: Sequence[SetIndex], path: s
         file = storage.resolve(path)
         for packed in _candidates(cache.packed(path, file), known, path, file.version):
             with suppress(ValueError):
-                VideoIndex.from_bytes(packed, row_of(path, file.version))
+                VideoIndex.from_bytes(packed, row_of(path, file.version)).check(file.size)
                 return path.encode(errors="surrogateescape"), file.version, packed
     return None
 

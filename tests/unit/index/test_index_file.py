@@ -1,14 +1,18 @@
 """The index of a set: found out once for all hosts, and never believed of another file."""
 
+import math
 import os
 import random
 import shutil
 import signal
 import sqlite3
+from array import array
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from fractions import Fraction
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,7 +30,9 @@ from videoload.clips.rows import Clip
 from videoload.clips.sample_spec import one_clip
 from videoload.decoding.decoder import Decoder
 from videoload.errors import VideoError, VideoloadError
+from videoload.index.index import VideoIndex
 from videoload.index.index_file import NAME, SetIndex
+from videoload.reading.order import Order
 from videoload.scanning.indexing import Made, make_index
 from videoload.storage.cache_directories import CacheDirectories
 from videoload.storage.roots import open_storage
@@ -194,7 +200,127 @@ def test_a_call_that_is_killed_goes_on_where_it_was(
     assert decoded(server.url, folder, out) == decoded(folder, folder, index=False)
 
 
+def test_an_index_of_a_part_keeps_the_rows_of_other_files(folder: Path, tmp_path: Path) -> None:
+    paths, cache = catalog_of(folder, folder).paths, str(tmp_path / "cache")
+    for part in (paths[:2], paths[2:4]):
+        make_index(vl.Catalog(part, root=folder), processes=1, cache=cache)
+    storage = open_storage(folder)
+    assert {*SetIndex(None, storage, None, index_software()).paths()} == {*paths[:4]}
+    (folder / paths[0]).unlink()
+    assert make_index(vl.Catalog(paths[3:4], root=folder), processes=1, cache=cache).files == 3
+
+
+def test_a_row_is_found_by_its_whole_path_below_the_root(folder: Path, tmp_path: Path) -> None:
+    """Files that are alike to the last bit have one version, if they were copied together."""
+    (folder / "deeper/jump").mkdir(parents=True)
+    for name in (f"deeper/{LONG}", "deeper/jump/other.avi"):
+        shutil.copy2(folder / LONG, folder / name)
+    file = open_storage(folder).resolve(LONG)
+    for root, index, has in (
+        (folder, None, {LONG}), (folder, tmp_path / "elsewhere", {LONG}),
+        (tmp_path, folder / NAME, {f"set/{LONG}"}),
+        (tmp_path, tmp_path / "elsewhere", {f"set/{LONG}"}),
+        (folder / "jump", folder / NAME, {"long.avi"}),
+    ):  # fmt: skip
+        for out in (None, str(tmp_path / "elsewhere")):
+            make_index(vl.Catalog([LONG, OTHER], root=folder), out, processes=1)
+        with sqlite3.connect(folder / NAME) as opened:
+            rows = opened.execute("SELECT * FROM indexes").fetchall()
+        opened.close()
+        assert len(rows) == 3
+        storage = open_storage(root)
+        found = SetIndex(str(index) if index else None, storage, None, index_software())
+        begins = "set/" if root == tmp_path else ""
+        for path in (
+            f"{begins}{OTHER}", f"{begins}deeper/{LONG}", f"{begins}deeper/jump/other.avi", *has,
+            f"{begins}other/{LONG}", f"other/{begins}{LONG}",
+        ):  # fmt: skip
+            is_there = found.find(path, file, wait=True) is not None
+            assert is_there == (path in has), (root, index, path)
+
+
+def test_nothing_is_written_through_a_link_beside_the_videos(folder: Path, tmp_path: Path) -> None:
+    guessed = (f"{NAME}.{os.getpid()}.new", f".{NAME}.unfinished", f"{NAME}-journal")
+    for name in guessed:
+        (folder / name).symlink_to(tmp_path / "outside")
+    made(folder, folder)
+    (folder / NAME).rename(tmp_path / "index")
+    (folder / NAME).symlink_to(tmp_path / "outside")
+    made(folder, folder)
+    assert not (tmp_path / "outside").exists()
+    assert (folder / NAME).read_bytes() == (tmp_path / "index").read_bytes()
+
+
 # An index that is wrong
+
+
+def test_an_index_that_would_fill_the_disk_of_a_host_is_not_fetched(
+    folder: Path, server: ObjectServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    made(server.url, folder, folder / NAME)
+    monkeypatch.setattr("videoload.index.index_file._MOST_BYTES", 4000)
+    assert decoded(server.url, folder) == decoded(folder, folder, index=False)
+    assert sum(sent for name, sent in server.requests if name == NAME) <= 10
+    assert any(NAME in message for message in caplog.messages)
+
+
+def test_what_was_fetched_and_is_no_index_goes(
+    folder: Path, server: ObjectServer, tmp_path: Path
+) -> None:
+    (folder / NAME).write_bytes(b"<html>what?</html>")
+    cache = tmp_path / "host"
+    Decoder(server.url, folders=CacheDirectories(str(cache))).info(LONG)
+    kept = sum(file.stat().st_size == len("<html>what?</html>") for file in cache.iterdir())
+    assert (kept, any(file.suffix == ".coming" for file in cache.iterdir())) == (0, False)
+
+
+def is_refused(index: VideoIndex, size: int) -> bool:
+    try:
+        index.check(size)
+    except ValueError:
+        return True
+    return False
+
+
+def test_a_forged_row_leads_to_no_memory_and_no_place_outside_its_file(folder: Path) -> None:
+    decoder, storage = Decoder(folder, folders=CacheDirectories(None)), open_storage(folder)
+    for path in catalog_of(folder, folder).paths:
+        index, size = decoder.index(path), storage.resolve(path).size
+        index.check(size)
+        order, info, huge = index.order, index.info, np.array([1 << 40])
+        starts = [
+            np.array([row])
+            for row in ((1 << 40, 0, 0, 0), (-2, 0, 0, 0), (0, 1 << 40, 0, 0), (0, 0, 0, 1 << 60))
+        ]
+        orders = [
+            Order(1 << 40, order.starts, order.ordinals, order.sums),
+            Order(0, order.starts, order.ordinals, order.sums),
+            Order(order.frames, order.starts, huge, order.sums),
+            Order(order.frames, order.starts, order.ordinals, np.zeros(order.frames + 1, int)),
+            Order(order.frames, order.starts, order.ordinals, order.sums, huge),
+            *(Order(order.frames, each, order.ordinals, order.sums) for each in starts),
+        ]  # fmt: skip
+        forged = [index._replace(order=each) for each in orders]
+        infos: list[dict[str, Any]] = [
+            {"width": 0}, {"width": 1 << 40}, {"height": 1 << 40}, {"turns": 1 << 40},
+            {"turns": -1}, {"cut": (-1, 0, 0, 0)}, {"cut": (1 << 40, 0, 0, 0)},
+            {"aspect": Fraction(1 << 40)}, {"aspect": Fraction(0)}, {"fps": Fraction(-1)},
+            {"times": array("d", [0.0] * (order.frames + 1))},
+            {"times": array("d", [math.nan] * order.frames)},
+        ]  # fmt: skip
+        forged += [index._replace(info=info._replace(**each)) for each in infos]
+        forged += [index._replace(positions=huge), index._replace(opening=[(1 << 40, 0)])]
+        if avi := index.avi:
+            changes: list[dict[str, Any]] = [
+                {"sizes": np.full(len(avi.sizes), 1 << 40)}, {"sizes": -avi.sizes.astype(int) - 1},
+                {"positions": np.full(len(avi.sizes), size)}, {"stream": 1 << 40}, {"stream": -1},
+                {"positions": np.zeros(len(avi.sizes), int)}, {"codec": "none"},
+                {"parameters": {"width": "wide"}},
+            ]  # fmt: skip
+            forged += [index._replace(avi=avi._replace(**each)) for each in changes]
+        for number, each in enumerate(forged):
+            assert is_refused(each, size), f"{path}: {number}"
 
 
 def _another_file(index: Path, folder: Path) -> None:
