@@ -9,6 +9,7 @@ from pathlib import Path, PurePath
 from typing import Any, SupportsIndex, overload
 
 import numpy as np
+import numpy.typing as npt
 
 from videoload.arguments import suggests
 from videoload.catalog import side_by_side, splitting
@@ -16,6 +17,7 @@ from videoload.catalog import targets as targets_
 from videoload.catalog.table import Column, Ints, MixPart, Seconds, Table, columns_of
 from videoload.clips.rows import Video
 from videoload.clips.sample_spec import By, SampleParts
+from videoload.clips.step_times import StepTimes
 from videoload.errors import CatalogError
 from videoload.listings import data_sets, lerobot
 from videoload.listings.columns import (
@@ -35,7 +37,7 @@ from videoload.listings.folders import (
 from videoload.listings.missing_files import root_of
 from videoload.listings.rows import rows_of
 from videoload.listings.tables import PartColumns, TargetColumns, labels_of, read_table
-from videoload.storage.paths import below, parts_of
+from videoload.storage.paths import below, files_of, parts_of
 
 
 class Catalog:
@@ -75,7 +77,8 @@ class Catalog:
     """
 
     __slots__ = (
-        "_classes", "_parts", "_root", "_sample_parts", "_table", "_targets", "_windows",
+        "_classes", "_parts", "_root", "_sample_parts", "_stats", "_steps", "_table", "_targets",
+        "_windows",
     )  # fmt: skip
 
     @suggests
@@ -123,6 +126,8 @@ class Catalog:
         self._parts: tuple[MixPart, ...] = ()
         self._sample_parts: SampleParts | None = None
         self._windows: Ints | None = None  # see `plan.windows`
+        self._steps: tuple[StepTimes, ...] | None = None  # of each row
+        self._stats: dict[str, dict[str, npt.NDArray[Any]]] = {}
         if listed.parts is not None:
             self._table, self._sample_parts = side_by_side.laid(self._table, *listed.parts, by)
         return self
@@ -276,6 +281,7 @@ class Catalog:
         delta_timestamps: Mapping[str, Sequence[float]] | None = None,
         cameras: Sequence[str] | None = None,
         episodes: Iterable[int] | None = None,
+        tolerance_s: float = 1e-4,
     ) -> Catalog:
         """A data set of robot learning in LeRobot's format 3.0. Needs the extra ``[lerobot]``.
 
@@ -285,8 +291,10 @@ class Catalog:
             >>> now = vl.ClipSpec(offsets=(-2, -1, 0), sampling="dense", hop=1, edges="hold")
 
         A row is an episode, and with ``sampling="dense", hop=1, edges="hold"`` a sample is a step.
-        Each camera is a part, and the ``offsets`` of its spec are the frames that it shows around
-        the step. A single camera is a catalog of plain videos.
+        Each camera is a part, and the ``offsets`` of its spec are the steps that it shows around
+        it. A single camera is a catalog of plain videos. As LeRobot does, each camera shows the
+        frame nearest to ``from_timestamp + timestamp`` of a step, by the times of its file. An
+        episode with a step that has none within ``tolerance_s`` is a bad video, and is named.
 
         Args:
             root: The folder of the data set, or a URL.
@@ -295,37 +303,39 @@ class Catalog:
                 features have the values of the step.
             cameras: Names of cameras; the first one leads. Default None: all of them.
             episodes: Numbers of episodes, in the order that is wanted. Default None: all.
+            tolerance_s: How far from the time of a step its frame may be, in seconds. Default 1e-4.
 
         Returns:
             A catalog whose targets have LeRobot's names: ``action``, ``observation.state`` and what
             else its tables have, ``NAME_is_pad`` beside those in ``delta_timestamps``, ``task``
-            (text), ``index``, ``episode_index`` and ``frame_index``.
+            (text), ``index``, ``episode_index`` and ``frame_index``. ``targets["action"].values``
+            has them all, for statistics of the chosen episodes; `stats` has those of the data set.
+            The log names features that cannot be used.
 
         Raises:
-            CatalogError: The data set has another version, or pictures in its tables; or an
-                argument does not fit it.
+            CatalogError: The data set has another version, pictures in its tables, or rows that
+                contradict each other; or an argument does not fit it.
         """
-        found = lerobot.read_episodes(root, delta_timestamps, cameras, episodes)
+        found = lerobot.read_episodes(root, delta_timestamps, cameras, episodes, tolerance_s)
         (leading, paths), *_ = found.files.items()
-        lead_s = found.begins_s[leading]
-        first = np.rint(lead_s * found.fps).astype(np.int64)
-        lasts = found.ends - found.begins
-        catalog = cls(paths, root=root, starts=first, ends=first + lasts)
+        catalog = cls(
+            paths, root=root, starts_s=found.begins_s, ends_s=found.ends_s, duplicates=True
+        )
         if len(found.files) > 1:
             others = {
                 name: cls(paths, root=root, duplicates=True)
                 for name, paths in found.files.items()
                 if name != leading
             }
-            offset_s = {name: lead_s - found.begins_s[name] for name in others}
             parts: dict[str, Any] = {leading: catalog, **others}
-            catalog = cls.side_by_side(offset_s=offset_s, **parts)
+            catalog = cls.side_by_side(**parts)
         bounds = found.begins, found.ends
         targets: dict[str, Any] = {
             name: targets_.Steps(values, *bounds, found.offsets.get(name))
             for name, values in found.steps.items()
         }
-        return catalog.with_targets({**targets, "episode_index": found.numbers})
+        catalog = catalog.with_targets({**targets, "episode_index": found.numbers})
+        return catalog._replaced(steps=found.times, stats=found.stats)
 
     @classmethod
     @suggests
@@ -429,6 +439,10 @@ class Catalog:
                 "with_targets for the others, or give each the same classes="
             )
         tables = [part._table for part in parts]
+        if len({part._steps is None for part in parts}) > 1:
+            raise CatalogError(
+                "to join catalogs, all or none are of from_lerobot: it has the times of steps"
+            )
         if len({table.has_moments for table in tables}) > 1:
             raise CatalogError("to join catalogs, all or none need moments (at, at_s)")
         paths = [
@@ -451,6 +465,8 @@ class Catalog:
             joined = joined._replaced(
                 table=joined._table.replaced(paths), sample_parts=sample_parts
             )
+        if steps := [part._steps for part in parts if part._steps is not None]:
+            joined = joined._replaced(steps=sum(steps, ()))
         return joined.with_targets(targets_.joined(targets)) if targets else joined
 
     @classmethod
@@ -491,6 +507,10 @@ class Catalog:
                 )
             if part._parts or part._sample_parts:
                 raise CatalogError("a mixture, or a catalog of several parts, cannot be a part")
+            if part._steps is not None:
+                raise CatalogError(
+                    f"part {name!r} is of from_lerobot: choose its cameras there, with cameras="
+                )
         tables = {name: (part._root, part._table) for name, part in parts.items()}
         root, table, sample_parts = side_by_side.combined(tables, match, by, offset_s)
         return next(iter(parts.values()))._replaced(
@@ -516,6 +536,12 @@ class Catalog:
     def targets(self) -> targets_.Targets | None:
         """The targets from `with_targets`, read-only; None: the labels are the targets."""
         return self._targets
+
+    @property
+    def stats(self) -> Mapping[str, Mapping[str, npt.NDArray[Any]]]:
+        """Of `from_lerobot`: ``stats["action"]["mean"]`` and what else ``meta/stats.json`` has, of
+        all episodes of the data set. Other catalogs have none."""
+        return self._stats
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -552,7 +578,7 @@ class Catalog:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Catalog):
             return NotImplemented
-        names = "_root", "_classes", "_table", "_parts", "_sample_parts"
+        names = "_root", "_classes", "_table", "_parts", "_sample_parts", "_steps"
         same = all(getattr(self, name) == getattr(other, name) for name in names)
         return same and targets_.equal(self._targets, other._targets)
 
@@ -560,8 +586,12 @@ class Catalog:
         return hash((self._root, self._classes, len(self)))
 
     def __repr__(self) -> str:
-        rows = f"{len(self)} rows of {self.files} files, {len(self._classes)} classes"
-        return f"Catalog({rows}, root={self._root})"
+        rows, classes = f"{len(self)} rows", f", {len(self._classes)} classes"
+        if self._steps is not None:
+            steps = sum(each.count for each in self._steps)
+            rows, classes = f"{len(self)} episodes of {steps} steps", ""
+        files = len({file for path in {*self.paths} for file in files_of(path)})
+        return f"Catalog({rows} in {files} files{classes}, root={self._root})"
 
     def with_targets(self, targets: object) -> Catalog:
         """This catalog with other targets than labels. `split` and ``balance`` use the labels.
@@ -600,7 +630,9 @@ class Catalog:
             raise CatalogError("a mixture has no subsets: take subsets of its parts, and mix those")
         chosen = splitting.chosen(indices, len(self))
         targets = None if self._targets is None else targets_.subset(self._targets, chosen)
-        return self._replaced(table=self._table.take(chosen), targets=targets, windows=None)
+        steps = None if self._steps is None else tuple(self._steps[i] for i in chosen.tolist())
+        table = self._table.take(chosen)
+        return self._replaced(table=table, targets=targets, steps=steps, windows=None)
 
     @suggests
     def split(
@@ -620,7 +652,7 @@ class Catalog:
             seed: Any int. Default 0.
             by: What goes to one side together: a regular expression that finds a video's group in
                 its path (``r"_(g\\d+)_"``), a function of a `Video`, or a value for each.
-                Default None: each file by itself.
+                Default None: each file by itself; of `from_lerobot`, each episode.
 
         Returns:
             (first, rest), in this catalog's order, with all classes.
@@ -628,5 +660,8 @@ class Catalog:
         Raises:
             CatalogError: One side would be empty, or a path does not name its group.
         """
+        if by is None and self._steps is not None:
+            pairs = zip(self.paths, self._steps, strict=True)
+            by = [f"{path} {steps.episode}" for path, steps in pairs]
         mask = splitting.is_first(fraction, operator.index(seed), self, by)
         return self.subset(np.flatnonzero(mask)), self.subset(np.flatnonzero(~mask))

@@ -49,6 +49,8 @@ def rows_for_workers(catalog: Catalog, spec: SampleSpec) -> Callable[[int], Vide
 
     def row(video: int) -> Video:
         found = catalog._table.video(video, _UNTOLD)
+        if catalog._steps is not None:
+            found = replace(found, steps=catalog._steps[video])
         if values is None:
             return found
         return replace(found, boxes=_of_row(values, found, video).tobytes())

@@ -14,8 +14,10 @@ from videoload.catalog.catalog import Catalog
 from videoload.catalog.interleaving import weights
 from videoload.catalog.table import Ints, MixPart
 from videoload.clips.affine import Matrices
+from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.edges import pictures
 from videoload.clips.sample_spec import SampleSpec, moment_at
+from videoload.clips.windows import step_of
 from videoload.errors import SpecError
 from videoload.storage.paths import parts_of
 
@@ -66,20 +68,30 @@ def targets_of(
     videos: Ints,
     frames: Ints,
     affine: Matrices | dict[str, Matrices] | None = None,
-    at: int | None = None,
+    moments: Ints | None = None,
 ) -> Any:
     """The labels of a batch with these videos, int64 [B], or the rows of targets for the source
     frames that are shown, int64 [B, T]; with the matrices of the clips, which `Points` and `Boxes`
-    need, and the place ``at`` which each clip shows its moment, for `Steps`. Raises SpecError if a
-    video has no target for a frame."""
+    need, and what `moments_of` gives, for `Steps`. Raises SpecError if a video has no target for a
+    frame."""
     if catalog.targets is None:
         return catalog.labels[videos]
-    moments = None
-    if at is not None:  # all views are around the same
-        moments = pictures(frames).reshape(len(frames), -1, frames.shape[-1])[:, 0, at]
-        moments = moments - catalog._table.column("start")[videos]
     path_of = catalog.paths.__getitem__
     return targets_.batch(catalog.targets, videos, frames, affine, path_of, moments)
+
+
+def moments_of(
+    catalog: Catalog, spec: ClipSpec, videos: Ints, clips: Ints, frames: Ints
+) -> Ints | None:
+    """The moment of clips with these numbers, which show these source frames: frames from the first
+    one of their row, or its step. None: clips of this spec have no moment."""
+    if (at := moment_at(spec)) is None:
+        return None
+    if (steps := catalog._steps) is not None:
+        pairs = zip(videos.tolist(), clips.tolist(), strict=True)
+        return np.array([step_of(spec, steps[video], clip) for video, clip in pairs], np.int64)
+    shown = pictures(frames).reshape(len(frames), -1, frames.shape[-1])[:, 0, at]  # of all views
+    return np.asarray(shown - catalog._table.column("start")[videos], np.int64)
 
 
 def file_rows(catalog: Catalog, side: int | None = None) -> Catalog:
@@ -97,8 +109,15 @@ def whole_files(catalog: Catalog, paths: Iterable[str]) -> Catalog:
     """Some of its files, each once, and nothing else that it says of them."""
     rows = file_rows(catalog)
     return rows._replaced(
-        table=rows._table.replaced(list(dict.fromkeys(paths)), {}), sample_parts=None
+        table=rows._table.replaced(list(dict.fromkeys(paths)), {}), sample_parts=None, steps=None
     )
+
+
+def lengths_of(catalog: Catalog) -> Ints:
+    """The frames of each row, or its steps if it has times of them; -1: not known."""
+    if catalog._steps is not None:
+        return np.array([steps.count for steps in catalog._steps], np.int64)
+    return catalog._table.segment_frames
 
 
 def with_windows(catalog: Catalog, windows: Ints | None) -> Catalog:
@@ -143,7 +162,7 @@ def check_shapes(catalog: Catalog, spec: SampleSpec) -> None:
     steps of clips that have no moment."""
     for name, column in targets_.named(catalog.targets).items():
         if isinstance(column, targets_.Steps):
-            if catalog._table.seconds is not None:
+            if catalog._table.seconds is not None and catalog._steps is None:
                 raise SpecError(
                     f"{name}: Steps are counted in frames: give starts and ends in frames"
                 )

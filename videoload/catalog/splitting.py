@@ -23,6 +23,7 @@ from videoload.listings.columns import is_list, names_in
 # A regular expression for paths, a function of a `Video`, or a value for each video.
 By = str | Callable[[Any], Hashable] | Sequence[Hashable]
 
+_ROUNDING_S = 1e-6
 _UCF101 = re.compile(r"v_(\w+)_(g\d+)_c\d+\.\w+$")
 
 
@@ -108,8 +109,12 @@ def groups(videos: Sequence[Any], by: By) -> list[str]:
 
 
 def _are_apart(videos: Sequence[Any]) -> bool:
-    """Whether segments of a file, each with frames as its start and its end, share no frame."""
-    if any(each.end is None or each.start_s or each.end_s for each in videos):
+    """Whether segments of a file, all with a start and an end in frames, or all in seconds, share no
+    frame."""
+    if all(each.start_s is not None and each.end_s is not None for each in videos):
+        rows, rounding_s = [(each.start_s, each.end_s) for each in videos], _ROUNDING_S
+    elif any(each.end is None or each.start_s is not None for each in videos):
         return False
-    rows = sorted((each.start, each.end) for each in videos)
-    return all(one[1] <= other[0] for one, other in pairwise(rows))
+    else:
+        rows, rounding_s = [(each.start, each.end) for each in videos], 0.0
+    return all(one[1] <= other[0] + rounding_s for one, other in pairwise(sorted(rows)))

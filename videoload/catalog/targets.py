@@ -131,10 +131,17 @@ class Steps:
                 f"Steps: row {wrong[0]} has the steps {begin[wrong[0]]} to {end[wrong[0]] - 1}, "
                 f"of {len(self._values)}"
             )
-        self._offsets = None if offsets is None else np.array([*offsets], np.int64)
+        self._offsets = None if offsets is None else _whole([*offsets])
 
     def __len__(self) -> int:
         return len(self._bounds)
+
+    @property
+    def values(self) -> npt.NDArray[Any]:
+        """The values of all steps of these rows, one row after the other, [S, ...]: what a mean and
+        a deviation are made of."""
+        rows = [self._values[begin:end] for begin, end in self._bounds.tolist()]
+        return np.concatenate(rows)
 
     def _with(self, values: npt.NDArray[Any], bounds: npt.NDArray[np.int64]) -> Steps:
         new = copy.copy(self)
@@ -554,6 +561,17 @@ def with_values(column: Marks, values: Values) -> Marks:
     new = copy.copy(column)
     new._values = values
     return new
+
+
+def _whole(offsets: list[Any]) -> Ints:
+    """The offsets of `Steps`. Raises CatalogError."""
+    found = np.array(offsets)
+    if found.ndim != 1 or not len(found) or found.dtype.kind not in "iu":
+        raise CatalogError(
+            "offsets of Steps are whole numbers of steps, at least one, got "
+            f"{offsets!r:.80}: of seconds, multiply by the steps a second"
+        )
+    return found.astype(np.int64)
 
 
 def _marks(name: str, given: Any, dimensions: int, last: tuple[str | int, ...]) -> Rows:

@@ -42,6 +42,7 @@ from videoload.clips.regions import (
     turned_back,
 )
 from videoload.clips.rows import Clip, box_of
+from videoload.clips.step_times import frames_at, timeline
 from videoload.clips.video_info import VideoInfo
 from videoload.clips.windows import frames_in, frames_of, moment_in
 
@@ -77,9 +78,9 @@ class ClipParams(NamedTuple):
 class Draws(NamedTuple):
     """What is drawn for a clip. The parts of a sample have it in common, but for the frames.
 
-    ``frames`` are the numbers of its source frames. It is mirrored if ``mirror``. A random crop
-    begins at the shares ``across`` and ``down`` of where it may begin; crop number ``crop`` of
-    several is asked for. ``region`` is scaled to the clip's size, in a frame of the size ``of``.
+    ``frames`` are the numbers of its source frames, or steps. It is mirrored if ``mirror``. A
+    random crop begins at the shares ``across`` and ``down`` of where it may begin; crop number
+    ``crop`` of several is asked for. ``region`` is scaled to the clip's size, in a frame of the size ``of``.
     """
 
     frames: npt.NDArray[np.int64]
@@ -94,7 +95,9 @@ class Draws(NamedTuple):
 
 def clip_params(spec: ClipSpec, video: VideoInfo, clip: Clip, view: int = 0) -> ClipParams:
     """Decide a clip of a video. ``view``: its number in its sample. Raises UnfitError."""
-    return shown(spec, video, drawn(spec, video, frames_in(clip.row, video), clip, view))
+    draws = drawn(spec, video, frames_in(clip.row, video), clip, view)
+    frames = frames_at(clip.row.steps, 0, video, draws.frames)
+    return shown(spec, video, draws._replace(frames=frames))
 
 
 def seed_of(seed: int, view: int) -> int:
@@ -105,16 +108,20 @@ def seed_of(seed: int, view: int) -> int:
 def drawn(
     spec: ClipSpec, video: VideoInfo, window: tuple[int, int], clip: Clip, view: int
 ) -> Draws:
-    """What is drawn for a clip of the frames [first, last) of the video. Raises UnfitError."""
+    """What is drawn for a clip of the frames [first, last) of the video, or of these steps of its
+    row. Raises UnfitError."""
     own = seed_of(clip.seed, view)
     draw = generator(own)
     at, mirror, across, down = draw(), draw(), draw(), draw()
     moment = moment_in(clip.row, video, window) if spec.sampling == "at" else 0
-    frames = frames_of(spec, video, window, clip.clip, own, at, moment)
+    steps = clip.row.steps
+    frames = frames_of(spec, timeline(steps, video), window, clip.clip, own, at, moment)
     of = scaled_size(*video.shown_size(spec), spec.resize)
     region = (0, 0, *of)
     if spec.crop == "box":
-        region = _around(spec, video, box_of(clip.row, frames), of, draw)
+        region = _around(
+            spec, video, box_of(clip.row, frames_at(steps, 0, video, frames)), of, draw
+        )
     elif spec.crop == "resized":
         region = resized_region(of, spec.area, spec.ratio, draw)
     return Draws(frames, spec.flip and mirror < 0.5, across, down, clip.crop, region, of, own)

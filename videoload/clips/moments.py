@@ -22,6 +22,7 @@ Times = npt.NDArray[np.float64]
 
 _NEAR_S = Fraction(1, 1000)
 _NEAR = Fraction(1, 4)  # of the distance between two frames
+SAME_S = 1e-6  # times this close are the same
 _ROUNDING_S = 1e-9  # more than what floats round seconds by, so that these agree with fractions
 
 
@@ -63,6 +64,15 @@ def shown_in(seconds: float, video: VideoInfo) -> int:
         raise UnfitError("has no frame rate; give at, a frame, and not at_s")
     at = exactly(seconds) * video.fps
     return min(math.floor(at + near(video.fps)), video.frames - (at <= video.frames))
+
+
+def nearest(times: Times, moments: Times) -> Ints:
+    """The frames with these own times that are nearest to these moments; of two, the first."""
+    after = np.clip(np.searchsorted(times, moments), 1, max(1, len(times) - 1))
+    after = np.minimum(after, len(times) - 1)
+    before = np.maximum(after - 1, 0)
+    nearer = moments - times[before] <= times[after] - moments + SAME_S
+    return np.where(nearer, before, after)
 
 
 def end_of(times: Times) -> float:

@@ -12,6 +12,7 @@ from videoload.clips.choices import MAX_BOXES_BYTES
 from videoload.clips.edges import pictures
 from videoload.clips.moments import Ints
 from videoload.clips.regions import Box
+from videoload.clips.step_times import StepTimes
 
 # Bounds of what other hosts may say.
 Natural = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
@@ -22,7 +23,7 @@ MAX_PATHS = 1 << 14  # characters of all files of a row
 # A row travels with each clip: what it has from its defaults is left out, and names are short.
 _SHORT = {
     "path": "p", "start": "s", "end": "e", "start_s": "S", "end_s": "E", "at": "a", "at_s": "A",
-    "boxes": "b",
+    "boxes": "b", "steps": "t",
 }  # fmt: skip
 
 
@@ -54,6 +55,7 @@ class Video(
             Workers of other hosts must have such a copy, if the trainer has none. Default None.
         boxes: As workers are told it: float32 [n, 4], the box of all frames, or of those from
             ``start`` on; NaN, or no area: a frame has none. Default b"".
+        steps: As workers are told it: when each step is shown. Default None.
     """
 
     path: Annotated[str, msgspec.Meta(max_length=MAX_PATHS)]
@@ -70,6 +72,7 @@ class Video(
     height: Natural | None = None
     fingerprint: Natural | None = None
     boxes: Annotated[bytes, msgspec.Meta(max_length=MAX_BOXES_BYTES)] = b""
+    steps: StepTimes | None = None
 
 
 def box_of(row: Video, frames: Ints) -> Box | None:

@@ -15,13 +15,12 @@ import numpy as np
 from videoload.clips.choices import UnfitError
 from videoload.clips.clip_params import ClipParams, drawn, shown
 from videoload.clips.edges import held, pictures
-from videoload.clips.moments import Ints, Times
+from videoload.clips.moments import SAME_S, Ints, Times, nearest
 from videoload.clips.rows import Clip, Video
 from videoload.clips.sample_spec import SampleSpec, moment_at, reported_shape
+from videoload.clips.step_times import frames_at, timeline
 from videoload.clips.video_info import VideoInfo
 from videoload.clips.windows import frames_in, with_edges
-
-_ROUNDING_S = 1e-6  # times this close are the same
 
 
 class SampleParams(NamedTuple):
@@ -41,19 +40,21 @@ class SampleParams(NamedTuple):
 
 def sample_params(spec: SampleSpec, videos: Mapping[str, VideoInfo], clip: Clip) -> SampleParams:
     """Decide a sample of ``videos``: those of the parts. Raises UnfitError."""
-    leading, leader = videos[spec.leading], spec.leader
+    leading, leader, steps = videos[spec.leading], spec.leader, clip.row.steps
+    counted = {name: timeline(steps, video) for name, video in videos.items()}
     window = common_frames(spec, videos, clip.row)
     views = [drawn(leader, leading, window, clip, view) for view in range(leader.views)]
     params: dict[str, list[ClipParams]] = {}
-    for name, own in spec.clips.items():
+    for part, (name, own) in enumerate(spec.clips.items()):
         params[name] = []
         for draws in views:
             try:
                 frames = draws.frames
                 if name != spec.leading and own.offsets is not None:
-                    frames = _around_moment(spec, name, videos, frames, window)
+                    frames = _around_moment(spec, name, counted, frames, window)
                 elif name != spec.leading:
-                    frames = _following(spec, name, videos, frames)
+                    frames = _following(spec, name, counted, frames)
+                frames = frames_at(steps, part, videos[name], frames)
                 params[name].append(shown(own, videos[name], draws._replace(frames=frames)))
             except UnfitError as error:
                 raise UnfitError(f"part {name!r}: {error}", dropped=error.dropped) from None
@@ -71,6 +72,8 @@ def common_frames(spec: SampleSpec, videos: Mapping[str, VideoInfo], row: Video)
     """The frames of the leader, within its segment, at which all parts have frames: the first one,
     and the one after the last. Raises UnfitError."""
     first, last = frames_in(row, videos[spec.leading])
+    if row.steps is not None:  # each of them has a frame in every part
+        return first, last
     others = [name for name in spec.clips if name != spec.leading]
     if spec.by == "frames":
         last = min(last, *(videos[name].frames for name in spec.clips))
@@ -99,7 +102,7 @@ def _lasts(spec: SampleSpec, name: str, video: VideoInfo) -> tuple[float, float]
     seconds from the beginning of the leader's file."""
     times, offset_s = _times(spec, name, {name: video}), spec.offset_s(name)
     half_s = (times[-1] - times[0]) / (len(times) - 1) / 2 if len(times) > 1 else 0.0
-    return times[0] - half_s + offset_s - _ROUNDING_S, times[-1] + half_s + offset_s + _ROUNDING_S
+    return times[0] - half_s + offset_s - SAME_S, times[-1] + half_s + offset_s + SAME_S
 
 
 def _around_moment(
@@ -134,11 +137,7 @@ def _shown_then(
         numbers = np.clip(np.floor(moments + 0.5), 0, videos[name].frames - 1)
         return numbers.astype(np.int64)
     times, moments = _times(spec, name, videos), moments - spec.offset_s(name)
-    after = np.clip(np.searchsorted(times, moments), 1, max(1, len(times) - 1))
-    after = np.minimum(after, len(times) - 1)
-    before = np.maximum(after - 1, 0)
-    nearer = moments - times[before] <= times[after] - moments + _ROUNDING_S
-    return np.where(nearer, before, after)
+    return nearest(times, moments)
 
 
 def _following(spec: SampleSpec, name: str, videos: Mapping[str, VideoInfo], frames: Ints) -> Ints:

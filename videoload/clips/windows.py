@@ -28,13 +28,17 @@ from videoload.clips.moments import (
 )
 from videoload.clips.regions import generator
 from videoload.clips.rows import Video
+from videoload.clips.step_times import StepTimes
 from videoload.clips.video_info import VideoInfo
 
 _PARTS = 1 << 128  # the bits of a seed above 64 select a generator
 
 
 def frames_in(row: Video, video: VideoInfo) -> tuple[int, int]:
-    """The first frame of a row's segment, and the one after its last. Raises UnfitError."""
+    """The first frame of a row's segment, and the one after its last; of a row with the times of
+    its steps, steps. Raises UnfitError."""
+    if row.steps is not None:
+        return 0, row.steps.count
     if row.start_s is None and row.end_s is None:
         start, end = row.start, row.end
         last = video.frames if end is None else min(end, video.frames)
@@ -185,6 +189,13 @@ def _place(spec: ClipSpec, fps: Fraction, times: Times | None, clip: int) -> int
     if times is None:
         return int(clip * _hop(spec, fps) + near(fps))
     return int(shown_at(times, times[0] + clip * hop_s))
+
+
+def step_of(spec: ClipSpec, steps: StepTimes, clip: int) -> int:
+    """The step in the middle of window number ``clip`` of ``"dense"``, with ``edges``."""
+    return _place(
+        spec, steps.rate, None, min(clip, _places(spec, steps.count, steps.rate, None) - 1)
+    )
 
 
 def _times(video: VideoInfo, first: int, last: int) -> Times | None:

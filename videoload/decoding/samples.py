@@ -15,6 +15,7 @@ from videoload.clips.clip_params import ClipParams
 from videoload.clips.rows import Clip
 from videoload.clips.sample_params import SampleParams, common_frames, sample_params
 from videoload.clips.sample_spec import SampleSpec, arrays_of
+from videoload.clips.step_times import timeline
 from videoload.clips.video_info import VideoInfo
 from videoload.clips.windows import count_windows
 from videoload.decoding.prepared import Made, Make, renewing
@@ -86,7 +87,8 @@ def prepare_counts(
     leader, info = spec.leader, videos[spec.leading]
     displayed = [side for name in videos for side in videos[name].displayed_size(spec.clips[name])]
     for request, row in zip(requests, out, strict=True):
-        counts = count_windows(leader, info, common_frames(spec, videos, request.row))
+        seen = timeline(request.row.steps, info)
+        counts = count_windows(leader, seen, common_frames(spec, videos, request.row))
         arrays_of(spec, row)[:] = *counts, *info.shown_size(leader), *displayed
     return lambda tick: Made(np.empty((len(out), 0), np.int64))
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from xxhash import xxh3_64
 
 from videoload.catalog.catalog import Catalog
-from videoload.catalog.joining import targets_of
+from videoload.catalog.joining import moments_of, targets_of
 from videoload.catalog.table import Ints
 from videoload.clips.affine import Matrices
 from videoload.clips.edges import reported
@@ -22,7 +22,6 @@ from videoload.clips.sample_spec import (
     arrays_of,
     by_part,
     heard_in,
-    moment_at,
     unnamed,
 )
 from videoload.errors import VideoloadError
@@ -139,8 +138,8 @@ def batch_of(
     frames = by_part(spec, np.ascontiguousarray(sample_info["frames"]))
     affine = affine_of(sample_info, spec)
     leading = next(iter(frames.values()))
-    at = moment_at(spec.leader)
-    clips, targets = arrays_of(spec, rows), targets_of(catalog, video, leading, affine, at)
+    moments = moments_of(catalog, spec.leader, video, clip, leading)
+    clips, targets = arrays_of(spec, rows), targets_of(catalog, video, leading, affine, moments)
     if not info:
         return clips, targets
     path = np.array([catalog.paths[sample.video] for sample in samples], object)

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.msgpack import encode
 
 from videoload.arguments import not_default
 from videoload.catalog import targets
@@ -67,6 +68,8 @@ class Identity:
         for name, column in table.columns.items():
             if name not in _DECIDES_NO_CLIP and (name != "box" or spec.leader.crop == "box"):
                 settings[COLUMNS[name][0]] = _digest(rows, column)
+        if catalog._steps is not None:
+            settings["steps"] = _digest(rows, encode(catalog._steps))
         if isinstance(options["balance"], tuple):
             settings["balance"] = _digest(rows, np.array(options["balance"]))
         if do_lengths_decide(spec, options["buckets"]) or has_sizes(spec):

@@ -20,6 +20,7 @@ from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import (
     do_lengths_decide,
     file_rows,
+    lengths_of,
     shown_as,
     whole_files,
     with_windows,
@@ -105,7 +106,7 @@ def windows_of(catalog: Catalog, spec: ClipSpec, videos: range) -> tuple[Ints, I
         return windows, left
     if not _lengths_suffice(catalog, videos, spec):
         raise SpecError("the windows of this catalog were not counted")
-    frames = catalog._table.segment_frames[videos.start : videos.stop]
+    frames = lengths_of(catalog)[videos.start : videos.stop]
     windows, left = windows_in(spec, frames)
     return windows, left
 
@@ -166,5 +167,5 @@ def warnings_of(
 
 def _lengths_suffice(catalog: Catalog, videos: range, spec: ClipSpec) -> bool:
     """Whether frame counts decide the number of windows, and the catalog knows them."""
-    lengths = catalog._table.segment_frames[videos.start : videos.stop]
+    lengths = lengths_of(catalog)[videos.start : videos.stop]
     return hop_seconds(spec) is None and bool((lengths >= 0).all())

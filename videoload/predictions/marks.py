@@ -9,6 +9,7 @@ from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any, NamedTuple
 
+from msgspec.msgpack import encode
 from xxhash import xxh3_64, xxh3_64_hexdigest
 
 from videoload.catalog.catalog import Catalog
@@ -47,7 +48,8 @@ def marks_of(
     """The mark of each row of a catalog, by its name."""
     files, found, row_of = _fingerprints(catalog), {}, rows_for_workers(catalog, one_clip(spec))
     for row, (name, path) in enumerate(zip(names, catalog.paths, strict=True)):
-        of = row_of(row).boxes
+        told = row_of(row)
+        of = told.boxes + (b"" if told.steps is None else encode(told.steps))
         if of or len(pieces_of(path)) > 1:
             of += path.encode("utf-8", "surrogateescape")
         found[name] = Mark(model, files.get(path), xxh3_64_hexdigest(of) if of else "")
