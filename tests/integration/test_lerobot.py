@@ -10,8 +10,9 @@ import pytest
 
 import videoload as vl
 from tests.support.digests import digests
-from tests.support.lerobot import CAMERAS, FPS, TASKS, make_lerobot
+from tests.support.lerobot import CAMERAS, FPS, TASKS, change_rows, make_lerobot
 from tests.support.servers import bucket
+from tests.support.videos import make_avi
 
 pytest.importorskip("pyarrow")
 LENGTHS = [9, 20, 14, 31, 6, 11]
@@ -100,6 +101,68 @@ def test_sets_are_mixed_split_and_chosen_by_episode(root: Path, tmp_path: Path) 
     alone = vl.Catalog.from_lerobot(root, cameras=CAMERAS[:1])
     train, rest = alone.split(0.5, seed=1, by=range(len(alone)))
     assert len(train) + len(rest) == len(LENGTHS)
+
+
+def shown_by_step(catalog: vl.Catalog, clip: Any) -> dict[int, Any]:
+    """The frames of each step, by its index."""
+    found = {}
+    how: dict[str, Any] = {"batch_size": 1, "info": True, "on_error": "skip"}
+    for _, targets, info in vl.decode_serially(catalog, clip, **how):
+        named = cast(dict[str, Any], targets)
+        frames = info.frames if isinstance(info.frames, dict) else {"": info.frames}
+        found[int(named["index"][0])] = {name: each[0].tolist() for name, each in frames.items()}
+    return found
+
+
+def refilm(root: Path, camera: str, times: list[float], rate: int = FPS) -> None:
+    """Exchange the first file of a camera for one whose pictures have these times."""
+    file = root / f"videos/{camera}/chunk-000/file-000.mp4"
+    file.unlink()
+    make_avi(file, times=times, rate=rate, container_format="mp4")
+
+
+def test_pictures_are_found_by_the_times_of_their_file(tmp_path: Path) -> None:
+    root = make_lerobot(tmp_path / "set", [9, 20])
+    refilm(root, CAMERAS[0], [n / 50 for n in range(66)], 50)  # at twice the rate of the steps
+
+    def leave_out(columns: dict[str, Any]) -> None:  # of the second episode, what was idle
+        columns["timestamp"][9:] = [(n + 3 * (n > 4)) / FPS for n in range(20)]
+
+    change_rows(root, "data/chunk-000/file-000", leave_out)
+    change_rows(
+        root, "meta/episodes/chunk-000/file-000",
+        lambda columns: {name: c for name, c in columns.items() if "to_timestamp" not in name},
+    )  # fmt: skip
+    refilm(root, CAMERAS[1], [n / FPS for n in range(33)])
+    found = shown_by_step(vl.Catalog.from_lerobot(root), CLIP)
+    at = [*range(9), *(9 + n + 3 * (n > 4) for n in range(20))]
+    assert [found[step][CAMERAS[0]] for step in range(29)] == [[2 * n] for n in at]
+    around = [[*range(0, 9)], [*range(9, 29)]]
+    for steps in around:
+        for step in steps:
+            shown = [step + k for k in (-5, -1, 0, 3)]
+            wanted = [at[k] if k in steps else -1 for k in shown]
+            assert found[step][CAMERAS[1]] == wanted
+
+
+def test_an_episode_without_a_picture_is_named_or_shows_the_nearest(tmp_path: Path) -> None:
+    root = make_lerobot(tmp_path / "set", [9, 7])
+    refilm(root, CAMERAS[0], [n / FPS for n in range(16) if n != 4])
+    clip = CLIP[CAMERAS[0]]
+    strict = vl.Catalog.from_lerobot(root, cameras=CAMERAS[:1])
+    assert [*shown_by_step(strict, clip)] == [*range(9, 16)]
+    with pytest.raises(vl.VideoError, match=r"episode 0.*step 4"):
+        [*vl.decode_serially(strict, clip, 1, on_error="raise")]
+    coarse = vl.Catalog.from_lerobot(root, DELTAS, cameras=CAMERAS[:1], tolerance_s=1 / FPS)
+    found = shown_by_step(coarse, clip)
+    assert [found[step][""] for step in range(16)] == [[n - (n > 3)] for n in range(16)]
+    serial = digests(vl.decode_serially(coarse, clip, info=True, **HOW))
+    for _, targets in vl.decode_serially(coarse, clip, 16):  # two steps show one picture
+        named = cast(dict[str, Any], targets)
+        assert named["action"][:, 0, 0].tolist() == named["index"].tolist() == [*range(16)]
+    with vl.Client(workers=2) as client:
+        stream = client.stream(coarse, clip, **HOW)
+        assert digests(stream.batches(info=True)) == serial
 
 
 @pytest.mark.parametrize(

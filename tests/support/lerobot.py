@@ -1,7 +1,7 @@
 """Small LeRobot data sets: pictures and tables that say which step they are of."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ TASKS = ["pick the cube", "push the T"]
 CAMERAS = ["observation.images.top", "observation.images.wrist"]
 
 
-def make_lerobot(root: Path, lengths: Sequence[int], seed: int = 0) -> Path:
+def make_lerobot(root: Path, lengths: Sequence[int], seed: int = 0, *, videos: bool = True) -> Path:
     """A data set whose episodes have these lengths. Camera k of ``CAMERAS`` has k + 2 episodes in a
     file, and picture n of a file is that of `make_avi`. ``action`` is (step, episode, frame)."""
     from pyarrow import FixedSizeListArray, array, parquet, table
@@ -42,11 +42,13 @@ def make_lerobot(root: Path, lengths: Sequence[int], seed: int = 0) -> Path:
         for number in range(file[-1] + 1):
             own = np.flatnonzero(file == number)
             begin[own] = (np.cumsum(np.array(lengths)[own]) - np.array(lengths)[own]) / FPS
-            make_avi(root / f"videos/{camera}/chunk-000/file-{number:03}.mp4", seed=seed + k,
-                     frames=sum(np.array(lengths)[own]), container_format="mp4")  # fmt: skip
+            if videos:
+                make_avi(root / f"videos/{camera}/chunk-000/file-{number:03}.mp4", seed=seed + k,
+                         frames=sum(np.array(lengths)[own]), container_format="mp4")  # fmt: skip
         where |= {
             f"videos/{camera}/chunk_index": np.zeros(len(lengths), int),
             f"videos/{camera}/file_index": file, f"videos/{camera}/from_timestamp": begin,
+            f"videos/{camera}/to_timestamp": begin + np.array(lengths) / FPS,
         }  # fmt: skip
     features |= {name: {"dtype": str(np.asarray(c).dtype), "shape": [1]}
                  for name, c in columns.items() if name != "action"}  # fmt: skip
@@ -68,4 +70,24 @@ def make_lerobot(root: Path, lengths: Sequence[int], seed: int = 0) -> Path:
         "video_path": "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4",
     }  # fmt: skip
     (root / "meta/info.json").write_text(json.dumps(info))
+    return root
+
+
+def change_info(root: Path, change: Callable[[dict[str, Any]], object]) -> Path:
+    """Let ``change`` change what ``meta/info.json`` says."""
+    file = root / "meta/info.json"
+    info = json.loads(file.read_text())
+    change(info)
+    file.write_text(json.dumps(info))
+    return root
+
+
+def change_rows(root: Path, name: str, change: Callable[[dict[str, Any]], object]) -> Path:
+    """Let ``change`` change the columns of a table, by their names."""
+    from pyarrow import parquet, table
+
+    file = root / f"{name}.parquet"
+    columns = parquet.read_table(file).to_pydict()
+    changed = change(columns)
+    parquet.write_table(table(changed if isinstance(changed, dict) else columns), file)
     return root

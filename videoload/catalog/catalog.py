@@ -425,6 +425,10 @@ class Catalog:
             raise CatalogError("join takes catalogs, at least one")
         if any(part._parts for part in parts):
             raise CatalogError("a mixture cannot be part of another catalog: give its parts")
+        if len({part._steps is None for part in parts}) > 1:
+            raise CatalogError(
+                "to join catalogs, all or none are of from_lerobot: it has the times of steps"
+            )
         sample_parts = parts[0]._sample_parts
         if any(part._sample_parts != sample_parts for part in parts):
             raise CatalogError(
@@ -439,10 +443,6 @@ class Catalog:
                 "with_targets for the others, or give each the same classes="
             )
         tables = [part._table for part in parts]
-        if len({part._steps is None for part in parts}) > 1:
-            raise CatalogError(
-                "to join catalogs, all or none are of from_lerobot: it has the times of steps"
-            )
         if len({table.has_moments for table in tables}) > 1:
             raise CatalogError("to join catalogs, all or none need moments (at, at_s)")
         paths = [

@@ -109,8 +109,8 @@ def groups(videos: Sequence[Any], by: By) -> list[str]:
 
 
 def _are_apart(videos: Sequence[Any]) -> bool:
-    """Whether segments of a file, all with a start and an end in frames, or all in seconds, share no
-    frame."""
+    """Whether segments of a file share no frame, which all have a start and an end, in frames or in
+    seconds."""
     if all(each.start_s is not None and each.end_s is not None for each in videos):
         rows, rounding_s = [(each.start_s, each.end_s) for each in videos], _ROUNDING_S
     elif any(each.end is None or each.start_s is not None for each in videos):

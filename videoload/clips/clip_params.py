@@ -80,7 +80,8 @@ class Draws(NamedTuple):
 
     ``frames`` are the numbers of its source frames, or steps. It is mirrored if ``mirror``. A
     random crop begins at the shares ``across`` and ``down`` of where it may begin; crop number
-    ``crop`` of several is asked for. ``region`` is scaled to the clip's size, in a frame of the size ``of``.
+    ``crop`` of several is asked for. ``region`` is scaled to the clip's size, in a frame of the
+    size ``of``.
     """
 
     frames: npt.NDArray[np.int64]

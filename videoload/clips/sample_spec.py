@@ -124,7 +124,8 @@ class SampleSpec(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown
             if own not in (default_of(field, spec), getattr(first, field.name)):
                 raise SpecError(
                     f"{field.name} is drawn for part {self.leading!r}: leave {field.name}={own!r} "
-                    f"out of part {name!r}"
+                    f"out of part {name!r}; one part alone may have jitter, grayscale and "
+                    "transform"
                 )
         drawn = {field.name: getattr(first, field.name) for field in of_all_parts(first)}
         if first.max_frames is not None and spec.max_frames is None:  # it has one length

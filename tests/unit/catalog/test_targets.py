@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from tests.support.catalogs import refused
-from videoload import Boxes, PerFrame, Points
+from videoload import Boxes, PerFrame, Points, Steps
 from videoload.catalog import targets
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import targets_of
-from videoload.errors import SpecError
+from videoload.errors import CatalogError, SpecError
 
 CATALOG = Catalog([f"{i}.avi" for i in range(6)], [0, 0, 0, 1, 1, 1], ["jump", "run"])
 FRAMES = np.array([[0, 2], [1, 1]])
@@ -136,3 +136,14 @@ def test_only_targets_of_one_kind_are_joined() -> None:
     other = Catalog(["x.avi"], [0], ["sit", "stand"]).with_targets([1])
     with refused("classes"):
         Catalog.join([numbers, other])
+
+
+@pytest.mark.parametrize("offsets", [[0.0, 0.04], [0.5], [True], ["1"], [], [[1], [2]]])
+def test_offsets_of_steps_are_whole_numbers(offsets: Any) -> None:
+    with pytest.raises(CatalogError, match="offsets"):
+        Steps(np.arange(50.0), [0], [50], offsets=offsets)
+
+
+def test_steps_give_the_values_of_their_rows() -> None:
+    steps = Steps(np.arange(12), [6, 0], [9, 2], offsets=np.array([0, 1]))
+    assert steps.values.tolist() == [6, 7, 8, 0, 1]
