@@ -29,6 +29,7 @@ from videoload.stats.stats import StreamRecord, WorkerStats
 
 _NARROW = 100  # columns; a narrower screen leaves out three columns
 _ANSWERS_S = 5.0
+_MOST_BYTES = 64 << 20  # of an answer; those of a thousand workers have 2 MB
 _AROUND = 16  # lines of a screen that are not workers
 _STATES = {"decoding": "green", "idle": "dim", "silent": "red"}
 
@@ -66,7 +67,10 @@ def _record(page: str) -> ClientRecord:
         if parts.scheme not in ("http", "https"):
             raise ValueError("give http://HOST:PORT, with the port of Client(metrics_port=)")
         with urlopen(urlunsplit(parts._replace(path="/record")), timeout=_ANSWERS_S) as answer:
-            return unpacked(answer.read())
+            body = answer.read(_MOST_BYTES + 1)
+            if len(body) > _MOST_BYTES:
+                raise ValueError(f"it answers with more than {_MOST_BYTES >> 20} MB")
+            return unpacked(body)
     except (OSError, HTTPException, ValueError) as error:
         reason = getattr(error, "reason", error)
         raise TransportError(f"no trainer shows itself at {page}: {reason}") from None

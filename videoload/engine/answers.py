@@ -26,6 +26,8 @@ from videoload.stats.meter import Meter
 from videoload.transport.messages import Failed, Result
 from videoload.transport.sockets import Peer
 
+_FILE = 60  # characters of a path beside an error, from its end
+
 
 @dataclass(eq=False)
 class Answers:
@@ -95,7 +97,7 @@ class Answers:
         stream = self.streams.get(lease.stream)
         if worker.last_error and stream is not None and failed.at < len(lease.videos):
             file = named(stream.catalog[lease.videos[failed.at]].path)
-            worker.last_error = f"{file}: {line}"
+            worker.last_error = f"{file[-_FILE:]}: {line}"
         self.table.failed(lease, failed.at, failed.reason, failed.fault, failed.file)
 
     def _note_versions(self, stream: OpenStream, lease: Lease, result: Result) -> None:

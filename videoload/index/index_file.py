@@ -87,7 +87,7 @@ class IndexFile:
         return self._rows(os.fsencode(path))
 
     def _rows(self, path: bytes) -> list[Row]:
-        found = self._opened.execute("SELECT * FROM indexes WHERE path = ?", [path])
+        found = self._opened.execute("SELECT * FROM indexes WHERE path = ? LIMIT 1", [path])
         return [row for row in found if all(isinstance(cell, bytes) for cell in row)]
 
     def paths(self) -> list[str]:

@@ -36,7 +36,7 @@ def record_of(
     """What a client does, shortened. There are `MAX_STREAMS` streams at most."""
     listed = tuple(
         replace(
-            worker, name=worker.name[:_TEXT], last_error=worker.last_error[:_TEXT],
+            worker, name=worker.name[:_TEXT], last_error=worker.last_error[: _FILE + _TEXT],
             file=worker.file[-_FILE:],
         )
         for worker in workers[:_WORKERS]

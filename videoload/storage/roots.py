@@ -32,6 +32,7 @@ T = TypeVar("T")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _SCHEMES = ("s3", "gs", "az", "abfs", "abfss", "http", "https")
 _REFUSAL = re.compile("^40[0134] |no such bucket|no credentials")
+_MOST_LISTED = 20_000_000  # files below a URL, in 10 GB
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
@@ -153,6 +154,10 @@ def _listed(url: str, folder: str = "") -> list[ObjectMeta]:
         behind = found[-1]["path"] if found else None
         for part in obstore.list(store, prefix=folder or None, offset=behind):
             found.extend(part)
+            if len(found) > _MOST_LISTED:
+                raise StorageError(
+                    f"{url} lists more than {_MOST_LISTED:,} files: give a folder of it, or a table"
+                )
 
     _list(url, ask, lambda: len(found))
     return found

@@ -28,6 +28,7 @@ TRAINER, WORKER = "trainer", "worker"
 _ADMITTED = "admitted"
 _MAX_HANDSHAKES = 64  # that one call decides on
 _REFRESH_S = 1.5
+_MOST_BYTES = 64 << 10  # of a key file
 
 _Seen = list[tuple[str, int, int]]  # key files, with what changes when one of them does
 
@@ -93,7 +94,9 @@ def load_key(path: Path) -> tuple[bytes, bytes | None]:
     """The public key of a file, and the secret one if it holds one. Raises TransportError, also if
     other users of this host may read a secret key, or write any key."""
     try:
-        path.stat()  # of a missing file, ZeroMQ says that it is invalid
+        status = path.stat()  # of a missing file, ZeroMQ says that it is invalid
+        if not stat.S_ISREG(status.st_mode) or status.st_size > _MOST_BYTES:
+            raise ValueError(f"it is no file, or has more than {_MOST_BYTES} bytes")
         public, secret = zmq.auth.load_certificate(path)
         _refuse_others(path, stat.S_IWOTH if secret is None else stat.S_IWOTH | stat.S_IROTH)
     except (OSError, ValueError) as error:

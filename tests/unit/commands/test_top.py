@@ -1,13 +1,16 @@
 """The screen of ``videoload top`` on terminals of any size."""
 
 import io
+import threading
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from rich.console import Console
 
-from videoload.commands.top import screen
-from videoload.errors import BadVideo
+from videoload.commands.top import run, screen
+from videoload.errors import BadVideo, TransportError
 from videoload.stats.snapshots import ClientRecord
 from videoload.stats.stats import SlowFile, StreamRecord, StreamStats, Totals, WorkerStats
 
@@ -107,3 +110,24 @@ def test_control_characters_of_names_are_escaped() -> None:
     )
     for text in (r"gpu\x1b[2J:1", r"host\n\x9b31m:2", r"\x07reason", r"a\x1b]0;title\x07.avi"):
         assert text in shown
+
+
+def test_an_answer_without_an_end_is_broken_off() -> None:
+    class Endless(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            with suppress(OSError):
+                for _ in range(200):
+                    self.wfile.write(b"\0" * (1 << 20))
+
+        def log_message(self, *told: object) -> None: ...
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Endless)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    with pytest.raises(TransportError, match="MB"):
+        run(f"http://127.0.0.1:{server.server_port}", every_s=1.0, json=True)
+    server.shutdown()
+    thread.join()
+    server.server_close()

@@ -138,6 +138,15 @@ def test_a_listing_is_asked_again_from_where_it_was_broken_off(listing: type[Lis
     assert folders_in("s3://b") == ["v"]
 
 
+def test_a_listing_without_an_end_is_broken_off(
+    listing: type[Listing], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("videoload.storage.roots._MOST_LISTED", 100)
+    with pytest.raises(StorageError, match=r"s3://b.*100"):
+        files_below("s3://b", "")
+    assert len(listing.asked) <= 3
+
+
 @pytest.mark.parametrize(
     "status",
     [503, 403],

@@ -99,6 +99,15 @@ def test_an_unusable_key_is_reported_with_what_to_do(content: str | None, tmp_pa
         own_keys(tmp_path, WORKER)
 
 
+def test_a_key_file_is_bounded_before_it_is_read(tmp_path: Path) -> None:
+    own, _ = make_keys(tmp_path)
+    own_keys(own, TRAINER)
+    with (own / f"{TRAINER}.key_secret").open("a") as file:
+        file.write("\n#" * (1 << 20))
+    with pytest.raises(TransportError, match=rf"{TRAINER}\.key_secret .*bytes"):
+        own_keys(own, TRAINER)
+
+
 # Who is let in
 
 
