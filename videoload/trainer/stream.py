@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, overload
 from videoload.arguments import real, whole
 from videoload.catalog.catalog import Catalog
 from videoload.engine.readers import StreamReaders
-from videoload.errors import BadVideo, VideoloadError
+from videoload.errors import BadVideo, SpecError, VideoloadError
 from videoload.plan.batches import Batch, BatchWithInfo, C, with_digest
 from videoload.plan.epoch_cursor import EpochCursor
 from videoload.plan.options import CheckedOptions
@@ -248,12 +248,12 @@ class Stream(Generic[C]):
 
         Raises:
             VideoloadError: It is of another stream, or of a number of ranks that cannot go on here.
-            SpecError: With ``ordered=False``, it is of the middle of an epoch.
+            SpecError: It is incomplete, or with ``ordered=False`` of the middle of an epoch.
         """
         own = self.state_dict()
         found = state if isinstance(state, Mapping) else {}
         if missing := [name for name in ("step", "fingerprint", "world") if name not in found]:
-            raise VideoloadError(
+            raise SpecError(
                 f"this state has no {missing[0]!r}: give what state_dict() of a stream returned"
             )
         differs = [what for what in ("fingerprint", "world") if state.get(what) != own[what]]
