@@ -126,12 +126,6 @@ class Desk:
             self.table.slot_back(stream, self.ready[reader, step].slot)
         self._obey()
 
-    def recalled(self, *steps: int, reader: int = 10) -> None:
-        """What the table took back was not consumed."""
-        back = [(step, self.ready.pop((reader, step)).slot) for step in steps]
-        self.table.recalled(reader, back)
-        self._obey()
-
     def answer(self, *workers: str, clip_s: float = 0.0, waited_s: float = 0.0) -> None:
         """Each worker has decoded what it was granted first, in ``clip_s`` seconds a clip."""
         for worker in workers:
@@ -336,7 +330,6 @@ class Desk:
                 assert np.array_equal(told, ordinals(command.samples))
                 assert (command.reader, command.step) not in self.ready
                 self.ready[command.reader, command.step] = command
-                self.table.taken(command.reader)
             elif isinstance(command, Identify):
                 self.asked += command.videos
             else:

@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 from tests.support.desk import SILENCE_S, STALL_S, TICK_S, a_stream, ordinals
 from videoload.errors import Fault, VideoloadError
-from videoload.leases.commands import Command, Grant, Identify, Ready, Recall, Stop
+from videoload.leases.commands import AddSlots, Command, Grant, Identify, Ready, Stop
 from videoload.leases.records import ChunkState, LeaseState, Stream, Worker
 from videoload.leases.table import LeaseTable
 from videoload.plan.batches import Sample
@@ -122,7 +122,7 @@ class Simulation:
         self.taken: list[tuple[float, int]] = []
         self.samples: list[Sample] = []
         self.errors: dict[int, VideoloadError] = {}
-        self.granted = self.deaths = self.from_store = 0
+        self.granted = self.deaths = self.from_store = self.added = 0
         self.stores: dict[str, set[int]] = defaultdict(set)
         self.is_checked = False  # at each event
         self._due: list[tuple[float, int, Callable[[], object]]] = []
@@ -423,13 +423,8 @@ class Simulation:
                     self._grant(worker, command)
             case Ready():
                 self._ready(command)
-            case Recall() if command.reader in self.consumers:
-                consumer = self.consumers[command.reader]
-                back = [(batch.step, batch.slot) for batch in consumer.inbox]
-                consumer.inbox.clear()
-                self.table.recalled(command.reader, back)
-                self._obey()
-                self.after(TICK_S, lambda: self._want(command.reader))
+            case AddSlots():
+                self.added += command.slots
             case Identify():
                 found = [(command.stream, video, OWN) for video in command.videos]
                 self.after(0.1, partial(self._identified, found))
@@ -495,7 +490,6 @@ class Simulation:
         assert batch.step in consumer.steps
         assert batch.step not in consumer.taken
         consumer.taken[batch.step] = None
-        self.table.taken(reader)
         self.taken.append((self.now, reader))
         self.samples += batch.samples
         held = (consumer.stream, batch.slot, [*self.memory[consumer.stream.id, batch.slot]])
@@ -532,9 +526,12 @@ class Simulation:
                 lease.slot for worker in known for lease in worker.leases.values()
                 if lease.stream == stream.id and lease.state is LeaseState.LANDING
             }  # fmt: skip
-            slots = [*stream.free, *given, *landing]
+            slots, free = [*stream.free, *given, *landing], [*stream.free]
             for reader in stream.readers.values():
-                slots += [b.slot for b in [*reader.filling.values(), *reader.complete.values()]]
+                batches = [*reader.filling.values(), *reader.complete.values()]
+                slots += [*reader.free, *(batch.slot for batch in batches)]
+                free += reader.free
+                assert reader.slots == sum(each is reader for each in stream.reader_of.values())
             assert sorted(slots) == list(range(stream.slots))
             written = Counter(
                 (lease.slot, row) for worker in self.workers.values() if worker.known.local
@@ -547,7 +544,7 @@ class Simulation:
                 for row in lease.rows
             }  # fmt: skip
             assert not others & {*written}, "the answer of another would count"
-            assert not {slot for slot, _ in written} & {*stream.free, *given}
+            assert not {slot for slot, _ in written} & {*free, *given}
             for video in stream.quarantine.reasons:
                 is_told = video in self.bad or video in self.lied_about
                 assert is_told or len(self.suspects[video]) >= 3
@@ -557,14 +554,13 @@ class Simulation:
         pool = self.table.pool
         idle = [w for w in pool.idle if not pool.is_slow(w)]
         for stream in self.streams.values():
-            reader = stream.owner
-            if reader is None or stream.stopped or not idle:
-                continue
-            left = [
-                chunk for _, _, chunk in reader.orphans
-                if chunk.state is ChunkState.WAITING and not chunk.tries
-            ]  # fmt: skip
-            if stream.files is None:
+            for reader in stream.readers.values():
+                if stream.stopped or not idle or stream.files is not None:
+                    continue
+                left = [
+                    chunk for _, _, chunk in reader.orphans
+                    if chunk.state is ChunkState.WAITING and not chunk.tries
+                ]  # fmt: skip
                 assert not any((left, reader.splitting, reader.can_open))
 
     def finish(self) -> None:

@@ -455,8 +455,8 @@ class Engine:
                 self._send_lease(command)
             case commands.Ready():
                 self.streams.hand_out(command)
-            case commands.Recall():
-                self.streams.recall(command.reader)
+            case commands.AddSlots():
+                self.streams.add_slots(self.streams.by_id[command.stream], command.slots)
             case commands.Identify():
                 self._identify(self.streams.by_id[command.stream], command.videos)
             case commands.Changed():
@@ -464,6 +464,8 @@ class Engine:
             case commands.Warn():
                 self.membership.warn(command)
             case commands.Stop():
+                if command.error.__cause__ is not None:
+                    _log.error("a stream of videoload broke", exc_info=command.error.__cause__)
                 self.streams.stop(self.streams.by_id[command.stream], command.error)
 
     def _identify(self, stream: OpenStream, videos: Sequence[int]) -> None:

@@ -17,7 +17,7 @@ from videoload.transport.slots import aligned_copy
 
 _log = logging.getLogger(__name__)
 
-_KEPT = 2  # These slots are never lent. A consumer that holds all others gets copies.
+_KEPT = 2  # These slots of a reader are never lent. A consumer of all others gets copies.
 
 
 def lend(
@@ -38,10 +38,10 @@ def lend(
             source, lambda: engine.streams.give_back(source, batch), about_leases=True
         )
 
-    most = memory.slots - min(_KEPT, memory.slots // 2)
-    if (held := _held(source)) >= most and idle is not None:
+    most = batch.slots - max(1, min(_KEPT, batch.slots // 2))
+    if (held := _held(source, batch.reader)) >= most and idle is not None:
         idle()
-        held = _held(source)
+        held = _held(source, batch.reader)
     if held < most:
         rows = memory.lend(slot, shape, give_back)
         assert rows.base is not None
@@ -53,11 +53,14 @@ def lend(
     if source.meter.copied == 1:
         _log.warning(
             "%d of %d batches in memory are still referenced; the stream goes on with copies (keep "
-            "fewer, or give more slots=)", held, memory.slots,
+            "fewer, or give more slots=)", held, batch.slots,
         )  # fmt: skip
     return rows
 
 
-def _held(source: OpenStream) -> int:
-    """How many slots are lent to arrays that still live."""
-    return sum(loan.array() is not None for loan in list(source.loans.values()))
+def _held(source: OpenStream, reader: int) -> int:
+    """How many slots of a reader are lent to arrays that still live."""
+    return sum(
+        loan.batch.reader == reader and loan.array() is not None
+        for loan in list(source.loans.values())
+    )

@@ -23,7 +23,7 @@ from videoload.clips.sample_info import info_type
 from videoload.clips.sample_spec import SampleSpec, Shape, transforms_of, with_shape
 from videoload.engine.reader_queue import ReaderQueue
 from videoload.errors import VideoloadError, named
-from videoload.leases.commands import Command, Grant, Ready, Recall
+from videoload.leases.commands import Command, Grant, Ready
 from videoload.leases.files import Files
 from videoload.leases.records import Stream
 from videoload.leases.table import LeaseTable
@@ -84,6 +84,7 @@ class OpenStream:
     readers: dict[int, ReaderQueue] = field(default_factory=dict)
     copy: str | None = None  # the trainer's own copy, as workers name theirs
     slots_for: Callable[[int], int] = lambda workers: 0  # how many slots so many workers need
+    most_slots: int = 0  # for which there is memory
     grown_for: float = 0  # it has the slots that so many workers need
     lent: dict[int, Ready] = field(default_factory=dict)  # by slot: batches that readers have
     loans: dict[int, Loan] = field(default_factory=dict)  # by slot; consumers add to it
@@ -204,7 +205,7 @@ class OpenStreams:
         clip_bytes = stream.spec.clip_bytes
         self.table.add_stream(Stream(
             stream.id, stream.plan, stream.quarantine,
-            slots=stream.memory.slots, ordered=stream.ordered,
+            slots=stream.memory.slots, most_slots=stream.most_slots, ordered=stream.ordered,
             lease_clips=_LEASE_BYTES // (clip_bytes + info_type(stream.spec).itemsize),
             fetched=stream.storage is not None and stream.storage.fetches,
             function=" or ".join(transforms_of(stream.spec)),
@@ -237,9 +238,20 @@ class OpenStreams:
             self._share(stream)
             self.table.more_slots(stream.id, stream.memory.slots)
 
+    def add_slots(self, stream: OpenStream, slots: int) -> None:
+        """Make slots for one more reader. Raises VideoloadError."""
+        try:
+            stream.memory.grow(slots)
+        except MemoryError as error:
+            raise VideoloadError(
+                f"one more loop over this stream needs memory for {slots} batches: {error}; end "
+                "the loops that you do not need, or make the batches smaller"
+            ) from None
+        self._share(stream)
+
     def of(self, command: Command) -> OpenStream | None:
         """The stream that a command of the table is about, if it is about one."""
-        if isinstance(command, Ready | Recall):
+        if isinstance(command, Ready):
             return self.by_reader.get(command.reader)
         return self.by_id.get(getattr(command, "stream", -1))
 
@@ -258,20 +270,12 @@ class OpenStreams:
             return
         if self.listens:
             native.keep_pages()  # not earlier: the import of TensorFlow would set malloc after it
-        self._note_taken(stream)
         stream.readers[reader_id] = queue
         self.by_reader[reader_id] = stream
         self.table.start_reader(stream.id, reader_id, steps.start, steps.stop)
 
     def want(self, reader_id: int) -> None:
-        if (stream := self.by_reader.get(reader_id)) is not None:
-            self._note_taken(stream)
         self.table.wanted(reader_id)
-
-    def _note_taken(self, stream: OpenStream) -> None:
-        for number, queue in stream.readers.items():
-            if queue.is_served:
-                self.table.taken(number)
 
     def end(self, stream: OpenStream, reader_id: int) -> None:
         """A reader reads no further."""
@@ -303,15 +307,6 @@ class OpenStreams:
         stream = self.by_reader[ready.reader]
         stream.lent[ready.slot] = ready
         stream.readers[ready.reader].put(ready)
-
-    def recall(self, reader_id: int) -> None:
-        """Take back the batches that a reader has not taken yet."""
-        stream = self.by_reader[reader_id]
-        batches = stream.readers[reader_id].withdraw()
-        for batch in batches:
-            del stream.lent[batch.slot]
-        taken = [(batch.step, batch.slot) for batch in batches]
-        self.table.recalled(reader_id, taken)
 
     def stop(self, stream: OpenStream, error: VideoloadError) -> None:
         """End a stream with an error, after the batches that are queued."""

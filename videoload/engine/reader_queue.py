@@ -13,12 +13,10 @@ from videoload.leases.commands import Ready
 
 
 class ReaderQueue:
-    """The batches of one reader. The I/O thread puts them in and takes them back. The consumer's
-    thread takes them out.
+    """The batches of one reader. The I/O thread puts them in. The consumer's thread takes them out.
 
-    Each batch has one of three ends. It is handed over. Or it is taken back with all batches after
-    it: if one in the middle were left, the consumer would read it out of order, and then wait for
-    ever. Or a Ctrl-C strikes the consumer between two steps, and `never_handed_over` returns it.
+    Each batch is handed over; or, after the consumer's end or if a Ctrl-C strikes it between two
+    steps, `never_handed_over` returns it.
     """
 
     def __init__(self) -> None:
@@ -26,7 +24,6 @@ class ReaderQueue:
         self._lock = threading.Lock()
         self._ready: deque[Ready] = deque()
         self._taken: list[Ready] = []  # but not handed over yet
-        self.is_served = False  # its consumer took a batch since the last `withdraw`
         self._error: VideoloadError | None = None
         self._bell: SimpleQueue[None] = SimpleQueue()  # empty, or rung: look again
 
@@ -49,14 +46,6 @@ class ReaderQueue:
         if self._bell.empty():
             self._bell.put(None)
 
-    def withdraw(self) -> list[Ready]:
-        """All batches that the consumer has not taken."""
-        none: deque[Ready] = deque()
-        with self._lock:
-            ready, self._ready = self._ready, none
-            self.is_served = False
-        return list(ready)
-
     def take(self, wait_s: float) -> Ready | None:
         """The next batch, or None if none came in ``wait_s``. Raises what `fail` was given."""
         deadline = time.monotonic() + wait_s
@@ -66,7 +55,6 @@ class ReaderQueue:
                     batch = self._ready[0]
                     self._taken.append(batch)
                     self._ready.popleft()
-                    self.is_served = True
                     return batch
                 error = self._error
             if error is not None:
@@ -87,4 +75,4 @@ class ReaderQueue:
 
     def never_handed_over(self) -> list[Ready]:
         """After the consumer's end: the batches whose slots nobody else gives back."""
-        return [*self.withdraw(), *self._taken]
+        return [*self._ready, *self._taken]

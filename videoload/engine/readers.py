@@ -191,7 +191,8 @@ class StreamReaders:
 
     def _reading(self, steps: range, *, goes_on: bool) -> _Reading:
         """A reader of ``steps``; if it ``goes_on``, of all that follow, which may have begun."""
-        if goes_on and (resting := self._resting.pop(steps.start, None)) is not None:
+        resting, self._resting = self._resting.pop(steps.start, None), {}
+        if goes_on and resting is not None:
             return resting
         engine, source = self._engine, self.source
         number = source.id << 32 | next(self._numbers)  # no other reader of the client has it
@@ -205,12 +206,14 @@ class StreamReaders:
         self, reading: _Reading, step: int, idle: Callable[[], None] | None
     ) -> Iterator[Ready | None]:
         """None every 200 ms, with ``idle`` every 50 ms, and the batch of a step at last."""
+        engine, number = self._engine, reading.id
+        engine.post_about(self.source, lambda: engine.streams.want(number), about_leases=True)
         warn_at, batch = time.monotonic() + _REMIND_S, None
         while batch is None:
             if time.monotonic() > warn_at:
                 warn_at += _REMIND_S
                 self._warn_of_wait(step)
-            yield (batch := self._wait(reading.queue, reading.id, idle))
+            yield (batch := self._wait(reading.queue, idle))
 
     def _warn_of_wait(self, step: int) -> None:
         """Say who keeps the consumer waiting. If no worker is connected, `Membership` says so."""
@@ -235,14 +238,10 @@ class StreamReaders:
                 "pass is the next epoch", steps.start,
             )  # fmt: skip
 
-    def _wait(
-        self, queue: ReaderQueue, reader: int, idle: Callable[[], None] | None
-    ) -> Ready | None:
+    def _wait(self, queue: ReaderQueue, idle: Callable[[], None] | None) -> Ready | None:
         """The reader's next batch, or None after 200 ms, with ``idle`` after 50 ms. Raises what
         ended the stream, and what ``idle`` raises."""
         engine = self._engine
-        # This is posted in each turn: another reader's turn may have taken the batch back.
-        engine.post_about(self.source, lambda: engine.streams.want(reader), about_leases=True)
         if idle is not None and engine.has_credit:  # A worker waits as well, maybe for a slot.
             idle()
         batch = queue.take(_WAIT_S if idle is None else _IDLE_WAIT_S)

@@ -1,36 +1,32 @@
-"""Batches from when they are opened until they are handed over, the turns of readers, and where a
+"""Batches from when they are opened until they are handed over, the slots of readers, and where a
 stream ends. Pure: no sockets, no threads, no clock.
 
   * A slot has one owner at a time: free -> filling (its batch) -> held (the consumer) -> free.
     The number of slots bounds the memory, whatever the number of workers.
-  * The reader that was asked last owns the slots of the stream. A reader that was left half-way
-    gives back what was not consumed, and decodes it again when it is asked again. A reader that
-    waits takes one batch before another reader may own them; then readers that wait take turns. So
-    two iterators over one stream, in one thread or in two, never wait for each other for good.
+  * Each reader has slots of its own, two at least, which it keeps until it ends. The first one has
+    all slots of the stream. So two iterators over one stream, in one thread or in two, never wait
+    for each other, and a reader that is left half-way keeps what was decoded for it.
   * Read-ahead decides nothing. If too many videos are bad, or a transform failed, the stream ends
     at the batch that this belongs to, after all batches before it, once a consumer waits for it.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import replace
-from heapq import heappop, heappush
 
 from videoload.errors import VideoloadError
-from videoload.leases.commands import Outbox, Ready, Recall, Stop
-from videoload.leases.pool import WorkerPool
+from videoload.leases.commands import AddSlots, Outbox, Ready, Stop
 from videoload.leases.records import Batch, Chunk, ChunkState, Reader, Stream
 
-_LEFT_S = 1.0  # a batch that is not taken for so long holds up no other reader
+_FEWEST = 2  # slots: one is filled while the consumer has the other
 
 
 class Batches:
     """The batches of all streams."""
 
-    def __init__(self, pool: WorkerPool, outbox: Outbox) -> None:
-        self._pool, self._outbox = pool, outbox
+    def __init__(self, outbox: Outbox) -> None:
+        self._outbox = outbox
         self.streams: dict[int, Stream] = {}
         self._readers: dict[int, Reader] = {}
         self._opened_empty: list[Reader] = []  # all clips of their batch are known to be bad
@@ -38,8 +34,20 @@ class Batches:
     # Readers
 
     def begin(self, stream: Stream, reader: int, start: int, stop: int) -> None:
-        """A consumer begins to read steps start..stop-1."""
-        self._readers[reader] = stream.readers[reader] = Reader(reader, stream, start, stop, start)
+        """A consumer begins to read steps start..stop-1. It has the slots that no reader has. If
+        others read as well, new ones are added: up to half as many as a stream has for one reader,
+        as far as there is memory, and two at least."""
+        begun = Reader(reader, stream, start, stop, start)
+        added = min(stream.reader_slots // 2 - len(stream.free), stream.most_slots - stream.slots)
+        added = max(added, _FEWEST - len(stream.free))
+        if stream.readers and added > 0:
+            first, stream.slots = stream.slots, stream.slots + added
+            stream.free[:0] = range(first, stream.slots)[::-1]
+            self._outbox.append(AddSlots(stream.id, added))
+        self._readers[reader] = stream.readers[reader] = begun
+        begun.free, stream.free = stream.free, []
+        for slot in begun.free:
+            stream.give(begun, slot)
 
     def wanted(self, reader: int) -> None:
         """The reader's consumer waits for the next batch."""
@@ -47,62 +55,21 @@ class Batches:
         if asking is None or not asking.unfinished or asking.stream.stopped:
             return
         asking.waiting = True
-        owner = asking.stream.owner
-        if owner is asking or owner is None or not owner.unserved:
-            self._give_turn(asking)
         self._deliver(asking)  # it may be the batch at which the stream ends
         if (batch := asking.filling.get(asking.due)) is not None:
             self.stop_if_due(batch)
-
-    def taken(self, reader: int) -> None:
-        """The consumer took a batch in this turn."""
-        if (known := self._readers.get(reader)) is not None:
-            known.unserved = False
-
-    def recalled(self, reader: int, batches: list[tuple[int, int]]) -> None:
-        """(step, slot) of the batches that a `Recall` took back from the consumer."""
-        back = self._readers[reader]
-        for step, slot in batches:
-            heappush(back.again, step)
-            back.due = min(back.due, step)
-            back.stream.free.append(slot)
 
     def end(self, reader: int) -> None:
         """The consumer reads no further, at the end or before."""
         ended = self._readers.pop(reader, None)
         if ended is None:
             return
-        del ended.stream.readers[reader]
-        if ended.stream.owner is ended:
-            ended.stream.owner = None
+        stream = ended.stream
+        del stream.readers[reader]
+        stream.reader_of = {s: other for s, other in stream.reader_of.items() if other is not ended}
+        for slot in ended.free:
+            stream.slot_back(slot)
         _cancel_all(ended)
-        self.pass_turn(ended.stream)
-
-    def _give_turn(self, reader: Reader) -> None:
-        """``reader`` owns the slots of its stream from now on."""
-        stream, other = reader.stream, reader.stream.owner
-        if other is reader:
-            return
-        stream.owner = reader
-        reader.unserved, reader.handed_at = True, math.inf
-        if other is None:
-            return
-        stream.readers[other.id] = stream.readers.pop(other.id)  # it is the last to get a turn
-        for batch in [*other.filling.values(), *other.complete.values()]:
-            heappush(other.again, batch.step)
-        _cancel_all(other)
-        self._outbox.append(Recall(other.id))
-
-    def pass_turn(self, stream: Stream) -> None:
-        """If the owner took its batch, or leaves it, the next reader that waits has its turn."""
-        if (owner := stream.owner) is not None:
-            owner.unserved &= self._pool.now - owner.handed_at < _LEFT_S
-        if stream.stopped or (owner is not None and owner.unserved):
-            return
-        for reader in stream.readers.values():
-            if reader.waiting and reader is not stream.owner:
-                self._give_turn(reader)
-                return
 
     @property
     def by_need(self) -> list[Reader]:
@@ -111,27 +78,28 @@ class Batches:
 
         def need(reader: Reader) -> tuple[bool, int, int]:
             ahead = 0 if reader.waiting else reader.opened - reader.due
-            return not reader.waiting, ahead, reader.stream.last_lease
+            return not reader.waiting, ahead, reader.last_lease
 
-        owners = self._owners
-        return sorted(owners, key=need) if len(owners) > 1 else owners
+        readers = self.readers
+        return sorted(readers, key=need) if len(readers) > 1 else readers
 
     @property
-    def _owners(self) -> list[Reader]:
-        return [s.owner for s in self.streams.values() if s.owner and not s.stopped]
+    def readers(self) -> list[Reader]:
+        """The readers of streams that have not ended."""
+        return [reader for reader in self._readers.values() if not reader.stream.stopped]
 
     @property
     def have_clips(self) -> bool:
         """Whether there may be clips that a worker can be granted, or a batch can be opened."""
         return any(
             reader.splitting or reader.orphans or reader.accused or reader.can_open
-            for reader in self._owners
+            for reader in self.readers
         )
 
     @property
     def have_tried(self) -> bool:
         """Whether there are chunks that some workers may be granted, and others not."""
-        return any(reader.orphans or reader.accused for reader in self._owners)
+        return any(reader.orphans or reader.accused for reader in self.readers)
 
     @property
     def open_chunks(self) -> Iterator[Chunk]:
@@ -146,15 +114,16 @@ class Batches:
         """The next batch of a reader in a free slot, if there is one."""
         stream = reader.stream
         while reader.can_open:
-            if reader.again:
-                step = heappop(reader.again)
-            else:
-                step = reader.opened
-                reader.opened += 1
-            samples = stream.quarantine.kept(stream.plan[step])
+            step = reader.opened
+            reader.opened += 1
+            try:
+                samples = stream.quarantine.kept(stream.plan[step])
+            except Exception as error:  # it belongs to this stream, whoever caused the call
+                self._cannot_plan(reader, step, error)
+                return None
             stream.batch_clips = max(stream.batch_clips, len(samples))
             rows = dict.fromkeys(range(len(samples)))
-            batch = Batch(reader, step, stream.free.pop(), samples, rows, missing=len(samples))
+            batch = Batch(reader, step, reader.free.pop(), samples, rows, missing=len(samples))
             if samples:
                 reader.filling[step] = batch
                 reader.splitting[batch] = None
@@ -162,6 +131,14 @@ class Batches:
             reader.complete[step] = batch
             self._opened_empty.append(reader)
         return None
+
+    def _cannot_plan(self, reader: Reader, step: int, cause: Exception) -> None:
+        """The stream ends at this batch."""
+        error = VideoloadError(f"batch {step} cannot be planned: {cause!r}")
+        error.__cause__ = cause
+        batch = Batch(reader, step, reader.free.pop(), [], {}, error=(0, error))
+        reader.complete[step], reader.stop = batch, step + 1
+        self._opened_empty.append(reader)
 
     def done(self, chunk: Chunk) -> None:
         """Nothing of this chunk is to be decoded any more."""
@@ -193,12 +170,13 @@ class Batches:
                         self.stop(reader.stream, error)
                     return
                 del reader.complete[at]
-                ready = Ready(reader.id, at, batch.slot, tuple(samples), batch.info)
+                ready = Ready(
+                    reader.id, at, batch.slot, tuple(samples), batch.info, slots=reader.slots
+                )
                 if batch.left_out:
                     ready = replace(ready, info=batch.info[rows], rows=tuple(rows))
                 self._outbox.append(ready)
                 reader.waiting = False
-                reader.handed_at = min(reader.handed_at, self._pool.now)
                 at += 1
                 reader.due = at
 
@@ -232,7 +210,7 @@ def _cancel_all(reader: Reader) -> None:
             for lease in list(chunk.holders):
                 lease.cancel()
         if not batch.writers:
-            reader.stream.free.append(batch.slot)
+            reader.stream.slot_back(batch.slot)
     reader.filling.clear()
     reader.complete.clear()
     reader.orphans.clear()

@@ -201,7 +201,7 @@ class Blame:
     def may_take(self, worker: Worker, chunk: Chunk) -> bool:
         """Whether a worker may be granted a chunk that was granted before."""
         if not chunk.tries:
-            return self._pool.clips_in_time(worker, chunk.stream) >= 1
+            return self._pool.clips_in_time(worker, chunk.batch.reader) >= 1
         return self._may_judge(worker, chunk)
 
     def _may_judge(self, worker: Worker, chunk: Chunk) -> bool:

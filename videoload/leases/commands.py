@@ -39,13 +39,15 @@ class Ready:
     samples: tuple[Sample, ...]
     info: npt.NDArray[Any]  # what is told of each sample
     rows: tuple[int, ...] | None = None  # of the slot, if some were left out
+    slots: int = 0  # that the reader has, or more
 
 
 @dataclass(frozen=True, slots=True)
-class Recall:
-    """Take back what ``reader`` got and did not consume yet, and report it with `recalled`."""
+class AddSlots:
+    """Make so many more slots for a stream: one more consumer reads it."""
 
-    reader: int
+    stream: int
+    slots: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,5 +85,5 @@ class Stop:
     error: VideoloadError
 
 
-Command = Grant | Ready | Recall | Identify | Changed | Warn | Stop
+Command = Grant | Ready | AddSlots | Identify | Changed | Warn | Stop
 Outbox = list[Command]  # what the I/O loop has to carry out, in this order

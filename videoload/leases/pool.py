@@ -19,7 +19,7 @@ from videoload.activity import Activity
 from videoload.leases.affinity import Affinity
 from videoload.leases.commands import WorkerId
 from videoload.leases.paces import Paces
-from videoload.leases.records import Chunk, Lease, Stream, Worker
+from videoload.leases.records import Chunk, Lease, Reader, Worker
 from videoload.processes.stall_clock import IMPORT_S, StallClock
 
 _SETTLED_S = 30.0  # a worker that is here for so long does not die as soon as it is started
@@ -140,7 +140,7 @@ class WorkerPool:
         worker.on_probation = bool(chunk.unanswered)
         self.file(worker)
         chunk.holders[lease] = None
-        stream.last_lease = lease.id
+        chunk.batch.reader.last_lease = lease.id
         return lease
 
     def answered(self, lease: Lease, decode_s: float, clip_s: float, waited_s: float) -> None:
@@ -238,9 +238,9 @@ class WorkerPool:
         """Whether it takes much longer than the others, or was not measured yet."""
         return self.paces.is_slow(worker.pace)
 
-    def clips_in_time(self, worker: Worker, stream: Stream) -> float:
-        """How many clips of a stream a worker has back before the slots run dry."""
-        clips, takes = stream.slots * stream.batch_clips, worker.row is not None
+    def clips_in_time(self, worker: Worker, reader: Reader) -> float:
+        """How many clips a worker has back before the slots of a reader run dry."""
+        clips, takes = reader.slots * reader.stream.batch_clips, worker.row is not None
         return self.paces.clips_in_time(worker.pace, self.now, clips, is_compared=takes)
 
     # Messages and silence

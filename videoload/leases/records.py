@@ -65,13 +65,14 @@ _MAX_SILENT = 3  # workers, until the first of them is noted
 
 @dataclass(eq=False, slots=True)
 class Stream:
-    """What is read, and its slots. One of its readers owns them."""
+    """What is read, and its slots. Each of its readers has slots of its own."""
 
     id: int
     plan: Plan
     quarantine: Quarantine
     _: KW_ONLY
     slots: int
+    most_slots: int = 0  # for which there is memory
     ordered: bool
     lease_clips: int = MAX_CLIPS  # that fit into one message
     fetched: bool = False  # local workers get its files from another host
@@ -80,24 +81,45 @@ class Stream:
     copy: Hashable = None  # the trainer's own copy of the videos, as workers name it
     # Workers had another copy of these videos, whose own file is being looked at again.
     other_copies: list[tuple[int, Try]] = field(default_factory=list)
-    free: list[int] = field(init=False)  # slots
+    free: list[int] = field(init=False)  # slots of no reader
+    reader_slots: int = field(init=False)  # so many are as many as a reader needs
     batch_clips: int = 1
     readers: dict[int, Reader] = field(default_factory=dict)
-    owner: Reader | None = None
+    reader_of: dict[int, Reader] = field(default_factory=dict)  # by slot
     stopped: bool = False
-    last_lease: int = 0  # its number
     frame_s: float = math.inf  # the time to decode a frame of a clip, a moving average
     unread: UnreadFiles = field(default_factory=UnreadFiles)
     stood_still_in: set[tuple[int, int]] = field(default_factory=set)  # clips, in the function
 
     def __post_init__(self) -> None:
         self.free = list(range(self.slots))[::-1]
+        self.reader_slots = self.slots
         self.lease_clips = max(1, min(self.lease_clips, MAX_CLIPS))
 
     def grow(self, slots: int) -> None:
         """It has so many slots now."""
-        self.free[:0] = range(self.slots, slots)[::-1]
-        self.slots = max(self.slots, slots)
+        added = range(self.slots, slots)
+        self.slots += len(added)
+        self.reader_slots += len(added)
+        for slot in added:
+            self.slot_back(slot)
+
+    def slot_back(self, slot: int) -> None:
+        """Nobody uses this slot any more. If its reader has ended, the one with the fewest slots
+        gets it, unless all have as many as the stream was made for."""
+        reader = self.reader_of.get(slot)
+        if reader is None:
+            reader = min(self.readers.values(), key=lambda each: each.slots, default=None)
+            if reader is None or reader.slots >= self.reader_slots:
+                self.free.append(slot)
+                return
+            self.give(reader, slot)
+        reader.free.append(slot)
+
+    def give(self, reader: Reader, slot: int) -> None:
+        """The slot belongs to this reader, until it ends."""
+        self.reader_of[slot] = reader
+        reader.slots += 1
 
     def path_of(self, video: int) -> str:
         """The path of a video."""
@@ -136,7 +158,8 @@ class Reader:
     opened: int  # first step that was never opened
     stop: int
     due: int  # next step to hand over, if ordered
-    again: list[int] = field(default_factory=list)  # heap of steps to open again
+    slots: int = 0  # its own
+    free: list[int] = field(default_factory=list)
     filling: dict[int, Batch] = field(default_factory=dict)
     complete: dict[int, Batch] = field(default_factory=dict)
     # Chunks to be granted again, by step. The accused ones left workers without an answer, and the
@@ -149,8 +172,7 @@ class Reader:
     by_host: dict[Hashable, dict[Batch, dict[int, None]]] = field(default_factory=dict)
     looked_until: int = 0  # the step before which all fingerprints were asked for
     waiting: bool = False
-    unserved: bool = False  # it owns the slots, and its consumer took no batch since
-    handed_at: float = math.inf  # ... but was handed one, then
+    last_lease: int = 0  # its number
 
     def note_hosts(self, batch: Batch, hosts: Sequence[Hashable]) -> None:
         """Note which hosts the rows of a new batch prefer."""
@@ -169,21 +191,21 @@ class Reader:
 
     @property
     def can_open(self) -> bool:
-        """Whether it has a batch to open and its stream a free slot."""
-        return bool(self.stream.free and (self.again or self.opened < self.stop))
+        """Whether it has a batch to open, and a free slot."""
+        return bool(self.free and self.opened < self.stop)
 
     @property
     def unfinished(self) -> bool:
         """Whether batches are still to come."""
-        return bool(self.opened < self.stop or self.again or self.filling or self.complete)
+        return bool(self.opened < self.stop or self.filling or self.complete)
 
     @property
     def stands_still(self) -> bool:
-        """Whether more than two chunks, and more than half of what the slots hold, are missing. If
+        """Whether more than two chunks, and more than half of what its slots hold, are missing. If
         fewer are missing, it is these that do not come, and not all."""
         filling = self.filling.values()
         missing = sum(batch.missing for batch in filling)
-        is_most = 2 * missing > self.stream.slots * self.stream.batch_clips
+        is_most = 2 * missing > self.slots * self.stream.batch_clips
         return is_most and sum(len(batch.chunks) for batch in filling) > 2
 
 
@@ -428,7 +450,7 @@ class Lease:
             batch = self.chunk.batch
             batch.writers -= 1
             if not batch.writers:
-                batch.reader.stream.free.append(batch.slot)
+                batch.reader.stream.slot_back(batch.slot)
         self.state = LeaseState.ANSWERED
 
 

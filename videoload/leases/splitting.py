@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import islice
 
 from videoload.leases.batches import Batches
@@ -50,7 +51,7 @@ class Splitting:
         if self._pool.affinity.has_choice:
             self._open_all(reader)
             own = reader.by_host.get(worker.host, own)
-        if not (others or own) or (most := self._pool.clips_in_time(worker, reader.stream)) < 1:
+        if not (others or own) or (most := self._pool.clips_in_time(worker, reader)) < 1:
             return None
         if reader.stream.checks(worker):
             self._look_ahead(reader)
@@ -88,10 +89,11 @@ class Splitting:
         """Have the files of this batch and of those after it looked at, each batch once."""
         stream = reader.stream
         first = min((batch.step for batch in self._open_batches(reader)), default=reader.opened)
-        steps = range(first, min(reader.stop, reader.opened + stream.slots))
+        steps = range(first, min(reader.stop, reader.opened + reader.slots))
         for step in steps[max(0, reader.looked_until - first) :]:
-            self._identify(stream, stream.plan[step])
             reader.looked_until = step + 1
+            with suppress(Exception):  # the batch of this step says so: see `Batches.open`
+                self._identify(stream, stream.plan[step])
 
     def _open_batches(self, reader: Reader) -> Iterator[Batch]:
         """The batches with clips that are in no chunk, those that are opened for this as well."""
@@ -129,7 +131,7 @@ class Splitting:
         """How many of the next ``rows`` of a batch a worker is granted."""
         stream, samples, workers = batch.reader.stream, batch.samples, max(1, self._pool.taking)
         clip_s, clips = stream.clip_s(samples[0]), len(samples)
-        share = max(-(-clips // workers), stream.slots // 4 * clips // workers)
+        share = max(-(-clips // workers), batch.reader.slots // 4 * clips // workers)
         wanted = max(1, math.ceil(min(LEASE_CLIPS, _LEASE_S / clip_s, share, most)))
         chunks = -(-clips // min(wanted, clips))  # all alike: a short rest gets no lease of its own
         size = min(len(rows), -(-clips // chunks))

@@ -15,7 +15,7 @@ Each open batch is split into *chunks* of its clips. A worker is granted a chunk
 Only this file writes; the others know, or decide:
 
     records   the states of a chunk, and of a lease
-    batches   slots, turns, the order in which batches are handed over, the end of a stream
+    batches   slots, the order in which batches are handed over, the end of a stream
     pool      which workers take leases: silence, pauses
     paces     how quick a worker is, and how much it has back in time
     splitting which clips of a batch a worker gets, and how many
@@ -84,7 +84,7 @@ class LeaseTable:
         self._outbox: Outbox = []
         self._credit = credit
         self.pool = WorkerPool(credit=credit, stall_s=stall_s, silence_s=silence_s)
-        self._batches = Batches(self.pool, self._outbox)
+        self._batches = Batches(self._outbox)
         self._streams = self._batches.streams
         self._splitting = Splitting(self.pool, self._batches, self._outbox)
         self._blame = Blame(self.pool)
@@ -130,19 +130,10 @@ class LeaseTable:
         self._batches.wanted(reader)
         self._grant()
 
-    def taken(self, reader: int) -> None:
-        """The consumer of ``reader`` took a batch."""
-        self._batches.taken(reader)
-
-    def recalled(self, reader: int, batches: list[tuple[int, int]]) -> None:
-        """(step, slot) of the batches that a `Recall` took back from the consumer."""
-        self._batches.recalled(reader, batches)
-        self._grant()
-
     def slot_back(self, stream: int, slot: int) -> None:
         """The consumer is done with a slot."""
         if stream in self._streams:
-            self._streams[stream].free.append(slot)
+            self._streams[stream].slot_back(slot)
         self._grant()
 
     def end_reader(self, reader: int) -> None:
@@ -305,10 +296,9 @@ class LeaseTable:
         for lease in self.pool.silent_at():
             self._never_answered(lease)
         for stream in self._streams.values():
-            self._batches.pass_turn(stream)
-            if stream.owner is not None:
-                self._settle(stream.owner.orphans)
-                self._settle(stream.owner.accused)
+            for reader in list(stream.readers.values()):
+                self._settle(reader.orphans)
+                self._settle(reader.accused)
             if stream.files is not None:
                 self._ask_again(stream, now)
         self._grant()

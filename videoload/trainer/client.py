@@ -270,7 +270,8 @@ class Client:
                 workers need them, also later ones; but at most what 2 GB or three quarters of the
                 free memory hold, and at least 4. Each takes the memory of the largest batch: with
                 ``buckets`` and ``batch_size`` that of ``max_frames``, and with ``batch_frames``
-                all batches take about as much.
+                all batches take about as much. Each further loop over the stream at the same time
+                adds half as many, as far as these limits allow, and two at least.
             **options: As in `StreamOptions`.
 
         Returns:
@@ -352,6 +353,7 @@ class Client:
             code,
             copy=None if storage is None else copy_name(storage.root),
             slots_for=slots_for if slots is None else lambda workers: 0,
+            most_slots=_most_slots(batch_bytes, host.memory_left()) if slots is None else slots,
         )
         for rows, others in seen:
             source.use_files_of(others.source, rows)
@@ -472,14 +474,18 @@ def _end(engine: Engine, scrapes: Sequence[MetricsPort]) -> None:
     engine.stop()
 
 
+def _most_slots(batch_bytes: int, left: int | None) -> int:
+    most = _MAX_BYTES if left is None else min(_MAX_BYTES, int(_SHARE * left))
+    return most // batch_bytes
+
+
 def _slots(requested: int | None, wanted: int, batch_bytes: int, left: int | None) -> int:
     """The number of batches to hold: ``wanted`` if none was ``requested`` for. Raises MemoryError
     if they need more than the memory that is ``left``: the kernel would kill this process."""
     if requested is not None:
         slots = whole("slots", requested, 2)
     else:
-        most = _MAX_BYTES if left is None else min(_MAX_BYTES, int(_SHARE * left))
-        slots = max(_FEWEST, min(wanted, most // batch_bytes))
+        slots = max(_FEWEST, min(wanted, _most_slots(batch_bytes, left)))
     if left is not None and slots * batch_bytes > _MAX_SHARE * left:
         fewer = "" if slots == 2 else f", or give fewer slots= than {slots}"
         raise MemoryError(

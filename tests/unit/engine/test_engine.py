@@ -215,31 +215,42 @@ def test_what_a_call_about_no_stream_raises_ends_the_engine_and_all_streams(
         engine.check()
 
 
-@pytest.mark.parametrize("takes", [True, False], ids=["took a batch", "left its batches"])
-def test_a_recall_is_answered_before_the_slots_are_granted_to_the_other_reader(
-    takes: bool, engine: Engine
+def test_one_more_reader_gets_slots_of_its_own_or_the_error_that_there_is_no_memory(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stream, [endpoint] = open_stream(), engine.start()
+    stream, [endpoint] = open_stream(), engine.start()  # of three slots
     engine.post_about(stream, partial(engine.streams.add, stream))
     first = begin(engine, stream, 1)
     with dealer(endpoint) as worker:
         say(worker, hello())
         assert isinstance(answer(worker), Welcome)
-        for _ in range(3):
-            lease = answer(worker)
-            assert isinstance(lease, Lease)
-            info = np.zeros(1, info_type(stream.spec)).tobytes()
-            found = Result(lease.lease, info, 0.01, [7])
-            say(worker, found, bytes(stream.spec.clip_bytes))
+
+        def answers(leases: int) -> list[str]:
+            paths = []
+            for _ in range(leases):
+                lease = answer(worker)
+                assert isinstance(lease, Lease)
+                paths.append(lease.clips[0].row.path)
+                info = np.zeros(1, info_type(stream.spec)).tobytes()
+                found = Result(lease.lease, info, 0.01, [7])
+                say(worker, found, bytes(stream.spec.clip_bytes))
+            return paths
+
+        answers(3)
         wait_until(lambda: first.ready == 3, 10 * SECOND, "the first reader holds all slots")
-        if takes:
-            assert first.take(0) is not None
-        begin(engine, stream, 2)
-        assert takes or first.ready == 3, "its consumer may be about to take one"
-        leases = [answer(worker) for _ in range(2)]
-        assert first.ready == 0
-        paths = [lease.clips[0].row.path for lease in leases if isinstance(lease, Lease)]
-        assert paths == ["0/0.avi", "0/1.avi"]
+        second = begin(engine, stream, 2)
+        assert answers(2) == ["0/0.avi", "0/1.avi"]
+        wait_until(lambda: second.ready == 2, 10 * SECOND)
+        assert (first.ready, stream.memory.slots) == (3, 5)
+
+        def full(slots: int) -> None:
+            raise MemoryError("full")
+
+        monkeypatch.setattr(stream.memory, "grow", full)
+        third = begin(engine, stream, 3)
+        with pytest.raises(VideoloadError, match="full"):
+            third.take(10 * SECOND)
+        engine.check()
 
 
 def test_slots_that_are_added_for_workers_that_come_later_are_used(engine: Engine) -> None:

@@ -8,7 +8,7 @@ import pytest
 from tests.support.desk import STALL_S, TICK_S, Desk
 from videoload.activity import Activity
 from videoload.errors import Fault, SpecError, TooManyBadVideos, TransformError, VideoError
-from videoload.leases.commands import Grant, Warn
+from videoload.leases.commands import Grant, Stop, Warn
 
 # Clips that cannot be decoded
 
@@ -51,7 +51,6 @@ def test_a_dropped_video_is_replaced_but_not_counted() -> None:
 
 def test_too_many_bad_videos_stop_the_stream() -> None:
     desk = Desk("A", videos=100, steps=9)
-    desk.start(11)
     other = desk.granted[1]
     for failures in range(4):
         assert desk.said == [], failures
@@ -62,8 +61,9 @@ def test_too_many_bad_videos_stop_the_stream() -> None:
     assert desk.is_void(other)
     desk.answer_all()
     desk.want()
+    desk.start(11)
     desk.wait(1, "A")
-    assert (desk.steps(), desk.granted, desk.said) == ([], [], [])
+    assert (desk.ready, desk.granted, desk.take(Stop)) == ({}, [], [])
 
 
 @pytest.mark.parametrize(
