@@ -441,8 +441,7 @@ class Simulation:
         assert lease.stream not in self.errors
         self.granted += len(lease.samples)
         self.sent[worker.name] = lease.lease
-        if (place := (lease.stream, lease.slot)) not in self.memory:
-            self.memory[place] = [None] * len(self.streams[lease.stream].plan[0])
+        self._note_slot(self.streams[lease.stream], lease.slot)
         if self._loses(worker):
             return
 
@@ -454,9 +453,14 @@ class Simulation:
 
         self._send(max(worker.away_s / 2, worker.cut_until - self.now), bring, worker.to)
 
+    def _note_slot(self, stream: Stream, slot: int) -> None:
+        if (stream.id, slot) not in self.memory:
+            self.memory[stream.id, slot] = [None] * len(stream.plan[0])
+
     def _ready(self, batch: Ready) -> None:
         consumer = self.consumers[batch.reader]
         stream = consumer.stream
+        self._note_slot(stream, batch.slot)  # all clips of the first batch in it may be bad
         rows = range(len(batch.samples)) if batch.rows is None else batch.rows
         assert [self.memory[stream.id, batch.slot][row] for row in rows] == [*batch.samples]
         assert batch.info[: len(rows)].tolist() == ordinals(batch.samples).tolist()

@@ -3,9 +3,9 @@ stream ends. Pure: no sockets, no threads, no clock.
 
   * A slot has one owner at a time: free -> filling (its batch) -> held (the consumer) -> free.
     The number of slots bounds the memory, whatever the number of workers.
-  * Each reader has slots of its own, two at least, which it keeps until it ends. The first one has
-    all slots of the stream. So two iterators over one stream, in one thread or in two, never wait
-    for each other, and a reader that is left half-way keeps what was decoded for it.
+  * Each reader has slots of its own, two at least, which it keeps until it ends. One that reads
+    alone has all that the stream was made for. So two iterators over one stream, in one thread or
+    in two, never wait for each other, and a reader that is left half-way keeps what was decoded.
   * Read-ahead decides nothing. If too many videos are bad, or a transform failed, the stream ends
     at the batch that this belongs to, after all batches before it, once a consumer waits for it.
 """
@@ -34,9 +34,9 @@ class Batches:
     # Readers
 
     def begin(self, stream: Stream, reader: int, start: int, stop: int) -> None:
-        """A consumer begins to read steps start..stop-1. It has the slots that no reader has. If
-        others read as well, new ones are added: up to half as many as a stream has for one reader,
-        as far as there is memory, and two at least."""
+        """A consumer begins to read steps start..stop-1. It gets slots that no reader has, as many
+        as the stream was made for. If others read as well, and half as many are not there, the rest
+        is added, as far as there is memory; two are there at least."""
         begun = Reader(reader, stream, start, stop, start)
         added = min(stream.reader_slots // 2 - len(stream.free), stream.most_slots - stream.slots)
         added = max(added, _FEWEST - len(stream.free))
@@ -45,9 +45,9 @@ class Batches:
             stream.free[:0] = range(first, stream.slots)[::-1]
             self._outbox.append(AddSlots(stream.id, added))
         self._readers[reader] = stream.readers[reader] = begun
-        begun.free, stream.free = stream.free, []
-        for slot in begun.free:
+        for slot in stream.free[-stream.reader_slots :]:
             stream.give(begun, slot)
+        begun.free, stream.free = stream.free[-begun.slots :], stream.free[: -begun.slots]
 
     def wanted(self, reader: int) -> None:
         """The reader's consumer waits for the next batch."""

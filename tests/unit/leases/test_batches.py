@@ -130,8 +130,15 @@ def test_the_slots_of_a_reader_that_ends_are_for_the_next_one_or_for_those_that_
     assert {lease.slot for lease in desk.granted} == {4, 5}
     desk.end()
     desk.slot_back(0, 1, 2, 3)
-    assert len(desk.granted) == 4
-    assert len(desk.streams[0].free) == 2
+    assert len(desk.granted) == 4, "as many as the stream was made for"
+    desk.answer("a", "a", "a", "a")
+    desk.end(14)
+    desk.slot_back(50, 51, 52, 53, reader=14)
+    desk.start(15)
+    assert len(desk.granted) == 4, "the others stay for a reader beside it"
+    desk.start(16)
+    assert desk.take(AddSlots) == []
+    assert len(desk.granted) == 6
 
 
 def test_a_reader_beside_others_has_half_as_many_slots_as_far_as_there_is_memory() -> None:
