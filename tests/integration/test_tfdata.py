@@ -5,6 +5,7 @@ import logging
 import mmap
 import threading
 import weakref
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from tests.support.digests import digests
 from tests.support.leaks import collect_garbage
 from tests.support.models import arrays, recorder, small_model
 from tests.support.needs import needs_tensorflow
-from tests.support.processes import arena_maps
+from tests.support.processes import arena_maps, ends_well
 from tests.support.programs import Programs
 from tests.support.thorough import THOROUGH, either
 from tests.support.videos import Videos
@@ -115,6 +116,18 @@ def test_each_iteration_is_the_next_epoch_unless_it_was_only_a_look(
     two = stream.dataset(epochs=2)
     assert digests(arrays(two)) == mine[0] + mine[1]
     assert digests(arrays(two)) == mine[2] + mine[3]
+
+
+def test_a_forked_process_makes_no_dataset(tf: Any, client: Client, videos: Videos) -> None:
+    stream = make(client, videos)
+
+    def is_refused() -> bool:
+        with suppress(ClosedError):
+            stream.dataset()
+            return False
+        return True
+
+    assert ends_well(is_refused)
 
 
 def test_a_dataset_keeps_its_stream_alive_and_releases_it(

@@ -76,6 +76,7 @@ def dataset(readers: StreamReaders, cursor: EpochCursor, *, info: bool = False) 
             "backend, use stream.sequence()"
         ) from None
 
+    readers.check_process()  # TensorFlow itself hangs in a forked process
     steps = cursor.begin().steps
     skips = readers.options["on_error"] == "skip"
     expect_reader(readers)
