@@ -35,7 +35,7 @@ class _Connection:
 
 
 class Limits:
-    """The connections to one address. Each has a number while it lasts."""
+    """The connections to one address. Each has a number that no other one ever gets."""
 
     def __init__(self, max_connections: int) -> None:
         self._max_connections = max_connections

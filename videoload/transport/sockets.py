@@ -118,7 +118,7 @@ class Router:
         """
         check_address(endpoint, keys, insecure)
         self.limits = Limits(most)
-        self.numbers: dict[bytes, int] = {}  # the connections of workers
+        self.numbers: dict[bytes, int] = {}  # the connections of workers, by serial number
         self.last = -1  # the connection of the last message
         self.more = False  # whether frames of the last message are still to be taken
         self._admits = admits
@@ -169,7 +169,7 @@ class Router:
             while self.more and len(frames) < 2:
                 frame = self._next_frame()
                 if not frames:
-                    self._note(frame)
+                    self._note(frame, peer.identity)
                 if len(frame) > _BODY_BYTES:
                     raise ProtocolError(f"a message of {len(frame)} bytes, pixels apart")
                 frames.append(frame.bytes)
@@ -208,13 +208,13 @@ class Router:
         growing = set(self.limits.growing())
         return [Peer(self, name) for name, number in self.numbers.items() if number in growing]
 
-    def _note(self, frame: zmq.Frame) -> None:
+    def _note(self, frame: zmq.Frame, identity: bytes) -> None:
         """All of this message has come. Raises ProtocolError."""
         if self._admits is not None and not self._admits(str(frame.get("User-Id"))):
             raise ProtocolError("its key is not admitted any more")
-        self.last = int(frame.get(zmq.SRCFD))
-        if self.last not in self.limits:
-            self.connections.update()
+        if (serial := self.numbers.get(identity)) is None:
+            serial = self.connections.serial(int(frame.get(zmq.SRCFD)), identity)
+        self.last = serial
         self.limits.completed(self.last)
 
     def close(self, *, linger_ms: int = 0) -> None:

@@ -155,3 +155,32 @@ def test_a_trainer_is_dialled_at_a_port() -> None:
     check_dial("tcp://127.0.0.1:5555")
     with pytest.raises(TransportError, match="tcp://"):
         check_dial("tcp://127.0.0.1:*")
+
+
+def test_a_worker_that_leaves_late_takes_nothing_from_the_next_one_with_its_descriptor(
+    router: Router,
+) -> None:
+    def join() -> tuple[zmq.Socket[bytes], Peer]:
+        made = peers.enter_context(dealer(router.endpoint, linger_ms=0))
+        made.send_multipart(pack(Heartbeat(1)))
+        worker, _ = heard(router)
+        worker.admitted()
+        return made, worker
+
+    def nobody() -> bool:
+        router.connections.update()
+        return not len(router.limits)
+
+    with ExitStack() as peers:
+        before = [join() for _ in range(8)]
+        for cut, _ in before:
+            cut.close()
+        wait_until(nobody, 30 * SECOND)
+        after = [join() for _ in range(8)]  # the kernel gives them numbers that are free
+        for _, old in before:
+            old.left()
+        looked_at = dict.fromkeys(range(4096), 1)
+        assert router.limits.judge(looked_at, time.monotonic() + 1000) == {}
+        for there, new in after:
+            there.send_multipart(pack(Heartbeat(2)))
+            assert heard(router)[0] == new
