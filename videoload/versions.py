@@ -7,6 +7,7 @@ when they dial in, and what is kept is kept under them.
 from __future__ import annotations
 
 import platform
+import sys
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
@@ -40,6 +41,11 @@ def index_software() -> str:
 
 
 @cache
+def own_version() -> str:
+    """The version of videoload. No file here may import the front door, which has it."""
+    return str(sys.modules["videoload"].__version__)
+
+
 def ffmpeg_versions() -> str:
     """The versions of PyAV and of FFmpeg's libraries, and the kind of processor."""
     import av

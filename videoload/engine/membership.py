@@ -32,7 +32,7 @@ from videoload.errors import WorkerError, printable
 from videoload.leases.commands import Warn
 from videoload.leases.records import Worker
 from videoload.leases.table import LeaseTable
-from videoload.logs import RateLimitedLog
+from videoload.logs import Log, RateLimitedLog
 from videoload.processes.stall_clock import StallClock
 from videoload.processes.supervisor import Supervisor
 from videoload.stats.stats import WorkerRecord
@@ -40,8 +40,9 @@ from videoload.stats.waiting import count
 from videoload.stats.work import WorkTimer
 from videoload.transport.messages import Bye, Heartbeat, Hello, Notice, Refused, Welcome
 from videoload.transport.sockets import Peer
+from videoload.versions import own_version
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 PeerT = TypeVar("PeerT", bound=Hashable)
 
@@ -120,6 +121,25 @@ def workers_at_most(descriptors: int, used: int) -> int:
     return max(1, min(_MAX_REMOTE, free))
 
 
+def without_version(software: str) -> str:
+    """What decides the clips, without the version of videoload that its worker names in front."""
+    return software.partition(": ")[2] if software.startswith("videoload ") else software
+
+
+def difference(workers: str, trainers: str | None) -> str:
+    """What a worker decodes with that this trainer does not: the versions of videoload, if they
+    differ, or else each part that does."""
+    version, mine = workers.partition(": ")[0], f"videoload {own_version()}"
+    if version.startswith("videoload ") and version != mine:
+        return f"the worker runs {version}, this trainer {own_version()}"
+    theirs, ours = without_version(workers).split(", "), (trainers or "").split(", ")
+    other = [part for part in theirs if part not in ours]
+    own = [part for part in ours if part not in theirs]
+    if all(part.startswith("code ") for part in (*other, *own)):
+        return f"the worker runs {mine} with other code than this trainer"
+    return f"it decodes with {', '.join(other)}, this trainer with {', '.join(own)}"
+
+
 class Admission(Generic[PeerT]):
     """The connected workers, and the decision on each HELLO."""
 
@@ -140,8 +160,9 @@ class Admission(Generic[PeerT]):
         # A message may be read after its sender was reaped, and nobody would reap it again.
         if hello.pid not in pids:
             return Refusal("this trainer has no such child")
-        self._childrens = self._childrens or self.software or hello.software
-        if hello.software != self._childrens:
+        software = without_version(hello.software)
+        self._childrens = self._childrens or self.software or software
+        if software != self._childrens:
             raise WorkerError(
                 f"a new worker of this host decodes with {hello.software}, the others with "
                 f"{self._childrens}: FFmpeg (the package av) or videoload was replaced meanwhile, "
@@ -159,10 +180,12 @@ class Admission(Generic[PeerT]):
     def remote(self, peer: PeerT, hello: Hello) -> Admitted[PeerT] | Refusal:
         """Decide on the HELLO of a worker that dialled in."""
         who = (hello.worker, hello.host, hello.pid)
-        if self.software not in (None, hello.software):
+        if self.software not in (None, without_version(hello.software)):
+            _log.debug("%s:%d decodes with %s, this trainer with %s", hello.host, hello.pid,
+                       hello.software, self.software)  # fmt: skip
             return Refusal(
-                f"it decodes with {hello.software}, this trainer with {self.software}: clips would "
-                "differ (any_software=True of the client admits it)",
+                f"{difference(hello.software, self.software)}: clips would differ "
+                "(any_software=True of the client admits it)",
                 warn=True,
             )
         last = self._peer_of.get(who, peer)

@@ -22,7 +22,7 @@ from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.video_info import VideoInfo
 from videoload.pixels.clip_pixels import ClipPixels
 from videoload.pixels.filter_graphs import FilterGraphs
-from videoload.versions import code_digest, ffmpeg_versions
+from videoload.versions import code_digest, ffmpeg_versions, own_version
 
 _WIDTH, _HEIGHT = 320, 240
 _SCALED, _CORNER, _CROP = (170, 128), (28, 8), (112, 112)
@@ -33,6 +33,11 @@ _SPREAD = 2654435761  # gives neighbours unrelated bytes
 def software_and_code() -> str:
     """A text that is the same for processes that make the same clips. Takes 10 ms, once."""
     return f"{ffmpeg_versions()}, pixels {_scaled()}, code {code_digest()}"
+
+
+def software_and_version() -> str:
+    """The same, with the version of videoload in front, for people."""
+    return f"videoload {own_version()}: {software_and_code()}"
 
 
 def _scaled() -> str:

@@ -20,8 +20,8 @@ import numpy.typing as npt
 
 from videoload.activity import Activity
 from videoload.errors import ProtocolError, TransportError
-from videoload.logs import RateLimitedLog
-from videoload.pixels.software import software_and_code
+from videoload.logs import Log, RateLimitedLog
+from videoload.pixels.software import software_and_version
 from videoload.storage.roots import copy_name, is_url
 from videoload.transport.messages import (
     Bye,
@@ -40,7 +40,7 @@ from videoload.transport.sockets import Dealer
 if TYPE_CHECKING:
     import zmq
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 UNREACHABLE_S = 3.0  # before a warning that a trainer cannot be reached
 REMIND_S = 60.0  # between two of these warnings
@@ -226,7 +226,7 @@ class TrainerConnection:
     def _greet(self, now: float) -> None:
         token, root = self._settings.token, self._settings.root
         hello = Hello(
-            self._id, socket.gethostname(), os.getpid(), software_and_code(), token,
+            self._id, socket.gethostname(), os.getpid(), software_and_version(), token,
             "" if root is None else copy_name(root), fetches=root is not None and is_url(root),
         )  # fmt: skip
         if self.say(hello):

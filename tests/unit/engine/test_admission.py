@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from videoload import __version__
 from videoload.engine.membership import (
     Admission,
     Admitted,
@@ -160,6 +161,34 @@ def test_a_remote_worker_with_other_software_is_refused(
     admission.software = "FFmpeg 8"
     refused(admission, 2, other, "FFmpeg 9", "FFmpeg 8", "any_software=")
     admit(admission, 3, hello("b"))
+
+
+CODE = "av 17.0.0, libavcodec 62.11.100, x86_64, pixels 1a, code 2b"
+
+
+@pytest.mark.parametrize(
+    ("software", "says", "not_that"),
+    [
+        (f"videoload 999.1: {CODE}3", f"videoload 999.1, this trainer {__version__}", "2b"),
+        (f"videoload {__version__}: {CODE}3", f"{__version__} with other code", "2b"),
+        (f"videoload {__version__}: {CODE}".replace("62.11", "61.1"), "62.11.100", "17"),
+        (CODE.replace("pixels 1a", "pixels 9"), "pixels 9", "17"),
+    ],
+)
+def test_a_refusal_names_only_what_differs(
+    software: str, says: str, not_that: str, admission: Admission[int]
+) -> None:
+    admission.software = CODE
+    decision = admission.remote(2, replace(hello("c"), software=software))
+    assert isinstance(decision, Refusal)
+    assert says in decision.reason
+    assert not_that not in decision.reason
+
+
+def test_a_version_alone_refuses_nobody(admission: Admission[int]) -> None:
+    admission.software = CODE
+    said = replace(hello("c"), software=f"videoload 0.0.1: {CODE}")
+    assert not isinstance(admission.remote(2, said), Refusal)
 
 
 def test_a_worker_is_idle_decoding_or_silent() -> None:
