@@ -22,7 +22,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import Enum
 from typing import NamedTuple
 
@@ -64,7 +64,8 @@ def errors_of(path: str) -> Iterator[None]:
     except VideoloadError:
         raise
     except Exception as error:
-        _log.exception("%s", named(path))
+        with suppress(Exception):  # a handler may raise, and `logs` imports this file
+            _log.exception("%s", named(path))
         raise VideoError(path, f"{type(error).__name__}: {error}") from error
 
 

@@ -2,6 +2,9 @@
 
 Lines name files and hosts, which may contain any characters. So control characters are escaped, and
 a record is one line (a traceback follows in lines of its own, except in JSON).
+
+A handler is the user's, and may raise: its disk is full, its stream is closed. A line is worth less
+than the thread that says it, so all of videoload logs through a `Log`, which raises nothing.
 """
 
 from __future__ import annotations
@@ -9,7 +12,10 @@ from __future__ import annotations
 import json
 import logging
 import math
+import sys
+import threading
 import time
+from contextlib import suppress
 from typing import Literal
 
 from cachetools import LRUCache
@@ -34,6 +40,57 @@ def log_to_stderr(name: str, log_format: LogFormat = "", level: int = logging.WA
         _Json(name) if log_format == "json" else _Text(name, with_time=bool(log_format))
     )
     logging.basicConfig(level=level, handlers=[handler], force=True)
+
+
+class Log:
+    """A logger whose lines cost at most themselves: whatever a handler, a filter or a formatter
+    raises is told on stderr, once, and ends nothing."""
+
+    has_told = False
+
+    def __init__(self, name: str) -> None:
+        self._logger = logging.getLogger(name)
+
+    def debug(self, text: str, *values: object) -> None:
+        self.log(logging.DEBUG, text, *values, above=2)
+
+    def info(self, text: str, *values: object) -> None:
+        self.log(logging.INFO, text, *values, above=2)
+
+    def warning(self, text: str, *values: object) -> None:
+        self.log(logging.WARNING, text, *values, above=2)
+
+    def error(self, text: str, *values: object, exc_info: BaseException | None = None) -> None:
+        self.log(logging.ERROR, text, *values, exc_info=exc_info, above=2)
+
+    def exception(self, text: str, *values: object) -> None:
+        """With the error that is being handled."""
+        self.log(logging.ERROR, text, *values, exc_info=True, above=2)
+
+    def shows(self, level: int) -> bool:
+        """Whether a line of this level goes anywhere."""
+        return self._logger.isEnabledFor(level)
+
+    def log(
+        self,
+        level: int,
+        text: str,
+        *values: object,
+        exc_info: BaseException | bool | None = None,
+        above: int = 1,
+    ) -> None:
+        """``above``: whose line this is, so many calls up."""
+        try:
+            self._logger.log(level, text, *values, exc_info=exc_info, stacklevel=above + 1)
+        except BaseException as error:
+            is_users = threading.current_thread() is threading.main_thread()
+            if is_users and not isinstance(error, Exception):  # Ctrl-C
+                raise
+            if not Log.has_told:
+                Log.has_told = True
+                with suppress(Exception):
+                    print(f"videoload: a log handler raised {error!r}: {text!r} and more lines are "
+                          "lost", file=sys.stderr)  # fmt: skip
 
 
 class _Text(logging.Formatter):
@@ -81,9 +138,7 @@ class RateLimitedLog:
     The first lines are logged at once. Those that follow are counted, and the last new one is
     logged with their number. Time is passed in, in seconds."""
 
-    def __init__(
-        self, log: logging.Logger, level: int = logging.WARNING, *, burst: int = 1
-    ) -> None:
+    def __init__(self, log: Log, level: int = logging.WARNING, *, burst: int = 1) -> None:
         """After a pause, ``burst`` lines may come at once."""
         self._log, self._level = log, level
         self._ahead_s, self._next = (burst - 1) * _EVERY_S, -math.inf

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import ctypes
 import errno
-import logging
 import os
 import platform
 import resource
@@ -25,6 +24,8 @@ import signal
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
+
+from videoload.logs import Log
 
 REACHES = (
     "malloc",
@@ -46,7 +47,7 @@ _MAX_DESCRIPTORS = 1 << 16  # enough for 4096 workers; some libraries loop over 
 _USUAL_DESCRIPTORS = 1024
 
 _C = ctypes.CDLL(None, use_errno=True)
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 _off: set[str] = set()
 
 is_worker = False  # this process serves trainers, so it may make no client of its own

@@ -3,11 +3,12 @@
 import json
 import logging
 import re
+import threading
 from collections.abc import Iterator
 
 import pytest
 
-from videoload.logs import LogFormat, RateLimitedLog, log_to_stderr
+from videoload.logs import Log, LogFormat, RateLimitedLog, log_to_stderr
 
 
 @pytest.fixture(autouse=True)
@@ -51,7 +52,7 @@ def test_json_is_an_object_a_line(capsys: pytest.CaptureFixture[str]) -> None:
 def test_warnings_are_logged_once_a_second_with_their_number(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    warnings = RateLimitedLog(logging.getLogger("videoload.test"))
+    warnings = RateLimitedLog(Log("videoload.test"))
     for now in (0.0, 0.1, 0.2, 0.9):
         warnings.add(f"noise at {now}", now)
     warnings.tell(0.95)
@@ -65,9 +66,30 @@ def test_warnings_are_logged_once_a_second_with_their_number(
 
 
 def test_the_same_warning_is_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
-    warnings = RateLimitedLog(logging.getLogger("videoload.test"))
+    warnings = RateLimitedLog(Log("videoload.test"))
     for now in range(0, 121, 5):  # two workers that are refused again and again
         warnings.add("a is refused", now)
         warnings.add("b is refused", now + 2)
     lines = [line.partition(" (")[0] for line in caplog.messages]
     assert lines == ["a is refused", "b is refused"] * 3
+
+
+def test_a_handler_that_raises_costs_a_line_and_no_thread(
+    root: logging.Logger, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Full(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            raise SystemExit(f"the disk is full: {record.funcName}")
+
+    def speak() -> None:
+        for say in (log.info, log.warning, log.error, log.exception):
+            say("a line %d", 1)
+        said.append(True)
+
+    log, said = Log("videoload.test"), list[bool]()
+    root.addHandler(Full())
+    thread = threading.Thread(target=speak)
+    thread.start()
+    thread.join()
+    assert said
+    assert "speak" in capsys.readouterr().err

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -19,9 +18,10 @@ from videoload.clips.edges import pictures
 from videoload.clips.sample_spec import SampleSpec, moment_at
 from videoload.clips.windows import step_of
 from videoload.errors import SpecError
+from videoload.logs import Log
 from videoload.storage.paths import parts_of
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 
 def mix(parts: Mapping[str, tuple[Catalog, float]]) -> Catalog:

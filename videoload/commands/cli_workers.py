@@ -14,10 +14,10 @@ from videoload.arguments import MAX_PROCESSES
 from videoload.commands.help_page import SERVICE, STORAGE
 from videoload.commands.verbosity import Verbose
 from videoload.errors import VideoloadError
-from videoload.logs import log_to_stderr
+from videoload.logs import Log, log_to_stderr
 from videoload.native import REACHES, switch_off
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 Connect = Annotated[
     list[str],

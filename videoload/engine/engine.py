@@ -22,7 +22,6 @@ command about a stream raises, that stream. Only what belongs to neither ends th
 from __future__ import annotations
 
 import copy
-import logging
 import math
 import os
 import platform
@@ -32,7 +31,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
 from queue import Empty, SimpleQueue
@@ -57,7 +56,7 @@ from videoload.errors import (
 )
 from videoload.leases import commands
 from videoload.leases.table import LeaseTable
-from videoload.logs import RateLimitedLog
+from videoload.logs import Log, RateLimitedLog
 from videoload.processes.supervisor import Supervisor
 from videoload.stats.meter import Meter
 from videoload.stats.snapshots import (
@@ -82,7 +81,7 @@ from videoload.transport.messages import (
 from videoload.transport.private_messages import WorkerSettings
 from videoload.transport.sockets import Peer
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 T = TypeVar("T")
 
@@ -302,9 +301,9 @@ class Engine:
                     self._send()
         except VideoloadError as error:
             self._fail(error)
-        except Exception as error:
+        except BaseException as error:
+            self._fail(ClosedError(f"the client is closed: its I/O thread broke: {error!r}"))
             _log.exception("the I/O thread of videoload broke")
-            self._fail(VideoloadError(f"the I/O thread of videoload broke: {error!r}"))
         finally:
             self._close(context)
 
@@ -529,13 +528,17 @@ class Engine:
         self.streams.stop_all(error)
 
     def _close(self, context: zmq.Context[zmq.Socket[bytes]]) -> None:
-        self.membership.close()
-        self._listener.close()
-        self._supervisor.stop()
-        self._files.close()
-        context.term()
-        self.streams.stop_all(self._error or ClosedError("the client is closed"))
-        self.streams.close()
-        self.has_credit = True  # from now on, `post` finds the socket closed
-        self.calls.close()
-        self.membership.wake()
+        self._stopping = True
+        with ExitStack() as steps:  # each is made, whatever another one raises; the last one first
+            steps.callback(self.membership.wake)
+            steps.callback(self.calls.close)
+            steps.callback(setattr, self, "has_credit", True)  # `post` finds the socket closed then
+            steps.callback(self.streams.close)
+            steps.callback(
+                self.streams.stop_all, self._error or ClosedError("the client is closed")
+            )
+            steps.callback(context.term)
+            steps.callback(self._files.close)
+            steps.callback(self._supervisor.stop)
+            steps.callback(self._listener.close)
+            steps.callback(self.membership.close)

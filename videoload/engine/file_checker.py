@@ -3,7 +3,6 @@ the I/O thread must not wait."""
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -17,11 +16,12 @@ from videoload.errors import (
     VideoloadError,
     named,
 )
+from videoload.logs import Log
 from videoload.storage.daemon_pool import DaemonPool
 from videoload.storage.files import Storage
 from videoload.storage.paths import files_of, fingerprint_of
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 # Fingerprints that are found out at once: where storage takes 50 ms, 1 200 a second.
 _READERS = 64

@@ -3,7 +3,6 @@ it dies. A consumer that keeps nearly all slots gets copies."""
 
 from __future__ import annotations
 
-import logging
 import weakref
 from collections.abc import Callable
 
@@ -13,9 +12,10 @@ import numpy.typing as npt
 from videoload.engine.engine import Engine
 from videoload.engine.open_streams import Loan, OpenStream
 from videoload.leases.commands import Ready
+from videoload.logs import Log
 from videoload.transport.slots import aligned_copy
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 _KEPT = 2  # These slots of a reader are never lent. A consumer of all others gets copies.
 

@@ -3,7 +3,6 @@ to the thread of a consumer, whose side is `readers`."""
 
 from __future__ import annotations
 
-import logging
 import math
 import os
 import weakref
@@ -27,7 +26,7 @@ from videoload.leases.commands import Command, Grant, Ready
 from videoload.leases.files import Files
 from videoload.leases.records import Stream
 from videoload.leases.table import LeaseTable
-from videoload.logs import is_logged
+from videoload.logs import Log, is_logged
 from videoload.plan.batches import Sample
 from videoload.plan.plan import Plan
 from videoload.plan.quarantine import Quarantine
@@ -39,7 +38,7 @@ from videoload.transport.messages import Lease, Place, sealed
 from videoload.transport.private_messages import Share
 from videoload.transport.slots import Slots, spans
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 # malloc keeps no block above 32 MB. A larger answer would be allocated anew, and come half as fast.
 _LEASE_BYTES = 31 << 20

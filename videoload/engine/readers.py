@@ -25,6 +25,7 @@ from videoload.engine.open_streams import OpenStream
 from videoload.engine.reader_queue import ReaderQueue
 from videoload.errors import VideoloadError
 from videoload.leases.commands import Ready
+from videoload.logs import Log
 from videoload.plan.batches import Batch, BatchWithInfo, batch_of
 from videoload.plan.epoch_cursor import EpochCursor
 from videoload.plan.identity import Identity
@@ -33,7 +34,7 @@ from videoload.plan.options import CheckedOptions
 from videoload.stats.meter import Meter
 from videoload.stats.stats import StreamRecord, StreamStats
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 _WAIT_S = 0.2  # A waiting consumer sees Ctrl-C after this time at most.
 _IDLE_WAIT_S = 0.05  # The same, if `idle` is called meanwhile.
@@ -291,7 +292,7 @@ class StreamReaders:
         if (step + 1) % len(self):
             return
         self._tell_of_lengths()
-        if _log.isEnabledFor(logging.INFO):
+        if _log.shows(logging.INFO):
             figures = self.stats(self.meter.since("epoch"))
             _log.info("epoch %d: %s", (step + 1) // len(self), figures)
 

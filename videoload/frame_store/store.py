@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import errno
 import json
-import logging
 import math
 import os
 import shutil
@@ -26,12 +25,13 @@ from typing import NamedTuple, TypeVar
 
 from videoload.frame_store.pace import StorePace
 from videoload.frame_store.stored_video import Head, StoredVideo
+from videoload.logs import Log
 from videoload.storage.cache_directories import DiskQuota
 from videoload.storage.files import Tick
 
 T = TypeVar("T")
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 _ABOUT = "set.json"
 _ALL = ".all"  # the name of a set whose videos have room reserved for all frames

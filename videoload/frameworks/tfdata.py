@@ -46,6 +46,7 @@ from videoload.engine.readers import StreamReaders
 from videoload.errors import ClosedError, VideoloadError
 from videoload.frameworks.interrupts import INTERRUPTS
 from videoload.frameworks.python_datasets import PythonDatasets, itself
+from videoload.logs import Log
 from videoload.plan.batches import BatchInfo, Sample, batch_of
 from videoload.plan.lengths import Lengths
 
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
 
     from videoload.plan.epoch_cursor import EpochCursor
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 _LEAVE_S = 2.0
 _BEGINS_ANEW = (

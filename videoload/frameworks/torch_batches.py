@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from functools import partial
@@ -16,6 +15,7 @@ from videoload.clips.sample_spec import SampleSpec
 from videoload.engine.readers import StreamReaders
 from videoload.errors import SpecError, VideoloadError
 from videoload.frameworks import yuv
+from videoload.logs import Log
 from videoload.plan.batches import BatchInfo, with_digest
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _AXES = "BTHWC"
 _MOST = {"torch.uint8": 255, "torch.uint16": 65535}
 _VIDEO = "video"  # the pictures of a clip with sound
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 
 def batches(

@@ -10,7 +10,6 @@ asked first.
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 import time
@@ -27,13 +26,14 @@ from cachetools import LRUCache
 from videoload.errors import printable
 from videoload.index.index import VideoIndex
 from videoload.index.index_file import TABLE, SetIndex, row_of
+from videoload.logs import Log
 from videoload.storage.cache_directories import own_file, own_folder
 from videoload.storage.files import VideoFile
 
 if TYPE_CHECKING:
     import sqlite3
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 _MEMORY_BYTES = 16 << 20  # some 5 000 videos like UCF-101's; each is read from the disk in 50 us
 _MAX_WAITING, _MAX_WAIT_S = 64, 0.05  # indexes that are written together

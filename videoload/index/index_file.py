@@ -10,7 +10,6 @@ with another bit is none. So a wrong index costs time, and changes nothing.
 
 from __future__ import annotations
 
-import logging
 import math
 import os
 import sqlite3
@@ -27,13 +26,14 @@ from urllib.parse import quote
 
 from videoload.errors import StorageError, VideoError, printable
 from videoload.index.index import VideoIndex
+from videoload.logs import Log
 from videoload.storage.cache_directories import locked, own_file, own_folder
 from videoload.storage.files import ChangedError, Storage, VideoFile
 from videoload.storage.remote import RemoteStorage
 from videoload.storage.roots import is_url
 from videoload.storage.stores import OBJECT_S, Fetcher, SilentError, UnavailableError
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 NAME = ".videoload-index"
 TABLE = (

@@ -10,6 +10,7 @@ from videoload.index.complete_decode import Report, decode_index
 from videoload.index.index import KnownHeaders, VideoIndex, find_index
 from videoload.index.index_cache import IndexCache
 from videoload.index.index_file import SetIndex
+from videoload.logs import Log
 from videoload.reading.containers import BrokenFileError
 from videoload.reading.video import Video
 from videoload.stopwatch import Stopwatch
@@ -17,7 +18,7 @@ from videoload.storage.cache_directories import CacheDirectories
 from videoload.storage.files import Storage, Tick, VideoFile
 from videoload.versions import index_software
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 _LONG_S = 1.0  # a complete decode that takes longer is worth a warning
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import posixpath
 import re
 from collections.abc import Sequence
@@ -10,9 +9,10 @@ from itertools import pairwise
 
 from videoload.errors import CatalogError, named
 from videoload.listings.columns import some
+from videoload.logs import Log
 from videoload.storage.paths import joined
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 _NUMBERS = re.compile("([0-9]+)")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import posixpath
 import sys
@@ -26,6 +25,7 @@ from videoload.listings.columns import (
     names_in,
     some,
 )
+from videoload.logs import Log
 from videoload.storage.roots import files_below, folders_in, is_url, normal_url
 
 SUFFIXES = (  # of videos
@@ -40,7 +40,7 @@ _TEST = ("test", "testing", "val", "valid", "validation")
 _NAMED = some([f"*{suffix}" for suffix in SUFFIXES])
 _NO_TEXT = "names that are not a line of UTF-8 text"
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 
 def holds_videos(root: Path) -> bool:

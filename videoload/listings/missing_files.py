@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import posixpath
 from collections.abc import Iterable, Sequence
@@ -12,11 +11,12 @@ from pathlib import Path
 from videoload.errors import CatalogError
 from videoload.listings.columns import PathLike, some
 from videoload.listings.folders import Found
+from videoload.logs import Log
 from videoload.storage.files import file_like
 from videoload.storage.paths import joined, pieces_of
 from videoload.storage.roots import is_url
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 
 def root_of(

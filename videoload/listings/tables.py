@@ -38,13 +38,14 @@ from videoload.listings.columns import (
 from videoload.listings.folders import open_root
 from videoload.listings.missing_files import check_there, find_by_name, root_of
 from videoload.listings.rows import Rows, is_missing, is_words, number, shown, text, whole
+from videoload.logs import Log
 from videoload.storage.content import fingerprint_in
 
 T = TypeVar("T")
 TargetColumns = str | Sequence[str] | Mapping[str, str | Sequence[str]]
 PartColumns = Sequence[str] | Mapping[str, str]
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 _MAX_TARGET = float(np.finfo(np.float32).max)
 _MAX_NUMBERED_CLASSES = 1_000_000  # a higher label is a timestamp or an id, not a class

@@ -9,10 +9,11 @@ no rank knows of another: so it is said.
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass, field
 
-_log = logging.getLogger(__name__)
+from videoload.logs import Log
+
+_log = Log(__name__)
 
 _COUNTS_AT = 3  # batches; Keras and strategies look at two at most
 

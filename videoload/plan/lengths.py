@@ -7,7 +7,6 @@ file, which is compared with its row.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -24,8 +23,9 @@ from videoload.clips.sample_spec import SampleSpec, has_sizes
 from videoload.clips.video_info import VideoInfo
 from videoload.clips.windows import count_windows
 from videoload.errors import SpecError, named
+from videoload.logs import Log
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 _ROUNDED = 0.02  # by how much whole numbers of pixels may change a shape
 Floats = npt.NDArray[np.float64]

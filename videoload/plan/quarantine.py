@@ -13,7 +13,6 @@ step up to which too many files are bad (`due`), not when they are found (`add`)
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Sequence
 
 from videoload.catalog.catalog import Catalog
@@ -26,12 +25,12 @@ from videoload.errors import (
     named,
     printable,
 )
-from videoload.logs import is_logged
+from videoload.logs import Log, is_logged
 from videoload.plan.batches import Sample
 from videoload.plan.options import CheckedOptions
 from videoload.plan.plan import Plan
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 _LOGGED = 100  # bad videos, each in a line; later ones as `is_logged` says
 _ALWAYS_ALLOWED = 3  # In a small catalog, one per cent is less than one video.
 # A chain of substitutes ends after this many per video. If a single video were sound, the chain

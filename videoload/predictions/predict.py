@@ -7,7 +7,6 @@ what is missing, and a row that cannot be decoded takes no other with it.
 
 from __future__ import annotations
 
-import logging
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,6 +23,7 @@ from videoload.catalog.catalog import Catalog
 from videoload.clips.clip_spec import ClipSpec, crops_of, dense_hop, hop_seconds, sizes_of
 from videoload.clips.rows import Video
 from videoload.errors import BadVideo, SpecError, TooManyBadVideos, named
+from videoload.logs import Log
 from videoload.plan.batches import BatchInfo
 from videoload.plan.options import StreamOptions
 from videoload.plan.windows import windows_of
@@ -35,7 +35,7 @@ from videoload.predictions.windows import FileScores, Ints, Layout, Scores, Stit
 from videoload.trainer.client import Client
 from videoload.trainer.stream import Stream
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 _RUN_CLIPS, _RUN_BYTES = 64, 64 << 20  # that a worker decodes in one go, at most
 _USUAL_FPS = 25.0  # it only decides how long a run is

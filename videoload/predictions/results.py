@@ -11,7 +11,6 @@ run ends, the table is written from it, in the order of the catalog.
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -24,6 +23,7 @@ from xxhash import xxh3_64_hexdigest
 from videoload.catalog.catalog import Catalog
 from videoload.clips.rows import Video
 from videoload.errors import VideoloadError
+from videoload.logs import Log
 from videoload.plan.identity import Identity
 from videoload.predictions.journal import Entry, PredictionJournal
 from videoload.predictions.marks import Mark
@@ -35,7 +35,7 @@ from videoload.storage.paths import pieces_of
 Target = str | os.PathLike[str] | None
 Writers = Mapping[str, Callable[[BinaryIO, FileScores], None]]
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 
 class ResultFiles:

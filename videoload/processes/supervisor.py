@@ -15,7 +15,6 @@ child was stopped.
 
 from __future__ import annotations
 
-import logging
 import socket
 import time
 from collections import Counter
@@ -23,6 +22,7 @@ from collections import Counter
 from videoload import native
 from videoload.activity import Activity
 from videoload.errors import WorkerError
+from videoload.logs import Log
 from videoload.processes.child import ChildProcess, end_all
 from videoload.processes.counters import SIZE, Counters
 from videoload.processes.restarts import Restarts
@@ -31,7 +31,7 @@ from videoload.transport.private_channel import PrivateChannel
 from videoload.transport.private_messages import Share, Unshare, WorkerSettings
 from videoload.transport.slots import Arena
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 MODULE = "videoload.worker"  # what a worker process runs
 _YOUNG_S = 5.0  # a worker that exits with an error so soon could not work

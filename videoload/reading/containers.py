@@ -6,7 +6,6 @@ files is refused, and so is every other format; the refusal names what the file 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from fractions import Fraction
@@ -23,6 +22,7 @@ from av.stream import Disposition
 from av.video.stream import VideoStream
 
 from videoload.bitstreams.pictures import Ints, KeyFrame
+from videoload.logs import Log
 from videoload.reading.clock import Clock
 from videoload.reading.frame_decoder import REFUSALS, FrameDecoder, container_parameters
 from videoload.reading.refusals import codec_of, kind_of
@@ -40,7 +40,7 @@ _HEADERS_ONLY = {"codec_whitelist": "none", "probesize": "2048"}
 _DEFAULT_WEIGHT = 5_000_000  # pixels: ffmpeg prefers a stream that is flagged as the default one
 _NEAR = 4  # reading so many packets on takes less time than a seek
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 
 class BrokenFileError(Exception):

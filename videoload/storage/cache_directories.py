@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import logging
 import os
 import stat
 import time
@@ -24,9 +23,10 @@ from typing import BinaryIO, Literal
 
 from videoload.arguments import real
 from videoload.errors import SpecError
+from videoload.logs import Log
 
 _OURS = {"files": "videoload-files", "frames": "videoload-frames"}
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 FREE = 0.2  # of the disk that stays free if no limit is given
 _LOOK_S = 0.0005, 0.02  # from one look at a lock that is held to the next, at first and at most
 _PAUSE_S = 2.0  # from one count of a full folder to the next, at least

@@ -21,7 +21,6 @@ what is trained on.
 
 from __future__ import annotations
 
-import logging
 import os
 import time
 from collections.abc import Iterator
@@ -32,11 +31,12 @@ from io import FileIO
 from xxhash import xxh3_64_digest, xxh3_64_intdigest
 
 from videoload.activity import Activity, during, reads
+from videoload.logs import Log
 from videoload.storage.blocks import BLOCK_BYTES, runs
 from videoload.storage.cache_directories import CacheDirectory, DiskQuota, own_file, own_folder
 from videoload.storage.daemon_pool import DaemonPool
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 _MOST_WAITING = 64  # parts of up to 1 MB that wait to be written; what comes then is not cached
 _LOCK_S = 60.0  # that the thread which writes waits for other processes

@@ -14,7 +14,6 @@ All of it needs the extra ``[remote]`` (obstore), which is imported when the fir
 
 from __future__ import annotations
 
-import logging
 import math
 import random
 import re
@@ -30,6 +29,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 from videoload.errors import StorageError
+from videoload.logs import Log
 from videoload.storage.daemon_pool import DaemonPool
 from videoload.storage.files import ChangedError
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 GIVE_UP_S = 30.0
 _PAUSE_S, _MAX_PAUSE_S = 0.1, 3.0

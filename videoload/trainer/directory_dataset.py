@@ -10,7 +10,6 @@ cores from the first. It lives as long as one of them: each stream keeps its cli
 from __future__ import annotations
 
 import inspect
-import logging
 import os
 import weakref
 from collections.abc import Sequence
@@ -26,9 +25,10 @@ from videoload.clips.clip_spec import ClipSpec, height_and_width, sizes_of, with
 from videoload.errors import CatalogError, SpecError
 from videoload.frameworks.label_modes import LabelMode, encode
 from videoload.listings.columns import PathLike
+from videoload.logs import Log
 from videoload.trainer.client import Client
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 _PIXELS = {"rgb": "rgb24", "grayscale": "gray"}
 _MODES = ("int", "categorical", "binary", None)

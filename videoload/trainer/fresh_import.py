@@ -3,7 +3,6 @@ own may be another one. An import may do anything, so that process is a child, w
 
 from __future__ import annotations
 
-import logging
 import os
 import socket
 import sys
@@ -17,12 +16,13 @@ import msgspec
 
 from videoload import native
 from videoload.errors import TransformError, VideoloadError
+from videoload.logs import Log
 from videoload.processes.child import ChildProcess, end_all, inherited
 from videoload.processes.stall_clock import IMPORT_S
 from videoload.user_code import objects
 from videoload.user_code.sources import digest, file_of, own_modules
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 _MODULE = "videoload.trainer.fresh_import"
 

@@ -3,7 +3,6 @@ meant otherwise."""
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -14,12 +13,13 @@ from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import check_shapes
 from videoload.clips.sample_spec import GivenSpec, SampleSpec, sample_spec
 from videoload.errors import SpecError
+from videoload.logs import Log
 from videoload.plan.buckets import check_lengths
 from videoload.plan.options import CheckedOptions, checked_options
 from videoload.plan.plan import Plan
 from videoload.plan.windows import Read, counted, warnings_of, with_native_size
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 _TOLD_S = 10.0  # between two lines about how far the counting is
 

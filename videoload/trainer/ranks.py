@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
 
+from videoload.logs import Log
 from videoload.plan.options import CheckedOptions
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 
 def check_ranks(options: CheckedOptions) -> None:

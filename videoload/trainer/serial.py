@@ -5,7 +5,6 @@ It is short and obviously right. The batches of any stream must equal these byte
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Iterator
 from functools import partial
@@ -23,7 +22,7 @@ from videoload.clips.sample_spec import GivenSpec, SampleSpec, one_clip, with_sh
 from videoload.decoding.decoder import Decoder
 from videoload.decoding.prepared import ShortVideoError
 from videoload.errors import OneClipError, SpecError, VideoError, named
-from videoload.logs import is_logged
+from videoload.logs import Log, is_logged
 from videoload.plan.batches import Batch, BatchWithInfo, Clips, Sample, batch_of, with_digest
 from videoload.plan.lengths import Lengths
 from videoload.plan.options import CheckedOptions, StreamOptions, checked_options, takes_options
@@ -34,7 +33,7 @@ from videoload.storage.cache_directories import CacheDirectories, CacheDirectory
 from videoload.storage.roots import index_of
 from videoload.trainer.planning import given_as, once, planned
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 
 @overload

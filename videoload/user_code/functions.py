@@ -13,7 +13,6 @@ on how many threads share the work, and so on the cores of the host.
 from __future__ import annotations
 
 import importlib
-import logging
 import math
 import random
 import sys
@@ -31,13 +30,14 @@ from videoload import native
 from videoload.activity import Activity, during
 from videoload.clips.clip_spec import ClipSpec
 from videoload.errors import TransformError, WorkersCodeError, named
+from videoload.logs import Log
 from videoload.pixels.planes import Buffer
 from videoload.user_code.sources import digest, file_of
 
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 Function = Callable[..., object]
 

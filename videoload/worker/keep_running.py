@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import logging
 import select
 import signal
 import socket
 import time
 from collections.abc import Iterable
 
+from videoload.logs import Log
 from videoload.processes.child import ignore_warnings
 from videoload.processes.supervisor import CHECK_S, Supervisor
 from videoload.transport.metrics_port import MetricsPort
 from videoload.transport.private_messages import WorkerSettings
 from videoload.worker.metrics import State, ailment, families, unready
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 # An idle worker takes a turn every 200 ms. At a lease, it is its trainer that says how long it may
 # make no progress.

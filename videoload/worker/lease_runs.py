@@ -3,7 +3,6 @@ the leases that wait."""
 
 from __future__ import annotations
 
-import logging
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -29,10 +28,11 @@ from videoload.errors import (
     WorkersCodeError,
     named,
 )
+from videoload.logs import Log
 from videoload.transport.messages import Failed, Lease, Result, sealed
 from videoload.worker.trainer_connection import TrainerConnection
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 _DESCRIPTORS = 8  # that a worker needs to open a file
 

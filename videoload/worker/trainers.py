@@ -16,7 +16,6 @@ other trainer.
 
 from __future__ import annotations
 
-import logging
 import math
 import threading
 import time
@@ -24,6 +23,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from videoload.errors import TransportError
+from videoload.logs import Log
 from videoload.transport.addresses import is_name
 from videoload.transport.messages import Heartbeat, Lease
 from videoload.transport.private_messages import WorkerSettings
@@ -38,7 +38,7 @@ from videoload.worker.trainer_connection import (
 if TYPE_CHECKING:
     import zmq
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 Resolve = Callable[[str], list[str]]
 

@@ -30,7 +30,7 @@ from videoload import activity, host, native
 from videoload.activity import Activity
 from videoload.decoding.decoder import Decoder
 from videoload.errors import ProtocolError, StorageError, VideoError, VideoloadError
-from videoload.logs import log_to_stderr
+from videoload.logs import Log, log_to_stderr
 from videoload.processes.child import inherited
 from videoload.processes.counters import SIZE, Counters
 from videoload.processes.stall_clock import IMPORT_S
@@ -46,7 +46,7 @@ from videoload.worker.lease_runs import LeaseRuns, failure, look_ahead
 from videoload.worker.trainer_connection import Beat, TrainerConnection
 from videoload.worker.trainers import Resolve, Trainers
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 _POLL_S = 0.02  # between two frames, signals and heartbeats are looked after this often
 _IDLE_S = 1.0  # after this time without a lease, no file is kept open

@@ -24,7 +24,7 @@ from videoload.leases.commands import Command, Grant, Identify, Ready
 from videoload.leases.files import Files
 from videoload.leases.records import Stream, Worker
 from videoload.leases.table import LeaseTable
-from videoload.logs import RateLimitedLog
+from videoload.logs import Log, RateLimitedLog
 from videoload.plan.options import checked_options
 from videoload.plan.plan import Plan
 from videoload.plan.quarantine import Quarantine
@@ -35,7 +35,7 @@ from videoload.transport.slots import Slots
 SPEC = ClipSpec(frames=2, size=(8, 8))
 VIDEOS = 40
 GOOD, CUT = 1001, 2002
-WARNINGS = RateLimitedLog(logging.getLogger("videoload.test"))
+WARNINGS = RateLimitedLog(Log("videoload.test"))
 
 
 def told_of(*clips: list[int]) -> bytes:

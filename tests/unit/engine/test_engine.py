@@ -198,9 +198,11 @@ def test_where_no_thread_can_be_started_no_file_is_to_blame(
     assert isinstance(error, StorageError)
 
 
-@pytest.mark.parametrize("error", [RuntimeError("a defect"), VideoloadError("no descriptors")])
+@pytest.mark.parametrize(
+    "error", [RuntimeError("a defect"), VideoloadError("no descriptors"), SystemExit("a handler")]
+)
 def test_what_a_call_about_no_stream_raises_ends_the_engine_and_all_streams(
-    error: Exception, engine: Engine
+    error: BaseException, engine: Engine
 ) -> None:
     def fail() -> None:
         raise error
