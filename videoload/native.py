@@ -6,7 +6,7 @@
     "memory-limit"  a file cannot make a decoder take over 4 GB    workers
     "parent-death"  a worker ends with the process that made it    workers that a trainer started
     "ffmpeg-log"    FFmpeg logs nothing by itself                  every process that decodes
-    "descriptors"   as many open files as the hard limit allows    a trainer that listens
+    "descriptors"   as many open files as the hard limit allows    every trainer and worker
     "hidden-gpus"   a function of yours finds no GPU there         workers that a trainer started
 
 `switch_off` leaves settings out, in this process and in the workers that it starts later.

@@ -79,6 +79,7 @@ from videoload.transport.messages import (
     Result,
 )
 from videoload.transport.private_messages import WorkerSettings
+from videoload.transport.reserve import RESERVE
 from videoload.transport.sockets import Peer
 
 _log = Log(__name__)
@@ -287,6 +288,7 @@ class Engine:
         except TransportError as error:
             self._started.set_exception(error)
             return
+        RESERVE.open()
         try:
             try:
                 self._started.set_result(self._open(context))
@@ -308,9 +310,9 @@ class Engine:
             self._close(context)
 
     def _open(self, context: zmq.Context[zmq.Socket[bytes]]) -> list[str]:
-        connections = STRANGERS
+        connections, most = STRANGERS, native.allow_descriptors()
         if self._listen:
-            used, most = len(os.listdir(_DESCRIPTORS)), native.allow_descriptors()
+            used = len(os.listdir(_DESCRIPTORS))
             self._admission.max_remote = workers_at_most(most, used + 4 * self._children)
             if not self._any_software:
                 from videoload.pixels.software import software_and_code  # imports FFmpeg
@@ -531,6 +533,7 @@ class Engine:
         self._stopping = True
         with ExitStack() as steps:  # each is made, whatever another one raises; the last one first
             steps.callback(self.membership.wake)
+            steps.callback(RESERVE.close)
             steps.callback(self.calls.close)
             steps.callback(setattr, self, "has_credit", True)  # `post` finds the socket closed then
             steps.callback(self.streams.close)

@@ -307,6 +307,7 @@ class Membership:
 
     def admit(self, peer: Peer, hello: Hello, now: float) -> None:
         if peer.router is self.listener.private:
+            self.supervisor.connected(hello.pid)
             decision = self.admission.child(peer, hello, self.supervisor.pids())
         else:
             decision = self.admission.remote(peer, hello)

@@ -18,17 +18,19 @@ from __future__ import annotations
 import socket
 import time
 from collections import Counter
+from contextlib import suppress
 
 from videoload import native
 from videoload.activity import Activity
-from videoload.errors import WorkerError
+from videoload.errors import ProtocolError, WorkerError
 from videoload.logs import Log
 from videoload.processes.child import ChildProcess, end_all
 from videoload.processes.counters import SIZE, Counters
 from videoload.processes.restarts import Restarts
 from videoload.processes.stall_clock import StallClock
 from videoload.transport.private_channel import PrivateChannel
-from videoload.transport.private_messages import Share, Unshare, WorkerSettings
+from videoload.transport.private_messages import Connect, Share, Unshare, WorkerSettings
+from videoload.transport.reserve import RESERVE
 from videoload.transport.slots import Arena
 
 _log = Log(__name__)
@@ -48,6 +50,7 @@ class WorkerProcess:
         """Start it. Raises WorkerError."""
         self.worked_before = False  # its supervisor knows that it has worked
         self.hung_at: Activity | None = None  # it hung there, and was killed
+        self.asks = self.has_reserve = False  # for one, to connect
         memory = None
         try:
             memory = Arena(1, SIZE, "worker-counters")
@@ -74,6 +77,18 @@ class WorkerProcess:
     def worked(self) -> bool:
         """Whether it has begun to work: its imports are done, and it has taken a turn."""
         return self.counters.turns > 0
+
+    def read(self) -> None:
+        """Note whether it asks to connect."""
+        with suppress(EOFError, ProtocolError):
+            while self.channel.receive(0) is not None:
+                self.asks = True
+
+    def connected(self) -> None:
+        """It has connected, or has ended."""
+        if self.has_reserve:
+            self.has_reserve = False
+            RESERVE.take_back()
 
     def hangs(self, stall_s: float) -> bool:
         """Look at it: whether it has made no progress for too long. ``stall_s``: how long it may
@@ -124,13 +139,19 @@ class Supervisor:
             child.channel.send(Unshare(arena))
 
     def watched(self) -> dict[socket.socket, bool]:
-        """One socket for each child, which becomes readable when the child ends: children never
-        write to it. The value tells whether to poll for writing, too."""
+        """One socket for each child, which becomes readable when the child ends or asks to connect.
+        The value tells whether to poll for writing, too."""
         return {child.channel.socket: child.channel.is_full for child in self.children}
 
     def pids(self) -> set[int]:
         """The process ids of all children that were not reaped."""
         return {child.pid for child in self.children}
+
+    def connected(self, pid: int) -> None:
+        """A child has connected."""
+        for child in self.children:
+            if child.pid == pid:
+                child.connected()
 
     def kill(self, pid: int) -> None:
         """Kill one child."""
@@ -145,8 +166,13 @@ class Supervisor:
         lease. Raises WorkerError if children keep ending before they can work, and none is left
         that could."""
         now = time.monotonic()
+        RESERVE.fill()
         for child in self.children:
             child.channel.flush()
+            child.read()
+            if child.asks and (child.has_reserve or RESERVE.lend()):
+                child.asks, child.has_reserve = False, True
+                child.channel.send(Connect())
             if child.hangs(stall_s) and child.hung_at is None:
                 child.hung_at = child.counters.activity
                 _log.warning("worker process %d hangs; killing it", child.pid)
@@ -160,6 +186,7 @@ class Supervisor:
             self.children.remove(child)
             self.gone.update(child.counters.read())
             self.ended += 1
+            child.connected()
             child.channel.close()
             gave_up = (child.process.status or 0) > 0 and now - child.process.began < _YOUNG_S
             if gave_up or not child.worked:
@@ -186,6 +213,7 @@ class Supervisor:
                 "debugger, and ends with that", process.pid,
             )  # fmt: skip
         for child in self.children:
+            child.connected()
             child.channel.close()
         self.children.clear()
 
@@ -210,7 +238,8 @@ class Supervisor:
 
     def _start(self) -> None:
         assert self._settings is not None
-        child = WorkerProcess(self._settings)
+        with RESERVE.let_go():
+            child = WorkerProcess(self._settings)
         self.children.append(child)
         for message, descriptor in self._shares.values():
             child.channel.send(message, descriptor)

@@ -4,6 +4,8 @@
       WorkerSettings  first      ───>
       Share  (and a descriptor)  ───>
       Unshare                    ───>
+                                 <───  Connects  before it connects to its trainer
+      Connect                    ───>
 
 Roots and memory are named here only: a worker that dials in has no private channel.
 """
@@ -50,7 +52,15 @@ class Unshare(_Private, tag="unshare"):
     arena: Id
 
 
-Private = WorkerSettings | Share | Unshare
+class Connects(_Private, tag="connects"):
+    """The worker asks whether it may connect: accepting it takes a descriptor."""
+
+
+class Connect(_Private, tag="connect"):
+    """It may connect now, once."""
+
+
+Private = WorkerSettings | Share | Unshare | Connects | Connect
 
 _decoder: msgspec.msgpack.Decoder[Private] = msgspec.msgpack.Decoder(Private)
 

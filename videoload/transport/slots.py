@@ -29,6 +29,8 @@ from itertools import groupby
 import numpy as np
 import numpy.typing as npt
 
+from videoload.transport.reserve import RESERVE
+
 _ALIGNMENT = 64
 _HINTS = {
     errno.EFBIG: "; the limit of file sizes counts here as well (ulimit -f unlimited)",
@@ -55,7 +57,8 @@ class Arena:
         self.size = slots * self.stride
         self.fd = -1
         try:
-            self.fd = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+            with RESERVE.let_go():
+                self.fd = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
             # A trainer may end before it closes its last arena.
             self._close = weakref.finalize(self, os.close, self.fd)
             self._close.atexit = False
@@ -164,7 +167,8 @@ def aligned_copy(array: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
 
 def _map(fd: int, size: int) -> mmap.mmap:
     # The first touch of a page costs 20 times as much as a write: MAP_POPULATE touches all now.
-    return mmap.mmap(fd, size, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE)
+    with RESERVE.let_go():  # Python's map has a descriptor of its own
+        return mmap.mmap(fd, size, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE)
 
 
 def _view(memory: mmap.mmap, offset: int, shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:

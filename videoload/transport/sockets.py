@@ -234,16 +234,18 @@ class Dealer:
         keys: str | os.PathLike[str] | None = None,
         insecure: bool = False,
         as_stranger: bool = False,
+        once: bool = False,
     ) -> None:
         """Begin to dial ``endpoint``. ``as_stranger``, without keys: with some that nobody knows. A
         trainer that has keys always sees and counts that, which it does not if this side sees first
-        that it has none. Raises TransportError: not an address, or no keys."""
+        that it has none. ``once``: it does not connect again by itself. Raises
+        TransportError: not an address, or no keys."""
         check_address(endpoint, keys, insecure)
         self.was_refused = False
         with _socket(context, zmq.DEALER, f"dial {endpoint}", keys, WORKER) as self.socket:
             self.socket.setsockopt(zmq.IMMEDIATE, 1)
             self.socket.setsockopt(zmq.MAXMSGSIZE, _BODY_BYTES)
-            self.socket.setsockopt(zmq.RECONNECT_IVL, 100)
+            self.socket.setsockopt(zmq.RECONNECT_IVL, -1 if once else 100)
             self.socket.setsockopt(zmq.RECONNECT_IVL_MAX, 250)
             # The kernel's own pauses between two attempts grow to half a minute. A line that works
             # again should be found at once.

@@ -16,7 +16,7 @@ from videoload.decoding.decoder import Decoder
 from videoload.errors import ProtocolError
 from videoload.transport.messages import Lease
 from videoload.transport.private_channel import PrivateChannel
-from videoload.transport.private_messages import Share, Unshare, WorkerSettings
+from videoload.transport.private_messages import Connect, Connects, Share, Unshare, WorkerSettings
 from videoload.transport.slots import Window
 
 CHANNEL_S = 5.0  # a message that is due on the private channel comes within this time
@@ -40,6 +40,7 @@ class Decoders:
         self._settings = settings
         self._on_call = on_call
         self._channel = channel
+        self._asked = self.may_connect = False  # the trainer that started this worker has said so
         self.fetches = False  # some files are on other hosts
         self._shares: dict[int, tuple[Window, Decoder]] = {}
         self._unshared: set[int] = set()  # a lease of a dropped stream may come after its end
@@ -91,6 +92,7 @@ class Decoders:
         if self._channel is None:
             return
         try:
+            self._channel.flush()
             while got := self._channel.receive(CHANNEL_S if wait_for is not None else 0):
                 message, descriptor = got
                 if isinstance(message, Share):
@@ -102,8 +104,19 @@ class Decoders:
                 elif isinstance(message, Unshare):
                     self._shares.pop(message.arena, None)
                     self._unshared.add(message.arena)
+                elif isinstance(message, Connect):
+                    self.may_connect = True
         except EOFError:
             raise Orphaned from None
+
+    def ask(self) -> bool:
+        """Whether this worker may connect to the trainer that started it, once. If not, the trainer
+        is asked; it answers on the channel."""
+        may, self.may_connect = self.may_connect, False
+        if not may and not self._asked and self._channel is not None:
+            self._channel.send(Connects())
+        self._asked = not may
+        return may
 
     def _decoder(self, root: str) -> Decoder:
         if (known := self._by_root.get(root)) is not None:

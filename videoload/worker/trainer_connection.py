@@ -13,6 +13,7 @@ import socket
 import time
 import uuid
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -71,9 +72,11 @@ class TrainerConnection:
         label: str,
         settings: WorkerSettings,
         name: object = None,
+        asks: Callable[[], bool] | None = None,
     ) -> None:
         """Begin to dial. ``label`` is what the log calls the trainer. ``name`` is the host name
-        that stands for ``address``, if one does."""
+        that stands for ``address``, if one does. ``asks``, if given, tells whether it may dial
+        now."""
         self.address = address
         self.name = name
         self.dealer: Dealer | None = None
@@ -94,7 +97,10 @@ class TrainerConnection:
         self._beat_s: float | None = None
         self._greeted: float | None = None
         self._heard = self._sent = 0.0
-        self._dial()
+        self._asks = asks
+        self._dialled = -math.inf
+        if asks is None:
+            self._dial()
 
     @property
     def greeted(self) -> bool:
@@ -126,6 +132,8 @@ class TrainerConnection:
         if now < self._paused_until:
             return
         if self._greeted is None and (self.dealer is None or now - self._dialled > REDIAL_S):
+            if self._asks is not None and not self._asks():
+                return
             self._hang_up()
             try:
                 self._dial()
@@ -220,7 +228,7 @@ class TrainerConnection:
         self.dealer = Dealer(
             self._context, self.address,
             keys=self._settings.keys, insecure=self._settings.insecure,
-            as_stranger=self._as_stranger,
+            as_stranger=self._as_stranger, once=self._asks is not None,
         )  # fmt: skip
 
     def _greet(self, now: float) -> None:

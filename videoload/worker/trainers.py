@@ -57,9 +57,14 @@ class Trainers:
     """One connection for each address that the trainers' names stand for now."""
 
     def __init__(
-        self, context: zmq.Context[zmq.Socket[bytes]], settings: WorkerSettings, resolve: Resolve
+        self,
+        context: zmq.Context[zmq.Socket[bytes]],
+        settings: WorkerSettings,
+        resolve: Resolve,
+        asks: Callable[[], bool] | None = None,
     ) -> None:
-        """Begin to dial. Raises TransportError for a wrong address or missing keys."""
+        """Begin to dial. For ``asks``, see `TrainerConnection`. Raises
+        TransportError for a wrong address or missing keys."""
         self._context = context
         self._settings = settings
         self._names: list[_Name] = []
@@ -71,7 +76,9 @@ class Trainers:
             if is_name(address):
                 self._names.append(_Name(address, resolve))
             elif address not in self._connections:
-                self._connections[address] = TrainerConnection(context, address, address, settings)
+                self._connections[address] = TrainerConnection(
+                    context, address, address, settings, asks=asks
+                )
 
     def __iter__(self) -> Iterator[TrainerConnection]:
         return iter(self._connections.values())

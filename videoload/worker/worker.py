@@ -94,7 +94,9 @@ class Worker:
         self._decoding_for: TrainerConnection | None = None
         self._refused: Callable[[], object] | None = None  # reads what the storage refused
         self._ask_at, self._pause_s = 0.0, _ASK_S
-        self._trainers = Trainers(self._context, settings, resolve)
+        self._trainers = Trainers(
+            self._context, settings, resolve, self._decoders.ask if settings.token else None
+        )
 
     def stop(self, reason: str) -> None:
         """End between two frames, or within 200 ms. May be called in a signal handler."""
@@ -285,6 +287,7 @@ def serve(
     log_to_stderr(f"videoload worker {os.getpid()}", settings.log_format, level)
     native.limit_memory()
     native.keep_pages()
+    native.allow_descriptors()
     native.is_worker = True
     worker = Worker(settings, channel, pulse=pulse, resolve=resolve)
     signal.signal(signal.SIGTERM, lambda number, _: worker.stop(signal.Signals(number).name))
