@@ -7,7 +7,6 @@ others say of it: a row that is missing must not move the labels of those behind
 
 from __future__ import annotations
 
-import logging
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -20,11 +19,12 @@ from videoload.clips.step_times import MAX_RUNS, MAX_STEPS, StepTimes, runs_of
 from videoload.errors import CatalogError
 from videoload.listings.columns import PathLike
 from videoload.listings.lerobot_tables import Array, Tables, checked_pattern, path_by
+from videoload.logs import Log
 
 Deltas = Mapping[str, Sequence[float]]
 Ints = npt.NDArray[np.int64]
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 _TASK, _TIME = "task_index", "timestamp"
 _INDEX, _EPISODE, _FRAME = "index", "episode_index", "frame_index"
