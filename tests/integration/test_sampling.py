@@ -116,6 +116,16 @@ def test_each_labelled_frame_is_in_the_middle_of_a_window_with_its_labels(
 # Native size
 
 
+def test_windows_around_each_frame_are_counted_where_no_table_says_how_many(
+    tmp_path: Path,
+) -> None:
+    make_avi(tmp_path / "a.avi", frames=9)
+    catalog = Catalog(["a.avi"], root=tmp_path)
+    spec = ClipSpec(offsets=(-1, 0, 2), sampling="dense", hop=2, edges="hold", size=32)
+    ((_, _, info),) = decode_serially(catalog, spec, 5, info=True)
+    assert info.frames[:, 1].tolist() == [0, 2, 4, 6, 8]
+
+
 def test_without_a_size_clips_have_the_size_of_the_first_good_file_wherever_it_lies(
     programs: Programs, tmp_path: Path
 ) -> None:
