@@ -61,7 +61,7 @@ def errors_of(path: str) -> Iterator[None]:
     behind them raise all kinds of errors for files that nobody has thought of."""
     try:
         yield
-    except VideoloadError:
+    except (VideoloadError, FileReplacedError):
         raise
     except Exception as error:
         with suppress(Exception):  # a handler may raise, and `logs` imports this file
@@ -192,6 +192,19 @@ class TooManyBadVideos(VideoloadError):  # noqa: N818 - it names a count, not a 
 
     def __reduce__(self) -> tuple[type[TooManyBadVideos], tuple[tuple[BadVideo, ...], int, int]]:
         return type(self), (self.videos, self.limit, self.total)
+
+
+class FileReplacedError(Exception):
+    """A file is not the one that was opened, indexed or drawn for. `retry_if_replaced` catches it.
+
+    Attributes:
+        what: What has to be looked at anew: the path of the file, or a part of what is known of it.
+    """
+
+    def __init__(self, what: str = "") -> None:
+        """Default "": whoever knows the path notes it."""
+        super().__init__(what)
+        self.what = what
 
 
 class ProtocolError(VideoloadError):

@@ -23,7 +23,7 @@ from tests.support.waiting import SECOND
 from videoload import Catalog, Client, ClipSpec, decode_serially
 from videoload.clips.rows import Clip
 from videoload.clips.sample_spec import one_clip
-from videoload.decoding import video_clips
+from videoload.decoding import source
 from videoload.decoding.decoder import Decoder
 from videoload.errors import SpecError
 from videoload.frame_store import clip_frames, store
@@ -75,18 +75,18 @@ def test_a_clip_whose_frames_are_kept_decodes_nothing(
     def read_frames(*arguments: object) -> None:
         raise AssertionError("a frame is decoded")
 
-    monkeypatch.setattr(video_clips, "read_frames", read_frames)
+    monkeypatch.setattr(source, "read_frames", read_frames)
     monkeypatch.setattr(indexes, "find_index", read_frames)
     other = keeping(videos, tmp_path)
-    made = other.prepare(path, one_clip(CLIP), [Clip(7)], again)(lambda: None)
-    assert made.are_kept
-    assert np.array_equal(made.frames, frames)
+    decoded = other.run(path, one_clip(CLIP), [Clip(7)], again)
+    assert decoded.from_frame_store
+    assert np.array_equal(decoded.frames, frames)
     assert np.array_equal(out, again)
     monkeypatch.undo()
     monkeypatch.setattr(software, "code_digest", lambda: "other code")
     monkeypatch.setattr(clip_frames, "software_and_code", software.software_and_code.__wrapped__)
     newer = keeping(videos, tmp_path)
-    assert not newer.prepare(path, one_clip(CLIP), [Clip(7)], again)(lambda: None).are_kept
+    assert not newer.run(path, one_clip(CLIP), [Clip(7)], again).from_frame_store
 
 
 @pytest.mark.parametrize("most", [None, 10**6])

@@ -1,39 +1,41 @@
-"""Clips of a video as arrays in the caller's buffer."""
+"""What a process decodes with: it runs tasks on the rows of one root, and answers questions.
+
+A task is one pass over the files of a row: clips are written (`one_pass`), windows are counted, or
+a file is reported. `Run.finish` is where they branch, and the only place where a task is done once
+more: after a file turned out to be another one than was opened, indexed or drawn for.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 
 import numpy as np
 
 from videoload import native
-from videoload.clips.clip_params import ClipParams
-from videoload.clips.clip_spec import ClipSpec, silent
+from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.rows import Clip, Video
 from videoload.clips.sample_spec import SampleSpec, one_clip, transforms_of
 from videoload.clips.video_info import VideoInfo
-from videoload.decoding.expected import Expected
+from videoload.decoding.drawn import DecodedClips, Ordinals
+from videoload.decoding.one_pass import OnePass, count
 from videoload.decoding.open_files import OpenFiles
-from videoload.decoding.prepared import Made, Make, Ordinals, fitting
-from videoload.decoding.recording_clips import RecordingClips, Recordings, find_file
-from videoload.decoding.samples import of_recording, prepare_counts, prepare_samples
-from videoload.decoding.sounds import Sounds, prepare_with_sound
-from videoload.decoding.transforms import prepare_transformed
-from videoload.decoding.video_clips import DecodingTools, VideoClips, WantedClips
-from videoload.errors import TransformError, errors_of
+from videoload.decoding.prefetcher import Prefetcher
+from videoload.decoding.reports import report
+from videoload.decoding.source import DecodingTools
+from videoload.decoding.videos import Videos
+from videoload.errors import FileReplacedError, TransformError, errors_of
 from videoload.frame_store.clip_frames import ClipStore
 from videoload.index.complete_decode import Report
 from videoload.index.index import VideoIndex
 from videoload.index.indexes import Indexes
 from videoload.pixels.filter_graphs import FilterGraphs
 from videoload.pixels.planes import Buffer
+from videoload.sound.reader import SoundReader
 from videoload.stopwatch import Stopwatch
 from videoload.storage.cache_directories import NO_DIRECTORIES, CacheDirectories
-from videoload.storage.files import Tick, version_by, version_of
-from videoload.storage.paths import fingerprint_of, parts_of, pieces_of
+from videoload.storage.files import Tick, retry_if_replaced
 from videoload.storage.roots import open_storage
 from videoload.user_code.functions import Functions
 
@@ -59,101 +61,73 @@ class Decoder:
         long."""
         native.silence_ffmpeg()
         self._storage = open_storage(root, folders.keep)
-        self._functions = Functions(transforms, on_call)
+        self.functions = Functions(transforms, on_call)
         self._files = OpenFiles()
-        self._sounds = Sounds(self._storage)
-        graphs, keeper = FilterGraphs(), None
+        graphs, store = FilterGraphs(), None
         if folders.frame_store is not None:
-            keeper = ClipStore(folders.frame_store, self._storage.root, graphs)
+            store = ClipStore(folders.frame_store, self._storage.root, graphs)
         self.watch = Stopwatch()  # where the time goes, since it was started
         self._indexes = Indexes(folders, self._storage, self.watch)
-        self._expected = Expected(self._storage, self._indexes)
-        self._recordings = Recordings(self._storage, self._indexes)
-        self._tools = DecodingTools(
-            self._storage, self._indexes, self._files, graphs, keeper, self.watch
+        self.prefetch = Prefetcher(self._storage, self._indexes).prefetch
+        self.videos = Videos(self._storage, self._indexes)
+        self.tools = DecodingTools(
+            self.videos, self._files, graphs, store, self.watch, SoundReader()
         )
+
+    # Tasks
+
+    def start(
+        self,
+        path: str,
+        spec: SampleSpec,
+        clips: Sequence[Clip],
+        out: Buffer,
+        tick: Tick = lambda: None,
+    ) -> Run:
+        """Do what a task does before it reads a frame, and return what does the rest. For several
+        rows one after the other, this takes a fifth of the time that it takes between two rows,
+        when a decoder has filled the caches.
+
+        Args:
+            path: Of the row, below the root.
+            spec: What its clips are, or what is asked for in their place.
+            clips: Which clips of the row.
+            out: Where they go, uint8 [n, spec.clip_bytes]: in one pass over the files.
+            tick: Called after each packet.
+
+        Raises:
+            VideoError: A clip cannot be decoded.
+            ShortVideoError: The spec silently skips videos of this length.
+            StorageError: The storage does not give its files.
+            TransformError: The user's function cannot be imported, or failed.
+        """
+        run = Run(self, path, spec, clips, out)
+        run.begin(tick)
+        return run
+
+    def run(
+        self,
+        path: str,
+        spec: SampleSpec,
+        clips: Sequence[Clip],
+        out: Buffer,
+        tick: Tick = lambda: None,
+    ) -> DecodedClips:
+        """Do a task. Arguments and errors are those of `start`."""
+        return self.start(path, spec, clips, out, tick).finish(tick)
 
     def decode(
         self,
         path: str,
         spec: ClipSpec | SampleSpec,
-        requests: Sequence[Clip],
+        clips: Sequence[Clip],
         out: Buffer,
         tick: Tick = lambda: None,
     ) -> Ordinals:
-        """Write clips of ``path`` (relative to the root) into ``out``, uint8 [n, spec.clip_bytes]
-        or [n, *spec.shape], in one pass over the file. Returns the ordinals of their frames, int64
-        [n, T] (with k views [n, k * T]).
-
-        ``tick`` is called after each packet. Raises VideoError if a clip cannot be decoded,
-        ShortVideoError if the spec silently skips videos of this length, and TransformError.
-        """
+        """Decode clips, as `run` does. ``out`` may be [n, *spec.shape]. Returns the ordinals of
+        their frames, int64 [n, T] (with k views [n, k * T])."""
         sample = one_clip(spec) if isinstance(spec, ClipSpec) else spec
-        return self.prepare(path, sample, requests, out, tick)(tick).frames
-
-    def prepare(
-        self,
-        path: str,
-        spec: SampleSpec,
-        requests: Sequence[Clip],
-        out: Buffer,
-        tick: Tick = lambda: None,
-    ) -> Make:
-        """Do what `decode` does before it reads a frame, and return what does the rest. For several
-        videos in a row, this takes a fifth of the time that it takes between two videos, when a
-        decoder has filled the caches.
-
-        Raises what `decode` raises.
-        """
-        with errors_of(path), fitting(path):
-            make = self._prepare(path, spec, requests, out, tick)
-
-        def make_it(tick: Tick) -> Made:
-            with errors_of(path):
-                return make(tick)
-
-        return make_it
-
-    def _prepare(
-        self, path: str, spec: SampleSpec, requests: Sequence[Clip], out: Buffer, tick: Tick
-    ) -> Make:
-        info_of = partial(self.info, tick=tick)
-        if spec.asks == "counts":
-            return prepare_counts(path, spec, requests, out, info_of)
-        if "" in spec.clips:
-            return self._prepare_clips(path, spec.leader, requests, out, tick)
-        spec = of_recording(path, spec)
-
-        def prepare(
-            name: str, path: str, params: list[ClipParams], of: VideoInfo, out: Buffer
-        ) -> Make:
-            return self._prepare_clips(path, spec.clips[name], requests, out, tick, params, of)
-
-        return prepare_samples(path, spec, requests, out, info_of, prepare)
-
-    def _prepare_clips(
-        self, path: str, spec: ClipSpec, requests: Sequence[Clip], out: Buffer, tick: Tick,
-        given: list[ClipParams] | None = None, of: VideoInfo | None = None,
-    ) -> Make:  # fmt: skip
-        name = spec.transform
-        transform = None if name is None else self._functions.find(str(name))
-        wanted = WantedClips(path, silent(spec), requests, given, of)
-        clips: VideoClips | RecordingClips
-        if len(pieces_of(path)) == 1:
-            clips = VideoClips(self._tools, wanted)
-            hear = partial(self._sounds.hear, path)
-        else:
-            clips = RecordingClips(self._tools, self._recordings, wanted)
-            hear = partial(clips.hear, self._sounds.hear)
-        decoded = partial(clips.prepare, tick)
-
-        def prepare(spec: ClipSpec, out: Buffer) -> Make:
-            return prepare_transformed(path, spec, requests, out, transform, self.watch, decoded)
-
-        if not spec.sound:
-            return prepare(spec, out)
-        version, is_part = partial(self.version, path), given is not None
-        return prepare_with_sound(path, spec, out, prepare, hear, version, is_part=is_part)
+        return self.run(path, sample, clips, out, tick).frames
 
     @property
     def root(self) -> str:
@@ -162,7 +136,7 @@ class Decoder:
 
     @property
     def fetches(self) -> bool:
-        """Whether files come from another host, so that it helps to `expect` them."""
+        """Whether files come from another host, so that it helps to `prefetch` them."""
         return self._storage.fetches
 
     @property
@@ -170,83 +144,54 @@ class Decoder:
         """What the storage says instead of giving the bytes that are waited for."""
         return self._storage.says
 
-    def expect(self, path: str, spec: SampleSpec, requests: Sequence[Clip]) -> None:
-        """These clips are needed soon: fetch what they need of files on another host, as far as
-        that is known. `prepare` raises what is wrong."""
-        self._expected.expect(path, spec, requests)
-
     def has_imported(self, spec: SampleSpec) -> bool:
         """Whether all modules for clips of ``spec`` are imported. Importing one may take long."""
-        return all(name in self._functions for name in transforms_of(spec))
+        return all(name in self.functions for name in transforms_of(spec))
 
     def check_code(self, code: Mapping[str, str]) -> None:
         """Compare digests of modules with those that this process has imported. Raises
         TransformError."""
-        self._functions.check(code)
+        self.functions.check(code)
 
     def import_function(self, spec: SampleSpec) -> None:
         """Import them now. The first clip raises what goes wrong."""
         for name in transforms_of(spec):
             with suppress(TransformError):
-                self._functions.find(name)
+                self.functions.find(name)
+
+    # Questions about a path. All raise VideoError, StorageError.
 
     def info(self, path: str, tick: Tick = lambda: None) -> VideoInfo:
-        """What a clip of ``path`` depends on: a file, or a recording in pieces. Raises VideoError,
-        StorageError."""
-        if len(pieces_of(path)) > 1:
-            return self._recordings.find(path, tick).info
-        return self.index(path, tick).info
+        """What a clip of ``path`` depends on: a file, or a recording in pieces."""
+        return self.videos.info(path, tick)
 
     def index(self, path: str, tick: Tick = lambda: None) -> VideoIndex:
-        """The index of a file by its path below the root. Raises VideoError, StorageError."""
-        return find_file(self._storage, self._indexes, path, tick)[1]
+        """The index of a file by its path below the root."""
+        return self.videos.index(path, tick)
 
     def report(self, path: str, tick: Tick = lambda: None) -> tuple[VideoIndex, Report]:
-        """The index of ``path``, and what a complete decode tells of it. Raises StorageError, and
-        VideoError also if there is a kind of frames that cannot be scaled."""
-
-        def look() -> tuple[VideoIndex, Report]:
-            return self._indexes.report(path, self._storage.resolve(path), tick)
-
-        with errors_of(path):
-            index, report = self._storage.run(path, look, tick)
+        """The index of a file, and what a complete decode tells of it. Raises VideoError also if
+        there is a kind of frames that cannot be scaled."""
+        index, found = self.videos.report(path, tick)
         out = np.empty((1, *_SMALL.shape), np.uint8)
-        for ordinal in report.kinds:
+        for ordinal in found.kinds:
             start = min(ordinal, index.info.frames - 1)
             row = Video(path, start=start, end=start + 1)
             self.decode(path, _SMALL, [Clip(0, row=row)], out, tick)
-        return index, report
+        return index, found
 
     def sound(self, path: str, tick: Tick = lambda: None) -> str:
-        """The codec of the sound that clips of ``path`` have; "" if they have none, "unknown" if it
-        cannot be read. Raises VideoError, StorageError."""
-        with errors_of(path):
-            return self._sounds.codec(path, tick)
+        """The codec of the sound that clips of a file have; "" if they have none, "unknown" if it
+        cannot be read."""
+        return self.videos.audio_codec(path, tick)
 
     def fingerprint(self, path: str, salt: int = 0) -> int:
-        """63 bits that two copies of a file, or of a sample's files, have in common. Raises
-        VideoError, StorageError."""
-
-        def one(file: str) -> int:
-            return self._storage.fingerprint(file, salt)
-
-        if len(pieces_of(path)) == 1:
-            return fingerprint_of(path, one)
-        return self._recordings.fingerprint(path, salt, lambda path: fingerprint_of(path, one))
+        """63 bits that two copies of a file, or of a sample's files, have in common."""
+        return self.videos.fingerprint(path, salt)
 
     def version(self, path: str) -> int:
-        """63 bits that differ if the file here was changed or replaced; 0: nobody can tell. Raises
-        VideoError, StorageError."""
-        parts = (part for part in parts_of(path) if len(pieces_of(part)) > 1)
-        recordings = filter(None, map(self._recordings.known, parts))
-        known = {file: b for each in recordings for file, b in each.files.items()}
-
-        def one(path: str) -> int:
-            if (identity := known.get(path)) is None:
-                return version_of(self._storage.resolve(path))
-            return version_by(identity)
-
-        return fingerprint_of(path, one)
+        """63 bits that differ if the file here was changed or replaced; 0: nobody can tell."""
+        return self.videos.version(path)
 
     def begin(self) -> None:
         """A training begins. It may find other files behind a URL than the one before."""
@@ -256,3 +201,42 @@ class Decoder:
     def rest(self) -> None:
         """Keep no file open: there is nothing to do for now."""
         self._files.close()
+
+
+class Run:
+    """A task on one row, for the arguments of `Decoder.start`."""
+
+    def __init__(
+        self, decoder: Decoder, path: str, spec: SampleSpec, clips: Sequence[Clip], out: Buffer
+    ) -> None:
+        self._decoder, self._path, self._spec = decoder, path, spec
+        self._clips, self._out = clips, out
+        self._opened: OnePass | None = None
+
+    def begin(self, tick: Tick) -> None:
+        """Open, draw and prefetch, if the task is to decode clips."""
+        if self._spec.asks == "clips":
+            with errors_of(self._path), suppress(FileReplacedError):  # `finish` begins again
+                self._opened = self._open(tick)
+
+    def finish(self, tick: Tick) -> DecodedClips:
+        """Do the task; if a file was replaced since it began, all of it once more."""
+        work = {"clips": self._decode, "counts": self._count, "report": self._report}
+        with errors_of(self._path):
+            return retry_if_replaced(self._path, lambda: work[self._spec.asks](tick))
+
+    def _open(self, tick: Tick) -> OnePass:
+        decoder = self._decoder
+        return OnePass(
+            decoder.tools, decoder.functions, self._path, self._spec, self._clips, self._out, tick
+        )
+
+    def _decode(self, tick: Tick) -> DecodedClips:
+        opened, self._opened = self._opened or self._open(tick), None
+        return opened.decode(tick)
+
+    def _count(self, tick: Tick) -> DecodedClips:
+        return count(self._decoder.tools, self._path, self._spec, self._clips, self._out, tick)
+
+    def _report(self, tick: Tick) -> DecodedClips:
+        return report(self._decoder.videos, self._decoder.report, self._path, self._out, tick)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from typing import Any
 
@@ -11,8 +11,8 @@ import numpy as np
 
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.sample_spec import REPORT_BYTES
-from videoload.decoding.decoder import Decoder
-from videoload.decoding.prepared import Made, Make
+from videoload.decoding.drawn import DecodedClips
+from videoload.decoding.videos import Videos
 from videoload.errors import VideoError, errors_in
 from videoload.index.complete_decode import Report
 from videoload.index.index import VideoIndex
@@ -23,34 +23,32 @@ from videoload.storage.paths import pieces_of
 
 _DAMAGE = REPORT_BYTES // 8  # characters: in JSON, most have up to six bytes
 
-
-def prepare_report(decoder: Decoder, path: str, out: Buffer) -> Make:
-    """Tell the facts of a video, or only its ``damage`` if it cannot be decoded: see `SampleSpec`.
-    Raises StorageError."""
-
-    def make(tick: Tick) -> Made:
-        try:
-            facts = _facts(decoder, path, tick)
-        except VideoError as error:
-            facts = {"damage": error.reason}
-        text = msgspec.json.encode(facts | {"damage": facts["damage"][:_DAMAGE]})
-        out[...] = 0
-        out[:, : len(text)] = np.frombuffer(text, np.uint8)
-        return Made(np.empty((len(out), 0), np.int64))
-
-    return make
+ReadFile = Callable[[str, Tick], tuple[VideoIndex, Report]]
 
 
-def _facts(decoder: Decoder, path: str, tick: Tick) -> dict[str, Any]:
+def report(videos: Videos, read_file: ReadFile, path: str, out: Buffer, tick: Tick) -> DecodedClips:
+    """Write the facts of a video into ``out``, or only its ``damage`` if it cannot be decoded: see
+    `SampleSpec`. ``read_file`` decodes a file to its end. Raises StorageError."""
+    try:
+        facts = _facts(videos, read_file, path, tick)
+    except VideoError as error:
+        facts = {"damage": error.reason}
+    text = msgspec.json.encode(facts | {"damage": facts["damage"][:_DAMAGE]})
+    out[...] = 0
+    out[:, : len(text)] = np.frombuffer(text, np.uint8)
+    return DecodedClips(np.empty((len(out), 0), np.int64))
+
+
+def _facts(videos: Videos, read_file: ReadFile, path: str, tick: Tick) -> dict[str, Any]:
     files = pieces_of(path)
     found, damage = [], []
     for file in files:
         with errors_in(path, f"piece {file}") if len(files) > 1 else nullcontext():
-            index, report = decoder.report(file, tick)
+            index, report = read_file(file, tick)
         found.append((index, report))
         if damaged := "; ".join(_damage(index, report)):
             damage.append(f"{file}: {damaged}" if len(files) > 1 else damaged)
-    info = decoder.info(path, tick)
+    info = videos.info(path, tick)
     width, height = info.displayed_size(ClipSpec(1))
     return {
         "frames": info.frames, "width": width, "height": height,
@@ -59,8 +57,8 @@ def _facts(decoder: Decoder, path: str, tick: Tick) -> dict[str, Any]:
         "header_frames": sum(report.header_frames for _, report in found),
         "packets": sum(report.packets for _, report in found),
         "key_frames": sum(len(index.order.starts) for index, _ in found),
-        "sound": max(decoder.sound(file, tick) for file in files), "damage": "; ".join(damage),
-        "fingerprint": fingerprint_text(decoder.fingerprint(path)),
+        "sound": max(videos.audio_codec(file, tick) for file in files), "damage": "; ".join(damage),
+        "fingerprint": fingerprint_text(videos.fingerprint(path, 0)),
     }  # fmt: skip
 
 

@@ -70,7 +70,7 @@ class FileChecker:
                 storage, path, find = self._requested.popleft()
                 with suppress(VideoError, StorageError):
                     for part in files_of(path):
-                        storage.expect(part)
+                        storage.prefetch_header(part)
                 coming.append(find)
             coming.popleft()()
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 from av.video.frame import VideoFrame
+from cachetools import LRUCache
 
 from videoload.clips.choices import FROM_SCALED
 from videoload.clips.clip_params import ClipParams
@@ -36,6 +37,7 @@ from videoload.storage.files import Tick, VideoFile
 _BYTES_A_S = 5e8  # what memory takes at least: a disk that takes less is slow
 _FILE_S = 2e-3  # a new file takes less, unless the disk is slow
 _RUN = 12  # frames that are written at once take half the time of single ones
+_MOST_EXCLUDED = 10_000  # videos
 
 
 def is_keepable(spec: ClipSpec) -> bool:
@@ -76,6 +78,7 @@ class ClipStore:
     def __init__(self, keep: CacheDirectory, root: str, graphs: FilterGraphs) -> None:
         self.store = FrameStore(keep.own("frames"), keep.max_bytes, root, software_and_code())
         self.graphs = graphs
+        self._excluded: LRUCache[tuple[str, bytes], bool] = LRUCache(_MOST_EXCLUDED)
 
     def find(self, path: str, file: VideoFile, spec: ClipSpec, tick: Tick) -> FoundVideo | None:
         """What the store has of a video. ``tick`` is called meanwhile, and while its frames are
@@ -86,6 +89,8 @@ class ClipStore:
             return None
         if not file.has_version:
             self.store.tell("keeps nothing of files whose server tells no ETag or time of change")
+            return None
+        if (path, file.identity) in self._excluded:
             return None
         stored = self.store.open(path, file.identity, scaling_of(spec))
         if stored is None:
@@ -109,11 +114,15 @@ class ClipStore:
         and no room for it."""
         if not (is_keepable(spec) and file.has_version):
             return None
-        if found is None and not self.store.has_room:
+        if (path, file.identity) in self._excluded or (found is None and not self.store.has_room):
             return None
         return ClipFrames(self, path, file.identity, spec, info, params, found)
 
-    def lacks_room(self, spec: ClipSpec, frames: ClipFrames | None) -> bool:
+    def exclude(self, path: str, file: VideoFile) -> None:
+        """Neither read nor write frames of a video from now on: they cannot be kept."""
+        self._excluded[path, file.identity] = True
+
+    def is_full_for(self, spec: ClipSpec, frames: ClipFrames | None) -> bool:
         """Whether the store is full, and takes no more frames of the video of some clips."""
         return is_keepable(spec) and not (frames and frames.are_kept) and self.store.is_full
 
@@ -126,7 +135,8 @@ class ClipFrames:
     """The frames of some clips of a video: from the store, or decoded and on their way into it.
 
     Attributes:
-        missing: Frames that have to be decoded, rising.
+        missing: Frames that have to be decoded, increasing.
+        extra: Frames to write beside them: see `reserve_extra_frames`.
     """
 
     def __init__(
@@ -153,7 +163,7 @@ class ClipFrames:
         self._run: list[Buffer] = []  # of consecutive frames, which are written at once
         self._run_end = 0
         self._sums: dict[int, int] = {}
-        self._extra: list[int] | None = None
+        self.extra: list[int] = []
         self._began_s = 0.0  # on a core, when the first frame came
         self.missing = wanted
         if found is not None:
@@ -186,22 +196,22 @@ class ClipFrames:
             self._store.failed_to_read(error)
             return wanted
 
-    def extra_frames(self, order: Order) -> list[int]:
-        """Frames to write beside those that are missing, if there is room. When a video is met for
-        the first time, these are the others that are decoded on the way. Later they are all frames
-        of the groups of pictures: that costs more once, and less in all epochs together."""
-        if self._extra is None:
-            self._extra = self._choose(order) if self._scaling.all_frames and self.missing else []
-            if self._stored is not None and self.missing:
-                if self._store.takes(self._stored, self._scaling, self._written):
-                    self._target = self._stored
-                else:
-                    self._extra = []
-        return self._extra
+    def reserve_extra_frames(self, order: Order) -> None:
+        """Choose the ``extra`` frames, and take room for what is written of a video that is stored
+        already. When a video is met for the first time, they are the others that are decoded on
+        the way. Later they are all frames of the groups of pictures: that costs more once, and less
+        in all epochs together."""
+        if self._scaling.all_frames and self.missing:
+            self.extra = self._choose(order)
+        if self._stored is not None and self.missing:
+            if self._store.takes(self._stored, self._scaling, self._written):
+                self._target = self._stored
+            else:
+                self.extra = []
 
     @property
     def _written(self) -> list[int]:
-        return sorted({*self.missing, *(self._extra or ())})
+        return sorted({*self.missing, *self.extra})
 
     def _choose(self, order: Order) -> list[int]:
         groups = {order.group_of(ordinal) for ordinal in self.missing} - {-1}

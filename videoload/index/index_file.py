@@ -24,11 +24,11 @@ from tempfile import TemporaryDirectory
 from typing import BinaryIO
 from urllib.parse import quote
 
-from videoload.errors import StorageError, VideoError, printable
+from videoload.errors import FileReplacedError, StorageError, VideoError, printable
 from videoload.index.index import VideoIndex
 from videoload.logs import Log
 from videoload.storage.cache_directories import locked, own_file, own_folder
-from videoload.storage.files import ChangedError, Storage, VideoFile
+from videoload.storage.files import Storage, VideoFile
 from videoload.storage.remote import RemoteStorage
 from videoload.storage.roots import is_url
 from videoload.storage.stores import OBJECT_S, Fetcher, SilentError, UnavailableError
@@ -276,7 +276,7 @@ def _between(root: str, folder: str, name: str) -> tuple[str | None, str]:
 def _fetch(fetcher: Fetcher, name: str, cache: str | None, software: str) -> IndexFile:
     """Raises NoIndexError, StorageError, UnavailableError, OSError."""
     for _ in range(3):
-        with suppress(ChangedError):  # another one has taken its place meanwhile
+        with suppress(FileReplacedError):  # another one has taken its place meanwhile
             size, tag = fetcher.look(name)
             if not size:
                 break

@@ -90,8 +90,8 @@ class OpenedVideo:
         decodes: bool = True,
     ) -> None:
         """``watch``: notes how long seeking takes. ``source``: makes what FFmpeg opens.
-        ``decodes``: as in `open_container`. Raises BrokenFileError, and ChangedError if the path
-        leads to another file by now."""
+        ``decodes``: as in `open_container`. Raises BrokenFileError, and FileReplacedError if the
+        path leads to another file by now."""
         self.file = file
         self._source = source
         self._decodes = decodes

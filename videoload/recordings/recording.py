@@ -26,18 +26,18 @@ from videoload.clips.clip_params import clip_params
 from videoload.clips.clip_spec import ClipSpec, at_native_size, decoded_shape, height_and_width
 from videoload.clips.moments import shown_at
 from videoload.clips.rows import Clip
-from videoload.decoding.prepared import OtherFileError
-from videoload.decoding.recording_clips import RecordingClips, Recordings, find_file
-from videoload.decoding.video_clips import DecodingTools, VideoClips, WantedClips
+from videoload.decoding.source import DecodingTools, Source
+from videoload.decoding.videos import Videos
 from videoload.errors import ClosedError, SpecError, VideoError, errors_of, named
 from videoload.index.index import VideoIndex, open_video
 from videoload.index.index_file import NAME
 from videoload.reading.frames import ReadPosition
 from videoload.reading.video import Video
 from videoload.recordings.tools import tools
+from videoload.sound.reader import SoundReader
 from videoload.stopwatch import Stopwatch
 from videoload.storage.cache_directories import CacheDirectories, cache_folder
-from videoload.storage.files import VideoFile
+from videoload.storage.files import VideoFile, retry_if_replaced
 from videoload.storage.paths import joined, pieces_of
 from videoload.storage.roots import index_of, is_url, normal_url, open_storage
 
@@ -150,9 +150,8 @@ class Recording:
             set_index = next((str(file) for file in above if file.is_file()), None)
         self._reader = _Reader(self._root, CacheDirectories(cache_folder(cache), index=set_index))
         with self._reading() as reader:
-            pieces = reader.recordings.find(self._name, _no_tick) if len(names) > 1 else None
-            found = {name: reader.find(name) for name in pieces_of(self._name)}
-        info = self._info = pieces.info if pieces else found[self._name][1].info
+            found = {name: reader.find(name) for name in names}
+            info = self._info = reader.tools.videos.info(self._name, _no_tick)
         self._identities = {name: file.identity for name, (file, _) in found.items()}
         self._spec = at_native_size(spec, *info.shown_size(spec))
         self._params = clip_params(self._spec, info, Clip(0))
@@ -277,14 +276,16 @@ class Recording:
         if not ordinals:
             return
         shown = [self._params._replace(frames=np.array(ordinals))]
-        wanted = WantedClips(self._name, self._spec, [Clip(0)], shown, self._info, self._identities)
-        clips: VideoClips | RecordingClips
         with self._reading() as reader:
-            if len(pieces_of(self._name)) > 1:
-                clips = RecordingClips(reader.tools, reader.recordings, wanted)
-            else:
-                clips = VideoClips(reader.tools, wanted)
-            clips.prepare(_no_tick, [out])(_no_tick)
+
+            def read() -> None:
+                source = Source(reader.tools, self._name, self._spec, _no_tick, self._identities)
+                if source.info != self._info:
+                    raise VideoError(self.path, "has changed since it was opened")
+                source.prefetch(shown, [out], _no_tick)
+                source.read(_no_tick)
+
+            retry_if_replaced(self._name, read)
 
     @contextmanager
     def _reading(self) -> Iterator[_Reader]:
@@ -293,10 +294,7 @@ class Recording:
             raise ClosedError(f"{self.path} is closed: open it again")
         try:
             with errors_of(self.path):
-                try:
-                    yield self._reader.here()
-                except OtherFileError:
-                    raise VideoError(self.path, "has changed since it was opened") from None
+                yield self._reader.here()
         except VideoError as error:
             reason = error.reason
             if self._root == "/" and reason.startswith("piece "):
@@ -335,15 +333,16 @@ class _Reader(threading.local):
             storage = open_storage(root)
             indexes = tools.indexes(folders, storage)
             self._opened: Video | None = None
-            self.recordings = Recordings(storage, indexes)
             self.tools = DecodingTools(
-                storage, indexes, self, tools.graphs, None, Stopwatch(), ReadPosition()
+                Videos(storage, indexes), self, tools.graphs, None, Stopwatch(), SoundReader(),
+                ReadPosition(),
             )  # fmt: skip
         return self
 
     def find(self, name: str) -> tuple[VideoFile, VideoIndex]:
         """A file, and what is known of it. Raises VideoError, StorageError."""
-        return find_file(self.tools.storage, self.tools.indexes, name, _no_tick)
+        find = self.tools.videos.find_file
+        return retry_if_replaced(name, lambda: find(name, _no_tick))
 
     def codec(self, name: str) -> str:
         """FFmpeg's name of a file's codec. Raises VideoError, StorageError, UnreadableError."""

@@ -17,6 +17,7 @@ from videoload.reading.containers import BrokenFileError
 from videoload.sound.resampling import Resampler, Samples, floats, limited, mixed
 from videoload.sound.timeline import Stretch, first_sample, stretch
 from videoload.sound.track import NotSoughtError, Track, UndecodableError
+from videoload.storage.files import Tick, VideoFile
 
 _RESAMPLERS = 8  # that go on from one clip to the next, 0.1 MB each
 _TYPES = {"u8": "u1", "s16": "i2", "s32": "i4", "s64": "i8", "flt": "f4", "dbl": "f8"}
@@ -38,12 +39,18 @@ class SoundReader:
     def __init__(self) -> None:
         self._resamplers: LRUCache[tuple[str, int, int, int], Resampler] = LRUCache(_RESAMPLERS)
 
-    def read(
-        self, track: Track, begin: Fraction, wanted: Wanted, *, seek: bool = True
-    ) -> Samples | None:
-        """The sound from ``begin`` on, in seconds of the container, float32 [channels, samples];
-        None if the file has no sound. Without ``seek``, all that comes before is read. Raises
-        BrokenFileError, NotSoughtError."""
+    def read(self, file: VideoFile, begin: Fraction, wanted: Wanted, tick: Tick) -> Samples | None:
+        """Return the audio of a file from ``begin`` on, in seconds of the container, float32
+        [channels, samples]; None if it has none. Raises BrokenFileError, UndecodableError."""
+        try:
+            with closing(Track(file, tick)) as track:
+                return self._read(track, begin, wanted, seek=True)
+        except NotSoughtError:
+            with closing(Track(file, tick)) as track:
+                return self._read(track, begin, wanted, seek=False)
+
+    def _read(self, track: Track, begin: Fraction, wanted: Wanted, *, seek: bool) -> Samples | None:
+        """Without ``seek``, all that comes before is read. Raises NotSoughtError."""
         if not track.has_sound:
             return None
         end = begin + Fraction(wanted.samples, wanted.rate)

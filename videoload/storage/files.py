@@ -11,8 +11,8 @@ import os
 import stat
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path, PurePath
@@ -25,13 +25,12 @@ from xxhash import xxh3_64, xxh3_64_intdigest
 
 from videoload import activity
 from videoload.activity import Activity, during
-from videoload.errors import StorageError, UnreadableError, VideoError
+from videoload.errors import FileReplacedError, StorageError, UnreadableError, VideoError
 from videoload.native import open_beneath
 from videoload.storage.paths import files_of
 
 T = TypeVar("T")
 Tick = Callable[[], None]
-Work = Callable[[], T]
 LastVersion = Callable[[str, bool], bytes | None]
 
 FIRST_BYTES = 1 << 20  # of a file on another host that come first: all of most short clips
@@ -46,10 +45,6 @@ _DISKS = "ext2", "ext3", "ext4", "f2fs", "tmpfs", "xfs"
 _IDENTITY = Struct("<QqqQ")  # size, times of change, inode
 IDENTITY_BYTES, _CONTENT_BYTES = _IDENTITY.size, Struct("<Qq").size
 _VERSION_BYTES = Struct("<Qqq").size  # an inode is another one where the folder is mounted
-
-
-class ChangedError(Exception):
-    """The file at a path is not the one that was resolved."""
 
 
 def identity_of(status: os.stat_result) -> bytes:
@@ -128,7 +123,7 @@ class VideoFile(Protocol):
         """Bytes."""
 
     def open(self) -> OpenFile:
-        """Open it for reading. Raises OSError, and ChangedError if it is another file by now."""
+        """Open it for reading. Raises OSError, FileReplacedError."""
 
     def ffmpeg_source(self) -> object:
         """What FFmpeg opens: a path, or an object to read from."""
@@ -138,15 +133,17 @@ class VideoFile(Protocol):
 
     def check(self) -> None:
         """Call this after FFmpeg has opened the file, and after each pass over it: what it reads
-        before the first call is what `opening` takes. Raises ChangedError if it is another file by
-        now, and the error that a reader met but could not raise itself."""
+        before the first call is what `opening` takes. Raises FileReplacedError, and the error that
+        a reader met but could not raise itself."""
 
 
 class Storage(Protocol):
     """The files below a root."""
 
     root: str
-    fetches: bool  # whether files come from another host, so that it helps to `expect` them
+    fetches: (
+        bool  # whether files come from another host, so that it helps to `prefetch_header` them
+    )
     # The version that a file had when it was looked at last; whether to wait for that.
     last_version: LastVersion
     tick: Tick  # of the work that is run, or was run last
@@ -163,7 +160,7 @@ class Storage(Protocol):
         `SMALL_BYTES`, ``salt`` decides which places are looked at. Raises VideoError, StorageError.
         """
 
-    def expect(self, path: str) -> VideoFile | None:
+    def prefetch_header(self, path: str) -> VideoFile | None:
         """Ask for the beginning of a file that is needed soon. Returns the file if it is known
         already and more of it may be asked for. Raises what `resolve` raises."""
 
@@ -173,14 +170,27 @@ class Storage(Protocol):
     def close(self) -> None:
         """Wait for no bytes any more: whoever does gets StorageError."""
 
-    def run(
-        self, path: str, work: Work[T], tick: Tick, file: VideoFile | None = None,
-        anew: Work[T] | None = None,
-    ) -> T:  # fmt: skip
-        """Returns what ``work`` makes of the file at ``path``. ``tick`` is called while bytes are
+    def reading(
+        self, path: str, tick: Tick, file: VideoFile | None = None
+    ) -> AbstractContextManager[None]:
+        """The file at ``path`` is read inside the ``with``. ``tick`` is called while bytes are
         waited for, and after each read. If bytes did not come, the reason is raised in the place of
-        whatever that led to. If ``work`` raises ChangedError, ``anew`` (``work`` if None) is done
-        with the file as it is now. ``file``: the version that ``work`` reads."""
+        whatever that led to. After a FileReplacedError, `resolve` finds the file as it is now.
+        ``file``: the version that is read, if it is resolved already."""
+
+
+def retry_if_replaced(path: str, work: Callable[[], T]) -> T:
+    """Return what ``work`` makes of the files of a row. If one of them is replaced meanwhile, do
+    all of it once more, with the file as it is now. Raises UnreadableError if a file is replaced
+    again."""
+    replaced = set[str]()
+    while True:
+        try:
+            return work()
+        except FileReplacedError as error:
+            if error.what in replaced:
+                raise UnreadableError(path, "changes while it is read") from None
+            replaced.add(error.what)
 
 
 class LocalFile:
@@ -210,12 +220,12 @@ class LocalFile:
                 opened = _OpenLocalFile(self)
         except OSError as error:
             if error.errno == errno.EXDEV:  # a folder has become a link that leads out
-                raise ChangedError from None
+                raise FileReplacedError from None
             self.note(error)
             raise
         if identity_of(opened.status()) != self.identity:
             opened.close()
-            raise ChangedError
+            raise FileReplacedError
         self._opened = weakref.ref(opened)
         activity.reads.opened.append(self.path)
         return opened
@@ -231,11 +241,11 @@ class LocalFile:
             with during(Activity.READING):
                 status = os.stat(self.path) if opened is None else opened.status()
         except OSError:
-            raise ChangedError from None
+            raise FileReplacedError from None
         # Another file may have its name by now: that changes the second time of this one.
         known_bytes = IDENTITY_BYTES if status.st_nlink else _CONTENT_BYTES
         if identity_of(status)[:known_bytes] != self.identity[:known_bytes] or self.has_failed:
-            raise ChangedError
+            raise FileReplacedError
 
     def note(self, failure: OSError) -> None:
         """It cannot be read."""
@@ -351,7 +361,11 @@ class Folder:
         self.tick()
 
     def fingerprint(self, path: str, salt: int = 0) -> int:
-        return self.run(path, lambda: self._sample(path, self.resolve(path), salt), self.tick)
+        def find() -> int:
+            with self.reading(path, self.tick):
+                return self._sample(path, self.resolve(path), salt)
+
+        return retry_if_replaced(path, find)
 
     def _searched(self, path: str) -> str:
         """Where a file was searched, and which other one there may be meant."""
@@ -374,29 +388,20 @@ class Folder:
         # What may not be looked into is not empty: it is no mount that is away.
         return nearest if os.access(nearest, os.R_OK) and _is_empty(nearest) else ""
 
-    def expect(self, path: str) -> None: ...
+    def prefetch_header(self, path: str) -> None: ...
 
     def close(self) -> None: ...
 
     def begin(self) -> None: ...
 
-    def run(
-        self, path: str, work: Work[T], tick: Tick, file: VideoFile | None = None,
-        anew: Work[T] | None = None,
-    ) -> T:  # fmt: skip
+    @contextmanager
+    def reading(self, path: str, tick: Tick, file: VideoFile | None = None) -> Iterator[None]:
         self.tick = tick
         try:
-            return self._checked(path, work)
-        except ChangedError:
-            pass
-        try:
-            return self._checked(path, anew or work)
-        except ChangedError:
-            raise UnreadableError(path, "changes while it is read") from None
-
-    def _checked(self, path: str, work: Work[T]) -> T:
-        try:
-            return work()
+            yield
+        except FileReplacedError as error:
+            error.what = error.what or path
+            raise
         finally:
             if (failure := self._failures.pop(path, None)) is not None:
                 raise UnreadableError(path, f"cannot be read: {failure.strerror}") from None
@@ -461,14 +466,14 @@ def version_by(identity: bytes) -> int:
 
 def fingerprints() -> Callable[[str, VideoFile, int], int]:
     """What finds the fingerprint of the file that a path leads to, and remembers it. Several
-    threads of a trainer ask for them. It raises ChangedError, OSError."""
+    threads of a trainer ask for them. It raises FileReplacedError, OSError."""
     known: LRUCache[tuple[str, bytes, int], int] = LRUCache(_FINGERPRINTS_KEPT)
     keep = cached(known, lambda path, file, salt: (path, file.identity, salt), threading.Lock())
     return keep(_sample)
 
 
 def _sample(path: str, file: VideoFile, salt: int) -> int:
-    """The fingerprint of a file that ``path`` leads to. Raises ChangedError, OSError."""
+    """The fingerprint of a file that ``path`` leads to. Raises FileReplacedError, OSError."""
     size, places = file.size, [(0, file.size)]
     if size > SMALL_BYTES:
         drawn, part = Random(salt), size / _PLACES

@@ -6,8 +6,8 @@ that the clip needs are asked for at once and, if FFmpeg opens the file, what op
 last time, side by side. Whatever comes is of that version, or the file is looked at anew. What
 nobody foresaw is fetched when it is read, with more and more ahead of it while the reading goes on.
 
-Everything is asked for as early as it is known (`RemoteStorage.expect`), so that the bytes of the
-next clips come while this one is decoded. Whoever waits does so in `Fetcher.wait`, where the
+Everything is asked for as early as it is known (`RemoteStorage.prefetch_header`), so that the bytes
+of the next clips come while this one is decoded. Whoever waits does so in `Fetcher.wait`, where the
 worker's heartbeats go on.
 
 What came goes into the file cache of this host, if there is one, and is not asked for again: only
@@ -22,29 +22,27 @@ import secrets
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from tempfile import TemporaryFile
-from typing import TypeVar
 
 from cachetools import LRUCache
 
-from videoload.errors import UnreadableError, VideoError
+from videoload.errors import FileReplacedError, UnreadableError, VideoError
 from videoload.storage.blocks import BLOCK_BYTES, Blocks, numbers_of, requests, runs
 from videoload.storage.cache_directories import CacheDirectory
 from videoload.storage.file_cache import FileCache
 from videoload.storage.files import (
     FIRST_BYTES,
     MOST_BETWEEN,
-    ChangedError,
     LastVersion,
     Tick,
     VideoFile,
-    Work,
     fingerprints,
     identity_by,
+    retry_if_replaced,
     unknown_version,
 )
 from videoload.storage.stores import (
@@ -56,8 +54,6 @@ from videoload.storage.stores import (
     tells_versions,
     writing_whole,
 )
-
-T = TypeVar("T")
 
 FILE_BYTES = 32 << 20  # of one file that stay in memory
 _MAX_WANTED = FILE_BYTES // 2 // BLOCK_BYTES  # blocks that are asked for at once
@@ -190,12 +186,16 @@ class RemoteFile:
         if not self.opening:
             noted = runs(sorted(self._noted))
             self.opening = [(run.start * BLOCK_BYTES, run.stop * BLOCK_BYTES) for run in noted]
-        failure, self.failure = self.failure, None
-        if failure is not None:
-            raise failure
+        self.raise_failure()
         self.want(())
         if (requested := self._coming.get(_ONE_BYTE[0])) is not None:
             self._fetcher.wait(requested)
+
+    def raise_failure(self) -> None:
+        """Raise the error that a reader met but could not raise itself."""
+        failure, self.failure = self.failure, None
+        if failure is not None:
+            raise failure
 
     def lacks(self, at: int) -> bool:
         """Whether a byte is neither here nor on its way."""
@@ -229,13 +229,13 @@ class RemoteFile:
                     got = self._fetcher.get(self.name, begin, end, self.known.tag)
                     self.add(max(0, numbers.start), got.data)
                     if got.at < end:
-                        raise ChangedError
+                        raise FileReplacedError
                     return
             self._get_whole(numbers)
         except RefusedError as error:
             raise UnreadableError(self.name, f"cannot be read: {error}") from None
         except UnavailableError:
-            raise ChangedError from None
+            raise FileReplacedError from None
         finally:
             with self._lock:
                 for number in numbers:
@@ -253,7 +253,7 @@ class RemoteFile:
                         os.posix_fallocate(file.fileno(), 0, self.size)
                 got = self._fetcher.get(self.name, 0, self.size, self.known.tag, file)
                 if got.at < self.size:
-                    raise ChangedError
+                    raise FileReplacedError
                 if file is None:
                     self.add(0, got.data)
                 else:
@@ -360,7 +360,7 @@ class RemoteStorage:
         self._make_room()
         return file
 
-    def expect(self, path: str) -> VideoFile | None:
+    def prefetch_header(self, path: str) -> VideoFile | None:
         name = self._name(path)
         if self._version(name, wait=False) is not None:
             file = self.resolve(path)
@@ -383,33 +383,34 @@ class RemoteStorage:
         """Whether so much is on its way that no more should be asked for ahead."""
         return self.fetcher.threads.jobs >= _MAX_ASKED
 
-    def run(
-        self, path: str, work: Work[T], tick: Tick, file: VideoFile | None = None,
-        anew: Work[T] | None = None,
-    ) -> T:  # fmt: skip
+    @contextmanager
+    def reading(self, path: str, tick: Tick, file: VideoFile | None = None) -> Iterator[None]:
         self.tick = self.fetcher.tick = tick
         name = self._name(path)
-        with suppress(ChangedError):
-            return self._checked(name, work, file)
-        self._forget(name)
         try:
-            return self._checked(name, anew or work)
-        except ChangedError:
-            raise UnreadableError(path, "changes while it is read") from None
-
-    def _checked(self, name: str, work: Work[T], file: VideoFile | None = None) -> T:
-        try:
-            return work()
-        finally:
-            for read in (file, self._at_hand.get(name)):
-                if read is not None:
+            try:
+                yield
+            except BaseException:  # it may come of bytes that did not, or of another version
+                for read in self._read_of(name, file):
                     read.check()
+                raise
+            for read in self._read_of(name, file):
+                read.raise_failure()
+        except FileReplacedError as error:
+            error.what = error.what or path
+            self._forget(name)
+            raise
+
+    def _read_of(self, name: str, file: VideoFile | None) -> list[RemoteFile]:
+        found = (file, self._at_hand.get(name))
+        return [each for each in found if isinstance(each, RemoteFile)]
 
     def fingerprint(self, path: str, salt: int = 0) -> int:
         def find() -> int:
-            return self._sample(path, self.resolve(path), salt)
+            with self.reading(path, self.tick):
+                return self._sample(path, self.resolve(path), salt)
 
-        return self.run(path, find, self.tick)
+        return retry_if_replaced(path, find)
 
     def _version(self, name: str, wait: bool = True) -> KnownVersion | None:
         """The version of a file, if one is known."""

@@ -2,8 +2,8 @@
 
 A request is made again at growing intervals, and the log says so; bytes that came are kept, and
 only the rest is asked for. If nothing comes for `GIVE_UP_S`, it fails with a StorageError: that is
-not the video's fault. It fails at once if the object is not there (UnavailableError) or has changed
-(ChangedError). Whatever else goes wrong is the object's fault if the storage answers for others,
+not the video's fault. It fails at once if the object is not there (UnavailableError) or is another
+one (FileReplacedError). Whatever else goes wrong is its fault if the storage answers for others,
 and then it fails for this object alone (RefusedError): one object must not stop those that wait for
 the rest. If an object is sent whole in the place of a part, no part of it is asked for again:
 whoever needs more reads it whole, once.
@@ -28,10 +28,9 @@ from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
-from videoload.errors import StorageError
+from videoload.errors import FileReplacedError, StorageError
 from videoload.logs import Log
 from videoload.storage.daemon_pool import DaemonPool
-from videoload.storage.files import ChangedError
 
 if TYPE_CHECKING:
     from obstore import GetOptions, GetResult, ObjectMeta
@@ -217,10 +216,10 @@ class Part:
         self._pieces: list[memoryview] = []
 
     def is_of(self, meta: ObjectMeta) -> None:
-        """What comes now is of this object. Raises ChangedError."""
+        """What comes now is of this object. Raises FileReplacedError."""
         tag = tag_of(meta)
         if self.tag and tag != self.tag:
-            raise ChangedError
+            raise FileReplacedError
         self.tag, self.size = tag, meta["size"]
         self.end = min(self.end, self.size)
 
@@ -345,7 +344,8 @@ class Fetcher:
     ) -> Part:
         """The bytes [begin, end) of an object, or as many as it has; called by what was started.
         ``tag``: the one that the object must have, if it is known. ``file``: where to write them.
-        Raises StorageError, UnavailableError, ChangedError, and NoPartsError unless ``begin`` is 0.
+        Raises StorageError, UnavailableError, FileReplacedError; and NoPartsError unless ``begin``
+        is 0.
         """
         from obstore.exceptions import PermissionDeniedError, UnauthenticatedError
 
@@ -413,7 +413,7 @@ class Fetcher:
         except NotSupportedError:
             return None
         except PreconditionError:
-            raise ChangedError from None
+            raise FileReplacedError from None
         except FileNotFoundError as error:
             if "NoSuchBucket" in str(error):
                 raise StorageError(f"{self.store.url}: {why(error)}") from None

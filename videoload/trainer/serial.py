@@ -20,7 +20,7 @@ from videoload.clips.rows import Clip
 from videoload.clips.sample_info import SampleInfo, info_type
 from videoload.clips.sample_spec import GivenSpec, SampleSpec, one_clip, with_shape
 from videoload.decoding.decoder import Decoder
-from videoload.decoding.prepared import ShortVideoError
+from videoload.decoding.drawn import ShortVideoError
 from videoload.errors import OneClipError, SpecError, VideoError, named
 from videoload.logs import Log, is_logged
 from videoload.plan.batches import Batch, BatchWithInfo, Clips, Sample, batch_of, with_digest
@@ -220,4 +220,4 @@ def _decode(
     decoder: Decoder, spec: SampleSpec, wanted: Clip, out: npt.NDArray[np.uint8], info: SampleInfo
 ) -> None:
     """Decode a clip into ``out``; ``info`` gets what is known of it. Raises VideoError."""
-    decoder.prepare(wanted.row.path, spec, [wanted], out)(lambda: None).tell(info)
+    decoder.run(wanted.row.path, spec, [wanted], out).write_metadata(info)

@@ -1,5 +1,5 @@
-"""Decodes the clips of a lease, one run of clips of the same video after the other, and prepares
-the leases that wait."""
+"""Decodes the clips of a lease, one run of clips of the same video after the other, and prefetches
+what the leases that wait need."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from videoload.clips.sample_info import info_type
-from videoload.decoding.decoder import Decoder
-from videoload.decoding.prepared import Make, ShortVideoError
-from videoload.decoding.reports import prepare_report
+from videoload.decoding.decoder import Decoder, Run
+from videoload.decoding.drawn import ShortVideoError
 from videoload.errors import (
     Fault,
     OneClipError,
@@ -52,22 +51,22 @@ class LeaseRuns:
 
     def decode(self) -> None:
         """Decode all clips. Raises what the decoder raises, about clip `at`."""
-        ready: dict[tuple[int, int], Make | None] = dict.fromkeys(runs(self._lease))
+        started: dict[tuple[int, int], Run | None] = dict.fromkeys(runs(self._lease))
         seconds: list[float] = []
-        for run in ready:  # all of them first: files from other hosts are then on their way
+        for run in started:  # all of them first: files from other hosts are then on their way
             since = time.perf_counter()
             try:
-                ready[run] = self._prepare(*run)
+                started[run] = self._start(*run)
             except StorageError:
                 raise
             except Exception:  # `_decode` raises it again when the clips before are done
                 pass
             seconds.append(time.perf_counter() - since)
-        for (first, last), prepared_s in zip(list(ready), seconds, strict=True):
+        for (first, last), started_s in zip(list(started), seconds, strict=True):
             since = time.perf_counter()
             # Popped, so that it and its file go as soon as it is done.
-            self._decode(first, last, ready.pop((first, last)))
-            clip_s = (prepared_s + time.perf_counter() - since) / (last - first)
+            self._decode(first, last, started.pop((first, last)))
+            clip_s = (started_s + time.perf_counter() - since) / (last - first)
             self.result.clip_s += [clip_s] * (last - first)
         self.result.info = self._info.tobytes()
 
@@ -109,32 +108,29 @@ class LeaseRuns:
     def _other_copy(self, path: str, why: str) -> OtherCopyError:
         return OtherCopyError(path, f"its copy of {named(path)} in {self._decoder.root} {why}")
 
-    def _prepare(self, first: int, last: int) -> Make:
+    def _start(self, first: int, last: int) -> Run:
         self.at = first
         clips, row = self._lease.clips[first:last], _row(self._lease, first)
         out = self._out[row : row + last - first]
-        path, spec = clips[0].row.path, self._lease.spec
-        if spec.asks == "report":
-            return prepare_report(self._decoder, path, out)
-        return self._decoder.prepare(path, spec, clips, out, self._tick)
+        return self._decoder.start(clips[0].row.path, self._lease.spec, clips, out, self._tick)
 
-    def _decode(self, first: int, last: int, make: Make | None = None) -> None:
+    def _decode(self, first: int, last: int, run: Run | None = None) -> None:
         """Decode the clips [first, last), all of one video, in one pass over it."""
         try:
             self.at = first
-            made = (make or self._prepare(first, last))(self._tick)
+            decoded = (run or self._start(first, last)).finish(self._tick)
         except VideoError:
             if last - first == 1:
                 raise
             for at in range(first, last):  # one at a time: which clip is it?
                 self._decode(at, at + 1)
             return
-        made.tell(self._info[first:last])
-        if self._lease.salt is None and made.version is not None:
-            self._versions[self._lease.clips[first].row.path] = made.version
-        if made.are_kept:
+        decoded.write_metadata(self._info[first:last])
+        if self._lease.salt is None and decoded.version is not None:
+            self._versions[self._lease.clips[first].row.path] = decoded.version
+        if decoded.from_frame_store:
             self.result.kept += last - first
-        elif made.lacks_room:
+        elif decoded.frame_store_full:
             self.result.no_room += last - first
 
 
@@ -169,7 +165,7 @@ def look_ahead(
                 continue
             for first, last in runs(lease):
                 clips = lease.clips[first:last]
-                decoder.expect(clips[0].row.path, lease.spec, clips)
+                decoder.prefetch(clips[0].row.path, lease.spec, clips)
 
 
 def failure(lease: Lease, at: int, error: Exception, file: int = 0) -> Failed:

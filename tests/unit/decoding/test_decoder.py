@@ -184,10 +184,10 @@ def test_a_kept_index_of_another_file_is_noticed(tmp_path: Path) -> None:
     decoder = Decoder(tmp_path, folders=CacheDirectories(cache=str(tmp_path / "kept")))
     out = np.empty((2, *TINY.shape), np.uint8)
     both = [
-        decoder.prepare("made.avi", one_clip(TINY), [Clip(1)], out[row : row + 1]) for row in (0, 1)
+        decoder.start("made.avi", one_clip(TINY), [Clip(1)], out[row : row + 1]) for row in (0, 1)
     ]
-    for make in both:
-        make(lambda: None)
+    for run in both:
+        run.finish(lambda: None)
     assert np.array_equal(out[0], expected)
     assert np.array_equal(out[1], expected)
 

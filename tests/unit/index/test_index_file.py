@@ -416,13 +416,13 @@ def test_an_object_that_is_replaced_is_read_as_it_is_now(
     """Of the same size, or gone; before a clip, while it is read, and where files are counted."""
     made(server.url, folder, folder / NAME)
     decoder, out = Decoder(server.url), np.zeros((1, *SPEC.shape), np.uint8)
-    decoder.expect(LONG, one_clip(SPEC), [Clip(0)])
-    make = decoder.prepare(LONG, one_clip(SPEC), [Clip(0)], out)
+    decoder.prefetch(LONG, one_clip(SPEC), [Clip(0)])
+    run = decoder.start(LONG, one_clip(SPEC), [Clip(0)], out)
     size = (folder / LONG).stat().st_size
     other = make_avi(tmp_path / "other.avi", frames=44, seed=7).read_bytes()
     (folder / LONG).write_bytes(other.ljust(size, b"\0"))
     right = Decoder(folder)
-    make(lambda: None)
+    run.finish(lambda: None)
     for reading in (decoder, Decoder(server.url)):
         reading.begin()
         assert reading.info(LONG).frames == 44

@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.support.thorough import either
-from videoload.errors import StorageError, UnreadableError, VideoError
-from videoload.storage.files import ChangedError, Folder, identity_of
+from videoload.errors import FileReplacedError, StorageError, UnreadableError, VideoError
+from videoload.storage.files import Folder, identity_of, retry_if_replaced
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def test_a_folder_that_becomes_a_link_while_a_file_is_looked_for_leads_nowhere(
     folder = Folder(root)
     monkeypatch.setattr(os, "lstat", exchanged)
     file = folder.resolve("deep/er/b.avi")
-    with pytest.raises(ChangedError):
+    with pytest.raises(FileReplacedError):
         file.open()
 
 
@@ -174,33 +174,30 @@ def test_an_inode_counts_where_the_next_mount_gives_the_same() -> None:
 
 
 def test_a_file_that_was_replaced_since_it_was_resolved_is_not_opened(root: Path) -> None:
-    """`Storage.run` does the work with the file as it is now, once."""
+    """What reads it is done once more, with the file as it is now."""
     storage = Folder(root)
     file = storage.resolve("a.avi")
     file.check()
 
-    def work(times: int) -> bytes:
-        for _ in range(times):
-            replace(root / "a.avi")
-        with closing(file.open()) as opened:
-            return bytes(opened.pread(100, 0))
+    def read(times: list[int]) -> bytes:
+        """The file, which is replaced so often at each attempt."""
+        with storage.reading("a.avi", lambda: None):
+            file = storage.resolve("a.avi")
+            for _ in range(times.pop(0)):
+                replace(root / "a.avi")
+            with closing(file.open()) as opened:
+                return bytes(opened.pread(100, 0))
 
     def replace(path: Path) -> None:
         path.with_suffix(".new").write_bytes(path.read_bytes()[::-1])
         path.with_suffix(".new").replace(path)
 
-    def anew(times: int) -> bytes:
-        nonlocal file
-        file = storage.resolve("a.avi")
-        return work(times)
-
-    assert work(0) == b"root/a.avi"
-    assert storage.run("a.avi", lambda: work(1), lambda: None, file, lambda: anew(0)) == (
-        b"iva.a/toor"
-    )
+    once, twice = [1, 0], [1, 1]
+    assert read([0]) == b"root/a.avi"
+    assert retry_if_replaced("a.avi", lambda: read(once)) == b"iva.a/toor"
     with pytest.raises(VideoError, match=r"a\.avi"):
-        storage.run("a.avi", lambda: work(1), lambda: None, file, lambda: anew(1))
-    with pytest.raises(ChangedError):
+        retry_if_replaced("a.avi", lambda: read(twice))
+    with pytest.raises(FileReplacedError):
         file.check()
 
 

@@ -26,7 +26,7 @@ from videoload.decoding.decoder import Decoder
 from videoload.errors import StorageError, VideoError
 from videoload.storage import remote, stores
 from videoload.storage.cache_directories import CacheDirectories, CacheDirectory
-from videoload.storage.files import Storage
+from videoload.storage.files import Storage, retry_if_replaced
 from videoload.storage.paths import SEPARATOR
 from videoload.storage.roots import open_storage
 
@@ -108,9 +108,13 @@ def pread(storage: Storage, path: str, length: int, at: int = 0) -> bytes:
     """The bytes of a file, as a worker waits for them."""
 
     def read() -> bytes:
-        return bytes(storage.resolve(path).open().pread(length, at))
+        with storage.reading(path, lambda: None):
+            file = storage.resolve(path)
+            data = bytes(file.open().pread(length, at))
+            file.check()
+            return data
 
-    return storage.run(path, read, lambda: None)
+    return retry_if_replaced(path, read)
 
 
 def all_kept(root: str, disk: Path, server: ObjectServer, paths: Sequence[str]) -> None:
@@ -186,7 +190,8 @@ def test_a_request_is_made_again_until_the_fault_has_passed(
 
     monkeypatch.setattr(server, "answer", passing)
     size, drawn = (server.folder / LONG).stat().st_size, random.getstate()
-    assert storage.run(LONG, lambda: storage.resolve(LONG).size, lambda: None) == size
+    with storage.reading(LONG, lambda: None):
+        assert storage.resolve(LONG).size == size
     assert random.getstate() == drawn, "a training's own numbers"
 
 
@@ -198,7 +203,7 @@ def test_a_server_that_does_not_answer_makes_no_bad_video_and_is_named(
 ) -> None:  # fmt: skip
     monkeypatch.setattr(stores, "SILENCE_S", 0.2)
     decoder = Decoder(server.url)
-    decoder.expect(path, one_clip(SPEC), [Clip(0)])
+    decoder.prefetch(path, one_clip(SPEC), [Clip(0)])
     with pytest.raises(VideoError):
         decoder.index("gone.avi")  # by then, the first part is here
     server.fault = fault
@@ -277,13 +282,13 @@ def test_fewer_requests_are_made_at_once_where_the_line_is_slow(
         (server.folder / f"{number}.avi").write_bytes(bytes(40_000))
     server.line_rate, storage = rate, open_storage(server.url)
     for number in range(15):
-        storage.expect(f"{number}.avi")
+        storage.prefetch_header(f"{number}.avi")
     for number in range(15):
         pread(storage, f"{number}.avi", 1)
     server.requests.clear()
     server.fault = "silence"
     for number in range(15, 65):
-        storage.expect(f"{number}.avi")
+        storage.prefetch_header(f"{number}.avi")
     wait_until(lambda: len(server.requests) >= least, 30 * SECOND)
     assert len(server.requests) <= most
 
@@ -294,7 +299,7 @@ def test_no_more_is_asked_for_ahead_than_memory_allows(
     monkeypatch.setattr(stores, "SILENCE_S", 0.5 * SECOND)
     server.fault, storage = "silence", open_storage(server.url)
     for number in range(200):
-        storage.expect(f"{number}.avi")
+        storage.prefetch_header(f"{number}.avi")
     wait_until(lambda: len(set(server.requests)) == 8, 30 * SECOND)
     server.fault = 404
     with pytest.raises(VideoError):
@@ -314,8 +319,8 @@ def test_a_wait_for_a_silent_server_is_told_meanwhile_and_can_be_ended(
             raise Ended
 
     server.fault, storage = "silence", open_storage(server.url)
-    with pytest.raises(Ended):
-        storage.run(LONG, lambda: storage.resolve(LONG), end)
+    with pytest.raises(Ended), storage.reading(LONG, end):
+        storage.resolve(LONG)
     assert storage.says == ""
 
 
@@ -369,7 +374,7 @@ def test_a_file_that_is_sent_whole_is_read_once_and_the_others_in_parts(
 def test_expected_files_are_asked_for_once_before_they_are_needed(server: ObjectServer) -> None:
     decoder, paths = Decoder(server.url), [LONG, OTHER, "run/wide.avi"]
     for path in [*paths, *paths, "../outside"]:  # `decode` raises what is wrong
-        decoder.expect(path, one_clip(SPEC), [Clip(0)])
+        decoder.prefetch(path, one_clip(SPEC), [Clip(0)])
     wait_until(lambda: {path for path, _ in asked(server)} == {*paths}, 30 * SECOND)
     for path in reversed(paths):
         assert not isinstance(decoded(decoder, path), str)
@@ -389,7 +394,7 @@ def test_all_parts_of_an_expected_sample_are_asked_for_at_once(tmp_path: Path) -
         there = Decoder(server.url)
         for seed in range(3):
             server.requests.clear()
-            there.expect(path, spec, [Clip(seed)])
+            there.prefetch(path, spec, [Clip(seed)])
             if not seed:
                 wait_until(lambda: len(asked(server)) == 3, 30 * SECOND)
             there.decode(path, spec, [Clip(seed)], out)
@@ -421,7 +426,7 @@ def test_once_the_index_is_known_only_the_pictures_of_the_clip_are_fetched(
             there = Decoder(server.url, folders=folders)
             there.index("a.avi")  # is asked for one byte: is it still the same file?
             assert [sent for _, sent in asked(server)] == [1]
-            there.expect("a.avi", one_clip(SPEC), [Clip(seed)])
+            there.prefetch("a.avi", one_clip(SPEC), [Clip(seed)])
             assert decoded(there, "a.avi", seed) == decoded(here, "a.avi", seed)
             assert 1 < server.bytes_sent < 0.5 * size
             assert len(asked(server)) <= 5
@@ -451,7 +456,7 @@ def test_a_changed_file_is_read_as_it_is_now(
 ) -> None:  # fmt: skip
     decoder = Decoder(server.url)
     if is_expected:
-        decoder.expect(LONG, one_clip(SPEC), [Clip(0)])
+        decoder.prefetch(LONG, one_clip(SPEC), [Clip(0)])
         with pytest.raises(VideoError):
             decoder.index("gone.avi")  # by then, the first part is here
     else:
@@ -481,7 +486,7 @@ def test_kept_files_give_what_the_folder_gives(
     for decoder in (first, reader(server.url, disk)):
         server.requests.clear()
         for path in good:
-            decoder.expect(path, one_clip(SPEC), [Clip(0)])
+            decoder.prefetch(path, one_clip(SPEC), [Clip(0)])
         assert same(here, decoder, folder) == good
         sent = [each for each in asked(server) if each[0] in good]
         assert sorted(sent) == [(path, 1) for path in good]

@@ -11,7 +11,7 @@ from tests.support.limits import limited
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.rows import Clip, Video
 from videoload.clips.sample_spec import one_clip
-from videoload.decoding.prepared import ShortVideoError
+from videoload.decoding.drawn import ShortVideoError
 from videoload.errors import Fault, TransformError, UnreadableError, VideoError, WorkerError
 from videoload.transport.messages import Failed, Lease
 from videoload.worker.lease_runs import failure, look_ahead, runs

@@ -1,0 +1,123 @@
+"""What the clips of a row show, and the metadata of clips that are decoded. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from videoload.clips.affine import affines
+from videoload.clips.choices import UnfitError
+from videoload.clips.clip_params import ClipParams, clip_params
+from videoload.clips.rows import Clip
+from videoload.clips.sample_info import SampleInfo
+from videoload.clips.sample_params import sample_params
+from videoload.clips.sample_spec import SampleSpec
+from videoload.clips.video_info import VideoInfo
+from videoload.errors import OneClipError, VideoError
+from videoload.storage.paths import offsets_of, parts_of
+
+Ordinals = npt.NDArray[np.int64]
+Times = npt.NDArray[np.float64]
+
+
+class Drawn(NamedTuple):
+    """What the clips of a row show.
+
+    Attributes:
+        params: Of each part, what each view of each clip shows.
+        frames: The frames that are reported, int64 [n, T] (with k views [n, k * T]).
+        times: When a player shows them, in seconds from the beginning of their files; None: as the
+            leader's file says.
+    """
+
+    params: dict[str, list[ClipParams]]
+    frames: Ordinals
+    times: Times | None = None
+
+
+def draw(spec: SampleSpec, infos: Mapping[str, VideoInfo], clips: Sequence[Clip]) -> Drawn:
+    """Decide clips of a row whose parts are ``infos``. Raises UnfitError."""
+    if "" in spec.clips:
+        own, info = spec.leader, infos[""]
+        params = [clip_params(own, info, clip, view) for clip in clips for view in range(own.views)]
+        frames = np.concatenate([each.frames for each in params])
+        return Drawn({"": params}, frames.reshape(len(clips), -1))
+    samples = [sample_params(spec, infos, clip) for clip in clips]
+    return Drawn(
+        {name: [each for sample in samples for each in sample.clips[name]] for name in spec.clips},
+        np.array([sample.frames.ravel() for sample in samples]),
+        np.array([sample.times.ravel() for sample in samples]),
+    )
+
+
+class DecodedClips(NamedTuple):
+    """Clips that were decoded, or facts that were found out, of the files that were there then.
+
+    Attributes:
+        frames: As in `Drawn`.
+        info: The video, or that of the leader. None: nothing is known of it.
+        params: What each view of each clip shows; of samples, those of all parts in turn.
+        own_times: As the times in `Drawn`.
+        from_frame_store: Whether all their frames were in the frame store.
+        frame_store_full: Whether the frame store had no room for the video.
+        version: As `Decoder.version`, of the file. None: there are several.
+    """
+
+    frames: Ordinals
+    info: VideoInfo | None = None
+    params: Sequence[ClipParams] = ()
+    own_times: Times | None = None
+    from_frame_store: bool = False
+    frame_store_full: bool = False
+    version: int | None = None
+
+    def write_metadata(self, info: SampleInfo) -> None:
+        """Note in ``info`` [n] what is known of the clips."""
+        shape = info["frames"].shape
+        info["frames"], info["times"] = self.frames.reshape(shape), self.times.reshape(shape)
+        info["of"], info["lasts"], info["wide"] = self.length
+        info["affine"] = affines(self.params).reshape(len(self.frames), -1, 2, 3)
+
+    @property
+    def times(self) -> Times:
+        """When a player shows the frames, in seconds; NaN if the file does not say."""
+        if self.own_times is not None:
+            return self.own_times
+        return np.empty(self.frames.shape) if self.info is None else self.info.times_of(self.frames)
+
+    @property
+    def length(self) -> tuple[int, float, float]:
+        """As `VideoInfo.length`."""
+        return (-1, math.nan, math.nan) if self.info is None else self.info.length
+
+
+def parts_in(path: str, spec: SampleSpec) -> tuple[dict[str, str], SampleSpec]:
+    """Return the path of each part of a row, and the spec with the offsets of its files. Raises
+    VideoError."""
+    if "" in spec.clips:
+        return {"": path}, spec
+    if len(paths := parts_of(path)) != len(spec.clips):
+        raise VideoError(path, f"needs one file for each of {', '.join(spec.clips)}")
+    try:
+        return dict(zip(spec.clips, paths, strict=True)), spec.shifted(offsets_of(path))
+    except ValueError:
+        raise VideoError(path, "lacks the time at which each of its files begins") from None
+
+
+class ShortVideoError(VideoError):
+    """The video is shorter than a clip, and the spec says ``short="drop"``."""
+
+
+@contextmanager
+def fitting(path: str) -> Iterator[None]:
+    """Raises VideoError for an UnfitError."""
+    try:
+        yield
+    except UnfitError as error:
+        found = OneClipError if error.here_only else VideoError
+        raise (ShortVideoError if error.dropped else found)(path, str(error)) from None

@@ -1,0 +1,229 @@
+"""The clips of one row, in one pass over its files.
+
+    opened      a source for each part of the row: a file, pieces, or stored frames
+    drawn       which frames each clip shows, and which part of them; pure
+    prefetched  the bytes that this needs are on their way
+    decoded     demux -> decode -> convert -> write
+    heard       the audio of the time that was drawn
+    changed     by the user's function
+    told        the metadata
+
+All parts are opened before the first is decoded, so that files from other hosts are on their way.
+Each clip is written where it stays: a part of a row of ``out``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from videoload.clips.clip_params import ClipParams, seed_of
+from videoload.clips.clip_spec import (
+    ClipSpec,
+    clip_shape,
+    decoded_dtype,
+    decoded_shape,
+    heard_shape,
+    samples_of,
+    silent,
+    sound_places,
+)
+from videoload.clips.layouts import array_bytes, as_arrays
+from videoload.clips.rows import Clip
+from videoload.clips.sample_params import common_frames
+from videoload.clips.sample_spec import SampleSpec, arrays_of
+from videoload.clips.step_times import timeline
+from videoload.clips.windows import count_windows
+from videoload.decoding.drawn import DecodedClips, draw, fitting, parts_in
+from videoload.decoding.source import DecodingTools, Source
+from videoload.errors import VideoError, errors_in, named
+from videoload.pixels.planes import Buffer
+from videoload.sound.reader import Wanted
+from videoload.storage.files import Tick, version_of
+from videoload.storage.paths import pieces_of
+from videoload.user_code.functions import Functions, UserFunction, apply
+
+_US = 1_000_000
+
+
+class Part(NamedTuple):
+    """One of the videos that a sample consists of; or the only one.
+
+    Attributes:
+        spec: Of its clips.
+        rows: The bytes of its clips in ``out``, uint8 [n, spec.clip_bytes].
+        source: The video, open.
+        params: What each view of each clip shows.
+        clips: Where each of them is decoded to.
+        function: The user's, if there is one.
+    """
+
+    spec: ClipSpec
+    rows: Buffer
+    source: Source
+    params: list[ClipParams]
+    clips: list[Buffer]
+    function: UserFunction | None
+
+
+class OnePass:
+    """Clips of a row: opened, drawn and prefetched. `decode` does the rest.
+
+    Raises VideoError, StorageError, TransformError; and FileReplacedError, after which all of it
+    is to be done once more.
+    """
+
+    def __init__(
+        self,
+        tools: DecodingTools,
+        functions: Functions,
+        path: str,
+        spec: SampleSpec,
+        clips: Sequence[Clip],
+        out: Buffer,
+        tick: Tick,
+    ) -> None:
+        """Clips are written into the rows of ``out``."""
+        self._tools, self._path, self._clips = tools, path, clips
+        self._paths, spec = parts_in(path, spec)
+        rows = {"": out.reshape(len(clips), -1)}
+        if "" not in spec.clips:
+            rows = {name: out[:, place] for name, place in spec.places.items()}
+        found = {
+            name: None if own.transform is None else functions.find(str(own.transform))
+            for name, own in spec.clips.items()
+        }
+        sources: dict[str, Source] = {}
+        for name, own in spec.clips.items():
+            with self._in_part(name):
+                sources[name] = Source(tools, self._paths[name], silent(own), tick)
+        with fitting(path):
+            drawn = draw(spec, {name: each.info for name, each in sources.items()}, clips)
+        self._frames, self._times = drawn.frames, drawn.times
+        self._parts: dict[str, Part] = {}
+        for name, own in spec.clips.items():
+            places, params = _decoded_to(own, rows[name]), drawn.params[name]
+            with self._in_part(name):
+                sources[name].prefetch(params, places, tick)
+            self._parts[name] = Part(own, rows[name], sources[name], params, places, found[name])
+
+    def decode(self, tick: Tick) -> DecodedClips:
+        """Write the clips. Returns what is known of them."""
+        for name, part in self._parts.items():
+            with self._in_part(name):
+                part.source.read(tick)
+        for name, part in self._parts.items():
+            if part.spec.sound:
+                with self._in_part(name):
+                    _read_audio(part, tick)
+        for name, part in self._parts.items():
+            if part.function is not None:
+                with self._tools.watch.phase("transform"):
+                    self._apply(self._paths[name], part, part.function, tick)
+        parts = list(self._parts.values())
+        files = [file for part in parts for file in part.source.files]
+        return DecodedClips(
+            self._frames, parts[0].source.info, [each for part in parts for each in part.params],
+            self._times,
+            from_frame_store=all(file.from_frame_store for file in files),
+            frame_store_full=any(file.frame_store_full for file in files),
+            version=version_of(files[0].file) if self._is_one_file else None,
+        )  # fmt: skip
+
+    @property
+    def _is_one_file(self) -> bool:
+        return "" in self._parts and len(pieces_of(self._path)) == 1
+
+    def _in_part(self, name: str) -> AbstractContextManager[None]:
+        return _in_part(self._path, name, self._paths[name])
+
+    def _apply(self, path: str, part: Part, function: UserFunction, tick: Tick) -> None:
+        """Let the user's function change the clips of a part, or make something else of them."""
+        spec, seeds = silent(part.spec), (clip.seed for clip in self._clips)
+        returned = _returned_to(spec, part.rows)
+        own = [seed_of(seed, view) for seed in seeds for view in range(spec.views)]
+        for seed, clip, place in zip(own, part.clips, returned, strict=True):
+            tick()
+            apply(function, spec, path, clip, place, seed)
+
+
+def _in_part(path: str, name: str, part: str) -> AbstractContextManager[None]:
+    """Errors of a part are the sample's, with the part named."""
+    return errors_in(path, f"part {name!r} ({named(part)})") if name else nullcontext()
+
+
+def _decoded_to(spec: ClipSpec, rows: Buffer) -> list[Buffer]:
+    """Where each view of each clip is decoded to: in its row, unless the user's function makes
+    something else of it."""
+    shape, dtype = decoded_shape(spec), decoded_dtype(spec)
+    if spec.output is not None:
+        rows = np.empty((len(rows), spec.views * array_bytes(shape, dtype)), np.uint8)
+    elif spec.sound is not None:
+        rows = rows[:, sound_places(spec).video]
+    if spec.views == 1:
+        return [as_arrays(row, shape, dtype) for row in rows]
+    return [clip for row in rows for clip in as_arrays(row.reshape(spec.views, -1), shape, dtype)]
+
+
+def _returned_to(spec: ClipSpec, rows: Buffer) -> list[npt.NDArray[Any]]:
+    """Where what the user's function returns for each view of each clip is written to."""
+    pixels = rows[:, : spec.clip_bytes]
+    arrays = [as_arrays(row, (spec.views, *clip_shape(spec)), spec.dtype) for row in pixels]
+    return [array[view, ...] for array in arrays for view in range(spec.views)]
+
+
+def _read_audio(part: Part, tick: Tick) -> None:
+    """Write the audio of the time that the clips show behind their pixels."""
+    spec, source, places = part.spec, part.source, sound_places(part.spec)
+    begins = source.info.begins
+    if begins is None:
+        raise VideoError(source.path, "does not say when its frames are shown beside its sound")
+    assert spec.fps is not None
+    shown = np.array([each.frames for each in part.params]).reshape(len(part.rows), spec.views, -1)
+    at = (shown >= 0).argmax(-1, keepdims=True)  # those before lie beyond the beginning
+    firsts = source.info.times_of(np.take_along_axis(shown, at, -1)) - at / spec.fps
+    wanted = Wanted(spec.sound or 0, spec.sound_channels, heard_shape(spec)[-1])
+    lengths = np.count_nonzero(shown >= 0, axis=-1)
+    for row, times, own in zip(part.rows, firsts[:, :, 0].tolist(), lengths.tolist(), strict=True):
+        audio = row[places.sound].view(np.float32)
+        audio = audio.reshape(spec.views, wanted.channels, wanted.samples)
+        for view, seconds, length in zip(audio, times, own, strict=True):
+            begin = begins + Fraction(round(seconds * _US), _US)
+            found = source.read_audio(begin, wanted, tick)
+            view[...] = 0.0 if found is None else found
+            if spec.max_frames is not None:  # what follows a segment is not heard in padding
+                view[:, samples_of(spec, length) :] = 0.0
+            row[places.flag] = found is not None
+
+
+def count(
+    tools: DecodingTools,
+    path: str,
+    spec: SampleSpec,
+    clips: Sequence[Clip],
+    out: Buffer,
+    tick: Tick,
+) -> DecodedClips:
+    """Count the windows of segments of a row into ``out``: see `SampleSpec`. Raises what `OnePass`
+    raises."""
+    paths, spec = parts_in(path, spec)
+    videos = {}
+    for name, part in paths.items():
+        with _in_part(path, name, part):
+            if len(pieces_of(part)) == 1:
+                videos[name] = tools.videos.find_file(part, tick)[1].info
+            else:
+                videos[name] = tools.videos.find_recording(part, tick).pieces.info
+    leader, info = spec.leader, videos[spec.leading]
+    displayed = [side for name in videos for side in videos[name].displayed_size(spec.clips[name])]
+    with fitting(path):
+        for clip, row in zip(clips, out, strict=True):
+            seen = timeline(clip.row.steps, info)
+            counts = count_windows(leader, seen, common_frames(spec, videos, clip.row))
+            arrays_of(spec, row)[:] = *counts, *info.shown_size(leader), *displayed
+    return DecodedClips(np.empty((len(out), 0), np.int64))

@@ -1,0 +1,69 @@
+"""Asks for what the next clips need of files on another host, while others are decoded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+from videoload.clips.choices import UnfitError
+from videoload.clips.edges import pictures
+from videoload.clips.pieces import Pieces, Run
+from videoload.clips.rows import Clip
+from videoload.clips.sample_spec import SampleSpec
+from videoload.decoding.drawn import draw, parts_in
+from videoload.errors import StorageError, VideoError
+from videoload.index.index import VideoIndex
+from videoload.index.indexes import Indexes
+from videoload.storage.files import Storage, VideoFile
+from videoload.storage.paths import pieces_of
+
+
+class Prefetcher:
+    """Asks ahead for clips of one root."""
+
+    def __init__(self, storage: Storage, indexes: Indexes) -> None:
+        self._storage = storage
+        self._indexes = indexes
+
+    def prefetch(self, path: str, spec: SampleSpec, clips: Sequence[Clip]) -> None:
+        """Fetch what the frames of these clips need, as far as it is known, and of other files the
+        beginning. Nobody waits: all files are asked for at once."""
+        with suppress(VideoError, StorageError, UnfitError):
+            paths, spec = parts_in(path, spec)
+            found = {
+                name: [self._known(file) for file in pieces_of(part)]
+                for name, part in paths.items()
+            }
+            known = {
+                name: [both for both in files if both is not None] for name, files in found.items()
+            }
+            if spec.asks != "clips":
+                for file, index in (both for files in known.values() for both in files):
+                    index.want(file, ())  # whether it is still what is known of it
+                return
+            if any(len(known[name]) < len(files) for name, files in found.items()):
+                return
+            pieces = {
+                name: Pieces([index.info for _, index in files])
+                for name, files in known.items()
+                if len(files) > 1
+            }
+            infos = {
+                name: pieces[name].info if name in pieces else files[0][1].info
+                for name, files in known.items()
+            }
+            for name, params in draw(spec, infos, clips).params.items():
+                wanted: dict[int, set[int]] = {}
+                for shown in (pictures(each.frames) for each in params):
+                    whole = [Run(0, slice(0, len(shown)), shown)]
+                    for run in pieces[name].runs(shown) if name in pieces else whole:
+                        wanted.setdefault(run.piece, set()).update(run.frames.tolist())
+                for piece, frames in wanted.items():
+                    file, index = known[name][piece]
+                    index.want(file, frames)
+
+    def _known(self, path: str) -> tuple[VideoFile, VideoIndex] | None:
+        """A file and its index, if they are known; else the beginning of it is asked for."""
+        file = self._storage.prefetch_header(path)
+        index = None if file is None else self._indexes.known(path, file, wait=False)
+        return None if file is None or index is None else (file, index)
