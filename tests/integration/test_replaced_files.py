@@ -138,13 +138,13 @@ def test_a_clip_has_the_sound_of_the_file_that_it_shows(
         path = f"{name}\n{name}" if is_part else name
         return Decoder(tmp_path).decode(path, spec, [Clip(5)], out, tick).tolist(), out.tobytes()
 
-    calls, right = count(), decode("other.avi")
+    calls, right = count(), [decode("one.avi"), decode("other.avi")]
 
     def tick() -> None:
         if next(calls) == packets:
             replaced(tmp_path / "one.avi", tmp_path / "other.avi")
 
-    assert decode("one.avi", tick) == right
+    assert decode("one.avi", tick) in right
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.8])

@@ -127,9 +127,14 @@ class OnePass:
                     self._apply(self._paths[name], part, part.function, tick)
         parts = list(self._parts.values())
         files = [file for part in parts for file in part.source.files]
+        params = [  # sample after sample
+            each
+            for at in range(len(self._clips))
+            for part in parts
+            for each in part.params[at * part.spec.views : (at + 1) * part.spec.views]
+        ]
         return DecodedClips(
-            self._frames, parts[0].source.info, [each for part in parts for each in part.params],
-            self._times,
+            self._frames, parts[0].source.info, params, self._times,
             from_frame_store=all(file.from_frame_store for file in files),
             frame_store_full=any(file.frame_store_full for file in files),
             version=version_of(files[0].file) if self._is_one_file else None,

@@ -150,8 +150,9 @@ class Recording:
             set_index = next((str(file) for file in above if file.is_file()), None)
         self._reader = _Reader(self._root, CacheDirectories(cache_folder(cache), index=set_index))
         with self._reading() as reader:
+            whole = reader.tools.videos.info(self._name, _no_tick) if len(names) > 1 else None
             found = {name: reader.find(name) for name in names}
-            info = self._info = reader.tools.videos.info(self._name, _no_tick)
+            info = self._info = whole or found[self._name][1].info
         self._identities = {name: file.identity for name, (file, _) in found.items()}
         self._spec = at_native_size(spec, *info.shown_size(spec))
         self._params = clip_params(self._spec, info, Clip(0))

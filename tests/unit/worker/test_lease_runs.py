@@ -54,13 +54,13 @@ def test_no_clip_is_blamed_while_no_descriptor_is_left() -> None:
 
 
 class Expecting:
-    """Stands for a decoder of remote files, and notes what it is told to expect."""
+    """Stands for a decoder of remote files, and notes what it is told to prefetch."""
 
     def __init__(self, *, fetches: bool = True) -> None:
         self.fetches = fetches
         self.asked: list[tuple[Any, ...]] = []
 
-    def expect(self, *asked: Any) -> None:
+    def prefetch(self, *asked: Any) -> None:
         self.asked.append(asked)
 
 
