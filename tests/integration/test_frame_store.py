@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ import pytest
 from tests.support.digests import digest, digests
 from tests.support.programs import Programs
 from tests.support.thorough import either, rest_nightly
-from tests.support.videos import Videos
+from tests.support.videos import Videos, make_avi
 from tests.support.waiting import SECOND
 from videoload import Catalog, Client, ClipSpec, decode_serially
 from videoload.clips.rows import Clip
@@ -163,6 +164,41 @@ def test_a_video_of_the_same_size_and_time_does_not_get_the_frames_of_another(
         Decoder(root, folders=folders).decode("a.avi", gray, [Clip(7)], out)
         means.append(int(out.mean()))
     assert means == [51, 214]
+
+
+def test_a_file_whose_frames_change_their_format_is_decoded_once_for_a_clip(tmp_path: Path) -> None:
+    """Its frames cannot be stored. That is found out once, and not with each clip."""
+    path = tmp_path / "videos/a.avi"
+    kinds = [
+        make_avi(tmp_path / f"{pixels}.avi", frames=10, codec="mjpeg", pixels=pixels)
+        for pixels in ("yuvj420p", "yuvj444p")
+    ]
+    path.parent.mkdir()
+    with av.open(str(path), "w", format="avi") as joined, av.open(str(kinds[0])) as first:
+        stream, number = joined.add_stream_from_template(first.streams.video[0]), count()
+        for kind in kinds:
+            with av.open(str(kind)) as container:
+                for packet in (each for each in container.demux(video=0) if each.size):
+                    packet.stream, packet.pts = stream, next(number)
+                    packet.dts = packet.pts
+                    joined.mux(packet)
+    clip, ticks = replace(CLIP, frames=8, sampling="center", crop="center"), list[int]()
+
+    def decoded(decoder: Decoder) -> bytes:
+        out = np.zeros((1, *clip.shape), np.uint8)
+        decoder.decode("a.avi", clip, [Clip(1)], out, lambda: ticks.append(1))
+        return out.tobytes()
+
+    plain = Decoder(path.parent)
+    expected, alone = decoded(plain), -len(ticks)
+    assert decoded(plain) == expected
+    alone += len(ticks)
+    kept = CacheDirectory(str(tmp_path / "frames"), None)
+    storing = Decoder(path.parent, folders=CacheDirectories(frame_store=kept))
+    assert decoded(storing) == expected
+    ticks.clear()
+    assert decoded(storing) == expected
+    assert len(ticks) == alone
 
 
 FILL = """

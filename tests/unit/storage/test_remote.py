@@ -27,7 +27,7 @@ from videoload.errors import StorageError, VideoError
 from videoload.storage import remote, stores
 from videoload.storage.cache_directories import CacheDirectories, CacheDirectory
 from videoload.storage.files import Storage, retry_if_replaced
-from videoload.storage.paths import SEPARATOR
+from videoload.storage.paths import PIECE_SEPARATOR, SEPARATOR
 from videoload.storage.roots import open_storage
 
 pytest.importorskip("obstore", reason="needs videoload[remote]")
@@ -465,6 +465,29 @@ def test_a_changed_file_is_read_as_it_is_now(
     shutil.copy(folder / OTHER, folder / LONG)
     assert decoded(decoder, LONG, 3) == decoded(Decoder(folder), LONG, 3)
     assert "Traceback" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("separator", [SEPARATOR, PIECE_SEPARATOR])
+def test_all_files_of_a_row_may_be_replaced(separator: str, tmp_path: Path, in_parts: None) -> None:
+    """What is known of each is believed until its server says otherwise: one after the other is a
+    reason to begin again."""
+    names = [f"{number}.avi" for number in range(4)]
+    for seed, name in enumerate([*names, *(f"other/{name}" for name in names)]):
+        make_avi(tmp_path / name, frames=100, seed=seed, size=(144, 192))
+    clip = replace(SPEC, stride=1 if separator == SEPARATOR else 80)
+    spec = one_clip(clip)
+    if separator == SEPARATOR:
+        spec = SampleSpec(dict.fromkeys(names, clip))
+    out, expected = np.zeros((2, 1, spec.clip_bytes), np.uint8)
+    path = separator.join(names)
+    with ObjectServer(tmp_path) as server:
+        folders = CacheDirectories(str(tmp_path / "cache"))
+        Decoder(server.url, folders=folders).decode(path, spec, [Clip(1)], out)  # it is known
+        for name in names:
+            shutil.copy(tmp_path / "other" / name, tmp_path / name)
+        Decoder(tmp_path).decode(path, spec, [Clip(1)], expected)
+        Decoder(server.url, folders=folders).decode(path, spec, [Clip(1)], out)
+    assert np.array_equal(out, expected)
 
 
 # Files that stay on a disk
