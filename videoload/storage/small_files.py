@@ -7,8 +7,7 @@ import posixpath
 import stat
 from pathlib import Path
 
-from videoload.errors import StorageError
-from videoload.storage.files import ChangedError
+from videoload.errors import FileReplacedError, StorageError
 from videoload.storage.stores import Fetcher, NoPartsError, UnavailableError
 
 _FIRST_BYTES = 1 << 20
@@ -69,7 +68,7 @@ def _of_url(url: str, name: str, most: int) -> bytes | None:
                 except NoPartsError:
                     return bytes(fetcher.get(name, 0, part.size, part.tag).data)
                 return b"".join((part.data, rest.data))
-            except ChangedError:
+            except FileReplacedError:
                 continue
         raise StorageError(f"{url}/{name} changes while it is read")
     except UnavailableError as error:
