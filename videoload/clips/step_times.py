@@ -20,7 +20,7 @@ from videoload.clips.video_info import VideoInfo
 
 _MAX_RUNS_BYTES = 1 << 19
 MAX_RUNS = _MAX_RUNS_BYTES // 16
-MAX_STEPS = 1 << 24  # of a row
+MAX_STEPS = 1 << 22  # of a row: a day at 48 a second
 _ROUNDING_S = 1e-9
 
 _Second = Annotated[float, msgspec.Meta(ge=-1e9, le=1e9)]
@@ -60,6 +60,8 @@ class StepTimes(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fie
         """The time of each step from the beginning of the row, in seconds."""
         numbers, seconds = np.frombuffer(self.runs, "<f8").reshape(-1, 2).T
         steps = np.arange(self.count)
+        if len(numbers) == 1:
+            return np.asarray(seconds[0] + (steps - numbers[0]) / self.fps)
         run = np.maximum(np.searchsorted(numbers, steps, "right") - 1, 0)
         found: Times = seconds[run] + (steps - numbers[run]) / self.fps
         return found

@@ -123,9 +123,8 @@ def _checked_info(tables: Tables) -> _Info:
         raise CatalogError(f"{where}: features must be an object, got {features!r:.80}")
     if not info.get("video_path"):
         raise CatalogError(f"{tables.root} has no videos: {where} has no video_path")
-    fields = "chunk_index", "file_index"
-    data = checked_pattern(f"{where}: data_path", info.get("data_path"), fields)
-    video = checked_pattern(f"{where}: video_path", info["video_path"], (*fields, "video_key"))
+    data = checked_pattern(f"{where}: data_path", info.get("data_path"))
+    video = checked_pattern(f"{where}: video_path", info["video_path"])
     columns, flaws = dict[str, tuple[int, ...]](), dict[str, str]()
     for name, each in features.items():
         dtype = each.get("dtype") if isinstance(each, dict) else None
@@ -380,7 +379,7 @@ def _times(
             )
         for name, start in starts.items():
             to_s = found.get(f"videos/{name}/to_timestamp")
-            if to_s is not None and start[row] + own.max() > to_s[row] + tolerance_s:
+            if to_s is not None and start[row] + own.max() > to_s[row] - _CLOSE_S:
                 raise CatalogError(
                     f"{tables.root}: the last step of episode {number} is at "
                     f"{start[row] + own.max():.6g} s of camera {name!r}, and meta/episodes says "

@@ -153,7 +153,7 @@ class Tables:
             return read_small(self.root, name, most)
 
 
-def checked_pattern(name: str, pattern: object, required: Sequence[str]) -> str:
+def checked_pattern(name: str, pattern: object) -> str:
     """A pattern of paths below the root, such as ``data_path`` of ``meta/info.json``. Raises
     CatalogError."""
     if not isinstance(pattern, str):
@@ -172,8 +172,6 @@ def checked_pattern(name: str, pattern: object, required: Sequence[str]) -> str:
         fits = _WIDTH.fullmatch(width or "") if field != "video_key" else not width
         if conversion or not fits:
             raise CatalogError(f"{name} {pattern!r:.200}: {field!r} is given as {{{field}:03d}}")
-    if missing := [field for field in required if field not in used]:
-        raise CatalogError(f"{name} {pattern!r:.200} lacks the field {missing[0]!r}")
     return pattern
 
 

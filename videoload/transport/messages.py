@@ -141,6 +141,9 @@ class Lease(_Message, tag="lease"):
             raise ValueError(f"a clip of this lease has {crops} crops")
         if any(len(clip.row.boxes) % 16 for clip in self.clips):
             raise ValueError("a box is four numbers")
+        steps = [clip.row.steps for clip in self.clips if clip.row.steps is not None]
+        if any(len(each.begins_s) < len(self.spec.clips) for each in steps):
+            raise ValueError("the steps of a row begin in the file of each part")
         if len(self.files) != (0 if self.salt is None else len(self.clips)):
             raise ValueError("a lease names the file of each clip, or of none")
 

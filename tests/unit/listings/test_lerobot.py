@@ -166,6 +166,13 @@ def test_the_place_of_a_file_is_a_number(root: Path, value: Any) -> None:
         Catalog.from_lerobot(root)
 
 
+def test_an_episode_that_runs_beyond_its_end_is_named(root: Path) -> None:
+    name = f"videos/{CAMERAS[1]}/to_timestamp"
+    change_rows(root, EPISODES, lambda columns: columns[name].__setitem__(1, 6 / FPS))
+    with pytest.raises(CatalogError, match=f"episode 1.*{CAMERAS[1]}"):
+        Catalog.from_lerobot(root)
+
+
 @pytest.mark.parametrize("episodes", [[3], [], [0.5], "1", [1, 1], 1, [True, False]])
 def test_which_episodes_exist_is_said(root: Path, episodes: Any) -> None:
     if episodes == [True, False]:

@@ -5,6 +5,7 @@ import json
 from typing import Any, get_args
 
 import msgspec
+import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -14,6 +15,7 @@ from videoload.clips.choices import OF_SIZES, WHOLE_FRAME, Crop, Pixels, Short, 
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.rows import Clip, Video
 from videoload.clips.sample_spec import By, SampleSpec, one_clip
+from videoload.clips.step_times import StepTimes
 from videoload.errors import Fault, ProtocolError
 from videoload.transport.messages import (
     VERSION,
@@ -105,9 +107,14 @@ def sample_specs(draw: st.DrawFn) -> SampleSpec:
 
 
 TIMES = st.none() | st.floats(0, 1e9)
+STEPS = st.builds(
+    StepTimes, st.integers(1, 1 << 22), st.floats(0.1, 1e6),
+    st.lists(st.floats(-1e9, 1e9), min_size=4, max_size=6).map(tuple), st.floats(0, 1e9),
+    st.lists(st.floats(), min_size=2, max_size=2).map(lambda run: np.array(run).tobytes()), NUMBERS,
+)  # fmt: skip
 ROWS = st.builds(
     Video, WORDS, start=NUMBERS, end=st.none() | NUMBERS, start_s=TIMES, end_s=TIMES,
-    at=st.none() | NUMBERS, at_s=TIMES,
+    at=st.none() | NUMBERS, at_s=TIMES, steps=st.none() | STEPS,
 )  # fmt: skip
 CLIP = st.builds(Clip, SEEDS, NUMBERS, st.just(0), ROWS)
 BYE = st.builds(Bye, reason=WORDS)
@@ -219,7 +226,7 @@ def test_other_messages_have_another_version() -> None:
 
     types = bare(msgspec.json.schema_components([FromWorker, FromTrainer, SampleSpec]))
     digest = hashlib.sha256(json.dumps(types, sort_keys=True).encode()).hexdigest()
-    assert (VERSION, digest[:8]) == (b"videoload/8", "9044df84"), (
+    assert (VERSION, digest[:8]) == (b"videoload/8", "0f7a1a0e"), (
         "the messages are others: note their digest here, and raise VERSION, unless it is as new "
         "as they are"
     )
@@ -336,6 +343,12 @@ def clip_with(**fields: Any) -> dict[str, Any]:
     return {"clips": [msgspec.to_builtins(Clip(2, row=row, **fields))]}
 
 
+def stepped(*fields: Any) -> dict[str, Any]:
+    found = clip_with()
+    found["clips"][0][3]["t"] = list(fields)
+    return found
+
+
 def spec_with(**fields: Any) -> dict[str, Any]:
     made: dict[str, Any] = msgspec.to_builtins(SPEC)
     return {"spec": {"clips": {"": made | fields}}}
@@ -349,6 +362,10 @@ def spec_with(**fields: Any) -> dict[str, Any]:
         (LEASE, clip_with(crop=1)),  # it has one crop, number 0
         (LEASE, clip_with(crop=3) | spec_with(crop="three")),
         (LEASE, clip_with(start_s=float("nan"))),
+        (LEASE, stepped(3, 10.0, [], 0.1, bytes(16), 0)),
+        (LEASE, stepped(3, 10.0, [0.0], 0.1, bytes(24), 0)),
+        (LEASE, stepped(1 << 40, 10.0, [0.0], 0.1, bytes(16), 0)),
+        (LEASE, stepped(3, 0.0, [0.0], 0.1, bytes(16), 0)),
         (LEASE, {"clips": [{"path": "a.avi", "seed": 2}]}),
         (LEASE, {"place": {"arena": 0, "offset": 0, "root": "/"}}),
         (LEASE, {"spec": None}),
@@ -368,6 +385,7 @@ def test_an_invalid_field_of_a_trainers_message_is_refused(
 ) -> None:
     assert unpack_from_trainer(changed(message)) == message
     assert unpack_from_trainer(changed(LEASE, **clip_with(), **spec_with())) == LEASE
+    unpack_from_trainer(changed(LEASE, **stepped(3, 10.0, [0.0], 0.1, bytes(16), 0)))
     with pytest.raises(ProtocolError, match=r"\A[^\n]+\Z"):
         unpack_from_trainer(changed(message, **fields))
 
