@@ -197,7 +197,7 @@ def test_its_csv_numbers_the_classes_as_the_folder_does(
     catalog = Catalog.from_folder(tmp_path / "videos")
     journal = ScanJournal(tmp_path / "found.csv")
     scan(catalog, processes=1, journal=journal)
-    found = Catalog.from_table(journal.file, catalog.root, journal.classes)
+    found = Catalog.from_table(journal.file, catalog.root)
     assert found.classes == catalog.classes
     assert found.targets is None
     kept = catalog.subset([video for video in range(3) if catalog.classes[video] != bad])

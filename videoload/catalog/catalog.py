@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import logging
 import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
@@ -27,6 +28,7 @@ from videoload.listings.columns import (
     as_path,
     checked_names,
     is_list,
+    look_alike,
 )
 from videoload.listings.folders import (
     BY_FOLDER,
@@ -36,8 +38,16 @@ from videoload.listings.folders import (
 )
 from videoload.listings.missing_files import root_of
 from videoload.listings.rows import rows_of
-from videoload.listings.tables import PartColumns, TargetColumns, labels_of, read_table
+from videoload.listings.tables import (
+    PartColumns,
+    TargetColumns,
+    classes_of_scan,
+    labels_of,
+    read_table,
+)
 from videoload.storage.paths import below, files_of, parts_of
+
+_log = logging.getLogger(__name__)
 
 
 class Catalog:
@@ -192,7 +202,8 @@ class Catalog:
                 ``.parquet`` needs polars, pyarrow or pandas.
             root: Folder that the paths are relative to, or a URL. Default: as in `Catalog`.
             classes: Path of a classInd.txt (lines ``3 Archery``), or the names in
-                their order. Default: those of the labels, sorted.
+                their order. Default: those of the labels, sorted; of a scan's table, those in the
+                file that it wrote beside it.
             path: The files: a column, or a pattern of columns, as ``"Videos/{FileName}.avi"`` or
                 ``"{subject:03}/{take}.avi"``. A pattern that begins with ``**/`` finds files by
                 their name below the root, with any suffix if it ends with ``.*``. A cell with a
@@ -233,8 +244,11 @@ class Catalog:
         Raises:
             CatalogError: A column is missing, a row is not valid, or no file is there.
         """
+        rows = rows_of(table)
+        if classes is None and label is not None:
+            classes = classes_of_scan(table, rows)
         found = read_table(
-            rows_of(table), root, classes,
+            rows, root, classes,
             {
                 "path": path, "label": label, "labels": labels, "targets": targets, "start": start,
                 "end": end, "start_s": start_s, "end_s": end_s, "frames": frames, "at": at,
@@ -459,6 +473,8 @@ class Catalog:
             for part in parts
         ]
         columns = columns_of(tables) | {"label": np.concatenate(labels)}
+        if len(parts) > 1 and (alike := look_alike(number)):
+            _log.warning("join: %s", alike)
         leading = [parts_of(path)[0] for path in paths]
         joined = cls._of(Listed(leading, columns, tuple(number), root), duplicates=True)
         if sample_parts is not None:

@@ -215,6 +215,10 @@ def _array(field: str, values: Any, count: int) -> npt.NDArray[Any]:
         return np.broadcast_to(default, (count, *default.shape))
     if not is_list(values):
         raise CatalogError(f"{name} must be a list, not {values!r:.80}")
+    if isinstance(values, np.ma.MaskedArray):
+        values = values.filled(default) if values.ndim < 2 or field == "box" else values
+    if isinstance(values, np.ndarray) and values.dtype.kind in "mM":
+        raise CatalogError(f"{name} must be numbers, not {values.dtype}")
     if not isinstance(values, np.ndarray):
         values = [default if value is None else value for value in values]
     is_whole = default.dtype.kind == "i"

@@ -23,8 +23,8 @@ from videoload.clips.clip_spec import (
     sizes_of,
 )
 from videoload.clips.colours import Colours, drawn_colours
+from videoload.clips.moments import Ints
 from videoload.clips.regions import (
-    Box,
     Draw,
     Rectangle,
     Size,
@@ -33,6 +33,7 @@ from videoload.clips.regions import (
     covering,
     generator,
     inside,
+    is_inside,
     letterbox,
     mirrored_back,
     resized,
@@ -41,12 +42,13 @@ from videoload.clips.regions import (
     shown_box,
     turned_back,
 )
-from videoload.clips.rows import Clip, box_of
+from videoload.clips.rows import Clip, Video, box_of
 from videoload.clips.step_times import frames_at, timeline
 from videoload.clips.video_info import VideoInfo
 from videoload.clips.windows import frames_in, frames_of, moment_in
 
 # Seeds have 64 bits. The bits above them select a generator.
+_ONE_BOX = 16  # bytes
 _VIEW, _COLOURS = 1 << 64, 1 << 129
 
 
@@ -120,9 +122,8 @@ def drawn(
     of = scaled_size(*video.shown_size(spec), spec.resize)
     region = (0, 0, *of)
     if spec.crop == "box":
-        region = _around(
-            spec, video, box_of(clip.row, frames_at(steps, 0, video, frames)), of, draw
-        )
+        seen = frames_at(steps, 0, video, frames)
+        region = _around(spec, video, clip.row, seen, of, draw)
     elif spec.crop == "resized":
         region = resized_region(of, spec.area, spec.ratio, draw)
     return Draws(frames, spec.flip and mirror < 0.5, across, down, clip.crop, region, of, own)
@@ -169,14 +170,22 @@ def shown(spec: ClipSpec, video: VideoInfo, draws: Draws) -> ClipParams:
 
 
 def _around(
-    spec: ClipSpec, video: VideoInfo, box: Box | None, frame: Size, draw: Draw
+    spec: ClipSpec, video: VideoInfo, row: Video, frames: Ints, frame: Size, draw: Draw
 ) -> Rectangle:
-    """The region of a resized frame that shows a box of the decoded one; None: all of it."""
-    size = height_and_width(spec)[::-1]
+    """The region of a resized frame that shows a row's box of these frames; all of it if it has
+    none. Raises UnfitError: the box lies beside the frame."""
+    size, box = height_and_width(spec)[::-1], box_of(row, frames)
     if box is None:
         return box_region((0, 0, *frame), frame, size, 1.0)
     x, y, *_ = video.cut
     box = box[0] - x, box[1] - y, box[2] - x, box[3] - y
+    if not is_inside(box, (video.width, video.height)):
+        raise UnfitError(
+            f"the box {', '.join(f'{side:g}' for side in box)} (left, top, right, bottom) lies "
+            f"beside the frames of {video.width}x{video.height} pixels: give boxes in pixels of "
+            "this file",
+            here_only=len(row.boxes) > _ONE_BOX,
+        )
     turns, mirrored = (video.turns, video.mirrored) if spec.rotate else (0, False)
     least, most = least_and_most(spec)
     shown = shown_box(box, (video.width, video.height), turns, mirrored, frame)

@@ -72,6 +72,12 @@ def resized_region(
     return (width - w) // 2, (height - h) // 2, w, h
 
 
+def is_inside(box: Box, frame: Size) -> bool:
+    """Whether some of a box lies in the frame."""
+    left, top, right, bottom = box
+    return left < frame[0] and top < frame[1] and right > 0 and bottom > 0
+
+
 def box_region(box: Box, frame: Size, size: Size, scale: float) -> Rectangle:
     """The region around a box with the shape of ``size``: as small as holds the box, times
     ``scale``, about its middle. It is moved into the frame, and reaches beyond it only where it is

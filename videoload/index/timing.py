@@ -6,7 +6,8 @@ rounded duration. So a rate must agree with all times. If frames come at uneven 
 browsers, recorders that drop frames), the times are kept.
 
 **Each frame has the time of its own packet**, if times rise with the frames. One that comes out
-too late, and one whose time is unknown, lies between its neighbours. In a container that has no
+too late, and one whose time is unknown, lies between its neighbours, no further from the one before
+it than frames usually are: a pause is not filled. In a container that has no
 times of display, those of its packets rise in the order of the file, whatever the order of the
 frames: there the first frame has the first of them.
 """
@@ -30,6 +31,7 @@ Doubles = npt.NDArray[np.float64]
 _ROUNDING_S = 0.002  # many containers round times to milliseconds, some to 1/600 s
 _ROUNDING = 1 / 8  # of the distance between two frames
 _BASES = 1.001  # units of time by which rounding moves a time between two rounded ones
+_PAUSE = 2  # so many times the usual distance between frames are one
 _NTSC = Fraction(1000, 1001)
 
 
@@ -94,10 +96,16 @@ def _shown(times: Doubles, numbers: Ints) -> Ints:
         kept = _rising(shown.tolist())
         if not kept:
             return np.empty(0, np.int64)
-        first, last, each = kept[0], kept[-1], np.arange(len(shown))
-        step = (shown[last] - shown[first]) / max(1, last - first)
-        beyond = np.minimum(0, each - first) + np.maximum(0, each - last)
-        shown = np.interp(each, kept, shown[kept]) + beyond * step
+        places, each = np.array(kept), np.arange(len(shown))
+        steps = np.diff(shown[kept]) / np.diff(kept)  # from each kept frame to the next
+        usual = np.sort(steps)[(len(steps) - 1) // 2] if len(steps) else 0.0
+        steps = np.where(steps > _PAUSE * usual, usual, steps)
+        before = np.maximum(0, np.searchsorted(places, each, "right") - 1)
+        shown = (
+            shown[places[before]]
+            + (each - places[before])
+            * np.append(steps, usual)[np.where(each < places[0], -1, before)]
+        )
     return np.rint(shown).astype(np.int64)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import posixpath
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path, PurePath
@@ -65,6 +66,17 @@ def checked_names(names: Sequence[str], where: str) -> tuple[str, ...]:
             raise CatalogError(f"{where}: the class {name!r} comes twice")
         seen.add(name)
     return tuple(map(str, names))  # NumPy's text, too
+
+
+def look_alike(names: Iterable[str]) -> str:
+    """The first two names that differ only in case, in blanks or in the coding of letters, for a
+    message; "" if there are none."""
+    seen: dict[str, str] = {}
+    for name in names:
+        plain = "".join(unicodedata.normalize("NFKC", name).casefold().split())
+        if (other := seen.setdefault(plain, name)) != name:
+            return f"the classes {other!a} and {name!a} look alike: is it one class?"
+    return ""
 
 
 def class_names(classes: ClassNames) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from videoload.listings.columns import (
     is_hidden,
     is_number,
     is_text_line,
+    look_alike,
     names_in,
     some,
 )
@@ -167,6 +168,8 @@ def read_folder(
         labels, names = _by_regex(home, found.videos, label, classes)
     else:
         labels, names = None, () if classes is None else class_names(classes)
+    if alike := look_alike(names):
+        _log.warning("%s: %s", home, alike)
     if text := _passed_over(found):
         _log.warning("%s%s; videos are named %s", home, text, _NAMED)
     paths = found.videos

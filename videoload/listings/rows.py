@@ -11,22 +11,33 @@ import math
 import os
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Set
 from contextlib import suppress
+from datetime import timedelta
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from videoload.errors import CatalogError
 from videoload.listings.columns import PathLike, is_list, text_lines
 
 _SHOWN = 80  # characters of a wrong cell that a message shows
 _NUMBER = re.compile(r"[+-]?(\d+\.\d*|\.\d+|\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
+_INTEGER = re.compile(r"[+-]?\d{1,400}", re.ASCII)
+# float() takes these, and durations and times count in any unit.
+_NO_NUMBERS = (bool, np.bool_, np.timedelta64, np.datetime64)
 TABLES = (".csv", ".tsv", ".jsonl", ".parquet")  # files of tables
 # What reads a parquet file.
 _PARQUET = {"polars": "read_parquet", "pyarrow.parquet": "read_table", "pandas": "read_parquet"}
 _NONE = ("NAType", "NaTType")  # of pandas
+# What programs write into an empty cell; pandas reads all but the last as one.
+_NO_VALUE = {
+    "#N/A", "#NA", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null", "-",
+}  # fmt: skip
 # What a spreadsheet takes for a formula; a name that only begins with "-" is harmless.
 _FORMULA = re.compile(r"[=+@\t]|-.*[(|!=]")
 
@@ -53,6 +64,7 @@ def rows_of(table: Any, source: str = "the table") -> Rows:
             return read_csv(table)
         table = _read_parquet(source)
     if hasattr(table, "to_pydict"):  # of pyarrow
+        _check_once(table.column_names, source)
         table = table.to_pydict()
     if isinstance(table, bytes | Set) or not (
         hasattr(table, "__getitem__") or isinstance(table, Iterable)
@@ -87,7 +99,11 @@ def _read_parquet(file: str) -> Any:
     try:
         for module, read in _PARQUET.items():
             with suppress(ImportError):  # pandas may be there without a reader
-                return getattr(import_module(module), read)(file)
+                read_parquet = getattr(import_module(module), read)
+                if os.path.isdir(file):  # noqa: PTH112 - as it was given
+                    return read_parquet(file)
+                with open(file, "rb") as opened:  # noqa: PTH123 - a name may look like a pattern
+                    return read_parquet(opened)
     except Exception as error:  # each has its own kinds
         raise CatalogError(f"{file} cannot be read: {error!s:.200}".splitlines()[0]) from None
     raise CatalogError(f"{file}: to read it, pip install polars (or pyarrow)")
@@ -99,7 +115,7 @@ def _read_jsonl(file: PathLike) -> Rows:
     for line, text in enumerate(text_lines(file), 1):
         if text.strip():
             try:
-                rows.append(json.loads(text))
+                rows.append(json.loads(text, object_pairs_hook=_row))
             except ValueError as error:
                 raise CatalogError(f"{file}, line {line}: {error}") from None
             numbers.append(line)
@@ -137,8 +153,7 @@ def read_csv(csv_file: PathLike) -> Rows:
         raise CatalogError(f"{csv_file}, line {reader.line_num}: {error}") from error
     if not found:
         raise CatalogError(f"{csv_file} lists no videos below its header")
-    if twice := [name for i, name in enumerate(header) if name and name in header[:i]]:
-        raise CatalogError(f"{csv_file}: two columns are named {twice[0]!r}")
+    _check_once(filter(None, header), str(csv_file))
     columns = dict(zip(header, map(list, zip(*found, strict=True)), strict=True))
     return Rows(columns, str(csv_file), lambda i: f"{csv_file}, line {numbers[i]}")
 
@@ -157,7 +172,13 @@ def is_missing(cell: Any) -> bool:
     """Whether a cell is empty: no text, None, or NaN."""
     if isinstance(cell, str):
         return not cell.strip()
-    return cell is None or type(cell).__name__ in _NONE or _is_nan(cell)
+    is_none = cell is None or cell is np.ma.masked or type(cell).__name__ in _NONE
+    return is_none or _is_nan(cell)
+
+
+def means_missing(cell: Any) -> bool:
+    """Whether a cell is empty, or has what programs write into an empty one, such as NA."""
+    return is_missing(cell) or (isinstance(cell, str) and cell.strip() in _NO_VALUE)
 
 
 def text(cell: Any) -> str:
@@ -180,14 +201,24 @@ def number(cell: Any) -> float:
         # Infinity is a number too large to be used as any.
         return float(cell) if _NUMBER.fullmatch(cell.strip()) else math.nan
     try:
-        return math.nan if isinstance(cell, bool) else float(cell)
-    except (TypeError, ValueError):
+        return math.nan if isinstance(cell, _NO_NUMBERS) else float(cell)
+    except (TypeError, ValueError, OverflowError):
         return math.nan
 
 
+def seconds(cell: Any) -> float:
+    """The seconds in a cell: a number, or a duration; NaN if there are none."""
+    if isinstance(cell, np.timedelta64):
+        return math.nan if _has_no_unit(cell.dtype) else float(cell / np.timedelta64(1, "s"))
+    return cell.total_seconds() if isinstance(cell, timedelta) else number(cell)
+
+
 def is_words(cell: Any) -> bool:
-    """Whether a cell is text: not a number, and nothing that was meant as one, as 1,5 or nan."""
-    if not isinstance(cell, str) or not any(map(str.isalpha, cell)):
+    """Whether a cell is text: not a number, nothing that was meant as one, as 1,5 or nan, and
+    nothing that means an empty cell. A smiley is text."""
+    if not isinstance(cell, str) or means_missing(cell):
+        return False
+    if any(map(str.isdigit, cell)) and not any(map(str.isalpha, cell)):
         return False
     try:
         float(cell)
@@ -198,8 +229,23 @@ def is_words(cell: Any) -> bool:
 
 def whole(cell: Any) -> int | None:
     """The whole number from 0 in a cell, or None."""
+    found = integer(cell)
+    return found if found is not None and 0 <= found < 2**63 else None
+
+
+def is_written_whole(cell: Any) -> bool:
+    """Whether a cell has a whole number without a decimal point."""
+    if isinstance(cell, str):
+        return _INTEGER.fullmatch(cell.strip()) is not None
+    return isinstance(cell, int | np.integer) and not isinstance(cell, _NO_NUMBERS)
+
+
+def integer(cell: Any) -> int | None:
+    """The whole number in a cell, with all of its digits, or None."""
+    if is_written_whole(cell):
+        return int(cell)
     value = number(cell)
-    return int(value) if 0 <= value < 2**63 and value.is_integer() else None
+    return int(value) if value.is_integer() else None
 
 
 def _is_nan(cell: Any) -> bool:
@@ -209,7 +255,35 @@ def _is_nan(cell: Any) -> bool:
         return False  # an array
 
 
+def _has_no_unit(dtype: np.dtype[Any]) -> bool:
+    return np.datetime_data(dtype)[0] == "generic"
+
+
+def _row(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON. Raises ValueError if a name comes twice."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        (name, _), *_ = Counter(name for name, _ in pairs).most_common(1)
+        raise ValueError(f"two values are named {name!r}")
+    return found
+
+
+def _check_once(names: Iterable[str], source: str) -> None:
+    """Raises CatalogError if two columns have one name."""
+    for name, times in Counter(name.strip() for name in names).items():
+        if times > 1:
+            raise CatalogError(f"{source}: two columns are named {name!r}")
+
+
 def _cells(column: Any) -> list[Any]:
+    if isinstance(column, np.ndarray) and column.dtype.kind in "mM":
+        # As Python's numbers, durations and times would lose their unit.
+        return [
+            np.ma.masked if is_masked else cell
+            for cell, is_masked in zip(
+                np.ma.getdata(column), np.ma.getmaskarray(column), strict=True
+            )
+        ]
     for name in ("to_list", "tolist"):  # of polars and pandas, and of NumPy: as Python's numbers
         if (call := getattr(column, name, None)) is not None:
             found: list[Any] = call()

@@ -12,10 +12,14 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from datetime import date, timedelta
 from difflib import get_close_matches
+from enum import Enum
 from itertools import pairwise
+from numbers import Number
 from pathlib import Path
 from string import Formatter
 from typing import Any, TypeVar
@@ -31,13 +35,27 @@ from videoload.listings.columns import (
     PathLike,
     as_path,
     class_names,
+    is_list,
     is_number,
+    look_alike,
     normal_path,
     some,
 )
 from videoload.listings.folders import open_root
 from videoload.listings.missing_files import check_there, find_by_name, root_of
-from videoload.listings.rows import Rows, is_missing, is_words, number, shown, text, whole
+from videoload.listings.rows import (
+    Rows,
+    integer,
+    is_missing,
+    is_words,
+    is_written_whole,
+    means_missing,
+    number,
+    seconds,
+    shown,
+    text,
+    whole,
+)
 from videoload.logs import Log
 from videoload.storage.content import fingerprint_in
 
@@ -47,8 +65,19 @@ PartColumns = Sequence[str] | Mapping[str, str]
 
 _log = Log(__name__)
 
+_USED_AS = {  # roles that a column may get by its name, and what its cells become
+    "frames": ("start", "end", "at"),
+    "seconds": ("start_s", "end_s", "at_s"),
+    "boxes": ("box",),
+    "classes": ("label", "labels"),
+    "targets": ("targets",),
+    "properties of the files": ("frames", "width", "height"),
+}
+_A_LIST = re.compile(r"\[.*\]|\{.*\}|\(.*,.*\)", re.DOTALL)  # written as text
+_HOT = ({"0", "1"}, {"True", "False"})  # what one-hot rows consist of
 _MAX_TARGET = float(np.finfo(np.float32).max)
 _MAX_NUMBERED_CLASSES = 1_000_000  # a higher label is a timestamp or an id, not a class
+_EXACT = 1 << 24  # float32 has all whole numbers up to it
 _UNLABELLED = "-1"
 OFFSET = "_offset_s"  # how the column of a part's offsets is named, after the part
 _READ_OTHERWISE = ("label", "box", "width", "height", "fingerprint")
@@ -60,6 +89,21 @@ def read_table(
     """The rows of a catalog. ``names``: keywords of `Catalog.from_table`, above all which column
     has which role; by default it is the one with the role's own name. Raises CatalogError."""
     return _TableReader(rows, root, names).read(classes)
+
+
+def classes_file(table: Path) -> Path:
+    """Where a scan writes the names of classes that its table alone does not tell."""
+    return table.with_name(f"{table.stem}.classes.txt")
+
+
+def classes_of_scan(table: Any, rows: Rows) -> Path | None:
+    """The class names that a scan wrote beside its table, if it did."""
+    if not isinstance(table, str | os.PathLike) or "modified_ns" not in rows.columns:
+        return None
+    if not (file := classes_file(Path(table))).is_file():
+        return None
+    _log.info("%s: its classes are those of %s", table, file)
+    return file
 
 
 class _TableReader:
@@ -99,6 +143,7 @@ class _TableReader:
             has_none = labels is None and targets is None and self._requested("label") is not None
             level = logging.WARNING if has_none else logging.INFO
             _log.log(level, "%s: columns that are not used: %s", self._rows.source, some(unused))
+        self._tell_defaults()
         self._warn_of_counting_from_1()
         targets = hot if targets is None else targets
         if isinstance(targets, dict) and labels is not None:
@@ -124,7 +169,11 @@ class _TableReader:
 
     def _column(self, keyword: str, name: str) -> list[Any]:
         """The cells of a column that was asked for, of all rows. Raises CatalogError."""
-        name = name.strip() if isinstance(name, str) else name
+        if not isinstance(name, str):
+            raise CatalogError(
+                f"{keyword}= takes the name of a column as text, not {name!r}: write {str(name)!r}"
+            )
+        name = name.strip()
         if name not in self._rows.columns:
             raise CatalogError(
                 f"{self._rows.source} has no column {name!r} for {keyword}="
@@ -140,6 +189,8 @@ class _TableReader:
             return None
         if isinstance(name := self._requested(role), str):
             return self._column(role, name)
+        if not is_list(name):
+            raise CatalogError(f"{role}= takes the name of a column, not {name!r}")
         several = zip(*(self._column(role, each) for each in name), strict=True)
         return [None if all(map(is_missing, cells)) else cells for cells in several]
 
@@ -175,7 +226,10 @@ class _TableReader:
 
     def _paths(self, pattern: str, keyword: str = "path") -> list[str]:
         """The path of each row: of a column, or as a pattern says. Raises CatalogError."""
-        if "*" in pattern and not pattern.startswith("**/"):
+        if not isinstance(pattern, str):
+            raise CatalogError(f"{keyword}= takes the name of a column as text, not {pattern!r}")
+        is_name = pattern.strip() in self._rows.columns
+        if "*" in pattern and not pattern.startswith("**/") and not is_name:
             raise CatalogError(f'{keyword}={pattern!r} finds files by their name as "**/{pattern}"')
         self._files = self._filled(pattern, keyword)
         given = [self._files[row] for row in self._left]
@@ -198,8 +252,9 @@ class _TableReader:
         """The text of each row: of the columns that a pattern names, or of one column. Rows that
         are not asked for may lack some."""
         pieces: list[Any] = [("", pattern, None, None)]
+        is_name = pattern.strip() in self._rows.columns
         try:
-            pieces = list(Formatter().parse(pattern)) if "{" in pattern else pieces
+            pieces = list(Formatter().parse(pattern)) if "{" in pattern and not is_name else pieces
         except ValueError as error:
             raise CatalogError(f"{keyword}={pattern!r} is no pattern: {error}") from None
         filled, left = [""] * len(self._rows), {*self._left}
@@ -236,8 +291,10 @@ class _TableReader:
 
     # Cells
 
-    def _number(self, i: int, cell: Any, name: str, what: str = "") -> float:
-        value = number(cell)
+    def _number(
+        self, i: int, cell: Any, name: str, what: str = "", read: Callable[[Any], float] = number
+    ) -> float:
+        value = read(cell)
         if not abs(value) <= _MAX_TARGET:
             has_comma = isinstance(cell, str) and not math.isnan(number(cell.replace(",", ".")))
             hint = " (write decimals with a point)" if has_comma else ""
@@ -245,7 +302,7 @@ class _TableReader:
         return value
 
     def _seconds(self, i: int, cell: Any, role: str) -> float:
-        return self._number(i, cell, role, " of seconds")
+        return self._number(i, cell, role, " of seconds", seconds)
 
     def _whole(self, i: int, cell: Any, role: str) -> int:
         if (value := whole(cell)) is None:
@@ -300,16 +357,25 @@ class _TableReader:
             )
         columns = {name: self._column("targets", name) for name in group}
         every = [cell for column in columns.values() for cell in column if not is_missing(cell)]
-        are_texts = bool(every) and all(map(is_words, every))
+        dtype = _type_of_targets(every)
 
         def value(row: int, name: str) -> Any:
             cell = columns[name][row]
-            if are_texts:
+            if dtype is np.object_:
                 return cell if isinstance(cell, str) else ""
-            return self._number(row, cell, name, ", or text in all rows" * is_words(cell))
+            if dtype is np.int64 and (exact := integer(cell)) is not None:
+                return exact
+            value = self._number(row, cell, name, ", or text in all rows" * is_words(cell))
+            if is_written_whole(cell) and int(np.float32(value)) != integer(cell):
+                raise self._error(
+                    row,
+                    f"{name}: float32 cannot hold {shown(cell)}. If all cells are whole numbers "
+                    "that fit int64, they become that: targets= takes a dict of columns by name",
+                )
+            return value
 
         rows = [[value(row, name) for name in columns] for row in self._left]
-        found = np.array(rows, object if are_texts else np.float32)
+        found = np.array(rows, dtype)
         return found[:, 0].copy() if isinstance(given, str) else found
 
     def _labels(
@@ -320,16 +386,35 @@ class _TableReader:
         if one is not None and many is not None:
             raise CatalogError(f"{self._rows.source} has columns label and labels: give one")
         cells = many if one is None else one
-        if cells is None or all(map(is_missing, cells)):
+        if cells is None or all(_is_unlabelled(cell, given or ()) for cell in cells):
             return None, given or (), None
-        if all(is_missing(cells[row]) for row in self._left):
-            cells = [_UNLABELLED if is_missing(cell) else cell for cell in cells]
+        if all(_is_unlabelled(cells[row], given or ()) for row in self._left):
+            cells = [_UNLABELLED if _is_unlabelled(cell, given or ()) else cell for cell in cells]
         return labels_of(
             cells, given, self._rows.where, self._left, several=many is not None,
             has_targets=has_targets,
         )  # fmt: skip
 
     # What may be meant otherwise
+
+    def _tell_defaults(self) -> None:
+        """Log which columns got a role by their names: they may mean something else."""
+        taken = [
+            f"{', '.join(names)} as {meaning}"
+            for meaning, roles in _USED_AS.items()
+            if (names := [role for role in roles if self._is_default(role)])
+        ]
+        if offsets := [part + OFFSET for part in self._names.get("parts") or ()]:
+            names = [name for name in offsets if name in self._used]
+            taken += [f"{', '.join(names)} as offsets of parts"] * bool(names)
+        if taken:
+            _log.info(
+                "%s: columns are used by their names: %s; give KEYWORD=None for one that means "
+                "something else", self._rows.source, "; ".join(taken),
+            )  # fmt: skip
+
+    def _is_default(self, role: str) -> bool:
+        return self._requested(role) == role and role in self._used
 
     def _warn_of_counting_from_1(self) -> None:
         """Warn if segments look like first and last frames, counted from 1: none begins with frame
@@ -388,19 +473,25 @@ def labels_of(
     cell. Whole numbers are indices into the classes, -1 is no label. Only these ``rows`` are
     returned, and have to have a label; what labels mean is decided from all cells. Raises
     CatalogError."""
-    cells = [sorted(cell) if isinstance(cell, set | frozenset) else cell for cell in cells]
-    keys: list[Any] = [
-        tuple(cell) if isinstance(cell, list | tuple | np.ndarray) else text(cell) for cell in cells
-    ]
-    known = given or ()
+    known = {*(given or ())}
+    keys: list[str | tuple[str, ...]] = []
+    for place, cell in enumerate(cells):
+        try:
+            keys.append(cell.strip() if isinstance(cell, str) else _label_key(cell))
+        except TypeError as error:
+            raise CatalogError(f"{where(place)}: {error}") from None
     several = several or any(
         isinstance(key, tuple) or (";" in key and key not in known) for key in {*keys}
     )
     if several and has_targets:
         raise CatalogError(f"{where(0)}: give targets= or several labels of a video, not both")
     named: dict[Any, list[str]] = {
-        key: _words(key) if several else [key] for key in dict.fromkeys(keys)
+        key: ["" if _is_unlabelled(word, known) else word for word in words]
+        for key in dict.fromkeys(keys)
+        for words in (_words(key) if several or isinstance(key, tuple) else [key],)
     }
+    for key, flaw in _flaws(named, known):
+        raise CatalogError(f"{where(keys.index(key))}: {flaw}")
     rows = range(len(keys)) if rows is None else rows
     of_rows = [keys[row] for row in rows]
     none = {""} if _UNLABELLED in known else {"", _UNLABELLED}
@@ -429,10 +520,68 @@ def labels_of(
     return labels, names, hot
 
 
-def _words(key: str | tuple[Any, ...]) -> list[str]:
+def _label_key(cell: Any) -> str | tuple[str, ...]:
+    """A label that is no str as text, or those of a list. Raises TypeError."""
+    if isinstance(cell, set | frozenset):
+        cell = sorted(cell, key=lambda word: (type(word).__name__, word))
+    elif isinstance(cell, np.ndarray):
+        cell = cell.tolist()
+    if isinstance(cell, list | tuple):
+        return tuple(map(_label_text, cell))
+    return _label_text(cell)
+
+
+def _label_text(cell: Any) -> str:
+    """A label as text. Raises TypeError."""
+    scalar = str | Number | np.generic | date | timedelta | Enum
+    if isinstance(cell, bytes) or not (is_missing(cell) or isinstance(cell, scalar)):
+        raise TypeError(
+            f"a label is text or a whole number, or several are a list of these, not {shown(cell)}"
+        )
+    return text(cell)
+
+
+def _flaws(
+    named: Mapping[Any, list[str]], known: Set[str]
+) -> Iterable[tuple[str | tuple[str, ...], str]]:
+    """What cannot be labels, by the cell: lists that were written as text, and one-hot rows."""
+    lists = {key: words for key, words in named.items() if isinstance(key, tuple)}
+    several = [words for key, words in named.items() if key not in ("", _UNLABELLED)]
+    are_hot = (
+        bool(lists)
+        and len({*map(len, several)}) == 1 < len(several[0])
+        and any({word for words in several for word in words} <= hot for hot in _HOT)
+    )
+    for key, words in named.items():
+        numbers = [word for word in words if is_number(word)]
+        if (are_hot and key in lists) or len({*numbers}) < len(numbers):
+            yield (
+                key,
+                (
+                    f"labels {shown(key)} name a class twice, or are a one-hot row: labels= takes "
+                    "the numbers of classes, each once; give one-hot rows as targets="
+                ),
+            )
+        if isinstance(key, str) and key not in known and _A_LIST.fullmatch(key):
+            yield (
+                key,
+                (
+                    f"label {shown(key)} is the text of a list: write 'cook;talk' in labels=, give "
+                    "numbers as columns of targets=, or classes= if this is a name"
+                ),
+            )
+
+
+def _is_unlabelled(cell: Any, known: Iterable[str]) -> bool:
+    """Whether a cell has no label. What programs write into an empty cell is none, unless a class
+    has that name."""
+    return means_missing(cell) and not (isinstance(cell, str) and cell.strip() in known)
+
+
+def _words(key: str | tuple[str, ...]) -> list[str]:
     """The labels of a video, which have ';' between them; [""], which is no class, if there are
     none."""
-    parts = key.split(";") if isinstance(key, str) else map(text, key)
+    parts = key.split(";") if isinstance(key, str) else key
     return [word for word in map(str.strip, parts) if word] or [""]
 
 
@@ -448,6 +597,15 @@ def _classes(
             "Write class numbers as 0, 1, ...; give classes= if these are names, or targets= "
             "if the model shall learn the numbers"
         )
+    if wrong is not None and given is None:
+        word = next(each for each, n in numbers.items() if math.isnan(n))
+        if (label := next((x for x, n in numbers.items() if not math.isnan(n)), None)) is not None:
+            raise CatalogError(
+                f"{where(word)}: label {shown(word)} is a name, and {where(label)} has the number "
+                f"{label}: write names or numbers in all rows, or give classes="
+            )
+        if alike := look_alike(texts):
+            _log.warning("%s: %s", where(word), alike)
     if wrong is not None or any(map(is_number, given or ())):
         names = given or tuple(sorted(texts))
         return names, {name: label for label, name in enumerate(names)}, f"a class ({some(names)})"
@@ -463,6 +621,21 @@ def _classes(
     label_of = {each: int(n) for each, n in numbers.items() if 0 <= n < most}
     names = given or tuple(map(str, range(max(label_of.values(), default=-1) + 1)))
     return names, label_of, f"in 0..{most - 1} (-1: no label)"
+
+
+def _type_of_targets(cells: Sequence[Any]) -> type[np.object_ | np.int64 | np.float32]:
+    """What these cells, of all rows, become. They are text if all are str, and at least as many
+    have words as numbers: a caption may be a number, and a word among numbers is a mistake."""
+    words = sum(map(is_words, cells))
+    numbers = sum(not math.isnan(number(cell)) for cell in cells)
+    if words and words >= numbers and all(isinstance(cell, str) for cell in cells):
+        return np.object_
+    wholes = [integer(cell) for cell in cells]
+    if not wholes or any(each is None or not -(1 << 63) <= each < 1 << 63 for each in wholes):
+        return np.float32
+    # pandas has whole numbers as floats where a column has gaps.
+    is_large = _EXACT < max(abs(each) for each in wholes if each is not None) < 1 << 53
+    return np.int64 if is_large or all(map(is_written_whole, cells)) else np.float32
 
 
 def _formatted(cell: Any, name: str, form: str | None) -> str:

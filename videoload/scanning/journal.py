@@ -13,6 +13,7 @@ from typing import Any
 from videoload.catalog.catalog import Catalog
 from videoload.errors import CatalogError, VideoloadError
 from videoload.listings.rows import escaped, unescaped
+from videoload.listings.tables import classes_file
 from videoload.storage.files import status_of
 from videoload.storage.new_files import continued, new_file
 
@@ -80,7 +81,7 @@ class ScanJournal:
     While the scan runs, the file has one row per decoded file. `finish` replaces them by one row
     per video of the catalog, in its order. Files that cannot be decoded go to ``<name>.bad.csv``,
     so ``Catalog.from_table`` can read the other rows. If those alone would give the classes other
-    numbers, the class names go to ``<name>.classes.txt``.
+    numbers, the class names go to ``<name>.classes.txt``, where it finds them.
     """
 
     def __init__(self, file: Path) -> None:
@@ -135,8 +136,10 @@ class ScanJournal:
                 continue
             with _writing(file), new_file(file) as out:
                 out.write(_lines(part, with_head=True))
+        classes = classes_file(self.file)
+        classes.unlink(missing_ok=True)  # of another scan
         if self.file.exists() and not self._tells_classes(catalog):
-            self.classes = self.file.with_name(f"{self.file.stem}.classes.txt")
+            self.classes = classes
             lines = [f"{number} {name}\n" for number, name in enumerate(catalog.classes, 1)]
             with _writing(self.classes), new_file(self.classes) as out:
                 out.write("".join(lines).encode("utf-8", "surrogateescape"))

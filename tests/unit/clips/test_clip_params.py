@@ -279,6 +279,25 @@ def test_what_is_scaled_of_a_frame_has_whole_chroma_samples(
     assert not y % 2 or y == cut[1]
 
 
+@pytest.mark.parametrize("turns", range(4))
+@pytest.mark.parametrize(
+    "box", [(500, 300, 700, 500), (64, 0, 70, 48), (0, 48, 64, 50), (-9, 4, 0, 9), (4, -9, 9, 0)]
+)
+def test_a_box_beside_the_picture_is_no_clip(box: Any, turns: int) -> None:
+    made, facts = spec(crop="box"), video(size=(64, 48))._replace(turns=turns)
+    one = np.array([box], "<f4")
+    with pytest.raises(UnfitError, match="64x48") as refused:
+        clip_params(made, facts, Clip(0, row=Video("", boxes=one.tobytes())))
+    assert not refused.value.here_only
+    both = Video("", boxes=np.concatenate([one] * 99).tobytes())
+    with pytest.raises(UnfitError) as refused:
+        clip_params(made, facts, Clip(0, row=both))
+    assert refused.value.here_only, "other frames may have other boxes"
+    at_the_edge = (one + np.array([[-1, -1, 1, 1]], "<f4")).tobytes()
+    if box[0] < 99:
+        clip_params(made, facts, Clip(0, row=Video("", boxes=at_the_edge)))
+
+
 def test_a_box_at_the_edge_is_mirrored_with_what_is_black_beside_it() -> None:
     made, facts = spec(crop="box", size=(40, 64), flip=True), video(size=(64, 48))
     boxed = Video("", boxes=np.array([[-40, 4, 50, 44]], "<f4").tobytes())

@@ -90,6 +90,14 @@ def test_frames_at_uneven_distances_keep_their_times(
         ([0, 100, 20, 90], [0, 1, 2, 3], [0, 10, 20, 90]),  # as many as possible rise
         # The last picture comes out twice.
         ([0, 10, 30, 60], [0, 1, 2, 3, 3], [0, 10, 30, 60, 80]),
+        # A pause of an hour moves no frame into it, and no frame at an end.
+        (
+            [0, 30, 60, 60, 3_600_000, 3_600_030, 3_600_060, 3_600_060],
+            range(8),
+            [0, 30, 60, 90, 3_600_000, 3_600_030, 3_600_060, 3_600_090],
+        ),
+        ([None, 30, 60, 3_600_000], range(4), [0, 30, 60, 3_600_000]),
+        ([0, 30, 60, None, None, 3_600_000], range(6), [0, 30, 60, 90, 120, 3_600_000]),
     ],
 )
 def test_a_frame_has_the_time_of_its_own_packet(

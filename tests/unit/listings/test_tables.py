@@ -2,7 +2,9 @@
 
 import csv
 import json
+import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,15 @@ POSES = "path,x,y,speed\na.avi,0.5,-1,3.25\nb.avi,1e3,2, 7 \n"
 
 def read(folder: Path, content: str | bytes, **options: Any) -> Catalog:
     return Catalog.from_table(text(folder, content, "t.csv"), root=None, **options)
+
+
+def as_pandas(columns: dict[str, list[Any]]) -> Any:
+    rows = len(next(iter(columns.values())))
+    return pytest.importorskip("pandas").DataFrame(columns, index=[7, 7, 3, 0][:rows])
+
+
+def as_polars(columns: dict[str, list[Any]]) -> Any:
+    return pytest.importorskip("polars").DataFrame(columns, strict=False)
 
 
 # Targets
@@ -57,20 +68,178 @@ def test_a_class_and_named_targets_come_together() -> None:
 @pytest.mark.parametrize(
     ("cells", "wrong"),
     [
-        (["a cat", "7", "a dog"], "'a cat'"), (["n/a", 1.5, "n/a"], "'n/a'"),
+        (["a cat", "7", "8"], "'a cat'"), (["n/a", 1.5, "n/a"], "'n/a'"),
+        (["a cat", 7, "a dog"], "'a cat'"), (["NA", "12", "NA"], "'NA'"),
         (["1,5", "2,5", "3"], "'1,5'"), (["nan", "inf", "1e3"], "'nan'"),
         (["0:10", "12 %", "-"], "'0:10'"), ([None, "", None], "None"),
         (["1e39", 1, 2], "'1e39'"), (["-1e39", 1, 2], "'-1e39'"), (["1_000", 1, 2], "'1_000'"),
     ],
 )  # fmt: skip
-def test_targets_are_text_only_if_all_of_them_are(cells: list[Any], wrong: str) -> None:
+def test_targets_are_numbers_if_most_of_them_are(cells: list[Any], wrong: str) -> None:
     table = {"path": ["a.avi", "b.avi", "c.avi"], "t": cells, "n": [0, 1, 0]}
     for where in (None, {"n": 0}):  # also if the others are
         with refused("t", wrong):
             Catalog.from_table(table, targets="t", where=where)
 
 
+@pytest.mark.parametrize("odd", ["...", "2024", "\N{GRINNING FACE}", "nan", "Infinity", "-", "7"])
+def test_a_caption_may_be_a_number_or_have_no_letter(odd: str) -> None:
+    captions = ["A cat jumps.", odd]
+    catalog = Catalog.from_table({"path": ["a.avi", "b.avi"], "t": captions}, targets="t")
+    assert np.asarray(catalog.targets).tolist() == captions
+
+
+@pytest.mark.parametrize(
+    ("cells", "dtype"),
+    [
+        ([16777217, 20260101], "int64"), (["16777217", "-3"], "int64"), ([0, 1], "int64"),
+        ([-(2**63), 2**63 - 1], "int64"), ([np.uint8(7), 2], "int64"),
+        ([16777217.0, 3.0], "int64"), ([1.0, 2.0], "float32"), (["1", "2.5"], "float32"),
+    ],
+)  # fmt: skip
+def test_whole_numbers_keep_their_digits(cells: list[Any], dtype: str) -> None:
+    table = {"path": ["a.avi", "b.avi", "c.avi"], "t": [*cells, None], "n": [0, 0, 1]}
+    found = np.asarray(Catalog.from_table(table, targets="t", where={"n": 0}).targets)
+    assert str(found.dtype) == dtype
+    assert found.tolist() == [float(x) if "." in str(x) else int(x) for x in cells]
+
+
+@pytest.mark.parametrize("cells", [[16777217, 0.5], [2**63 + 1, 1], ["16777217", "0.5"]])
+def test_whole_numbers_that_would_be_rounded_are_refused(cells: list[Any]) -> None:
+    with refused("row 0", "t", str(cells[0])):
+        Catalog.from_table({"path": ["a.avi", "b.avi"], "t": cells}, targets="t")
+
+
+# Odd columns
+
+
+DURATIONS = np.array([0, 40], "timedelta64[ms]")
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        DURATIONS, DURATIONS.astype("timedelta64[ns]"), DURATIONS.tolist(),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("make", [dict, as_pandas, as_polars])
+def test_durations_are_seconds_and_no_frames(column: Any, make: Any) -> None:
+    table = make({"path": ["a.avi", "a.avi"], "t": column})
+    scalars = {"path": ["a.avi", "a.avi"], "t": list(DURATIONS)}
+    for each in (table, scalars):
+        found = Catalog.from_table(each, start_s="t", end_s=None)
+        assert [video.start_s or 0 for video in found] == [0, 0.04]
+    with refused("row", "start"):
+        Catalog.from_table(table, end=None, start="t")
+    with refused("row", "t"):
+        Catalog.from_table(table, targets="t")
+
+
+def test_times_of_day_are_no_numbers() -> None:
+    times = np.array([0, 1], "datetime64[ns]")
+    for roles in ({"start": "t"}, {"start_s": "t"}, {"targets": "t"}):
+        options: dict[str, Any] = {"end": None, **roles}
+        with refused("row 0"):
+            Catalog.from_table({"path": ["a", "b"], "t": times}, **options)
+    for times in (DURATIONS, np.array([0, 40], "datetime64[ms]")):
+        with refused("starts_s"):
+            Catalog(["a", "b"], starts_s=times)
+
+
+def test_masked_cells_are_empty() -> None:
+    masked = np.ma.masked_array([1, 7], mask=[False, True])
+    paths = ["a.avi", "b.avi"]
+    table = {"path": paths, "t": masked}
+    assert [video.start for video in Catalog.from_table(table, start="t", end=None)] == [1, 0]
+    assert [video.end for video in Catalog(paths, ends=masked)] == [1, None]
+    with refused("row 1"):
+        Catalog.from_table(table, targets="t")
+    durations = np.ma.masked_array(DURATIONS, mask=[True, False])
+    found = Catalog.from_table({**table, "t": durations}, end_s="t", start_s=None)
+    assert [video.end_s for video in found] == [None, 0.04]
+    for given in (masked, list(masked)):
+        with refused("1", "no label"):
+            Catalog(paths, given)
+    with refused("masked"):
+        Catalog(paths).with_targets(masked)
+
+
+def test_a_column_stands_once(tmp_path: Path) -> None:
+    twice = pytest.importorskip("pyarrow").table([["a"], ["b"]], names=["path", "path"])
+    for table in (twice, text(tmp_path, '{"path": "a", "path": "b"}', "t.jsonl")):
+        with refused("'path'"):
+            Catalog.from_table(table)
+
+
+@pytest.mark.parametrize(
+    "cell", [b"run", {"run": 1}, [["run"]], [{"run": 1}], [b"run"], object(), iter("a")]
+)
+def test_odd_labels_are_refused(cell: Any) -> None:
+    with refused("row 1", "label"):
+        Catalog.from_table({"path": ["a", "b"], "label": ["run", cell]})
+
+
+@pytest.mark.parametrize("names", [{"path": 0}, {"label": 1}, {"targets": 1}, {"where": {1: "x"}}])
+def test_columns_named_by_numbers_are_given_as_text(names: dict[str, Any]) -> None:
+    table = {0: ["a.avi"], 1: ["x"]}
+    with refused(next(iter(names))):
+        Catalog.from_table(table, **{"path": "0", **names})
+    assert Catalog.from_table(table, path="0", label="1").classes == ("x",)
+
+
+def test_the_name_of_a_column_is_no_pattern() -> None:
+    for name in ("{a}", "a*", "a{"):
+        assert Catalog.from_table({name: ["x.avi"]}, path=name).paths == ("x.avi",)
+
+
+def test_the_name_of_a_table_is_no_pattern(tmp_path: Path) -> None:
+    for name in ("fold[1]", "fold1", "fol?1"):
+        as_polars({"path": [f"{name}.avi"]}).write_parquet(tmp_path / f"{name}.parquet")
+    for name in ("fold[1]", "fold1", "fol?1"):
+        assert Catalog.from_table(tmp_path / f"{name}.parquet").paths == (f"{name}.avi",)
+
+
+def test_the_log_says_which_columns_their_names_chose(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    table = {"path": ["a"], "caption": ["x"], "start": [1], "end": [2], "at_s": [0.1]}
+    Catalog.from_table(table, targets="caption")
+    (line,) = [line for line in caplog.messages if "start" in line]
+    assert "start, end as frames" in line
+    assert "at_s as seconds" in line
+    assert "caption" not in line
+    caplog.clear()
+    Catalog.from_table({"path": ["a"], "x": [1], "y": [2]}, start="x", end="y")
+    assert not caplog.messages
+
+
 # Labels
+
+
+@pytest.mark.parametrize("rows", [[[0, 0, 1], [1, 0, 0]], [[0, 1], [1, 0]], [[True, False]] * 2,
+                                  [[0.0, 1.0], [1.0, 0.0]], np.eye(2)])  # fmt: skip
+def test_one_hot_rows_are_no_labels(rows: Any) -> None:
+    with refused("0", "targets="):
+        Catalog.from_table({"path": ["a", "b"], "labels": list(rows)})
+    with refused("0", "targets="):
+        Catalog(["a", "b"], list(rows))
+
+
+def test_classes_that_look_alike_are_warned_of_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    made: list[Callable[[list[str]], Catalog]] = [
+        lambda labels: Catalog(["a", "b", "c"], [*labels, "other"]),
+        lambda labels: Catalog.from_folder(tree(tmp_path, *(f"{x}/v.avi" for x in labels))),
+        lambda labels: Catalog.join([Catalog([x], [x]) for x in labels]),
+    ]
+    for one, other in (("Sit", "sit"), ("ice  hockey", "icehockey"), ("caf\xe9", "cafe\u0301")):
+        for make in made:
+            caplog.clear()
+            make([one, other])
+            (line,) = [line for line in caplog.messages if ascii(one) in line]
+            assert ascii(other) in line
+            for folder in tmp_path.iterdir():
+                shutil.rmtree(folder)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +251,9 @@ def test_targets_are_text_only_if_all_of_them_are(cells: list[Any], wrong: str) 
         (["1", "0"], TWO, TWO, [1, 0]),
         (["jump"], ["walk", "run", "jump"], ("walk", "run", "jump"), [2]),
         (["1", "3"], ["1", "2", "3"], ("1", "2", "3"), [0, 2]),  # names that are numbers
-        (["7", "run"], None, ("7", "run"), [0, 1]),
+        (["7", "run"], ["7", "run"], ("7", "run"), [0, 1]),
+        (["None", "run"], ["None", "run"], ("None", "run"), [0, 1]),
+        (["NA", "-"], None, (), [-1, -1]),
         (["0.1", "1e-3"], ["0.1", "1e-3"], ("0.1", "1e-3"), [0, 1]),
         (["a"], np.array(["b", "a"]), ("b", "a"), [1]),
         (["a;b"], ["a;b", "c"], ("a;b", "c"), [0]),  # a class may have a semicolon if it is given
@@ -119,6 +290,18 @@ def test_what_a_label_means(
         (["1", ".5"], None, ["'.5'", "targets="]),
         (["run", ""], None, ["-1"]),
         (["0", ""], None, ["-1"]),
+        *(
+            (["0", word], None, ["line 3", "-1"])
+            for word in ("NA", "nan", "null", "None", "N/A", "-")
+        ),
+        (["run", "NA"], None, ["line 3", "-1"]),
+        (["run", "NA"], ["run"], ["line 3", "-1"]),
+        (["0", "run", "2"], None, ["line 2", "'run'", "classes="]),
+        (["2.5", "run"], None, ["line 3", "'run'", "classes="]),
+        (["0", "cook;1", "talk"], None, ["line 2", "'cook'", "classes="]),
+        (["0", "1;2;1"], None, ["line 3", "targets=", "labels="]),
+        (["run", "\"['cook', 'talk']\""], None, ["line 3", "targets=", "labels="]),
+        (["0", "[0 1 0]"], None, ["targets=", "labels="]),
         (["cook;talk", ";"], None, ["label"]),
         (["cook;sit", "talk"], ["cook", "sit"], ["'talk'"]),
         (["cook;sit", "-1;sit"], None, ["-1"]),
@@ -261,15 +444,6 @@ COLUMNS: dict[str, list[Any]] = {
     "subject": [1, 12, 7], "take": ["a", "b", "c"], "kind": ["run", "jump", "run"],
     "onset": [0.5, 2, None], "off": [1.25, 9.5, 3], "speed": [1.5, 2, 3],
 }  # fmt: skip
-
-
-def as_pandas(columns: dict[str, list[Any]]) -> Any:
-    rows = len(next(iter(columns.values())))
-    return pytest.importorskip("pandas").DataFrame(columns, index=[7, 7, 3, 0][:rows])
-
-
-def as_polars(columns: dict[str, list[Any]]) -> Any:
-    return pytest.importorskip("polars").DataFrame(columns, strict=False)
 
 
 def as_rows(columns: dict[str, list[Any]]) -> Any:
@@ -415,7 +589,6 @@ def test_rows_are_picked_by_their_values() -> None:
         ([3, 0, 5, 1], tuple("012345"), [3, 5], [0, 1]),
         ([3.0, np.nan, 0.0, np.nan], tuple("0123"), [3, 0], [-1, -1]),
         ([True, False, True, False], ("False", "True"), [1, 1], [0, 0]),
-        (["1", "run", "0", "1"], ("0", "1", "run"), [1, 0], [2, 1]),
         (["cook;talk", "talk", "cook", "-1"], ("cook", "talk"), [0, 0], [1, -1]),
         (["run", None, "cook", None], ("cook", "run"), [1, 0], [-1, -1]),
         (["run", -1, "cook", "run"], ("cook", "run"), [1, 0], [-1, 1]),

@@ -1,6 +1,7 @@
 """A scan's rows in files: read again, added to, never written over another table."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -70,3 +71,18 @@ def test_a_table_without_rows_is_removed(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["t.bad.csv"]
     journal.finish([row("a.avi", "run")], catalog)
     assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
+
+
+def test_a_table_of_a_scan_finds_its_classes(tmp_path: Path) -> None:
+    names = ["0", "1", "10", "2"]
+    paths = [f"{name}/v.avi" for name in names]
+    catalog = Catalog(paths, [0, 1, 2, 3], names, root=tmp_path)
+    rows = [replace(written(tmp_path, path), label=path[:-6]) for path in paths]
+    ScanJournal(tmp_path / "t.csv").finish(rows, catalog)
+    found = Catalog.from_table(tmp_path / "t.csv", tmp_path)
+    assert (found.classes, found.labels.tolist()) == (tuple(names), [0, 1, 2, 3])
+    named = Catalog(paths, ["a", "b", "c", "d"], root=tmp_path)
+    again = [replace(row, label=name) for row, name in zip(rows, named.classes, strict=True)]
+    ScanJournal(tmp_path / "t.csv").finish(again, named)
+    assert Catalog.from_table(tmp_path / "t.csv", tmp_path).classes == named.classes
+    assert not (tmp_path / "t.classes.txt").exists(), "those of another scan"
