@@ -210,6 +210,30 @@ def test_a_gap_is_silence_and_what_follows_keeps_its_time(tmp_path: Path) -> Non
     assert np.abs(with_gap["sound"][end:]).max() > 0.5
 
 
+@pytest.mark.parametrize("late_s", [0, 2])
+def test_a_picture_that_begins_after_the_sound_is_named(
+    late_s: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A player counts seconds from the sound, and rows count them from the picture."""
+    with av.open(str(tmp_path / "late.mkv"), "w") as file:
+        picture, sound = file.add_stream("mjpeg", rate=10), file.add_stream("pcm_s16le", rate=8000)
+        picture.width, picture.height, picture.pix_fmt = 32, 32, "yuvj420p"
+        silence = av.AudioFrame.from_ndarray(np.zeros((1, 8000), np.int16), "s16", "mono")
+        silence.sample_rate, silence.pts = 8000, 0
+        file.mux(sound.encode(silence))
+        for number in range(5):
+            frame = av.VideoFrame.from_ndarray(np.zeros((32, 32, 3), np.uint8))
+            frame.pts, frame.time_base = number + 10 * late_s, Fraction(1, 10)
+            file.mux(picture.encode(frame))
+        file.mux([*picture.encode(), *sound.encode()])
+    catalog = Catalog(["late.mkv"], root=tmp_path, starts_s=[0.2], ends_s=[0.3])
+    ((_, _, info),) = decode_serially(catalog, ClipSpec(frames=1, size=32), 1, info=True)
+    assert info.frames.tolist() == [[2]]
+    lines = [line for line in caplog.messages if "late.mkv" in line]
+    assert len(lines) == bool(late_s)
+    assert all("2 s" in line for line in lines)
+
+
 def test_an_empty_packet_is_a_short_gap_and_not_the_end(tmp_path: Path) -> None:
     tone = np.sin(np.arange(4 * RATE, dtype=np.float32) / 5)
     whole = sounds.make(tmp_path / "whole.mp4", sound="aac", rate=RATE, samples=tone)

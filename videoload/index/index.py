@@ -11,6 +11,8 @@ An index depends only on the bytes of the file. It is found out once on a host (
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from fractions import Fraction
@@ -25,9 +27,11 @@ from cachetools import LRUCache
 
 from videoload.bitstreams.pictures import Ints, compact
 from videoload.clips.video_info import VideoInfo, as_plain, from_plain
+from videoload.errors import named
 from videoload.index.packets import PacketTable, read_packets, read_plain
 from videoload.index.plain_avi import PlainAvi, read_plain_avi
 from videoload.index.timing import Timing
+from videoload.logs import RateLimitedLog
 from videoload.reading.avi_video import CHUNK, AviPackets, AviVideo
 from videoload.reading.containers import NotedPackets, OpenedVideo, is_named_avi
 from videoload.reading.display import Display, display_of
@@ -43,7 +47,10 @@ _MOST_BYTES = 256 << 20  # of an index
 _LEVEL = 1  # of zlib
 _MOST_PIXELS = 64 << 20  # of a frame; decoders refuse more
 _MOST_ASPECT = 256  # of a pixel
+_LATE_S = 0.25  # a label's time is seldom more exact
 _MAX_KNOWN = 256  # headers: the files of a data set are made by few encoders
+
+_late = RateLimitedLog(logging.getLogger(__name__))
 
 
 class VideoIndex(NamedTuple):
@@ -347,7 +354,24 @@ def info_of_file(
     """What a clip depends on, of a file whose frames are decoded to this (width, height)."""
     turns, mirrored, (left, top, right, bottom), _ = display
     rate, times, begins = timing
+    _warn_of_late_picture(opened, begins)
     return VideoInfo(
         frames, rate, size[0] - left - right, size[1] - top - bottom, turns, mirrored, times,
         display.cut, None if opened.is_joined else begins, display.aspect,
     )  # fmt: skip
+
+
+def _warn_of_late_picture(opened: OpenedVideo, begins: Fraction | None) -> None:
+    """Warn if the picture begins after the sound: a player counts seconds from the first of them,
+    and rows count them from the first frame."""
+    start = opened.container.start_time  # of all streams, in microseconds
+    if start is None or begins is None or opened.is_joined:
+        return
+    late_s = float(begins) - start / 1e6
+    if late_s > _LATE_S:
+        _late.add(
+            f"{named(opened.file.path)}: the picture begins {late_s:.3g} s after the sound, and "
+            "start_s, end_s and at_s count from the first frame: of times that a player shows, "
+            f"subtract {late_s:.3g}",
+            time.monotonic(),
+        )
