@@ -217,13 +217,14 @@ def _array(field: str, values: Any, count: int) -> npt.NDArray[Any]:
         raise CatalogError(f"{name} must be a list, not {values!r:.80}")
     if isinstance(values, np.ma.MaskedArray):
         values = values.filled(default) if values.ndim < 2 or field == "box" else values
-    if isinstance(values, np.ndarray) and values.dtype.kind in "mM":
-        raise CatalogError(f"{name} must be numbers, not {values.dtype}")
     if not isinstance(values, np.ndarray):
-        values = [default if value is None else value for value in values]
+        values = [default if value is None or value is np.ma.masked else value for value in values]
     is_whole = default.dtype.kind == "i"
     try:
-        array = np.array(values, None if is_whole else default.dtype)
+        array = np.array(values)
+        if array.dtype.kind in "mM":  # as numbers, they would lose their unit
+            raise CatalogError(f"{name} must be numbers, not {array.dtype}")
+        array = array if is_whole else array.astype(default.dtype)
     except (TypeError, ValueError):
         raise CatalogError(f"{name} must be numbers") from None
     if is_whole and (array.dtype.kind not in "iu" or not np.can_cast(array.dtype, np.int64)):

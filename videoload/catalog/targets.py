@@ -524,7 +524,8 @@ def _kind_of(column: Column) -> Iterator[object]:
 
 def array_of(name: str, values: object) -> npt.NDArray[Any]:
     """A read-only array. A writable one is copied; a read-only memory map is not."""
-    if np.ma.is_masked(values):
+    rows = values if isinstance(values, list | tuple) else (values,)
+    if any(isinstance(row, np.ma.MaskedArray) and np.ma.is_masked(row) for row in rows):
         raise CatalogError(f"{name} has masked values: fill them, as values.filled(np.nan) does")
     try:
         array = np.asarray(values)

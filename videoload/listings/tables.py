@@ -270,8 +270,10 @@ class _TableReader:
 
     def _parts(self, columns: PartColumns) -> tuple[dict[str, list[str]], dict[str, list[float]]]:
         """The paths of each part, and its offsets where there is such a column."""
-        of = dict(columns) if isinstance(columns, Mapping) else {name: name for name in columns}
-        if isinstance(columns, str | Set) or len(of) < max(2, len(columns)):
+        of: Mapping[str, str] = {}
+        if isinstance(columns, Mapping) or is_list(columns):
+            of = dict(columns) if isinstance(columns, Mapping) else {name: name for name in columns}
+        if not 2 <= len(of) == len(columns):
             raise CatalogError(f"parts are the names of at least two columns, got {columns!r}")
         rows, offsets = len(self._left), {}
         paths = {}
@@ -642,6 +644,8 @@ def _formatted(cell: Any, name: str, form: str | None) -> str:
     """A cell as a part of a path; ``form`` None: it is a path as it stands. Raises ValueError."""
     path = as_path(cell) if form is None else cell
     found = path if form is None and isinstance(path, str) else text(cell)
+    if isinstance(cell, bytes):
+        raise ValueError(f"{name!r} is {shown(cell)}, which is bytes: give text")
     if not found:
         what = f"the column {name!r}, of which the path is made, is empty"
         raise ValueError(f"there is no file in the column {name!r}" if form is None else what)

@@ -141,9 +141,10 @@ def test_times_of_day_are_no_numbers() -> None:
         options: dict[str, Any] = {"end": None, **roles}
         with refused("row 0"):
             Catalog.from_table({"path": ["a", "b"], "t": times}, **options)
-    for times in (DURATIONS, np.array([0, 40], "datetime64[ms]")):
-        with refused("starts_s"):
-            Catalog(["a", "b"], starts_s=times)
+    for other in (DURATIONS, np.array([0, 40], "datetime64[ns]"), DURATIONS.astype("m8[ns]")):
+        for given in (other, list(other)):
+            with refused("starts_s"):
+                Catalog(["a", "b"], starts_s=given)
 
 
 def test_masked_cells_are_empty() -> None:
@@ -160,8 +161,10 @@ def test_masked_cells_are_empty() -> None:
     for given in (masked, list(masked)):
         with refused("1", "no label"):
             Catalog(paths, given)
-    with refused("masked"):
-        Catalog(paths).with_targets(masked)
+    for rows in (masked, [masked, masked], {"x": masked}):
+        with refused("masked"):
+            Catalog(paths).with_targets(rows)
+    assert [video.end for video in Catalog(paths, ends=list(masked))] == [1, None]
 
 
 def test_a_column_stands_once(tmp_path: Path) -> None:
@@ -185,6 +188,14 @@ def test_columns_named_by_numbers_are_given_as_text(names: dict[str, Any]) -> No
     with refused(next(iter(names))):
         Catalog.from_table(table, **{"path": "0", **names})
     assert Catalog.from_table(table, path="0", label="1").classes == ("x",)
+
+
+def test_odd_paths_and_parts_are_refused() -> None:
+    with refused("row 0", "'path'", "bytes"):
+        Catalog.from_table({"path": [b"a.avi"]})
+    for parts in (3, "path", ["path"], ["path", "path"], {"path"}):
+        with refused("parts"):
+            Catalog.from_table({"path": ["a.avi"]}, parts=parts)  # type: ignore[arg-type]
 
 
 def test_the_name_of_a_column_is_no_pattern() -> None:
