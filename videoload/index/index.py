@@ -11,7 +11,6 @@ An index depends only on the bytes of the file. It is found out once on a host (
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import closing
@@ -31,7 +30,7 @@ from videoload.errors import named
 from videoload.index.packets import PacketTable, read_packets, read_plain
 from videoload.index.plain_avi import PlainAvi, read_plain_avi
 from videoload.index.timing import Timing
-from videoload.logs import RateLimitedLog
+from videoload.logs import Log, RateLimitedLog
 from videoload.reading.avi_video import CHUNK, AviPackets, AviVideo
 from videoload.reading.containers import NotedPackets, OpenedVideo, is_named_avi
 from videoload.reading.display import Display, display_of
@@ -50,7 +49,7 @@ _MOST_ASPECT = 256  # of a pixel
 _LATE_S = 0.25  # a label's time is seldom more exact
 _MAX_KNOWN = 256  # headers: the files of a data set are made by few encoders
 
-_late = RateLimitedLog(logging.getLogger(__name__))
+_late = RateLimitedLog(Log(__name__))
 
 
 class VideoIndex(NamedTuple):
