@@ -55,6 +55,7 @@ from videoload.errors import (
     named,
 )
 from videoload.leases import commands
+from videoload.leases.pool import SILENCE_S
 from videoload.leases.table import LeaseTable
 from videoload.logs import Log, RateLimitedLog
 from videoload.processes.supervisor import Supervisor
@@ -91,7 +92,6 @@ T = TypeVar("T")
 _MAX_ZMQ_THREADS = 4
 _CREDIT = 2  # leases of a worker: one at work and one waiting; more if a round trip takes long
 _BEAT_S = 0.25  # between two heartbeats of a worker, and between two ticks of the table
-SILENCE_S = 2.0  # a remote worker that is silent for this long loses its leases
 _HEARTBEAT_S = 0.5  # between two heartbeats of this trainer, which also find workers that are gone
 _LONG_S = 5.0  # the trainer's own copy of a file is looked at for much less
 _START_S = 30.0

@@ -30,10 +30,10 @@ from cachetools import LRUCache
 from videoload.engine.listener import Listener
 from videoload.errors import WorkerError, printable
 from videoload.leases.commands import Warn
+from videoload.leases.pool import SILENCE_S
 from videoload.leases.records import Worker
 from videoload.leases.table import LeaseTable
 from videoload.logs import Log, RateLimitedLog
-from videoload.processes.stall_clock import StallClock
 from videoload.processes.supervisor import Supervisor
 from videoload.stats.stats import WorkerRecord
 from videoload.stats.waiting import count
@@ -46,13 +46,11 @@ _log = Log(__name__)
 
 PeerT = TypeVar("PeerT", bound=Hashable)
 
-_SILENT_S = 2.0  # eight heartbeats
 _MAX_REMOTE = 4096  # workers at once: with insecure=True, anyone may send HELLO
 STRANGERS = 32  # more connections, which have not sent HELLO yet
 _KEPT_FREE, _KEPT_SHARE = 512, 4  # descriptors left to the trainer: this many, or a fourth
 _PEERS_KEPT = 4096  # remote workers that are remembered, to recognise one that was cut off
 _REASON = 300  # letters of what a worker says that are passed on
-GONE_S = 10.0  # a worker of another host that is silent for so long is not here
 _ALONE_S = 5.0  # without a worker while a consumer waits: warn
 _REMIND_S = 60.0
 _LOOK_S = 1.0
@@ -71,7 +69,7 @@ class ConnectedWorker:
     is_child: bool
     timer: WorkTimer = field(default_factory=WorkTimer)
     joined: float = -math.inf  # when it was admitted
-    silence: StallClock | None = None  # how long it has sent nothing, while this process looked
+    known: Worker | None = None  # to the table
     last_error: str = ""
     storage: str = ""  # what its storage says instead of giving the videos
     last_lease: int = 0  # the number of the last one that was sent to it
@@ -85,12 +83,12 @@ class ConnectedWorker:
     @property
     def silent_s(self) -> float:
         """How long it has sent nothing."""
-        return 0.0 if self.silence is None else self.silence.seconds
+        return 0.0 if self.known is None else self.known.still.seconds
 
     def record(self, now: float) -> WorkerRecord:
         """What is known of it now, without its work."""
         state = "idle" if self.timer.is_free else "decoding"
-        if self.silent_s > _SILENT_S:
+        if self.silent_s > SILENCE_S:
             state = "silent"
         return WorkerRecord(
             self.name, self.host, self.pid, self.is_child, state, self.last_error,
@@ -265,7 +263,7 @@ class Membership:
         return [
             worker
             for worker in list(self._workers.values())
-            if worker.is_child or worker.silent_s < GONE_S
+            if worker.known is None or not self.table.pool.is_gone(worker.known)
         ]
 
     def wait_for(self, count: int, timeout_s: float, is_over: Callable[[], bool]) -> int:
@@ -285,7 +283,7 @@ class Membership:
         now, deaths = time.monotonic(), Counter[str]()
         deaths.update(host for when, host, _ in list(self._deaths) if now - when < _LATELY_S)
         here, silent = self._by_host()
-        found = {f"died in {_LATELY_S:.0f} s": deaths, f"silent for {GONE_S:g} s": silent}
+        found = {f"died in {_LATELY_S:.0f} s": deaths, "silent": silent}
         return "; ".join(
             f"{host}: {count(lost, 'worker')} {how}"
             for how, hosts in found.items()
@@ -333,12 +331,11 @@ class Membership:
             self.comings.add(f"worker {worker.name} joined", now)
         peer.send(Welcome(self.beat_s, self.stall_s))
         copy = None if worker.is_child else (hello.copy or hello.host)
-        known = Worker(
+        worker.known = Worker(
             peer, local=worker.is_child, joined=now, copy=copy, host=hello.host,
             fetches=hello.fetches,
         )  # fmt: skip
-        self.table.worker_joined(known)
-        worker.silence = known.still
+        self.table.worker_joined(worker.known)
 
     # Workers leave
 
@@ -422,7 +419,7 @@ class Membership:
         here, silent = self._by_host()
         for host in silent.keys() - self._silent:
             who = f"{host}: {count(silent[host], 'worker')}"
-            self.warnings.add(f"{who} silent for {GONE_S:g} s, no longer counted", now)
+            self.warnings.add(f"{who} silent for too long, no longer counted", now)
         self._silent = {*silent}
         if here or not is_read:
             self._warn_alone_at = None

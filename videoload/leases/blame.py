@@ -129,7 +129,7 @@ class Blame:
         the wrong folder is quicker than the others, since it has nothing to read. Or whether only
         workers are wrong, and one that is silent, as in an import, was not asked."""
         now, tried = self._pool.now, [each.worker for each in said]
-        if said and said[0].is_of_worker and self._pool.others_are_silent(tried):
+        if said and said[0].is_of_worker and self._pool.may_speak(tried):
             return True
         return bool(said) and all(now - worker.joined < COMING_S for worker in tried)
 

@@ -22,6 +22,8 @@ from videoload.leases.paces import Paces
 from videoload.leases.records import Chunk, Lease, Reader, Worker
 from videoload.processes.stall_clock import IMPORT_S, StallClock
 
+SILENCE_S = 2.0  # eight heartbeats: a remote worker that is silent for so long has no leases
+GONE_S = 10.0  # a worker of another host that is silent for so long is not here
 _SETTLED_S = 30.0  # a worker that is here for so long does not die as soon as it is started
 
 
@@ -71,9 +73,18 @@ class WorkerPool:
         """The workers that are not silent."""
         return (worker for worker in self._workers.values() if not worker.is_silent)
 
-    def others_are_silent(self, workers: Collection[Worker]) -> bool:
-        """Whether another worker than these is connected, and silent."""
-        return any(each.is_silent and each not in workers for each in self._workers.values())
+    def may_speak(self, workers: Collection[Worker]) -> bool:
+        """Whether another worker than these is silent, as in an import, and not gone."""
+        others = (each for each in self._workers.values() if each not in workers)
+        return any(each.is_silent and not self.is_gone(each) for each in others)
+
+    def is_gone(self, worker: Worker) -> bool:
+        """Whether a worker of another host is silent for longer than what it is at may take. It
+        counts nowhere: a host that lost its power says no goodbye."""
+        most_s = GONE_S + IMPORT_S * (worker.at is Activity.IMPORT)
+        if worker.at is Activity.FUNCTION:
+            most_s = max(most_s, self.stall_s)
+        return not worker.local and worker.still.seconds >= most_s
 
     @property
     def reliable(self) -> frozenset[Worker]:

@@ -14,6 +14,7 @@ from videoload.engine.membership import (
     workers_at_most,
 )
 from videoload.errors import WorkerError
+from videoload.leases.records import Worker
 from videoload.processes.stall_clock import StallClock
 from videoload.stats.stats import WorkerRecord
 from videoload.transport.messages import Hello
@@ -199,11 +200,12 @@ def test_a_worker_is_idle_decoding_or_silent() -> None:
     )
     worker.timer.granted(100.0)
     worker.last_error, seconds = "is not a video", 100.0
-    worker.silence = StallClock(1.0, lambda: seconds)
-    worker.silence.look("a message")
+    worker.known = Worker(1, local=False, joined=40.0)
+    worker.known.still = StallClock(1.0, lambda: seconds)
+    worker.known.still.look("a message")
     for seconds in (101.0, 102.0, 103.0):
         assert worker.record(seconds).state == "decoding"
-        worker.silence.look("a message")
+        worker.known.still.look("a message")
     assert worker.record(103.0)[4:6] == ("silent", "is not a video")
 
 

@@ -242,7 +242,8 @@ def test_whose_word_about_a_clip_is_believed(story: str) -> None:
         (Fault.CODE, "m:f", "a fails+is-not-asked; wait 2.75; a is-not-asked; good", False),
         (Fault.CODE, "m:f", "a fails; wait 4; good", True),
         (Fault.CODE, "m:f", "b joins=2; c joins=3; a b fails; c answers+is-asked; good", False),
-        (Fault.CODE, "m:f", "b joins=2; c joins=3; silence 3; a b heard+fails; wait 9", False),
+        (Fault.CODE, "m:f", "b joins=2; c joins=3; silence 3; a b heard+fails; wait 5", False),
+        (Fault.CODE, "m:f", "b joins=2; c joins=3; silence 3; a b heard+fails; wait 11", True),
     ],
 )  # fmt: skip
 def test_what_is_the_fault_of_a_worker_or_of_a_function(
