@@ -60,3 +60,11 @@ def during(activity: Activity) -> Iterator[None]:
     finally:
         now[0] = before
         reads.done += 1
+
+
+@contextmanager
+def reading(path: str) -> Iterator[None]:
+    """Meanwhile, this process calls its file system about this path, and may have to wait."""
+    reads.file = path
+    with during(Activity.READING):
+        yield

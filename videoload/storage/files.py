@@ -24,7 +24,7 @@ from cachetools import LRUCache, cached
 from xxhash import xxh3_64, xxh3_64_intdigest
 
 from videoload import activity
-from videoload.activity import Activity, during
+from videoload.activity import Activity, reading
 from videoload.errors import FileReplacedError, StorageError, UnreadableError, VideoError
 from videoload.native import open_beneath
 from videoload.storage.paths import files_of
@@ -214,16 +214,16 @@ class LocalFile:
         self._opened: Callable[[], _OpenLocalFile | None] = lambda: None
 
     def open(self) -> _OpenLocalFile:
-        activity.reads.file = self.path
         try:
-            with during(Activity.READING):
+            with reading(self.path):
                 opened = _OpenLocalFile(self)
+                status = opened.status()
         except OSError as error:
             if error.errno == errno.EXDEV:  # a folder has become a link that leads out
                 raise FileReplacedError from None
             self.note(error)
             raise
-        if identity_of(opened.status()) != self.identity:
+        if identity_of(status) != self.identity:
             opened.close()
             raise FileReplacedError
         self._opened = weakref.ref(opened)
@@ -238,7 +238,7 @@ class LocalFile:
     def check(self) -> None:
         opened = self._opened()
         try:
-            with during(Activity.READING):
+            with reading(self.path):
                 status = os.stat(self.path) if opened is None else opened.status()
         except OSError:
             raise FileReplacedError from None
@@ -333,15 +333,16 @@ class Folder:
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.last_version: LastVersion = unknown_version
-        self.root = os.path.realpath(root)
-        self._was_empty = _is_empty(self.root)
+        with reading(os.fspath(root)):
+            self.root = os.path.realpath(root)
+            self._was_empty = _is_empty(self.root)
         self._sample = fingerprints()
         self._failures: dict[str, OSError] = {}  # by path: why it could not be read
         self.tick: Tick = lambda: None
 
     def resolve(self, path: str) -> VideoFile:
         try:
-            with during(Activity.READING):
+            with reading(f"{self.root}/{path}"):
                 full, status = self._find(path)
         except ValueError as error:  # a zero byte, half a surrogate pair
             raise VideoError(path, f"cannot be a file name ({error})") from None
@@ -371,7 +372,7 @@ class Folder:
         """Where a file was searched, and which other one there may be meant."""
         folder, name = os.path.split(os.path.join(self.root, path))
         other = ""
-        with suppress(OSError):
+        with suppress(OSError), reading(folder):
             other = file_like(name, os.listdir(folder))
         return f" in {folder}" + f" ({other}?)" * bool(other)
 

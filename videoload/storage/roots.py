@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 from urllib.parse import urlsplit
 from uuid import uuid4
 
+from videoload.activity import reading
 from videoload.errors import SpecError, StorageError
 from videoload.storage.cache_directories import CacheDirectory
 from videoload.storage.files import Folder, Storage
@@ -57,7 +58,9 @@ def copy_name(root: str) -> str:
     where = root
     if not is_url(root):
         try:
-            status, boot = os.stat(root), Path(_BOOT_ID).read_text()
+            with reading(root):
+                status = os.stat(root)
+            boot = Path(_BOOT_ID).read_text()
             where = f"{boot} {status.st_dev} {status.st_ino}"
         except OSError:  # it reads nothing there
             where = f"{uuid4()}"

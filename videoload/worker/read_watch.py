@@ -45,8 +45,7 @@ def _watch(counters: Counters) -> None:
         looks = looks + 1 if activity.now[0] == Activity.READING and done == before else 0
         before = done
         if 0 < looks <= _MOST:
-            for path in islice(_others(reads.file), looks - 1, looks):
-                _begin(_try, path, done)
+            _begin(_try_another, reads.file, looks - 1, done)
 
 
 def _others(path: str) -> Iterator[str]:
@@ -54,6 +53,13 @@ def _others(path: str) -> Iterator[str]:
     yield from (each for each in reversed([*reads.opened]) if each != path)
     with suppress(OSError), os.scandir(Path(path).parent) as found:
         yield from (each.path for each in found if each.path != path and each.is_file())
+
+
+def _try_another(path: str, at: int, done: int) -> None:
+    """Try the file number ``at`` of those that are not this one. To list its folder may wait as
+    long as to read it."""
+    for other in islice(_others(path), at, at + 1):
+        _try(other, done)
 
 
 def _try(path: str, done: int) -> None:

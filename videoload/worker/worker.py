@@ -81,10 +81,10 @@ class Worker:
         `Counters`. ``resolve`` finds the addresses of a trainer's host name."""
         self._context = new_context()
         self._channel = None if channel is None else channel.socket
-        self._decoders = Decoders(settings, channel, self._call)
         self._frames = 0
         self.counters = Counters() if pulse is None else Counters.from_buffer(pulse.data)
         activity.now = np.frombuffer(memoryview(self.counters), np.uint8, 1)
+        self._decoders = Decoders(settings, channel, self._call)  # looks at its root
         self._worked = time.monotonic()
         self._core_clock = host.CoreClock()
         self._on_core = self._core_clock.read()

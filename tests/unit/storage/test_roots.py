@@ -1,22 +1,26 @@
 """Roots are folders or URLs; no message shows a secret."""
 
+import os
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
 from tests.support.catalogs import refused
 from tests.support.servers import KEYS
+from videoload import activity
+from videoload.activity import Activity
 from videoload.catalog.catalog import Catalog
-from videoload.errors import StorageError
+from videoload.errors import StorageError, VideoError
 from videoload.storage import stores
 from videoload.storage.files import Folder
 from videoload.storage.roots import (
+    copy_name,
     files_below,
     folders_in,
     index_of,
@@ -180,3 +184,31 @@ def test_a_proxy_is_named_where_a_server_cannot_be_reached(
     monkeypatch.setenv("no_proxy", "localhost")
     assert "https_proxy" in why(error)
     assert SECRET not in why(error)
+
+
+def look_for_a_file(root: str) -> None:
+    folder = Folder(root)
+    (Path(root) / "here.avi").write_bytes(b"video")
+    folder.fingerprint("here.avi")
+    with pytest.raises(VideoError, match="here"):
+        folder.resolve("Here.AVI")
+
+
+@pytest.mark.parametrize("look", [copy_name, Folder, look_for_a_file])
+def test_whoever_looks_at_a_root_says_so_while_it_waits(
+    look: Callable[[str], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+    for name in ("stat", "lstat", "scandir", "listdir"):
+        real = getattr(os, name)
+
+        def call(path: Any, real: Any = real, **options: Any) -> Any:
+            if str(path).startswith(str(tmp_path)):
+                seen.append((activity.now[0], activity.reads.file))
+            return real(path, **options)
+
+        monkeypatch.setattr(os, name, call)
+    look(str(tmp_path))
+    assert seen
+    assert all(at == Activity.READING and str(tmp_path) in path for at, path in seen)
+    assert activity.now[0] == Activity.IDLE
