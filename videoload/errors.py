@@ -100,6 +100,7 @@ class Fault(Enum):
     CODE = "code"  # this worker lacks the function: others may have it
     COPY = "copy"  # this worker's copy of the file is missing, or another one
     UNREAD = "unread"  # the file may well be there, and cannot be read now
+    AWAY = "away"  # ... nor can any other file of the root
 
 
 class VideoloadError(Exception):

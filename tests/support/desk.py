@@ -254,11 +254,11 @@ class Desk:
         self._obey()
 
     def beat(
-        self, *workers: str, done: int = 0, at: Activity = Activity.IDLE, is_refused: bool = False
+        self, *workers: str, done: int = 0, at: Activity = Activity.IDLE, storage: str = ""
     ) -> None:
         self.heard(*workers)
         for worker in workers:
-            self.table.beat(worker, done, at, is_refused=is_refused)
+            self.table.beat(worker, done, at, storage=storage)
         self._obey()
 
     def wait(self, seconds: float, *beating: str) -> None:

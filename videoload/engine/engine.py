@@ -44,7 +44,7 @@ from videoload.engine.answers import Answers
 from videoload.engine.call_queue import CallQueue
 from videoload.engine.file_checker import FileChecker
 from videoload.engine.listener import Listener
-from videoload.engine.membership import STRANGERS, Admission, Membership, workers_at_most
+from videoload.engine.membership import SAID, STRANGERS, Admission, Membership, workers_at_most
 from videoload.engine.open_streams import OpenStream, OpenStreams
 from videoload.errors import (
     ClosedError,
@@ -53,6 +53,7 @@ from videoload.errors import (
     TransportError,
     VideoloadError,
     named,
+    printable,
 )
 from videoload.leases import commands
 from videoload.leases.pool import SILENCE_S
@@ -264,15 +265,10 @@ class Engine:
         workers = [replace(each, file=files.get(each.name, "")) for each in self.worker_stats()]
         return record_of(trainer, streams, workers, refused)
 
-    def storage_says(self) -> str:
-        """What the storage says to some worker instead of giving it the videos; "" if nothing."""
-        found = self.membership.unreadable
-        said = (worker.storage for worker in list(self._workers.values()))
-        if reason := next(filter(None, said), "" if found is None else found[1]):
-            return reason
-        since, path = min(list(self._looked_at.values()), default=(math.inf, ""))
-        since_s = time.monotonic() - since
-        return f"{named(path)} is looked at here for {since_s:.0f} s" if since_s > _LONG_S else ""
+    def storage_says(self, root: str) -> str:
+        """What is said of a root that does not answer; "" if it does."""
+        found = self._table.roots.says(root)
+        return "" if found is None else found[1]
 
     def decoded(self) -> int:
         """How many clips all workers decoded, including those that have left."""
@@ -361,22 +357,44 @@ class Engine:
         yield partial(self._table.tick, now)
         yield partial(self.streams.grow, len(self._workers))
         self.membership.tick(now, is_read=bool(self.streams.by_reader))
-        self._stop_unreadable(now)
+        self._look_at_roots(now)
         self._refusals.tell(now)
         self._warnings.tell(now)
         if now >= self._heartbeat_at:
             self._heartbeat_at = now + _HEARTBEAT_S
             yield self.membership.send_heartbeats
 
-    def _stop_unreadable(self, now: float) -> None:
-        """End the streams if no worker has been able to read the videos for too long."""
-        found, limit_s = self.membership.unreadable, self._storage_timeout_s
-        if found is None or limit_s is None or now - found[0] < limit_s:
-            return
-        self.membership.unreadable = None
-        self.streams.stop_all(
-            StorageError(f"{found[1]}; no worker has read a video for {limit_s:g} s since")
-        )
+    def _look_at_roots(self, now: float) -> None:
+        """Note the roots that do not answer, and end the streams of one that has not for too long.
+        What nobody reads is not known to be away."""
+        roots, limit_s = self._table.roots, self._storage_timeout_s
+        for root, path, since in self._silent_reads(now):
+            says = f"{named(path)} in {root} is waited for: it does not answer for "
+            says += f"{now - since:.0f} s"
+            if roots.is_away(root, says, since):
+                self._warnings.add(says, now)
+        are_read = {stream.root for stream in self.streams.by_reader.values()}
+        for root in roots:
+            since, says = roots.says(root) or (now, "")
+            if root not in are_read:
+                roots.forget(root)
+            elif limit_s is not None and now - since >= limit_s:
+                roots.forget(root)
+                why = f"{says}; no worker has read a video for {limit_s:g} s since"
+                for stream in list(self.streams.by_id.values()):
+                    if stream.root == root:
+                        self._end_stream(stream, StorageError(why))
+
+    def _silent_reads(self, now: float) -> Iterator[tuple[str, str, float]]:
+        """(root, path, since when) of what this process and its children wait for."""
+        for (number, _), (since, path) in list(self._looked_at.items()):
+            if now - since > _LONG_S and (stream := self.streams.by_id.get(number)) is not None:
+                yield stream.root, path, since
+        waiting = self._supervisor.waiting(_LONG_S)
+        for peer, worker in self._workers.items() if waiting else ():
+            stream = self.streams.by_id.get(self._table.stream_of(peer))
+            if worker.is_child and worker.pid in waiting and stream is not None:
+                yield stream.root, self._table.file_of(peer), now - waiting[worker.pid]
 
     # Ask
 
@@ -416,11 +434,10 @@ class Engine:
             return
         match message:
             case Heartbeat():
-                worker.storage = message.storage
-                self._table.beat(peer, message.lease, message.at, is_refused=bool(message.storage))
+                says = printable(message.storage[:SAID])
+                self._table.beat(peer, message.lease, message.at, storage=says)
             case Result():
                 self._answers.take(peer, message)
-                self.membership.unreadable = None
             case Failed():
                 self._answers.failed(peer, message, now)
 
@@ -518,8 +535,6 @@ class Engine:
     def _unread(self, stream: int, video: int, error: VideoloadError) -> None:
         now = time.monotonic()
         self._warnings.add(f"the trainer cannot read its own copy, and tries again: {error}", now)
-        if isinstance(error, StorageError) and self.membership.unreadable is None:
-            self.membership.unreadable = now, str(error)
         self._table.unread(stream, video, error)
 
     # The end

@@ -50,7 +50,7 @@ _MAX_REMOTE = 4096  # workers at once: with insecure=True, anyone may send HELLO
 STRANGERS = 32  # more connections, which have not sent HELLO yet
 _KEPT_FREE, _KEPT_SHARE = 512, 4  # descriptors left to the trainer: this many, or a fourth
 _PEERS_KEPT = 4096  # remote workers that are remembered, to recognise one that was cut off
-_REASON = 300  # letters of what a worker says that are passed on
+SAID = 300  # letters of what a worker says that are passed on
 _ALONE_S = 5.0  # without a worker while a consumer waits: warn
 _REMIND_S = 60.0
 _LOOK_S = 1.0
@@ -71,7 +71,6 @@ class ConnectedWorker:
     joined: float = -math.inf  # when it was admitted
     known: Worker | None = None  # to the table
     last_error: str = ""
-    storage: str = ""  # what its storage says instead of giving the videos
     last_lease: int = 0  # the number of the last one that was sent to it
     number: int = 1
 
@@ -216,8 +215,6 @@ class Membership:
         comings: The log for workers that join and leave.
         beat_s: Seconds between two heartbeats of a worker.
         stall_s: Seconds without progress after which a worker hangs.
-        unreadable: Since when no worker can read the videos, and what the last one said of their
-            storage; None if some can.
         departed: How many workers have left.
         refusals: How often workers were refused, those with a wrong key apart.
         refused_lately: Why, by the name of the worker, for the last ones.
@@ -236,7 +233,6 @@ class Membership:
     departed: int = 0
     refusals: int = 0
     refused_lately: LRUCache[str, str] = field(default_factory=lambda: LRUCache(_REFUSED))
-    unreadable: tuple[float, str] | None = None
     _changed: threading.Condition = field(default_factory=threading.Condition)
     _warn_alone_at: float | None = None
     _silent: set[str] = field(default_factory=set)  # hosts
@@ -362,8 +358,7 @@ class Membership:
             self._deaths.remove(death)
         worker = self._workers.get(peer)
         if worker is not None and bye.kept_from_leases:
-            since = now if self.unreadable is None else self.unreadable[0]
-            self.unreadable = since, printable(bye.reason[:_REASON])
+            self.table.is_refused(peer, printable(bye.reason[:SAID]))
             what = f"worker {worker.name} hands its leases back: {bye.reason}"
             self.warnings.add(what, now)
         self.gone(peer, died=False)

@@ -105,6 +105,11 @@ class OpenStream:
             for shape, spec in specs.items()
         }
 
+    @property
+    def root(self) -> str:
+        """Where its files are."""
+        return str(self.catalog.root or "")
+
     def use_files_of(self, seen: OpenStream, at: Ints) -> None:
         """The files of these rows are those that another stream saw, by which windows or frames
         were counted."""
@@ -210,12 +215,13 @@ class OpenStreams:
             function=" or ".join(transforms_of(stream.spec)),
             files=stream.files,
             copy=stream.copy,
+            root=stream.root,
         ))  # fmt: skip
         self._share(stream)
 
     def _share(self, stream: OpenStream) -> None:
         """Share the last arena of a stream."""
-        at, root = len(stream.memory.arenas) - 1, os.fsencode(stream.catalog.root or "")
+        at, root = len(stream.memory.arenas) - 1, os.fsencode(stream.root)
         self.supervisor.share(Share(stream.arena(at), root), stream.memory.arenas[at].fd)
 
     def grow(self, workers: int) -> None:

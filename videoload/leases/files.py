@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import base64
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from enum import IntEnum
 
 import numpy as np
@@ -61,6 +61,47 @@ class UnreadFiles:
         """It was read."""
         self._since.pop(path, None)
         self._again.pop(path, None)
+
+
+class Roots:
+    """The roots that do not answer, whoever tried: one record each, since when and what was said.
+    Any read that works clears it. Each copy of a root is tried again after a pause."""
+
+    def __init__(self) -> None:
+        self._away: dict[str, tuple[float, str]] = {}
+        self._again: dict[tuple[str, Hashable], float] = {}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(self._away))
+
+    def is_away(self, root: str, says: str, since: float) -> bool:
+        """It does not answer; returns whether that is new."""
+        is_new = root not in self._away
+        self._away[root] = self._away.get(root, (since, ""))[0], says
+        return is_new
+
+    def failed(self, root: str, says: str, now: float, copy: Hashable) -> bool:
+        """As `is_away`. This copy of it was tried."""
+        self._again[root, copy] = now + _AGAIN_S
+        return self.is_away(root, says, now)
+
+    def may_try(self, root: str, copy: Hashable, now: float) -> bool:
+        """Whether a copy of it is to be tried by now."""
+        return not self._again or now >= self._again.get((root, copy), now)
+
+    def was_read(self, root: str, copy: Hashable) -> None:
+        """A read worked."""
+        self._away.pop(root, None)
+        self._again.pop((root, copy), None)
+
+    def forget(self, root: str) -> None:
+        """Nobody reads it any more."""
+        self._away.pop(root, None)
+        self._again = {at: until for at, until in self._again.items() if at[0] != root}
+
+    def says(self, root: str) -> tuple[float, str] | None:
+        """Since when it does not answer, and what it says; None if it does."""
+        return self._away.get(root)
 
 
 class FileState(IntEnum):

@@ -79,6 +79,7 @@ class Stream:
     function: str = ""  # of the user's, that makes its clips; "" if there is none
     files: Files | None = None  # None: it matters to nobody which file a clip comes from
     copy: Hashable = None  # the trainer's own copy of the videos, as workers name it
+    root: str = ""
     # Workers had another copy of these videos, whose own file is being looked at again.
     other_copies: list[tuple[int, Try]] = field(default_factory=list)
     free: list[int] = field(init=False)  # slots of no reader

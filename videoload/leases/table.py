@@ -57,7 +57,7 @@ from videoload.leases.commands import (
     Warn,
     WorkerId,
 )
-from videoload.leases.files import UNREAD_S
+from videoload.leases.files import UNREAD_S, Roots
 from videoload.leases.pool import WorkerPool
 from videoload.leases.records import Chunk, ChunkState, Heap, Lease, Stream, Try, Worker
 from videoload.leases.splitting import Splitting
@@ -82,6 +82,7 @@ class LeaseTable:
         worker is silent for so long, its leases go to others. ``stall_s``: if it is silent for so
         long, the clip that it is at hangs, unless something else explains it."""
         self._outbox: Outbox = []
+        self.roots = Roots()
         self._credit = credit
         self.pool = WorkerPool(credit=credit, stall_s=stall_s, silence_s=silence_s)
         self._batches = Batches(self._outbox)
@@ -156,6 +157,7 @@ class LeaseTable:
         if files is None:
             return
         stream.was_read([video])
+        self.roots.was_read(stream.root, None)
         if files.identified(video, fingerprint):
             self._outbox.append(Changed(stream.id, video))
         waiting, stream.other_copies = stream.other_copies, []
@@ -173,6 +175,8 @@ class LeaseTable:
         if known is None or (files := known.files) is None or not files.is_requested(video):
             return
         lasts_s = known.unread.failed(known.path_of(video), self.pool.now)
+        if isinstance(error, StorageError):
+            self.roots.failed(known.root, str(error), self.pool.now, None)
         if isinstance(error, StorageError) or lasts_s < UNREAD_S:
             files.ask_later(video)
         elif before := files.expected(video):  # it was read before
@@ -218,6 +222,18 @@ class LeaseTable:
 
     # Workers
 
+    def is_refused(self, worker: WorkerId, says: str) -> None:
+        """The root of the lease that a worker is at does not answer it, it says."""
+        known = self.pool.get(worker)
+        if known is not None and (lease := known.current_lease) is not None:
+            self.roots.is_away(lease.chunk.stream.root, says, self.pool.now)
+
+    def stream_of(self, worker: WorkerId) -> int:
+        """The stream of the lease that a worker is at; -1 if it has none."""
+        known = self.pool.get(worker)
+        lease = None if known is None else known.current_lease
+        return -1 if lease is None else lease.stream
+
     def file_of(self, worker: WorkerId) -> str:
         """The path of the video that a worker is at; "" if it has no lease."""
         known = self.pool.get(worker)
@@ -242,14 +258,18 @@ class LeaseTable:
         return True
 
     def beat(
-        self, worker: WorkerId, done: int, at: Activity = Activity.IDLE, *, is_refused: bool = False
+        self, worker: WorkerId, done: int, at: Activity = Activity.IDLE, *, storage: str = ""
     ) -> None:
         """That message is a heartbeat. ``done``: the last lease that the worker is done with. What
         it still owes up to there was lost on the way, and is granted again. ``at``: what it begins
-        with now. ``is_refused``: its storage does not give it the videos."""
+        with now. ``storage``: what its storage says instead of giving the videos."""
         if (known := self.pool.get(worker)) is None:
             return
-        self.pool.beat(known, at, is_refused=is_refused)
+        if storage:
+            self.is_refused(worker, storage)
+        elif known.is_refused and (lease := known.current_lease) is not None:
+            self.roots.was_read(lease.chunk.stream.root, known.copy)
+        self.pool.beat(known, at, is_refused=bool(storage))
         lost = [lease for number, lease in known.leases.items() if number <= done]
         self._give_back(lost)
         if lost:
@@ -325,6 +345,7 @@ class LeaseTable:
         stream, chunk, was_owed = self._streams.get(lease.stream), lease.chunk, lease.is_owed
         clip_s = math.inf if stream is None else stream.clip_s(lease.sample)
         self.pool.answered(lease, decode_s, clip_s, waited_s)
+        self.roots.was_read(chunk.stream.root, lease.worker.copy)
         if not was_owed:  # its slot may have waited for this
             self._grant()
             return
@@ -347,7 +368,13 @@ class LeaseTable:
         found, 0 if it found none. `blame` decides what follows."""
         was_owed = lease.is_owed
         self.pool.given_up(lease)
-        if was_owed:
+        if fault is Fault.AWAY:
+            root, copy = lease.chunk.stream.root, lease.worker.copy
+            if self.roots.failed(root, reason, self.pool.now, copy):
+                self._outbox.append(Warn(lease.worker.id, f"{reason}; it is tried again"))
+            if was_owed:
+                lease.chunk.requeue_if_abandoned()
+        elif was_owed:
             self._said(lease.chunk, at, Try(lease.worker, fault, reason, file, self.pool.now))
         self._grant()
 
@@ -502,7 +529,7 @@ class LeaseTable:
                     if worker in took or (others and has_choice and worker.is_fed):
                         continue
                     checks = [stream.checks(worker) for stream in self._streams.values()]
-                    kind = (others or worker.host, *checks)
+                    kind = (others or worker.host, worker.copy if [*self.roots] else None, *checks)
                     if kind in dry:
                         continue
                     if (chunk := self._next_chunk(worker, others=others)) is not None:
@@ -541,6 +568,7 @@ class LeaseTable:
                     if self._is_late(chunk, worker)
                     and (not chunk.tries or self._blame.may_take(worker, chunk))
                     and self._splitting.may_decode(worker, reader.stream, chunk.samples)
+                    and self.roots.may_try(reader.stream.root, worker.copy, self.pool.now)
                 )
                 if (worker := next(idle, None)) is not None:
                     self._grant_to(worker, chunk)
@@ -569,7 +597,11 @@ class LeaseTable:
         return has_had_s > _LATE * due_s + min(worker.pace.trip_s, _WAITED_S) + _LATE_S
 
     def _next_chunk(self, worker: Worker, *, others: bool = True) -> Chunk | None:
-        readers = self._batches.by_need
+        readers = [
+            reader
+            for reader in self._batches.by_need
+            if self.roots.may_try(reader.stream.root, worker.copy, self.pool.now)
+        ]
         may_try = any(reader.accused for reader in readers) and worker in self.pool.reliable
         accused = [reader.accused for reader in readers] if may_try else []
         chunk = self._next_to_try(accused, worker) if worker.answered else None

@@ -346,7 +346,7 @@ class Client:
             self._files(catalog, has_own=storage is not None),
             Meter(
                 lambda video: catalog[video].path,
-                self._engine.storage_says,
+                partial(self._engine.storage_says, str(catalog.root or "")),
                 " or ".join(transforms_of(spec)),
                 self._engine.membership.lost,
             ),

@@ -29,7 +29,7 @@ import zmq
 from videoload import activity, host, native
 from videoload.activity import Activity
 from videoload.decoding.decoder import Decoder
-from videoload.errors import ProtocolError, StorageError, VideoError, VideoloadError
+from videoload.errors import Fault, ProtocolError, StorageError, VideoError, VideoloadError
 from videoload.logs import Log, log_to_stderr
 from videoload.processes.child import inherited
 from videoload.processes.counters import SIZE, Counters
@@ -177,7 +177,11 @@ class Worker:
         except _HungUp:
             pass
         except StorageError as error:  # not the video's fault: others may read it elsewhere
-            path = lease.clips[0 if runs is None else runs.at].row.path
+            at = 0 if runs is None else runs.at
+            if self._channel is not None:  # it has other roots
+                trainer.say(Failed(lease.lease, at, str(error), Fault.AWAY))
+                return
+            path = lease.clips[at].row.path
             self._refused = partial(self._decoders.place(lease)[0].fingerprint, path)
             self._ask_at, self._pause_s = time.monotonic() + _ASK_S, _ASK_S
             for each in self._trainers:

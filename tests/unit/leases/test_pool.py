@@ -161,7 +161,7 @@ def test_who_waits_for_a_storage_that_refuses_takes_nothing_and_keeps_nobody_wai
     kept = desk.granted[0]
     for _ in range(9):
         desk.wait(0.25, "a:x//", "b:y//")
-        desk.beat("a:x//", is_refused=told)
+        desk.beat("a:x//", storage="it refuses" * told)
         desk.answer_all("b:y//")
         desk.want()
     assert desk.table.pool.taking == 2 - told
