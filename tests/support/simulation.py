@@ -106,6 +106,7 @@ class Simulation:
         self.now = 0.0
         self.line, self._line_free = line, 0.0
         self.storage_works = True
+        self.away: set[Hashable] = set()  # copies whose root is away
         self._credit, self._kept, self._kill_s, self._buckets = credit, kept, kill_s, buckets
         self._grows = grows
         self.streams: dict[int, Stream] = {}
@@ -286,6 +287,9 @@ class Simulation:
         worker.begun = self.now
         if not self.storage_works:
             self._hang(worker, "sleeps", waits=True)
+            return
+        if worker.known.copy in self.away:
+            self.after(0.001, lambda: self._answer(worker, (0, Fault.AWAY)))
             return
         lacks = self.lacks.get(str(worker.known.copy), ())
         for at, sample in enumerate(samples):
@@ -556,7 +560,8 @@ class Simulation:
     def _check_nobody_idles(self) -> None:
         """No worker has nothing to do while there are clips for it, except slow ones."""
         pool = self.table.pool
-        idle = [w for w in pool.idle if not pool.is_slow(w)]
+        tried = [w for w in pool.idle if self.table.roots.may_try("", w.copy, self.now)]
+        idle = [w for w in tried if not pool.is_slow(w)]
         for stream in self.streams.values():
             for reader in stream.readers.values():
                 if stream.stopped or not idle or stream.files is not None:

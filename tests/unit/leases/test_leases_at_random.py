@@ -89,6 +89,14 @@ class Play:
         if worker := self.some_worker():
             self.simulation.cut(worker, self.draw.choice([1.0, 3.0, 12.0, 40.0]))
 
+    def a_host_loses_its_power(self) -> None:
+        if (worker := self.some_worker()) and not worker.known.local:
+            self.simulation.cut(worker, 1e9)
+
+    def a_root_goes_away_or_is_back(self) -> None:
+        if worker := self.some_worker():
+            self.simulation.away ^= {worker.known.copy}
+
     def messages_are_lost(self) -> None:
         if worker := self.some_worker():
             worker.loses += self.draw.choice([1, 1, 2])
@@ -122,6 +130,7 @@ class Play:
     def end(self) -> None:
         """From now on nothing else happens: so each consumer gets all its batches."""
         simulation = self.simulation
+        simulation.away.clear()
         for worker in simulation.workers.values():
             worker.loses, worker.lies = 0, False
         simulation.add_worker("good local", 0.01, local=True, host="host0")
@@ -147,6 +156,8 @@ EVENTS = [
     Play.a_worker_joins,
     Play.a_worker_ends,
     Play.a_worker_is_silent,
+    Play.a_host_loses_its_power,
+    Play.a_root_goes_away_or_is_back,
     Play.messages_are_lost,
     Play.a_worker_lies,
     Play.the_process_sleeps,
