@@ -85,6 +85,11 @@ class Roots:
         self._again[root, copy] = now + _AGAIN_S
         return self.is_away(root, says, now)
 
+    @property
+    def are_paused(self) -> bool:
+        """Whether some copy is not tried all the time."""
+        return bool(self._again)
+
     def may_try(self, root: str, copy: Hashable, now: float) -> bool:
         """Whether a copy of it is to be tried by now."""
         return not self._again or now >= self._again.get((root, copy), now)

@@ -529,7 +529,7 @@ class LeaseTable:
                     if worker in took or (others and has_choice and worker.is_fed):
                         continue
                     checks = [stream.checks(worker) for stream in self._streams.values()]
-                    kind = (others or worker.host, worker.copy if [*self.roots] else None, *checks)
+                    kind = (others or worker.host, self.roots.are_paused and worker.copy, *checks)
                     if kind in dry:
                         continue
                     if (chunk := self._next_chunk(worker, others=others)) is not None:
