@@ -500,7 +500,8 @@ class Simulation:
         consumer.taken[batch.step] = None
         self.taken.append((self.now, reader))
         self.samples += batch.samples
-        rows = self.memory.setdefault((consumer.stream.id, batch.slot), [])  # all were left out
+        blank: list[Sample | None] = [None] * len(consumer.stream.plan[0])  # all were left out
+        rows = self.memory.setdefault((consumer.stream.id, batch.slot), blank)
         held = (consumer.stream, batch.slot, [*rows])
         self.held.append(held)
         self._send(consumer.step_s, lambda: self._trained(reader, held), deque())
