@@ -1,7 +1,7 @@
 """A root that is away stops its own streams, and these go on when it is back."""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -67,6 +67,7 @@ def test_a_root_that_was_away_for_a_moment_is_not_away_when_it_is_read_again(
             next(batches)
             with unmounted(root):
                 wait_until(lambda: [*roots], 60 * SECOND, "it is known to be away")
+                assert isinstance(batches, Generator)
                 batches.close()
             wait_until(lambda: not [*roots], 60 * SECOND, "nobody reads it")
             assert len(list(stream.batches(epochs=1))) == len(stream)
