@@ -152,6 +152,22 @@ class Simulation:
         self.table.add_stream(stream)
         return stream
 
+    def drop_stream(self, number: int) -> None:
+        """A stream is dropped: its consumers are gone, or hold batches still."""
+        stream = self.streams.pop(number)
+        self.errors.pop(number, None)
+        self.consumers = {
+            reader: consumer for reader, consumer in self.consumers.items()
+            if consumer.stream is not stream
+        }  # fmt: skip
+        self.table.drop_stream(number)
+        self._obey()
+
+    def grow(self, number: int, more: int) -> None:
+        """A stream has so many more slots from now on."""
+        self.table.more_slots(number, self.streams[number].slots + more)
+        self._obey()
+
     def read(
         self, reader: int = 0, steps: int | range = 10_000, *, stream: int | None = None,
         step_s: float = 0.0,
@@ -560,10 +576,17 @@ class Simulation:
                 assert is_told or len(self.suspects[video]) >= 3
 
     def _check_nobody_idles(self) -> None:
-        """No worker has nothing to do while there are clips for it, except slow ones."""
+        """No worker has nothing to do while there are clips for it, and none has credit while
+        there are clips that prefer its host, except slow ones."""
         pool = self.table.pool
         tried = [w for w in pool.idle if self.table.roots.may_try("", w.copy, self.now)]
         idle = [w for w in tried if not pool.is_slow(w)]
+        readers = [each for stream in self.streams.values() for each in stream.readers.values()]
+        takers = [w for w in pool.takers if self.table.roots.may_try("", w.copy, self.now)]
+        hosts = {worker.host for worker in takers if not pool.is_slow(worker)}
+        if pool.affinity.has_choice and not any(each.accused for each in readers):
+            for each in readers:
+                assert each.stream.files is not None or not hosts & each.by_host.keys()
         for stream in self.streams.values():
             for reader in stream.readers.values():
                 if stream.stopped or not idle or stream.files is not None:

@@ -12,6 +12,15 @@ Each open batch is split into *chunks* of its clips. A worker is granted a chunk
     the first answer wins. If the next worker is local, the remote leases become void.
   * If a remote worker is late while a consumer waits, an idle worker is asked as well.
 
+Clips are *offered* in one way (`_offer`). If an event may have brought clips (a free slot, a chunk
+to be granted again, a file that is known now), the workers with credit that they may be for are
+offered them: those of the hosts that clips prefer, and those that would be idle; or all, if there
+is one host, or a chunk waits that was granted before. If an event has only brought credit (an
+answer, a heartbeat), its worker is offered what is left. An offer goes in rounds, so that each
+worker gets a lease before any gets another, those that hold the fewest first. In each round, clips
+that prefer a worker's host are for it first. Then workers that would be idle get clips that prefer
+other hosts.
+
 Only this file writes; the others know, or decide:
 
     records   the states of a chunk, and of a lease
@@ -245,7 +254,7 @@ class LeaseTable:
     def worker_joined(self, worker: Worker) -> None:
         """A worker is admitted."""
         self.pool.join(worker)
-        self._grant_to_gained()
+        self._grant(has_news=False)
 
     def heard(self, worker: WorkerId, now: float) -> bool:
         """A message of a worker came; False if it is not known."""
@@ -272,10 +281,7 @@ class LeaseTable:
         self.pool.beat(known, at, is_refused=bool(storage))
         lost = [lease for number, lease in known.leases.items() if number <= done]
         self._give_back(lost)
-        if lost:
-            self._grant()
-        else:
-            self._grant_to_gained()
+        self._grant(has_news=bool(lost))
 
     def worker_left(
         self, worker: WorkerId, *, died: bool, at_work: int | None = None, more_leave: bool = False
@@ -358,7 +364,7 @@ class LeaseTable:
             if not said.is_of_worker and said.fault is not Fault.UNREAD:  # that was counted
                 self._count_mistake(said)
         self._batches.done(chunk)
-        self._grant_to_gained()
+        self._grant(has_news=False)
 
     def failed(
         self, lease: Lease, at: int, reason: str, fault: Fault = Fault.VIDEO, file: int = 0
@@ -502,23 +508,16 @@ class LeaseTable:
 
     # What is granted next
 
-    def _grant(self) -> None:
-        """There may be clips for whoever takes some."""
-        self.pool.gained()
-        if self.pool.has_credit and self._batches.have_clips:
-            self._offer(self._splitting.takers())
-        self._batches.deliver_empty()
-
-    def _grant_to_gained(self) -> None:
-        """Nothing new is there to decode: leases are for whoever would take one more."""
-        if workers := self.pool.gained():
-            self._offer(workers)
+    def _grant(self, *, has_news: bool = True) -> None:
+        """Offer the clips that are to be granted. Without ``has_news``, only workers have gained
+        credit: the others were offered these clips before."""
+        gained = self.pool.gained()
+        if (has_news or gained) and self.pool.has_credit and self._batches.have_clips:
+            self._offer(self._splitting.takers() if has_news else gained)
         self._batches.deliver_empty()
 
     def _offer(self, workers: list[Worker]) -> None:
-        """Grant leases to these workers, in rounds: each gets one before any gets another. In each
-        round, clips that prefer a worker's host are for it first. Workers that would be idle then
-        get clips that prefer other hosts."""
+        """Grant leases to these workers in rounds, as described above."""
         has_choice = self.pool.affinity.has_choice
         dry: set[Hashable] = set()  # nothing that is left is for workers of these kinds
         while workers and self._batches.have_clips:

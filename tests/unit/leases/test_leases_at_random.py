@@ -35,12 +35,9 @@ class Play:
         self.hosts = draw.choice([1, 2, 3])
         if self.files:
             simulation.lacks = {"host1": set(draw.sample(range(VIDEOS), 3))}
-        for number in range(draw.choice([1, 2])):
-            files = Files(VIDEOS, has_own=True) if self.files else None
-            simulation.add_stream(
-                number, batch=draw.randrange(1, 6), slots=draw.randrange(2, 5),
-                ordered=draw.random() < 0.5, files=files,
-            )  # fmt: skip
+        self.streams = 0
+        for _ in range(draw.choice([1, 2])):
+            self.a_stream_is_added()
         for _ in range(draw.randrange(1, 5)):
             self.a_worker_joins()
         self.likes = [draw.choice([0, 1, 4]) for _ in EVENTS]  # so that rare ones meet each other
@@ -122,6 +119,23 @@ class Play:
         if self.simulation.consumers:
             self.simulation.end_reader(self.draw.choice(list(self.simulation.consumers)))
 
+    def a_stream_is_added(self) -> None:
+        draw = self.draw
+        files = Files(VIDEOS, has_own=True) if self.files else None
+        self.simulation.add_stream(
+            self.streams, batch=draw.randrange(1, 6), slots=draw.randrange(2, 5),
+            ordered=draw.random() < 0.5, files=files,
+        )  # fmt: skip
+        self.streams += 1
+
+    def a_stream_is_dropped_and_another_takes_its_place(self) -> None:
+        self.simulation.drop_stream(self.draw.choice(list(self.simulation.streams)))
+        self.a_stream_is_added()
+
+    def slots_grow(self) -> None:
+        stream = self.draw.choice(list(self.simulation.streams))
+        self.simulation.grow(stream, self.draw.choice([1, 2, 8]))
+
     def nothing(self) -> None:
         pass
 
@@ -163,6 +177,8 @@ EVENTS = [
     Play.the_process_sleeps,
     Play.a_consumer_starts,
     Play.a_consumer_ends,
+    Play.a_stream_is_dropped_and_another_takes_its_place,
+    Play.slots_grow,
 ]
 
 
